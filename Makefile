@@ -137,10 +137,10 @@ test-sglang: $(VENV)/installed-for-tests
 	SGLANG_VENV=$(or $(SGLANG_VENV),$(VENV)-sglang) $(BIN)/pytest tests/engines/test_parser_classes.py
 
 # Real agents and SDKs against the demo model, installed into CLIENTS (1.6 GB) where they are missing.
-# `make clients ONLY="codex openai"` runs those alone. clients/README.md says what is needed.
+# `make clients ONLY="codex openai"` runs those alone, `HEAL=sqlite` all of them through `dsv4 heal`. clients/README.md says what is needed.
 CLIENTS ?= build/clients
 clients: $(VENV)/installed-for-serving
-	$(BIN)/python clients/run.py --install $(CLIENTS) $(ONLY)
+	$(BIN)/python clients/run.py --install $(CLIENTS) $(if $(HEAL),--heal $(HEAL)) $(ONLY)
 
 # Pages in a real browser. Without Chromium they are skipped, and say so; without npm, those that
 # look at a page as axe-core does.

@@ -7,7 +7,11 @@ tool, the client runs the command on this machine, and the model answers `DONE: 
 
 from __future__ import annotations
 
+import os
 import secrets
+
+# A variable with what to run before the command.
+FIRST = "DSV4_CLIENTS_FIRST"
 
 
 class Failure(Exception):
@@ -20,7 +24,9 @@ class Errand:
     def __init__(self, file: str | None = None) -> None:
         number = secrets.token_hex(4)
         self.marker = f"GATE_{number}_42"
-        self.command = f"echo GATE_{number}_$((40+2))"
+        # What is to happen in the middle of it, if anything.
+        first = os.environ.get(FIRST, "")
+        self.command = f"{first}echo GATE_{number}_$((40+2))"
         if file is not None:
             self.command += f" | tee -a {file}"
         self.prompt = (

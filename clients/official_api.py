@@ -113,8 +113,13 @@ class OfficialApi:
 
     @property
     def imperfect(self) -> list[Seen]:
-        """Requests whose prompts are not those of a perfect client."""
-        return [seen for seen in self.seen if seen.prompt != seen.perfect]
+        """Requests whose prompts are not those of a perfect client, the unknown aside."""
+        return [s for s in self.seen if s.prompt != s.perfect and not _has_unknown(s.body)]
+
+    @property
+    def unknown(self) -> int:
+        """How many requests have a turn whose reasoning was not known."""
+        return sum(_has_unknown(seen.body) for seen in self.seen)
 
     # The server.
 
@@ -150,6 +155,10 @@ def _check_reasoning(messages: list[Body]) -> None:
     for message in messages[last + 1 :]:
         if message.get("tool_calls") and not message.get("reasoning_content"):
             raise Refused(MISSING)
+
+
+def _has_unknown(body: Body) -> bool:
+    return any(message.get("reasoning_content") == " " for message in body["messages"])
 
 
 def _own_id(id: str) -> str:

@@ -26,7 +26,7 @@ from pathlib import Path
 
 import agents
 import install
-from errand import Failure
+from errand import FIRST, Failure
 from printed import Printed
 
 HERE = Path(__file__).resolve().parent
@@ -52,6 +52,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--install", type=Path, default=Path("build/clients"), metavar="FOLDER")
     parser.add_argument("--work", type=Path, default=Path("build/clients-work"), metavar="FOLDER")
     parser.add_argument("--with-network", action="store_true", help="do not isolate them")
+    parser.add_argument(
+        "--heal",
+        metavar="STORE",
+        help="through `dsv4 heal`, without their reasoning, restarted in the middle: sqlite, "
+        "redis, sealed",
+    )
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if unknown := set(args.names) - set(_names().split(", ")):
@@ -113,20 +119,27 @@ def _bring_loopback_up() -> None:
 # The server.
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as any_socket:
         any_socket.bind(("127.0.0.1", 0))
         return int(any_socket.getsockname()[1])
 
 
 @contextmanager
-def _server(work: Path, port: int, key: str) -> Iterator[str]:
-    """`dsv4 serve` as a user starts it, but for a key: so clients must send theirs."""
+def running_server(
+    work: Path, port: int, key: str, *flags: str, heal: str | None = None
+) -> Iterator[str]:
+    """`dsv4 serve` as a user starts it, but for a key: so clients must send theirs. `heal` is the
+    store of turns of `dsv4 heal`, if that is to stand between."""
     keys = work / "keys"
-    keys.write_text(f"clients:{key}\n")
-    command = [sys.executable, "-m", "dsv4", "serve", "--port", str(port)]
+    keys.touch(0o600)  # a file that others can read is refused
+    keys.write_text(f"admin clients:{key}\n")
+    command = [sys.executable, "-m", "dsv4", "serve", "--port", str(port), *flags]
+    command += ["--api-key-file", str(keys)]
+    if heal is not None:
+        command = _healing(work, port, keys, heal)
     with open(work / "server.log", "w") as log:
-        server = subprocess.Popen([*command, "--api-key-file", str(keys)], stdout=log, stderr=log)
+        server = subprocess.Popen(command, stdout=log, stderr=log)
         try:
             url = f"http://127.0.0.1:{port}"
             _wait_for(url, server, work / "server.log")
@@ -136,8 +149,18 @@ def _server(work: Path, port: int, key: str) -> Iterator[str]:
             server.wait(90)
 
 
+def _healing(work: Path, port: int, keys: Path, store: str) -> list[str]:
+    """`dsv4 heal` between clients and an API with DeepSeek's rules. Every errand restarts it."""
+    os.environ[FIRST] = f"curl -s http://127.0.0.1:{port}/__restart >/dev/null; "
+    seal = work / "seal"
+    seal.write_text(secrets.token_hex(16))
+    replay = f"sqlite:{work / 'turns'}" if store == "sqlite" else store
+    given = [str(port), str(keys), replay, *([str(seal)] if store == "sealed" else [])]
+    return [sys.executable, str(HERE / "heal_stack.py"), *given]
+
+
 def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    for _ in range(300):
+    for _ in range(1200):
         try:
             with urllib.request.urlopen(f"{url}/health", timeout=2):
                 return
@@ -162,10 +185,10 @@ def _run_all(args: argparse.Namespace) -> int:
     shutil.rmtree(args.work, ignore_errors=True)
     args.work.mkdir(parents=True)
     key = "sk-" + secrets.token_hex(12)
-    port = _free_port()
-    with _server(args.work, port, key) as url:
+    port = free_port()
+    with running_server(args.work, port, key, heal=args.heal) as url:
         failed = _run_agents(args, _printed(port, key)) + _run_sdks(args, url, key)
-        failed += _check_server(args.work, url, key)
+        failed += _check_healing(args, url) if args.heal else _check_server(args.work, url, key)
     print(f"{failed} failed" if failed else "all passed")
     return 1 if failed else 0
 
@@ -198,6 +221,7 @@ def _run_sdks(args: argparse.Namespace, url: str, key: str) -> int:
     installation = install.Installation(args.install)
     failed, ran = 0, set()
     environment = {"PATH": os.environ["PATH"], "HOME": str(args.work)}
+    environment[FIRST] = os.environ.get(FIRST, "")
     for name in install.SDKS:
         command = [str(installation.python(name)), str(HERE / "sdks.py"), url, key, "deepseek-v4"]
         process = subprocess.Popen(
@@ -226,6 +250,21 @@ def _check_server(work: Path, url: str, key: str) -> int:
     wrong = [line for line in lines if 'status="5' in line or 'status="4' in line]
     failure = "; ".join(wrong) or None
     _line("the server itself", "answered every request", 0, failure)
+    return int(failure is not None)
+
+
+def _check_healing(args: argparse.Namespace, url: str) -> int:
+    """No request was refused, and all prompts are those of a perfect client. Turns that travel with
+    clients of Chat Completions do not: what they lose must be all that is lost."""
+    with urllib.request.urlopen(f"{url}/__seen") as response:
+        seen = json.loads(response.read())
+    (args.work / "seen").write_text(json.dumps(seen, indent=2))
+    wrong = [name for name in ("refused", "failures", "imperfect") if seen[name]]
+    if args.heal != "sealed" and seen["unknown"]:
+        wrong.append("unknown")
+    failure = "; ".join(f"{name}: {seen[name]}" for name in wrong) or None
+    what = f"{seen['requests']} requests, {seen['restarts']} restarts"
+    _line("the API behind heal", what, 0, failure)
     return int(failure is not None)
 
 

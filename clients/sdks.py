@@ -48,7 +48,7 @@ class Shell(Errand):
         self._results: list[str] = []
 
     def run(self, command: str) -> str:
-        done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=20)
+        done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=LIMIT)
         self._results.append(done.stdout)
         return done.stdout
 

@@ -71,6 +71,40 @@ def segments(line: str) -> list[Segment]:
     ]
 
 
+# Reports of servers that tests have: what `dsv4 verify` prints for them.
+REPORTS: dict[str, tuple[str, ...]] = {
+    "verify-clean": ("dsv4", "v4-0731"),
+    "verify-vllm": ("vllm-0.32", "v4"),
+    "verify-proxy": ("vllm-0.32", "v4", "effort-max-as-high", "reasoning-space"),
+}
+REPORT_CODES = {"FAULT": "1;31", "differs": "33", "pass": "32"}
+
+
+def drawn_report(server: tuple[str, ...]) -> str:
+    """The picture of a report, up to the details of faults."""
+    sys.path.insert(0, str(ROOT / "tests" / "verify"))
+    import stand_ins
+
+    from dsv4.verify import run
+    from dsv4.verify.report_views import report_text
+
+    report = run(stand_ins.StandIn(stand_ins.server(*server)), "deepseek-v4-flash")
+    lines = report_text(report).splitlines()
+    end = next((n for n, line in enumerate(lines[3:], 3) if not line), len(lines))
+    painted = [painted_line(line) for line in lines[:end]]
+    return svg_picture([row for line in painted for row in wrapped(line)], WIDTH, "dsv4 verify")
+
+
+def painted_line(line: str) -> str:
+    """A line of a report with its verdict in colour, as an escape sequence says it."""
+    word, _, rest = line[12:].partition(" ")
+    code = REPORT_CODES.get(word)
+    return line if code is None else f"{line[:12]}\x1b[{code}m{word}\x1b[0m {rest}"
+
+
 if __name__ == "__main__":
+    for name, server in REPORTS.items():
+        picture = drawn_report(server)
+        Path(__file__).with_name(f"{name}.svg").write_text(picture, encoding="utf-8")
     for name, arguments in PICTURES.items():
         Path(__file__).with_name(f"{name}.svg").write_text(drawn(arguments), encoding="utf-8")

@@ -92,10 +92,11 @@ class Writing:
 
 
 def is_repair(value: str, missing: Sequence[str]) -> bool:
-    """Whether a parameter that may be missing opens behind a new line or a tag (rule 20)."""
+    """Whether a parameter that may be missing opens behind a new line or a close (rule 20)."""
     keys = "|".join(map(re.escape, missing))
     opening = rf'<{DSML}parameter name="(?:{keys})"'
-    return bool(missing) and re.search(rf"[\n>]\s*{opening}", value) is not None
+    behind = rf"(?:[\n>]|</{DSML}\w*)\s*"  # a close may lack its bracket
+    return bool(missing) and re.search(behind + opening, value) is not None
 
 
 def quoting(chance: random.Random, missing: Sequence[str], acts: bool) -> str:

@@ -31,12 +31,12 @@ def new_tokenizer() -> Any:
     return hf.install(tokenizer, drop_thinking=False)
 
 
-def new_model(tokenizer: Any) -> Any:
+def new_model(tokenizer: Any, width: int = 128) -> Any:
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=len(tokenizer),
-        hidden_size=128,
-        intermediate_size=256,
+        hidden_size=width,
+        intermediate_size=2 * width,
         num_hidden_layers=2,
         num_attention_heads=4,
         max_position_embeddings=1024,

@@ -106,10 +106,14 @@ class TestWhatIsSaid:
 
         with caplog.at_level(logging.INFO, "dsv4.serve"):
             run(scenario())
-        lines = [message for message in caplog.messages if message.startswith("healed id=turn_")]
-        assert len(lines) == 1
-        assert lines[0].endswith(" leaked_call=1")
-        assert "1 of 3 answers leaked calls" in caplog.text
+        said = {
+            record.message: record.dsv4_fields  # type: ignore[attr-defined]
+            for record in caplog.records
+            if record.message in ("healed", "summary")
+        }
+        assert said["healed"].pop("id").startswith("turn_")
+        assert said["healed"] == {"leaked_call": 1}
+        assert said["summary"]["healing"] == "1 of 3 answers leaked calls"
         first = json.loads(record.read_text().splitlines()[0])
         assert "leaked_call" in [found["kind"] for found in first["diagnostics"]]
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
+from dsv4.errors import EncodeError
+from dsv4.profiles.prompt_changes import Unpredictable
 from dsv4.profiles.server_faults import FaultVariant, fault_named
-from dsv4.verify import PROBES, Forecaster, Hypothesis, Observation
+from dsv4.profiles.text_shields import TEXT_PLACES, shielded, unshielded
+from dsv4.verify import PROBES, Forecaster, Hypothesis, Observation, Reply
 from dsv4.verify.probes import requests_of_probes
 
 FORECASTER = Forecaster(requests_of_probes())
@@ -48,3 +52,73 @@ def observed(
 
 def variant(name: str) -> FaultVariant:
     return fault_named(name)
+
+
+# A server to send requests to.
+
+
+IGNORED = ("model", "max_tokens", "temperature", "stream", "stream_options", "return_token_ids")
+
+
+class StandIn:
+    """A server in this process that counts as a hypothesis does.
+
+    `added` goes to every count; `counts` may count otherwise; `others` answer in turn with it;
+    `shows_ids` gives the prompt as vLLM does.
+    """
+
+    url = "http://stand-in/v1"
+
+    def __init__(
+        self,
+        hypothesis: Hypothesis,
+        *others: Hypothesis,
+        added: int = 0,
+        counts: Callable[[str], int] | None = None,
+        shows_ids: bool = False,
+        adds_completion: bool = False,
+        changed: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+    ) -> None:
+        self.servers = [hypothesis, *others]
+        self.added, self.counts, self.shows_ids = added, counts, shows_ids
+        self.adds_completion = adds_completion
+        self.changed = changed
+        self.requests = self.tokens = 0
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Reply:
+        self.requests += 1
+        if path != "/chat/completions":
+            return Reply(404, body={"error": "no such route"})
+        hypothesis = self.servers[self.requests % len(self.servers)]
+        asked = shielded({k: v for k, v in body.items() if k not in IGNORED})
+        if self.changed is not None:
+            asked = self.changed(asked)
+        try:
+            prompt = hypothesis.prompt(asked)
+        except EncodeError as error:
+            return Reply(400, body={"error": {"message": str(error)}})
+        except Unpredictable:
+            prompt = "What a template makes of tools that it does not know."
+        count = self._count(hypothesis, prompt)
+        self.tokens += count
+        answer = {"role": "assistant", "content": "Hi"}
+        size = min(int(body.get("max_tokens", 1)), 5)
+        usage = {
+            "prompt_tokens": count + (size if self.adds_completion else 0),
+            "completion_tokens": size,
+        }
+        if body.get("stream"):
+            events = ({"choices": [{"delta": answer}]}, {"choices": [], "usage": usage})
+            return Reply(200, events=events)
+        whole: dict[str, Any] = {"choices": [{"message": answer}], "usage": usage}
+        if self.shows_ids and body.get("return_token_ids"):
+            dialect = hypothesis.server.release(hypothesis.dialect)
+            whole["prompt_token_ids"] = FORECASTER.counter.ids(prompt, dialect, TEXT_PLACES)
+        return Reply(200, body=whole)
+
+    def _count(self, hypothesis: Hypothesis, prompt: str) -> int:
+        if self.counts is not None:
+            return self.counts(unshielded(prompt))
+        acting = frozenset(TEXT_PLACES if hypothesis.server.special_text_acts else ())
+        dialect = hypothesis.server.release(hypothesis.dialect)
+        return FORECASTER.counter.count(prompt, dialect, acting) + self.added

@@ -32,7 +32,7 @@ from dsv4._inputs.request_bodies import (
     role_of,
 )
 from dsv4.errors import Error, Location, OptionError, short_repr
-from dsv4.profiles import traps
+from dsv4.profiles import Profile, traps
 from dsv4.request import Request
 
 # Each error costs a look at the whole conversation, and nobody reads this many of them.
@@ -53,7 +53,7 @@ def run_checks(
     body: object,
     overrides: RequestOverrides,
     *,
-    profile: str | None = None,
+    profile: str | Profile | None = None,
     purpose: Purpose | None = None,
 ) -> list[Finding]:
     """What `dsv4.check` finds in a body of which something else is said from outside."""
@@ -200,7 +200,7 @@ def _harmless_message(message: object) -> dict[str, Any]:
 # What a server makes of it.
 
 
-def _traps(body: object, overrides: RequestOverrides, profile: str) -> list[RuleFinding]:
+def _traps(body: object, overrides: RequestOverrides, profile: str | Profile) -> list[RuleFinding]:
     try:
         request, _ = _request(body, overrides)
         sent = _as_body(body)

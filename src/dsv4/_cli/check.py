@@ -13,7 +13,7 @@ from dsv4._cli.command_options import (
     add_color_argument,
     add_file_arguments,
     add_prompt_arguments,
-    check_profile,
+    profile_option,
 )
 from dsv4._cli.command_output import (
     DONE,
@@ -101,7 +101,8 @@ class LocatedFinding(NamedTuple):
 
 def run(args: argparse.Namespace) -> int:
     ignored = _ignored(args.ignore)
-    check_profile(args.profile)
+    if args.profile is not None:
+        args.profile = profile_option(args.profile)
     if args.output is not None and not args.fix:
         raise Failure("--output: only --fix writes files")
     if args.fix:

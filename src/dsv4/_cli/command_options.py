@@ -17,6 +17,7 @@ from dsv4._inputs.input_files import os_error_reason
 from dsv4.types import DialectName
 
 if TYPE_CHECKING:
+    from dsv4.profiles import Profile
     from dsv4.tokens import Tokenizer
 
 
@@ -137,15 +138,28 @@ def dialect_option(args: argparse.Namespace) -> DialectName | None:
         raise Failure(f"--model: {getattr(error, 'problem', error)}") from None
 
 
-def check_profile(name: str | None) -> None:
-    """Raises where an option names a server that is not known."""
+def profile_option(name: str) -> Profile:
+    """The server that an option names: a profile, or a file that `dsv4 verify --save` wrote.
+
+    Raises where it is neither.
+    """
     from dsv4.profiles.profile import profile_named
+    from dsv4.profiles.saved_profile import load
 
     try:
-        if name is not None:
-            profile_named(name)
+        return load(name) if name.endswith(".json") else profile_named(name)
+    except OSError as error:
+        raise Failure(f"--profile: {name}: {os_error_reason(error)}") from None
     except dsv4.Error as error:
         raise Failure(f"--{error}") from None
+
+
+def add_profile_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--profile",
+        metavar="SERVER",
+        help="take the prompt that this server writes: a profile, or a file of dsv4 verify --save",
+    )
 
 
 def add_color_argument(parser: argparse.ArgumentParser) -> None:

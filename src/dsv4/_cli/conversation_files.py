@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import dsv4
-from dsv4._cli.command_options import dialect_option
+from dsv4._cli.command_options import dialect_option, profile_option
 from dsv4._cli.command_output import FINDINGS, MISUSE, Failure
 from dsv4._inputs.input_files import (
     BYTE_ORDER_MARK,
@@ -175,7 +175,7 @@ def read_requests(args: argparse.Namespace) -> Iterator[LocatedRequest]:
         return
     overrides = prompt_overrides(args)
     for document in read_all_documents(args):
-        yield request_from_document(document, overrides)
+        yield _as_served(args, request_from_document(document, overrides), document)
 
 
 def request_from_prompt(args: argparse.Namespace, path: str | None) -> LocatedRequest:
@@ -217,7 +217,29 @@ def read_one_request(args: argparse.Namespace) -> LocatedRequest:
     if len(found) > 1 and found[0].problem is None:
         hint = ": choose one with --line N" if hasattr(args, "line") else ""
         raise Failure(f"{name}: found several conversations, expected one{hint}")
-    return request_from_document(found[0], prompt_overrides(args))
+    return _as_served(args, request_from_document(found[0], prompt_overrides(args)), found[0])
+
+
+def _as_served(
+    args: argparse.Namespace, request: LocatedRequest, document: FileDocument
+) -> LocatedRequest:
+    """With --profile, a request that writes the prompt which that server makes of the document."""
+    if getattr(args, "profile", None) is None:
+        return request
+    from dsv4.profiles import render
+    from dsv4.profiles.profile import GATEWAY_NAME
+
+    profile = profile_option(args.profile)
+    named = str(request.request.dialect)
+    served = "v4" if named == "v4-0731" and profile.base_name != GATEWAY_NAME else named
+    try:
+        text = render(document.value, profile, dialect=served)
+        decoded = dsv4.decode(text, dialect=profile.release(profile.own_dialect(served)))
+    except dsv4.Error as error:
+        raise Failure(f"{document.place}: {profile.server}: {error}", FINDINGS) from None
+    if not decoded.exact:
+        print(f"dsv4: {document.place}: {decoded.notes[-1].text}", file=sys.stderr)
+    return LocatedRequest(document.place, decoded.request, request.overrides)
 
 
 def _few_documents(read: Iterator[FileDocument], line: int | None) -> Iterator[FileDocument]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from dsv4._cli.command_options import (
     add_color_argument,
     add_file_arguments,
+    add_profile_argument,
     add_prompt_arguments,
     add_prompt_file_argument,
     add_tokenizer_argument,
@@ -43,6 +44,7 @@ CELL_EIGHTHS = " ▏▎▍▌▋▊▉"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_file_arguments(parser)
     add_prompt_file_argument(parser)
+    add_profile_argument(parser)
     parser.add_argument(
         "--window",
         type=positive_integer,

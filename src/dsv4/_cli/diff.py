@@ -12,9 +12,9 @@ from dsv4._cli.command_options import (
     add_color_argument,
     add_prompt_arguments,
     add_tokenizer_argument,
-    check_profile,
     dialect_option,
     load_tokenizer,
+    profile_option,
     tokenizer_errors_at,
 )
 from dsv4._cli.command_output import DONE, FINDINGS, Failure, Paint, json_text, output, plural
@@ -212,12 +212,9 @@ def run_profile_diff(args: argparse.Namespace) -> int:
     for option in _DSV4_ONLY_OPTIONS:
         if getattr(args, option):
             raise Failure(f"--{option.replace('_', '-')}: found it with --profile, expected it not")
-    for name in args.profile:
-        check_profile(name)
+    servers = [profile_option(name) for name in args.profile]
     document = _only_document(args.a)
-    compared = compare(
-        document.value, *args.profile, dialect=_profile_dialect(args, document.value)
-    )
+    compared = compare(document.value, *servers, dialect=_profile_dialect(args, document.value))
     text = (
         _comparison_json(compared)
         if args.json

@@ -32,6 +32,7 @@ COMMANDS = {
     "serve": "serve the OpenAI and Anthropic APIs in front of a DeepSeek-V4 backend",
     "playground": "open a web page that shows prompts, prefix caches and streams",
     "heal": "proxy a chat server whose answers contain leaked markup, and repair them",
+    "verify": "find out what a server really does with requests, by counting tokens",
     "replay": "parse a recording of `dsv4 serve --record` again, and print what has changed",
     "trajectories": "turn recorded sessions of agents into training data, or show one",
     "completion": "print a shell script that completes commands and options",

@@ -8,6 +8,7 @@ import sys
 from dsv4._cli.command_options import (
     add_color_argument,
     add_file_argument,
+    add_profile_argument,
     add_prompt_arguments,
     add_prompt_file_argument,
     add_tokenizer_argument,
@@ -31,6 +32,7 @@ DEFAULT_MASK = "assistant"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_file_argument(parser)
     add_prompt_file_argument(parser)
+    add_profile_argument(parser)
     parser.add_argument(
         "--full", action="store_true", help="show tool schemas and long texts in full"
     )

@@ -74,7 +74,7 @@ def _tools_at(text: str, at: int, opening: str, closing: str, end: int) -> Secti
     if stop < 0:
         return None
     try:
-        functions = [_exact_json_value(line) for line in text[start:stop].split("\n")]
+        functions = [_read_exact_json(line) for line in text[start:stop].split("\n")]
     except ValueError:
         return None
     if not all(_is_function(function) for function in functions):
@@ -102,13 +102,13 @@ def _format_at(text: str, at: int, end: int) -> Section | None:
     return Section(at, start + length, None, value) if same and value else None
 
 
-def _exact_json_value(text: str) -> Any:
+def _read_exact_json(text: str) -> Any:
     """The value of JSON that is written as the format writes it; else a `ValueError`."""
     try:
-        value = json.loads(text)
-        if to_json(value) == text:
+        value, end = scan_json(text, 0)
+        if end == len(text) and to_json(value) == text:
             return value
-    except JSON_ERRORS:
+    except (StopIteration, *JSON_ERRORS):
         pass
     raise ValueError(text)
 
@@ -204,7 +204,9 @@ class CallBlocks:
             if key in arguments:
                 raise ValueError
             value = text[start:end]
-            arguments[key] = to_json(value) if is_text else _exact_json_text(value)
+            if not is_text and _read_exact_json(value).__class__ is str:
+                raise ValueError  # which would be written as text
+            arguments[key] = to_json(value) if is_text else value
             if not goes_on:
                 return end + len(self._close)
             at = end + len(self._goes_on)
@@ -232,17 +234,6 @@ class CallBlocks:
         if not self._text.startswith(wanted, at):
             raise ValueError
         return at + len(wanted)
-
-
-def _exact_json_text(text: str) -> str:
-    """A value that is no string, written as the format writes it; else a `ValueError`."""
-    try:
-        value, end = scan_json(text, 0)
-        if end == len(text) and value.__class__ is not str and to_json(value) == text:
-            return text
-    except (StopIteration, *JSON_ERRORS):
-        pass
-    raise ValueError
 
 
 # User turns and other texts -> messages: results of tools, and images.

@@ -202,7 +202,7 @@ class PromptPlan:
         return at
 
     def _settle_context(self, listed: list[PromptLexeme]) -> None:
-        """Where systems have a token, some prompts can only go on with a conversation.
+        """Assumes a context where a prompt of a dialect with a system token cannot be the first.
 
         One that thinks begins with an effort, and the first system turn of all asks for nothing.
         """
@@ -324,7 +324,7 @@ class PromptPlan:
         self._look_at_turns()
 
     def _has_loose_ends(self) -> bool:
-        """Whether something without a token of its own follows an answer."""
+        """Whether text follows an answer that no token of its own opens."""
         loose = (n for n, turn in enumerate(self.turns) if turn.role == "system" and n)
         return self.splitter.has_bare_answers or next(loose, None) is not None
 
@@ -386,7 +386,8 @@ class PromptPlan:
         )
 
     def stays(self, n: int) -> bool:
-        """Whether a turn of a role that does not last is written."""
+        """Whether a developer's turn would be in the prompt: before the last question it is dropped
+        together with old reasoning."""
         return not self.dropping or n >= self.last
 
 

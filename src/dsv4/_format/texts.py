@@ -16,7 +16,8 @@ RECIPE_JSON_OBJECT = (
 RECIPE_NO_IMAGE = "[Unsupported Image]"
 RECIPE_IMAGE = "<｜image｜>"
 
-# A client's own line at the head of a system prompt, which servers cut off.
+# A client's own line at the head of a system prompt, which servers cut off: it changes from session
+# to session, and with it every cached prefix.
 BILLING_HEADER = "x-anthropic-billing-header"
 
 

@@ -15,7 +15,7 @@ from dsv4._format.dialects import Dialect, dialect_for
 from dsv4._inputs.input_files import InputError
 from dsv4.errors import UnknownModel, short_repr
 from dsv4.request import Request
-from dsv4.types import Effort, ToolInput
+from dsv4.types import DialectName, Effort, ToolInput
 
 # ShareGPT conversations (`from` and `value`), as many datasets have them.
 #
@@ -209,7 +209,7 @@ class RequestOverrides:
 
     thinking: bool | None = None
     effort: Effort | str | None = None
-    dialect: str | Dialect | None = None
+    dialect: DialectName | Dialect | None = None
     tools: Sequence[ToolInput] | None = None
     drop_thinking: bool | None = None
     bos: bool | None = None

@@ -41,6 +41,7 @@ from dsv4._parse.parser_options import (
 )
 from dsv4._parse.strict import StrictMessage
 from dsv4.errors import OptionError, ParseError, short_repr
+from dsv4.types import DialectName
 
 # What the model answers to a quick-instruction task (format.md, section 7).
 
@@ -210,7 +211,7 @@ def parse(
     thinking: bool = True,
     tools: GivenTools = None,
     tool_choice: object = "auto",
-    dialect: str | Dialect | None = None,
+    dialect: DialectName | Dialect | None = None,
     strict: bool = False,
     stop: GivenStops = (),
     stop_in: StopIn = "content",

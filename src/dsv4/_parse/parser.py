@@ -80,6 +80,7 @@ from dsv4._parse.value_readers import (
     ValueBuilder,
 )
 from dsv4.errors import OptionError, short_repr
+from dsv4.types import DialectName
 
 
 class Hold(NamedTuple):
@@ -313,7 +314,7 @@ class StreamParser(Shortcut):
         thinking: bool = True,
         tools: GivenTools = None,
         tool_choice: object = "auto",
-        dialect: str | Dialect | None = None,
+        dialect: DialectName | Dialect | None = None,
         strict: bool = False,
         stop: GivenStops = (),
         stop_in: StopIn = "content",

@@ -127,6 +127,9 @@ class StrictBlock:
         self._tags = tags
         self._longest = longest  # characters of a name or a key
         self._close_start = tags.parameter_close[1:-1]  # from the slash on
+        self._parameter_close = tags.parameter_close + "\n"
+        self._invoke_open = tags.invoke_open.partition(" name=")[0]
+        self._invoke_close = tags.invoke_close[1:] + "\n"
         self._value_stop = _any_of(*value_stops) if value_stops else None
         self._text = ""
         self._base = start  # the place of the text's first character
@@ -154,16 +157,22 @@ class StrictBlock:
         """How far the text was read."""
         return self._at
 
+    # What is all there is taken at once, without a generator: completions mostly come whole.
+
     def _read(self) -> Generator[None, None, None]:
-        yield from self._expect("\n")
+        if not self._takes("\n"):
+            yield from self._expect("\n")
         close = self._tags.block_close[1:]
-        while not (yield from self._is_next(close)):
-            yield from self._invoke()
-        self._at += len(close)
+        while not self._takes(close):
+            if self._begins(close):
+                yield
+            else:
+                yield from self._invoke()
         self.end = self._at
 
     def _invoke(self) -> Generator[None, None, None]:
-        yield from self._expect(self._tags.invoke_open.partition(" name=")[0])
+        if not self._takes(self._invoke_open):
+            yield from self._expect(self._invoke_open)
         # Any white space, or none, may stand before the attribute.
         while (name := self._match(_NAME)) is None or name.end() == len(self._text):
             if self._final or not _MAYBE_NAME.match(self._text, self._at - self._base):
@@ -173,7 +182,7 @@ class StrictBlock:
             found = self._text[self._at - self._base :][:8]
             raise ParseError(self._at, f"found {found!r}, expected ' name=\"'")
         self._at = self._base + name.end()
-        end = yield from self._search(_LINE_END, self._at)
+        end = self._found(_LINE_END) or (yield from self._search(_LINE_END, self._at))
         if end is None or not self._text.startswith(NAME_END, end.start() - 2):
             problem = f"found no {NAME_END!r} in the line, expected it after the name"
             raise ParseError(self._at, problem)
@@ -185,9 +194,12 @@ class StrictBlock:
     def _parameters(self) -> Generator[None, None, None]:
         tags, call = self._tags, self.calls[-1]
         keys: set[str] = set()
-        while (yield from self._is_next(tags.parameter_open)):
-            self._at = start = self._at + len(tags.parameter_open)
-            key_end = yield from self._search(_KEY_END, start)
+        while (taken := self._takes(tags.parameter_open)) or self._begins(tags.parameter_open):
+            if not taken:
+                yield
+                continue
+            start = self._at
+            key_end = self._found(_KEY_END) or (yield from self._search(_KEY_END, start))
             key, found, is_string, value_start = "", None, False, start
             if key_end is not None:
                 found = slice(start, self._base + key_end.start())
@@ -195,7 +207,9 @@ class StrictBlock:
                 is_string = key_end[1] == "true"
                 value_start = self._base + key_end.end()
                 self._at = start if self._final else value_start
-            end = yield from self._close(start)
+            end = self._found_close()
+            if end is None:
+                end = yield from self._close(start)
             if found is None or value_start > end:
                 raise ParseError(start, 'found no string="true" or string="false" after the name')
             if key in keys:
@@ -203,10 +217,19 @@ class StrictBlock:
             keys.add(key)
             call.parameters.append((found, is_string, slice(value_start, end)))
             self._at = self.closed_at = end
-            yield from self._expect(tags.parameter_close + "\n")
-        if not keys and (yield from self._is_next("\n")):
-            self._at += 1  # as the encoder writes a call without parameters
-        yield from self._expect(tags.invoke_close[1:] + "\n")
+            if not self._takes(self._parameter_close):
+                yield from self._expect(self._parameter_close)
+        while not keys and not self._takes("\n") and self._begins("\n"):
+            yield  # as the encoder writes a call without parameters
+        if not self._takes(self._invoke_close):
+            yield from self._expect(self._invoke_close)
+
+    def _found_close(self) -> int | None:
+        """Where a value ends, if its close is here and nothing else is to be looked for."""
+        found = self._text.find(self._close_start, self._at - self._base)
+        if self._value_stop is not None or found < 1 or self._text[found - 1] != "<":
+            return None
+        return self._base + found - 1
 
     def _close(self, start: int) -> Generator[None, None, int]:
         """Where a value ends: at its first close, whatever follows."""
@@ -231,20 +254,30 @@ class StrictBlock:
             if found is not None:
                 raise ParseError(self._base + found.start(), f"found {found[0]}, expected a value")
 
-    def _expect(self, expected: str) -> Generator[None, None, None]:
-        if not (yield from self._is_next(expected)):
-            found = self._text[self._at - self._base :][: len(expected)]
-            raise ParseError(self._at, f"found {found!r}, expected {str(expected)!r}")
-        self._at += len(expected)
-
-    def _is_next(self, text: str) -> Generator[None, None, bool]:
-        while not self._text.startswith(text, self._at - self._base):
-            index = self._at - self._base
-            rest = self._text[index : index + len(text)]
-            if self._final or not text.startswith(rest):
-                return False
-            yield
+    def _takes(self, text: str) -> bool:
+        """Goes past a text that comes next. Says whether it does."""
+        if not self._text.startswith(text, self._at - self._base):
+            return False
+        self._at += len(text)
         return True
+
+    def _begins(self, text: str) -> bool:
+        """Whether a text that does not come next may still come, with more."""
+        index = self._at - self._base
+        return not self._final and text.startswith(self._text[index : index + len(text)])
+
+    def _expect(self, expected: str) -> Generator[None, None, None]:
+        while not self._takes(expected):
+            if not self._begins(expected):
+                found = self._text[self._at - self._base :][: len(expected)]
+                raise ParseError(self._at, f"found {found!r}, expected {str(expected)!r}")
+            yield
+
+    def _found(self, wanted: re.Pattern[str]) -> re.Match[str] | None:
+        """What is looked for, if it is here, and nothing else is to be checked."""
+        if self._longest is not None:
+            return None
+        return wanted.search(self._text, self._at - self._base)
 
     def _search(
         self, wanted: re.Pattern[str], at: int

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from itertools import pairwise
 from pprint import pformat
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from dsv4._playground.cache_view import AS_SENT, VARIANTS, PromptMeter, cached_turns
 from dsv4._playground.completion_trace import PARSER_OPTIONS, cut_completion, parse_traced
@@ -23,7 +23,6 @@ from dsv4._playground.page_request import (
     PROTOCOL_PATHS,
     PageRequest,
     PlaygroundContext,
-    ProtocolName,
     Switches,
     live_request,
 )
@@ -34,8 +33,10 @@ from dsv4._playground.prompt_view import (
     side_or_problem,
     tokenizer_for,
 )
+from dsv4.api.api_request import ProtocolName
 from dsv4.api.protocols import PROTOCOLS
 from dsv4.request import Request
+from dsv4.types import DialectName
 
 # Pieces of code: literals, a test, a call with curl.
 
@@ -156,7 +157,8 @@ def live_code(body: Mapping[str, Any], context: PlaygroundContext, form: str) ->
     if form == "python":
         return f"import json\nimport urllib.request\n\n{value}\n\n{_urllib_call(address, context)}"
     protocol: ProtocolName = choice_field(body, "protocol", tuple(PROTOCOL_PATHS), "chat")
-    prompt = PROTOCOLS[protocol].read(request["body"], dialect=context.dialect).request.encode()
+    dialect = cast("DialectName", context.dialect)
+    prompt = PROTOCOLS[protocol].read(request["body"], dialect=dialect).request.encode()
     reading = f"prompt = {protocol}.read(BODY, dialect={context.dialect!r}).request.encode()"
     expected = f"expected = {text_literal(prompt.text)}"
     test = pytest_case("prompt", "is", reading, expected, "prompt.text == expected")

@@ -34,10 +34,10 @@ from dsv4._parse.parse import Message, assemble
 from dsv4._parse.parser import Hold, StreamParser
 from dsv4._parse.parser_options import Reason
 from dsv4._playground.page_examples import COMPLETION_TOOLS, EXAMPLE_COMPLETIONS
-from dsv4._playground.page_request import PlaygroundContext, ProtocolName
+from dsv4._playground.page_request import PlaygroundContext
 from dsv4._playground.provenance import Utf16Offsets, utf16_length
 from dsv4.api import ApiRequest
-from dsv4.api.api_request import ApiSettings
+from dsv4.api.api_request import ApiSettings, ProtocolName
 from dsv4.api.event_writer import EventWriter
 from dsv4.api.protocols import PROTOCOLS
 from dsv4.errors import OptionError, ParseError, short_repr

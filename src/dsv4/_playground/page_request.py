@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from dsv4._format.dialects import DIALECTS
 from dsv4._inputs.request_bodies import RequestOverrides, request_of
@@ -18,9 +18,11 @@ from dsv4._playground.page_problem import (
 )
 from dsv4._playground.provenance import JsonSource, MessageOrigins
 from dsv4.api import ApiError, convert
+from dsv4.api.api_request import ProtocolName
 from dsv4.api.protocols import PROTOCOLS
 from dsv4.errors import Error, Location, short_repr
 from dsv4.request import Request
+from dsv4.types import DialectName
 
 if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer
@@ -48,7 +50,6 @@ class PlaygroundContext:
     asks_for_key: bool = False
 
 
-ProtocolName: TypeAlias = Literal["chat", "responses", "messages"]
 SourceProtocol: TypeAlias = Literal["file", "chat", "responses", "messages"]
 """How a value is read: as a gateway reads a request of one of the protocols, or, as the commands
 read a file: a list of messages, a Chat request with the format's own fields, ShareGPT's form."""
@@ -129,11 +130,13 @@ def request_from(
     Raises an `ApiError` as a gateway would, or an error that names the place in the value.
     """
     if protocol == "file":
-        read = RequestOverrides(dialect=switches.dialect).on(request_of(value))
+        given = cast("DialectName | None", switches.dialect)
+        read = RequestOverrides(dialect=given).on(request_of(value))
         return switches.on(read)
     if not isinstance(value, dict):
         raise ApiError(f"found {short_repr(value)}, expected an object")
-    call = PROTOCOLS[protocol].read(value, dialect=switches.dialect or context.dialect)
+    dialect = cast("DialectName", switches.dialect or context.dialect)
+    call = PROTOCOLS[protocol].read(value, dialect=dialect)
     return switches.on(call.request)
 
 

@@ -6,6 +6,7 @@ import marshal
 from typing import Any
 
 from dsv4._format.dialects import Dialect, dialect_named
+from dsv4._format.texts import BILLING_HEADER
 from dsv4.api import request_fields
 from dsv4.api.api_request import (
     DEFAULT_SETTINGS,
@@ -39,7 +40,6 @@ from dsv4.api.neutral_request import (
     without_nulls,
 )
 from dsv4.api.request_content import (
-    BILLING_HEADER,
     BLANK_LINE,
     UNSUPPORTED_IMAGE,
     BlockContent,
@@ -65,6 +65,7 @@ from dsv4.api.request_fields import (
     is_clean,
     json_body,
 )
+from dsv4.types import DialectName
 
 # A body -> a neutral request.
 
@@ -73,7 +74,7 @@ ROLES = ("system", "developer", "user", "assistant", "tool")
 
 
 def read(
-    body: Body, *, dialect: str | Dialect = "v4", settings: ApiSettings | None = None
+    body: Body, *, dialect: DialectName | Dialect = "v4", settings: ApiSettings | None = None
 ) -> ApiRequest:
     """A Chat Completions request.
 

@@ -63,6 +63,7 @@ from dsv4.api.request_fields import (
     clean,
     json_body,
 )
+from dsv4.types import DialectName
 
 # A body -> a neutral request.
 
@@ -72,7 +73,7 @@ ERROR_PREFIX = "Error: "
 
 
 def read(
-    body: Body, *, dialect: str | Dialect = "v4", settings: ApiSettings | None = None
+    body: Body, *, dialect: DialectName | Dialect = "v4", settings: ApiSettings | None = None
 ) -> ApiRequest:
     """A Messages request, or one to count its tokens.
 

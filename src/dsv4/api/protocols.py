@@ -50,6 +50,7 @@ from dsv4.api.responses_requests import (
     dump_responses_request,
     neutral_responses_request,
 )
+from dsv4.types import DialectName
 
 
 class ApiProtocol(Protocol):
@@ -61,7 +62,11 @@ class ApiProtocol(Protocol):
         ...
 
     def read(
-        self, body: Body, *, dialect: str | Dialect = "v4", settings: ApiSettings | None = None
+        self,
+        body: Body,
+        *,
+        dialect: DialectName | Dialect = "v4",
+        settings: ApiSettings | None = None,
     ) -> ApiRequest:
         """The request of a body."""
         ...

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Literal, TypeAlias, TypedDict
 
-from dsv4._format.texts import UNSUPPORTED
+from dsv4._format.texts import BILLING_HEADER, UNSUPPORTED
 from dsv4.api.errors import ApiError, wrong
 from dsv4.api.request_fields import (
     JsonObject,
@@ -133,9 +133,6 @@ def no_content(block: JsonObject, path: str) -> BlockContent:
 # System texts.
 
 
-# What a client puts before its first line, or before the beginning of its text. It changes from
-# session to session, and with it every cached prefix.
-BILLING_HEADER = "x-anthropic-billing-header"
 PROMPT_BEGINNING = "You are"
 
 

@@ -67,7 +67,7 @@ from dsv4.api.request_fields import (
     clean,
     json_body,
 )
-from dsv4.types import TextPartParam
+from dsv4.types import DialectName, TextPartParam
 
 # What a response repeats of its request.
 
@@ -181,7 +181,7 @@ ROLES = ("user", "system", "developer", "assistant")
 
 
 def read(
-    body: Body, *, dialect: str | Dialect = "v4", settings: ApiSettings | None = None
+    body: Body, *, dialect: DialectName | Dialect = "v4", settings: ApiSettings | None = None
 ) -> ApiRequest:
     """A Responses request.
 

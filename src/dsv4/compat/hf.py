@@ -40,7 +40,7 @@ from dsv4.compat.hf_tokenizers import (
 from dsv4.compat.templates import TEMPLATED, chat_template
 from dsv4.errors import EncodeError, OptionError, short_repr
 from dsv4.request import Request
-from dsv4.types import Effort, ToolInput
+from dsv4.types import DialectName, Effort, ToolInput
 from dsv4.version import how_to_install
 
 __all__ = [
@@ -63,7 +63,7 @@ def parse_response(
     *,
     prefix: WrittenBatch | None = None,
     tools: Iterable[HfTool] | None = None,
-    dialect: str | Dialect | None = None,
+    dialect: DialectName | Dialect | None = None,
 ) -> Any:
     """The message that a model wrote, or a list of them for a batch.
 
@@ -100,7 +100,7 @@ def _message(
     response: Written,
     prefix: Written,
     tools: list[HfTool] | None,
-    dialect: str | Dialect | None,
+    dialect: DialectName | Dialect | None,
 ) -> dict[str, Any]:
     from dsv4.tokens import IdParser
 
@@ -141,7 +141,7 @@ def _as_transformers(message: Message) -> dict[str, Any]:
     return fields
 
 
-def response_template(dialect: str | Dialect) -> dict[str, Any]:
+def response_template(dialect: DialectName | Dialect) -> dict[str, Any]:
     """A `response_template` of `transformers`: well-formed answers, read without dsv4.
 
     `dialect` is a dialect or its name. In such a template a parameter is read as JSON where it can
@@ -212,7 +212,7 @@ def apply_chat_template(
     drop_thinking: bool = Request.drop_thinking,
     response_format: Mapping[str, Any] | None = Request.response_format,
     tokenizer_kwargs: dict[str, Any] | None = None,
-    dialect: str | Dialect | None = None,
+    dialect: DialectName | Dialect | None = None,
     add_default_bos_token: bool = Request.bos,
     **chat_template_kwargs: object,
 ) -> Any:
@@ -269,7 +269,7 @@ def apply_chat_template(
 
 
 def install(
-    tokenizer: _Tokenizer, dialect: str | Dialect | None = None, **defaults: Any
+    tokenizer: _Tokenizer, dialect: DialectName | Dialect | None = None, **defaults: Any
 ) -> _Tokenizer:
     """Makes `apply_chat_template` and `parse_response` of a tokenizer ours, and returns it.
 
@@ -306,12 +306,14 @@ def _install_on(tokenizer: HfTokenizer, dialect: Dialect, defaults: dict[str, An
     apply = _apply_processor if hasattr(tokenizer, "tokenizer") else _apply_installed
     setattr(tokenizer, INSTALLED, partial(apply, tokenizer, dialect=dialect.name, **defaults))
     tokenizer.response_template = response_template(dialect)
-    tokenizer.parse_response = partial(_parse_installed, tokenizer, dialect.name)
+    tokenizer.parse_response = partial(
+        _parse_installed, tokenizer, cast("DialectName", dialect.name)
+    )
 
 
 def _parse_installed(
     tokenizer: object,
-    dialect: str,
+    dialect: DialectName,
     response: WrittenBatch,
     schema: object = None,
     *,

@@ -9,6 +9,7 @@ from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, ROLES, STRING_FALSE, STRING_TRUE, Dialect, dialect_named
 from dsv4._format.texts import RESPONSE_FORMAT
 from dsv4.errors import OptionError, short_repr
+from dsv4.types import DialectName
 
 # What renders the template. Only `transformers` has a tag for what the model wrote.
 ENGINES = ("transformers", "minijinja", "llama.cpp", "jinja2")
@@ -23,7 +24,7 @@ _READS_JSON: dict[str, str] = dict.fromkeys(
 _GENERATION = ("{%- generation -%}", "{%- endgeneration -%}")
 
 
-def chat_template(dialect: str | Dialect = "v4", engine: str = "transformers") -> str:
+def chat_template(dialect: DialectName | Dialect = "v4", engine: str = "transformers") -> str:
     """The prompt of a dialect, written in Jinja.
 
     `dialect` is one of `TEMPLATED`. `engine` says what renders the template, one of `ENGINES`: all

@@ -32,6 +32,7 @@ from dsv4._parse.events import DUPLICATE_PARAMETER, ContentDelta, Event, Reasoni
 from dsv4._parse.parse import Message, assemble
 from dsv4._parse.parse import ToolCall as ReadCall
 from dsv4._parse.parser import StreamParser
+from dsv4.types import DialectName
 
 NAME = "dsv4"
 
@@ -54,7 +55,7 @@ class Completion:
 
     def __init__(self) -> None:
         self.thinking = False  # whether the text begins with reasoning
-        self.dialect: str | None = None  # that of the tool parser; None if there is none
+        self.dialect: DialectName | None = None  # that of the tool parser; None if there is none
         self._parser: StreamParser | None = None
         self._message: Message | None = None
         self._repeats: Sequence[Event] = ()
@@ -111,7 +112,7 @@ class _Newest(threading.local):
         self.tokenizer, self.completion = tokenizer, Completion()
         return self.completion
 
-    def join(self, tokenizer: object, dialect: str) -> Completion:
+    def join(self, tokenizer: object, dialect: DialectName) -> Completion:
         begun, self.completion = self.completion, None
         completion = begun if begun is not None and self.tokenizer is tokenizer else Completion()
         self.tokenizer, completion.dialect = None, dialect
@@ -270,7 +271,7 @@ class Dsv4ToolParser(ToolParser):  # type: ignore[misc]
     supports_required_and_named = False
     # What vLLM's grammars call the format, for those that it forces.
     structural_tag_model = "deepseek_v4"
-    dialect = "v4"
+    dialect: DialectName = "v4"
 
     def __init__(self, tokenizer: object, tools: object = None) -> None:
         super().__init__(tokenizer, tools)

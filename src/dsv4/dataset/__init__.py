@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from dsv4.dataset.dataset_errors import BadLine, DatasetError, Interrupted
-from dsv4.types import Effort, ToolInput
+from dsv4.types import DialectName, Effort, ToolInput
 
 if TYPE_CHECKING:
     from dsv4._format.dialects import Dialect
@@ -40,7 +40,7 @@ def encode_files(
     expand: bool = False,
     thinking: bool | None = None,
     effort: Effort | str | None = None,
-    dialect: str | Dialect | None = None,
+    dialect: DialectName | Dialect | None = None,
     tools: Sequence[ToolInput] | None = None,
     drop_thinking: bool | None = None,
     bos: bool | None = None,

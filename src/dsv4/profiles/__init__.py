@@ -3,6 +3,7 @@
 from dsv4.profiles.comparison import Comparison, Reason, Side, compare
 from dsv4.profiles.profile import ALIASES, PROFILES, Profile, render
 from dsv4.profiles.request_traps import Trap, traps
+from dsv4.profiles.saved_profile import load
 
 __all__ = [
     "ALIASES",
@@ -13,6 +14,7 @@ __all__ = [
     "Side",
     "Trap",
     "compare",
+    "load",
     "render",
     "traps",
 ]

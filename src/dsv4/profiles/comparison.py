@@ -15,7 +15,13 @@ from dsv4.errors import EncodeError, Location
 from dsv4.profiles import request_facts
 from dsv4.profiles.profile import Profile, profile_named, render
 from dsv4.profiles.request_facts import RequestFact
-from dsv4.profiles.server_requests import Object, RequestBody, as_object, served_dialect
+from dsv4.profiles.server_requests import (
+    Object,
+    RequestBody,
+    ThinkingMode,
+    as_object,
+    served_dialect,
+)
 
 # The table: a row for each difference, a cell for each server.
 
@@ -440,10 +446,12 @@ class Comparison:
         return self.first.prompt == self.second.prompt is not None
 
 
-def compare(body: RequestBody, first: str, second: str, *, dialect: str = "v4") -> Comparison:
+def compare(
+    body: RequestBody, first: str | Profile, second: str | Profile, *, dialect: str = "v4"
+) -> Comparison:
     """Say where the prompts of two servers part for one request, and why.
 
-    `body`, `dialect` and the names `first` and `second` are as for `render`. Raises `EncodeError`
+    `body`, `dialect` and the servers `first` and `second` are as for `render`. Raises `EncodeError`
     for a name or a dialect that is not known; a request that a server refuses is a `Side` with an
     error.
     """
@@ -456,7 +464,7 @@ def compare(body: RequestBody, first: str, second: str, *, dialect: str = "v4") 
     return Comparison(*sides, shared, reasons)
 
 
-def _side(body: RequestBody, name: str, dialect: str) -> Side:
+def _side(body: RequestBody, name: str | Profile, dialect: str) -> Side:
     profile = profile_named(name)
     try:
         return Side(profile, render(body, name, dialect=dialect), None)
@@ -474,15 +482,16 @@ def _reasons(body: Object, sides: tuple[Side, Side], dialect: str) -> Iterator[R
         if side.error is not None:
             message = f"{side.profile.server} refuses the request: {side.error}"
             yield Reason("refused", side.error.location, message)
+    yield from _fault_reasons(sides)
     thinking = True
     if all(side.error is None for side in sides):
-        thinking = any(side.profile.mode(body, dialect).thinking for side in sides)
+        thinking = any(_mode(side, body, dialect).thinking for side in sides)
         yield from _modes(body, sides, dialect)
     for row in DIFFERENCES:
         if not thinking and not row.matters_in_chat:
             continue
         location = row.applies_to(body)
-        words = [row.words(side.profile.name, dialect) for side in sides]
+        words = [_words(row, side.profile, dialect) for side in sides]
         if location is not None and words[0] != words[1]:
             ways = "; ".join(
                 f"{side.profile.server}: {way}" for side, way in zip(sides, words, strict=True)
@@ -490,8 +499,26 @@ def _reasons(body: Object, sides: tuple[Side, Side], dialect: str) -> Iterator[R
             yield Reason(row.kind, location, f"{row.title}. {ways}")
 
 
+def _words(row: ServerDifference, profile: Profile, dialect: str) -> str:
+    """What a server does, in words. The gateway's way is not in the table."""
+    if profile.base_name not in DIFFERENCE_COLUMNS:
+        return "as the released encoder"
+    return row.words(profile.base_name, dialect)
+
+
+def _fault_reasons(sides: tuple[Side, Side]) -> Iterator[Reason]:
+    """The faults of saved servers."""
+    for side in sides:
+        for fault in side.profile.faults:
+            yield Reason("fault", (), f"{side.profile.server}: {fault.fault.message}")
+
+
+def _mode(side: Side, body: Object, dialect: str) -> ThinkingMode:
+    return side.profile.mode(body, side.profile.own_dialect(dialect))
+
+
 def _modes(body: Object, sides: tuple[Side, Side], dialect: str) -> Iterator[Reason]:
-    first, second = (side.profile.mode(body, dialect) for side in sides)
+    first, second = (_mode(side, body, dialect) for side in sides)
     names = [side.profile.server for side in sides]
     if first.thinking != second.thinking:
         thinks, not_ = names if first.thinking else reversed(names)

@@ -55,6 +55,10 @@ class Profile:
             return dialect_named(dialect)
         return served_dialect(dialect)
 
+    def own_dialect(self, dialect: str) -> str:
+        """The dialect of a saved server, which is known; else the given `dialect`."""
+        return self.dialects[0] if self.base else dialect
+
     @property
     def base_name(self) -> str:
         """The name of the profile that it is one of."""
@@ -122,6 +126,7 @@ def render(body: RequestBody, name: str | Profile, *, dialect: str = "v4") -> st
     the profile does not cover it: a dialect that the server cannot write, images on vLLM.
     """
     profile = profile_named(name)
+    dialect = profile.own_dialect(dialect)
     if dialect not in profile.dialects:
         served_dialect(dialect)
         expected = " or ".join(profile.dialects)

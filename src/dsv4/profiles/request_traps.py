@@ -51,10 +51,10 @@ class _TrapRule:
     dialects: tuple[str, ...] = ("v4", "v4.1")
 
     def applies(self, request: AcceptedRequest) -> bool:
-        return request.profile.name in self.profiles and request.dialect in self.dialects
+        return request.profile.base_name in self.profiles and request.dialect in self.dialects
 
 
-def traps(body: RequestBody, name: str, *, dialect: str = "v4") -> list[Trap]:
+def traps(body: RequestBody, name: str | Profile, *, dialect: str = "v4") -> list[Trap]:
     """The traps that a request walks into on one server.
 
     `body`, `name` and `dialect` are as for `render`. A request that the server refuses has one
@@ -72,7 +72,12 @@ def traps(body: RequestBody, name: str, *, dialect: str = "v4") -> list[Trap]:
         return [Trap("refused", ("messages",), f"{profile.server} refuses the request: {problem}")]
     request = AcceptedRequest(as_object(body), profile, dialect)
     found = ((rule, rule.find(request)) for rule in _RULES if rule.applies(request))
-    return [
+    faults = [
+        Trap(fault.id, (), f"{profile.server}: {fault.fault.message}")
+        for fault in profile.faults
+        if fault.touches(request.body)
+    ]
+    return faults + [
         Trap(rule.kind, location, f"{profile.server}: {rule.message}")
         for rule, location in found
         if location is not None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dsv4.errors import short_repr
 from dsv4.profiles.fault_table import FAULTS, HIGHEST_LIMIT, FaultChange, ServerFault
-from dsv4.profiles.server_requests import server_refusal
+from dsv4.profiles.server_requests import Object, server_refusal
 
 
 @dataclass(frozen=True, order=True)
@@ -31,6 +31,11 @@ class FaultVariant:
         if fault.family is not None:
             return FaultChange(request=fault.family(self.variant))
         return fault.variants[self.variant] if fault.variants else FaultChange()
+
+    def touches(self, body: Object) -> bool:
+        """Whether a fault that changes requests has to do with this `body`."""
+        change = self.change.request
+        return change is not None and change(body) is not body
 
 
 _ORDER = {id: n for n, id in enumerate(FAULTS)}

@@ -159,10 +159,8 @@ class Backend(Protocol):
     are of.
     """
 
-    @property
-    def grammar_form(self) -> Form | None:
-        """The form of grammar that it takes ("xgrammar", "gbnf", "lark"); None if it takes none."""
-        ...
+    # The form of grammar that it takes ("xgrammar", "gbnf", "lark"); None if it takes none.
+    grammar_form: Form | None
 
     def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
         """Generates what follows `prompt`, by `options`. `ids` are the prompt's, where a tokenizer
@@ -217,8 +215,7 @@ class PassingBackend(Protocol):
 class ChatBackend(Protocol):
     """A chat server: it makes its own prompts, and takes requests in place of them."""
 
-    @property
-    def grammar_form(self) -> Form | None: ...
+    grammar_form: Form | None
 
     def stream_request(self, body: dict[str, Any]) -> Chunks:
         """The answer to a request in Chat Completions' form."""

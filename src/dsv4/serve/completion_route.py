@@ -120,12 +120,13 @@ class CompletionRoute:
         headers = headers_of(scope)
         key = report.key = await server.authenticated(scope)
         data = await read_body(scope, receive, server.settings)
+        name = server.sessions.named(scope, headers)
         with (
             server.meter.admitted(key.name, key.limits),
-            server.inspected_request(key.name, self._protocol, data) as seen,
+            server.inspected_request(key.name, self._protocol, data, name) as seen,
         ):
             read = await self._read(data, key)
-            async with server.sessions.entered(scope, headers, key, read.call.n) as session:
+            async with server.sessions.entered(name, key, read.call.n) as session:
                 received = read if session is None else self._in_session(read, session)
                 with server.gate.place() as turn:
                     send_piece = scope.get(SEND_PIECE, send)

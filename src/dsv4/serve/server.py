@@ -48,8 +48,6 @@ from dsv4.serve.storage.stored_turns import SampledTurns, read_seal
 from dsv4.serve.worker_threads import WorkerThreads
 from dsv4.tokens import Tokenizer, VocabularyError
 
-_log = logging.getLogger("dsv4.serve")
-
 _OWNERS = 256
 _PER_OWNER = 8
 
@@ -123,7 +121,7 @@ class GatewayState:
         )
         self.tokenizer = tokenizer
         self.keys = read_keys(settings.api_key_file) if settings.api_key_file else Keyring()
-        self.metrics = Metrics()
+        self.metrics = Metrics(heals=is_chat(engines[0].backend))
         self.engines = EnginePool(engines, self.metrics.note_engine)
         self.meter = KeyMeter(_usage_table(self.metrics.shared_folder))
         self.wrong_keys = WrongKeys()
@@ -245,12 +243,12 @@ class GatewayState:
                     self.grammar_note = _GRAMMAR_NOTES.get(scope, "")
 
     def inspected_request(
-        self, owner: str, protocol: ProtocolName, data: bytes
+        self, owner: str, protocol: ProtocolName, data: bytes, session: str | None = None
     ) -> AbstractContextManager[OnBegin | None]:
         """Shows a request to the inspector, where there is one: from its arrival to its end."""
         if self.inspector is None:
             return nullcontext()
-        return self.inspector.watched(owner, protocol, data)
+        return self.inspector.watched(owner, protocol, data, session)
 
     @property
     def guesses_dialect(self) -> bool:
@@ -285,8 +283,8 @@ class GatewayState:
             self.metrics.log_summary()
 
     async def aclose(self) -> None:
-        if is_chat(self.backend):
-            _log.info("%s", self.metrics.healing())
+        if self.metrics.heals and not self.metrics.counts_for_all:
+            self.metrics.log_summary()
         self.workers.close()
         await self.sessions.aclose()
         await self.engines.aclose()

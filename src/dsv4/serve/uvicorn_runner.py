@@ -208,6 +208,8 @@ def serve(
                 summarize=made.state.server.metrics.log_summary,
             )
             workers.run()
+            if made.state.server.metrics.heals:
+                made.state.server.metrics.log_summary()
         if workers.cannot_start:
             raise SettingError("workers", "found one that cannot start, for the reason above")
         return 0

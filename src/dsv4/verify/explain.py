@@ -472,7 +472,7 @@ class _Search:
             if self._fits(server, observation):
                 continue
             _, prediction = self._forecasts.prediction(server, observation.probe)
-            expected = _usual(prediction, server.server.special_text_acts)
+            expected = usual_count(prediction, server.server.special_text_acts)
             yield Mismatch(observation.probe, expected, observation.seen)
 
     def _two_servers(self) -> ServerVerdict:
@@ -536,7 +536,7 @@ def _same_ids(forecast: Sequence[int | None], seen: Sequence[int]) -> bool:
     )
 
 
-def _usual(prediction: Prediction, acts: bool) -> int | None:
+def usual_count(prediction: Prediction, acts: bool) -> int | None:
     """One number where a text spells tokens: as this server is known to count them."""
     if prediction is None or isinstance(prediction, int):
         return prediction

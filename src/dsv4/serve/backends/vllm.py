@@ -34,23 +34,29 @@ from dsv4.serve.upstream import Upstream
 class VllmBackend(Backend):
     """A vLLM server."""
 
+    grammar_form: Form | None = "xgrammar"
+
     def __init__(self, settings: Settings) -> None:
         self._upstream = Upstream(settings)
         self._model = settings.upstream_model
         self.logprobs_mode = logprobs_mode_of(settings.logprobs_mode, "raw")
         self._probe = GrammarProbe(settings, self._probed, lambda: self._upstream.starts)
 
-    @property
-    def grammar_form(self) -> Form | None:
-        return None if self._probe.has_failed else "xgrammar"
-
     async def check_grammars(self) -> GrammarScope:
         """What the server applies grammars to: it is asked for a word, unless that is known."""
-        return await self._probe.scope()
+        found = await self._probe.scope()
+        self._note_grammars()
+        return found
+
+    def _note_grammars(self) -> None:
+        self.grammar_form = None if self._probe.has_failed else "xgrammar"
 
     def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
         async def asked() -> dict[str, Any]:
-            grammar = await self._probe.fitting(prompt, options)
+            try:
+                grammar = await self._probe.fitting(prompt, options)
+            finally:
+                self._note_grammars()
             return await self._body(prompt, ids, options, grammar)
 
         return self._upstream.chunks("/v1/completions", asked, read_completion)

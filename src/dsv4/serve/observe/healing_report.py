@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from dsv4._parse.events import BROKEN_CALL, LEAKED_CALL, LEAKED_REASONING, Diagnostic, Event
-
-_log = logging.getLogger("dsv4.serve")
+from dsv4.serve.observe.logs import log_fields
 
 # What a summary says of each kind.
 HEALED_KINDS = {
@@ -31,8 +30,7 @@ def log_healed(id: str, events: Iterable[Event]) -> None:
     """A line for an answer in which something was repaired that the server got wrong."""
     kinds = healed_kinds(events)
     if kinds:
-        found = " ".join(f"{kind}={count}" for kind, count in sorted(kinds.items()))
-        _log.info("healed id=%s %s", id, found)
+        log_fields(logging.INFO, "healed", {"id": id, **kinds})
 
 
 def healing_summary(answers: float, healed: Mapping[str, float]) -> str:

@@ -60,7 +60,9 @@ _SUMMARY = {
 class Metrics:
     """Counters of one app. Each app has a registry of its own, so two can stand in one process."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, heals: bool = False) -> None:
+        """`heals` says that answers of a chat server are repaired."""
+        self.heals = heals
         self.registry = CollectorRegistry()
         made = self.registry
         self.requests = Counter(
@@ -248,12 +250,14 @@ class Metrics:
 
     def log_summary(self) -> None:
         """Logs what has been counted: by all workers, where there are several."""
-        totals = {
+        totals: dict[str, object] = {
             name: int(sum(sample.value for sample in found.samples if sample.name in _SUMMARY))
             for found in self.all().collect()
             for name in (_SUMMARY.get(f"{found.name}_total") or _SUMMARY.get(found.name),)
             if name is not None
         }
+        if self.heals:
+            totals["healing"] = self.healing()
         log_fields(logging.INFO, "summary", totals)
 
     @property

@@ -16,6 +16,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any, TypeAlias
 
 from dsv4._encode.prompt import Prompt
+from dsv4._format.dialects import dialect_named
 from dsv4._parse.parse import assemble
 from dsv4.api import ApiRequest
 from dsv4.api.api_request import ApiSettings
@@ -159,7 +160,8 @@ def differences(exchange: Exchange, tokenizer: Tokenizer | None) -> list[str]:
         raise ValueError("ids: they can be read only with the extra `tokens`")
     settings = _settings(exchange)
     try:
-        call = api.read(exchange.request, dialect=exchange.dialect, settings=settings)
+        dialect = dialect_named(exchange.dialect)
+        call = api.read(exchange.request, dialect=dialect, settings=settings)
         prompt = call.request.encode()
     except ValueError as error:
         return [f"the request is refused: {error}"]

@@ -1,0 +1,284 @@
+"""dsv4 verify"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from dsv4._cli.command_options import positive_integer
+from dsv4._cli.command_output import DONE, FINDINGS, Failure, output, write_text
+from dsv4._inputs.input_files import os_error_reason
+
+if TYPE_CHECKING:
+    from dsv4.verify import HttpServer, Report
+
+EXAMPLE = """
+dsv4 verify https://api.example.com/v1 --key-file key --model deepseek-v4-flash
+dsv4 verify http://localhost:8000/v1 --quick --yes --html report.html --save server.json
+dsv4 verify --recorded requests.jsonl
+dsv4 verify --compare before.json after.json
+"""
+KEY_VARIABLE = "DSV4_VERIFY_KEY"
+SECONDS = 60
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "url", metavar="URL", nargs="?", help="the server, such as http://localhost:8000/v1"
+    )
+    parser.add_argument(
+        "--model", metavar="NAME", default="deepseek-v4", help="the model to name in requests"
+    )
+    parser.add_argument(
+        "--key-file",
+        metavar="FILE",
+        help=f"the file with the server's key (default: the variable {KEY_VARIABLE})",
+    )
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument(
+        "--quick", action="store_true", help="send about 8 requests, each chosen by the last answer"
+    )
+    mode.add_argument("--full", action="store_true", help="also look at what caches reuse")
+    parser.add_argument(
+        "--only",
+        metavar="GROUP",
+        action="append",
+        default=[],
+        help="only this group, and what all need",
+    )
+    parser.add_argument(
+        "--request", metavar="FILE", help="also count a Chat request of your own, from this file"
+    )
+    parser.add_argument("--yes", action="store_true", help="do not ask before sending requests")
+    parser.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=positive_integer,
+        default=SECONDS,
+        help=f"how long one request may take altogether (default: {SECONDS})",
+    )
+    parser.add_argument(
+        "--insecure-http",
+        action="store_true",
+        help="allow a key to be sent unencrypted to another machine",
+    )
+    for name, what in (
+        ("html", "one HTML file"),
+        ("json", "JSON; - is stdout"),
+        ("junit", "JUnit"),
+    ):
+        parser.add_argument(f"--{name}", metavar="OUT", help=f"write the report as {what}")
+    parser.add_argument(
+        "--save",
+        metavar="OUT",
+        help="write the server to a file that other commands take with --profile",
+    )
+    parser.add_argument(
+        "--recorded",
+        metavar="LOG",
+        help="send nothing: explain the requests of a log, as JSON lines, by their usage",
+    )
+    parser.add_argument(
+        "--compare",
+        metavar=("A", "B"),
+        nargs=2,
+        help="what changed between two servers or reports: URLs, or files of --json",
+    )
+    parser.add_argument(
+        "--matrix", action="store_true", help="print which faults the requests tell apart"
+    )
+    parser.add_argument(
+        "--exit-zero", action="store_true", help="exit with status 0 though faults were found"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from dsv4.verify import ServerProblem
+
+    chosen = [
+        args.url is not None,
+        args.recorded is not None,
+        args.compare is not None,
+        args.matrix,
+    ]
+    if sum(chosen) != 1:
+        raise Failure("expected one of a URL, --recorded, --compare or --matrix")
+    _check_groups(args.only)
+    try:
+        if args.matrix:
+            return _print_matrix()
+        if args.compare:
+            return _compare(args)
+        return _finish(args, _recorded(args) if args.recorded else _measured(args, args.url))
+    except ServerProblem as problem:
+        raise Failure(str(problem)) from None
+
+
+def _check_groups(only: list[str]) -> None:
+    from dsv4.verify.report import GROUPS
+
+    for group in only:
+        if group not in GROUPS:
+            raise Failure(f'--only: found "{group}", expected one of {", ".join(GROUPS)}')
+
+
+def _print_matrix() -> int:
+    from dsv4.verify.choice import all_matrices
+    from dsv4.verify.report_views import matrix_text
+
+    with output() as file:
+        file.write(matrix_text(all_matrices()))
+    return DONE
+
+
+# Where reports come from.
+
+
+def _measured(args: argparse.Namespace, url: str) -> Report:
+    from dsv4.verify import run as verify
+    from dsv4.verify.runner import RunMode, planned
+
+    server = _server(args, url)
+    mode: RunMode = "quick" if args.quick else "full" if args.full else "default"
+    requests, tokens = planned(mode, args.only)
+    _ask(f"{requests} requests at most, about {tokens:,} prompt tokens.", args.yes)
+    shown = sys.stderr is not None and sys.stderr.isatty()
+
+    def progress(done: int, of: int) -> None:
+        if shown:
+            print(f"\r{done} of {of} requests", end="", file=sys.stderr, flush=True)
+
+    try:
+        return verify(
+            server,
+            args.model,
+            mode=mode,
+            only=args.only,
+            request=_own_request(args.request),
+            progress=progress,
+        )
+    finally:
+        if shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def _server(args: argparse.Namespace, url: str) -> HttpServer:
+    from dsv4.verify import HttpServer
+    from dsv4.verify.server_client import check_url
+
+    key = _key(args.key_file)
+    address = check_url(url, has_key=bool(key), insecure=args.insecure_http)
+    return HttpServer(address, key, float(args.timeout))
+
+
+def _key(path: str | None) -> str:
+    key = os.environ.get(KEY_VARIABLE, "") if path is None else _read(path, "--key-file")
+    key = key.strip()
+    if any(not 0x20 < ord(character) < 0x7F for character in key):
+        raise Failure("--key-file: found characters that no key has, expected one line")
+    return key
+
+
+def _read(path: str, option: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = os_error_reason(error) if isinstance(error, OSError) else "not UTF-8"
+        raise Failure(f"{option}: {path}: {reason}") from None
+
+
+def _own_request(path: str | None) -> dict[str, Any] | None:
+    if path is None:
+        return None
+    value = _loaded(path, "--request")
+    if not isinstance(value.get("messages"), list):
+        raise Failure(f"--request: {path}: expected a Chat request with messages")
+    return value
+
+
+def _loaded(path: str, option: str) -> dict[str, Any]:
+    try:
+        value = json.loads(_read(path, option))
+    except (ValueError, RecursionError):
+        raise Failure(f"{option}: {path}: not JSON") from None
+    if not isinstance(value, dict):
+        raise Failure(f"{option}: {path}: expected an object")
+    return value
+
+
+def _ask(budget: str, yes: bool) -> None:
+    """The budget comes first. Without a terminal there is nobody to ask."""
+    if sys.stderr is not None:
+        print(budget, file=sys.stderr)
+    if yes:
+        return
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise Failure("expected --yes, where nobody can be asked whether to go on")
+    print("Go on? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise Failure("nothing was sent")
+
+
+def _recorded(args: argparse.Namespace) -> Report:
+    from dsv4.verify import explain_recorded
+
+    try:
+        with open(args.recorded, encoding="utf-8", errors="replace") as lines:
+            report = explain_recorded(lines)
+    except OSError as error:
+        raise Failure(f"--recorded: {args.recorded}: {os_error_reason(error)}") from None
+    if not report.requests:
+        raise Failure(f"--recorded: {args.recorded}: no request with its prompt_tokens in it")
+    return report
+
+
+# What becomes of a report.
+
+
+def _finish(args: argparse.Namespace, report: Report) -> int:
+    from dsv4.verify.report_views import report_html, report_json, report_junit, report_text
+
+    views = {"html": report_html, "json": report_json, "junit": report_junit}
+    for name, view in views.items():
+        path = getattr(args, name)
+        if path is not None and path != "-":
+            write_text(path, view(report))
+    if args.save is not None:
+        _save(args.save, report)
+    with output() as file:
+        file.write(report_json(report) if args.json == "-" else report_text(report))
+    return FINDINGS if report.is_faulty and not args.exit_zero else DONE
+
+
+def _save(path: str, report: Report) -> None:
+    from dsv4.profiles.saved_profile import saved
+
+    best = report.verdict.best
+    if best is None or report.verdict.outcome != "explained":
+        raise Failure("--save: the server is not explained, so there is nothing to save")
+    hypothesis = best.hypothesis
+    text = saved(hypothesis.profile, hypothesis.dialect, hypothesis.faults, report.url)
+    write_text(path, text)
+
+
+def _compare(args: argparse.Namespace) -> int:
+    from dsv4.verify.report_views import changes_junit, report_changes
+
+    before, after = (_report_dict(args, each) for each in args.compare)
+    changes = report_changes(before, after)
+    if args.junit is not None:
+        write_text(args.junit, changes_junit(changes))
+    with output() as file:
+        file.writelines(f"{change}\n" for change in changes or ["nothing has changed"])
+    return FINDINGS if changes and not args.exit_zero else DONE
+
+
+def _report_dict(args: argparse.Namespace, source: str) -> dict[str, Any]:
+    """The report of a server, or of a file that `--json` wrote."""
+    if source.startswith(("http://", "https://")):
+        return _measured(args, source).to_dict()
+    return _loaded(source, "--compare")

@@ -1,0 +1,116 @@
+"""Logs of requests with their usage, as observations: nothing is sent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from dsv4.api.protocols import convert
+from dsv4.errors import Error
+from dsv4.profiles.server_requests import Object
+from dsv4.verify.explain import explain
+from dsv4.verify.hypotheses import Forecaster
+from dsv4.verify.observations import Observation
+from dsv4.verify.report import Findings, VerifyReport
+from dsv4.verify.runner import token_number
+
+# Requests that are looked at: more would not tell more.
+MOST_RECORDED = 200
+_REQUESTS = ("request", "body", "request_body", "input")
+_RESPONSES = ("response", "response_body", "output")
+
+
+def recorded(lines: Iterable[str]) -> Iterator[Observation]:
+    """The observations in a log.
+
+    `lines` are JSON lines: records of this project, pairs of an OpenAI-style request and response,
+    or LiteLLM's logs. Lines without a request or without its count are passed over.
+    """
+    for number, line in enumerate(lines, 1):
+        found = _observation(line, f"line-{number}")
+        if found is not None:
+            yield found
+
+
+def explain_recorded(lines: Iterable[str], forecaster: Forecaster | None = None) -> VerifyReport:
+    """The report of a log, as `run` gives it for a server.
+
+    `lines` are as for `recorded`; `forecaster` is for tests. The report has no text of the log.
+    """
+    seen = []
+    for observation in recorded(lines):
+        seen.append(observation)
+        if len(seen) == MOST_RECORDED:
+            break
+    requests: dict[str, Object] = {o.probe: o.request or {} for o in seen}
+    counter = forecaster.counter if forecaster is not None else None
+    own = Forecaster(requests, counter)
+    verdict = explain(seen, forecaster=own)
+    maker = Findings(verdict, (), own)
+    findings = maker.all()
+    groups = maker.groups(findings)
+    if seen and verdict.outcome == "explained":
+        groups["prompt"] = "fault" if verdict.faults else "pass"
+    evidence = ("E1",) if seen else ()
+    tokens = sum(o.count or 0 for o in seen)
+    return VerifyReport("", "", verdict, groups, findings, len(seen), tokens, 0, evidence, ())
+
+
+def _observation(line: str, name: str) -> Observation | None:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(row, dict):
+        return None
+    request = _first(row, _REQUESTS) or (row if "messages" in row else None)
+    response = _first(row, _RESPONSES) or row
+    count, completion = _usage(response) if response else (None, 0)
+    if count is None:
+        count, completion = _usage(row)
+    body = _chat_body(request)
+    if body is None or count is None:
+        return None
+    return Observation(name, count, completion_tokens=completion, request=body)
+
+
+def _first(row: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any] | None:
+    for name in names:
+        found = row.get(name)
+        if isinstance(found, str):
+            try:
+                found = json.loads(found)
+            except (ValueError, RecursionError):
+                continue
+        if isinstance(found, dict):
+            return found
+    return None
+
+
+def _usage(holder: dict[str, Any]) -> tuple[int | None, int]:
+    usage = holder.get("usage")
+    fields = usage if isinstance(usage, dict) else holder
+    for prompt, completion in (
+        ("prompt_tokens", "completion_tokens"),
+        ("input_tokens", "output_tokens"),
+    ):
+        count = token_number(fields.get(prompt))
+        if count is not None:
+            cached = token_number(fields.get("cache_read_input_tokens")) or 0
+            return count + cached, token_number(fields.get(completion)) or 0
+    return None, 0
+
+
+def _chat_body(request: dict[str, Any] | None) -> Object | None:
+    """The request as Chat Completions would have it."""
+    if request is None:
+        return None
+    try:
+        if "input" in request and "messages" not in request:
+            return convert(request, "responses", "chat")
+        if "system" in request or "anthropic_version" in request:
+            return convert(request, "messages", "chat")
+    except Error:
+        return None
+    return request if isinstance(request.get("messages"), list) else None

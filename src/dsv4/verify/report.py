@@ -1,0 +1,314 @@
+"""The report of a run: a value. What a verdict means for each group, with what shows it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+from dsv4.profiles.fault_table import FAULTS
+from dsv4.profiles.server_faults import fault_named
+from dsv4.verify.explain import Explanation, ServerVerdict, usual_count
+from dsv4.verify.hypotheses import Forecaster, Hypothesis
+from dsv4.verify.observations import Observation
+from dsv4.verify.probes import PROBES
+
+Standing: TypeAlias = Literal["pass", "differs", "fault", "inconclusive", "not offered"]
+
+GROUPS = (
+    *("prompt", "counting", "system", "thinking", "effort", "tools", "history", "content"),
+    *("safety", "output", "cache", "protocols", "raw"),
+)
+_RANK: dict[Standing, int] = {
+    "not offered": 0,
+    "pass": 1,
+    "inconclusive": 2,
+    "differs": 3,
+    "fault": 4,
+}
+
+# What a server does by itself, and the released encoder does not.
+OWN_WAYS: Mapping[str, tuple[str, ...]] = {
+    "vllm-0.32": (
+        *("tools-kept-at-none", "tool-choice-ignored", "response-format-unseen"),
+        *("thinking-type-ignored", "developer-dropped", "effort-medium-as-low"),
+    ),
+    "sglang-0.5.23": ("thinking-type-ignored", "developer-as-system"),
+    "recipe-0.2.0": ("thinking-kwargs-ignored",),
+    "llama.cpp": (
+        *("tools-kept-at-none", "tool-choice-ignored", "developer-as-system"),
+        *("thinking-type-ignored", "floats-rounded", "parts-joined-by-newline", "billing-kept"),
+        *("effort-medium-as-low", "effort-xhigh-as-low"),
+    ),
+    "dsv4": (),
+}
+# The server that writes what was released.
+REFERENCE = Hypothesis("dsv4", "v4-0731")
+NOT_EXPLAINED = "not-explained"
+
+
+@dataclass(frozen=True)
+class ServerFinding:
+    """Something to know about a server.
+
+    `id` is stable: that of a fault, "not-explained", or of an output check. `expected` and `seen`
+    are what shows it, with the request as a `curl` line.
+    """
+
+    id: str
+    group: str
+    verdict: Standing
+    message: str
+    effect: str = ""
+    mend: str = ""
+    probe: str = ""
+    expected: str = ""
+    seen: str = ""
+    curl: str = ""
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """What is known of a server after a run, or from a log.
+
+    `verdict` says what explains the counts; `groups` has a standing for each group, `findings` the
+    reasons. `evidence` names what the server offered; `notes` are sentences about the run itself.
+    """
+
+    url: str
+    model: str
+    verdict: ServerVerdict
+    groups: Mapping[str, Standing]
+    findings: tuple[ServerFinding, ...]
+    requests: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    evidence: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_faulty(self) -> bool:
+        """Whether anything is worse than a known difference."""
+        return "fault" in self.groups.values()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON has it."""
+        found = self.verdict
+        best = None if found.best is None else explanation_dict(found.best)
+        known = found.outcome == "explained"
+        return {
+            "url": self.url,
+            "model": self.model,
+            "requests": self.requests,
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "evidence": list(self.evidence),
+            "prompt": {
+                "profile": best["profile"] if best else None,
+                "dialect": best["dialect"] if best else None,
+                "faults": sorted(found.faults),
+                "outcome": found.outcome,
+                "added": found.best.added if found.best and known else 0,
+                "alternatives": [
+                    explanation_dict(each) for each in (*found.others, *found.alternatives)
+                ],
+                "explained": found.explained,
+                "of": found.of,
+                "unexplained": [asdict(each) for each in found.unexplained],
+            },
+            "acting": sorted(found.acting),
+            "groups": dict(self.groups),
+            "findings": [asdict(each) for each in self.findings],
+            "notes": list(self.notes),
+        }
+
+
+def explanation_dict(each: Explanation) -> dict[str, Any]:
+    hypothesis = each.hypothesis
+    return {
+        "profile": hypothesis.profile,
+        "dialect": hypothesis.texts,
+        "faults": sorted(each.faults),
+    }
+
+
+def without_key(report: VerifyReport, key: str) -> VerifyReport:
+    """The report without a key that a server sent back."""
+    if not key:
+        return report
+    findings = tuple(
+        replace(f, **{n: v.replace(key, "$KEY") for n, v in asdict(f).items()})
+        for f in report.findings
+    )
+    notes = tuple(note.replace(key, "$KEY") for note in report.notes)
+    return replace(report, findings=findings, notes=notes, model=report.model.replace(key, "$KEY"))
+
+
+# From a verdict to findings.
+
+
+class Findings:
+    """The findings of one verdict."""
+
+    def __init__(
+        self,
+        verdict: ServerVerdict,
+        observations: Iterable[Observation],
+        forecaster: Forecaster,
+        url: str = "",
+        model: str = "",
+    ) -> None:
+        self._verdict = verdict
+        self._seen = [o for o in observations if o.tells]
+        self._forecaster = forecaster
+        self._url, self._model = url, model
+
+    def all(self) -> tuple[ServerFinding, ...]:
+        found = [*self._faults(), *self._safety(), *self._unexplained(), *self._own_ways()]
+        return tuple(sorted(found, key=lambda f: -_RANK[f.verdict]))
+
+    def groups(self, findings: Iterable[ServerFinding]) -> dict[str, Standing]:
+        """The worst of each group's findings; a group that was not looked at is inconclusive."""
+        void = self._verdict.outcome in ("void", "nothing seen")
+        standing: dict[str, Standing] = dict.fromkeys(GROUPS, "inconclusive")
+        for observation in self._seen:
+            probe = PROBES.get(observation.probe)
+            if probe is not None and not void:
+                standing[probe.group] = "pass"
+        if not void and self._seen:
+            standing["prompt"] = "pass"
+        for finding in findings:
+            if _RANK[finding.verdict] > _RANK[standing[finding.group]] or (
+                standing[finding.group] == "inconclusive"
+            ):
+                standing[finding.group] = finding.verdict
+        return standing
+
+    def _faults(self) -> Iterator[ServerFinding]:
+        for id in self._verdict.faults:
+            fault = FAULTS[id]
+            if fault.group != "safety":
+                shown = self._shown_by(self._clean, id)
+                yield self._finding(id, "fault", shown)
+
+    @property
+    def _clean(self) -> Hypothesis | None:
+        best = self._verdict.best
+        if best is None:
+            return None
+        return Hypothesis(best.hypothesis.profile, best.hypothesis.dialect)
+
+    def _safety(self) -> Iterator[ServerFinding]:
+        for place in sorted(self._verdict.acting):
+            id = f"inject-{place}"
+            observation = next((o for o in self._seen if o.probe == id), None)
+            finding = self._finding(id, "fault", observation)
+            best = self._verdict.best
+            if observation is not None and best is not None:
+                forecast = self._forecaster.forecast(best.hypothesis, id)
+                text = usual_count(forecast.count, False) if forecast else None
+                finding = replace(finding, expected=f"{text} tokens if it were text")
+            yield finding
+
+    def _unexplained(self) -> Iterator[ServerFinding]:
+        plain = [each for each in self._verdict.unexplained if not _shows_several(each.probe)]
+        for each in plain or self._verdict.unexplained:
+            probe = PROBES.get(each.probe)
+            server = self._clean.server.server if self._clean else "any known server"
+            refused = each.seen is None
+            yield ServerFinding(
+                NOT_EXPLAINED,
+                probe.group if probe else "prompt",
+                "inconclusive" if refused else "fault",
+                f"not explained: {server} "
+                + ("would take this request" if refused else "would have counted otherwise"),
+                "the prompt of such requests is not what any known server writes",
+                "compare with the server's own configuration; `dsv4 show` draws the right prompt",
+                each.probe,
+                _count_words(each.expected),
+                _count_words(each.seen),
+                self._curl(next((o for o in self._seen if o.probe == each.probe), None)),
+            )
+
+    def _own_ways(self) -> Iterator[ServerFinding]:
+        best = self._verdict.best
+        if best is None or self._verdict.outcome != "explained":
+            return
+        for id in OWN_WAYS[best.hypothesis.profile]:
+            shown = self._shown_by(REFERENCE, id)
+            if shown is not None and id not in self._verdict.faults:
+                finding = self._finding(id, "differs", shown, REFERENCE)
+                yield replace(finding, seen=f"{finding.seen}, as {best.hypothesis.server.server}")
+
+    def _shown_by(self, other: Hypothesis | None, id: str) -> Observation | None:
+        """The first observation that this fault has to do with, and that the other server would
+        not have given. One of the fault's own group is the plainest."""
+        fault = FAULTS[id]
+        if other is None or not (fault.variants or fault.family):
+            return None
+        own = sorted(self._seen, key=lambda o: _group(o) != fault.group)
+        variant = fault_named(f"{id}/{fault.usual[0]}") if fault.family else fault_named(id)
+        touched = self._forecaster.touched(variant)
+        for observation in own:
+            if observation.probe not in touched or observation.probe == "rich":
+                continue
+            forecast = self._forecaster.forecast(other, observation.probe)
+            expected = usual_count(forecast.count, True) if forecast else None
+            if forecast is not None and expected != observation.seen:
+                return observation
+        return None
+
+    def _finding(
+        self,
+        id: str,
+        verdict: Standing,
+        shown: Observation | None,
+        other: Hypothesis | None = None,
+    ) -> ServerFinding:
+        fault = FAULTS[id]
+        expected = ""
+        other = other or self._clean
+        if shown is not None and other is not None:
+            forecast = self._forecaster.forecast(other, shown.probe)
+            expected = _count_words(usual_count(forecast.count, True) if forecast else None)
+        return ServerFinding(
+            id,
+            fault.group,
+            verdict,
+            fault.message,
+            fault.effect,
+            fault.mend,
+            shown.probe if shown else "",
+            expected,
+            _count_words(shown.seen) if shown else "",
+            self._curl(shown),
+        )
+
+    def _curl(self, shown: Observation | None) -> str:
+        if shown is None or shown.body is None:
+            return ""
+        return curl_line(self._url, self._model, shown.body)
+
+
+def _shows_several(probe: str) -> bool:
+    """Whether a probe is changed by faults of other groups too, so that it says little of its own
+    where others say more."""
+    return probe == "rich" or (probe in PROBES and PROBES[probe].group == "safety")
+
+
+def _group(observation: Observation) -> str:
+    probe = PROBES.get(observation.probe)
+    return probe.group if probe else ""
+
+
+def _count_words(count: int | None) -> str:
+    return "a refusal" if count is None else f"{count:,} tokens"
+
+
+def curl_line(url: str, model: str, body: Mapping[str, Any]) -> str:
+    """The request as a line for a shell, with the key as a variable."""
+    data = json.dumps({"model": model, "max_tokens": 1, **body}, ensure_ascii=False)
+    head = f"curl -s {shlex.quote(url + '/chat/completions')} -H 'content-type: application/json'"
+    return f'{head} -H "authorization: Bearer $KEY" -d {shlex.quote(data)}'

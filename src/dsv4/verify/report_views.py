@@ -1,0 +1,235 @@
+"""Views of a report: text for a terminal, one HTML file, JUnit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from dsv4._format.dialects import DIALECTS
+from dsv4.verify.choice import Matrix
+from dsv4.verify.explain import Explanation
+from dsv4.verify.report import ServerFinding, Standing, VerifyReport
+
+_RELEASES = {
+    "v4": "DeepSeek-V4 (texts of April)",
+    "v4-0731": "DeepSeek-V4 (texts of 31 July)",
+    "v4-vision": "DeepSeek-V4 with vision",
+    "v4.1": "DeepSeek-V4.1",
+    "v3.2": "DeepSeek-V3.2",
+}
+assert _RELEASES.keys() == DIALECTS.keys()
+INVISIBLE = (
+    "Not visible from outside: weights, quantisation and sampling; without the prompt itself, "
+    'whether a parameter is marked string="true", and the order of equal parts.'
+)
+
+
+def printable(text: str) -> str:
+    """A text without characters that could act on a terminal, or that XML forbids."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+
+
+def headline(report: VerifyReport) -> str:
+    """What the server is, in one line."""
+    found = report.verdict
+    if found.best is None:
+        reasons = {"void": "the counts cannot be believed", "nothing seen": "nothing was counted"}
+        return reasons.get(found.outcome, "not explained")
+    hypothesis = found.best.hypothesis
+    named = f"{hypothesis.server.server} with {_RELEASES[hypothesis.texts]}"
+    if found.outcome == "not explained":
+        return f"not explained; nearest is {named}"
+    others = {each.hypothesis.server.server for each in found.others}
+    if others:
+        return f"{named}, in turn with {', '.join(sorted(others))}"
+    return named
+
+
+def report_text(report: VerifyReport) -> str:
+    """The report for a terminal."""
+    return "".join(f"{printable(line)}\n" for line in _text_lines(report))
+
+
+def _text_lines(report: VerifyReport) -> Iterator[str]:
+    found = report.verdict
+    yield f"{report.url or 'a log'}  {report.model}".rstrip()
+    tokens = f"{report.prompt_tokens:,} prompt tokens"
+    yield f"{report.requests} requests, {tokens}, evidence {', '.join(report.evidence) or 'none'}"
+    yield ""
+    yield f"prompt      {headline(report)}    {found.explained} of {found.of} counts explained"
+    for each in found.alternatives[:8]:
+        yield f"            or {_named(each)}"
+    for group, standing in report.groups.items():
+        own = [f for f in report.findings if f.group == group]
+        if not own and group == "prompt" and standing == "pass":
+            continue
+        if not own:
+            yield f"{group:<11} {standing}"
+        for n, finding in enumerate(own):
+            yield f"{'' if n else group:<11} {_word(finding.verdict)}  {_finding_line(finding)}"
+    for finding in (f for f in report.findings if f.verdict == "fault"):
+        yield ""
+        yield from _details(finding)
+    yield ""
+    yield from report.notes
+    yield INVISIBLE
+
+
+def _named(each: Explanation) -> str:
+    faults = "".join(f" + {id}" for id in each.faults)
+    return f"{each.hypothesis.profile} {each.hypothesis.texts}{faults}"
+
+
+def _word(standing: Standing) -> str:
+    return standing.upper() if standing == "fault" else standing
+
+
+def _finding_line(finding: ServerFinding) -> str:
+    shown = [f"{finding.expected} expected" if finding.expected else "", finding.seen]
+    return "  ".join([finding.message, ", ".join(filter(None, shown))]).rstrip()
+
+
+def _details(finding: ServerFinding) -> Iterator[str]:
+    yield f"{finding.id}: {finding.message}"
+    for name, text in (
+        ("effect", finding.effect),
+        ("mend", finding.mend),
+        ("shown by", finding.probe),
+        ("try it", finding.curl),
+    ):
+        if text:
+            yield f"  {name + ':':<9} {text}"
+
+
+_STYLE = """
+:root{color-scheme:light dark;--fg:#1c1e21;--bg:#fff;--soft:#667;--line:#dde;--fault:#b3261e;
+--differs:#8a5a00;--pass:#17692c;--inconclusive:#556;--code:#f4f5f8}
+@media(prefers-color-scheme:dark){:root{--fg:#e6e8ec;--bg:#15171b;--soft:#9aa3b2;--line:#333a45;
+--fault:#ff8a80;--differs:#f0b94d;--pass:#7bd88f;--inconclusive:#aab;--code:#1e2229}}
+body{font:16px/1.5 system-ui,sans-serif;color:var(--fg);background:var(--bg);max-width:60rem;
+margin:2rem auto;padding:0 1rem}h1{font-size:1.5rem;margin:0}p.soft,small{color:var(--soft)}
+table{border-collapse:collapse;width:100%;margin:1.5rem 0}td,th{text-align:left;padding:.45rem
+.6rem;border-bottom:1px solid var(--line);vertical-align:top}
+.badge{font-weight:600;white-space:nowrap}.fault{color:var(--fault)}.differs{color:var(--differs)}
+.pass{color:var(--pass)}.inconclusive,.not{color:var(--inconclusive)}
+section{border:1px solid var(--line);border-radius:.5rem;padding:.8rem 1rem;margin:1rem 0}
+section h2{font-size:1.05rem;margin:0 0 .4rem}dl{display:grid;grid-template-columns:6rem 1fr;
+gap:.2rem .8rem;margin:0}dt{color:var(--soft)}dd{margin:0;min-width:0}
+code{background:var(--code);padding:.1rem .3rem;border-radius:.25rem;overflow-wrap:anywhere}
+"""
+
+
+def report_html(report: VerifyReport) -> str:
+    """The report as one file, for light and dark screens, which loads nothing."""
+    return "".join(_html_parts(report))
+
+
+def _html_parts(report: VerifyReport) -> Iterator[str]:
+    title = f"dsv4 verify {_html(report.url or 'a log')}"
+    yield '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+    yield '<meta name="viewport" content="width=device-width,initial-scale=1">'
+    yield f"<title>{title}</title><style>{_STYLE}</style></head><body><main>"
+    yield f"<h1>{_html(headline(report))}</h1>"
+    found = report.verdict
+    yield f'<p class="soft">{_html(report.url)} {_html(report.model)}<br>'
+    yield f"{found.explained} of {found.of} counts explained · {report.requests} requests · "
+    yield f"{report.prompt_tokens:,} prompt tokens · evidence {', '.join(report.evidence)}</p>"
+    for each in found.alternatives[:8]:
+        yield f"<p>or <code>{_html(_named(each))}</code></p>"
+    yield "<table><thead><tr><th>group</th><th>verdict</th><th>what was found</th></tr></thead>"
+    for group, standing in report.groups.items():
+        own = [f for f in report.findings if f.group == group]
+        words = "<br>".join(_html(_finding_line(f)) for f in own)
+        badge = f'<span class="badge {standing.split()[0]}">{standing}</span>'
+        yield f"<tr><td>{group}</td><td>{badge}</td><td>{words}</td></tr>"
+    yield "</table>"
+    for finding in report.findings:
+        if finding.verdict in ("fault", "differs"):
+            yield from _html_finding(finding)
+    for note in (*report.notes, INVISIBLE):
+        yield f'<p class="soft">{_html(note)}</p>'
+    yield "</main></body></html>\n"
+
+
+def _html_finding(finding: ServerFinding) -> Iterator[str]:
+    badge = f'<span class="badge {finding.verdict}">{finding.verdict}</span>'
+    yield f"<section><h2>{badge} {_html(finding.message)} <small>{finding.id}</small></h2><dl>"
+    rows = [("effect", finding.effect), ("mend", finding.mend), ("expected", finding.expected)]
+    for name, text in (*rows, ("seen", finding.seen)):
+        if text:
+            yield f"<dt>{name}</dt><dd>{_html(text)}</dd>"
+    if finding.curl:
+        yield f"<dt>try it</dt><dd><code>{_html(finding.curl)}</code></dd>"
+    yield "</dl></section>"
+
+
+def _html(text: str) -> str:
+    return escape(printable(text))
+
+
+def report_json(report: VerifyReport) -> str:
+    """The report as JSON."""
+    return json.dumps(report.to_dict(), ensure_ascii=False, indent=2) + "\n"
+
+
+def report_junit(report: VerifyReport) -> str:
+    """The report as JUnit: a test case for each group, failed by a fault."""
+    cases = []
+    failed = 0
+    for group, standing in report.groups.items():
+        own = [f for f in report.findings if f.group == group and f.verdict == "fault"]
+        inside = "".join(
+            f'<failure message="{_html(f.id)}">{_html(f.message)}: {_html(_finding_line(f))}'
+            "</failure>"
+            for f in own
+        )
+        failed += bool(own)
+        if standing in ("inconclusive", "not offered"):
+            inside = f'<skipped message="{standing}"/>'
+        cases.append(f'<testcase classname="dsv4.verify" name="{group}">{inside}</testcase>')
+    head = f'<testsuite name="dsv4 verify" tests="{len(cases)}" failures="{failed}">'
+    start = '<?xml version="1.0" encoding="UTF-8"?>\n'
+    return start + head + "".join(cases) + "</testsuite>\n"
+
+
+def matrix_text(matrices: list[Matrix]) -> str:
+    """What the probes tell apart, server by server."""
+    lines = []
+    for each in matrices:
+        lines.append(f"{each.server}: {each.apart} of {each.pairs} pairs, {each.score:.1%}")
+        lines += (f"    {' = '.join(id or 'no fault' for id in ids)}" for ids in each.alike)
+    apart, pairs = sum(m.apart for m in matrices), sum(m.pairs for m in matrices)
+    lines.append(f"all: {apart} of {pairs} pairs told apart, {apart / max(pairs, 1):.1%}")
+    return "\n".join(lines) + "\n"
+
+
+def report_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """What changed between two reports as JSON has them, one sentence each."""
+    old, new = _facts(before), _facts(after)
+    return [
+        printable(f"{name}: was {old.get(name, 'unknown')}, is {new.get(name, 'unknown')}")
+        for name in dict.fromkeys((*old, *new))
+        if old.get(name) != new.get(name)
+    ]
+
+
+def _facts(report: Mapping[str, Any]) -> dict[str, str]:
+    prompt, groups = report.get("prompt"), report.get("groups")
+    facts: dict[str, str] = {}
+    if isinstance(prompt, dict):
+        facts |= {name: str(prompt.get(name)) for name in ("profile", "dialect")}
+        faults = prompt.get("faults")
+        facts["faults"] = ", ".join(map(str, faults or ["none"])) if faults is not None else ""
+    return facts | ({str(k): str(v) for k, v in groups.items()} if isinstance(groups, dict) else {})
+
+
+def changes_junit(changes: Sequence[str]) -> str:
+    """Changes as JUnit: one test case, failed by any change."""
+    inside = "".join(f"<failure>{_html(change)}</failure>" for change in changes)
+    case = f'<testcase classname="dsv4.verify" name="unchanged">{inside}</testcase>'
+    head = f'<testsuite name="dsv4 verify" tests="1" failures="{int(bool(changes))}">'
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{head}{case}</testsuite>\n'

@@ -1,0 +1,280 @@
+"""A run: probes are sent, one after the other, and what comes back becomes a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Literal, TypeAlias
+
+from dsv4.profiles.server_requests import Object
+from dsv4.verify.choice import MOST_QUICK, likely_servers, next_probe, still_possible
+from dsv4.verify.explain import explain
+from dsv4.verify.hypotheses import Forecaster, counts_of
+from dsv4.verify.observations import Observation
+from dsv4.verify.output_checks import cache_finding, call_findings, other_routes
+from dsv4.verify.probes import PROBES, Probe, probes, requests_of_probes, words
+from dsv4.verify.report import Findings, ServerFinding, VerifyReport, without_key
+from dsv4.verify.server_client import HttpServer, Reply, ServerClient, ServerProblem
+
+RunMode: TypeAlias = Literal["quick", "default", "full"]
+CHAT = "/chat/completions"
+# After so many requests in a row without an answer, a run ends with what it has.
+MOST_SILENCE = 3
+# Probes that say something about every group: what is counted at all, and by whom.
+ALWAYS = ("plain", "tools-two", "rich")
+MOST_TOKENS = 1_000_000_000
+
+Progress: TypeAlias = Callable[[int, int], None]
+
+
+def run(
+    client: ServerClient,
+    model: str = "deepseek-v4",
+    *,
+    mode: RunMode = "default",
+    only: Collection[str] = (),
+    request: Object | None = None,
+    progress: Progress | None = None,
+    forecaster: Forecaster | None = None,
+) -> VerifyReport:
+    """What a server does with requests, found out by sending some.
+
+    `client` sends them; `model` is the name in them. `mode` is "quick", which chooses the next
+    request by what it tells apart, "default", or "full", which also looks at caches. `only` names
+    groups, for a part of it. `request` is a body of your own to be counted too. `progress` is
+    called with the number of requests that were sent, and of all. `forecaster` makes the forecasts.
+
+    Raises `ServerProblem` where nothing could be measured. `KeyboardInterrupt` ends the run, and
+    the report says what was found until then.
+    """
+    return ServerRun(client, model, mode, only, request, progress, forecaster).report()
+
+
+def planned(mode: RunMode = "default", only: Collection[str] = ()) -> tuple[int, int]:
+    """How many requests a run sends at most, and about how many prompt tokens that are."""
+    if mode == "quick":
+        return MOST_QUICK + 1, 300 * MOST_QUICK
+    chosen = [probe for probe in probes() if not only or probe.group in only or probe.id in ALWAYS]
+    sent = sum(probe.repeats for probe in chosen)
+    tokens = 12_500 if not only else 250 * sent
+    if not only:
+        sent += 7
+        tokens += 1_200
+    if mode == "full":
+        sent, tokens = sent + 10, tokens + 7_000
+    return sent, tokens
+
+
+class ServerRun:
+    """One run over one server."""
+
+    def __init__(
+        self,
+        client: ServerClient,
+        model: str,
+        mode: RunMode,
+        only: Collection[str],
+        request: Object | None,
+        progress: Progress | None,
+        forecaster: Forecaster | None,
+    ) -> None:
+        self._client, self._model, self._mode = client, model, mode
+        self._only, self._request = only, request
+        self._progress = progress or (lambda done, of: None)
+        requests = requests_of_probes()
+        if request is not None:
+            requests["request"] = request
+        self._forecaster = forecaster or Forecaster(requests)
+        self._planned = planned(mode, only)[0]
+        self._seen: list[Observation] = []
+        self._notes: list[str] = []
+        self._sent = self._silent = 0
+        self._tokens = self._completion = 0
+        self._asks_for_ids = True
+
+    def report(self) -> VerifyReport:
+        findings: list[ServerFinding] = []
+        try:
+            if self._mode == "quick":
+                self._ask_quickly()
+            else:
+                self._ask_all()
+            if self._request is not None:
+                self._ask(Probe("request", "prompt", self._request))
+            if self._mode != "quick" and not self._only and self._silent < MOST_SILENCE:
+                findings = self._look_further()
+        except KeyboardInterrupt:
+            self._notes.append("The run was interrupted: this is what was found until then.")
+        if not any(o.tells for o in self._seen) and not self._tokens:
+            first = self._notes[0].partition(": ")[2] if self._notes else ""
+            raise ServerProblem(f"{self._client.url}: {first or 'nothing could be measured'}")
+        return self._reported(findings)
+
+    def _reported(self, further: list[ServerFinding]) -> VerifyReport:
+        verdict = explain(self._seen, forecaster=self._forecaster)
+        maker = Findings(verdict, self._seen, self._forecaster, self._client.url, self._model)
+        findings = (*maker.all(), *further)
+        report = VerifyReport(
+            self._client.url,
+            self._model,
+            verdict,
+            maker.groups(findings),
+            findings,
+            self._sent,
+            self._tokens,
+            self._completion,
+            tuple(self._evidence()),
+            tuple(dict.fromkeys(self._notes)),
+        )
+        key = self._client.key if isinstance(self._client, HttpServer) else ""
+        return without_key(report, key)
+
+    def _evidence(self) -> Iterator[str]:
+        if any(o.ids is not None for o in self._seen):
+            yield "E0"
+        if any(o.count is not None for o in self._seen):
+            yield "E1"
+        if any(o.cached is not None for o in self._seen):
+            yield "E2"
+        if self._mode != "quick" and not self._only:
+            yield "E3"
+
+    # Which probes are sent.
+
+    def _ask_all(self) -> None:
+        for probe in probes():
+            if self._only and probe.group not in self._only and probe.id not in ALWAYS:
+                continue
+            for n in range(probe.repeats):
+                # The second time streamed, the third with a longer answer: the count is the same.
+                self._ask(probe, stream=n == 1, most=8 if n == 2 else 1)
+                if self._silent >= MOST_SILENCE:
+                    self._notes.append("The server stopped answering: the run ended there.")
+                    return
+
+    def _ask_quickly(self) -> None:
+        ids = list(PROBES)
+        known = {each: counts_of(each, self._forecaster, ids) for each in likely_servers()}
+        asked: list[str] = []
+        while len(asked) < MOST_QUICK and self._silent < MOST_SILENCE:
+            probe = next_probe(known, asked)
+            if probe is None:
+                break
+            asked.append(probe)
+            found = self._ask(PROBES[probe])
+            if found.tells:
+                known = still_possible(known, probe, found.seen)
+        if next_probe(known, asked) is not None:
+            self._notes.append("Other faults are possible: --quick did not look for all of them.")
+
+    # One request.
+
+    def _ask(self, probe: Probe, *, stream: bool = False, most: int = 1) -> Observation:
+        body: dict[str, Any] = {
+            "model": self._model,
+            "max_tokens": most,
+            "temperature": 0,
+            **probe.request,
+        }
+        if stream:
+            body |= {"stream": True, "stream_options": {"include_usage": True}}
+        elif self._asks_for_ids:
+            body["return_token_ids"] = True
+        reply = self.post(CHAT, body)
+        if self._asks_for_ids and not stream:
+            self._asks_for_ids = bool(_ids(reply))
+            if reply.refused:
+                del body["return_token_ids"]
+                reply = self.post(CHAT, body)
+        self._check_first(reply)
+        observation = observed(probe.id, reply)
+        if probe.id == "request":
+            observation = replace(observation, request=probe.request)
+        self._silent = 0 if observation.tells else self._silent + 1
+        if observation.note:
+            self._notes.append(f"{probe.id}: {observation.note}")
+        self._tokens += observation.count or 0
+        self._completion += observation.completion_tokens
+        self._seen.append(observation)
+        return observation
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Reply:
+        """The reply to a `body` sent to a `path`, counted as a request of this run."""
+        self._sent += 1
+        self._progress(self._sent, max(self._planned, self._sent))
+        reply = self._client.post(path, body)
+        if reply.status in (500, 502) and not reply.problem:
+            again = self._client.post(path, body)
+            self._sent += 1
+            return again
+        return reply
+
+    def _check_first(self, reply: Reply) -> None:
+        """Problems that no other request will do without."""
+        if any(o.tells for o in self._seen):
+            return
+        if reply.status in (401, 403):
+            raise ServerProblem(f"the server does not accept the key (status {reply.status})")
+        if reply.status in (404, 405):
+            where = f"{self._client.url}{CHAT}"
+            raise ServerProblem(f"no chat route at {where} (status {reply.status})")
+        if reply.problem and not reply.status:
+            raise ServerProblem(f"{self._client.url}: {reply.problem}")
+
+    # What else can be looked at.
+
+    def _look_further(self) -> list[ServerFinding]:
+        def post(path: str, body: Mapping[str, Any]) -> Reply:
+            return self.post(path, {"model": self._model, **body})
+
+        plain = [o.count for o in self._seen if o.probe == "plain" and o.count is not None]
+        findings = [*call_findings(post), *other_routes(post, plain)]
+        if self._mode == "full":
+            findings.append(cache_finding(post, words(2_000)))
+        return findings
+
+
+def observed(probe: str, reply: Reply) -> Observation:
+    """What a reply says of the prompt."""
+    if reply.refused:
+        return Observation(probe, refused=True)
+    if reply.problem or not 200 <= reply.status < 300:
+        return Observation(probe, note=reply.problem or f"status {reply.status}")
+    usage = usage_of(reply)
+    count = token_number(usage.get("prompt_tokens"))
+    if count is None:
+        return Observation(probe, note="the answer does not say how many tokens the prompt had")
+    details = usage.get("prompt_tokens_details")
+    cached = token_number(details.get("cached_tokens")) if isinstance(details, dict) else None
+    return Observation(
+        probe,
+        count,
+        completion_tokens=token_number(usage.get("completion_tokens")) or 0,
+        cached=cached,
+        ids=_ids(reply),
+    )
+
+
+def usage_of(reply: Reply) -> Mapping[str, Any]:
+    """The usage of a reply, whole or streamed; empty where it has none."""
+    for found in (reply.body, *reversed(reply.events)):
+        usage = found.get("usage") if isinstance(found, dict) else None
+        if isinstance(usage, dict):
+            return usage
+    return {}
+
+
+def token_number(value: object) -> int | None:
+    """A number of tokens; None for anything that cannot be one."""
+    return value if type(value) is int and 0 <= value < MOST_TOKENS else None
+
+
+def _ids(reply: Reply) -> tuple[int, ...] | None:
+    body = reply.body if isinstance(reply.body, dict) else {}
+    choices = body.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    for place in (body, first):
+        ids = place.get("prompt_token_ids") if isinstance(place, dict) else None
+        if isinstance(ids, list) and ids and all(type(id) is int for id in ids):
+            return tuple(ids)
+    return None

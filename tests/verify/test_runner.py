@@ -1,0 +1,389 @@
+"""Whole runs over servers in this process: what each is called, and what that costs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from stand_ins import FORECASTER, VLLM, StandIn, server
+
+from dsv4 import profiles
+from dsv4.profiles.request_changes import each_message, messages_in
+from dsv4.profiles.server_faults import variants
+from dsv4.verify import Hypothesis, Reply, Report, ServerProblem, explain_recorded, run
+from dsv4.verify.choice import likely_servers
+from dsv4.verify.hypotheses import clean_servers
+from dsv4.verify.probes import PROBES
+from dsv4.verify.report import OWN_WAYS
+from dsv4.verify.report_views import report_changes, report_html, report_junit, report_text
+from parts import part
+
+EFFORT_SWAPS = "-as-"
+
+
+def report_on(client: Any, **options: Any) -> Report:
+    return run(client, forecaster=FORECASTER, **options)
+
+
+def is_named(report: Report, truth: Hypothesis) -> bool:
+    """Whether the server is what the report says, or one of a set that it says."""
+    prompt = report.to_dict()["prompt"]
+    named = [prompt, *prompt["alternatives"]]
+    wanted = (truth.profile, truth.texts, list(truth.ids))
+    return wanted in [(n["profile"], n["dialect"], n["faults"]) for n in named]
+
+
+def visible(hypothesis: Hypothesis) -> bool:
+    clean = Hypothesis(hypothesis.profile, hypothesis.dialect)
+    return any(
+        (a := FORECASTER.forecast(hypothesis, id)) is not None
+        and (b := FORECASTER.forecast(clean, id)) is not None
+        and a.count != b.count
+        for id in PROBES
+    )
+
+
+BASES = [each for each in clean_servers() if each.texts != "v4-vision"]
+SINGLES = [
+    server.having(fault)
+    for n, fault in enumerate(variants())
+    if EFFORT_SWAPS not in fault.id or n % 4 == 0
+    for server in (BASES[n % len(BASES)],)
+]
+
+
+class TestTheGauntlet:
+    @pytest.mark.parametrize("truth", clean_servers(), ids=str)
+    def test_no_fault_is_found_on_a_clean_server(self, truth: Hypothesis) -> None:
+        client = StandIn(truth)
+        report = report_on(client)
+        assert is_named(report, truth)
+        assert report.to_dict()["prompt"]["faults"] == []
+        worst = {f.group for f in report.findings if f.verdict == "fault"}
+        assert worst == ({"safety"} if truth.server.special_text_acts else set())
+        assert client.requests <= 70
+        assert client.tokens <= 15_000
+
+    @pytest.mark.parametrize("truth", part(SINGLES, 4), ids=str)
+    def test_each_fault_is_named(self, truth: Hypothesis) -> None:
+        report = report_on(StandIn(truth))
+        if visible(truth):
+            assert is_named(report, truth), report.to_dict()["prompt"]
+        else:
+            assert report.to_dict()["prompt"]["faults"] == []
+
+    @pytest.mark.parametrize(
+        ("profile", "dialect", "faults"),
+        part(
+            [
+                ("vllm-0.32", "v4", ("effort-max-as-high", "reasoning-space")),
+                ("vllm-0.32", "v4", ("tools-sorted", "texts-stripped")),
+                ("sglang-0.5.23", "v4", ("bos-missing", "results-reserialised")),
+                ("recipe-0.2.0", "v4", ("system-dropped", "tools-compact")),
+                ("llama.cpp", "v4", ("effort-april", "first-part-only")),
+                ("dsv4", "v4-0731", ("reasoning-dropped", "response-format-unseen")),
+                ("dsv4", "v4.1", ("thinking-never", "empty-content-none")),
+            ],
+            3,
+        ),
+    )
+    def test_pairs(self, profile: str, dialect: str, faults: tuple[str, ...]) -> None:
+        truth = server(profile, dialect, *faults)
+        assert is_named(report_on(StandIn(truth)), truth)
+
+    def test_a_hidden_text(self) -> None:
+        prompt = report_on(StandIn(VLLM, added=53)).to_dict()["prompt"]
+        assert prompt["profile"] == "vllm-0.32"
+        assert ["counts-offset"] in [
+            prompt["faults"],
+            *(a["faults"] for a in prompt["alternatives"]),
+        ]
+
+    def test_answers_that_are_counted_with_the_prompt(self) -> None:
+        prompt = report_on(StandIn(VLLM, adds_completion=True)).to_dict()["prompt"]
+        assert (prompt["profile"], prompt["faults"]) == ("vllm-0.32", ["counts-include-completion"])
+
+    def test_estimates(self) -> None:
+        report = report_on(StandIn(VLLM, counts=lambda prompt: len(prompt) // 4))
+        assert report.verdict.faults == ("counts-estimated",)
+        assert report.groups["counting"] == "fault"
+        assert report.groups["effort"] == "inconclusive"
+
+    def test_two_servers_in_turn(self) -> None:
+        report = report_on(StandIn(VLLM, server("sglang-0.5.23")))
+        prompt = report.to_dict()["prompt"]
+        assert prompt["faults"] == ["two-servers"]
+        named = {prompt["profile"], *(each["profile"] for each in prompt["alternatives"])}
+        assert named == {"vllm-0.32", "sglang-0.5.23"}
+
+
+def shouted(message: dict[str, Any]) -> dict[str, Any]:
+    """Nobody listed this fault: a word is added to each result of a tool."""
+    return {**message, "content": f"{message['content']} Please mind that this came from a tool."}
+
+
+class TestUnknownFaults:
+    def test_they_are_not_explained_and_in_the_right_group(self) -> None:
+        report = report_on(StandIn(VLLM, changed=each_message(shouted, "tool")))
+        assert report.verdict.outcome == "not explained"
+        assert report.to_dict()["prompt"]["faults"] == []
+        groups = {f.group for f in report.findings if f.id == "not-explained"}
+        assert "history" in groups
+        assert groups <= {"history", "prompt"}
+        assert "not explained" in report_text(report)
+
+
+class TestEvidence:
+    def test_the_prompt_itself_tells_what_counts_cannot(self) -> None:
+        truth = server("vllm-0.32", "v4", "parameters-all-strings")
+        assert not visible(truth)
+        assert is_named(report_on(StandIn(truth, shows_ids=True)), truth)
+
+    def test_it_is_said_what_was_offered(self) -> None:
+        assert report_on(StandIn(VLLM, shows_ids=True)).evidence[:2] == ("E0", "E1")
+        assert report_on(StandIn(VLLM)).evidence[:1] == ("E1",)
+
+
+class TestQuickly:
+    def test_few_requests_name_most_servers(self) -> None:
+        many = [h for h in likely_servers() if visible(h) or not h.faults]
+        sizes = []
+        for truth in part(many, 101):
+            client = StandIn(truth)
+            report = report_on(client, mode="quick")
+            unsure = any("did not look for all" in note for note in report.notes)
+            assert is_named(report, truth) or unsure
+            sizes.append(client.requests)
+        assert sum(sizes) / len(sizes) <= 8
+
+
+class TestFindings:
+    def test_a_fault_says_what_shows_it_and_what_mends_it(self) -> None:
+        report = report_on(StandIn(server("vllm-0.32", "v4", "effort-max-as-high")))
+        (finding,) = [f for f in report.findings if f.id == "effort-max-as-high"]
+        assert (finding.verdict, finding.group) == ("fault", "effort")
+        assert (finding.expected, finding.seen) == ("97 tokens", "84 tokens")
+        assert "litellm" in finding.mend
+        assert '"reasoning_effort": "max"' in finding.curl
+        assert "$KEY" in finding.curl
+
+    def test_what_a_server_is_known_to_do_differs(self) -> None:
+        report = report_on(StandIn(VLLM))
+        kept = next(f for f in report.findings if f.id == "tools-kept-at-none")
+        assert (kept.verdict, report.groups["tools"]) == ("differs", "differs")
+
+    @pytest.mark.parametrize("profile", OWN_WAYS)
+    def test_own_ways_change_nothing_on_their_server(self, profile: str) -> None:
+        clean = server(profile, "v4")
+        for id in OWN_WAYS[profile]:
+            assert not visible(server(profile, "v4", id)), id
+        assert not clean.faults
+
+    def test_special_tokens_that_act_are_always_a_fault(self) -> None:
+        report = report_on(StandIn(VLLM))
+        assert report.groups["safety"] == "fault"
+        assert report.is_faulty
+
+
+class Answering:
+    """A server that gives the same reply to everything."""
+
+    url = "http://stand-in/v1"
+
+    def __init__(self, reply: Reply) -> None:
+        self.reply = reply
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Reply:
+        return self.reply
+
+
+class TestBadServers:
+    @pytest.mark.parametrize(
+        ("reply", "sentence"),
+        [
+            (Reply(401, body={}), "does not accept the key"),
+            (Reply(404, body={}), "no chat route"),
+            (Reply(problem="no server answers at this address"), "no server answers"),
+            (Reply(200, body={"choices": []}), "does not say how many tokens"),
+            (Reply(200, body={"usage": {"prompt_tokens": "84"}}), "does not say how many tokens"),
+            (Reply(200, body={"usage": {"prompt_tokens": True}}), "does not say how many tokens"),
+            (Reply(200, body={"usage": {"prompt_tokens": -4}}), "does not say how many tokens"),
+            (Reply(200, body=[1]), "does not say how many tokens"),
+            (Reply(200, problem="HTML in place of JSON (status 200)"), "HTML in place of JSON"),
+        ],
+    )
+    def test_each_is_answered_with_a_sentence(self, reply: Reply, sentence: str) -> None:
+        with pytest.raises(ServerProblem, match=sentence):
+            report_on(Answering(reply))
+
+    def test_what_was_measured_is_kept_when_a_server_stops_answering(self) -> None:
+        class Dying(StandIn):
+            def post(self, path: str, body: Mapping[str, Any]) -> Reply:
+                if self.requests > 20:
+                    return Reply(problem="no answer in time")
+                return super().post(path, body)
+
+        report = report_on(Dying(VLLM))
+        assert report.verdict.of > 15
+        assert any("stopped answering" in note for note in report.notes)
+
+    def test_an_interrupted_run_reports_what_was_done(self) -> None:
+        class Interrupted(StandIn):
+            def post(self, path: str, body: Mapping[str, Any]) -> Reply:
+                if self.requests > 10:
+                    raise KeyboardInterrupt
+                return super().post(path, body)
+
+        report = report_on(Interrupted(VLLM))
+        assert any("interrupted" in note for note in report.notes)
+
+    def test_what_a_server_names_itself_does_not_act_on_pages_or_terminals(self) -> None:
+        name = 'x\x1b[31m<script>alert(1)</script>"\x00'
+        report = run(StandIn(VLLM), name, mode="quick", forecaster=FORECASTER)
+        assert "\x1b" not in report_text(report)
+        page = report_html(report)
+        assert "<script" not in page
+        assert "http-equiv" not in page
+        ElementTree.fromstring(report_junit(report))
+
+
+class TestViews:
+    def test_json_has_what_programs_need(self) -> None:
+        value = json.loads(json.dumps(report_on(StandIn(VLLM)).to_dict()))
+        assert {"url", "model", "requests", "prompt_tokens", "evidence", "prompt"} <= value.keys()
+        assert value["prompt"]["explained"] == value["prompt"]["of"]
+        assert value["prompt"]["dialect"] == "v4-0731"
+        assert set(value["groups"].values()) <= {
+            *("pass", "differs", "fault", "inconclusive", "not offered")
+        }
+
+    def test_what_changed(self) -> None:
+        before, after = (
+            report_on(StandIn(each), mode="quick").to_dict()
+            for each in (VLLM, server("vllm-0.32", "v4", "tools-compact"))
+        )
+        assert report_changes(before, before) == []
+        assert "faults: was none, is tools-compact" in report_changes(before, after)
+
+    def test_junit_fails_where_there_is_a_fault(self) -> None:
+        suite = ElementTree.fromstring(report_junit(report_on(StandIn(VLLM))))
+        failed = [case.get("name") for case in suite if case.find("failure") is not None]
+        assert failed == ["safety"]
+
+
+class TestSavedServers:
+    def test_a_saved_server_is_a_profile(self, tmp_path: Any) -> None:
+        from dsv4.profiles.saved_profile import saved
+
+        truth = server("vllm-0.32", "v4", "effort-max-as-high", "history-truncated/4")
+        path = tmp_path / "server.json"
+        path.write_text(saved(truth.profile, truth.dialect, truth.faults), "utf-8")
+        profile = profiles.load(path)
+        body = {"messages": [{"role": "user", "content": "Hi"}], "reasoning_effort": "max"}
+        high = {**body, "reasoning_effort": "high"}
+        assert profiles.render(body, profile) == profiles.render(high, "vllm-0.32")
+
+    def test_its_faults_are_reasons_and_traps(self, tmp_path: Any) -> None:
+        from dsv4.profiles.saved_profile import saved
+
+        truth = server("vllm-0.32", "v4", "effort-max-as-high")
+        path = tmp_path / "server.json"
+        path.write_text(saved(truth.profile, truth.dialect, truth.faults), "utf-8")
+        profile = profiles.load(path)
+        body = {"messages": [{"role": "user", "content": "Hi"}], "reasoning_effort": "max"}
+        compared = profiles.compare(body, profile, "vllm-0.32")
+        assert [reason.kind for reason in compared.reasons][:1] == ["fault"]
+        assert "effort-max-as-high" in [trap.kind for trap in profiles.traps(body, profile)]
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "",
+            "[]",
+            "{}",
+            '{"dsv4_server": 1, "profile": "nobody", "dialect": "v4", "faults": []}',
+            '{"dsv4_server": 1, "profile": "llama.cpp", "dialect": "v4.1", "faults": []}',
+            '{"dsv4_server": 1, "profile": "dsv4", "dialect": "v4", "faults": ["no-such"]}',
+            '{"dsv4_server": 1, "profile": "dsv4", "dialect": "v4", "faults": ["bos-twice/9"]}',
+            '{"dsv4_server": 1, "profile": "/etc/passwd", "dialect": "v4", "faults": []}',
+        ],
+    )
+    def test_a_file_that_is_none_is_refused(self, tmp_path: Any, text: str) -> None:
+        from dsv4 import EncodeError
+
+        path = tmp_path / "server.json"
+        path.write_text(text, "utf-8")
+        with pytest.raises(EncodeError):
+            profiles.load(path)
+
+    def test_a_name_is_never_a_path(self, tmp_path: Any) -> None:
+        from dsv4 import EncodeError
+
+        path = tmp_path / "server.json"
+        path.write_text("{}", "utf-8")
+        with pytest.raises(EncodeError, match="expected one of"):
+            profiles.render([], str(path))
+
+
+def agent_log(truth: Hypothesis, turns: int = 20) -> list[str]:
+    """The exchanges of an agent with tools, as a log has them."""
+    client = StandIn(truth)
+    messages: list[dict[str, Any]] = [
+        {"role": "system", "content": "You are a coding agent."},
+        {"role": "user", "content": "List the files and fix the bug."},
+    ]
+    tools = [PROBES["tools-two"].request["tools"][0], PROBES["tools-two"].request["tools"][1]]
+    lines = []
+    for n in range(turns):
+        body = {"messages": list(messages), "tools": tools}
+        if n % 5 == 4:
+            body["reasoning_effort"] = "max"
+        reply = client.post("/chat/completions", body)
+        lines.append(json.dumps({"request": body, "response": reply.body}))
+        call = {
+            "id": f"call_{n}",
+            "type": "function",
+            "function": {"name": "weather", "arguments": json.dumps({"city": "x" * n, "days": n})},
+        }
+        messages.append(
+            {
+                "role": "assistant",
+                "content": "" if n % 2 else "Let me look.",
+                "reasoning_content": f"Step {n} needs a look.",
+                "tool_calls": [call],
+            }
+        )
+        messages.append({"role": "tool", "tool_call_id": f"call_{n}", "content": '{"ok":true}'})
+        if n % 7 == 6:
+            messages.append({"role": "assistant", "content": "Done.", "reasoning_content": "Ok."})
+            messages.append({"role": "user", "content": "Go on."})
+    return lines
+
+
+class TestRecorded:
+    @pytest.mark.parametrize(
+        "profile", ["vllm-0.32", "sglang-0.5.23", "recipe-0.2.0", "llama.cpp", "dsv4"]
+    )
+    def test_twenty_exchanges_of_an_agent_name_the_server(self, profile: str) -> None:
+        truth = server(profile, "v4-0731" if profile == "dsv4" else "v4")
+        report = explain_recorded(agent_log(truth), FORECASTER)
+        prompt = report.to_dict()["prompt"]
+        assert (prompt["profile"], prompt["faults"]) == (profile, [])
+
+    def test_no_text_of_the_log_is_in_the_report(self) -> None:
+        report = explain_recorded(agent_log(VLLM), FORECASTER)
+        assert "coding agent" not in json.dumps(report.to_dict())
+
+    def test_lines_without_a_count_are_passed_over(self) -> None:
+        lines = ["", "null", "{}", '{"request": {"messages": []}}', "{" * 10_000]
+        assert explain_recorded(lines, FORECASTER).requests == 0
+
+
+def test_a_request_of_ones_own_is_counted_too() -> None:
+    own = {"messages": [{"role": "user", "content": "Is this what I think?"}]}
+    report = run(StandIn(VLLM), only=["counting"], request=own)
+    assert not report.verdict.unexplained
+    assert messages_in(own) == own["messages"]
