@@ -12,7 +12,17 @@ from typing import Any
 import pytest
 
 import dsv4
-from builders import assistant, function, image, text, user
+from builders import (
+    assistant,
+    call,
+    calling,
+    function,
+    image,
+    result,
+    system,
+    text,
+    user,
+)
 from dsv4.dataset import BadLine, DatasetError, Interrupted, Summary, Watcher, encode_files
 from small_vocabulary import write_small_vocabulary
 
@@ -557,6 +567,62 @@ class TestLengths:
             assert ids[-1] == 1  # EOS
             assert row["loss_mask"][-1] == 1
 
+    @pytest.mark.parametrize("expand", [False, True])
+    def test_the_oldest_rounds_go_first(
+        self, tmp_path: Path, vocabulary: Path, expand: bool
+    ) -> None:
+        """What is left is what `fit` leaves, and the last turn is trained on."""
+        talk = [system("S"), *(turn for n in range(4) for turn in (user(f"{n}?"), assistant("!")))]
+        tokenizer, request = Tokenizer.load(vocabulary), dsv4.Request(talk, drop_thinking=False)
+        fitted = tokenizer.fit(request, 25)
+        assert fitted.removed == [1, 2, 3, 4]
+        body = {"messages": talk, "drop_thinking": False}
+        options: dict[str, Any] = {"max_length": 25, "too_long": "left", "expand": expand}
+        (row,) = encoded(tmp_path / "in.jsonl", [body], vocabulary, **options)
+        ids, weights = tokenizer.encode_masked(fitted.request.encode())
+        assert (row["input_ids"], row["loss_mask"]) == (ids, weights)
+
+    def test_a_round_that_is_too_long_is_left_out(self, tmp_path: Path, vocabulary: Path) -> None:
+        path, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+        path.write_text(json.dumps([user("long " * 20), assistant("!")]))
+        options: Any = {"tokenizer": vocabulary, "jobs": 1, "max_length": 30, "too_long": "left"}
+        summary = encode_files([path], out, **options)
+        assert (summary.cut, summary.dropped, rows(out)) == (0, 1, [])
+
+    @pytest.mark.parametrize("pack", [None, 64])
+    def test_padding_is_not_trained_on(
+        self, tmp_path: Path, vocabulary: Path, pack: int | None
+    ) -> None:
+        options: dict[str, Any] = {"pack": pack}
+        before = encoded(tmp_path / "in.jsonl", CONVERSATIONS, vocabulary, **options)
+        after = encoded(
+            tmp_path / "in.jsonl", CONVERSATIONS, vocabulary, pad_to_multiple=16, **options
+        )
+        for short, row in zip(before, after, strict=True):
+            length, size = len(short["input_ids"]), len(row["input_ids"])
+            assert size == -(-length // 16) * 16
+            assert row["input_ids"][:length] == short["input_ids"]
+            assert row["loss_mask"] == short["loss_mask"] + [0] * (size - length)
+            if pack:
+                assert sum(row["sequence_lengths"]) == len(row["position_ids"]) == size
+        (row,) = encoded(
+            tmp_path / "in.jsonl",
+            CONVERSATIONS[:1],
+            vocabulary,
+            trainer="axolotl",
+            pad_to_multiple=64,
+        )
+        attended = sum(row["attention_mask"])
+        assert row["attention_mask"] == [1] * attended + [0] * (64 - attended)
+        assert set(row["labels"][attended:]) == {-100}
+
+    def test_padding_does_not_make_rows_too_long(self, tmp_path: Path, vocabulary: Path) -> None:
+        problem = "pad_to_multiple: found 16, expected a divisor of max_length, 40"
+        with pytest.raises(DatasetError, match=problem):
+            encoded(
+                tmp_path / "in.jsonl", CONVERSATIONS, vocabulary, pad_to_multiple=16, max_length=40
+            )
+
 
 class TestPacking:
     @pytest.mark.parametrize("jobs", [1, 2])
@@ -650,6 +716,231 @@ def test_counts(tmp_path: Path, vocabulary: Path, talks: Path) -> None:
     assert told["trained"]["tokens"] == sum(sum(row["loss_mask"]) for row in found)
     assert sum(field["tokens"] for field in told["fields"].values()) == summary.tokens
     assert told["fields"]["reasoning"]["tokens"] > 0
+
+
+def test_the_text_of_results_is_counted_as_such(tmp_path: Path, vocabulary: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    talk = [user("ab"), calling(call("f", id="a")), result("r" * 100, "a"), assistant("c")]
+    path.write_text(json.dumps({"messages": talk, "tools": [function("f")]}))
+    summary = encode_files([path], tmp_path / "out.jsonl", tokenizer=vocabulary, counts=True)
+    assert summary.counts is not None
+    tags = len("<tool_result></tool_result>")
+    assert summary.counts.fields["tool_result"] == 100 + tags
+    assert summary.counts.fields["content"] == len("ab") + len("c")
+
+
+def test_rows_tell_what_they_share_with_the_row_before(tmp_path: Path, vocabulary: Path) -> None:
+    talk = [user("1?"), assistant("a", reasoning="r"), user("2?"), assistant("b", reasoning="s")]
+    path = tmp_path / "in.jsonl"
+    first, second, third = encoded(path, [talk, CONVERSATIONS[0]], vocabulary, expand=True)
+    assert (first["shared"], third["shared"]) == (0, 0)
+    shared: Any = second["shared"]
+    assert first["input_ids"][:shared] == second["input_ids"][:shared]
+    assert first["input_ids"][shared] != second["input_ids"][shared]
+    for options in ({"expand": True, "trainer": "trl"}, {"expand": True, "pack": 500}, {}):
+        (row, *_) = encoded(path, [talk], vocabulary, **options)
+        assert "shared" not in row
+
+
+def answered(question: str, answer: str, **fields: Any) -> list[dict[str, Any]]:
+    return [user(question), assistant(answer, **fields)]
+
+
+PROMPT = [user("Is 7 prime?")]
+GOOD, BAD = assistant("Yes.", reasoning_content="Only 1 and 7."), assistant("No.")
+PAIR = {"prompt": PROMPT, "chosen": [GOOD], "rejected": [BAD]}
+
+
+class TestPreferences:
+    """Pairs of answers, each with the context of its conversation."""
+
+    def meant(self, vocabulary: Path, *messages: Any) -> list[int]:
+        return Tokenizer.load(vocabulary).encode(dsv4.encode([*PROMPT, *messages]))
+
+    def test_ids_and_masks(self, tmp_path: Path, vocabulary: Path) -> None:
+        (row,) = encoded(tmp_path / "in.jsonl", [PAIR], vocabulary, preferences=True)
+        assert row["prompt_ids"] == self.meant(vocabulary)
+        for side, answer in (("chosen", GOOD), ("rejected", BAD)):
+            ids = row[f"{side}_ids"]
+            assert row["prompt_ids"] + ids == self.meant(vocabulary, answer)
+            assert row[f"{side}_mask"] == [1] * len(ids)
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            {"chosen": [*PROMPT, GOOD], "rejected": [*PROMPT, BAD]},
+            {"prompt": "Is 7 prime?", "chosen": [*PROMPT, GOOD], "rejected": [*PROMPT, BAD]},
+            {"prompt": PROMPT, "chosen": [*PROMPT, GOOD], "rejected": [*PROMPT, BAD]},
+            {"messages": PROMPT, "chosen": GOOD, "rejected": BAD},
+            {"input": {"messages": PROMPT}, "preferred_output": [GOOD],
+             "non_preferred_output": [BAD]},
+        ],
+    )  # fmt: skip
+    def test_other_shapes_mean_the_same(self, tmp_path: Path, vocabulary: Path, line: Any) -> None:
+        path, options = tmp_path / "in.jsonl", {"preferences": True}
+        assert encoded(path, [line], vocabulary, **options) == encoded(
+            path, [PAIR], vocabulary, **options
+        )
+
+    def test_texts_and_sharegpt(self, tmp_path: Path, vocabulary: Path) -> None:
+        plain = {"prompt": "Hi", "chosen": "Hello!", "rejected": "What?"}
+        shared = {
+            "conversations": [{"from": "human", "value": "Hi"}],
+            "chosen": {"from": "gpt", "value": "Hello!"},
+            "rejected": {"from": "gpt", "value": "What?"},
+        }
+        one, other = encoded(tmp_path / "in.jsonl", [plain, shared], vocabulary, preferences=True)
+        assert one == other
+
+    def test_results_are_masked_and_refused_where_there_is_no_mask(
+        self, tmp_path: Path, vocabulary: Path
+    ) -> None:
+        steps = [calling(call("f", id="a")), result("r", "a"), assistant("Yes.")]
+        pair = {**PAIR, "chosen": steps, "tools": [function("f")]}
+        (row,) = encoded(tmp_path / "in.jsonl", [pair], vocabulary, preferences=True)
+        decoded = Tokenizer.load(vocabulary).decode(
+            [
+                id
+                for id, trained in zip(row["chosen_ids"], row["chosen_mask"], strict=True)
+                if trained
+            ]
+        )
+        assert "Yes." in decoded
+        assert "<tool_result>" not in decoded
+        with pytest.raises(BadLine, match="chosen: found more than one answer"):
+            encoded(tmp_path / "in.jsonl", [pair], vocabulary, preferences=True, trainer="trl")
+
+    def test_texts_for_trl(self, tmp_path: Path, vocabulary: Path) -> None:
+        options: dict[str, Any] = {"preferences": True, "trainer": "trl"}
+        (row,) = encoded(tmp_path / "in.jsonl", [PAIR], vocabulary, **options)
+        prompt = str(dsv4.encode(PROMPT))
+        assert row == {
+            "prompt": prompt,
+            "chosen": str(dsv4.encode([*PROMPT, GOOD])).removeprefix(prompt),
+            "rejected": str(dsv4.encode([*PROMPT, BAD])).removeprefix(prompt),
+        }
+        spelled = {**PAIR, "prompt": [user("What is <think>?")]}
+        with pytest.raises(BadLine, match="chosen: found <think> in a text, which the trainer's"):
+            encoded(tmp_path / "in.jsonl", [spelled], vocabulary, **options)
+
+    def test_parquet_has_the_same_rows(self, tmp_path: Path, vocabulary: Path) -> None:
+        parquet = pytest.importorskip("pyarrow.parquet")
+        path = tmp_path / "in.jsonl"
+        for trainer in (None, "trl"):
+            options: dict[str, Any] = {"preferences": True, "trainer": trainer, "carry": ["id"]}
+            expected = encoded(path, [{**PAIR, "id": "a"}], vocabulary, **options)
+            out = tmp_path / f"{trainer}.parquet"
+            encode_files([path], out, tokenizer=vocabulary, jobs=1, **options)
+            assert parquet.read_table(out).to_pylist() == expected
+
+    @pytest.mark.parametrize(
+        ("line", "problem"),
+        [
+            (answered("Hi", "Ho"), 'expected an object with "chosen" and "rejected"'),
+            ({"prompt": "a", "chosen": "b", "rejected": "b"}, "rejected: found what is chosen too"),
+            ({"prompt": 5, "chosen": "b", "rejected": "c"}, "prompt: found 5, expected text or a"),
+            ({"prompt": "a", "chosen": [], "rejected": "c"}, r"chosen: found \[\], expected text"),
+            ({"chosen": answered("a", "b"), "rejected": answered("c", "d")},
+             r"chosen\[0\]: found 'user', expected both conversations to part at an answer"),
+            ({"prompt": "a", "chosen": [user("x")], "rejected": [user("y")]},
+             r"chosen\[0\]: found 'user', expected both"),
+            ({"prompt": [user("a")], "chosen": "b", "rejected": [assistant("c", weight=3)]},
+             r"rejected\[0\]\.weight: found 3, expected 0 or 1"),
+        ],
+    )  # fmt: skip
+    def test_what_is_no_pair(
+        self, tmp_path: Path, vocabulary: Path, line: Any, problem: str
+    ) -> None:
+        with pytest.raises(BadLine, match=problem):
+            encoded(tmp_path / "in.jsonl", [line], vocabulary, preferences=True)
+
+    def test_a_pair_that_nobody_asked_for(self, tmp_path: Path, vocabulary: Path) -> None:
+        with pytest.raises(BadLine, match="a pair of answers: dsv4 dataset --preferences reads it"):
+            encoded(tmp_path / "in.jsonl", [{"chosen": "a", "rejected": "b"}], vocabulary)
+
+    @pytest.mark.parametrize(
+        ("options", "problem"),
+        [
+            ({"expand": True}, "expand: found it with preferences"),
+            ({"pack": 100}, "pack: found it with preferences"),
+            ({"trainer": "verl"}, "preferences: found it for verl, expected trl"),
+            ({"too_long": "cut", "max_length": 9}, "too_long: found cut with preferences"),
+            ({"carry": ["prompt"]}, "carry: found prompt, which is a column"),
+        ],
+    )
+    def test_options_that_pairs_do_not_have(
+        self, tmp_path: Path, vocabulary: Path, options: dict[str, Any], problem: str
+    ) -> None:
+        with pytest.raises(DatasetError, match=problem):
+            encoded(tmp_path / "in.jsonl", [PAIR], vocabulary, preferences=True, **options)
+
+
+TWO_ROUNDS = [
+    system("S"),
+    *answered("1?", "a", reasoning_content="r"),
+    *answered("2?", "b", reasoning_content="s"),
+]
+
+
+class TestProfiles:
+    """Each answer after the prompt that a server would build for it."""
+
+    def rows_for(self, tmp_path: Path, vocabulary: Path, body: Any, name: str) -> list[list[str]]:
+        """The context and the answer of each row, as text."""
+        found = encoded(tmp_path / "in.jsonl", [body], vocabulary, profile=name)
+        tokenizer = Tokenizer.load(vocabulary)
+        texts = []
+        for row in found:
+            start = row["loss_mask"].index(1)
+            ids = row["input_ids"]
+            texts.append([tokenizer.decode(ids[:start]), tokenizer.decode(ids[start:])])
+        return texts
+
+    @pytest.mark.parametrize("name", ["verl-0.9.1", "vllm-0.32", "recipe-0.2.0"])
+    def test_contexts_are_the_servers(self, tmp_path: Path, vocabulary: Path, name: str) -> None:
+        options = {"reasoning_effort": "low", "chat_template_kwargs": {"enable_thinking": True}}
+        body = {"messages": TWO_ROUNDS, **options}
+        first, second = self.rows_for(tmp_path, vocabulary, body, name)
+        for (context, answer), count, meant in (
+            (first, 2, "r</think>a<｜end▁of▁sentence｜>"),
+            (second, 4, "s</think>b<｜end▁of▁sentence｜>"),
+        ):
+            asked = {**body, "messages": TWO_ROUNDS[:count]}
+            assert context == dsv4.profiles.render(asked, name)
+            assert answer == meant
+
+    def test_contexts_that_only_grow_are_one_row(self, tmp_path: Path, vocabulary: Path) -> None:
+        body = {"messages": TWO_ROUNDS, "tools": [function("f")]}
+        body["chat_template_kwargs"] = {"enable_thinking": True}
+        ((context, rest),) = self.rows_for(tmp_path, vocabulary, body, "verl-0.9.1")
+        assert context.index("## Tools") < context.index("S<｜User｜>1?")
+        assert rest.startswith("r</think>a<｜end▁of▁sentence｜><｜User｜>2?")
+        assert rest.endswith("s</think>b<｜end▁of▁sentence｜>")
+
+    def test_a_server_that_does_not_think(self, tmp_path: Path, vocabulary: Path) -> None:
+        """Its prompts have no room for reasoning, and a run says how much is lost."""
+        path, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+        path.write_text(json.dumps(TWO_ROUNDS))
+        options: Any = {"tokenizer": vocabulary, "jobs": 1, "profile": "verl-0.9.1"}
+        summary = encode_files([path], out, **options)
+        assert (summary.examples, summary.left_out) == (1, 2)
+
+    @pytest.mark.parametrize(
+        ("options", "problem"),
+        [
+            ({"profile": "tgi"}, "profile: found 'tgi', expected one of vllm-0.32, "),
+            ({"thinking": True}, "thinking: found it with profile, expected it in each line"),
+            ({"policy": "calls"}, "policy: found it with profile"),
+            ({"dialect": "v4.1"}, "dialect: found v4.1, expected v4 on verl 0.9.1"),
+            ({"too_long": "left"}, "too_long: found left with profile"),
+        ],
+    )
+    def test_what_does_not_go_with_a_profile(
+        self, tmp_path: Path, vocabulary: Path, options: dict[str, Any], problem: str
+    ) -> None:
+        options = {"profile": "verl-0.9.1", **options}
+        with pytest.raises(DatasetError, match=re.escape(problem)):
+            encoded(tmp_path / "in.jsonl", [TWO_ROUNDS], vocabulary, **options)
 
 
 class TestImages:

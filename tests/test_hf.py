@@ -14,6 +14,7 @@ from builders import (
     BOS,
     EOS,
     assistant,
+    call,
     calling,
     image,
     openai_tool,
@@ -481,3 +482,50 @@ class TestInstalled:
         saved = AutoTokenizer.from_pretrained(tmp_path)
         found = saved.apply_chat_template([user("Hi")], tokenize=False)
         assert found == written([user("Hi")])
+
+
+class TestExpandingDatasets:
+    """A stand-in for `datasets.Dataset`: tests/test_trainers.py has the real one."""
+
+    class Rows:
+        def __init__(self, rows: list[dict[str, Any]]) -> None:
+            self.rows = rows
+            self.column_names = list(rows[0])
+
+        def __iter__(self) -> Any:
+            return iter(self.rows)
+
+        def map(self, function: Any, *, batched: bool, remove_columns: list[str]) -> Any:
+            assert batched
+            assert remove_columns == self.column_names
+            return function({name: [row.get(name) for row in self.rows] for name in self.rows[0]})
+
+    def test_each_turn_is_trained_on_as_it_was_written(self, tokenizer: Tokenizer) -> None:
+        talk = [user("1"), assistant("a", reasoning_content="r"), user("2"), assistant("b")]
+        rows = self.Rows([{"messages": talk, "tools": None}, {"messages": talk[:2], "tools": "[]"}])
+        found = hf.expand_dataset(rows, tokenizer)
+        examples = [*tokenizer.expand(talk), *tokenizer.expand(talk[:2])]
+        assert len(examples) == 3
+        assert found["input_ids"] == [example.ids for example in examples]
+        assert found["labels"] == [
+            [id if weight else -100 for id, weight in zip(e.ids, e.weights, strict=True)]
+            for e in examples
+        ]
+
+    def test_gaps_that_arrow_fills_in(self, tokenizer: Tokenizer) -> None:
+        gaps = {"reasoning_content": None, "tool_calls": None, "name": None}
+        talk = [{**user("1"), **gaps}, {**assistant("a"), **gaps}]
+        found = hf.expand_dataset(self.Rows([{"messages": talk}]), tokenizer)
+        assert found == hf.expand_dataset(
+            self.Rows([{"messages": [user("1"), assistant("a")]}]), tokenizer
+        )
+
+    def test_structs_that_arrow_would_change(self, tokenizer: Tokenizer) -> None:
+        talk = [user("1"), calling(call(arguments={"city": "Rome"}))]
+        with pytest.raises(
+            dsv4.EncodeError, match=r"rows\[0\]: messages\[1\]\.tool_calls: found arg"
+        ):
+            hf.expand_dataset(self.Rows([{"messages": talk}]), tokenizer)
+        row = {"messages": talk[:1], "tools": [openai_tool()]}
+        with pytest.raises(dsv4.EncodeError, match=r"rows\[0\]: tools: found a struct"):
+            hf.expand_dataset(self.Rows([row]), tokenizer)

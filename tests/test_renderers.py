@@ -96,6 +96,31 @@ class TestBridging:
             len(tokenizer.encode_text("<tool_result>rain</tool_result>")) + 1
         ]
 
+    def test_results_come_in_the_order_of_their_calls(self, renderer: Renderer) -> None:
+        talk = [user("Weather?"), calling(call("f", id="1"), call("g", id="2"))]
+        tools = [openai_tool("f"), openai_tool("g")]
+        prompt = renderer.render_ids(talk[:1], tools=tools, add_generation_prompt=True)
+        sampled = renderer.render_ids(talk, tools=tools)[len(prompt) :]
+        first, second = renderer.parse_response(sampled, tools=tools, prompt_ids=prompt).tool_calls
+        expected = renderer.render_ids(
+            [*talk, result("one", "1"), result("two", "2")], tools=tools, add_generation_prompt=True
+        )
+        for results in (
+            [result("two", second.id), result("one", first.id)],
+            [{**result("two", "y"), "name": "g"}, {**result("one", "x"), "name": "f"}],
+            [result("one", "x"), result("two", "y")],
+        ):
+            bridged = renderer.bridge_to_next_turn(prompt, sampled, results, tools=tools)
+            assert bridged is not None
+            assert bridged.token_ids == expected
+
+    def test_other_tools_cannot_be_bridged(self, renderer: Renderer) -> None:
+        prompt = renderer.render_ids(TALK[:2], tools=TOOLS, add_generation_prompt=True)
+        sampled = renderer.render_ids(TALK[:3], tools=TOOLS)[len(prompt) :]
+        other = [*TOOLS, openai_tool("another")]
+        assert renderer.bridge_to_next_turn(prompt, sampled, [TALK[3]], tools=other) is None
+        assert renderer.bridge_to_next_turn(prompt, sampled, [TALK[3]], tools=TOOLS) is not None
+
     def test_a_turn_that_was_cut_is_closed(self, renderer: Renderer) -> None:
         prompt = renderer.render_ids([user("Hi")], add_generation_prompt=True)
         bridged = renderer.bridge_to_next_turn(prompt, [42], [user("Go on.")])

@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +25,11 @@ pytest.importorskip("tokenizers")
 
 import torch
 import transformers
-from datasets import load_dataset
-from trl import SFTConfig, SFTTrainer
+import trl
+from datasets import Dataset, load_dataset
+from trl import DPOConfig, DPOTrainer, SFTConfig, SFTTrainer
 
+from dsv4.compat import hf
 from dsv4.dataset import encode_files
 from dsv4.tokens import Tokenizer
 
@@ -131,11 +135,7 @@ APART = 1e-3  # rounding; where examples see each other, it is more than 1
 
 def trainer_over(data: Path, tmp_path: Path, vocabulary: Path, **options: Any) -> Any:
     kind = "parquet" if data.suffix == ".parquet" else "json"
-    tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_file=str(vocabulary),
-        eos_token="<｜end▁of▁sentence｜>",
-        pad_token="<｜▁pad▁｜>",
-    )
+    tokenizer = tokenizer_of_transformers(vocabulary)
     attention = options.pop("attention", "eager")
     settings = {
         "output_dir": str(tmp_path / "trained"),
@@ -244,6 +244,134 @@ def test_trl_mixes_packed_examples_without_padding_free(
     first, *others = differences(trainer.model, logits, meant)
     assert first < APART
     assert min(others) > 1
+
+
+# TRL's DPOTrainer, which computes ids itself.
+
+PAIRS: list[dict[str, Any]] = [
+    {
+        "prompt": [user("Is 7 prime?")],
+        "chosen": [assistant("Yes.", reasoning_content="Only 1 and 7.")],
+        "rejected": [assistant("No.", reasoning_content="It is odd.")],
+    },
+    {
+        "prompt": [user("Hi"), assistant("Hello!", reasoning_content="Greet."), user("Bye")],
+        "chosen": [assistant("Bye!", reasoning_content="Go.")],
+        "rejected": [assistant("What?", reasoning_content="Hm.")],
+    },
+]
+
+
+def preferred() -> list[Example]:
+    """What is to be compared: all chosen conversations, then all rejected ones."""
+    tokenizer = Tokenizer.load()
+    examples = []
+    for side in ("chosen", "rejected"):
+        for pair in PAIRS:
+            ids = tokenizer.encode(dsv4.encode([*pair["prompt"], *pair[side]]))
+            asked = len(tokenizer.encode(dsv4.encode(pair["prompt"])))
+            examples.append(Example(ids, [IGNORED] * asked + ids[asked:]))
+    return examples
+
+
+def dpo_batch(data: Any, tokenizer: Any, tmp_path: Path) -> list[Example]:
+    """The first batch of a real trainer."""
+    trainer = DPOTrainer(
+        model=llama(),
+        ref_model=llama(),
+        processing_class=tokenizer,
+        train_dataset=data,
+        args=DPOConfig(
+            output_dir=str(tmp_path / "trained"),
+            per_device_train_batch_size=len(PAIRS),
+            max_length=None,
+            report_to="none",
+            use_cpu=True,
+            bf16=False,
+            gradient_checkpointing=False,
+        ),
+    )
+    batch = first_batch(trainer)
+    found = []
+    for ids, seen, trained in zip(
+        batch["input_ids"], batch["attention_mask"], batch["completion_mask"], strict=True
+    ):
+        length = int(seen.sum())
+        labels = torch.where(trained == 1, ids, IGNORED)
+        found.append(Example(ids[:length].tolist(), labels[:length].tolist()))
+    return found
+
+
+def tokenizer_of_transformers(vocabulary: Path) -> Any:
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_file=str(vocabulary),
+        eos_token="<｜end▁of▁sentence｜>",
+        pad_token="<｜▁pad▁｜>",
+    )
+
+
+# With the real vocabulary: a tokenizer of `transformers` gives the small one other ids.
+VOCABULARY = Path(Tokenizer.load().vocabulary.name)
+
+
+def test_dpo_compares_exactly_the_tokens_of_the_model(tmp_path: Path) -> None:
+    (tmp_path / "pairs.jsonl").write_text("".join(f"{json.dumps(pair)}\n" for pair in PAIRS))
+    out = tmp_path / "train.parquet"
+    options: dict[str, Any] = {"preferences": True, "trainer": "trl"}
+    encode_files([tmp_path / "pairs.jsonl"], out, jobs=1, **options)
+    data = load_dataset(
+        "parquet", data_files=str(out), split="train", cache_dir=str(tmp_path / "cache")
+    )
+    found = dpo_batch(data, tokenizer_of_transformers(VOCABULARY), tmp_path)
+    assert in_order(found) == in_order(preferred())
+
+
+def test_dpo_over_messages_with_an_installed_tokenizer(tmp_path: Path) -> None:
+    data = Dataset.from_list(PAIRS)
+    found = dpo_batch(data, hf.install(tokenizer_of_transformers(VOCABULARY)), tmp_path)
+    assert in_order(found) == in_order(preferred())
+
+
+# docs/training.md: every block, also those that other tests leave out.
+
+MODEL = "deepseek-ai/DeepSeek-V4-Flash"
+PAGE = Path(__file__).parent.parent / "docs" / "training.md"
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """What stands for the model on the page."""
+    folder = tmp_path / "DeepSeek-V4-Flash"
+    llama().save_pretrained(folder)
+    tokenizer_of_transformers(VOCABULARY).save_pretrained(folder)
+    return folder
+
+
+def test_the_page_loads_what_it_wrote(
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    batches: list[Any] = []
+    settings = {
+        "output_dir": str(tmp_path / "trained"),
+        "report_to": "none",
+        "use_cpu": True,
+        "bf16": False,
+        "gradient_checkpointing": False,
+    }
+    for trainer, config in ((SFTTrainer, SFTConfig), (DPOTrainer, DPOConfig)):
+        monkeypatch.setattr(trl, config.__name__, partial(config, **settings))
+        monkeypatch.setattr(trainer, "train", lambda self: batches.append(first_batch(self)))
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    for code in re.findall(r"^```python\n(.*?)^```$", PAGE.read_text("utf-8"), re.DOTALL | re.M):
+        exec(code.replace(MODEL, str(checkpoint)), namespace)
+    assert namespace["rows"].column_names == ["input_ids", "labels"]
+    assert len(namespace["rows"]) == namespace["summary"].examples == 3
+    trained, compared = batches
+    assert in_order(examples_in(trained)) == in_order(
+        [Example(row["input_ids"], row["labels"]) for row in namespace["rows"]]
+    )
+    assert int(compared["completion_mask"].sum()) > 0
 
 
 # transformers.

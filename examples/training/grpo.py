@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import Any
 
 from datasets import Dataset
@@ -10,6 +11,8 @@ from transformers import LlamaForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
 CALLED: list[str] = []
+# It changes all the time, so that no answer is right for every sample of a group.
+WEATHER = cycle(["rain", "sun"])
 
 
 def weather(city: str) -> str:
@@ -20,12 +23,17 @@ def weather(city: str) -> str:
         city: Where.
     """
     CALLED.append(city)
-    return "rain"
+    return next(WEATHER)
 
 
 def reward(completions: list[Any], **_: Any) -> list[float]:
     """An answer that says what the tool said is worth more."""
-    return [float("rain" in str(completion[-1]["content"])) for completion in completions]
+    return [float(says_what_the_tool_said(completion)) for completion in completions]
+
+
+def says_what_the_tool_said(completion: list[dict[str, Any]]) -> bool:
+    results = [str(message["content"]) for message in completion if message["role"] == "tool"]
+    return bool(results) and results[-1] in str(completion[-1]["content"])
 
 
 def main() -> None:
@@ -58,9 +66,13 @@ def main() -> None:
     )
     trainer.train()
     steps = [log for log in trainer.state.log_history if "reward" in log]
-    print(f"rewards: {[log['reward'] for log in steps]}")
+    print(f"rewards: {[log['reward'] for log in steps]}, and how far they are apart in a group:")
+    print([log["reward_std"] for log in steps])
     print(f"the tool was called {len(CALLED)} times, for {sorted(set(CALLED))}")
     assert CALLED, "the model called no tool"
+    # Where all rewards of a group are equal, no sample is better than another: nothing is trained.
+    assert any(log["reward_std"] > 0 for log in steps), "all rewards of each group are equal"
+    assert any(log["grad_norm"] > 0 for log in steps), "the model was not changed"
 
 
 if __name__ == "__main__":

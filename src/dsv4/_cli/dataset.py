@@ -31,6 +31,7 @@ dsv4 dataset conversations.jsonl -o train.parquet
 dsv4 dataset part-*.jsonl.gz -o train.jsonl.zst --policy answers --on-error skip
 dsv4 dataset conversations.jsonl -o train.jsonl --resume
 dsv4 dataset conversations.jsonl -o train.parquet --for trl --expand
+dsv4 dataset pairs.jsonl -o pairs.parquet --preferences --for trl
 dsv4 dataset conversations.jsonl -o data --for megatron --pack 4096 --too-long cut
 dsv4 dataset conversations.jsonl -o data.parquet --split train=0.95,valid=0.05 --stats
 """
@@ -80,10 +81,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--too-long",
-        choices=("fail", "drop", "cut"),
+        choices=("fail", "drop", "cut", "left"),
         default="fail",
         help="what to do with a longer example: treat it as a bad line (fail, the default), leave "
-        "it out (drop), or cut it after the last complete turn of the model (cut)",
+        "it out (drop), cut it after the last complete turn of the model (cut), or take out its "
+        "oldest rounds (left)",
+    )
+    parser.add_argument(
+        "--pad-to-multiple",
+        type=positive_integer,
+        metavar="N",
+        help="pad rows to a multiple of N tokens",
+    )
+    parser.add_argument(
+        "--preferences",
+        action="store_true",
+        help="lines are pairs: prompt, chosen and rejected, or two conversations that begin alike; "
+        "with --for trl, write what its DPOTrainer reads",
+    )
+    parser.add_argument(
+        "--profile",
+        metavar="SERVER",
+        help="write each answer after the prompt that this server would build, for example "
+        "vllm-0.32 or verl-0.9.1",
     )
     parser.add_argument(
         "--split",
@@ -213,6 +233,9 @@ def _run(args: argparse.Namespace, overrides: RequestOverrides) -> int:
             max_length=args.max_length,
             too_long=args.too_long,
             pack=args.pack,
+            pad_to_multiple=args.pad_to_multiple,
+            preferences=args.preferences,
+            profile=args.profile,
             split=args.split,
             counts=args.stats,
             watcher=bar,
@@ -268,7 +291,7 @@ def _closing_lines(summary: Summary, args: argparse.Namespace) -> Iterator[str]:
     if summary.left_out:
         turns = f"the reasoning of {plural(summary.left_out, 'earlier turn')}"
         yield f"{turns} is not in the examples, as in a prompt (--expand keeps it)"
-    if not (args.trainer or args.labels or _is_flat(args)):
+    if not (args.trainer or args.labels or args.preferences or _is_flat(args)):
         ignoring = "which TRL, Axolotl and torchtune ignore"
         yield f"the mask is in the column loss_mask, {ignoring} (--for writes their columns)"
     trained = f"{summary.trained:,} trained on"
@@ -283,7 +306,7 @@ def _is_flat(args: argparse.Namespace) -> bool:
 
 
 def _too_long_counts(summary: Summary) -> str:
-    done = {"cut after a complete turn": summary.cut, "left out": summary.dropped}
+    done = {"shortened by whole turns": summary.cut, "left out": summary.dropped}
     return ", ".join(f"{count:,} {what}" for what, count in done.items() if count)
 
 

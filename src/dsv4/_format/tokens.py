@@ -54,6 +54,7 @@ class MarkupText(str):
 # docs/format.md, section 1. The bar is FULLWIDTH VERTICAL LINE (U+FF5C), the low block U+2581.
 BOS = Special("<｜begin▁of▁sentence｜>", 0)
 EOS = Special("<｜end▁of▁sentence｜>", 1)
+PAD = Special("<｜▁pad▁｜>", 2)  # of the vocabulary; no prompt has it
 USER = Special("<｜User｜>", 128803)
 ASSISTANT = Special("<｜Assistant｜>", 128804)
 THINK_START = Special("<think>", 128821)

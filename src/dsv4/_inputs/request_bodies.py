@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from dsv4._format.dialects import Dialect, dialect_for
 from dsv4._inputs.input_files import InputError
-from dsv4.errors import UnknownModel, short_repr
+from dsv4.errors import Location, UnknownModel, short_repr
 from dsv4.request import Request
 from dsv4.types import DialectName, Effort, ToolInput
 
@@ -128,6 +128,8 @@ def messages_of(body: object) -> Any:
         return sharegpt_messages(body)
     if "messages" not in body:
         hint = ": put the messages in a list" if "role" in body else ""
+        if _is_pair(body):
+            hint = ", but a pair of answers: dsv4 dataset --preferences reads it"
         raise InputError(f'found an object without "messages"{hint}')
     if has_system_field(body):
         return [{"role": "system", "content": body["system"]}, *body["messages"]]
@@ -139,6 +141,111 @@ def has_system_field(body: object) -> bool:
     if not isinstance(body, dict) or not isinstance(body.get("messages"), list):
         return False
     return bool(body.get("system")) and isinstance(body["system"], (str, list))
+
+
+# Preference data: two answers to one prompt, or two conversations that begin alike.
+
+
+class PreferencePair(NamedTuple):
+    """Two conversations, of which the one that is chosen has the better answer.
+
+    They differ from the message `start` on. In the caller's data, the first `prompt` messages stand
+    apart from the others.
+    """
+
+    chosen: Request
+    rejected: Request
+    start: int
+    prompt: int
+
+    def location(self, location: Location, side: str) -> Location:
+        """A place in one of the conversations, as the caller's data has it."""
+        if location[:1] != ("messages",):
+            return location
+        index = location[1] if len(location) > 1 else None
+        if not isinstance(index, int):
+            return (side, *location[1:])
+        named = ("prompt", index) if index < self.prompt else (side, index - self.prompt)
+        return (*named, *location[2:])
+
+
+def _is_pair(body: Mapping[str, Any]) -> bool:
+    return {"chosen", "rejected"} <= body.keys() or "preferred_output" in body
+
+
+def preference_pair(body: object) -> PreferencePair:
+    """The pair in a JSON value.
+
+    `chosen` and `rejected` are texts, messages, or lists of messages: answers to a `prompt`, or
+    whole conversations. OpenAI calls them `preferred_output` and `non_preferred_output`, and puts
+    the prompt into `input`.
+    """
+    if not isinstance(body, dict) or not _is_pair(body):
+        found = f"found {short_repr(body)}"
+        raise InputError(f'{found}, expected an object with "chosen" and "rejected"')
+    if "preferred_output" in body:
+        given = body.get("input")
+        fields = given if isinstance(given, dict) else {}
+        sides = {"chosen": "preferred_output", "rejected": "non_preferred_output"}
+        body = {**fields, **{name: body.get(field) for name, field in sides.items()}}
+    prompt = _pair_prompt(body)
+    chosen, rejected = (_answer_messages(body[name], name) for name in ("chosen", "rejected"))
+    if isinstance(body.get("prompt"), str) and role_of(chosen[0]) in ("system", "user"):
+        prompt = []  # the conversations have it again
+    if prompt and chosen[: len(prompt)] == prompt == rejected[: len(prompt)]:
+        chosen, rejected = chosen[len(prompt) :], rejected[len(prompt) :]
+    if chosen == rejected:
+        raise InputError("rejected: found what is chosen too, expected another answer")
+    start = len(prompt) or _parting(chosen, rejected)
+    options = {name: value for name, value in body.items() if name not in _PAIR_FIELDS}
+    if isinstance(options.get("tools"), str):
+        options["tools"] = sharegpt_tools(options)
+    request = replace(Request(()), **options_of(options))
+    return PreferencePair(
+        replace(request, messages=[*prompt, *chosen]),
+        replace(request, messages=[*prompt, *rejected]),
+        start,
+        len(prompt),
+    )
+
+
+_PAIR_FIELDS = ("prompt", "chosen", "rejected", "messages", "conversations", "system", "input")
+
+
+def _pair_prompt(body: Mapping[str, Any]) -> list[Any]:
+    """The messages before both answers; none where these are whole conversations."""
+    if is_sharegpt(body):
+        return sharegpt_messages(body)
+    prompt = body.get("prompt", body.get("messages"))
+    if isinstance(prompt, str):
+        return [{"role": "user", "content": prompt}]
+    if prompt is None or isinstance(prompt, list):
+        return prompt or []
+    raise InputError(f"prompt: found {short_repr(prompt)}, expected text or a list of messages")
+
+
+def _answer_messages(answer: object, name: str) -> list[Any]:
+    if isinstance(answer, str):
+        return [{"role": "assistant", "content": answer}]
+    messages = [answer] if isinstance(answer, dict) else answer
+    if not isinstance(messages, list) or not messages:
+        expected = "text, a message or a list of messages"
+        raise InputError(f"{name}: found {short_repr(answer)}, expected {expected}")
+    turns = {"conversations": messages}
+    return sharegpt_messages(turns) if is_sharegpt(turns) else messages
+
+
+def _parting(chosen: list[Any], rejected: list[Any]) -> int:
+    """How many messages two conversations begin with alike. They part at an answer."""
+    pairs = zip(chosen, rejected, strict=False)
+    start = next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(chosen), len(rejected)))
+    for name, messages in (("chosen", chosen), ("rejected", rejected)):
+        role = role_of(messages[start]) if start < len(messages) else None
+        if role != "assistant":
+            found = f"found {short_repr(role)}" if role is not None else "found no message"
+            problem = f"{found}, expected both conversations to part at an answer"
+            raise InputError(f"{name}[{start}]: {problem}")
+    return start
 
 
 def options_of(body: Mapping[str, Any]) -> dict[str, Any]:

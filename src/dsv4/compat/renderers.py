@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from hashlib import blake2b
+from itertools import count
 from typing import Any
 
 from renderers import (
@@ -28,7 +30,13 @@ from dsv4._format import tokens
 from dsv4._parse.parse import ToolCall, assemble
 from dsv4._parse.parser import StreamParser
 from dsv4.tokens import IdParser, Tokenizer
-from dsv4.types import AssistantMessageParam, ToolInput
+from dsv4.types import (
+    AssistantMessageParam,
+    FunctionCallParam,
+    SystemMessageParam,
+    ToolCallParam,
+    ToolInput,
+)
 
 # What comes from a message's own data. The markup of calls is the model's own too.
 _BODY = ("caller", "model")
@@ -83,10 +91,17 @@ class Renderer:
         tools: Sequence[ToolInput] | None = None,
         prompt_ids: list[int] | None = None,
     ) -> ParsedResponse:
-        """What the model wrote. Calls that were cut short are among its calls, and say so."""
+        """What the model wrote. Calls that were cut short are among its calls, and say so.
+
+        Calls have ids, the same for the same completion: results that name them are put in the
+        order of their calls by `bridge_to_next_turn`.
+        """
         thinking = self._thinks_after(prompt_ids or [])
         dialect = self._options["dialect"]
-        reader = StreamParser(thinking=thinking, tools=tools, dialect=dialect)
+        ids = (f"call_{_digest(token_ids)}_{n}" for n in count())
+        reader = StreamParser(
+            thinking=thinking, tools=tools, dialect=dialect, new_id=lambda: next(ids)
+        )
         parser = IdParser(self._tokenizer, reader)
         message = assemble([*parser.feed_ids(token_ids), *parser.finish()])
         ended = not thinking or self._tokenizer.special_id(tokens.THINK_END) in token_ids
@@ -115,16 +130,23 @@ class Renderer:
     ) -> RenderedTokens | None:
         """The ids so far, as they were sampled, and what `new_messages` add to them.
 
-        None where the format would change what is there, or where a turn of the model is among
-        the new messages.
+        Results come in the order of the calls that they answer: by the ids of `parse_response`, or
+        else by the names of the tools. None where the format would change what is there, as it
+        does with other `tools`, or where a turn of the model is among the new messages.
         """
         if not self.is_prefix_stable or any(m["role"] == "assistant" for m in new_messages):
+            return None
+        if tools and not self._declares(previous_prompt_ids, tools):
             return None
         before = [*previous_prompt_ids, *previous_completion_ids]
         eos = self._tokenizer.special_id(tokens.EOS)
         if before[-1:] != [eos]:
             before.append(eos)
-        after = encode(new_messages, context=[_ANSWERED], **self._options)
+        parsed = self.parse_response(
+            previous_completion_ids, tools=tools, prompt_ids=previous_prompt_ids
+        )
+        answered = _answer_before(parsed.tool_calls, new_messages)
+        after = encode(new_messages, context=[*_declaring(tools), answered], **self._options)
         owned = self._tokenizer.attributed(after)
         unknown = len(before)
         bridged = RenderedTokens(
@@ -145,6 +167,12 @@ class Renderer:
         prompt = encode(messages, tools=tools, **self._options)
         return prompt if asks else without_final_header(prompt)
 
+    def _declares(self, prompt_ids: list[int], tools: Sequence[ToolInput]) -> bool:
+        """Whether a prompt has exactly these tools."""
+        shown = encode([{"role": "system", "content": ""}], tools=tools, **self._options)
+        section = "".join(piece.text for piece in shown.pieces if piece.field == "tools")
+        return section in self._tokenizer.decode(prompt_ids)
+
     def _thinks_after(self, prompt_ids: list[int]) -> bool:
         """Whether the model goes on by thinking: the last of these tokens says."""
         start, end = map(self._tokenizer.special_id, (tokens.THINK_START, tokens.THINK_END))
@@ -152,8 +180,27 @@ class Renderer:
         return bool(self._options.get("thinking", True)) if last is None else last == start
 
 
-# Whatever comes before a new turn, it is an answer.
-_ANSWERED: AssistantMessageParam = {"role": "assistant", "content": ""}
+def _declaring(tools: Sequence[ToolInput] | None) -> list[SystemMessageParam]:
+    return [{"role": "system", "content": "", "tools": list(tools)}] if tools else []
+
+
+def _answer_before(
+    calls: Sequence[ParsedToolCall], new_messages: Sequence[Any]
+) -> AssistantMessageParam:
+    """The answer before the new messages, whose calls have the ids that the results name."""
+    results = [message for message in new_messages if message["role"] == "tool"]
+    unclaimed = [result.get("tool_call_id") for result in results]
+    names = dict(zip(unclaimed, (result.get("name") for result in results), strict=True))
+    made: list[ToolCallParam] = []
+    for call in calls:
+        fitting = [id for id in unclaimed if id == call.id]
+        fitting += [id for id in unclaimed if names[id] in (None, call.name)]
+        if fitting:
+            unclaimed.remove(fitting[0])
+        id = str(fitting[0] if fitting else call.id)
+        function: FunctionCallParam = {"name": call.name or "", "arguments": "{}"}
+        made.append({"id": id, "type": "function", "function": function})
+    return {"role": "assistant", "content": "", "tool_calls": made}
 
 
 def _attribute(rendered: RenderedTokens, piece: Piece, count: int) -> None:
@@ -167,4 +214,11 @@ def _parsed(call: ToolCall, status: ToolCallParseStatus) -> ParsedToolCall:
         arguments = json.loads(call.arguments)
     except ValueError:
         arguments = call.arguments
-    return ParsedToolCall(raw=call.arguments, name=call.name, arguments=arguments, status=status)
+    return ParsedToolCall(
+        raw=call.arguments, name=call.name, arguments=arguments, status=status, id=call.id
+    )
+
+
+def _digest(ids: Sequence[int]) -> str:
+    """A short text that tells completions apart."""
+    return blake2b(repr(list(ids)).encode(), digest_size=6).hexdigest()

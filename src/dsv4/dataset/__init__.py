@@ -60,8 +60,11 @@ def encode_files(
     rejects: str | os.PathLike[str] | None = None,
     format: str | None = None,
     max_length: int | None = None,
-    too_long: Literal["fail", "drop", "cut"] = "fail",
+    too_long: Literal["fail", "drop", "cut", "left"] = "fail",
     pack: int | None = None,
+    pad_to_multiple: int | None = None,
+    preferences: bool = False,
+    profile: str | None = None,
     split: Mapping[str, float] | None = None,
     counts: bool = False,
     watcher: Watcher | None = None,
@@ -94,14 +97,22 @@ def encode_files(
     "megatron", which has a format of its own. `drop_untrained` leaves out examples without any
     token to train on.
 
-    Examples of more than `max_length` tokens are bad lines, are left out (`too_long="drop"`), or
-    are cut after the last complete turn of the model ("cut"). `pack` puts examples together in
-    rows of at most that many tokens, with `position_ids` that restart for each example, and
-    `sequence_lengths`. `split` gives parts by name, `{"train": 0.95, "valid": 0.05}`: each gets an
-    output of its own, `train.jsonl` as `train.valid.jsonl`. Which part a conversation goes to
-    depends only on its text. `counts` counts lengths, and tokens by field. `format` is the output
-    format, where the name of `output` does not say it: "jsonl", "jsonl.gz", "jsonl.zst", "parquet",
-    "megatron" (`.bin` with `.idx`) or "numpy" (`.npy`).
+    Examples of more than `max_length` tokens are bad lines, are left out (`too_long="drop"`), are
+    cut after the last complete turn of the model ("cut"), or lose their oldest rounds ("left").
+    `pack` puts examples together in rows of at most that many tokens, with `position_ids` that
+    restart for each example, and `sequence_lengths`. Rows are padded to a multiple of
+    `pad_to_multiple` tokens, which are not trained on.
+
+    With `preferences`, each line is a pair: `prompt`, `chosen` and `rejected`, or two conversations
+    that begin alike. Rows have the ids of prompt and answers, or for "trl" their texts, which its
+    `DPOTrainer` reads. `profile` is a server of `dsv4.profiles`: each answer follows the prompt
+    that this server would ask for it with, and a conversation has a row for each context.
+
+    `split` gives parts by name, `{"train": 0.95, "valid": 0.05}`: each gets an output of its own,
+    `train.jsonl` as `train.valid.jsonl`. Which part a conversation goes to depends only on its
+    text. `counts` counts lengths, and tokens by field. `format` is the output format, where the
+    name of `output` does not say it: "jsonl", "jsonl.gz", "jsonl.zst", "parquet", "megatron"
+    (`.bin` with `.idx`) or "numpy" (`.npy`).
 
     Returns a `Summary`. Raises `BadLine` for a bad line, `DatasetError` where files, options or the
     installation do not allow the run, and `Interrupted`, a `KeyboardInterrupt`, after Ctrl-C.
@@ -137,6 +148,9 @@ def encode_files(
         too_long=too_long,
         pack=pack,
         counts=counts,
+        pad_to_multiple=pad_to_multiple,
+        preferences=preferences,
+        profile=profile,
         ignore=tuple(option_list(ignore, "ignore", "kinds")),
     )
     watching = watcher or Watcher()

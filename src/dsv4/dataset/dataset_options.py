@@ -25,11 +25,13 @@ from dsv4.dataset.example_encoder import (
     EncodingJob,
     SplitShare,
     chunk_bytes_for_packing,
+    served_name,
 )
 from dsv4.dataset.output_formats import (
     ARRAY_FORMATS,
     DATASET_FORMATS,
     OWN_COLUMNS,
+    PREFERENCE_COLUMNS,
     format_by_ending,
     format_of_path,
     layout_for,
@@ -37,6 +39,7 @@ from dsv4.dataset.output_formats import (
 )
 from dsv4.dataset.resumable_output import unfinished_files
 from dsv4.errors import Error, short_repr
+from dsv4.profiles.profile import profile_named
 from dsv4.request import Request
 from dsv4.tokens.masks import weigher
 from dsv4.tokens.tokenizer import Tokenizer
@@ -143,6 +146,9 @@ class DatasetOptions:
     share: SplitShare = WHOLE_DATASET
     counts: bool = False
     ignore: tuple[str, ...] = ()
+    pad_to_multiple: int | None = None
+    preferences: bool = False
+    profile: str | None = None
 
     @cached_property
     def job(self) -> EncodingJob:
@@ -164,7 +170,18 @@ class DatasetOptions:
             self.counts,
             self._has_images,
             self.ignore,
+            self.pad_to_multiple,
+            self._tells_shared,
+            self.preferences,
+            self.preferences and self.trainer is not None,
+            self.profile,
         )
+
+    @property
+    def _tells_shared(self) -> bool:
+        """Whether a conversation may have several rows, which tell what they have in common."""
+        has_column = layout_for(self.trainer, self.labels).shared is not None
+        return (self.expand or self.profile is not None) and has_column and self.pack is None
 
     @property
     def _has_images(self) -> bool:
@@ -209,11 +226,13 @@ def check_options(options: DatasetOptions) -> None:
     _check_ignored(options)
     _check_trainer(options)
     _check_lengths(options)
+    _check_preferences(options)
+    _check_profile(options)
     _check_carried(options)
     for name, allowed in (
         ("engine", ("local", "ray")),
         ("on_error", ("fail", "skip")),
-        ("too_long", ("fail", "drop", "cut")),
+        ("too_long", ("fail", "drop", "cut", "left")),
     ):
         if getattr(options, name) not in allowed:
             found, expected = short_repr(getattr(options, name)), " or ".join(allowed)
@@ -229,7 +248,7 @@ def check_options(options: DatasetOptions) -> None:
         raise DatasetError(f"{options.tokenizer}: {error}") from None
 
 
-_FLAGS = ("expand", "resume", "overwrite", "labels", "drop_untrained", "counts")
+_FLAGS = ("expand", "resume", "overwrite", "labels", "drop_untrained", "counts", "preferences")
 
 
 def _check_types(options: DatasetOptions) -> None:
@@ -278,10 +297,11 @@ def _check_carried(options: DatasetOptions) -> None:
 
 
 def _check_lengths(options: DatasetOptions) -> None:
-    numbers = (("jobs", options.jobs), ("pack", options.pack), ("max_length", options.max_length))
-    for name, number in numbers:
+    for name in ("jobs", "pack", "max_length", "pad_to_multiple"):
+        number = getattr(options, name)
         if number is not None and (number.__class__ is not int or number < 1):
             raise DatasetError(f"{name}: found {short_repr(number)}, expected at least 1")
+    _check_padding(options)
     if options.pack is None:
         return
     if options.max_length is not None and options.max_length > options.pack:
@@ -291,6 +311,60 @@ def _check_lengths(options: DatasetOptions) -> None:
         raise DatasetError(f"max_length: {problem}")
     if options.carry is not None:
         raise DatasetError("carry: found it with pack, expected a row for each example")
+
+
+def _check_padding(options: DatasetOptions) -> None:
+    """Padding must not make rows longer than was asked for."""
+    for name in ("pack", "max_length"):
+        most = getattr(options, name)
+        if options.pad_to_multiple and most is not None and most % options.pad_to_multiple:
+            problem = f"found {options.pad_to_multiple}, expected a divisor of {name}, {most}"
+            raise DatasetError(f"pad_to_multiple: {problem}")
+
+
+def _check_preferences(options: DatasetOptions) -> None:
+    """Checks that nothing is asked of pairs that only conversations have."""
+    if not options.preferences:
+        return
+    for name in ("expand", "policy", "labels", "pack", "pad_to_multiple", "profile"):
+        if getattr(options, name):
+            raise DatasetError(f"{name}: found it with preferences, expected one of them")
+    if options.overrides.task is not None:
+        raise DatasetError("task: found it with preferences, expected one of them")
+    if options.trainer not in (None, "trl"):
+        problem = f"found it for {options.trainer}, expected trl, or no trainer"
+        raise DatasetError(f"preferences: {problem}")
+    if options.job.format_name in ARRAY_FORMATS:
+        problem = f"found .{options.job.format_name}, which has no place for pairs"
+        raise DatasetError(f"output: {problem}: expected .jsonl or .parquet")
+    if options.too_long in ("cut", "left"):
+        problem = f"found {options.too_long} with preferences, expected fail or drop"
+        raise DatasetError(f"too_long: {problem}")
+    for name in options.carry or ():
+        if name in PREFERENCE_COLUMNS:
+            raise DatasetError(f"carry: found {name}, which is a column of the output's own")
+
+
+def _check_profile(options: DatasetOptions) -> None:
+    """Checks that a server's prompts are not asked to be others."""
+    if options.profile is None:
+        return
+    try:
+        profile = profile_named(options.profile)
+    except Error as error:
+        raise DatasetError(str(error)) from None
+    if options.policy is not None:
+        raise DatasetError("policy: found it with profile, expected one of them")
+    for name, value in vars(options.overrides).items():
+        if value is not None and name not in ("dialect", "tools"):
+            problem = "found it with profile, expected it in each line, as the server reads it"
+            raise DatasetError(f"{name}: {problem}")
+    dialect = served_name(options.overrides.dialect or "v4")
+    if dialect not in profile.dialects:
+        expected = " or ".join(profile.dialects)
+        raise DatasetError(f"dialect: found {dialect}, expected {expected} on {profile.server}")
+    if options.too_long == "left":
+        raise DatasetError("too_long: found left with profile, expected fail, drop or cut")
 
 
 def _check_encoding(options: DatasetOptions) -> None:

@@ -71,7 +71,9 @@ class Summary:
     this run.
 
     `rows` are those of the output, which may hold several `examples`. Of examples that were too
-    long, `cut` were cut at a turn and `dropped` left out. `counts` says more, if it was asked for.
+    long, `cut` were shortened by whole turns and `dropped` left out. `counts` says more, if it was
+    asked for.
+
     `trained` counts the tokens that are trained on, `untrained` the examples without any,
     `left_out` turns whose reasoning is not in their example, `bad` lines that were left out.
     `unanswered` counts conversations without an answer, of which `expand` makes no example.
@@ -285,6 +287,9 @@ def _identity_fields(options: DatasetOptions) -> dict[str, Any]:
         "share": list(options.share),
         "counts": options.counts,
         "ignore": sorted(options.ignore),
+        "pad_to_multiple": options.pad_to_multiple,
+        "preferences": options.preferences,
+        "profile": options.profile,
     }
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from dsv4._format.tokens import ONE_RESULT_START, RESULT_START
 from dsv4.tokens.masks import AttributedIds
 
 
@@ -42,6 +43,9 @@ def _peak_by_getrusage() -> int | None:
     return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
+_RESULT_STARTS = (RESULT_START, ONE_RESULT_START)
+
+
 @dataclass
 class DatasetCounts:
     """Counts of examples, before they are packed.
@@ -60,10 +64,15 @@ class DatasetCounts:
     def add(self, owned: AttributedIds, length: int, mask: Iterable[int], place: str) -> None:
         """Counts an example: the first `length` tokens of `owned`."""
         self.histogram[1 << max(length - 1, 0).bit_length()] += 1
+        in_result = False
         for start, end, piece in owned:
             if start >= length:
                 break
-            self.fields[piece.field] += min(end, length) - start
+            if piece.field == "tool_result":
+                in_result = piece.text in _RESULT_STARTS
+            # The text of a result is content of its message. It is counted with the result.
+            field = "tool_result" if in_result and piece.field == "content" else piece.field
+            self.fields[field] += min(end, length) - start
         self.trained += sum(mask)
         if length > self.longest:
             self.longest, self.longest_at = length, place

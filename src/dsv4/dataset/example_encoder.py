@@ -10,17 +10,26 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from dsv4._check.training_checks import find_unfit
+from dsv4._encode.fragments import Piece
 from dsv4._encode.prompt import Prompt
+from dsv4._format.dialects import Dialect
+from dsv4._format.tokens import EOS, PAD, THINK_END, THINK_START, Special, markup
 from dsv4._inputs.input_files import BYTE_ORDER_MARK, decode_utf8, parse_json
-from dsv4._inputs.request_bodies import RequestOverrides, request_of
+from dsv4._inputs.request_bodies import (
+    PreferencePair,
+    RequestOverrides,
+    preference_pair,
+    request_of,
+    role_of,
+)
 from dsv4.dataset.dataset_errors import BadLine
 from dsv4.dataset.dataset_reader import InputChunk, InputPosition
 from dsv4.dataset.dataset_statistics import DatasetCounts, WorkerMemory, memory_of_this_process
@@ -32,12 +41,15 @@ from dsv4.dataset.output_formats import (
     MASK_LAYOUT,
     NO_COLUMNS,
     ColumnLayout,
+    OutputRow,
+    PreferenceExample,
     TrainingExample,
 )
-from dsv4.errors import EncodeError, Error, short_repr
+from dsv4.errors import EncodeError, Error, OptionError, short_repr
 from dsv4.request import Request
+from dsv4.tokens.coder import common_prefix_length
 from dsv4.tokens.masks import AttributedIds
-from dsv4.tokens.tokenizer import Tokenizer
+from dsv4.tokens.tokenizer import Tokenizer, model_from
 
 _BITS = 64
 
@@ -175,7 +187,11 @@ class EncodingJob:
     Examples of more than `max_length` tokens are handled as `too_long` says. Rows hold examples of
     `pack` tokens together, or one example each. `share` is the part of the conversations to encode,
     `counts` says whether examples are counted, `images` whether rows have a column for images.
-    `ignore` are the kinds of errors that do not make a line bad.
+    `ignore` are the kinds of errors that do not make a line bad. Rows are padded to a multiple of
+    `pad_to_multiple` tokens. `shared` says whether rows tell what they share with the one before.
+
+    With `preferences` lines are pairs, which `texts` writes as texts. `profile` is the server whose
+    prompts are written.
     """
 
     overrides: RequestOverrides
@@ -195,6 +211,28 @@ class EncodingJob:
     counts: bool = False
     images: bool = False
     ignore: tuple[str, ...] = ()
+    pad_to_multiple: int | None = None
+    shared: bool = False
+    preferences: bool = False
+    texts: bool = False
+    profile: str | None = None
+
+
+class _Draft(NamedTuple):
+    """An example before it is a row, and what it was encoded from.
+
+    `start` is the first message that is trained on; None where the policy decides. `prompt` is None
+    where a server's prompt takes its place.
+    """
+
+    ids: list[int]
+    mask: list[int]
+    request: Request
+    prompt: Prompt | None = None
+    start: int | None = None
+
+
+AnyExample: TypeAlias = TrainingExample | PreferenceExample
 
 
 @dataclass
@@ -217,7 +255,7 @@ class ChunkEncoder:
         self.job = job
 
     def __call__(self, chunk: InputChunk) -> EncodedChunk:
-        examples: list[TrainingExample] = []
+        examples: list[AnyExample] = []
         bad: list[str] = []
         rejects: list[bytes] = []
         tally = _ChunkTally()
@@ -225,13 +263,13 @@ class ChunkEncoder:
             if line.isspace() or not self.job.share.includes(line):
                 continue
             try:
-                examples += self._examples(chunk.name, number, line, tally)
+                examples += self._rows(chunk.name, number, line, tally)
                 tally.conversations += 1
             except Error as error:
                 bad.append(str(error))
                 if self.job.rejects:
                     rejects.append(_reject_line(chunk.name, number, line, str(error)))
-        rows = examples if self.job.pack is None else pack_examples(examples, self.job.pack)
+        rows = self._output_rows(examples)
         return EncodedChunk(
             DATASET_FORMATS[self.job.format_name].to_bytes(rows),
             tally.conversations,
@@ -251,33 +289,38 @@ class ChunkEncoder:
             memory_of_this_process(),
         )
 
+    def _output_rows(self, examples: Sequence[AnyExample]) -> Sequence[OutputRow]:
+        """The examples as they are written: packed and padded, if that was asked for."""
+        if self.job.pack is None and self.job.pad_to_multiple is None:
+            return examples
+        rows = [example for example in examples if isinstance(example, TrainingExample)]
+        if self.job.pack is not None:
+            rows = pack_examples(rows, self.job.pack)
+        if self.job.pad_to_multiple is None:
+            return rows
+        added = self._tokenizer.vocabulary.added
+        padding = added[PAD] if PAD in added else self._tokenizer.special_id(EOS)
+        return [row.padded(self.job.pad_to_multiple, padding) for row in rows]
+
     @cached_property
     def _tokenizer(self) -> Tokenizer:
         return Tokenizer.load(self.job.tokenizer, self.job.engine)
 
-    def _examples(
-        self, name: str, number: int, line: bytes, tally: _ChunkTally
-    ) -> list[TrainingExample]:
+    def _rows(self, name: str, number: int, line: bytes, tally: _ChunkTally) -> list[AnyExample]:
         value = _line_value(name, number, line)
         carried = _carried_columns(self.job.carry, value, name, number)
         place = f"{name}:{number}"
         with _located_errors(place):
-            request = self.job.overrides.on(request_of(value))
-            whole = request.encode()
-            self._check_fit(request, whole)
-            skipped = zero_weight_messages(list(request.messages))
-            examples = [
-                example
-                for prompt, ids, weights in self._encoded(request, whole, tally)
-                for example in self._fitting(
-                    prompt, self._example(prompt, ids, weights, skipped, carried), place, tally
-                )
-            ]
-        untrained = sum(not any(example.mask) for example in examples)
+            if self.job.preferences:
+                rows: list[AnyExample] = list(self._pairs(value, carried, place, tally))
+            else:
+                drafts = self._drafts(value, tally)
+                kept = [d for draft in drafts if (d := self._fitting(draft, tally)) is not None]
+                self._count(kept, place, tally)
+                rows = list(self._examples(kept, carried))
+        untrained = sum(not any(row.mask) for row in rows)
         tally.untrained += untrained
-        if untrained and self.job.drop_untrained:
-            return [example for example in examples if any(example.mask)]
-        return examples
+        return [row for row in rows if any(row.mask)] if self.job.drop_untrained else rows
 
     def _check_fit(self, request: Request, prompt: Prompt) -> None:
         """Raises where `check --for training` has an error that is not to be ignored."""
@@ -286,76 +329,309 @@ class ChunkEncoder:
                 hint = f"--ignore {found.kind} trains on it as it is"
                 raise EncodeError(found.location, f"{found.message} ({hint})")
 
-    def _encoded(
-        self, request: Request, whole: Prompt, tally: _ChunkTally
-    ) -> Iterator[tuple[Prompt, list[int], list[float]]]:
-        """Each example: its prompt, ids and weights. `whole` is the prompt of all messages."""
-        if self.job.expand:
-            # No example ends with a user message, after which a prefix would go.
-            expanded = self._tokenizer.expand(replace(request, prefix=""))
-            tally.unanswered += not expanded
-            for example in expanded:
-                yield example.prompt, example.ids, example.weights
-        else:
-            tally.left_out += sum(rule == "old_reasoning" for _, _, rule in whole.dropped)
-            yield whole, *self._tokenizer.encode_masked(whole, self.job.policy)
+    # Examples before they are rows.
 
-    def _example(
+    def _drafts(self, value: object, tally: _ChunkTally) -> Iterator[_Draft]:
+        """The examples in a line, however long they are."""
+        if self.job.profile is not None:
+            yield from self._served_drafts(value, self.job.profile, tally)
+            return
+        request = self.job.overrides.on(request_of(value))
+        whole = request.encode()
+        self._check_fit(request, whole)
+        if not self.job.expand:
+            tally.left_out += sum(rule == "old_reasoning" for _, _, rule in whole.dropped)
+            yield self._draft(
+                request, whole, *self._tokenizer.encode_masked(whole, self.job.policy)
+            )
+            return
+        # No example ends with a user message, after which a prefix would go.
+        request = replace(request, prefix="")
+        messages = list(request.messages)
+        expanded = self._tokenizer.expand(request)
+        tally.unanswered += not expanded
+        for each in expanded:
+            part = replace(request, messages=messages[: each.end])
+            yield self._draft(part, each.prompt, each.ids, each.weights, each.start)
+
+    def _draft(
         self,
+        request: Request,
         prompt: Prompt,
         ids: list[int],
         weights: list[float],
-        skipped: set[int],
-        carried: Mapping[str, Any],
-    ) -> TrainingExample:
+        start: int | None = None,
+    ) -> _Draft:
         # The first token has no context to predict it from: in batches without padding, another
         # example precedes it.
         mask = [0, *map(int, weights[1:])] if ids else []
+        skipped = zero_weight_messages(list(request.messages))
         if skipped:
             mask = mask_without_messages(mask, self._tokenizer.attributed(prompt), skipped)
-        images = list(prompt.images) if self.job.images else None
-        if prompt.images and self.job.format_name in ARRAY_FORMATS:
-            problem = (
-                f"found {len(prompt.images)} images, which .{self.job.format_name} has no place for"
-            )
-            raise UnsupportedByFormat(f"{problem}: expected .jsonl or .parquet")
-        if prompt.images and self.job.layout.images is None:
-            problem = f"found {len(prompt.images)} images, which the columns have no place for"
-            raise UnsupportedByFormat(f"{problem}: expected text, or no trainer")
-        return TrainingExample(ids, mask, carried, self.job.layout, images=images)
+        return _Draft(ids, mask, request, prompt, start)
 
-    def _fitting(
-        self, prompt: Prompt, example: TrainingExample, place: str, tally: _ChunkTally
-    ) -> list[TrainingExample]:
+    def _fitting(self, draft: _Draft, tally: _ChunkTally) -> _Draft | None:
         """The example if it is short enough, or what is left of it."""
-        most, length = self.job.max_length, len(example.ids)
-        if most is not None and length > most:
-            if self.job.too_long == "fail":
-                raise ExampleTooLong(f"found {length} tokens, expected at most {most}")
-            end = self._last_turn_end(prompt, most) if self.job.too_long == "cut" else 0
-            images = self._images_before(prompt, end) if example.images else example.images
-            example = example._replace(
-                ids=example.ids[:end], mask=example.mask[:end], images=images
-            )
-            if not any(example.mask):  # nothing is left to train on
-                tally.dropped += 1
-                return []
-            tally.cut += 1
+        most, length = self.job.max_length, len(draft.ids)
+        if most is None or length <= most:
+            return draft
+        if self.job.too_long == "fail":
+            raise ExampleTooLong(f"found {length} tokens, expected at most {most}")
+        shortened = _SHORTENING[self.job.too_long](self, draft, most)
+        if shortened is None or not any(shortened.mask):  # nothing is left to train on
+            tally.dropped += 1
+            return None
+        tally.cut += 1
+        return shortened
+
+    def _dropped(self, draft: _Draft, most: int) -> _Draft | None:
+        return None
+
+    def _cut_after_turn(self, draft: _Draft, most: int) -> _Draft | None:
+        """What there is up to the end of the last turn of the model that fits."""
+        eos = self._tokenizer.special_id(EOS)
+        end = next((n for n in range(most, 0, -1) if draft.ids[n - 1] == eos), 0)
+        return draft._replace(ids=draft.ids[:end], mask=draft.mask[:end])
+
+    def _without_oldest_rounds(self, draft: _Draft, most: int) -> _Draft | None:
+        """The conversation without the rounds that have to go, the oldest first."""
+        try:
+            fitted = self._tokenizer.fit(draft.request, most)
+        except OptionError:  # even the last round is too long
+            return None
+        prompt = fitted.request.encode()
+        if draft.start is None:
+            encoded = self._tokenizer.encode_masked(prompt, self.job.policy)
+            return self._draft(fitted.request, prompt, *encoded)
+        start = draft.start - bisect_left(fitted.removed, draft.start)
+        owned = self._tokenizer.attributed(prompt)
+        weights = owned.weights(model_from(start))
+        return self._draft(fitted.request, prompt, owned.ids, weights, start)
+
+    def _count(self, drafts: Sequence[_Draft], place: str, tally: _ChunkTally) -> None:
         if self.job.counts:
-            owned = self._tokenizer.attributed(prompt)
-            tally.counts.add(owned, len(example.ids), example.mask, place)
-        return [example]
+            for draft in drafts:
+                tally.counts.add(self._owned(draft), len(draft.ids), draft.mask, place)
 
-    def _images_before(self, prompt: Prompt, end: int) -> list[Any]:
-        owned = self._tokenizer.attributed(prompt)
+    def _owned(self, draft: _Draft) -> AttributedIds:
+        if draft.prompt is not None:
+            return self._tokenizer.attributed(draft.prompt)
+        owned = AttributedIds()
+        for id, trained in zip(draft.ids, draft.mask, strict=True):
+            owned.add([id], _ANSWERED if trained else _ASKED)
+        return owned
+
+    def _examples(
+        self, drafts: Sequence[_Draft], carried: Mapping[str, Any]
+    ) -> Iterator[TrainingExample]:
+        before: list[int] = []
+        for draft in drafts:
+            shared = common_prefix_length(before, draft.ids) if self.job.shared else None
+            images = self._images(draft)
+            yield TrainingExample(
+                draft.ids, draft.mask, carried, self.job.layout, images=images, shared=shared
+            )
+            before = draft.ids
+
+    def _images(self, draft: _Draft) -> list[Any] | None:
+        """The images in an example; None where rows have no column for them."""
+        given = list(draft.prompt.images) if draft.prompt is not None else []
+        if given and self.job.format_name in ARRAY_FORMATS:
+            problem = f"found {len(given)} images, which .{self.job.format_name} has no place for"
+            raise UnsupportedByFormat(f"{problem}: expected .jsonl or .parquet")
+        if given and self.job.layout.images is None:
+            problem = f"found {len(given)} images, which the columns have no place for"
+            raise UnsupportedByFormat(f"{problem}: expected text, or no trainer")
+        if not self.job.images:
+            return None
+        if not given:
+            return []
+        owned, end = self._owned(draft), len(draft.ids)
         count = sum(piece.field == "image" for start, _, piece in owned if start < end)
-        return list(prompt.images[:count])
+        return given[:count]
 
-    def _last_turn_end(self, prompt: Prompt, most: int) -> int:
-        """Where the last of the model's turns that fits into that many tokens ends."""
-        owned = self._tokenizer.attributed(prompt)
-        ends = [end for _, end, piece in owned if piece.field == "eos" and end <= most]
-        return ends[-1] if ends else 0
+    # Prompts of a server: each answer after the prompt that this server asks for it with.
+
+    def _served_drafts(self, value: object, profile: str, tally: _ChunkTally) -> Iterator[_Draft]:
+        # The options are for the server to read: here, only the answers are of interest.
+        shown = value
+        if isinstance(value, dict):
+            shown = {name: value[name] for name in _READ_BESIDE_SERVER if name in value}
+        request = self.job.overrides.on(request_of(shown))
+        whole = request.encode()
+        self._check_fit(request, whole)
+        if whole.special_text:
+            start, end = whole.special_text[0]
+            problem = (
+                f"found {str(whole)[start:end]} in a text, which {profile} takes for the token"
+            )
+            raise EncodeError(("messages",), problem)
+        messages = list(request.messages)
+        skipped = zero_weight_messages(messages)
+        answers = [n for n, m in enumerate(messages) if role_of(m) == "assistant"]
+        tally.unanswered += not answers
+        drafts: list[_Draft] = []
+        for index in answers:
+            context = self._served_context(value, request, messages[:index], profile)
+            thinks = context.endswith(THINK_START)
+            if not thinks and not context.endswith(THINK_END):
+                problem = f"found an answer that {profile} does not ask for"
+                raise EncodeError(("messages", index), problem)
+            tally.left_out += not thinks and _has_reasoning(messages[index])
+            asked = self._tokenizer.ids_of(_markup_pieces(context))
+            answer = self._answer_ids(replace(request, thinking=thinks), messages[: index + 1])
+            mask = [int(index not in skipped)] * len(answer)
+            if not drafts or asked[: len(drafts[-1].ids)] != drafts[-1].ids:
+                drafts.append(_Draft([], [], request))
+            last = drafts[-1]
+            between = asked[len(last.ids) :]
+            last.mask.extend([*[0] * len(between), *mask])
+            last.ids.extend([*between, *answer])
+        yield from drafts
+
+    def _served_context(
+        self, value: object, request: Request, messages: list[Any], profile: str
+    ) -> str:
+        """The prompt that a server makes of the messages before an answer."""
+        from dsv4.profiles.profile import render  # only where it is asked for
+
+        body = {**value} if isinstance(value, dict) else {}
+        if request.tools:
+            body["tools"] = list(request.tools)
+        body["messages"] = messages
+        return render(body, profile, dialect=served_name(request.dialect))
+
+    def _answer_ids(self, request: Request, messages: list[Any]) -> list[int]:
+        """What the model writes in the last message."""
+        last = len(messages) - 1
+        prompt = replace(request, messages=messages, prefix="").encode()
+        return self._tokenizer.ids_of(
+            [piece for piece in prompt.pieces if piece.origin == "model" and piece.message == last]
+        )
+
+    # Preference data.
+
+    def _pairs(
+        self, value: object, carried: Mapping[str, Any], place: str, tally: _ChunkTally
+    ) -> Iterator[PreferenceExample]:
+        """The pair in a line, if it is not too long."""
+        pair = preference_pair(value)
+        chosen, rejected = (self._side(pair, side, place, tally) for side in ("chosen", "rejected"))
+        if chosen.prompt != rejected.prompt:
+            problem = "found a prompt that the format writes otherwise than before chosen"
+            hint = "expected conversations that end with the first answer in which they differ"
+            raise EncodeError(("rejected",), f"{problem}, {hint}")
+        length = len(chosen.prompt) + max(len(chosen.ids), len(rejected.ids))
+        if self.job.max_length is not None and length > self.job.max_length:
+            if self.job.too_long == "fail":
+                raise ExampleTooLong(
+                    f"found {length} tokens, expected at most {self.job.max_length}"
+                )
+            tally.dropped += 1
+            return
+        texts = None
+        if self.job.texts:
+            texts = (chosen.prompt_text, chosen.text, rejected.text)
+        yield PreferenceExample(
+            chosen.prompt, chosen.ids, chosen.mask, rejected.ids, rejected.mask, carried, texts
+        )
+
+    def _side(
+        self, pair: PreferencePair, side: str, place: str, tally: _ChunkTally
+    ) -> _EncodedSide:
+        given = pair.chosen if side == "chosen" else pair.rejected
+        try:
+            request = self.job.overrides.on(given)
+            prompt = request.encode()
+            self._check_fit(request, prompt)
+            owned = self._tokenizer.attributed(prompt)
+            draft = self._draft(request, prompt, owned.ids, owned.weights(model_from(pair.start)))
+            encoded = _split_side(draft, owned, pair.start)
+            if self.job.texts:
+                _check_texts(prompt, encoded, self._tokenizer.special_id(EOS))
+        except EncodeError as error:
+            raise EncodeError(pair.location(error.location, side), error.problem) from None
+        self._count([draft], place, tally)
+        return encoded
+
+
+_SHORTENING: Mapping[str, Callable[[ChunkEncoder, _Draft, int], _Draft | None]] = {
+    "drop": ChunkEncoder._dropped,
+    "cut": ChunkEncoder._cut_after_turn,
+    "left": ChunkEncoder._without_oldest_rounds,
+}
+
+# What is read of a line whose options a server reads.
+_READ_BESIDE_SERVER = ("messages", "conversations", "system", "tools", "model", "dialect")
+
+_ASKED = Piece("", False, "template", None, "content")
+_ANSWERED = Piece("", False, "model", None, "content")
+
+
+def served_name(dialect: str | Dialect) -> str:
+    """The name under which servers know a dialect: they write V4 as revised."""
+    name = str(dialect)
+    return "v4" if name.startswith("v4-") else name
+
+
+def _markup_pieces(text: str) -> list[Piece]:
+    """A server's prompt, in which no text of a caller spells a token."""
+    return [
+        Piece(part, isinstance(part, Special), "template", None, "content")
+        for part in markup(text).parts
+    ]
+
+
+def _has_reasoning(message: object) -> bool:
+    fields = message if isinstance(message, dict) else {}
+    return any(fields.get(name) for name in ("reasoning_content", "reasoning"))
+
+
+class _EncodedSide(NamedTuple):
+    """One of two answers: its prompt, and what follows it, as ids and as text."""
+
+    prompt: list[int]
+    ids: list[int]
+    mask: list[int]
+    prompt_text: str
+    text: str
+
+
+def _split_side(draft: _Draft, owned: AttributedIds, start: int) -> _EncodedSide:
+    """Parts a conversation where the model's first turn from the message `start` on begins."""
+    tokens = pieces = 0
+    for first, _, piece in owned:
+        if piece.origin == "model" and (piece.message or 0) >= start:
+            tokens = first
+            pieces = owned.pieces.index(piece, pieces)
+            break
+    if not tokens:
+        raise EncodeError(("messages", start), "found no answer, expected one of the model")
+    texts = [piece.text for piece in owned.pieces]
+    return _EncodedSide(
+        draft.ids[:tokens],
+        draft.ids[tokens:],
+        draft.mask[tokens:],
+        "".join(texts[:pieces]),
+        "".join(texts[pieces:]),
+    )
+
+
+def _check_texts(prompt: Prompt, side: _EncodedSide, eos: int) -> None:
+    """Raises where a trainer that reads texts would train on other tokens than those meant."""
+    if prompt.images:
+        problem = f"found {len(prompt.images)} images, which the columns have no place for"
+        raise UnsupportedByFormat(f"{problem}: expected text, or no trainer")
+    if prompt.special_text:
+        start, end = prompt.special_text[0]
+        spelled = str(prompt)[start:end]
+        problem = f"found {spelled} in a text, which the trainer's tokenizer takes for the token"
+        raise EncodeError(("messages",), problem)
+    if not all(side.mask):
+        problem = "found more than one answer, or a weight of 0, after the prompt"
+        raise EncodeError(("messages",), f"{problem}: the trainer trains on all of it")
+    if side.ids[-1:] != [eos]:
+        raise EncodeError(("messages",), "found an answer without its end, which the trainer adds")
 
 
 class UnsupportedByFormat(Error):

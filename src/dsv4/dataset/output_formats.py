@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from json import JSONEncoder
 from types import MappingProxyType
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
 from dsv4.dataset import array_formats
 from dsv4.dataset.dataset_errors import DatasetError, pyarrow, pyarrow_parquet, zstandard
@@ -32,7 +32,7 @@ class ColumnLayout(NamedTuple):
     """The names of a row's columns. What is None is not written.
 
     `positions` and `lengths` are those of rows that may hold several examples; `images` are written
-    where the dialect has any.
+    where the dialect has any, `shared` where a conversation may have several rows.
     """
 
     ids: str = "input_ids"
@@ -42,6 +42,7 @@ class ColumnLayout(NamedTuple):
     positions: str | None = "position_ids"
     lengths: str | None = "sequence_lengths"
     images: str | None = "images"
+    shared: str | None = "shared"
 
 
 MASK_LAYOUT = ColumnLayout()
@@ -59,7 +60,7 @@ class Trainer(NamedTuple):
     packing: str | None = None
 
 
-_ONE_EXAMPLE_LAYOUT = LABELS_LAYOUT._replace(positions=None, lengths=None, images=None)
+_ONE_EXAMPLE_LAYOUT = LABELS_LAYOUT._replace(positions=None, lengths=None, images=None, shared=None)
 
 TRAINERS = {
     "trl": Trainer(_ONE_EXAMPLE_LAYOUT._replace(lengths="seq_lengths")),
@@ -71,7 +72,7 @@ TRAINERS = {
         packing="data.pad_mode=no_padding",
     ),
     "torchtune": Trainer(_ONE_EXAMPLE_LAYOUT._replace(ids="tokens"), packing="PackedDataset"),
-    "megatron": Trainer(MASK_LAYOUT._replace(images=None), format_name="megatron"),
+    "megatron": Trainer(MASK_LAYOUT._replace(images=None, shared=None), format_name="megatron"),
 }
 
 _LAYOUTS = (MASK_LAYOUT, LABELS_LAYOUT, *(trainer.layout for trainer in TRAINERS.values()))
@@ -84,8 +85,12 @@ def _column_names(*fields: str) -> frozenset[str]:
 
 
 # Columns of flags, and all that hold a list of numbers for each row.
-FLAG_COLUMNS = _column_names("mask", "attention")
-NUMBER_COLUMNS = FLAG_COLUMNS | _column_names("ids", "labels", "positions", "lengths")
+FLAG_COLUMNS = _column_names("mask", "attention") | {"chosen_mask", "rejected_mask"}
+NUMBER_COLUMNS = (
+    FLAG_COLUMNS
+    | _column_names("ids", "labels", "positions", "lengths")
+    | {"prompt_ids", "chosen_ids", "rejected_ids"}
+)
 
 
 def trainer_named(name: str) -> Trainer:
@@ -132,7 +137,9 @@ class TrainingExample(NamedTuple):
 
     `carried` are columns of the input, by name; `layout` are the names of its own. `lengths` are
     those of the examples in the row, where it may hold several. `images` are the records of its
-    images, in order; None where the dialect has none.
+    images, in order; None where the dialect has none. `shared` is how many ids it begins with that
+    the row before it begins with too, if both are of one conversation; None where that is not
+    asked. The last `padding` ids are padding.
     """
 
     ids: list[int]
@@ -141,6 +148,8 @@ class TrainingExample(NamedTuple):
     layout: ColumnLayout = MASK_LAYOUT
     lengths: tuple[int, ...] | None = None
     images: list[Any] | None = None
+    shared: int | None = None
+    padding: int = 0
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -148,7 +157,7 @@ class TrainingExample(NamedTuple):
         names, packed = self.layout, self.lengths is not None
         columns: dict[str, Any] = {names.ids: self.ids}
         if names.attention:
-            columns[names.attention] = [1] * len(self.ids)
+            columns[names.attention] = [1] * (len(self.ids) - self.padding) + [0] * self.padding
         if names.mask:
             columns[names.mask] = self.mask
         if names.labels:
@@ -160,7 +169,83 @@ class TrainingExample(NamedTuple):
             columns[names.lengths] = list(self.lengths or ())
         if names.images and self.images is not None:
             columns[names.images] = self.images
+        if names.shared and self.shared is not None:
+            columns[names.shared] = self.shared
         return columns
+
+    def padded(self, multiple: int, id: int) -> TrainingExample:
+        """The row with padding up to a multiple of this many tokens: a sequence of its own, where
+        it may hold several."""
+        missing = -len(self.ids) % multiple
+        if not missing:
+            return self
+        return self._replace(
+            ids=[*self.ids, *[id] * missing],
+            mask=[*self.mask, *[0] * missing],
+            lengths=None if self.lengths is None else (*self.lengths, missing),
+            padding=missing,
+        )
+
+
+class PreferenceExample(NamedTuple):
+    """One row of preference data: two answers to one prompt, the better one first.
+
+    `texts` are prompt, chosen and rejected as text, for a trainer that computes ids itself.
+    """
+
+    prompt: list[int]
+    chosen: list[int]
+    chosen_mask: list[int]
+    rejected: list[int]
+    rejected_mask: list[int]
+    carried: Mapping[str, Any] = NO_COLUMNS
+    texts: tuple[str, str, str] | None = None
+
+    @property
+    def ids(self) -> list[int]:
+        """Every id once."""
+        return self.prompt + self.chosen + self.rejected
+
+    @property
+    def mask(self) -> list[int]:
+        return [0] * len(self.prompt) + self.chosen_mask + self.rejected_mask
+
+    @property
+    def lengths(self) -> tuple[int, ...] | None:
+        return None
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        if self.texts is not None:
+            return {**dict(zip(PREFERENCE_COLUMNS, self.texts, strict=True)), **self.carried}
+        return {
+            "prompt_ids": self.prompt,
+            "chosen_ids": self.chosen,
+            "chosen_mask": self.chosen_mask,
+            "rejected_ids": self.rejected,
+            "rejected_mask": self.rejected_mask,
+            **self.carried,
+        }
+
+
+# The columns that TRL's DPOTrainer reads. It computes ids itself: columns of ids are replaced.
+PREFERENCE_COLUMNS = ("prompt", "chosen", "rejected")
+
+
+class OutputRow(Protocol):
+    """What is written of a row."""
+
+    @property
+    def ids(self) -> list[int]: ...
+
+    @property
+    def mask(self) -> list[int]: ...
+
+    @property
+    def lengths(self) -> tuple[int, ...] | None: ...
+
+    @property
+    def columns(self) -> dict[str, Any]: ...
 
 
 class DatasetFormat(NamedTuple):
@@ -171,7 +256,7 @@ class DatasetFormat(NamedTuple):
     last; None where the chunks are the output.
     """
 
-    to_bytes: Callable[[Sequence[TrainingExample]], bytes]
+    to_bytes: Callable[[Sequence[OutputRow]], bytes]
     check_packages: Callable[[], object]
     finish: Callable[[BinaryIO, str], list[str]] | None = None
 
@@ -212,20 +297,20 @@ def path_with_ending(path: str, name: str) -> str:
 _json = JSONEncoder(separators=(",", ":")).encode
 
 
-def json_lines(examples: Sequence[TrainingExample]) -> bytes:
+def json_lines(examples: Sequence[OutputRow]) -> bytes:
     return "".join(f"{_json(example.columns)}\n" for example in examples).encode()
 
 
-def _gzip_lines(examples: Sequence[TrainingExample]) -> bytes:
+def _gzip_lines(examples: Sequence[OutputRow]) -> bytes:
     # The time is left out: the same input gives the same file.
     return gzip.compress(json_lines(examples), 6, mtime=0) if examples else b""
 
 
-def _zstd_lines(examples: Sequence[TrainingExample]) -> bytes:
+def _zstd_lines(examples: Sequence[OutputRow]) -> bytes:
     return bytes(zstandard().compress(json_lines(examples))) if examples else b""
 
 
-def _arrow_stream(examples: Sequence[TrainingExample]) -> bytes:
+def _arrow_stream(examples: Sequence[OutputRow]) -> bytes:
     if not examples:
         return b""
     arrow = pyarrow()
@@ -246,15 +331,16 @@ def _type_of(column: str) -> Any:
     arrow = pyarrow()
     if column in NUMBER_COLUMNS:
         return arrow.list_(arrow.int8() if column in FLAG_COLUMNS else arrow.int32())
-    return arrow.int64() if column == LINE else arrow.string()
+    return arrow.int64() if column in _INTEGER_COLUMNS else arrow.string()
 
 
 # All columns that a row may have, except those copied from the input.
-OWN_COLUMNS = (*NUMBER_COLUMNS, "images", FILE, LINE)
+OWN_COLUMNS = (*NUMBER_COLUMNS, "images", FILE, LINE, "shared")
+_INTEGER_COLUMNS = (LINE, "shared")
 
 
 def _cell(value: object, column: str) -> Any:
-    if column in (*NUMBER_COLUMNS, LINE) or isinstance(value, (str, type(None))):
+    if column in (*NUMBER_COLUMNS, *_INTEGER_COLUMNS) or isinstance(value, (str, type(None))):
         return value
     return _json(value)
 
@@ -278,12 +364,15 @@ def _row_groups(packed: BinaryIO) -> Iterator[Any]:
     while packed.peek(1):  # type: ignore[attr-defined]
         for batch in arrow.ipc.open_stream(packed):
             batches.append(batch)
-            tokens += len(batch.column(0).flatten())
+            tokens += batch.column(0).nbytes // _BYTES_OF_ID
         if tokens >= ROW_GROUP_TOKENS:
             yield arrow.Table.from_batches(batches)
             batches, tokens = [], 0
     if batches:
         yield arrow.Table.from_batches(batches)
+
+
+_BYTES_OF_ID = 4
 
 
 def _needs_nothing() -> None:

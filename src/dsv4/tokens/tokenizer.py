@@ -30,13 +30,16 @@ if TYPE_CHECKING:
 class Example(NamedTuple):
     """One training example: a prompt, its ids, and weights for what was sampled in it.
 
-    `shared` is how many ids it has in common with the example before it, from the start.
+    `shared` is how many ids it has in common with the example before it, from the start. What was
+    sampled is in the messages from `start` on, up to `end`.
     """
 
     prompt: Prompt
     ids: list[int]
     weights: list[float]
     shared: int
+    start: int
+    end: int
 
 
 def expand(tokenizer: Coder, request: Request) -> list[Example]:
@@ -50,9 +53,8 @@ def expand(tokenizer: Coder, request: Request) -> list[Example]:
     for start, end, attributed in _stretches(tokenizer, request, messages):
         prompt = replace(request, messages=messages[:end]).encode()
         shared = common_prefix_length(examples[-1].ids, attributed.ids) if examples else 0
-        examples.append(
-            Example(prompt, attributed.ids, attributed.weights(_model_from(start)), shared)
-        )
+        weights = attributed.weights(model_from(start))
+        examples.append(Example(prompt, attributed.ids, weights, shared, start, end))
     return examples
 
 
@@ -87,7 +89,7 @@ def _sampled_ends(messages: list[Any]) -> Iterator[int]:
             yield end
 
 
-def _model_from(start: int) -> Weigh:
+def model_from(start: int) -> Weigh:
     """Weighs what the model wrote from the message `start` on."""
 
     def weigh(piece: Piece) -> float:
