@@ -1,0 +1,142 @@
+"""nginx and Caddy in front of the gateway, set up as docs/serving.md says: TLS outside, and streams
+that arrive as they are sent. Where the programs are there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+import ssl
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+from gateway import gateway, run
+from standins import THINK_END, Scripted
+from test_tls import make_certificate
+from test_uvicorn_runner import free_port
+
+from dsv4.serve import Chunk
+
+PAGE = Path(__file__).parents[2] / "docs" / "serving.md"
+BODY = {"messages": [{"role": "user", "content": "Hi"}], "stream": True}
+
+
+def documented(language: str) -> str:
+    """The block of the page in this language."""
+    found = re.search(rf"```{language}\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    assert found
+    return found[1]
+
+
+@contextmanager
+def nginx(folder: Path, upstream: int, port: int) -> Iterator[None]:
+    cert, key = make_certificate(folder, "gateway")
+    server = documented("nginx").replace("listen 443 ssl", f"listen 127.0.0.1:{port} ssl")
+    server = server.replace("/etc/ssl/gateway.pem", cert).replace("/etc/ssl/gateway.key", key)
+    server = server.replace("127.0.0.1:8000", f"127.0.0.1:{upstream}")
+    paths = "".join(
+        f"{name}_temp_path {folder}/{name};\n"
+        for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    config = folder / "nginx.conf"
+    config.write_text(
+        f"daemon off; pid {folder}/pid; error_log {folder}/error.log;\nevents {{}}\n"
+        f"http {{\naccess_log off;\n{paths}{server}}}\n"
+    )
+    with started(["nginx", "-c", str(config), "-e", f"{folder}/error.log"], port):
+        yield
+
+
+@contextmanager
+def caddy(folder: Path, upstream: int, port: int) -> Iterator[None]:
+    cert, key = make_certificate(folder, "gateway")
+    site = documented("caddyfile").replace("gateway.example", f"https://127.0.0.1:{port}")
+    site = site.replace("/etc/ssl/gateway.pem", cert).replace("/etc/ssl/gateway.key", key)
+    site = site.replace("127.0.0.1:8000", f"127.0.0.1:{upstream}")
+    config = folder / "Caddyfile"
+    config.write_text("{\nadmin off\nauto_https disable_redirects\n}\n" + site)
+    command = ["caddy", "run", "--config", str(config), "--adapter", "caddyfile"]
+    with started(command, port):
+        yield
+
+
+@contextmanager
+def started(command: list[str], port: int) -> Iterator[None]:
+    import socket
+
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(600):
+            assert process.poll() is None, f"{command} ended"
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            except OSError:
+                time.sleep(0.05)
+        yield
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+@pytest.mark.parametrize("proxy", [nginx, caddy], ids=["nginx", "caddy"])
+def test_a_stream_passes_a_proxy_as_it_comes(
+    proxy: object, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    name = request.node.callspec.id
+    if shutil.which(name) is None or shutil.which("openssl") is None:
+        pytest.skip(f"{name} is not installed")
+
+    async def scenario() -> None:
+        second = asyncio.Event()
+        script = (f"Hm.{THINK_END}", "first", second, Chunk(text=" second", finish="eos"))
+        port = free_port()
+        allowed = {"allowed_hosts": ("gateway.example",)}
+        async with gateway(Scripted(*script), **allowed) as g:
+            upstream = int(g.url.rpartition(":")[2])
+            front = proxy(tmp_path, upstream, port)  # type: ignore[operator]
+            await asyncio.to_thread(front.__enter__)
+            try:
+                trusted = ssl.create_default_context(cafile=str(tmp_path / "gateway.pem"))
+                url = f"https://127.0.0.1:{port}/v1/chat/completions"
+                async with g.client.post(url, data=json.dumps(BODY), ssl=trusted) as response:
+                    assert response.status == 200
+                    got = b""
+                    while b"first" not in got:  # while the model has not gone on
+                        got += await asyncio.wait_for(response.content.readany(), 20)
+                    assert b"second" not in got
+                    second.set()
+                    got += await response.content.read()
+                    assert got.endswith(b"data: [DONE]\n\n")
+            finally:
+                await asyncio.to_thread(front.__exit__, None, None, None)
+
+    run(scenario())
+
+
+def test_a_broken_stream_is_broken_behind_nginx_too(tmp_path: Path) -> None:
+    if shutil.which("nginx") is None or shutil.which("openssl") is None:
+        pytest.skip("nginx is not installed")
+
+    async def scenario() -> None:
+        port = free_port()
+        backend = Scripted(f"Hm.{THINK_END}", "first", 0.05, RuntimeError("boom"))
+        async with gateway(backend, allowed_hosts=("gateway.example",)) as g:
+            front = nginx(tmp_path, int(g.url.rpartition(":")[2]), port)
+            await asyncio.to_thread(front.__enter__)
+            try:
+                trusted = ssl.create_default_context(cafile=str(tmp_path / "gateway.pem"))
+                url = f"https://127.0.0.1:{port}/v1/chat/completions"
+                with pytest.raises(aiohttp.ClientError):
+                    async with g.client.post(url, data=json.dumps(BODY), ssl=trusted) as response:
+                        await response.read()
+            finally:
+                await asyncio.to_thread(front.__exit__, None, None, None)
+
+    run(scenario())
