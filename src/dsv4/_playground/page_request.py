@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from dsv4._format.dialects import DIALECTS
-from dsv4._inputs.request_bodies import RequestOverrides, request_of
+from dsv4._format.tokens import ASSISTANT, BOS, USER
+from dsv4._inputs.request_bodies import RequestOverrides, body_of_request, request_of
 from dsv4._playground.page_problem import (
     PageProblem,
     choice_field,
@@ -225,6 +227,68 @@ class PageRequest:
         else:
             location = location_in_source(location, self.source.value)
         return self.source.problem(message, location)
+
+
+# What people paste that is no request: prompts, log lines that hold one, files of JSON lines.
+
+# A prompt has at least one of these.
+_PROMPT_SIGNS = (str(BOS), str(USER), str(ASSISTANT))
+_ESCAPED = re.compile(r"\\[nrtu\"'\\]")
+MOST_LINES = 10_000
+
+
+def import_text(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str, Any]:
+    """What a pasted text could be, besides JSON.
+
+    `kind` is "prompt", with the request that it decodes to as `source` and what decoding noted as
+    `notes`; "lines", with a JSON value in each of its `lines`; or "unknown".
+    """
+    text = text_field(body, "source")
+    lines = _json_lines(text)
+    if lines:
+        return {"kind": "lines", "lines": lines}
+    if not any(sign in text for sign in _PROMPT_SIGNS):
+        return {"kind": "unknown"}
+    return {"kind": "prompt", **_decoded_prompt(text)}
+
+
+def _json_lines(text: str) -> list[str]:
+    """The lines of a text in which each line is an object or a list; none for any other text."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not 2 <= len(lines) <= MOST_LINES:
+        return []
+    try:
+        values = [json.loads(line) for line in lines]
+    except (ValueError, RecursionError):
+        return []
+    if not all(isinstance(value, (dict, list)) for value in values):
+        return []
+    return [json.dumps(value, ensure_ascii=False, indent=2) for value in values]
+
+
+def _decoded_prompt(text: str) -> dict[str, Any]:
+    from dsv4._decode import decode
+
+    prompt = _unescaped(text.strip())
+    start = prompt.find(BOS)
+    decoded = decode(prompt[max(start, 0) :])
+    notes = [note.text for note in decoded.notes]
+    if start > 0:
+        notes.insert(0, f"The {start} characters before {BOS} were left out.")
+    body = body_of_request(decoded.request, decoded.dialects[0])
+    return {"source": json.dumps(body, ensure_ascii=False, indent=2), "notes": notes}
+
+
+def _unescaped(text: str) -> str:
+    """A text as a log or a program shows it, with its escapes read; any other text as it is."""
+    if "\n" in text or not _ESCAPED.search(text):
+        return text
+    quoted = text[1:-1] if text[:1] in "\"'" and text[-1:] == text[:1] else text
+    inner = quoted.replace("\\'", "'")
+    try:
+        return str(json.loads(f'"{inner}"'))
+    except ValueError:
+        return text.replace("\\n", "\n").replace("\\t", "\t")
 
 
 # More is no conversation to look at.
