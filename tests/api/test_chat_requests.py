@@ -123,6 +123,7 @@ def test_what_a_server_needs() -> None:
         top_k=40,
         presence_penalty=1,
         frequency_penalty=-1.5,
+        logit_bias={"5": -100, "128825": 2.5},
         stop=["a", "b"],
         user="u",
         prompt_cache_key="k",
@@ -133,7 +134,7 @@ def test_what_a_server_needs() -> None:
     assert request.stream
     assert request.include_usage
     assert (request.n, request.logprobs, request.top_logprobs) == (2, True, 3)
-    assert request.sampling == Sampling(0, 0.5, 40, 7, 1, -1.5)
+    assert request.sampling == Sampling(0, 0.5, 40, 7, 1, -1.5, ((5, -100), (128825, 2.5)))
     assert request.request.stop == ("a", "b")
     assert request.max_tokens == 6
 

@@ -106,7 +106,7 @@ def seen_chat(completion: Any) -> dict[str, Any]:
         "finish": choice.finish_reason,
         "usage": (
             completion.usage.prompt_tokens,
-            completion.usage.prompt_tokens_details.cached_tokens,
+            getattr(completion.usage.prompt_tokens_details, "cached_tokens", None),
             completion.usage.completion_tokens,
             completion.usage.completion_tokens_details.reasoning_tokens,
         ),
@@ -152,7 +152,7 @@ def seen_message(message: Any) -> dict[str, Any]:
         "calls": [(b.id, b.name, b.input) for b in blocks if b.type == "tool_use"],
         "finish": REASONS[message.stop_reason],
         "usage": (
-            usage.input_tokens + usage.cache_read_input_tokens,
+            usage.input_tokens + (usage.cache_read_input_tokens or 0),
             usage.cache_read_input_tokens,
             usage.output_tokens,
             usage.output_tokens_details.thinking_tokens,
@@ -795,3 +795,17 @@ def test_the_cost_of_a_chunk_does_not_grow(protocol: str) -> None:
     for _ in range(1000):
         writer.frames([dsv4.ContentDelta("abcd")])
     assert len(writer.frames([dsv4.ContentDelta("abcd")])) - first <= 4  # digits of a number
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_nothing_is_said_of_a_cache_that_nobody_knows(protocol: str) -> None:
+    """A zero would say that nothing was cached. Responses requires a number."""
+    fields = PROTOCOLS[protocol].usage_fields(Usage(prompt=100, completion=20))
+    known = PROTOCOLS[protocol].usage_fields(Usage(prompt=100, cached=0, completion=20))
+    if protocol == "chat":
+        gone = {"prompt_tokens_details", "prompt_cache_hit_tokens", "prompt_cache_miss_tokens"}
+        assert known.keys() - fields.keys() == gone
+    elif protocol == "messages":
+        assert fields == known | {"cache_read_input_tokens": None}
+    else:
+        assert fields == known

@@ -51,6 +51,9 @@ def test_null_is_absent(protocol: str) -> None:
 
 WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
     "chat": [
+        ({"logit_bias": [[5, 1]]}, "logit_bias"),
+        ({"logit_bias": {"word": 1}}, "logit_bias"),
+        ({"logit_bias": {"5": 101}}, "logit_bias.5"),
         ({"messages": 5}, "messages"),
         ({"messages": ["Hi"]}, "messages[0]"),
         ({"messages": [{"role": "narrator", "content": "x"}]}, "messages[0].role"),

@@ -44,6 +44,23 @@ def test_there_and_back(options: tuple[str, ...], tmp_path: Path) -> None:
     assert printed("encode", request) == prompt
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        repr(PROMPT.replace("Oslo?", "O'slo?\n\n\\n \t\x07")),
+        json.dumps(PROMPT.replace("Oslo?", "O'slo?\n\n\\n \t\x07")),
+        "INFO 09-01 logger.py:43] Received request cmpl-1: prompt: "
+        + repr(PROMPT.replace("Oslo?", "O'slo?\n\n\\n \t\x07"))
+        + ", params: SamplingParams(n=1, stop=['\\n'])",
+        PROMPT.replace("Oslo?", "O'slo?\\n\\n\\\\n \\t\\x07"),
+    ],
+    ids=["repr", "json", "log", "bare"],
+)
+def test_a_prompt_out_of_a_log(line: str) -> None:
+    found = json.loads(printed("decode", "--unescape", stdin=line + "\n", bare=True))
+    assert found["messages"] == [{"role": "user", "content": "O'slo?\n\n\\n \t\x07"}]
+
+
 def test_notes() -> None:
     done = dsv4("decode", "--notes", "-", stdin=PROMPT)
     assert done.returncode == 0

@@ -220,7 +220,7 @@ class TestSpellings:
     )
     @pytest.mark.parametrize("close", ["</invoke>", f"</{DSML}bash>", f"</{DSML}>"])
     def test_an_odd_close_before_the_next_call(self, value: str, close: str) -> None:
-        text = f"{BLOCK}\n{BASH}\n{value}\n{close}\n{PWD_CALL}{BLOCK_END}"
+        text = f"{BLOCK}{BASH}\n{value}\n{close}\n{PWD_CALL}{BLOCK_END}"
         message = dsv4.parse(text, thinking=False, tools=TOOLS)
         assert calls_of(message) == [*LS, ("bash", {"command": "pwd"})]
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -33,6 +31,7 @@ from completions import (
     parameter,
     read_everywhere,
 )
+from loading import loaded
 
 ENDS = f"{INVOKE_END}{BLOCK_END}"
 EOS, USER, ASSISTANT = "<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>"
@@ -85,80 +84,35 @@ def test_reading(case: dict[str, Any]) -> None:
         assert merged(read_in(chunks, reason, chosen)) == merged(whole)
 
 
-# What values and answers quote.
-QUOTED = (
-    *(BLOCK, BLOCK_END, BASH, INVOKE_END, COMMAND, parameter("content"), parameter("other")),
-    *(EOS, USER, ASSISTANT, "<think>", "</think>", "```", "```\n", "`", '"', "+", "\\"),
-    *("\n", "\n\n", " ", "x", "rm -rf /", "<", "</", DSML, f"</{DSML}paramete", f"/{DSML}param"),
-    *('<invoke name="bash">', "</invoke>", "<|DSML|invoke>", "<｜tool▁calls▁begin｜>", "{}"),
-    f"\n{INVOKE_END}\n{BASH}\n{COMMAND}rm",
-    f"{INVOKE_END}\n{BLOCK_END}\n\n{BLOCK}\n{BASH}\n",
-    f"\n{EOS}{USER}Hi{ASSISTANT}</think>",
-)
+strict_blocks = loaded("fuzz/strict_blocks.py")
 CLOSE = f"/{DSML}parameter"
-# A parameter's tag at the start of a line, and closing tags of unknown names, which may be repairs.
-REPAIRED = re.compile(
-    rf'\n\s*<{DSML}parameter name="content"|</{DSML}(?!invoke|tool_calls|paramete)'
-)
-
-
-def quoting(chance: Random) -> str:
-    """A value that the strict grammar takes, and that rules 12 and 13 do not end."""
-    while True:
-        text = "".join(chance.choices(QUOTED, k=chance.choice((0, 1, 2, 4, 8))))
-        if CLOSE not in text and not REPAIRED.search(text):
-            return text
-
-
-def strict_block(chance: Random) -> tuple[str, list[tuple[str, dict[str, str]]]]:
-    keys = {"write_file": ["path", "content"], "edit": ["path", "new_string"], "ping": []}
-    calls = []
-    for _ in range(chance.choice((1, 1, 2, 3))):
-        name = chance.choice(list(keys))
-        calls.append((name, {key: quoting(chance) for key in keys[name]}))
-    text = block(*(calling(name, **arguments) for name, arguments in calls))
-    return f"Ok.{text}{chance.choice(('', EOS))}", calls
-
-
-def random_blocks(seed: int, count: int) -> Iterator[tuple[str, list[tuple[str, dict[str, str]]]]]:
-    for number in range(count):
-        yield strict_block(Random(seed * 1_000_003 + number))
 
 
 class TestStrictBlocks:
     """Rule 20: a block that the strict grammar accepts is read as it reads it."""
 
-    @pytest.mark.parametrize("seed", range(4))
-    def test_whole_and_in_pieces(self, seed: int) -> None:
-        for text, calls in random_blocks(seed, 60):
-            whole = events_of([text], thinking=False, tools=TOOLS)
-            message = dsv4.assemble(whole)
-            assert (message.content, calls_of(message)) == ("Ok.", calls), text
-            for chunks in cuts(text):
-                assert merged(events_of(chunks, thinking=False, tools=TOOLS)) == merged(whole)
+    @pytest.mark.parametrize("batch", range(4))
+    def test_at_random(self, batch: int) -> None:
+        """`fuzz/strict_blocks.py` builds them, and can build more."""
+        for number in range(30):
+            chance = Random(f"{batch} {number}")
+            written, calls = strict_blocks.completion(chance)
+            assert strict_blocks.difference(written, calls, chance) is None, written.text
 
-    def test_at_every_cut(self) -> None:
-        for text, calls in random_blocks(99, 12):
-            if len(text) < 400:
-                message = read_everywhere(text, tools=TOOLS)
-                assert calls_of(message) == calls
+    @pytest.mark.parametrize(
+        "close", [f"</{DSML}>", f"</{DSML}x>", f"</{DSML}param>", "</parameter>", "</command>"]
+    )
+    def test_what_follows_a_quoted_odd_close_never_runs(self, close: str) -> None:
+        quoted = f"ls{close}\n{INVOKE_END}\n{BASH}\n{COMMAND}rm"
+        message = read_everywhere(block(calling("bash", command=quoted)))
+        assert calls_of(message) == [("bash", {"command": quoted})]
 
-    @pytest.mark.parametrize("seed", range(2))
-    def test_from_ids(self, seed: int) -> None:
-        """Where only the model's own tags are tokens, what values spell is ordinary text."""
-        for _, calls in random_blocks(seed, 60):
-            parser = dsv4.StreamParser(thinking=False, tools=TOOLS)
-            events = [*parser.feed(f"\n\n<{DSML}tool_calls>\n")]
-            for name, arguments in calls:
-                events += parser.feed(f"{invoke(name)}\n")
-                for key, value in arguments.items():
-                    events += parser.feed(parameter(key))
-                    for at in range(0, len(value), 3):
-                        events += parser.feed_inert(value[at : at + 3])
-                    events += parser.feed(f"{PARAMETER_END}\n")
-                events += parser.feed(f"{INVOKE_END}\n")
-            events += parser.feed(f"{BLOCK_END}{EOS}")
-            assert calls_of(dsv4.assemble([*events, *parser.finish()])) == calls
+    def test_an_odd_close_before_a_parameter_stays_a_repair(self) -> None:
+        text = block(calling("write_file", path="a", content="b")).replace(
+            f"a{PARAMETER_END}", f"a</{DSML}>"
+        )
+        message = read_everywhere(text, tools=TOOLS)
+        assert calls_of(message) == [("write_file", {"path": "a", "content": "b"})]
 
     def test_two_calls_of_which_the_first_lacks_its_closer_are_one(self) -> None:
         quoted = f"ls{INVOKE_END}\n{BASH}\n{COMMAND}pwd"
@@ -476,6 +430,12 @@ def test_a_doubtful_call_that_the_prompt_opened_goes_on() -> None:
     prefix = f"{BLOCK}{calling('ping')}x{PARAMETER_END}{BASH}{COMMAND}l"
     message = read_everywhere(f"s{PARAMETER_END}{ENDS}{EOS}", tools=TOOLS, prefix=prefix)
     assert calls_of(message) == [("bash", {"command": "ls"})]
+
+
+def test_of_two_closes_of_a_parameter_the_first_is_a_part_of_the_value() -> None:
+    text = f"{BLOCK}{BASH}{COMMAND}ls{PARAMETER_END}{PARAMETER_END}{ENDS}{EOS}"
+    message = read_everywhere(text, tools=TOOLS)
+    assert calls_of(message) == [("bash", {"command": f"ls{PARAMETER_END}"})]
 
 
 def test_the_close_of_a_wrapper_that_was_never_opened_is_no_surplus() -> None:

@@ -149,7 +149,14 @@ def test_counts_are_read(name: str, tokenizer: Tokenizer) -> None:
 
 def test_options_reach_each_server_under_its_names(tokenizer: Tokenizer) -> None:
     options = Options(
-        max_tokens=5, temperature=0.5, top_p=0.9, top_k=7, seed=3, stop=("END",), min_p=0.1
+        max_tokens=5,
+        temperature=0.5,
+        top_p=0.9,
+        top_k=7,
+        seed=3,
+        stop=("END",),
+        min_p=0.1,
+        logit_bias=((5, -100), (7, 1.5)),
     )
     sent = {}
     for name, make in SERVERS.items():
@@ -159,6 +166,10 @@ def test_options_reach_each_server_under_its_names(tokenizer: Tokenizer) -> None
     common = {"temperature": 0.5, "top_p": 0.9, "top_k": 7, "stop": ["END"], "min_p": 0.1}
     for body in (sent["vllm"], sent["completions"], sent["llamacpp"]):
         assert body.items() >= {**common, "seed": 3}.items()
+    bias = {"5": -100, "7": 1.5}
+    for body in (sent["vllm"], sent["completions"], sent["sglang"]["sampling_params"]):
+        assert body["logit_bias"] == bias
+    assert sent["llamacpp"]["logit_bias"] == [[5, -100], [7, 1.5]]
     assert sent["sglang"]["sampling_params"].items() >= {**common, "sampling_seed": 3}.items()
 
 
@@ -252,8 +263,8 @@ def test_log_probabilities_of_sglang_come_as_all_so_far(tokenizer: Tokenizer) ->
     assert server.requests[0]["return_logprob"] is True
     assert server.requests[0]["top_logprobs_num"] == 2
     assert [chunk.logprobs for chunk in chunks] == [
-        (Logprob("Half", -0.5, (("Half", -0.5), ("x", -3.0))),),
-        (Logprob(" way", -0.25),),
+        (Logprob("Half", -0.5, (("Half", -0.5), ("x", -3.0)), 5, (5, 7)),),
+        (Logprob(" way", -0.25, id=6),),
     ]
 
 
@@ -269,4 +280,22 @@ def test_log_probabilities_of_llamacpp(tokenizer: Tokenizer) -> None:
     server.fault = knows
     chunks = run(generated("llamacpp", server, tokenizer, Options(max_tokens=9, logprobs=0)))
     assert server.requests[0]["n_probs"] == 1
-    assert chunks[0].logprobs == (Logprob("Half", -0.5, (("Half", -0.5),)),)
+    assert chunks[0].logprobs == (Logprob("Half", -0.5, (("Half", -0.5),), 5, (5,)),)
+
+
+def test_log_probabilities_of_vllm_come_by_ids(tokenizer: Tokenizer) -> None:
+    """A part of a character has no text of its own."""
+    known = {"tokens": ["token_id:5"], "token_logprobs": [-0.5]}
+    tops = [{"token_id:7": -3.0, "token_id:5": -0.5}]
+    choice = {"text": "", "logprobs": known | {"top_logprobs": tops}, "finish_reason": "stop"}
+
+    async def knows(request: web.Request, number: int) -> web.Response:
+        event = f"data: {json.dumps({'choices': [choice]})}\n\n"
+        return web.Response(text=event, content_type="text/event-stream")
+
+    server = VllmServer(tokenizer, COMPLETION)
+    server.fault = knows
+    chunks = run(generated("vllm", server, tokenizer, Options(max_tokens=9, logprobs=2)))
+    assert server.requests[0]["return_tokens_as_token_ids"] is True
+    top = (("token_id:7", -3.0), ("token_id:5", -0.5))
+    assert chunks[0].logprobs == (Logprob("token_id:5", -0.5, top, 5, (7, 5)),)

@@ -7,6 +7,7 @@ from typing import Any
 from dsv4._parse.events import ContentDelta, Event, ReasoningDelta, ToolCallStart
 from dsv4.serve.backend import Logprob
 from dsv4.serve.choice_reader import TokenLogprobs
+from dsv4.tokens import Tokenizer
 
 
 def given(*steps: tuple[list[str], list[Event]]) -> list[Any]:
@@ -53,3 +54,24 @@ def test_the_form_is_that_of_chat_completions() -> None:
             ],
         }
     ]
+
+
+def test_the_likeliest_come_first_and_no_more_than_were_asked_for() -> None:
+    """A server gives the token itself too, wherever it stands."""
+    logprobs, event = TokenLogprobs(most=2), ContentDelta("c")
+    top = (("c", -5.0), ("a", -1.0), ("b", -2.0))
+    logprobs.give([Logprob("c", -5.0, top)], [event])
+    (found,) = logprobs.of(event) or ()
+    assert [each["token"] for each in found["top_logprobs"]] == ["a", "b"]
+
+
+def test_the_bytes_of_a_split_character_are_those_of_the_ids(tokenizer: Tokenizer) -> None:
+    text = "🛰️ é"
+    ids = tokenizer.encode_text(text)
+    assert len(ids) > 3, "no character of it is split"
+    logprobs, event = TokenLogprobs(tokenizer), ContentDelta(text)
+    known = [Logprob("", -1.0, (("", -1.0),), id, (id,)) for id in ids]
+    logprobs.give([Logprob("</think>", -1.0), *known], [event])
+    found = logprobs.of(event) or ()
+    assert bytes(byte for each in found for byte in each["bytes"]).decode() == text
+    assert [each["top_logprobs"][0]["bytes"] for each in found] == [e["bytes"] for e in found]

@@ -26,6 +26,7 @@ EXAMPLE = """
 dsv4 decode prompt.txt > request.json
 dsv4 encode request.json | dsv4 decode --notes
 dsv4 decode --ids ids.json
+grep 'Received request' vllm.log | head -1 | dsv4 decode --unescape
 """
 
 
@@ -36,6 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="the file holds token ids, as a JSON list; with ids, special tokens are told apart "
         "from text that only spells them",
+    )
+    parser.add_argument(
+        "--unescape",
+        action="store_true",
+        help="the file holds a prompt as a log or Python's repr shows it: take the string that "
+        "begins with BOS, or the whole text, and replace escapes such as \\n",
     )
     parser.add_argument(
         "--notes",
@@ -57,10 +64,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Status 0 if the request writes the very prompt."""
     from dsv4._decode import decode
+    from dsv4._decode.request_search import unescaped_prompt
     from dsv4.errors import ParseError
 
     dialect = dialect_option(args)
     prompt: Any = read_text(args.file)
+    if args.unescape:
+        prompt = unescaped_prompt(prompt.strip())
     if args.ids:
         prompt = load_tokenizer(args.tokenizer).prompt(_ids(args.file, prompt), dialect=dialect)
     try:

@@ -6,6 +6,7 @@ A part is recognised only where it is written exactly as the format writes it.
 from __future__ import annotations
 
 import json
+import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from dsv4._encode.fragments import BLANK_LINE
 from dsv4._encode.tools import JSON_ERRORS, scan_json, to_json
 from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, Dialect, Tags
 from dsv4._format.texts import RESPONSE_FORMAT
-from dsv4._format.tokens import RESULT_END, RESULT_START
+from dsv4._format.tokens import DSML, RESULT_END, RESULT_START
 
 # The tools section and the response format at the end of a system or developer text.
 
@@ -120,6 +121,9 @@ def _exact_json_value(text: str) -> Any:
 MAX_ATTEMPTS = 64
 
 
+_NAME_AND_TYPE = re.compile(f"(?s:(?!{DSML}).)*?({STRING_TRUE}|{STRING_FALSE})")
+
+
 class CallBlocks:
     """The blocks of calls in a text: where each one starts, where it ends, and its calls."""
 
@@ -180,7 +184,7 @@ class CallBlocks:
         text = self._text
         start = self._past(self._invoke_open, at)
         stop = text.find(NAME_END, start)
-        if stop < 0 or text.find("\n", start, stop) >= 0:
+        if stop < 0 or text.find(DSML, start, stop) >= 0:
             raise ValueError
         at = stop + len(NAME_END)
         arguments: dict[str, str] = {}
@@ -206,16 +210,11 @@ class CallBlocks:
             at = end + len(self._goes_on)
 
     def _key_end(self, start: int) -> tuple[int, bool]:
-        """Where a name ends, and whether its value is text. It is all in one line."""
-        text = self._text
-        line_end = text.find("\n", start)
-        as_text = text.find(STRING_TRUE, start, line_end)
-        as_json = text.find(STRING_FALSE, start, line_end if as_text < 0 else as_text)
-        if as_json >= 0:
-            return as_json, False
-        if as_text < 0:
+        """Where a name ends, which may hold anything but markup, and whether its value is text."""
+        found = _NAME_AND_TYPE.match(self._text, start)
+        if found is None:
             raise ValueError
-        return as_text, True
+        return found.start(1), found[1] == STRING_TRUE
 
     def _value_end(self, start: int) -> tuple[int, bool]:
         """Where a value ends: at a closing tag after which the call goes on, or ends."""

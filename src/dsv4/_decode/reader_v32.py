@@ -227,8 +227,16 @@ class _ReaderV32:
                 return
         self._add("user", self._text[turn.start : turn.end])
 
+    def _holds_tools(self, turn: _TurnV32) -> bool:
+        """Whether tools, which have tokens that no answer can spell, stand after a header: a system
+        message does, between results and an answer."""
+        sections = self._sections(turn.start, turn.end) if self._interpretation.trusted else []
+        return any(section.tools for section in sections)
+
     def _assistant(self, n: int, turn: _TurnV32) -> None:
-        at = turn.start if turn.header is not None else self._systems(turn.start, turn.end)
+        at = turn.start
+        if turn.header is None or self._holds_tools(turn):
+            at = self._systems(turn.start, turn.end)
         index = len(self.reading.messages)
         message: dict[str, Any] = {"role": "assistant", "content": ""}
         if self.reading.thinking and n > self._last:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -85,12 +86,15 @@ class _PromptSource:
     def is_known(self) -> bool:
         return self.spellings is not None
 
-    def same(self, written: Prompt | None) -> bool:
+    def is_same_text(self, written: Prompt | None) -> bool:
         return written is not None and str(written) == self.text
 
-    def same_tokens(self, written: Prompt) -> bool:
-        """Whether the same are tokens, and not only the same text."""
-        return self.spellings is None or written.special_text == self.spellings
+    def other_token(self, written: Prompt) -> tuple[int, int] | None:
+        """The first spelling that is a token in one of two prompts of the same text, and text in
+        the other; None where the same are tokens, or where nobody knows."""
+        if self.spellings is None:
+            return None
+        return min({*self.spellings} ^ {*written.special_text}, default=None)
 
 
 def _decode_as(source: _PromptSource, dialect: Dialect, likely: tuple[Dialect, ...]) -> Decoded:
@@ -99,7 +103,7 @@ def _decode_as(source: _PromptSource, dialect: Dialect, likely: tuple[Dialect, .
     served = dialect is V3_2_SERVED
     release = V3_2 if served else dialect
     names = (release.name, *(other.name for other in likely if other is not release))
-    exact: Decoded | None = None
+    same_text: Decoded | None = None
     first: Decoded | None = None
     for interpretation in _interpretations(source.is_known):
         reading = _READERS[dialect.layout](scan, interpretation)
@@ -108,19 +112,56 @@ def _decode_as(source: _PromptSource, dialect: Dialect, likely: tuple[Dialect, .
             written = _maybe_encoded(request)
         except RecursionError:  # tools that are nested too deep: they can stay text
             continue
-        notes = (*reading.notes, *_dialect_notes(names, served))
-        if written is not None and source.same(written):
-            decoded = Decoded(request, True, notes, names)
-            if source.same_tokens(written):
-                return decoded
-            exact = exact or decoded
+        notes = (*log_notes(source.text), *reading.notes, *_dialect_notes(names, served))
+        if written is not None and source.is_same_text(written):
+            differing = source.other_token(written)
+            if differing is None:
+                return Decoded(request, True, notes, names)
+            foreign = _token_note(source.text, differing)
+            same_text = same_text or Decoded(request, False, (*notes, foreign), names)
         elif first is None:
             foreign = _foreign_note(source.text, written, dialect)
             first = Decoded(request, False, (*notes, foreign), names)
-    if exact is not None:
-        return exact
-    assert first is not None
-    return first
+    found = same_text or first
+    assert found is not None
+    return found
+
+
+# Prompts as logs and Python's `repr` write them: quoted, with escapes, and other text around them.
+
+
+_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}|[nrt\\'\"])")
+_ESCAPED = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", "'": "'", '"': '"'}
+_STRING_END = {quote: re.compile(rf"(?:[^{quote}\\]|\\.)*") for quote in "'\""}
+
+
+def log_notes(text: str) -> Iterator[Note]:
+    """What shows that a text is a line of a log, or a string with its escapes, and no prompt."""
+    begin = text.find(tokens.BOS)
+    if begin > 0:
+        problem = f"text before {tokens.BOS}, as of a log, which is read as part of the prompt"
+        yield Note("text-before-bos", 0, begin, None, problem)
+    escaped = text.find("\\n")
+    if escaped >= 0 and "\n" not in text.strip():
+        problem = "a backslash and n, and no line end: a string with its escapes (--unescape)"
+        yield Note("escaped-text", escaped, escaped + 2, None, problem)
+
+
+def unescaped_prompt(text: str) -> str:
+    """The prompt in a line of a log or in what `repr` shows: without what stands around it, and
+    with the characters that its escapes stand for."""
+    begin = text.find(tokens.BOS)
+    quoted = max(begin, 0)
+    quote = text[quoted - 1 : quoted] if quoted else text[:1]
+    if quote in _STRING_END:
+        inside = _STRING_END[quote].match(text, quoted or 1)
+        text = inside[0] if inside else ""
+    return _ESCAPE.sub(_unescaped, text)
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    letter, code = escape[0][1], escape[0][2:]
+    return chr(int(code, 16)) if code else _ESCAPED[letter]
 
 
 def _interpretations(known: bool) -> Iterator[Interpretation]:
@@ -152,6 +193,13 @@ def _foreign_note(text: str, written: Prompt | None, dialect: Dialect) -> Note:
     found = short_repr(text[at : at + 30])
     hints = "".join(f"; {hint}" for hint in _hints(text, dialect))
     return Note("not-this-encoder", at, len(text), None, f"no request writes {found} here{hints}")
+
+
+def _token_note(text: str, place: tuple[int, int]) -> Note:
+    """Where a request writes the text of the prompt, but not its tokens."""
+    spelling = text[slice(*place)]
+    problem = f"no request was found that writes this text with the same tokens: {spelling} differs"
+    return Note("not-this-encoder", *place, None, problem)
 
 
 def _hints(text: str, dialect: Dialect) -> Iterator[str]:

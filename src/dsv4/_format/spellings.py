@@ -75,7 +75,7 @@ RELEASED_TAGS = frozenset(
 
 # Tokens that mean something in a completion, by what they are. A role token after EOS begins a
 # turn that the model made up.
-COMPLETION_TOKENS: tuple[tuple[str, str, bool], ...] = (
+_TOKENS: tuple[tuple[str, str, bool], ...] = (
     (str(tokens.EOS), "eos", False),
     (str(tokens.BOS), "bos", False),
     (str(tokens.THINK_START), "think", False),
@@ -85,6 +85,11 @@ COMPLETION_TOKENS: tuple[tuple[str, str, bool], ...] = (
     ("<｜tool▁calls▁begin｜>", "native", False),
     ("<｜tool▁call▁begin｜>", "native", False),
     ("<｜tool▁calls▁end｜>", "native", True),
+)
+# Those that are in the vocabulary: ordinary tokens that spell one of them have written text.
+VOCABULARY_TOKENS = frozenset(spelling for spelling, _, _ in _TOKENS)
+COMPLETION_TOKENS: tuple[tuple[str, str, bool], ...] = (
+    *_TOKENS,
     # With ASCII bars, as some servers write them.
     ("<|end▁of▁sentence|>", "eos", False),
     ("<|tool▁calls▁begin|>", "native", False),

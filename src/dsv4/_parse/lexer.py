@@ -26,6 +26,7 @@ from dsv4._format.spellings import (
     SMART_QUOTES,
     SPACED_THINK_END,
     TAG_PREFIXES,
+    VOCABULARY_TOKENS,
     WORD,
     ZERO_WIDTH,
 )
@@ -219,7 +220,7 @@ class _TagReader:
             if _NO_HEAD.match(rest):
                 return None
             fixed = _FIXED.match(rest)
-            if fixed is not None and not source.is_inert(start, start + fixed.end()):
+            if fixed is not None and not self._is_spelled_out(fixed[0]):
                 kind, closing = _FIXED_KINDS[fixed[0]]
                 return Tag(kind, start, fixed[0], closing)
             head = _HEAD.match(rest)
@@ -227,7 +228,7 @@ class _TagReader:
                 if self._is_spelled(head):
                     return None
                 return (yield from self._after_head(head))
-            if (spaced := _THINK.match(rest)) and not source.is_inert(start, start + spaced.end()):
+            if (spaced := _THINK.match(rest)) and not self._is_spelled_out(spaced[0]):
                 return Tag("think", start, spaced[0], closing=True)
             if len(rest) == _LONGEST_HEAD or not self._may_begin(rest, head is not None):
                 return (yield from self._plain())
@@ -239,6 +240,11 @@ class _TagReader:
             self.partial = PartialTag.SURELY if _TIGHT.match(rest) else PartialTag.MAYBE
             return True
         return bool(_HEAD_START.match(rest) or _THINK_START.match(rest))
+
+    def _is_spelled_out(self, text: str) -> bool:
+        """Whether ordinary text spells a token here. What misspells one can be nothing else."""
+        inert = self.source.is_inert(self.start, self.start + len(text))
+        return inert and text in VOCABULARY_TOKENS
 
     def _is_spelled(self, head: re.Match[str]) -> bool:
         """Whether the token in a head is ordinary text that spells it."""

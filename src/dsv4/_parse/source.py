@@ -287,8 +287,8 @@ class TextSource:
             self._readings = {at: r for at, r in self._readings.items() if at >= self.pos}
         if self._spaces:
             self._spaces = {at: end for at, end in self._spaces.items() if at >= self.pos}
-        if self._inert:
-            start = self.pos if self._pinned is None else self._pinned_from
+        if self._inert:  # which counts for text that may be read again, too
+            start = self.done if self._pinned is None else min(self.done, self._pinned_from)
             self._inert = [span for span in self._inert if span[1] > start]
 
     def is_inert(self, start: int, end: int) -> bool:
@@ -297,7 +297,10 @@ class TextSource:
 
     def acting(self, start: int, end: int) -> str:
         """The text, with something else where ordinary text has a bar of a token."""
-        text = self.slice(start, end)
+        return self.as_acting(self.slice(start, end), start)
+
+    def as_acting(self, text: str, start: int) -> str:
+        """The same of a text that stands at `start`, and may have been set aside."""
         for a, b in self._inert:
             a, b = max(a - start, 0), b - start
             if b > 0 and BAR in text[a:b]:

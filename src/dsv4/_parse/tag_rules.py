@@ -52,7 +52,13 @@ class TagRules:
     def look_ahead(self, at: int) -> Tag | Lookahead:
         """What stands at `at`, after optional white space."""
         after = self.source.past_space(at)
-        return Lookahead.TEXT if after - at > LONGEST_SPACE else self._look_at(after)
+        if after - at > LONGEST_SPACE:
+            return Lookahead.TEXT
+        ahead = self._look_at(after)
+        doubled = self.doubled(after) if ahead is Lookahead.TEXT else None
+        if doubled is None:
+            return ahead
+        return Lookahead.MORE if isinstance(doubled, PartialTag) else doubled
 
     def look_past(self, at: int) -> Tag | Lookahead:
         """What stands at `at`, after any amount of white space: in calls, and behind EOS."""
@@ -67,7 +73,7 @@ class TagRules:
             return Lookahead.BRACE
         if character not in MARKS:
             return Lookahead.TEXT
-        tag = source.tag_at(at) or self.doubled(at)
+        tag = source.tag_at(at)
         if isinstance(tag, PartialTag):
             return Lookahead.END if source.final else Lookahead.MORE
         return Lookahead.TEXT if tag is None or tag.broken else tag
@@ -78,7 +84,9 @@ class TagRules:
         rest = source.slice(at, at + len(_DOUBLED))
         if rest == _DOUBLED:
             found = source.tag_at(at + 1)
-            return found.with_bracket(rest[0]) if isinstance(found, Tag) else found
+            if isinstance(found, Tag):
+                return None if found.broken else found.with_bracket(rest[0])
+            return None if source.final else found
         waits = len(rest) > 1 and _DOUBLED.startswith(rest) and not source.final
         return PartialTag.MAYBE if waits else None
 

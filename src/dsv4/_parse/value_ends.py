@@ -114,14 +114,17 @@ class ValueJudge:
     def _is_repair(self, tag: Tag, kind: str | None, verdict: Verdict) -> bool:
         """Whether a value ends at a tag though the strict grammar may go on behind it (rule 20).
 
-        Where its own close is misspelled, that is so before a parameter that may act.
+        At a parameter's tag it does; at a close that is odd or misspelled, where a parameter that
+        is still missing follows. Before anything else the close may be quoted.
         """
         if verdict is Verdict.IMPLIED:
             return kind == "parameter"
-        if verdict is not Verdict.CLOSE or not self._is_own_close(tag, kind):
-            return verdict is Verdict.CLOSE
+        if verdict is not Verdict.CLOSE:
+            return False
         ahead = self._machine.rules.look_past(tag.end)
-        return isinstance(ahead, Tag) and self._lets_act(ahead)
+        if not self._machine.rules.opens(ahead, "parameter", self._invoke.name):
+            return False
+        return isinstance(ahead, Tag) and not self.quoted and self._is_missing(ahead)
 
     def _judge(self, tag: Tag, json_ended: bool) -> Verdict:
         machine, tool = self._machine, self._invoke.name
@@ -261,13 +264,14 @@ class ValueJudge:
 
     def _lets_act(self, tag: Tag) -> bool:
         """Whether a parameter's tag ends the value: on a new line, with a key that is missing."""
+        return not self.quoted and self._opens_line(tag) and self._is_missing(tag)
+
+    def _is_missing(self, tag: Tag) -> bool:
+        """Whether a parameter's tag has a key that the call lacks, and may have."""
         machine, tool = self._machine, self._invoke.name
-        key = machine.rules.key(tag, tool)
-        if key is None or self.quoted or not self._opens_line(tag):
-            return False
-        keys = machine.tools.keys(tool)
-        if not keys:
-            return True
+        key, keys = machine.rules.key(tag, tool), machine.tools.keys(tool)
+        if key is None or not keys:
+            return key is not None
         return key in keys and key != self._key and not self._invoke.call.has(key)
 
     def _ends_at_wrapper(self, tag: Tag) -> bool | None:

@@ -183,10 +183,11 @@ class ParameterValue:
             self.invoke.remember(self.key, GivenValue(self.start, "".join(self._written)))
         else:
             raw = source.aside()
-            if machine.tags.parameter_close[:-1] in raw:
+            close = machine.tags.parameter_close[:-1]
+            if close in raw and close in source.as_acting(raw, self.start):
                 machine.forget_strict_block()
-            if machine.tags.parameter_close[:-1] in raw and self.tag.string != "true":
-                machine.report_raw(kinds.QUOTED_MARKUP, self.start, raw)
+                if self.tag.string != "true":
+                    machine.report_raw(kinds.QUOTED_MARKUP, self.start, raw)
             json_text = self._typed(raw)
             given = GivenValue(self.start, raw, json_text)
             if self.may_hold_all:

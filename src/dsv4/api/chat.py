@@ -68,7 +68,7 @@ class ChatWriter(EventWriter):
             ("reasoning_content", "reasoning") if field == "both" else (field,)
         )
 
-    def start(self, input_tokens: int = 0, cached: int = 0) -> Events:
+    def start(self, input_tokens: int = 0, cached: int | None = None) -> Events:
         """The first chunk of every choice, which says whose words follow."""
         self._input = Usage(prompt=input_tokens, cached=cached)
         role = {"role": "assistant", "content": ""}
@@ -172,12 +172,17 @@ def frames(events: Iterable[ProtocolEvent]) -> bytes:
 
 def usage_fields(usage: Usage) -> dict[str, Any]:
     """Usage as Chat Completions writes it, with the fields that DeepSeek adds."""
-    return {
+    fields: dict[str, Any] = {
         "prompt_tokens": usage.prompt,
         "completion_tokens": usage.completion,
         "total_tokens": usage.total,
-        "prompt_tokens_details": {"cached_tokens": usage.cached},
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
+    }
+    if usage.cached is None:  # a zero would say that nothing was cached
+        return fields
+    return {
+        **fields,
+        "prompt_tokens_details": {"cached_tokens": usage.cached},
         "prompt_cache_hit_tokens": usage.cached,
         "prompt_cache_miss_tokens": usage.prompt - usage.cached,
     }

@@ -476,6 +476,7 @@ FIELDS: dict[str, tuple[str, Check]] = {
     "top_k": ("top_k", request_fields.whole_number(-1)),
     "presence_penalty": ("presence_penalty", request_fields.number(-2, 2)),
     "frequency_penalty": ("frequency_penalty", request_fields.number(-2, 2)),
+    "logit_bias": ("logit_bias", request_fields.logit_bias),
     "user": ("user", request_fields.text),
     "prompt_cache_key": ("cache_key", request_fields.text),
     **{name: ("unsupported", check) for name, check in UNSUPPORTED_FIELDS["chat"].items()},
@@ -483,7 +484,10 @@ FIELDS: dict[str, tuple[str, Check]] = {
 # Those that differ from one client to the next are not cached.
 OWN_FIELDS = {name: FIELDS[name] for name in ("user", "prompt_cache_key")}
 SHARED_FIELDS = frozenset(FIELDS.keys() - OWN_FIELDS.keys() - {"tools"})
-SAMPLING_FIELDS = {"temperature", "top_p", "top_k", "seed", "presence_penalty", "frequency_penalty"}
+SAMPLING_FIELDS = {
+    *("temperature", "top_p", "top_k", "seed", "presence_penalty", "frequency_penalty"),
+    "logit_bias",
+}
 THINKING_FIELDS = {"thinking", "effort", "options"}
 COMBINED_FIELDS = {
     *SAMPLING_FIELDS,
@@ -526,6 +530,10 @@ def _combine_thinking(said: JsonObject) -> None:
 PROTOCOL_TITLE = "Chat Completions"
 
 
+def _dump_bias(bias: tuple[tuple[int, float], ...]) -> dict[str, float]:
+    return {str(id): logit for id, logit in bias}
+
+
 def dump_chat_request(asked: NeutralRequest) -> dict[str, Any]:
     """The body. Raises `ApiError` for what Chat Completions cannot say."""
     messages = [_dump_message(message) for message in joined_turns(asked)]
@@ -555,6 +563,7 @@ def dump_chat_request(asked: NeutralRequest) -> dict[str, Any]:
         seed=sampling.seed,
         presence_penalty=sampling.presence_penalty,
         frequency_penalty=sampling.frequency_penalty,
+        logit_bias=None if sampling.logit_bias is None else _dump_bias(sampling.logit_bias),
         user=asked.user,
         prompt_cache_key=asked.cache_key,
     )

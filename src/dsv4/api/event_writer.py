@@ -88,11 +88,11 @@ DONE_FRAME = b"data: [DONE]\n\n"
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of the prompt (`cached` of them were in a cache) and of the completion (`reasoning`
-    of them were thinking)."""
+    """Tokens of the prompt (`cached` of them were in a cache, None if nobody knows) and of the
+    completion (`reasoning` of them were thinking)."""
 
     prompt: int = 0
-    cached: int = 0
+    cached: int | None = None
     completion: int = 0
     reasoning: int = 0
 
@@ -266,8 +266,9 @@ class EventWriter:
         before, _, after = self.frame(delta).decode().rpartition(quoted("\0"))
         return before, after
 
-    def start(self, input_tokens: int = 0, cached: int = 0) -> Events:
-        """What opens a response. The prompt has `input_tokens` tokens, `cached` of them known."""
+    def start(self, input_tokens: int = 0, cached: int | None = None) -> Events:
+        """What opens a response. The prompt has `input_tokens` tokens, `cached` of them in a
+        cache."""
         raise NotImplementedError
 
     def keep_alive(self) -> Events:

@@ -65,7 +65,7 @@ class MessagesWriter(EventWriter):
         self._index = -1  # of the block that is open, or was last
         self._open: tuple[type, str, str] | None = None
 
-    def start(self, input_tokens: int = 0, cached: int = 0) -> Events:
+    def start(self, input_tokens: int = 0, cached: int | None = None) -> Events:
         """The message without its content, with the tokens of the prompt."""
         self._input = Usage(prompt=input_tokens, cached=cached)
         message: dict[str, Any] = {
@@ -169,9 +169,10 @@ def frames(events: Iterable[ProtocolEvent]) -> bytes:
 
 
 def usage_fields(usage: Usage) -> dict[str, Any]:
-    """Usage as Messages writes it: what was in a cache is not counted as input."""
+    """Usage as Messages writes it: what was in a cache is not counted as input. How much that was
+    is null if nobody knows."""
     return {
-        "input_tokens": usage.prompt - usage.cached,
+        "input_tokens": usage.prompt - (usage.cached or 0),
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": usage.cached,
         "output_tokens": usage.completion,

@@ -167,6 +167,8 @@ class Sampling:
     seed: int | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
+    # Ids of tokens, and what is added to their logits.
+    logit_bias: tuple[tuple[int, float], ...] | None = None
 
 
 NO_SAMPLING = Sampling()

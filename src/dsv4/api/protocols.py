@@ -137,7 +137,7 @@ HARMLESS_FIELDS: Mapping[ProtocolName, frozenset[str]] = {
     "chat": frozenset(
         {
             *_OPENAI,
-            *("audio", "logit_bias", "metadata", "modalities", "prediction", "store", "verbosity"),
+            *("audio", "metadata", "modalities", "prediction", "store", "verbosity"),
             *("thinking.budget_tokens",),
         }
     ),

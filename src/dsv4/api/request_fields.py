@@ -246,6 +246,17 @@ def number(least: float, most: float | None = None) -> Callable[[object, str], f
     return check
 
 
+def logit_bias(value: object, path: str) -> tuple[tuple[int, float], ...]:
+    """Ids of tokens, and what is to be added to their logits."""
+    added = number(-100, 100)
+    bias = []
+    for id, logit in json_object(value, path).items():
+        if not (id.isascii() and id.isdecimal()):
+            raise wrong(id, "the id of a token", path)
+        bias.append((int(id), added(logit, f"{path}.{id}")))
+    return tuple(bias)
+
+
 def one_of(*names: Name) -> Callable[[object, str], Name]:
     def check(value: object, path: str) -> Name:
         for name in names:

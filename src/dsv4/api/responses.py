@@ -167,7 +167,7 @@ class ResponsesWriter(EventWriter):
         self._open: OpenItem | None = None
         self._inputs: CustomInputStream | None = None  # of the custom call that is being sent
 
-    def start(self, input_tokens: int = 0, cached: int = 0) -> Events:
+    def start(self, input_tokens: int = 0, cached: int | None = None) -> Events:
         """The response without its output, twice, as clients expect it."""
         self._input = Usage(prompt=input_tokens, cached=cached)
         return [
@@ -407,10 +407,11 @@ def frames(events: Iterable[ProtocolEvent]) -> bytes:
 
 
 def usage_fields(usage: Usage) -> dict[str, Any]:
-    """Usage as Responses writes it, with all the details that it requires."""
+    """Usage as Responses writes it, with all the details that it requires: what was in a cache is
+    a number even if nobody knows it."""
     return {
         "input_tokens": usage.prompt,
-        "input_tokens_details": {"cached_tokens": usage.cached, "cache_write_tokens": 0},
+        "input_tokens_details": {"cached_tokens": usage.cached or 0, "cache_write_tokens": 0},
         "output_tokens": usage.completion,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning},
         "total_tokens": usage.total,

@@ -39,11 +39,17 @@ LogprobsMode: TypeAlias = Literal["raw", "processed", "tempered"]
 
 @dataclass(slots=True)  # one is made for every token, as of `Chunk`
 class Logprob:
-    """A token with its log probability, and those that might have stood in its place."""
+    """A token with its log probability, and those that might have stood in its place.
+
+    Where `id` is given, and `top_ids` for all of `top`, the texts are made from them: a token that
+    is a part of a character has no text of its own.
+    """
 
     token: str
     logprob: float
     top: tuple[tuple[str, float], ...] = ()
+    id: int | None = None
+    top_ids: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)  # one is made for every token: a frozen one takes three times as long
@@ -89,6 +95,7 @@ class Options:
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     seed: int | None = None
+    logit_bias: tuple[tuple[int, float], ...] | None = None
     stop: tuple[str, ...] = ()
     logprobs: int | None = None
     grammar: Grammar | None = None

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from dsv4._encode.prompt import Prompt
 from dsv4._format.tokens import THINK_END
@@ -89,14 +89,17 @@ class TokenLogprobs:
     some, the markup, not at all.
     """
 
-    def __init__(self) -> None:
-        self._waiting: list[Logprob] = []
+    def __init__(self, tokenizer: Tokenizer | None = None, most: int | None = None) -> None:
+        """`tokenizer` knows the bytes of ids. Of the other tokens, the `most` likely are given."""
+        self._bytes_of_ids = {} if tokenizer is None else tokenizer.vocabulary.bytes_of
+        self._most = most
+        self._waiting: list[_TokenLogprob] = []
         # By the event, which must be kept as long as this is.
         self._given: dict[int, list[dict[str, Any]]] = {}
 
     def give(self, logprobs: Iterable[Logprob], events: Iterable[Event]) -> None:
         """Takes those of a piece, and gives what waits to the events that the piece brought."""
-        self._waiting += logprobs
+        self._waiting += map(self._read, logprobs)
         for event in events:
             if isinstance(event, (ReasoningDelta, ContentDelta)) and event.text:
                 self._given[id(event)] = [_logprob_json(known) for known in self._taken(event.text)]
@@ -105,30 +108,53 @@ class TokenLogprobs:
         """Those of an event, as Chat Completions writes them; None if it has none."""
         return self._given.get(id(event)) or None
 
-    def _taken(self, text: str) -> list[Logprob]:
+    def _read(self, known: Logprob) -> _TokenLogprob:
+        ids: Sequence[int | None] = known.top_ids or [None] * len(known.top)
+        top = [
+            (self._bytes(token, id), logprob)
+            for (token, logprob), id in zip(known.top, ids, strict=True)
+        ]
+        # Servers add the token itself, wherever it stands.
+        top.sort(key=lambda each: -each[1])
+        return _TokenLogprob(self._bytes(known.token, known.id), known.logprob, top[: self._most])
+
+    def _bytes(self, token: str, id: int | None) -> bytes:
+        found = None if id is None else self._bytes_of_ids.get(id)
+        return token.encode("utf-8", "replace") if found is None else found
+
+    def _taken(self, text: str) -> list[_TokenLogprob]:
         """The tokens of a text. Those before it were markup, those after it are yet to be shown."""
         tokens, self._waiting = self._waiting, []
-        at = "".join(known.token for known in tokens).find(text)
-        if at < 0:  # characters that are cut between tokens have no text of their own
+        data = text.encode("utf-8", "replace")
+        at = b"".join(known.data for known in tokens).find(data)
+        if at < 0:  # without ids, characters that are cut between tokens have no text of their own
             return tokens
         taken, place = [], 0
         for n, known in enumerate(tokens):
-            if place >= at + len(text):
+            if place >= at + len(data):
                 self._waiting = tokens[n:]
                 break
-            place += len(known.token)
+            place += len(known.data)
             if place > at:
                 taken.append(known)
         return taken
 
 
-def _logprob_json(known: Logprob) -> dict[str, Any]:
-    top = [_token_json(token, logprob) for token, logprob in known.top]
-    return {**_token_json(known.token, known.logprob), "top_logprobs": top}
+class _TokenLogprob(NamedTuple):
+    """A token as bytes, with its log probability, and the likeliest in its place."""
+
+    data: bytes
+    logprob: float
+    top: list[tuple[bytes, float]]
 
 
-def _token_json(token: str, logprob: float) -> dict[str, Any]:
-    return {"token": token, "logprob": logprob, "bytes": list(token.encode("utf-8", "replace"))}
+def _logprob_json(known: _TokenLogprob) -> dict[str, Any]:
+    top = [_token_json(data, logprob) for data, logprob in known.top]
+    return {**_token_json(known.data, known.logprob), "top_logprobs": top}
+
+
+def _token_json(data: bytes, logprob: float) -> dict[str, Any]:
+    return {"token": data.decode("utf-8", "replace"), "logprob": logprob, "bytes": list(data)}
 
 
 class ChoiceReader(ABC):
@@ -141,7 +167,7 @@ class ChoiceReader(ABC):
         self._call = call
         self._tokenizer = tokenizer
         self._log = EventLog(joins=not call.logprobs)
-        self._logprobs = TokenLogprobs() if call.logprobs else None
+        self._logprobs = TokenLogprobs(tokenizer, call.top_logprobs) if call.logprobs else None
         self._stop_string: str | None = None
         # What generation can end with: whatever comes after it would not be shown.
         self._ending_events: tuple[type, ...] = (StopHit,)
@@ -314,7 +340,7 @@ def total_usage(readers: Sequence[ChoiceReader], prompt_tokens: int) -> Usage:
     counts = readers[0].counts
     return Usage(
         prompt=prompt_tokens if counts.prompt is None else counts.prompt,
-        cached=counts.cached or 0,
+        cached=counts.cached,
         completion=sum(reader.completion_tokens for reader in readers),
         reasoning=sum(reader.reasoning_tokens for reader in readers),
     )

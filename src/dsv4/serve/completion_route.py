@@ -234,6 +234,7 @@ class CompletionRoute:
             presence_penalty=sampling.presence_penalty,
             frequency_penalty=sampling.frequency_penalty,
             seed=sampling.seed,
+            logit_bias=sampling.logit_bias,
             logprobs=call.top_logprobs if call.logprobs else None,
             grammar=grammar,
             grammar_after_reasoning=later,

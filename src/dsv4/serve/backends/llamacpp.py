@@ -115,7 +115,14 @@ def _chunk(event: JsonObject, ids: Sequence[int] | None, more: bool) -> Chunk:
 def _logprob(known: JsonObject) -> Logprob:
     tops = known.get("top_logprobs") or ()
     top = tuple((str(t.get("token")), float(t.get("logprob") or 0)) for t in tops)
-    return Logprob(str(known.get("token")), float(known["logprob"]), top)
+    ids = [id for t in tops if (id := read_number(t.get("id"))) is not None]
+    return Logprob(
+        str(known.get("token")),
+        float(known["logprob"]),
+        top,
+        read_number(known.get("id")),
+        tuple(ids) if len(ids) == len(top) else (),
+    )
 
 
 # Why it ended, in its own words, and in those that all servers know.
@@ -148,6 +155,7 @@ async def _body(prompt: Prompt, ids: Sequence[int] | None, options: Options) -> 
         "presence_penalty": options.presence_penalty,
         "frequency_penalty": options.frequency_penalty,
         "seed": options.seed,
+        "logit_bias": None if options.logit_bias is None else list(map(list, options.logit_bias)),
         "stop": list(options.stop) or None,
         # With none of the others it would not tell that of the token itself either.
         "n_probs": None if options.logprobs is None else max(options.logprobs, 1),

@@ -23,6 +23,7 @@ from dsv4.serve.backend import (
     read_number,
     read_text,
 )
+from dsv4.serve.backends.vllm import bias_fields
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstream import Upstream
 
@@ -66,6 +67,8 @@ async def _body(prompt: Prompt, ids: Sequence[int] | None, options: Options) -> 
         sampling["sampling_seed"] = options.seed
     if options.stop:
         sampling["stop"] = list(options.stop)
+    if options.logit_bias is not None:
+        sampling["logit_bias"] = bias_fields(options)
     if options.grammar is not None:
         sampling |= options.grammar.fields("sglang")["sampling_params"]
     body: dict[str, Any] = {"text": prompt.text} if ids is None else {"input_ids": list(ids)}
@@ -122,7 +125,13 @@ class _SglangProgress:
         tops: list[Any] = meta.get("output_top_logprobs") or [None] * len(given)
         first, self._logprobs = self._logprobs, len(given)
         return tuple(
-            Logprob(str(text), value, tuple((str(t), v) for v, _, t in top or ()))
-            for (value, _, text), top in list(zip(given, tops, strict=False))[first:]
+            Logprob(
+                str(text),
+                value,
+                tuple((str(t), v) for v, _, t in top or ()),
+                read_number(id),
+                tuple(id for _, id, _ in top or ()),
+            )
+            for (value, id, text), top in list(zip(given, tops, strict=False))[first:]
             if value is not None
         )

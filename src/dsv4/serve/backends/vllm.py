@@ -4,7 +4,7 @@ with its functions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -82,6 +82,9 @@ class VllmBackend(Backend):
             "add_special_tokens": False,
             "return_token_ids": True,
         }
+        if options.logprobs is not None and ids is not None:
+            # A part of a character has no text, but an id.
+            body["return_tokens_as_token_ids"] = True
         if grammar is not None:
             body |= grammar.fields("vllm")
         return body | sampling_fields(options)
@@ -98,7 +101,14 @@ def sampling_fields(options: Options) -> dict[str, Any]:
     names = ("temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty")
     given: dict[str, Any] = {name: getattr(options, name) for name in (*names, "seed", "logprobs")}
     given["stop"] = list(options.stop) or None
+    given["logit_bias"] = bias_fields(options)
     return {name: value for name, value in given.items() if value is not None}
+
+
+def bias_fields(options: Options) -> dict[str, float] | None:
+    """What is added to logits, in OpenAI's form: by ids as text."""
+    bias = options.logit_bias
+    return None if bias is None else {str(id): logit for id, logit in bias}
 
 
 def read_completion(event: JsonObject, more: bool = False) -> Chunk:
@@ -144,10 +154,26 @@ def _logprobs(given: object) -> tuple[Logprob, ...]:
     tokens, values = given.get("tokens") or (), given.get("token_logprobs") or ()
     tops = given.get("top_logprobs") or [None] * len(tokens)
     return tuple(
-        Logprob(token, value, tuple(top.items()) if top else ())
+        _logprob(token, value, top or {})
         for token, value, top in zip(tokens, values, tops, strict=False)
         if value is not None
     )
+
+
+def _logprob(token: str, logprob: float, top: Mapping[str, float]) -> Logprob:
+    ids = [id for other in top if (id := _token_id(other)) is not None]
+    # One token by its text is a server that knows ids of some only.
+    top_ids = tuple(ids) if len(ids) == len(top) else ()
+    return Logprob(token, logprob, tuple(top.items()), _token_id(token), top_ids)
+
+
+# How vLLM names a token, where it was asked to name them by their ids.
+_TOKEN_ID = "token_id:"
+
+
+def _token_id(token: str) -> int | None:
+    number = token.removeprefix(_TOKEN_ID)
+    return int(number) if number != token and number.isdecimal() else None
 
 
 def read_models(answer: JsonObject) -> list[Model]:
