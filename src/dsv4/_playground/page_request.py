@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -233,7 +232,6 @@ class PageRequest:
 
 # A prompt has at least one of these.
 _PROMPT_SIGNS = (str(BOS), str(USER), str(ASSISTANT))
-_ESCAPED = re.compile(r"\\[nrtu\"'\\]")
 MOST_LINES = 10_000
 
 
@@ -243,7 +241,7 @@ def import_text(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str
     `kind` is "prompt", with the request that it decodes to as `source` and what decoding noted as
     `notes`; "lines", with a JSON value in each of its `lines`; or "unknown".
     """
-    text = text_field(body, "source")
+    text = _string_in(text_field(body, "source"))
     lines = _json_lines(text)
     if lines:
         return {"kind": "lines", "lines": lines}
@@ -266,29 +264,29 @@ def _json_lines(text: str) -> list[str]:
     return [json.dumps(value, ensure_ascii=False, indent=2) for value in values]
 
 
+def _string_in(text: str) -> str:
+    """What a JSON string holds; any other text as it is."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return value if isinstance(value, str) else text
+
+
 def _decoded_prompt(text: str) -> dict[str, Any]:
     from dsv4._decode import decode
+    from dsv4._decode.request_search import unescaped_prompt
 
-    prompt = _unescaped(text.strip())
-    start = prompt.find(BOS)
-    decoded = decode(prompt[max(start, 0) :])
+    start = text.find(BOS)
+    # A log or a program shows a prompt in one line.
+    shown = text.strip()
+    prompt = shown[max(start, 0) :] if "\n" in shown else unescaped_prompt(shown)
+    decoded = decode(prompt)
     notes = [note.text for note in decoded.notes]
     if start > 0:
         notes.insert(0, f"The {start} characters before {BOS} were left out.")
     body = body_of_request(decoded.request, decoded.dialects[0])
     return {"source": json.dumps(body, ensure_ascii=False, indent=2), "notes": notes}
-
-
-def _unescaped(text: str) -> str:
-    """A text as a log or a program shows it, with its escapes read; any other text as it is."""
-    if "\n" in text or not _ESCAPED.search(text):
-        return text
-    quoted = text[1:-1] if text[:1] in "\"'" and text[-1:] == text[:1] else text
-    inner = quoted.replace("\\'", "'")
-    try:
-        return str(json.loads(f'"{inner}"'))
-    except ValueError:
-        return text.replace("\\n", "\n").replace("\\t", "\t")
 
 
 # More is no conversation to look at.
