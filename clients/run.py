@@ -113,18 +113,18 @@ def _bring_loopback_up() -> None:
 # The server.
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as any_socket:
         any_socket.bind(("127.0.0.1", 0))
         return int(any_socket.getsockname()[1])
 
 
 @contextmanager
-def _server(work: Path, port: int, key: str) -> Iterator[str]:
+def running_server(work: Path, port: int, key: str, *flags: str) -> Iterator[str]:
     """`dsv4 serve` as a user starts it, but for a key: so clients must send theirs."""
     keys = work / "keys"
-    keys.write_text(f"clients:{key}\n")
-    command = [sys.executable, "-m", "dsv4", "serve", "--port", str(port)]
+    keys.write_text(f"admin clients:{key}\n")
+    command = [sys.executable, "-m", "dsv4", "serve", "--port", str(port), *flags]
     with open(work / "server.log", "w") as log:
         server = subprocess.Popen([*command, "--api-key-file", str(keys)], stdout=log, stderr=log)
         try:
@@ -137,7 +137,7 @@ def _server(work: Path, port: int, key: str) -> Iterator[str]:
 
 
 def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    for _ in range(300):
+    for _ in range(1200):
         try:
             with urllib.request.urlopen(f"{url}/health", timeout=2):
                 return
@@ -162,8 +162,8 @@ def _run_all(args: argparse.Namespace) -> int:
     shutil.rmtree(args.work, ignore_errors=True)
     args.work.mkdir(parents=True)
     key = "sk-" + secrets.token_hex(12)
-    port = _free_port()
-    with _server(args.work, port, key) as url:
+    port = free_port()
+    with running_server(args.work, port, key) as url:
         failed = _run_agents(args, _printed(port, key)) + _run_sdks(args, url, key)
         failed += _check_server(args.work, url, key)
     print(f"{failed} failed" if failed else "all passed")

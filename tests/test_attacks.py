@@ -24,7 +24,8 @@ SIZE = 20_000
 MOST_LOOKED_AT = 400
 MOST_CALLS = 150
 # The longest thing that waits in the buffer is two tags; but for these, which wait whole: runs of
-# EOS, and values that quote markup, while the strict grammar may still accept their block.
+# EOS, white space behind EOS and closes, and values that quote markup, while the strict grammar may
+# still accept their block.
 LONGEST_BUFFER = 3 * LONGEST_TAG
 WAITS_WHOLE = frozenset(
     {
@@ -32,7 +33,9 @@ WAITS_WHOLE = frozenset(
         *("closers of calls in a string", "closers of blocks in a string", "invokes in a string"),
         *("quoted calls", "parameters in a string", "odd closers in a string"),
         *("half tags in a string", "blocks without closers", "calls without closers"),
-        "quoted openers, then closers",
+        *("quoted openers, then closers", "odd closers on lines", "odd closers and calls"),
+        *("closers and much space", "closers and space without end", "EOS and much space"),
+        *("EOS and much space in a string"),
     }
 )
 

@@ -458,6 +458,11 @@ def test_sharegpt_becomes_messages_where_something_is_fixed() -> None:
     assert fix_body(clean).body is clean
 
 
+def test_places_beside_a_system_prompt_are_those_of_the_body() -> None:
+    body = {"system": "Be <｜User｜> brief.", "messages": [user(), user("<｜User｜>")]}
+    assert [finding.path for finding in dsv4.check(body)] == ["system", "messages[1].content"]
+
+
 # The page that lists the kinds.
 
 PAGE = (Path(__file__).parent.parent / "docs" / "checking.md").read_text("utf-8")

@@ -47,25 +47,58 @@ def test_the_app_answers(path: str) -> None:
     assert "expected" in refused.json()["error"]["message"]
 
 
-@pytest.mark.usefixtures("examples")
-def test_vllm_completes() -> None:
+@pytest.fixture
+def vllm(examples: None) -> Any:
+    """The example in front of a vLLM with a context of 100 tokens, and what that was asked."""
     import httpx
     import vllm_completions
 
     asked: list[dict[str, Any]] = []
+    pieces = ("Hm.", "</think>", "Yes")
+    events: list[Any] = [{"choices": [{"text": piece}]} for piece in pieces]
+    events.append({"choices": [{"text": "", "finish_reason": "length"}]})
+    usage = {"prompt_tokens": 7, "completion_tokens": 3}
+    events.append({"choices": [], "usage": usage})
 
     def complete(request: httpx.Request) -> httpx.Response:
-        asked.append(json.loads(request.content))
-        pieces = ("Hm.", "</think>", "Yes")
-        lines = [f"data: {json.dumps({'choices': [{'text': piece}]})}\n\n" for piece in pieces]
+        body = json.loads(request.content)
+        if request.url.path == "/tokenize":
+            count = 200 if "long" in body["prompt"] else 95
+            return httpx.Response(200, json={"count": count, "max_model_len": 100})
+        if "refuse" in body["prompt"]:
+            return httpx.Response(429, json={"error": {"message": "too busy"}})
+        asked.append(body)
+        lines = [f"data: {json.dumps(event)}\n\n" for event in events]
         return httpx.Response(200, text="".join([*lines, "data: [DONE]\n\n"]))
 
     vllm_completions.client = httpx.AsyncClient(
         transport=httpx.MockTransport(complete), base_url="http://vllm"
     )
+    return TestClient(vllm_completions.app), asked
+
+
+def test_vllm_completes(vllm: Any) -> None:
+    client, asked = vllm
     body = {**BODIES["/v1/messages"], "model": "m", "temperature": 0.5}
-    answer = TestClient(vllm_completions.app).post("/v1/messages", json=body).json()
+    answer = client.post("/v1/messages", json=body).json()
     assert [block["type"] for block in answer["content"]] == ["thinking", "text"]
+    assert answer["stop_reason"] == "max_tokens"
+    assert (answer["usage"]["input_tokens"], answer["usage"]["output_tokens"]) == (7, 3)
     assert asked[0]["prompt"].endswith("<think>")
-    assert (asked[0]["max_tokens"], asked[0]["temperature"]) == (9, 0.5)
+    # The context leaves five of the nine.
+    assert (asked[0]["max_tokens"], asked[0]["temperature"]) == (5, 0.5)
     assert asked[0]["skip_special_tokens"] is False
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(
+    ("text", "status", "words"),
+    [("refuse", 429, "too busy"), ("a long one", 400, "prompt is too long: 200 tokens > 100")],
+)
+def test_errors_of_vllm_are_passed_on(
+    text: str, status: int, words: str, streamed: bool, vllm: Any
+) -> None:
+    body = {"messages": [{"role": "user", "content": text}], "max_tokens": 9, "stream": streamed}
+    answer = vllm[0].post("/v1/messages", json=body)
+    assert (answer.status_code, answer.json()["type"]) == (status, "error")
+    assert words in answer.json()["error"]["message"]

@@ -27,6 +27,12 @@ def test_a_request() -> None:
     assert printed("encode", CONVERSATION) == str(prompt)
 
 
+def test_what_stands_beside_the_messages_of_other_apis() -> None:
+    """Anthropic's system prompt, and the options of a chat template as vLLM takes them."""
+    asked = as_json(user("2 + 2?"), system="Be brief.", chat_template_kwargs={"thinking": False})
+    assert printed("encode", stdin=asked) == PROMPT.replace("<think>", "</think>")
+
+
 def test_the_fields_of_a_request() -> None:
     request = as_json(
         *CHAT,

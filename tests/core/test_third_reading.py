@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -32,6 +33,7 @@ from completions import (
     read_everywhere,
 )
 from loading import loaded
+from parts import part
 
 ENDS = f"{INVOKE_END}{BLOCK_END}"
 EOS, USER, ASSISTANT = "<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>"
@@ -86,6 +88,28 @@ def test_reading(case: dict[str, Any]) -> None:
 
 strict_blocks = loaded("fuzz/strict_blocks.py")
 CLOSE = f"/{DSML}parameter"
+
+
+PATH = f"{parameter('path')}a{PARAMETER_END}"
+
+
+class TestFilesThatQuoteCloses:
+    """Rules 11 and 22: closes in programs and in JSON are parts of a value."""
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            f'END = "x{PARAMETER_END}" + "{INVOKE_END}"',
+            f'{{"text": "x{PARAMETER_END}\\n{INVOKE_END}\\n"}}',
+            f'{{"text": "x{BLOCK_END}{EOS}"}}',
+            f'{{"text": "x{INVOKE_END}{BLOCK_END}{EOS}", "a": 1}}',
+            f'{{"text": "x{PARAMETER_END}{EOS}"}}',
+        ],
+    )
+    def test_arrive_whole(self, line: str) -> None:
+        text = f"{BLOCK}{invoke('write_file')}{PATH}{parameter('content')}{line}{PARAMETER_END}"
+        message = read_everywhere(f"{text}{ENDS}{EOS}", tools=TOOLS)
+        assert calls_of(message) == [("write_file", {"path": "a", "content": line})]
 
 
 class TestStrictBlocks:
@@ -167,20 +191,45 @@ OPTIONS: dict[str, Any] = {"thinking": False, "tools": TOOLS}
 
 
 def own_files() -> list[Path]:
-    folders = ("src/dsv4/_parse", "src/dsv4/_format", "docs", "tests/core")
-    suffixes = {".py", ".md", ".jinja", ".txt"}
-    found = [path for folder in folders for path in sorted((ROOT / folder).glob("*"))]
-    return [path for path in found if path.suffix in suffixes]
+    """All texts of this project: its sources, its documentation and its tests."""
+    folders = ("src", "docs", "tests")
+    found = [*ROOT.glob("*.md"), *(path for name in folders for path in (ROOT / name).rglob("*"))]
+    suffixes = {".py", ".md", ".jinja", ".txt", ".js", ".css", ".html", ".toml", ".json", ".jsonl"}
+    return sorted(path for path in found if path.suffix in suffixes and path.stat().st_size < 2**19)
 
 
-@pytest.mark.parametrize("path", own_files(), ids=lambda path: path.name)
-def test_this_projects_own_files_arrive_whole(path: Path) -> None:
-    """Each as a value of `write_file`, unless it holds a close, and each as an answer."""
-    text = path.read_text("utf-8")
-    if CLOSE not in text:
-        message = dsv4.parse(block(calling("write_file", path="a", content=text)) + EOS, **OPTIONS)
-        assert calls_of(message) == [("write_file", {"path": "a", "content": text})]
-    assert not dsv4.parse(f"````\n{text}\n````\n", **OPTIONS).tool_calls
+class TestThisProjectsOwnFiles:
+    """Files that speak of markup arrive whole, and nothing in them runs."""
+
+    FILES = pytest.mark.parametrize("batch", range(8))
+
+    @staticmethod
+    def texts(batch: int) -> Iterator[tuple[Path, str]]:
+        for path in part(own_files()[batch::8], 3):
+            text = path.read_text("utf-8")
+            if "<" in text or DSML[0] in text:
+                yield path, text
+
+    @FILES
+    def test_as_a_value(self, batch: int) -> None:
+        for path, text in self.texts(batch):
+            message = dsv4.parse(
+                block(calling("write_file", path="a", content=text)) + EOS, **OPTIONS
+            )
+            if CLOSE not in text:  # at which every value ends
+                assert calls_of(message) == [("write_file", {"path": "a", "content": text})], path
+            elif path.suffix != ".jsonl":  # which has calls in every state
+                assert {call.name for call in message.tool_calls} <= {"write_file"}, path
+
+    @FILES
+    def test_as_an_answer(self, batch: int) -> None:
+        for path, text in self.texts(batch):
+            answers = [f"Here:\n\n~~~~~~\n{text}\n~~~~~~\nDone."]
+            if path.suffix == ".md":
+                answers.append(text)
+            for answer in answers:
+                message = dsv4.parse(answer, **OPTIONS)
+                assert (message.content, message.tool_calls) == (answer, ()), path
 
 
 class TestQuotations:

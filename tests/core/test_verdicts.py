@@ -57,7 +57,8 @@ def verdict(text: str, final: bool = False) -> Verdict:
         (f"\n{BLOCK_END}", CLOSE),
         (f"\n{parameter('timeout')}", CLOSE),
         (f"\n{READ}", CLOSE),
-        (EOS, CLOSE),
+        (EOS, WAIT),
+        (f"{EOS}, as it is called" + "x" * 300, SPELLED),
         (f" and then{INVOKE_END}", CLOSE),  # a remark
         (f" and then{PARAMETER_END}", SPELLED),
         (" and then " + "x" * 300, SPELLED),
@@ -73,15 +74,18 @@ def test_the_parameters_close_counts_by_what_follows(after: str, expected: Verdi
 def test_at_the_end_of_all_text_a_close_is_one() -> None:
     assert verdict(f"ls{PARAMETER_END}", final=True) is CLOSE
     assert verdict(f"ls{PARAMETER_END} and so on", final=True) is SPELLED
+    assert verdict(f"ls{PARAMETER_END}{EOS}", final=True) is CLOSE
+    assert verdict(f"ls{INVOKE_END}\n{BLOCK_END}{EOS}\n", final=True) is IMPLIED
 
 
 @pytest.mark.parametrize(
     ("tag", "expected"),
     [
-        (f"{INVOKE_END}\n{BLOCK_END}{EOS}", IMPLIED),
+        (f"{INVOKE_END}\n{BLOCK_END}{EOS}", WAIT),
+        (f"{INVOKE_END}\n{BLOCK_END}{EOS} in the text", TEXT),
         (f"{INVOKE_END}\n{READ}", IMPLIED),
         (f"{INVOKE_END} in the text", TEXT),
-        (f"{BLOCK_END}{EOS}", IMPLIED),
+        (f"{BLOCK_END}{EOS}", WAIT),
         (f"{BLOCK_END} in the text", TEXT),
         (EOS + "<｜User｜>", WAIT),
         (f"{EOS}<｜User｜>{PARAMETER_END}", TEXT),
@@ -133,7 +137,7 @@ class TestQuotedRegions:
         assert found == [QUOTE, TEXT, TEXT, TEXT, CLOSE]
 
     def test_after_one_nothing_is_implied(self) -> None:
-        value = value_of(f"{INVOKE_END}\n{BLOCK_END}{EOS}")
+        value = value_of(f"{INVOKE_END}\n{READ}")
         source = value.machine.source
         tag = source.tag_at(source.pos)
         assert isinstance(tag, Tag)

@@ -21,3 +21,12 @@ def model(tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokenizer) -> Any
     from vllm_process import TinyModel
 
     return TinyModel(tmp_path_factory.mktemp("vllm"), tokenizer)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Prints what the parsers of servers made of the corpora."""
+    from readings_table import COUNTS, table
+
+    if COUNTS:
+        terminalreporter.section("rows of the corpora that are read right")
+        terminalreporter.write_line(table())

@@ -9,7 +9,7 @@ from typing import Any
 
 import dsv4
 from completions import CORPUS, calls_of, declared
-from dsv4._format.tokens import EOS
+from encoding_dsv4 import eos_token as EOS
 
 NAMES = ("malformed", "second", "third")
 
@@ -28,14 +28,15 @@ class Reading:
 class Row:
     """A completion of a corpus: `text` is what the engine writes of it.
 
-    An engine ends at its first EOS, so what a row has behind it is not written. A row without one
-    gets it, unless `is_cut`: then the limit ends it.
+    An engine ends at its first EOS, so what a row has behind it is not written, and then it
+    `is_whole` no more. A row without one gets it, unless `is_cut`: then the limit ends it.
     """
 
     corpus: str
     id: str
     text: str
     is_cut: bool
+    is_whole: bool
     thinking: bool
     tools: list[dict[str, Any]]
     tool_choice: str
@@ -47,8 +48,20 @@ class Row:
     def name(self) -> str:
         return f"{self.corpus}-{self.id}"
 
+    @property
+    def visible(self) -> str:
+        """What parsers inside a server see: that takes the EOS off."""
+        return self.text.removesuffix(EOS)
+
     def parsed(self) -> Reading:
-        """What `dsv4.parse` makes of it."""
+        """What `dsv4.parse` makes of what the engine writes, and of why it ended."""
+        return self._read(self.text, "length" if self.is_cut else None)
+
+    def parsed_inside(self) -> Reading:
+        """What it makes of what parsers inside a server see."""
+        return self._read(self.visible, None)
+
+    def _read(self, text: str, reason: Any) -> Reading:
         parser = dsv4.StreamParser(
             thinking=self.thinking,
             tools=self.tools,
@@ -56,7 +69,7 @@ class Row:
             prefix=self.prefix,
             calls="whole",
         )
-        events = [*parser.feed(self.text), *parser.finish("length" if self.is_cut else None)]
+        events = [*parser.feed(text), *parser.finish(reason)]
         message = dsv4.assemble(events)
         # A client runs what is complete, whatever came after it.
         finish = "tool_calls" if message.tool_calls else message.finish
@@ -75,8 +88,20 @@ class Row:
         return not {name for name, _ in reading.calls} & set(self.wanted.get("never", ()))
 
 
+# A server knows the tools of its requests.
+LEFT_OUT = {"E10-tools-unknown-to-us"}
+
+
 def rows() -> list[Row]:
-    return [_row(name, case) for name in NAMES for case in _lines(name)]
+    """Every row, as an engine writes it."""
+    return [
+        _row(name, case) for name in NAMES for case in _lines(name) if case["id"] not in LEFT_OUT
+    ]
+
+
+def rows_for_parsers() -> list[Row]:
+    """Those that a server's own parsers can be given: all of the text, from its beginning."""
+    return [row for row in rows() if row.is_whole and not row.prefix]
 
 
 def _lines(name: str) -> Iterator[dict[str, Any]]:
@@ -100,13 +125,15 @@ def _row(corpus: str, case: dict[str, Any]) -> Row:
         else calls,
         "never": wanted.get("never", ()),
     }
-    is_cut = reason == "length" and EOS not in case["text"]
-    before = case["text"].partition(EOS)[0]
+    before, ended, after = case["text"].partition(EOS)
+    # The third says where an EOS came; in the others it goes without saying.
+    is_cut = not ended and (reason == "length" or corpus == "third")
     return Row(
         corpus=corpus,
         id=case["id"],
         text=before if is_cut else before + EOS,
         is_cut=is_cut,
+        is_whole=not after.strip(),
         thinking=thinking,
         tools=declared(**tools),
         tool_choice=choice,

@@ -41,13 +41,17 @@ def together(ask: Callable[[aiohttp.ClientSession, Item], Any], items: Iterable[
 class Refused(Exception):
     """An answer with another status than 200."""
 
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(f"{status}: {text[:500]}")
+        self.status = status
+
 
 async def posted(client: aiohttp.ClientSession, url: str, body: Body) -> Any:
     """The JSON of an answer, or the data of its events."""
     async with client.post(url, json=body) as response:
         text = await response.text()
         if response.status != 200:
-            raise Refused(f"{response.status}: {text[:500]}")
+            raise Refused(response.status, text)
         if response.content_type == "application/json":
             return json.loads(text)
         lines = [line[6:] for line in text.splitlines() if line.startswith("data: ")]

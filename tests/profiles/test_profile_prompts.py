@@ -24,7 +24,7 @@ seeds = st.integers(0, 2**32)
 dialects = st.sampled_from(DIALECTS)
 
 
-def rendered(body: Any, name: str, dialect: str) -> str | None:
+def rendered(body: Any, name: str, dialect: str = "v4") -> str | None:
     """The prompt, or None where the server refuses the request."""
     before = copy.deepcopy(body)
     try:
@@ -250,6 +250,112 @@ class TestSglangOptions:
 def test_a_system_turn_asks_on_vllm() -> None:
     messages = [{"role": "system", "content": "S"}]
     assert profiles.render(messages, "vllm-0.32").endswith("S<｜Assistant｜><think>")
+
+
+def vllm_takes(body: dict[str, Any]) -> bool:
+    return rendered({"messages": [{"role": "user", "content": "Hi"}], **body}, VLLM) is not None
+
+
+VLLM = "vllm-0.32"
+
+
+class TestWhatVllmTakes:
+    """As a server of 0.32.0 answered."""
+
+    @pytest.mark.parametrize(
+        ("function", "taken"),
+        [
+            ({"name": ""}, True),
+            ({"name": None}, False),
+            ({"parameters": {}}, True),
+            ({"parameters": [1]}, False),
+            ({"parameters": "x"}, False),
+            ({"parameters": True}, False),
+            ({"description": 5}, False),
+            ({"strict": "yes"}, True),
+            ({"strict": 1}, True),
+            ({"strict": "maybe"}, False),
+        ],
+    )
+    def test_tools(self, function: dict[str, Any], taken: bool) -> None:
+        tool = {"type": "function", "function": {"name": "f", **function}}
+        assert vllm_takes({"tools": [tool]}) == taken
+
+    def test_a_tool_of_another_type(self) -> None:
+        assert not vllm_takes({"tools": [{"type": "custom", "function": {"name": "f"}}]})
+        assert vllm_takes({"tools": [{"function": {"name": "f"}}]})
+
+    def test_a_flag_is_written_as_one(self) -> None:
+        tool = {"function": {"name": "f", "strict": "yes"}}
+        body = {"messages": [{"role": "user", "content": "Hi"}], "tools": [tool]}
+        assert '"parameters": null, "strict": true}' in profiles.render(body, VLLM)
+
+    @pytest.mark.parametrize(
+        ("call", "taken"),
+        [
+            ({}, True),
+            ({"arguments": None}, False),
+            ({"id": 5}, False),
+            ({"id": None}, False),
+            ({"type": None}, False),
+            ({"type": "custom"}, False),
+        ],
+    )
+    def test_calls(self, call: dict[str, Any], taken: bool) -> None:
+        given = {"id": "a", "type": "function", "name": "f", "arguments": "{}", **call}
+        function = {"name": given.pop("name"), "arguments": given.pop("arguments")}
+        message = {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{**given, "function": function}],
+        }
+        result = {"role": "tool", "tool_call_id": "a", "content": "1"}
+        assert vllm_takes({"messages": [message, result]}) == taken
+
+    @pytest.mark.parametrize(
+        ("message", "taken"),
+        [
+            ({"role": "user"}, True),
+            ({"role": "user", "content": None}, False),
+            ({"role": "user", "content": ["a"]}, False),
+            ({"role": "user", "content": [{"type": "text", "text": None}]}, False),
+            ({"role": "user", "content": "x", "name": 5}, False),
+            ({"role": "tool", "content": "x", "tool_call_id": 5}, False),
+            ({"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]}, True),
+            ({"role": "user", "content": [{"type": "refusal", "refusal": "no"}]}, False),
+        ],
+    )
+    def test_messages(self, message: dict[str, Any], taken: bool) -> None:
+        assert vllm_takes({"messages": [message]}) == taken
+
+    @pytest.mark.parametrize(
+        ("body", "taken"),
+        [
+            ({}, True),
+            ({"tools": [{"function": {"name": "f"}}]}, False),
+            ({"chat_template_kwargs": {"thinking": False}}, False),
+            ({"chat_template_kwargs": {"drop_thinking": False}}, False),
+        ],
+    )
+    def test_an_unknown_role_goes_where_a_developer_does(
+        self, body: dict[str, Any], taken: bool
+    ) -> None:
+        narrator = {"role": "narrator", "content": "Once"}
+        user = {"role": "user", "content": "Hi"}
+        assert vllm_takes({"messages": [narrator, user], **body}) == taken
+        assert not vllm_takes({"messages": [user, narrator], **body})
+        if taken:
+            prompt = profiles.render([user, narrator, user], VLLM)
+            assert prompt.endswith("<｜User｜>Hi<｜User｜>Hi<｜Assistant｜><think>")
+
+
+@pytest.mark.parametrize("choice", ["none", "auto"])
+def test_recipe_refuses_a_prefix_wherever_tools_are_given(choice: str) -> None:
+    tool = {"type": "function", "function": {"name": "f"}}
+    last = {"role": "assistant", "content": "He", "prefix": True}
+    body = {"messages": [{"role": "user", "content": "Hi"}, last]}
+    assert rendered(body, "recipe-0.2.0")
+    assert rendered({**body, "tools": [tool], "tool_choice": choice}, "recipe-0.2.0") is None
 
 
 def test_requests_are_many() -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
+
+# Files of keys that others could read would be refused.
+os.umask(0o077)
 
 HERE = Path(__file__).parent
 

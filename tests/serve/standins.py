@@ -22,9 +22,13 @@ from typing import Any, ClassVar
 import pytest
 from aiohttp import web
 
-from dsv4._format.tokens import THINK_START, Special, markup
+from dsv4._format import tokens
+from dsv4._format.tokens import Special, markup
 from dsv4.serve import Chunk, Model
 from dsv4.tokens import Tokenizer
+
+# For tests that look at nothing else of the format.
+EOS, THINK_END, THINK_START = tokens.EOS, tokens.THINK_END, tokens.THINK_START
 
 # Tokens that such a server counts as special, so that `skip_special_tokens` removes them: in
 # V4's tokenizer.json only these two have the flag, but servers add the stop tokens' like.
@@ -44,6 +48,9 @@ class StandIn:
         self.headers: list[Any] = []
         self.written = 0
         self.disconnects = 0
+        self.model = "deepseek-ai/DeepSeek-V4"
+        self._connections: set[asyncio.Transport] = set()
+        self._is_dead = False
         self.fault: Callable[[web.Request, int], Any] | None = None
 
     # Text and ids of the model.
@@ -77,10 +84,18 @@ class StandIn:
         finally:
             await runner.cleanup()
 
+    def dies(self) -> None:
+        """Breaks off every stream, and answers nobody from then on."""
+        self._is_dead = True
+        for connection in self._connections:
+            connection.abort()
+
     async def sent(self, request: web.Request, events: list[bytes]) -> web.StreamResponse:
         """Sends server-sent events, unless a fault is wished for."""
         number = len(self.requests)
         self.requests.append(json.loads(await request.read()))
+        if request.transport is not None:
+            self._connections.add(request.transport)
         self.headers.append(dict(request.headers))
         if self.fault is not None:
             response = await _awaited(self.fault(request, number))
@@ -138,7 +153,9 @@ class VllmServer(StandIn):
         return web.Response(body=event(written) + DONE, content_type="text/event-stream")
 
     async def list_models(self, request: web.Request) -> web.Response:
-        model = {"id": "deepseek-ai/DeepSeek-V4", "object": "model", "max_model_len": 65536}
+        if self._is_dead:
+            raise web.HTTPServiceUnavailable
+        model = {"id": self.model, "object": "model", "max_model_len": 65536}
         return web.json_response({"object": "list", "data": [model]})
 
     async def complete(self, request: web.Request) -> web.StreamResponse:

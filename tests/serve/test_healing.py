@@ -260,6 +260,38 @@ def test_calls_without_numbers_or_with_objects_are_understood(
     assert found["calls"] == [("bash", '{"command": "ls"}'), ("bash", '{"command": "pwd"}')]
 
 
+@every_path
+@streamed_or_whole
+def test_a_refusal_and_a_call_of_old_are_not_lost(
+    path: str, stream: bool, tokenizer: Tokenizer
+) -> None:
+    refused = run(told(path, stream, answer({"refusal": "I will not."}), tokenizer))
+    assert refused["content"] == "I will not."
+    old = [
+        {"function_call": {"name": "bash", "arguments": '{"command": '}},
+        {"function_call": {"arguments": '"ls"}'}},
+    ]
+    called = run(told(path, stream, answer(*old, finish="function_call"), tokenizer))
+    assert called["calls"] == [("bash", '{"command": "ls"}')]
+
+
+@every_path
+@streamed_or_whole
+def test_a_call_that_is_leaked_and_sent_runs_once(
+    path: str, stream: bool, tokenizer: Tokenizer
+) -> None:
+    def sent(command: str) -> dict[str, Any]:
+        function = {"name": "bash", "arguments": json.dumps({"command": command})}
+        return {"tool_calls": [{"index": 0, "id": "call_1", "function": function}]}
+
+    deltas = ({"content": MARKUP}, sent("echo hi"))
+    twice = run(told(path, stream, answer(*deltas, finish="tool_calls"), tokenizer))
+    assert twice["calls"] == [("bash", '{"command": "echo hi"}')]
+    deltas = ({"content": MARKUP}, sent("echo ho"))
+    two = run(told(path, stream, answer(*deltas, finish="tool_calls"), tokenizer))
+    assert two["calls"] == [("bash", '{"command": "echo hi"}'), ("bash", '{"command": "echo ho"}')]
+
+
 @pytest.mark.parametrize("dialect", ["v4", "v4.1"])
 @streamed_or_whole
 def test_custom_tools_and_namespaces_are_functions_to_the_upstream(

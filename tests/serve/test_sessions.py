@@ -387,6 +387,31 @@ class TestSessions:
         run(scenario())
 
 
+class TestInspector:
+    def test_the_live_view_shows_a_session_turn_by_turn(self, tmp_path: Path) -> None:
+        async def scenario() -> None:
+            async with gateway(trajectories=str(tmp_path / "s.db"), inspect=True) as at:
+                await tool_loop(at, "/sessions/{id}" + CHAT, "seen")
+                await at.post(CHAT, asking("Hi"))
+                json_type = {"content-type": "application/json"}
+                _, _, told = await at.post("/playground/inspector/changes", {}, **json_type)
+                assert [each["session"] for each in told["changed"]] == ["seen", "seen", None]
+                _, _, shown = await at.post(
+                    "/playground/inspector/session", {"session": "seen"}, **json_type
+                )
+                assert shown["summary"].startswith("2 calls, 1 trajectories, ")
+                (written, prompt), (shade, sampled) = shown["turns"][0]["runs"]
+                assert (written, shade) == ("written", "0")
+                assert prompt.endswith("<think>")
+                assert 'invoke name="bash"' in sampled
+                for session, status in (("none", 404), ("../x", 400), (5, 400)):
+                    body = {"session": session}
+                    found = await at.post("/playground/inspector/session", body, **json_type)
+                    assert found[0] == status
+
+        run(scenario())
+
+
 class TestOwners:
     def test_to_another_key_a_session_does_not_exist(self, store: str, tmp_path: Path) -> None:
         (tmp_path / "keys").write_text(KEYS)

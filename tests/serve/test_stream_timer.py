@@ -12,6 +12,7 @@ from gateway import Gateway, events_of, gateway, run
 
 from dsv4.serve.asgi import StreamTimer
 from dsv4.serve.settings import Settings
+from dsv4.serve.uvicorn_runner import BoundedProtocol
 
 CHAT = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 500}
 BODIES: dict[str, dict[str, Any]] = {
@@ -119,3 +120,19 @@ def test_what_waits_is_counted() -> None:
             assert "dsv4_streams_running 0.0" in (await g.get("/metrics"))[1]
 
     run(scenario())
+
+
+def test_every_head_has_its_time_on_a_kept_connection_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BoundedProtocol, "head_timeout", 0.3)
+
+    async def scenario() -> None:
+        async with gateway() as g:
+            port = int(g.url.rpartition(":")[2])
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            assert (await reader.read(65536)).startswith(b"HTTP/1.1 200")
+            writer.write(b"GET /health HTTP/1.1\r\nho")
+            assert await reader.read() == b""
+            writer.close()
+
+    run(scenario(), seconds=20)

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -93,6 +94,7 @@ def workers_of(process: subprocess.Popen[str]) -> list[int]:
 def test_workers_share_what_they_store_and_count_together(tmp_path: Path) -> None:
     metrics = free_port()
     flags = ["--workers", "2", "--replay", f"sqlite:{tmp_path / 'turns'}", "--pace", "0"]
+    flags += ["--host", "0.0.0.0", "--no-auth"]
     with served(*flags, "--metrics-port", str(metrics)) as (process, port):
         stored = []
         for n in range(10):
@@ -115,6 +117,8 @@ def test_workers_share_what_they_store_and_count_together(tmp_path: Path) -> Non
             time.sleep(0.05)
         assert counted <= set(text.splitlines())
         assert asked(port, "GET", "/metrics")[0] == 404
+        if Path("/proc/net/tcp").exists():  # on loopback, wherever the server listens
+            assert f" 0100007F:{metrics:04X} " in Path("/proc/net/tcp").read_text()
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
 
@@ -146,27 +150,100 @@ def test_a_worker_that_ends_is_replaced_and_that_is_said() -> None:
             time.sleep(0.05)
         os.kill(workers[0], signal.SIGKILL)
         assert process.stderr is not None
-        said = next(line for line in process.stderr if "worker ended" in line)
-        assert said == "a worker ended with status -9; another takes its place\n"
+        said = next(line for line in process.stderr if "takes its place" in line)
+        assert f"worker {workers[0]} ended with status -9; worker " in said
         assert asked(port, "GET", "/health")[0] == 200
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
 
 
-def test_a_signal_lets_running_streams_end_and_takes_no_new_ones() -> None:
-    with served("--pace", "300") as (process, port), opened(port) as response:
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_signal_lets_running_streams_end_and_sends_new_ones_away(workers: str) -> None:
+    flags = ("--pace", "40", "--workers", workers)
+    with served(*flags) as (process, port), opened(port) as response:
+        assert asked(port, "GET", "/ready")[0] == 200
         process.send_signal(signal.SIGTERM)
-        refused = False
-        for _ in range(100):
-            time.sleep(0.02)
-            try:
-                socket.create_connection(("127.0.0.1", port), 5).close()
-            except OSError:
-                refused = True
-                break
-        assert refused
+        time.sleep(0.1 if workers == "1" else 0.4)  # workers are told by their supervisor
+        assert asked(port, "GET", "/ready")[0] == 503
+        for path in ("/v1/chat/completions", "/v1/messages"):
+            status, headers, answer = refused(port, path)
+            assert (status, headers["retry-after"]) == (503, "1")
+            assert answer["error"]["type"] == "overloaded_error"
+        assert asked(port, "GET", "/health")[0] == 200
         assert response.read().endswith(b"data: [DONE]\n\n")
         assert process.wait(30) in (0, -signal.SIGTERM)
+
+
+def refused(port: int, path: str) -> tuple[int, dict[str, str], Any]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request("POST", path, json.dumps(CHAT))
+    response = connection.getresponse()
+    data = response.read()
+    connection.close()
+    return response.status, {k.lower(): v for k, v in response.getheaders()}, json.loads(data)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the children of a process")
+def test_a_worker_that_gives_no_answer_is_killed_and_that_is_said() -> None:
+    with served("--workers", "2", "--worker-timeout", "3") as (process, port):
+        heard(process, "serves", 2)
+        workers = workers_of(process)
+        os.kill(workers[0], signal.SIGSTOP)
+        assert process.stderr is not None
+        said = next(line for line in process.stderr if "takes its place" in line)
+        assert re.search(f"worker {workers[0]} is killed: it gave no answer for [34] s", said)
+        assert asked(port, "GET", "/health")[0] == 200
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+
+
+def heard(process: subprocess.Popen[str], words: str, times: int = 1) -> None:
+    """Waits until a process has said so many lines with these words."""
+    assert process.stderr is not None
+    patience = threading.Timer(120, process.kill)  # which ends what is read
+    patience.start()
+    for _ in range(times):
+        assert any(words in line for line in process.stderr), words
+    patience.cancel()
+
+
+def test_each_signal_has_its_meaning(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("ann:old\n")
+    flags = ("--workers", "2", "--pace", "40", "--api-key-file", str(keys))
+    with served(*flags) as (process, port):
+        heard(process, "serves", 2)
+
+        def models(key: str) -> int:
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            connection.request("GET", "/v1/models", headers={"x-api-key": key})
+            status = connection.getresponse().status
+            connection.close()
+            return status
+
+        keys.write_text("ann:new\n")
+        process.send_signal(signal.SIGHUP)
+        heard(process, "read anew", 2)
+        assert {models("new") for _ in range(8)} == {200}
+        assert {models("old") for _ in range(8)} == {401}
+        keys.write_text("ann:newer\nann:twice\n")
+        process.send_signal(signal.SIGHUP)
+        heard(process, "the name 'ann' twice", 2)
+        assert {models("new") for _ in range(8)} == {200}
+
+        process.send_signal(signal.SIGUSR1)
+        heard(process, "INFO summary ", 1)
+
+        process.send_signal(signal.SIGUSR2)
+        heard(process, "could not start: the workers stay as they are")
+        keys.write_text("ann:new\n")
+        before = workers_of(process)
+        process.send_signal(signal.SIGUSR2)
+        heard(process, "takes the place of", 2)
+        assert not {*before} & {*workers_of(process)}
+        assert models("new") == 200
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])

@@ -7,6 +7,7 @@ and choices go.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from importlib import import_module
@@ -14,10 +15,19 @@ from importlib.util import find_spec
 from itertools import islice
 from typing import NamedTuple, Protocol
 
-from dsv4._check.findings import CheckedCall, CheckedConversation, RuleFinding, quoted_json
+from dsv4._check.findings import (
+    CheckedCall,
+    CheckedConversation,
+    RuleFinding,
+    closest_name,
+    quoted_json,
+)
+from dsv4._encode.inputs import maybe_dict
 from dsv4._inputs.request_bodies import role_of
 from dsv4.errors import Location, path_of
 from dsv4.schema import (
+    COMBINATIONS,
+    MOST_NESTED,
     TYPES,
     Schema,
     conjunction,
@@ -26,6 +36,7 @@ from dsv4.schema import (
     listed,
     properties_of,
     required_of,
+    resolve,
 )
 
 # Arguments against a tool's schema.
@@ -60,10 +71,56 @@ def invalid_schema(schema: object) -> str | None:
         return f"properties: found {quoted_json(properties)}, expected an object"
     if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
         return f"required: found {quoted_json(required)}, expected a list of names"
-    missing = [name for name in required if name not in properties]
-    if missing and schema.get("additionalProperties") is False:
-        return f"{quoted_json(missing[0])} is required, and not among the properties"
-    return _invalid_by_jsonschema(schema) if _has_jsonschema() else None
+    found = next(schema_faults(schema), None)
+    if found is None and _has_jsonschema():
+        return _invalid_by_jsonschema(schema)
+    return found
+
+
+def schema_faults(schema: Schema) -> Iterator[str]:
+    """What no value can fit or nobody can mean: references into nowhere, names that are required
+    and not declared, properties in place of a schema."""
+    known = any(keyword in schema for keyword in _USUAL)
+    if not known and any(isinstance(value, dict) and "type" in value for value in schema.values()):
+        yield f"found {quoted_json(list(schema))}, expected these under properties"
+    yield from _faults(schema, schema, MOST_NESTED)
+
+
+# One of these is in nearly every schema of an object.
+_USUAL = {"type", "properties", "$ref", "additionalProperties", "required", *COMBINATIONS}
+# Where other keywords may declare members, what is required need not be among the properties.
+_DECLARING = {*COMBINATIONS, "$ref", "patternProperties", "if", "dependentSchemas"}
+
+
+def _faults(part: object, root: Schema, depth: int, combined: bool = False) -> Iterator[str]:
+    """`combined` says that a schema is one of several for the same value."""
+    if isinstance(part, list):
+        for item in part if depth else ():
+            yield from _faults(item, root, depth - 1, combined)
+    if not isinstance(part, dict):
+        return
+    reference = part.get("$ref")
+    if isinstance(reference, str) and not reference.startswith("#"):
+        yield f"$ref: {quoted_json(reference)} is outside of the schema, where nobody looks"
+    elif isinstance(reference, str) and _leads_nowhere(reference, root):
+        yield f"$ref: {quoted_json(reference)} leads nowhere"
+    if not combined and not _DECLARING & part.keys():
+        names = (name for name in required_of(part) if name not in properties_of(part))
+        yield from (f"{quoted_json(name)} is required, and not a property" for name in names)
+    for keyword, value in part.items() if depth else ():
+        named = keyword in _NAMED_SCHEMAS and isinstance(value, dict)
+        for schema in (value.values() if named else (value,)) if keyword in _WITH_SCHEMAS else ():
+            yield from _faults(schema, root, depth - 1, keyword in COMBINATIONS)
+
+
+def _leads_nowhere(reference: str, root: Schema) -> bool:
+    """Anchors, which have no solidus, are not looked for."""
+    return reference.startswith("#/") and resolve(reference, root) is None
+
+
+# Keywords whose value is a schema or a list of schemas; and those that have them by name.
+_NAMED_SCHEMAS = {"properties", "$defs", "definitions", "patternProperties"}
+_WITH_SCHEMAS = {*_NAMED_SCHEMAS, *COMBINATIONS, "items", "prefixItems", "additionalProperties"}
 
 
 @lru_cache
@@ -329,4 +386,40 @@ def invalid_schemas(conversation: CheckedConversation) -> Iterator[RuleFinding]:
             yield RuleFinding("invalid_schema", tool.location, f"parameters: {problem}")
 
 
-SCHEMA_RULES = (invalid_schemas,)
+# What other APIs call a tool's schema, and what people write for it.
+_SCHEMA_NAMES = {
+    *("input_schema", "inputSchema", "json_schema", "schema", "args", "arguments", "params"),
+    *("parameter", "parameters_json_schema"),
+}
+
+
+def tools_in_other_forms(conversation: CheckedConversation) -> Iterator[RuleFinding]:
+    """Tools as another API has them: the prompt shows them as they are, and nothing reads them."""
+    for location, tool in conversation.tool_objects:
+        function = maybe_dict(tool.get("function")) or tool
+        place = (*location, "function") if function is not tool else location
+        for field, value in function.items():
+            if isinstance(value, dict) and "parameters" not in function and _is_schema_name(field):
+                problem = f"{field} is not read as the tool's schema: did you mean parameters?"
+                yield RuleFinding("unread_field", (*place, field), problem)
+
+
+def _is_schema_name(field: object) -> bool:
+    if not isinstance(field, str):
+        return False
+    return field in _SCHEMA_NAMES or closest_name(field, {"parameters"}) is not None
+
+
+# What a tag can hold, and what the APIs take.
+_NAME = re.compile(r"[^\s\"<>]{1,128}")
+
+
+def invalid_tool_names(conversation: CheckedConversation) -> Iterator[RuleFinding]:
+    for tool in conversation.tools:
+        if not _NAME.fullmatch(tool.name):
+            expected = "expected 1 to 128 characters without spaces, quotes and angle brackets"
+            problem = f"found {quoted_json(tool.name)}, {expected}"
+            yield RuleFinding("invalid_tool_name", tool.location, problem)
+
+
+SCHEMA_RULES = (invalid_schemas, invalid_tool_names, tools_in_other_forms)

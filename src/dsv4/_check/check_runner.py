@@ -26,6 +26,7 @@ from dsv4._inputs.input_files import InputError, error_location
 from dsv4._inputs.request_bodies import (
     CHAT_OPTION_NAMES,
     RequestOverrides,
+    has_system_field,
     messages_of,
     options_of,
     role_of,
@@ -59,7 +60,7 @@ def run_checks(
     if purpose is not None and purpose not in PURPOSES:
         expected = f"None or one of {', '.join(PURPOSES)}"
         raise OptionError("purpose", f"found {short_repr(purpose)}, expected {expected}")
-    found = _find_all(body, overrides)
+    found = [_as_given(each, body) for each in _find_all(body, overrides)]
     if profile is not None:
         # Servers read it, or do not: the profile knows.
         found = [each for each in found if each.location != ("chat_template_kwargs",)]
@@ -70,6 +71,16 @@ def run_checks(
         if (level := maybe_level(each.kind, purpose)) is not None
     ]
     return sorted(findings, key=_order)
+
+
+def _as_given(found: RuleFinding, body: object) -> RuleFinding:
+    """A finding with its location in the body, where a system prompt may stand beside messages."""
+    index = message_index(found.location)
+    if index is None or not has_system_field(body):
+        return found
+    rest = found.location[2:]
+    location = ("messages", index - 1, *rest) if index else ("system", *rest[1:])
+    return found._replace(location=location)
 
 
 def _order(finding: Finding) -> tuple[int, list[tuple[bool, int | str]]]:

@@ -35,6 +35,19 @@ def quoted_json(value: object) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
+def closest_name(field: str, known: set[str]) -> str | None:
+    """The name that was probably meant: the same but for capitals and signs, or nearly so."""
+    from difflib import get_close_matches  # few conversations need it, and every program imports
+
+    plain = _plain(field)
+    same = next((name for name in sorted(known) if _plain(name) == plain), None)
+    return same or next(iter(get_close_matches(field, sorted(known), n=1, cutoff=0.84)), None)
+
+
+def _plain(name: str) -> str:
+    return "".join(char for char in name.lower() if char.isalnum())
+
+
 # The kinds of findings.
 
 
@@ -72,6 +85,7 @@ FINDING_KINDS: Mapping[str, FindingKind] = {
     "undeclared_tool": FindingKind("warning", "A call of a tool that is not declared."),
     "duplicate_tool": FindingKind("warning", "Two tools have the same name."),
     "invalid_schema": FindingKind("warning", "A tool's parameters are not a valid JSON schema."),
+    "invalid_tool_name": FindingKind("warning", "A name that a call cannot be written with."),
     # Fields.
     "unread_field": FindingKind("warning", "A field that is misspelled, or does not belong here."),
     "unknown_field": FindingKind("note", "A field of a message that the format does not know."),
@@ -101,6 +115,9 @@ FINDING_KINDS: Mapping[str, FindingKind] = {
     "lost_task": FindingKind("warning", "A task that is not in the prompt."),
     "lost_tools": FindingKind("warning", "Tools that are not in the prompt."),
     "lost_response_format": FindingKind("warning", "A response format that is not in the prompt."),
+    "invalid_response_format": FindingKind(
+        "warning", "A response format that is neither known nor a JSON schema."
+    ),
     "unsupported_content": FindingKind(
         "warning", "A content block that the format does not support."
     ),
@@ -253,11 +270,16 @@ class CheckedConversation:
             yield CheckedCall(index, n, str(id or ""), str(name), function.get("arguments"))
 
     @cached_property
-    def tools(self) -> list[CheckedTool]:
-        listed = list(_tools(self.request.tools, ("tools",)))
+    def tool_objects(self) -> list[tuple[Location, dict[str, Any]]]:
+        """The tools as they were given, and where they stand."""
+        listed = list(_tool_objects(self.request.tools, ("tools",)))
         for index, message in enumerate(self.messages):
-            listed += _tools(message.get("tools"), ("messages", index, "tools"))
+            listed += _tool_objects(message.get("tools"), ("messages", index, "tools"))
         return listed
+
+    @cached_property
+    def tools(self) -> list[CheckedTool]:
+        return [tool for place, given in self.tool_objects for tool in _tools(given, place)]
 
     # The prompt.
 
@@ -303,9 +325,12 @@ class CheckedConversation:
 _FIELDS = {"tool_result": "content", "separator": "content", "image": "content"}
 
 
-def _tools(tools: object, place: Location) -> Iterator[CheckedTool]:
+def _tool_objects(tools: object, place: Location) -> Iterator[tuple[Location, dict[str, Any]]]:
     for n, tool in enumerate(maybe_list(tools) or ()):
-        fields = maybe_dict(tool) or {}
-        function = maybe_dict(fields.get("function")) or fields
-        if isinstance(function.get("name"), str):
-            yield CheckedTool((*place, n), function["name"], function.get("parameters"))
+        yield (*place, n), maybe_dict(tool) or {}
+
+
+def _tools(tool: dict[str, Any], place: Location) -> Iterator[CheckedTool]:
+    function = maybe_dict(tool.get("function")) or tool
+    if isinstance(function.get("name"), str):
+        yield CheckedTool(place, function["name"], function.get("parameters"))

@@ -7,15 +7,23 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Any
 
-from dsv4._check.findings import CheckedConversation, RuleFinding, quoted_json
+from dsv4._check.call_checks import schema_faults
+from dsv4._check.findings import CheckedConversation, RuleFinding, closest_name, quoted_json
+from dsv4._encode.encode import maybe_response_schema
 from dsv4._encode.turns import NATIVE
 from dsv4._format import tokens
 from dsv4._format.texts import UNSUPPORTED
-from dsv4._inputs.request_bodies import CHAT_FIELDS_READ, is_sharegpt, role_of
+from dsv4._inputs.request_bodies import (
+    CHAT_FIELDS_READ,
+    TEMPLATE_OPTIONS,
+    is_sharegpt,
+    role_of,
+)
 from dsv4.errors import Location
+from dsv4.schema import TYPES
 
 # Rules on names of fields: fields that nothing reads.
 
@@ -63,19 +71,19 @@ _MEANT = {
 # The same for a request. What is not here may be anything: sampling, or somebody's own notes.
 _MEANT_OF_REQUEST = {
     **dict.fromkeys(("enable_thinking", "thinking_mode", "thinking_enabled"), "thinking"),
-    "chat_template_kwargs": "thinking",
     "extra_body": "its fields in the request itself",
     **dict.fromkeys(("effort", "reasoning", "thinking_effort"), "reasoning_effort"),
     "functions": "tools",
     "function_call": "tool_choice",
     **dict.fromkeys(("response_schema", "guided_json", "json_schema"), "response_format"),
-    **dict.fromkeys(("system", "system_prompt", "instructions"), "a message of role system"),
+    **dict.fromkeys(("system_prompt", "instructions"), "a message of role system"),
 }
 _OF_REQUEST = {
     *CHAT_FIELDS_READ,
     *("temperature", "top_p", "top_k", "n", "stream", "stream_options", "max_tokens", "seed"),
     *("max_completion_tokens", "user", "logprobs", "top_logprobs", "parallel_tool_calls"),
     *("presence_penalty", "frequency_penalty", "logit_bias", "metadata", "store", "messages"),
+    *("chat_template_kwargs", "system"),
 }
 
 
@@ -101,7 +109,7 @@ def _of_message(field: str, role: object) -> tuple[str, str] | None:
         return None
     if field in _EVERY:
         return "unread_field", f"messages of role {role} have no {field}: it is not read"
-    meant = _MEANT.get(field) or _closest_name(field, _EVERY)
+    meant = _MEANT.get(field) or closest_name(field, _EVERY)
     if meant:
         return "unread_field", f"{field} is not read: did you mean {meant}?"
     return "unknown_field", f"{field} is not read"
@@ -114,27 +122,49 @@ def unread_options(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     for field, value in body.items():
         if not isinstance(field, str) or field in _OF_REQUEST or not _is_given(value):
             continue
-        meant = _MEANT_OF_REQUEST.get(field) or _closest_name(field, set(_OF_REQUEST))
+        meant = _MEANT_OF_REQUEST.get(field) or closest_name(field, set(_OF_REQUEST))
         if meant:
             yield RuleFinding(
                 "unread_field", (field,), f"{field} is not read: did you mean {meant}?"
             )
 
 
-def _closest_name(field: str, known: set[str]) -> str | None:
-    """The name that was probably meant: the same but for capitals and signs, or nearly so."""
-    from difflib import get_close_matches  # few conversations need it, and every program imports
+def unread_template_options(conversation: CheckedConversation) -> Iterator[RuleFinding]:
+    body = conversation.body
+    given = body.get("chat_template_kwargs") if isinstance(body, dict) else None
+    if given is not None and not isinstance(given, dict):
+        problem = f"found {quoted_json(given)}, expected an object: it is not read"
+        yield RuleFinding("unread_field", ("chat_template_kwargs",), problem)
+    for field in given if isinstance(given, dict) else ():
+        if field not in TEMPLATE_OPTIONS:
+            problem = f"{field} is not read: of these, {', '.join(TEMPLATE_OPTIONS)} are"
+            yield RuleFinding("unread_field", ("chat_template_kwargs", str(field)), problem)
 
-    plain = _plain(field)
-    same = next((name for name in sorted(known) if _plain(name) == plain), None)
-    return same or next(iter(get_close_matches(field, sorted(known), n=1, cutoff=0.84)), None)
+
+# What `type` may be where a response format is no JSON schema itself.
+_FORMATS = ("text", "json_object", "json_schema", "regex", "grammar", "structural_tag")
 
 
-def _plain(name: str) -> str:
-    return "".join(char for char in name.lower() if char.isalnum())
+def response_formats(conversation: CheckedConversation) -> Iterator[RuleFinding]:
+    given: list[tuple[Location, object]] = [((), conversation.request.response_format)]
+    given += [
+        (("messages", n), message.get("response_format"))
+        for n, message in enumerate(conversation.messages)
+    ]
+    for place, value in given:
+        kind = value.get("type") if isinstance(value, dict) else None
+        if isinstance(kind, str) and kind not in (*_FORMATS, *TYPES):
+            expected = "text, json_object, json_schema or a type of JSON Schema"
+            problem = f"found {quoted_json(kind)}, expected {expected}"
+            yield RuleFinding(
+                "invalid_response_format", (*place, "response_format", "type"), problem
+            )
+    schema, location = maybe_response_schema(conversation.request.response_format) or (None, ())
+    for problem in islice(schema_faults(schema) if isinstance(schema, dict) else (), 1):
+        yield RuleFinding("invalid_response_format", location, problem)
 
 
-FIELD_RULES = (unread_fields, unread_options)
+FIELD_RULES = (unread_fields, unread_options, unread_template_options, response_formats)
 
 
 # Rules on turns, on what the prompt leaves out, and on texts that spell tokens.
@@ -197,7 +227,10 @@ def open_turns(conversation: CheckedConversation) -> Iterator[RuleFinding]:
 
 def empty_messages(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     for index, message in enumerate(conversation.messages):
+        # An empty system message is a usual way to have none.
         vanished = message.get("role") == "developer" and index not in conversation.present
+        if message.get("role") == "system":
+            continue
         if not vanished and not _has_content(message):
             role = message.get("role")
             problem = f"the {role} message is empty"
@@ -315,12 +348,23 @@ def unsupported_content(conversation: CheckedConversation) -> Iterator[RuleFindi
             yield RuleFinding("unsupported_content", conversation.location_of(piece), problem)
 
 
+def bare_text_blocks(conversation: CheckedConversation) -> Iterator[RuleFinding]:
+    """Texts in a content list that are no blocks: the APIs refuse them."""
+    for index, message in enumerate(conversation.messages):
+        content = message.get("content")
+        for n, block in enumerate(content if isinstance(content, (list, tuple)) else ()):
+            if isinstance(block, str):
+                problem = 'a text by itself, expected {"type": "text", "text": …}'
+                place = ("messages", index, "content", n)
+                yield RuleFinding("unsupported_content", place, problem)
+
+
 def _listed(indices: Sequence[int]) -> str:
     few = ", ".join(f"messages[{index}]" for index in indices[:3])
     return f"{few} and {len(indices) - 3} more" if len(indices) > 3 else few
 
 
-OMISSION_RULES = (omissions_in_prompt, kept_reasoning, unsupported_content)
+OMISSION_RULES = (omissions_in_prompt, kept_reasoning, unsupported_content, bare_text_blocks)
 
 
 # Rules on what texts spell.
@@ -357,11 +401,25 @@ def lookalike_tokens(conversation: CheckedConversation) -> Iterator[RuleFinding]
         if piece.special or piece.origin == "template":
             continue
         seen: set[str] = set()
-        for found in _LOOKALIKE.findall(piece.text):
-            if found not in real and found not in seen:
+        for match in _LOOKALIKE.finditer(piece.text):
+            found = match[0]
+            if found not in real and found not in seen and not _is_quoted(piece.text, match):
                 seen.add(found)
                 problem = f"{found} looks like a control token, and is plain text in this format"
                 yield RuleFinding("lookalike_token", conversation.location_of(piece), problem)
+
+
+_QUOTES = "`'\"“”‘’«»„"
+
+
+def _is_quoted(text: str, found: re.Match[str]) -> bool:
+    """Whether somebody talks about what was found: it stands in quotes, or in code."""
+    start, end = found.span()
+    if text[start - 1 : start] in _QUOTES and text[end : end + 1] in _QUOTES:
+        return start > 0 and end < len(text)
+    line = text.rfind("\n", 0, start) + 1
+    in_code_span = text.count("`", line, start) % 2 == 1
+    return in_code_span or text.count("\n```", 0, start) % 2 == 1
 
 
 _HALF = re.compile("[\ud800-\udfff]")

@@ -6,12 +6,13 @@ What counts as markup, and not as talk about markup, is decided by the parser.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dsv4._check.call_checks import arguments_that_are_not_json
 from dsv4._check.findings import CheckedConversation, RuleFinding
-from dsv4._encode.inputs import text_of
+from dsv4._encode.inputs import maybe_dict, text_of
 from dsv4._encode.prompt import Prompt
 from dsv4._format import tokens
 from dsv4._format.dialects import Dialect
@@ -50,6 +51,8 @@ def leaked_markup(conversation: CheckedConversation) -> Iterator[RuleFinding]:
 
 def leaked_kinds(text: str, tools: Sequence[Any] = (), dialect: Dialect | None = None) -> list[str]:
     """The kinds of markup that a text holds."""
+    if is_json_call(text, tools):
+        return [CALLS]
     if "<" not in text:  # every tag has one
         return []
     read = parse(text, thinking=False, tools=tools or None, dialect=dialect, reason="stop")
@@ -57,6 +60,34 @@ def leaked_kinds(text: str, tools: Sequence[Any] = (), dialect: Dialect | None =
     is_called = read.tool_calls or read.incomplete or kinds - _OTHER_KINDS
     found = {REASONING: kinds & _REASONING_KINDS, CALLS: is_called}
     return [kind for kind, signs in found.items() if signs]
+
+
+def is_json_call(text: str, tools: Sequence[Any]) -> bool:
+    """Whether a text is nothing but a call as JSON, or a list of calls, of declared tools."""
+    body = text.strip()
+    if body.startswith("```") and body.endswith("```"):
+        body = body.strip("`").removeprefix("json").strip()
+    if not body.startswith(("{", "[")):
+        return False
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    names = {tool["name"] for tool in tools}
+    calls = value if isinstance(value, list) else [value]
+    return bool(calls) and all(_is_call(call, names) for call in calls)
+
+
+def _is_call(value: object, names: set[str]) -> bool:
+    if not isinstance(value, dict):
+        return False
+    function = maybe_dict(value.get("function")) or value
+    name = function.get("name")
+    given = any(isinstance(function.get(key), (dict, str)) for key in ("arguments", "parameters"))
+    return isinstance(name, str) and given and (name in names or set(function) <= _CALL_FIELDS)
+
+
+_CALL_FIELDS = {"id", "type", "name", "arguments"}
 
 
 def message_text(message: dict[str, Any]) -> str:

@@ -54,6 +54,11 @@ class Prompt:
         """The exact text."""
         return str(self)
 
+    def continued(self, *flat: str) -> Prompt:
+        """The prompt with `flat`, texts and special tokens, at its end: what the model has said so
+        far, and goes on with."""
+        return Prompt([*self._flat, *flat], self.dialect, self.images, self.dropped, self.sampled)
+
     def __len__(self) -> int:
         return len(self.text)
 

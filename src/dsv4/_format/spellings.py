@@ -59,8 +59,8 @@ JSON_FRAME = frozenset({"name", "id", "type", "index"})
 ELEMENT_ATTRIBUTES = frozenset({"string", "type", "value"})
 # A lone parameter of one of these names may hold all arguments.
 HOLDS_ALL = ("arguments", "input")
-# The name that the prompt's own example of a call begins with.
-EXAMPLE_NAME = "$TOOL_NAME"
+# What the names in the prompt's own examples of calls begin with: V4, V3.2.
+EXAMPLE_NAMES = ("$TOOL_NAME", "$FUNCTION_NAME")
 
 # Tag names of releases: V4 and its revisions, V4.1, V3.2.
 _RELEASED = (

@@ -149,7 +149,16 @@ def messages_of(body: object) -> Any:
     if "messages" not in body:
         hint = ": put the messages in a list" if "role" in body else ""
         raise InputError(f'found an object without "messages"{hint}')
+    if has_system_field(body):
+        return [{"role": "system", "content": body["system"]}, *body["messages"]]
     return body["messages"]
+
+
+def has_system_field(body: object) -> bool:
+    """Whether a request has its system prompt beside the messages, as Anthropic's have."""
+    if not isinstance(body, dict) or not isinstance(body.get("messages"), list):
+        return False
+    return bool(body.get("system")) and isinstance(body["system"], (str, list))
 
 
 def options_of(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,12 +166,30 @@ def options_of(body: Mapping[str, Any]) -> dict[str, Any]:
     options: dict[str, Any] = {"dialect": _dialect(body.get("model"))}
     if is_sharegpt(body):
         return options | {"tools": sharegpt_tools(body)}
+    options |= _template_options(body.get("chat_template_kwargs"))
     if (thinking := _thinking(body.get("thinking"))) is not None:
         options["thinking"] = thinking
     for name, option in CHAT_OPTION_NAMES.items():
         if body.get(name) is not None:
             options[option] = body[name]
     return options
+
+
+# Options of the chat template, as vLLM and SGLang take them -> what `dsv4.Request` calls them.
+TEMPLATE_OPTIONS = {
+    "enable_thinking": "thinking",
+    "thinking": "thinking",
+    "reasoning_effort": "effort",
+    "drop_thinking": "drop_thinking",
+}
+
+
+def _template_options(given: object) -> dict[str, Any]:
+    """Those that are given. The request's own fields come before them."""
+    if not isinstance(given, dict):
+        return {}
+    known = TEMPLATE_OPTIONS.items()
+    return {option: given[name] for name, option in known if given.get(name) is not None}
 
 
 # What a Chat request calls an option -> what `dsv4.Request` does.

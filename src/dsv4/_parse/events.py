@@ -49,6 +49,9 @@ DiagnosticKind: TypeAlias = Literal[
     "cut_short",
     "text_after_block",
     "more_departures",
+    "leaked_call",
+    "leaked_reasoning",
+    "broken_call",
 ]
 """What kind of deviation from the strict grammar a diagnostic reports."""
 
@@ -96,6 +99,11 @@ MADE_UP_TURN: Final = "made_up_turn"
 CUT_SHORT: Final = "cut_short"
 TEXT_AFTER_BLOCK: Final = "text_after_block"
 MORE_DEPARTURES: Final = "more_departures"
+
+# What a chat server got wrong that had read the completion itself: `dsv4 heal` finds these.
+LEAKED_CALL: Final = "leaked_call"
+LEAKED_REASONING: Final = "leaked_reasoning"
+BROKEN_CALL: Final = "broken_call"
 
 # What was found, and what was done about it.
 SENTENCES: Mapping[DiagnosticKind, str] = MappingProxyType(
@@ -183,6 +191,14 @@ SENTENCES: Mapping[DiagnosticKind, str] = MappingProxyType(
         MORE_DEPARTURES: (
             "There are more deviations than are reported one by one; this is all text from the "
             "first to the last of them."
+        ),
+        LEAKED_CALL: "The server sent a call as text; it is read as a call.",
+        LEAKED_REASONING: (
+            "The server mixed up the reasoning and the answer; each is where it belongs."
+        ),
+        BROKEN_CALL: (
+            "The server sent a call without a name, or with arguments that are no JSON object; it "
+            "is repaired, or not made."
         ),
     }
 )

@@ -51,6 +51,8 @@ _FIXED_STARTS = frozenset(s[:size] for s, _, _ in COMPLETION_TOKENS for size in 
 _STARTS = _FIXED_STARTS | {
     f"<{slash}{_DSML[:size]}" for slash in ("", "/") for size in range(1, len(WORD) + 1)
 }
+# All that is the head of such a tag, and has nothing behind it yet.
+_HEADS = frozenset(f"<{slash}{_DSML[:size]}" for slash in ("", "/") for size in (-1, None))
 _OPEN = f"[{OPENING_BRACKETS}]"
 _BARRED = re.escape(BARS + ZERO_WIDTH)
 _SPACED_BARS = rf"[{_BARRED} \t]{{0,8}}"
@@ -215,6 +217,10 @@ class _TagReader:
         while True:
             rest = source.slice(start, start + _LONGEST_HEAD)
             if rest in _STARTS:
+                yield self.partial
+                continue
+            if rest in _HEADS:
+                self.partial = PartialTag.SURELY
                 yield self.partial
                 continue
             if _NO_HEAD.match(rest):

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator
-from copy import copy
 from enum import Enum
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -94,8 +93,9 @@ class Tag:
 
     def with_bracket(self, bracket: str) -> Tag:
         """The tag, together with a bracket that stands before it."""
-        twin = copy(self)
-        twin.start, twin.raw = self.start - len(bracket), bracket + self.raw
+        twin = Tag(self.kind, self.start - len(bracket), bracket + self.raw, self.closing)
+        twin.label, twin.attributes = self.label, self.attributes
+        twin.self_closed, twin.marked, twin.spaced = self.self_closed, self.marked, self.spaced
         return twin
 
     def canonical(self, label: str) -> str:

@@ -15,7 +15,7 @@ from enum import Enum
 from dsv4._format import tokens
 from dsv4._format.spellings import (
     ELEMENT_ATTRIBUTES,
-    EXAMPLE_NAME,
+    EXAMPLE_NAMES,
     JSON_WRAPPERS,
     NEVER_ARGUMENTS,
     PARAMETER_CONTAINERS,
@@ -43,11 +43,14 @@ class Lookahead(Enum):
 class TagRules:
     """Answers questions about tags, from the text around them and the declared tools."""
 
-    __slots__ = ("source", "tools")
+    __slots__ = ("_doubled", "_inner", "source", "tools")
 
     def __init__(self, source: TextSource, tools: DeclaredTools) -> None:
         self.source = source
         self.tools = tools
+        # The last tag that was found behind a bracket too many, and both as one.
+        self._inner: Tag | None = None
+        self._doubled: Tag | None = None
 
     def look_ahead(self, at: int) -> Tag | Lookahead:
         """What stands at `at`, after optional white space."""
@@ -85,7 +88,11 @@ class TagRules:
         if rest == _DOUBLED:
             found = source.tag_at(at + 1)
             if isinstance(found, Tag):
-                return None if found.broken else found.with_bracket(rest[0])
+                if found.broken:
+                    return None
+                if found is not self._inner:  # it is asked for again and again
+                    self._inner, self._doubled = found, found.with_bracket(rest[0])
+                return self._doubled
             return None if source.final else found
         waits = len(rest) > 1 and _DOUBLED.startswith(rest) and not source.final
         return PartialTag.MAYBE if waits else None
@@ -137,7 +144,7 @@ class TagRules:
 
     def is_example(self, name: str | None) -> bool:
         """Whether a call is the prompt's own example (rule 2)."""
-        return name is not None and name.startswith(EXAMPLE_NAME)
+        return name is not None and name.startswith(EXAMPLE_NAMES)
 
     def opens(self, ahead: Tag | Lookahead, kind: str, tool: str | None = None) -> bool:
         """Whether a tag with the DSML token opens something."""

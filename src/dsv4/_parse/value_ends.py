@@ -11,6 +11,9 @@ from dsv4._parse.machine import Machine
 from dsv4._parse.source import LONGEST_REMARK, MARK, NOWHERE, TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import CALL_TAGS, Lookahead, closes_in_run, is_odd_close
 
+# What stands directly behind a close in the string of a program, or in JSON.
+_QUOTES_A_CLOSE = frozenset("\\\"'`")
+
 
 class Verdict(Enum):
     """What a tag means inside a value."""
@@ -192,7 +195,9 @@ class ValueJudge:
         machine, tool = self._machine, self._invoke.name
         if not isinstance(ahead, Tag):
             return ahead is Lookahead.END or self._breaks_off(tag)
-        if ahead.kind == "eos" or machine.rules.opens(ahead, "parameter", tool):
+        if ahead.kind == "eos":
+            return self._is_end(ahead)
+        if machine.rules.opens(ahead, "parameter", tool):
             return True
         if machine.rules.opens(ahead, "invoke", tool):
             return True
@@ -225,6 +230,8 @@ class ValueJudge:
         """Whether a remark stands between the close and what must follow it (rule 11)."""
         machine, source, tool = self._machine, self._machine.source, self._invoke.name
         at = self._looked[1] if self._looked[0] == start else start
+        if source.at(start) in _QUOTES_A_CLOSE:  # as a program or JSON has it, in a string
+            return False
         limit = start + LONGEST_REMARK
         while at <= limit:
             found = source.search(MARK, at, min(source.end, limit + 1))
@@ -281,7 +288,14 @@ class ValueJudge:
             return None
         thought = isinstance(ahead, Tag) and ahead.kind == "think" and ahead.closing
         self.reopens = machine.rules.opens(ahead, "wrapper")
-        return machine.rules.is_end(ahead) or self.reopens or thought
+        return self.reopens or thought or self._is_end(ahead)
+
+    def _is_end(self, ahead: Tag | Lookahead) -> bool | None:
+        """Whether the text ends here, or an EOS stands here that ends it (rule 22)."""
+        if isinstance(ahead, Tag) and ahead.kind == "eos":
+            verdict = judge_eos(self._machine, ahead)
+            return None if verdict is Verdict.WAIT else verdict is Verdict.IMPLIED
+        return ahead is Lookahead.END
 
     def _ends_at_invoke(self, tag: Tag, is_second: bool = False) -> bool | None:
         machine = self._machine
@@ -290,10 +304,8 @@ class ValueJudge:
             return None
         if not is_second and machine.rules.closes(ahead, "invoke") and isinstance(ahead, Tag):
             return self._ends_at_invoke(ahead, is_second=True)  # an orphan (rule 28)
-        if machine.rules.is_end(ahead):
-            return True
-        if not isinstance(ahead, Tag):
-            return False
+        if not isinstance(ahead, Tag) or ahead.kind == "eos":
+            return self._is_end(ahead)
         if machine.rules.opens(ahead, "wrapper"):
             self.reopens = True
             return True

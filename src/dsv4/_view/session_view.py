@@ -98,6 +98,23 @@ def _shortened(text: str, full: bool) -> str:
     return f"{text[:_SHOWN]} […{len(text) - 2 * _SHOWN} characters…] {text[-_SHOWN:]}"
 
 
+def session_facts(session: Mapping[str, Any], decode: Decode) -> dict[str, Any]:
+    """The session as JSON, for a page that draws it itself."""
+    notes = _notes_by_call(session)
+    turns = [
+        {
+            "trajectory": shown.trajectory + 1,
+            "call": shown.turn["call"],
+            "facts": ", ".join(_facts(shown.turn)),
+            "notes": notes.pop(shown.turn["call"], []),
+            "runs": [[shade, _shortened(text, False)] for shade, text in shown.runs],
+        }
+        for shown in shown_turns(session, decode)
+    ]
+    rest = [note for left in notes.values() for note in left]
+    return {"id": session["id"], "summary": _summary(session), "turns": turns, "notes": rest}
+
+
 # For a terminal.
 
 

@@ -60,6 +60,8 @@ class ApiSettings:
       where a request does not say.
     - `model`: the name that is echoed where a request gives none.
     - `drop_thinking`: whether old reasoning is dropped as the format does.
+    - `strip_markup`: whether calls are removed from an answer where no tools are declared. They are
+      text otherwise.
     - `loads`: what reads JSON. Without one it is `jiter.from_json`, where that is installed (the
       extra `fast`), else Python's own. It must keep the order of keys, integers of any size and
       floats as `json.loads` does; where it raises a ValueError, Python's own decides. With
@@ -79,6 +81,7 @@ class ApiSettings:
     max_tokens_max_effort: int = 131_072
     model: str = "deepseek-v4"
     drop_thinking: bool = True
+    strip_markup: bool = False
     loads: Callable[[bytes], Any] | None = None
 
 
@@ -137,7 +140,18 @@ class ApiRequest:
         come as they are written, also those that are cut short: the writer holds them back.
         """
         ending = None if prompt is None else prompt.ending
-        return self.request.parser(ending=ending, new_id=_NEW_CALL_IDS[self.protocol])
+        new_id = _NEW_CALL_IDS[self.protocol]
+        if self.request.tools or not self.settings.strip_markup:
+            return self.request.parser(ending=ending, new_id=new_id)
+        # Nobody can make a call, so one that is certain may go: tools that are not known are
+        # forbidden, where those that are known to be none would make markup text.
+        return StreamParser(
+            ending=self.request.encode().ending if ending is None else ending,
+            tool_choice="none",
+            dialect=self.request.dialect,
+            stop=self.request.stop,
+            new_id=new_id,
+        )
 
 
 _NEW_CALL_IDS = {protocol: partial(new_id, prefix) for protocol, prefix in CALL_ID_PREFIXES.items()}

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from dsv4._encode.encode import chosen_tool, maybe_response_schema, read_tool_choice, visible_tools
 from dsv4._encode.tools import function_location, function_of, qualified_function
 from dsv4._format.dialects import dialect_named
-from dsv4.errors import refusal, short_repr
+from dsv4.errors import Location, refusal, short_repr
 from dsv4.grammar.automaton import rest_after
 from dsv4.grammar.completion_rules import (
     FORBIDDEN,
@@ -101,7 +101,18 @@ def _declared(request: Request) -> Iterator[GrammarTool]:
         inside = function_location(fields, function, location)
         if namespaces:
             function = qualified_function(fields, function, location)
-        yield GrammarTool(function["name"], function.get("parameters"), inside)
+        yield GrammarTool(function["name"], _parameters(function, inside), inside)
+
+
+def _parameters(function: Mapping[str, Any], location: Location) -> object:
+    """The schema of a tool. Under another name the prompt shows it, and no grammar can follow it:
+    the model would be told of parameters that it may not write."""
+    given = function.get("parameters")
+    for name, value in function.items() if given is None else ():
+        if isinstance(value, Mapping) and ("properties" in value or value.get("type") == "object"):
+            problem = f"found a schema under {short_repr(name)}, expected it under 'parameters'"
+            raise refusal((*location, name), problem)
+    return given
 
 
 # Where a completion begins: what of it the prompt already holds.

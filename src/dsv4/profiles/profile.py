@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from dsv4._format.dialects import DIALECTS, Dialect, dialect_named
 from dsv4.errors import short_repr
 from dsv4.profiles import (
+    gateway_prompts,
     llama_cpp_prompts,
     recipe_prompts,
     recipe_request,
@@ -14,6 +16,7 @@ from dsv4.profiles import (
     verl_prompts,
     vllm_prompts,
 )
+from dsv4.profiles.server_faults import FaultVariant
 from dsv4.profiles.server_requests import (
     SERVED_DIALECTS,
     Object,
@@ -23,6 +26,7 @@ from dsv4.profiles.server_requests import (
     served_dialect,
     server_refusal,
 )
+from dsv4.profiles.text_shields import shielded, unshielded
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,9 @@ class Profile:
     """How a server writes prompts.
 
     `server` is what people call it. `verified` says whether its prompts were compared with those of
-    the server itself. `dialects` are the ones that it can write.
+    the server itself. `dialects` are the ones that it can write. `special_text_acts` says whether
+    special tokens that a text of the caller spells become control tokens. `faults` are those that
+    were found on a server of one's own, which is like `base` otherwise.
     """
 
     name: str
@@ -39,7 +45,23 @@ class Profile:
     mode: Callable[[Object, str], ThinkingMode]
     verified: bool = True
     dialects: tuple[str, ...] = tuple(SERVED_DIALECTS)
+    special_text_acts: bool = True
+    faults: tuple[FaultVariant, ...] = ()
+    base: str = ""
 
+    def release(self, dialect: str) -> Dialect:
+        """The `dialect` as this server writes it."""
+        if self.base_name == GATEWAY_NAME:
+            return dialect_named(dialect)
+        return served_dialect(dialect)
+
+    @property
+    def base_name(self) -> str:
+        """The name of the profile that it is one of."""
+        return self.base or self.name
+
+
+GATEWAY_NAME = "dsv4"
 
 PROFILES: dict[str, Profile] = {
     profile.name: profile
@@ -62,36 +84,73 @@ PROFILES: dict[str, Profile] = {
         ),
     )
 }
+# This project's own gateway, which is no column of the comparison: it writes what was released.
+GATEWAY = Profile(
+    GATEWAY_NAME,
+    "dsv4 serve",
+    gateway_prompts.render,
+    gateway_prompts.mode,
+    dialects=tuple(DIALECTS),
+    special_text_acts=False,
+)
 # The official API is built on deepseek-recipe.
 ALIASES = {"deepseek-api": "recipe-0.2.0"}
 
 
-def profile_named(name: str) -> Profile:
-    """The profile of a name or an alias. Raises `EncodeError` for a name that is neither."""
-    found = PROFILES.get(ALIASES.get(name, name)) if isinstance(name, str) else None
+def profile_named(name: str | Profile) -> Profile:
+    """The profile of a name or an alias; a profile is itself. Raises `EncodeError` for a name that
+    is neither. A name is never a path: what is in a file is loaded with `load`."""
+    if isinstance(name, Profile):
+        return name
+    known = {**PROFILES, GATEWAY_NAME: GATEWAY}
+    found = known.get(ALIASES.get(name, name)) if isinstance(name, str) else None
     if found is None:
-        expected = ", ".join((*PROFILES, *ALIASES))
+        expected = ", ".join((*known, *ALIASES))
         raise server_refusal("profile", f"found {short_repr(name)}, expected one of {expected}")
     return found
 
 
-def render(body: RequestBody, name: str, *, dialect: str = "v4") -> str:
+def render(body: RequestBody, name: str | Profile, *, dialect: str = "v4") -> str:
     """The prompt that a server writes for a Chat Completions request.
 
     `body` is the request, or only its messages; it is not changed. `name` is a key of `PROFILES`,
-    or "deepseek-api". `dialect` is the model's: "v4", which every server writes with the effort
-    texts of 31 July, or "v4.1".
+    "deepseek-api", or "dsv4" for this project's own gateway; or a profile, as `load` gives one.
+    `dialect` is the model's: "v4", which every server writes with the effort texts of 31 July, or
+    "v4.1".
 
     Returns the prompt as text. Raises `EncodeError` where the server refuses the request, or where
     the profile does not cover it: a dialect that the server cannot write, images on vLLM.
     """
     profile = profile_named(name)
-    served_dialect(dialect)
     if dialect not in profile.dialects:
+        served_dialect(dialect)
         expected = " or ".join(profile.dialects)
         raise server_refusal("dialect", f"found {dialect}, expected {expected} on {profile.server}")
+    if not profile.faults:
+        return _written(as_object(body), profile, dialect)
+    return unshielded(shielded_prompt(shielded(as_object(body)), profile, dialect))
+
+
+def shielded_prompt(
+    body: Object, profile: Profile, dialect: str, faults: Sequence[FaultVariant] = ()
+) -> str:
+    """The prompt of a server with faults, besides its own, for a body with marks in what a caller
+    spelled, which stay there."""
+    changes = [each.change for each in (*profile.faults, *faults)]
+    for change in changes:
+        if change.request is not None:
+            body = change.request(body)
+    prompt = _written(body, profile, dialect)
+    release = profile.release(dialect)
+    for change in changes:
+        if change.prompt is not None:
+            prompt = change.prompt(prompt, body, release)
+    return prompt
+
+
+def _written(body: Object, profile: Profile, dialect: str) -> str:
     try:
-        return profile.write(as_object(body), dialect)
+        return profile.write(body, dialect)
     except RecursionError:
         raise server_refusal(
             "request", "found values nested too deep, expected fewer levels"

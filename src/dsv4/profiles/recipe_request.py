@@ -213,7 +213,7 @@ def read_recipe_request(
     kept = tuple(m for m in messages if m.role != "system" or m.text)
     format, json_object = _format(body, kept)
     if kept and kept[-1].prefix:
-        _check_prefix(kept, schemas, json_object)
+        _check_prefix(kept, bool(body.get("tools")), json_object)
     return RecipeConversation(kept, thinking, effort, schemas, format, json_object, forced)
 
 
@@ -458,10 +458,9 @@ def _schema(wrapper: Object) -> object:
     return wrapper["schema"]
 
 
-def _check_prefix(
-    messages: tuple[RecipeMessage, ...], schemas: tuple[Object, ...], json_object: bool
-) -> None:
+def _check_prefix(messages: tuple[RecipeMessage, ...], tools: bool, json_object: bool) -> None:
+    """`tools` says whether the request gives any, whatever its `tool_choice` leaves of them."""
     calls = any(message.calls or message.role == "tool" for message in messages)
-    if schemas or calls or json_object:
+    if tools or calls or json_object:
         problem = "found true, expected it in a conversation without tools, calls and json_object"
         raise server_refusal(f"messages[{len(messages) - 1}].prefix", problem)

@@ -63,10 +63,13 @@ def traps(body: RequestBody, name: str, *, dialect: str = "v4") -> list[Trap]:
     profile = profile_named(name)
     served_dialect(dialect)
     try:
-        render(body, name, dialect=dialect)
+        prompt = render(body, name, dialect=dialect)
     except EncodeError as error:
         message = f"{profile.server} refuses the request: {error}"
         return [Trap("refused", error.location, message)]
+    if not _is_encodable(prompt):
+        problem = "its prompt has half of a surrogate pair, which no tokenizer accepts"
+        return [Trap("refused", ("messages",), f"{profile.server} refuses the request: {problem}")]
     request = AcceptedRequest(as_object(body), profile, dialect)
     found = ((rule, rule.find(request)) for rule in _RULES if rule.applies(request))
     return [
@@ -74,6 +77,14 @@ def traps(body: RequestBody, name: str, *, dialect: str = "v4") -> list[Trap]:
         for rule, location in found
         if location is not None
     ]
+
+
+def _is_encodable(prompt: str) -> bool:
+    try:
+        prompt.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 # What leads to a trap.
@@ -158,6 +169,25 @@ def _revised_effort(request: AcceptedRequest) -> Location | None:
     return ("reasoning_effort",) if written != released else None
 
 
+def _effort_by_default(request: AcceptedRequest) -> Location | None:
+    """No effort is asked for, and the server writes the text of one."""
+    arguments = request.body.get("chat_template_kwargs") or {}
+    if request.body.get("reasoning_effort") is not None or "reasoning_effort" in arguments:
+        return None
+    mode = request.profile.mode(request.body, request.dialect)
+    unasked = served_dialect(request.dialect).efforts[None]
+    return () if mode.thinking and mode.effort != unasked else None
+
+
+def _tool_by_default(request: AcceptedRequest) -> Location | None:
+    """A tool whose schema the server completes."""
+    for n, tool in enumerate(request.body.get("tools") or ()):
+        function = tool.get("function") or {}
+        if any(function.get(name) is None for name in ("description", "parameters")):
+            return ("tools", n)
+    return None
+
+
 def _is_first_release(model: object) -> bool:
     try:
         return isinstance(model, str) and dialect_for(model) is V4
@@ -212,6 +242,25 @@ _RULES: tuple[_TrapRule, ...] = (
         "released with; `dsv4 serve` writes its own",
         (VLLM, SGLANG),
         ("v4",),
+    ),
+    _TrapRule(
+        "effort-default",
+        _effort_by_default,
+        "without reasoning_effort the effort is high, and its text opens the prompt; the released "
+        "encoder writes none",
+        (VLLM, SGLANG, RECIPE),
+    ),
+    _TrapRule(
+        "tool-completed",
+        _tool_by_default,
+        "a tool without a description or parameters is shown with null in their place",
+        (VLLM,),
+    ),
+    _TrapRule(
+        "tool-completed",
+        _tool_by_default,
+        'a tool without a description or parameters is shown with "" and {} in their place',
+        (SGLANG, RECIPE, LLAMA),
     ),
     _TrapRule(
         "arguments-lost",

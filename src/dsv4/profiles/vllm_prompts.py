@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from dsv4._encode.inputs import as_inputs
+from dsv4._encode.encode import effort_text, render_conversation
 from dsv4._encode.prompt import Prompt
+from dsv4._encode.turns import NATIVE
 from dsv4._format import tokens
 from dsv4._format.texts import BILLING_HEADER
 from dsv4.errors import EncodeError, short_repr
@@ -30,7 +31,6 @@ from dsv4.profiles.server_requests import (
     server_refusal,
     text_at,
 )
-from dsv4.request import Request
 from dsv4.types import Effort
 
 _V4_RULES = ServerRules(
@@ -54,6 +54,14 @@ V4_1_EFFORTS: dict[str | None, Effort] = {
     None: "high",
     **{"xhigh": "high", "low": "low", "high": "high", "max": "max"},
 }
+# An unknown role is refused only where it is written: where reasoning is dropped, such a message
+# goes before the last user turn. Tools need no name.
+_ENCODING = NATIVE._replace(known_roles_only=False, named_tools=False)
+# What is read as a flag.
+_FLAGS = {
+    **dict.fromkeys((True, "true", "t", "yes", "y", "on", "1"), True),
+    **dict.fromkeys((False, "false", "f", "no", "n", "off", "0"), False),
+}
 # What is kept of a message besides its role and text. On V4 only a developer has `tools`.
 KEPT = ("tool_call_id", "task")
 
@@ -66,14 +74,10 @@ def render(body: Object, dialect: str) -> str:
         messages = _with_tools(messages, tools)
     if not messages:
         return str(tokens.BOS)
-    request = Request(
-        as_inputs(messages),
-        thinking=thinking,
-        effort=effort if thinking else None,
-        drop_thinking=drop,
-        dialect=served_dialect(dialect),
-    )
-    prompt = request.encode()
+    served = served_dialect(dialect)
+    words = effort_text(effort if thinking else None, served, _ENCODING)
+    done = render_conversation(messages, (), served, _ENCODING, thinking, drop, True, words)
+    prompt = Prompt(done.flat, served, done.images, done.omissions, done.sampled)
     if dialect == "v4":
         return _with_asking_systems(prompt, messages, thinking, drop)
     return str(prompt)
@@ -101,15 +105,31 @@ def _tools(body: Object) -> list[Object]:
 
 
 def _tool(tool: object, path: str) -> Object:
-    function = object_at(object_at(tool, path).get("function"), f"{path}.function")
-    shown_function = {
-        "name": text_at(function.get("name"), f"{path}.function.name"),
-        "description": function.get("description"),
-        "parameters": function.get("parameters"),
+    fields = object_at(tool, path)
+    one_of(fields.get("type", "function"), ("function",), f"{path}.type")
+    path = f"{path}.function"
+    function = object_at(fields.get("function"), path)
+    description, parameters = function.get("description"), function.get("parameters")
+    shown_function: Object = {
+        "name": text_at(function.get("name"), f"{path}.name"),
+        "description": _maybe_text(description, f"{path}.description"),
+        "parameters": None if parameters is None else object_at(parameters, f"{path}.parameters"),
     }
     if function.get("strict") is not None:
-        shown_function["strict"] = function["strict"]
+        shown_function["strict"] = _flag(function["strict"], f"{path}.strict")
     return {"type": "function", "function": shown_function}
+
+
+def _maybe_text(value: object, path: str) -> str | None:
+    return None if value is None else text_at(value, path)
+
+
+def _flag(value: object, path: str) -> bool:
+    known = value.lower() if isinstance(value, str) else value
+    flag = _FLAGS.get(known) if isinstance(known, (str, int, float)) else None
+    if flag is None:
+        raise server_refusal(path, f"found {short_repr(value)}, expected true or false")
+    return flag
 
 
 def mode(body: Object, dialect: str) -> ThinkingMode:
@@ -155,6 +175,8 @@ def _v4_1_effort(effort: object) -> Effort:
 def _message(message: Object, path: str, dialect: str) -> Object:
     rules = RULES[dialect]
     role = rules.role(message.get("role"), f"{path}.role")
+    for field in ("name", "tool_call_id"):
+        _maybe_text(message.get(field), f"{path}.{field}")
     kept: Object = {"role": role, "content": _content(message, role, path, dialect)}
     kept |= {field: message[field] for field in KEPT if message.get(field) is not None}
     if message.get("tools") and (dialect == "v4.1" or role == "developer"):
@@ -168,25 +190,24 @@ def _message(message: Object, path: str, dialect: str) -> Object:
 
 def _content(message: Object, role: str, path: str, dialect: str) -> str:
     content, path = message.get("content"), f"{path}.content"
-    if content is None and role == "assistant":
+    if content is None and (role == "assistant" or (dialect == "v4" and "content" not in message)):
         return ""
-    parts = [content] if isinstance(content, str) else _parts(content, path)
+    parts = [content] if isinstance(content, str) else list(_parts(content, path, role, dialect))
     if dialect == "v4" and role == "system":
         parts = [part for part in map(_without_billing, parts) if part is not None]
     rules = RULES[dialect]
     return (rules.result_separator if role == "tool" else rules.separator).join(parts)
 
 
-def _parts(content: object, path: str) -> list[str]:
-    """The texts of a content list. One that is null is passed over."""
-    texts = []
+def _parts(content: object, path: str, role: str, dialect: str) -> Iterator[str]:
+    """The texts of a content list."""
+    kinds = (
+        ("text", "refusal", "thinking") if role == "assistant" and dialect == "v4" else ("text",)
+    )
     for n, part in enumerate(list_at(content, path)):
-        if isinstance(part, dict):
-            one_of(part.get("type"), ("text",), f"{path}[{n}].type")
-            part = part.get("text")
-        if part is not None:
-            texts.append(text_at(part, f"{path}[{n}].text"))
-    return texts
+        fields = object_at(part, f"{path}[{n}]")
+        kind = one_of(fields.get("type"), kinds, f"{path}[{n}].type")
+        yield text_at(fields.get(kind), f"{path}[{n}].{kind}")
 
 
 def _without_billing(part: str) -> str | None:
@@ -198,13 +219,14 @@ def _without_billing(part: str) -> str | None:
 
 def _calls(calls: object, path: str) -> Iterator[Object]:
     for n, call in enumerate(maybe_list(calls, path)):
-        function = object_at(
-            object_at(call, f"{path}[{n}]").get("function"), f"{path}[{n}].function"
-        )
-        name = text_at(function.get("name"), f"{path}[{n}].function.name")
-        given = function.get("arguments")
-        arguments = {} if given is None else _arguments(given, f"{path}[{n}].function.arguments")
-        yield {"id": call.get("id"), "function": {"name": name, "arguments": arguments}}
+        at = f"{path}[{n}]"
+        fields = object_at(call, at)
+        one_of(fields.get("type"), ("function",), f"{at}.type")
+        function = object_at(fields.get("function"), f"{at}.function")
+        name = text_at(function.get("name"), f"{at}.function.name")
+        arguments = _arguments(function.get("arguments"), f"{at}.function.arguments")
+        id = text_at(fields.get("id"), f"{at}.id")
+        yield {"id": id, "function": {"name": name, "arguments": arguments}}
 
 
 def _arguments(arguments: object, path: str) -> Object:

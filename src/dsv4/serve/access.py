@@ -7,10 +7,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import os
+import stat
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import urlsplit
 
@@ -18,6 +21,7 @@ from dsv4.api import ApiError
 from dsv4.api.api_request import ProtocolName
 from dsv4.api.protocols import protocol_of_client
 from dsv4.serve.asgi import AsgiApp, Receive, Scope, Send, headers_of, send_json
+from dsv4.serve.key_limits import UNLIMITED, KeyLimits, read_limits
 from dsv4.serve.settings import SettingError, Settings
 
 # API keys.
@@ -29,11 +33,18 @@ ANONYMOUS = "-"
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key of the file: its owner's name, the secret, and whether it may use the inspector."""
+    """A key of the file: its owner's name, the secret, whether it may administer the server, and
+    what it may use."""
 
     name: str
     secret: bytes
     admin: bool = False
+    limits: KeyLimits = UNLIMITED
+
+    @property
+    def has_expired(self) -> bool:
+        expires = self.limits.expires
+        return expires is not None and datetime.now(timezone.utc) > expires
 
 
 class Keyring:
@@ -73,7 +84,8 @@ def _shown_keys(headers: Mapping[str, str]) -> list[bytes]:
 
 
 def read_keys(path: str) -> Keyring:
-    """The keys of a file, one per line: `key`, `name:key` or `admin name:key`; `#` is a comment."""
+    """The keys of a file, one per line: `key`, `name:key` or `admin name:key`, with limits after
+    it; `#` is a comment."""
     try:
         with open(path, encoding="utf-8") as file:
             lines = file.read().splitlines()
@@ -89,6 +101,19 @@ def read_keys(path: str) -> Keyring:
     return Keyring(tuple(keys))
 
 
+def refuse_open_file(name: str, path: str, settings: Settings) -> None:
+    """Raises a `SettingError` for a secret file that every user of the machine can read."""
+    if settings.open_key_files or os.name == "nt":
+        return
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return  # whoever reads it says what is wrong
+    if stat.S_ISREG(mode) and mode & (stat.S_IROTH | stat.S_IWOTH):
+        problem = f"{path}: found a file that every user can read (mode {stat.S_IMODE(mode):o})"
+        raise SettingError(name, f"{problem}, expected one like 600, or --open-key-files")
+
+
 def _has_key(line: str) -> bool:
     return bool(line.strip()) and not line.lstrip().startswith("#")
 
@@ -97,12 +122,19 @@ def _key(line: str, number: int, path: str) -> Key:
     admin, said = False, line
     if said.startswith("admin "):
         admin, said = True, said[len("admin ") :].strip()
-    name, colon, secret = said.rpartition(":")
-    if not secret or any(c.isspace() for c in secret):
-        raise SettingError(
-            "api_key_file", f"{path}, line {number}: expected `key`, `name:key` or `admin name:key`"
-        )
-    return Key(name if colon else _unnamed(secret), secret.encode(), admin)
+    named, *words = said.split() or [""]
+    name, colon, secret = named.rpartition(":")
+    if not secret:
+        raise _bad_line(path, number, "expected `key`, `name:key` or `admin name:key`")
+    try:
+        limits = read_limits(words)
+    except ValueError as error:
+        raise _bad_line(path, number, str(error)) from None
+    return Key(name if colon else _unnamed(secret), secret.encode(), admin, limits)
+
+
+def _bad_line(path: str, number: int, problem: str) -> SettingError:
+    return SettingError("api_key_file", f"{path}, line {number}: {problem}")
 
 
 def _unnamed(secret: str) -> str:

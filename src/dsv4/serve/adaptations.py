@@ -79,7 +79,7 @@ def server_kind(settings: Settings, models: Sequence[Model] = ()) -> str:
     the address or the models say so, else none."""
     if settings.adapt_for is not None:
         return settings.adapt_for
-    host = urlsplit(settings.upstream or "").hostname or ""
+    host = urlsplit(settings.first_upstream).hostname or ""
     owners = {model.owner for model in models}
     is_official = _OFFICIAL_HOST.fullmatch(host) or owners == {_OFFICIAL_OWNER}
     return DEEPSEEK if is_official else NONE

@@ -170,7 +170,7 @@ async def send_bytes(
     send: Send, status: int, data: bytes, kind: str, headers: Mapping[str, str] | None = None
 ) -> None:
     sent = {"content-type": kind, "content-length": str(len(data)), **(headers or {})}
-    await send(_start(status, sent))
+    await send(send_start(status, sent))
     await send({"type": "http.response.body", "body": data})
 
 
@@ -214,13 +214,14 @@ class EventStream:
             # Proxies that collect answers would turn a stream into a wait.
             "x-accel-buffering": "no",
         }
-        await self._send(_start(200, {**fixed, **self._headers}))
+        await self._send(send_start(200, {**fixed, **self._headers}))
 
     async def end(self) -> None:
         await self._send({"type": "http.response.body", "body": b""})
 
 
-def _start(status: int, headers: Mapping[str, str]) -> dict[str, Any]:
+def send_start(status: int, headers: Mapping[str, str]) -> dict[str, Any]:
+    """The message that begins a response."""
     raw = [
         (name.encode("latin-1"), value.encode("latin-1", "replace"))
         for name, value in headers.items()

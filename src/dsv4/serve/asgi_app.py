@@ -18,12 +18,18 @@ from dsv4.api import ApiError
 from dsv4.api.api_request import ProtocolName
 from dsv4.api.protocols import protocol_of_client
 from dsv4.serve.access import GuardedApp, SiteGuard
+from dsv4.serve.admin_routes import admin_routes
 from dsv4.serve.asgi import AsgiApp, GatewayApp
-from dsv4.serve.backend import AnyBackend, BackendError
-from dsv4.serve.backends import backend_named
+from dsv4.serve.backend import AnyBackend, BackendError, PassingBackend, is_chat
+from dsv4.serve.backends import engines_of
 from dsv4.serve.completion_route import CompletionRoute
+from dsv4.serve.drain import DrainedApp
+from dsv4.serve.engine_pool import Engine
+from dsv4.serve.passed_routes import PassedRoute
 from dsv4.serve.plain_routes import JsonRoute, PlainRoutes, WorkerRoute
 from dsv4.serve.playground_routes import inspector_routes, playground_routes
+from dsv4.serve.raw_completions import RawCompletionRoute
+from dsv4.serve.response_routes import response_routes
 from dsv4.serve.server import GatewayState
 from dsv4.serve.session_routes import session_routes
 from dsv4.serve.settings import Settings
@@ -38,18 +44,22 @@ def build_app(settings: Settings | None, backend: AnyBackend | None) -> Starlett
     """What `dsv4.serve.app` gives."""
     settings = settings or Settings()
     tokenizer = load_tokenizer(settings)
-    server = GatewayState(settings, backend or backend_named(settings, tokenizer), tokenizer)
+    engines = engines_of(settings, tokenizer) if backend is None else [Engine("program", backend)]
+    server = GatewayState(settings, engines, tokenizer)
 
     @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+    async def lifespan(_: Starlette) -> AsyncIterator[dict[str, GatewayState]]:
         if tokenizer is not None:
             await asyncio.to_thread(_make_ready, tokenizer)
         # It may come later: `/ready` says whether it is there.
         with suppress(BackendError):
             await server.meet_backend()
+        looking = asyncio.create_task(server.look_after_engines())
         try:
-            yield
+            yield {"gateway": server}
         finally:
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
             await server.aclose()
 
     made = GatewayApp(
@@ -86,7 +96,7 @@ def load_tokenizer(settings: Settings) -> Tokenizer | None:
 
 def _middleware(server: GatewayState) -> list[Middleware]:
     origins = server.settings.cors_origins
-    layers = []
+    layers = [Middleware(DrainedApp, drain=server.drain)]
     if not server.keys.asks:
         layers.append(Middleware(GuardedApp, guard=SiteGuard(server.settings, origins)))
     if origins:
@@ -111,11 +121,12 @@ def routes(server: GatewayState) -> list[BaseRoute]:
     for prefix in PREFIXES if server.sessions.store is None else (*PREFIXES, *SESSION_PREFIXES):
         for path, protocol in generating.items():
             found.append(_route(f"{prefix}/{path}", CompletionRoute(server, protocol), "POST"))
+        if not is_chat(server.backend):  # which would be passed on to a chat server
+            found.append(_route(f"{prefix}/completions", RawCompletionRoute(server), "POST"))
         counting = WorkerRoute(server, plain.count_tokens, protocol="messages")
-        stored = JsonRoute(server, plain.response, protocol="responses")
         found += [
             _route(f"{prefix}/messages/count_tokens", counting, "POST"),
-            _route(f"{prefix}/responses/{{id}}", stored, "GET", "DELETE"),
+            *response_routes(server, plain, prefix),
             _route(f"{prefix}/models", JsonRoute(server, plain.models), "GET"),
             _route(f"{prefix}/models/{{model:path}}", JsonRoute(server, plain.model), "GET"),
             _route(f"{prefix}/tokenize", WorkerRoute(server, plain.tokenize), "POST"),
@@ -132,7 +143,11 @@ def routes(server: GatewayState) -> list[BaseRoute]:
     if server.settings.metrics_port is None:
         found.append(_route("/metrics", JsonRoute(server, plain.metrics), "GET"))
     found += session_routes(server)
-    return found + inspector_routes(server) + playground_routes(server)
+    found += admin_routes(server)
+    passed: list[BaseRoute] = []
+    if isinstance(server.backend, PassingBackend):
+        passed.append(Route("/{path:path}", endpoint=PassedRoute(server, server.backend)))
+    return found + inspector_routes(server) + playground_routes(server) + passed
 
 
 def _route(path: str, endpoint: AsgiApp, *methods: str) -> Route:

@@ -7,7 +7,8 @@ works as well as one behind HTTP.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from dsv4._encode.prompt import Prompt
@@ -97,6 +98,8 @@ class Options:
     seed: int | None = None
     logit_bias: tuple[tuple[int, float], ...] | None = None
     stop: tuple[str, ...] = ()
+    # Special tokens to stop at, with their ids where there is a tokenizer: it need not know them.
+    stop_tokens: Mapping[str, int | None] = field(default_factory=dict)
     logprobs: int | None = None
     grammar: Grammar | None = None
     grammar_after_reasoning: Callable[[], Grammar] | None = None
@@ -186,6 +189,28 @@ class ProbedBackend(Protocol):
     async def check_grammars(self) -> str | None:
         """To all that is generated ("grammar"), to what follows the reasoning ("server"), or to
         nothing: None. Raises a `BackendError` where it does not answer."""
+        ...
+
+
+class PassedAnswer(Protocol):
+    """An answer that is passed on as it comes."""
+
+    status: int
+    headers: Mapping[str, str]
+
+    async def read(self) -> bytes:
+        """What has come; nothing at the end."""
+        ...
+
+
+@runtime_checkable
+class PassingBackend(Protocol):
+    """A backend that takes requests of any route."""
+
+    def passed(
+        self, method: str, path: str, data: bytes
+    ) -> AbstractAsyncContextManager[PassedAnswer]:
+        """The answer to a request. Raises a `BackendError` where there is none."""
         ...
 
 

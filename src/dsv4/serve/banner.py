@@ -48,8 +48,8 @@ def banner_text(settings: Settings, summary: ServerSummary) -> str:
     """The lines that are printed at the start."""
     backend = (
         settings.backend
-        if settings.upstream is None
-        else f"{settings.backend} at {settings.upstream}"
+        if not settings.upstream
+        else f"{settings.backend} at {', '.join(settings.upstream)}"
     )
     guard = "no keys" if not summary.keys else f"{summary.keys} key{'s'[: summary.keys > 1]}"
     place = "loopback only" if settings.is_loopback else "open to the network"

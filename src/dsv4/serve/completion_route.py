@@ -46,7 +46,9 @@ from dsv4.serve.completion_run import (
     client_error,
     is_expected,
 )
+from dsv4.serve.forced_generation import forced_opening
 from dsv4.serve.observe.inspector import OnBegin
+from dsv4.serve.observe.request_report import CLIENT_GONE, RequestReport
 from dsv4.serve.request_adapter import SentRequest, sent_as_given
 from dsv4.serve.server import GatewayState
 from dsv4.serve.session_calls import SessionEntry
@@ -67,43 +69,69 @@ class CompletionRoute:
         self._api = PROTOCOLS[protocol]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        status = 500
+        report = RequestReport(self._protocol, scope["path"])
+        with self._server.tracing.traced(headers_of(scope), report):
+            await self._report(scope, receive, send, report)
+
+    async def _report(
+        self, scope: Scope, receive: Receive, send: Send, report: RequestReport
+    ) -> None:
+        """Answers a request, and sees that its end is counted and logged."""
         try:
-            status = await self._answer(scope, receive, send)
+            report.status = await self._answer(scope, receive, send, report)
         except ClientGone:
-            status = 499
+            report.status = CLIENT_GONE
+            report.fail(ClientGone("the client went away"))
             self._server.metrics.gone.inc()
-        except BrokenOff:
+        except BrokenOff as error:
+            report.fail(error)
             raise  # the client knows
         except Exception as error:
-            status = await self._refuse(send, error)
+            report.status = await self._refuse(send, error, report)
             if not is_expected(error):
                 raise
         finally:
-            self._server.metrics.requests.labels(self._protocol, str(status)).inc()
+            self._count(report)
+            report.log()
 
-    async def _refuse(self, send: Send, error: Exception) -> int:
+    def _count(self, report: RequestReport) -> None:
+        metrics, key = self._server.metrics, report.key
+        metrics.requests.labels(self._protocol, str(report.status)).inc()
+        if key is not None and self._server.keys.asks:
+            metrics.count_key(key.name, report.status, report.usage)
+        if key is not None and report.usage is not None:
+            used = report.usage.prompt + report.usage.completion
+            self._server.meter.count_tokens(key.name, key.limits, used)
+
+    async def _refuse(self, send: Send, error: Exception, report: RequestReport) -> int:
         """An error before the first byte, in the protocol's own form."""
         self._server.metrics.count_failure(error)
-        status, body = self._api.error(client_error(error))
-        await send_json(send, status, body, retry_headers(status, error))
+        told = client_error(error)
+        report.fail(told)
+        status, body = self._api.error(told)
+        headers = {"x-request-id": report.id, **retry_headers(status, error)}
+        await send_json(send, status, body, headers)
         return status
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> int:
+    async def _answer(
+        self, scope: Scope, receive: Receive, send: Send, report: RequestReport
+    ) -> int:
         server = self._server
         headers = headers_of(scope)
-        key = server.keys.owner(headers)
-        if key is None:
-            raise ApiError("The API key is missing or not known here.", status=401)
+        key = report.key = await server.authenticated(scope)
         data = await read_body(scope, receive, server.settings)
-        with server.inspected_request(key.name, self._protocol, data) as seen:
+        name = server.sessions.named(scope, headers)
+        with (
+            server.meter.admitted(key.name, key.limits),
+            server.inspected_request(key.name, self._protocol, data, name) as seen,
+        ):
             read = await self._read(data, key)
-            async with server.sessions.entered(scope, headers, key, read.call.n) as session:
+            async with server.sessions.entered(name, key, read.call.n) as session:
                 received = read if session is None else self._in_session(read, session)
                 with server.gate.place() as turn:
                     send_piece = scope.get(SEND_PIECE, send)
                     client = CompletionClient(key, headers, receive, send, send_piece, turn)
-                    return await self._run(received, client, seen)
+                    return await self._run(received, client, seen, report)
 
     def _in_session(self, read: ReceivedRequest, session: SessionEntry) -> ReceivedRequest:
         """A request as its session wants it."""
@@ -115,18 +143,22 @@ class CompletionRoute:
         received: ReceivedRequest,
         client: CompletionClient,
         seen: OnBegin | None,
+        report: RequestReport,
     ) -> int:
         server, headers, call = self._server, client.headers, received.call
         try:
             prepared = await self._prepare(received, client)
+            report.id, report.facts = prepared.turn_ids[0], prepared.facts
             debug = server.settings.debug and headers.get("x-dsv4-debug") == "1"
-            run = CompletionRun(server, self._api, prepared, client, debug)
+            run = report.run = CompletionRun(server, self._api, prepared, client, debug)
             if seen is not None:
                 seen(prepared, run)
-            await run.run()
+            if failure := await run.run():
+                report.fail(failure)
         except ContextOverflow as error:
             if not (call.stream and reads_failures_in_streams(headers)):
                 raise
+            report.fail(error)
             return await self._fail_in_stream(client.send, call, error)
         return 200
 
@@ -154,7 +186,7 @@ class CompletionRoute:
         check_counts(body, server.settings)
         own = without_unsupported(body) if self._passes_on else body
         call = self._api.read(own, dialect=server.dialect, settings=server.api_settings)
-        self._check_model(call)
+        self._check_model(call, key)
         if stored:
             call = replace(call, echo={**call.echo, **stored})
         if is_chat(server.backend):
@@ -172,7 +204,11 @@ class CompletionRoute:
     def _unread(self, body: JsonObject) -> list[str]:
         return [] if self._passes_on else unread_fields(self._protocol, body)
 
-    def _check_model(self, call: ApiRequest) -> None:
+    def _check_model(self, call: ApiRequest, key: Key) -> None:
+        if key.limits.models and call.model not in key.limits.models:
+            expected = ", ".join(key.limits.models)
+            message = f"found {call.model!r}, expected a model of this key: {expected}"
+            raise ApiError(message, path="model", status=403, code="model_not_allowed")
         if self._server.settings.strict_models and call.model != self._server.model.name:
             message = f"found {call.model!r}, expected {self._server.model.name!r}"
             raise ApiError(message, path="model", status=404, code="model_not_found")
@@ -217,6 +253,7 @@ class CompletionRoute:
             recalled=recalled,
             began=began,
             sent=sent,
+            opening=forced_opening(call, server.backend),
         )
 
     def _options(

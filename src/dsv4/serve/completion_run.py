@@ -9,12 +9,10 @@ write.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, cast
 from urllib.parse import quote
 
 from dsv4._encode.prompt import Prompt
@@ -34,7 +32,6 @@ from dsv4.serve.asgi import (
     EventStream,
     Receive,
     Send,
-    StreamTimer,
     send_json,
 )
 from dsv4.serve.backend import (
@@ -45,17 +42,19 @@ from dsv4.serve.backend import (
     Options,
     is_chat,
 )
-from dsv4.serve.choice_reader import ChoiceReader, CompletionReader, joined_events, total_usage
+from dsv4.serve.choice_reader import ChoiceReader, CompletionReader, total_usage
+from dsv4.serve.engine_pool import EngineLease, PromptPrefix
+from dsv4.serve.forced_generation import ForcedGeneration
+from dsv4.serve.generation import Generation, PassEvents
 from dsv4.serve.healing_reader import HealingReader
+from dsv4.serve.observe.healing_report import log_healed
 from dsv4.serve.observe.records import Exchange
+from dsv4.serve.observe.request_report import RequestFacts
 from dsv4.serve.request_adapter import SentRequest
 from dsv4.serve.server import GatewayState
 from dsv4.serve.session_calls import SessionEntry
-from dsv4.serve.settings import Settings
 from dsv4.serve.storage.stored_turns import SampledCall, SampledTurn
 from dsv4.trajectories.recorded_calls import CallState
-
-_log = logging.getLogger("dsv4.serve")
 
 # How many pieces of a completion are shown while it comes.
 _TAIL_PIECES = 40
@@ -83,7 +82,7 @@ class PreparedRequest:
     `shared` is how many tokens of the prompt an earlier one of the same client had; `recalled` is
     how many of its turns stand as they were sampled; `began` is when preparing it began; `written`
     is how many of its last tokens open the call that the model must write; `sent` is what a chat
-    server gets in place of the prompt.
+    server gets in place of the prompt; `opening` begins a call that must follow the reasoning.
     """
 
     key: Key
@@ -99,10 +98,18 @@ class PreparedRequest:
     began: float
     written: int = 0
     sent: SentRequest | None = None
+    opening: str = ""
 
     @property
     def body(self) -> JsonObject:
         return self.received.body
+
+    @property
+    def facts(self) -> RequestFacts:
+        """What the log and traces tell of it."""
+        options = self.options
+        limits = (options.max_tokens, options.temperature)
+        return RequestFacts(self.call.model, *limits, self.shared, self.adapted)
 
     @property
     def adapted(self) -> tuple[str, ...]:
@@ -140,177 +147,6 @@ def is_expected(error: Exception) -> bool:
     return isinstance(error, (ValueError, BackendError, Busy))
 
 
-OpenStream: TypeAlias = Callable[[], Chunks]
-# Gets the index of a choice, and events of it.
-PassEvents: TypeAlias = Callable[[int, list[Event]], Awaitable[None]]
-
-
-class Generation:
-    """The completions of one request."""
-
-    def __init__(
-        self,
-        settings: Settings,
-        readers: Sequence[ChoiceReader],
-        open: OpenStream,
-        turn: asyncio.Event,
-    ) -> None:
-        """`open` asks the backend, for each of the `readers`, once its `turn` has come."""
-        self._settings = settings
-        self._readers = readers
-        self._turn = turn
-        self._open = open
-        self._tasks: list[asyncio.Task[None]] = []
-        self._running = len(readers)
-        self._failure: Exception | None = None
-        self._over = asyncio.get_running_loop().create_future()
-        self._alive: Callable[[], Awaitable[None]] | None = None
-        self._has_begun = False  # something has gone to the client: it is too late to try again
-        self.timer = StreamTimer(settings, self._quiet, self._late)
-
-    # Called by the timer, and when the client disconnects.
-
-    def client_gone(self) -> None:
-        """Frees the backend immediately."""
-        self._fail(ClientGone())
-
-    @property
-    def has_left(self) -> bool:
-        """Whether the client is gone."""
-        return isinstance(self._failure, ClientGone)
-
-    def _late(self, setting: str) -> None:
-        if setting == "send_timeout":
-            self.client_gone()
-        else:
-            seconds = getattr(self._settings, setting)
-            self._fail(BackendError(f"the backend took longer than {seconds:g} s ({setting})", 504))
-
-    def _quiet(self) -> None:
-        if self._alive is not None and not self._over.done():
-            self._has_begun = True
-            self._tasks.append(asyncio.get_running_loop().create_task(self._tell()))
-
-    async def _tell(self) -> None:
-        """Sends a keep-alive."""
-        assert self._alive is not None
-        try:
-            await self._alive()
-        except Exception as error:
-            self._fail(error)
-        finally:
-            task = asyncio.current_task()
-            self._tasks = [other for other in self._tasks if other is not task]
-
-    def _fail(self, error: Exception) -> None:
-        if self._failure is None:
-            self._failure = error
-        self._end()
-
-    def _end(self) -> None:
-        if not self._over.done():
-            self._over.set_result(None)
-
-    # The run.
-
-    async def run(self, passed: PassEvents, alive: Callable[[], Awaitable[None]] | None) -> None:
-        """Generates to the end.
-
-        `passed` gets the events that have come; `alive` is called when nothing has been passed for
-        a while. Raises `BackendError` or `ClientGone`.
-        """
-        self._alive = alive
-        loop = asyncio.get_running_loop()
-        self._tasks += [loop.create_task(self._pump(n, passed)) for n in range(len(self._readers))]
-        try:
-            await self._over
-        finally:
-            self.timer.close()
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._failure is not None:
-            raise self._failure
-        for n, reader in enumerate(self._readers):
-            await passed(n, reader.end())
-
-    async def _pump(self, choice: int, passed: PassEvents) -> None:
-        """Reads what the backend sends for one choice, and passes it on."""
-        try:
-            await self._turn.wait()
-            self.timer.backend_asked()
-            await self._pass_on_with_retries(choice, passed)
-        except asyncio.CancelledError:
-            return  # nobody reads on
-        except Exception as error:
-            self._fail(error)
-            return
-        self._running -= 1
-        if not self._running:
-            self._end()
-
-    async def _pass_on_with_retries(self, choice: int, passed: PassEvents) -> None:
-        """Passes on what comes; tries again, with growing pauses, as long as nothing came."""
-        for tries_left in range(self._settings.retries, -1, -1):
-            try:
-                await self._pass_on(choice, passed)
-                return
-            except BackendError as error:
-                came = self._has_begun or self._readers[choice].first_at is not None
-                if came or not (tries_left and error.is_temporary):
-                    raise
-            await asyncio.sleep(0.1 * 2 ** (self._settings.retries - tries_left))
-
-    async def _pass_on(self, choice: int, passed: PassEvents) -> None:
-        """Passes on what the backend sends, to its end.
-
-        Every token of every stream goes through this loop, and all streams of a worker share its
-        time. So nothing stands around it that would be woken for each token: no iterator over
-        another one, no time-out, no task.
-        """
-        reader, heard = self._readers[choice], self.timer.heard
-        gathered: list[Event] = []
-        async with aclosing(self._opened()) as chunks:
-            following = chunks.__anext__
-            while True:
-                try:
-                    chunk = await following()
-                    heard()
-                    events = reader.feed(chunk)
-                except StopAsyncIteration:
-                    return
-                except BackendError:
-                    raise
-                except Exception as error:  # ids that are none, or whatever an engine raises
-                    raise _backend_fault(error) from error
-                if chunk.more and not reader.is_done:  # what comes then does not count
-                    gathered += events
-                    continue
-                if gathered:
-                    events, gathered = [*gathered, *events], []
-                    events = joined_events(events) if reader.joins else events
-                if events:
-                    self._has_begun = True
-                    try:
-                        await passed(choice, events)
-                    except UnicodeEncodeError as error:  # half of a pair, from an engine
-                        raise _backend_fault(error) from error
-                if reader.is_done:
-                    return
-
-    def _opened(self) -> Chunks:
-        try:
-            return self._open()
-        except Exception as error:
-            raise _backend_fault(error) from error
-
-
-def _backend_fault(error: Exception) -> BackendError:
-    """The error for whatever an engine raised. Only the log says what that was."""
-    _log.warning("the backend raised %s", type(error).__name__, exc_info=error)
-    return BackendError("the backend failed, or sent what cannot be read")
-
-
 class CompletionRun:
     """One generation, streamed or whole, and what is kept of it."""
 
@@ -337,33 +173,63 @@ class CompletionRun:
             else CompletionReader(call, prepared.prompt, server.tokenizer, prepared.options.grammar)
             for _ in range(call.n)
         ]
-        self._generation = Generation(server.settings, self._readers, self._open, client.turn)
+        self._lease: EngineLease | None = None
+        self._generation = Generation(
+            server.settings, self._readers, self._open, client.turn, self._takes_over
+        )
 
     def _open(self) -> Chunks:
-        backend, prepared = self._server.backend, self._prepared
+        prepared = self._prepared
         session = prepared.received.session
         if session is not None and session.tokens_left == 0:
             return session.ended_stream()
+        if self._lease is None:
+            self._lease = EngineLease(self._server.engines, self._prefix())
+        backend = self._lease.engine.backend
         if is_chat(backend):
             assert prepared.sent is not None
             return backend.stream_request(prepared.sent.body)
         generating = cast(Backend, backend)  # as what is no chat server must be
-        return generating.stream(prepared.prompt, prepared.ids, prepared.options)
+        prompt, ids, options = prepared.prompt, prepared.ids, prepared.options
+        if not prepared.opening:
+            return generating.stream(prompt, ids, options)
+        tokenizer, opening = self._server.tokenizer, prepared.opening
+        return ForcedGeneration(generating, prompt, ids, options, opening, tokenizer).chunks()
 
-    async def run(self) -> None:
-        """Answers the client. Raises what could not be told to it."""
+    def _prefix(self) -> PromptPrefix | None:
+        """What tells which engine has read the beginning of the prompt, where there are several."""
+        prepared = self._prepared
+        if not self._server.engines.chooses:
+            return None
+        if prepared.sent is not None:
+            return PromptPrefix.of_messages(prepared.sent.body)
+        return PromptPrefix.of_prompt(prepared.prompt, prepared.ids)
+
+    def _takes_over(self, error: BackendError) -> bool:
+        return self._lease is not None and self._lease.moved_on(error)
+
+    @property
+    def engine(self) -> str | None:
+        """The engine that answers; None before it is asked."""
+        return None if self._lease is None else self._lease.engine.url
+
+    async def run(self) -> ApiError | None:
+        """Answers the client. Returns the error that a stream ended with, if it did; raises what
+        could not be told to the client."""
         watch = DisconnectWatch(self._receive, self._generation.client_gone)
         session = self._prepared.received.session
         if session is not None:
             session.has_begun = True
         try:
             if self._prepared.call.stream:
-                await self._stream()
-            else:
-                await self._whole()
+                return await self._stream()
+            await self._whole()
+            return None
         finally:
             self._generation.timer.close()
             await watch.close()
+            if self._lease is not None:
+                self._lease.close(self._readers[0].first_at is not None, self._generation.failure)
             if session is not None and not session.has_ended:
                 state: CallState = "left" if self._generation.has_left else "failed"
                 session.broke_off(self._prepared, self._readers, state)
@@ -484,7 +350,7 @@ class CompletionRun:
 
     # Streamed.
 
-    async def _stream(self) -> None:
+    async def _stream(self) -> ApiError | None:
         generation = self._generation
         writer = self._api.Writer(self._prepared.call, seal=self._seal)
         stream = EventStream(self._send, self._headers, generation.timer, self._send_piece)
@@ -522,12 +388,14 @@ class CompletionRun:
             if not stream.has_begun:
                 raise
             # The protocol's own error, and then no clean end: clients take that for the answer.
-            await stream.write(frames(writer.fail(client_error(error))))
+            told = client_error(error)
+            await stream.write(frames(writer.fail(told)))
             if not is_expected(error):
-                raise BrokenOff from error
+                raise BrokenOff(told.message) from error
             self._server.metrics.count_failure(error)
-            return
+            return told
         await stream.end()
+        return None
 
     def _first_events(self, writer: EventWriter) -> Events:
         """What opens the response, under the upstream's name for it if that is known."""
@@ -594,10 +462,11 @@ class CompletionRun:
             server.prefixes.note(prepared.key.name, [*prepared.ids, *reader.sampled_ids])
         usage = self.usage
         for kind in ("prompt", "cached", "completion", "reasoning"):
-            server.metrics.tokens.labels(kind).inc(getattr(usage, kind))
+            server.metrics.tokens.labels(kind).inc(getattr(usage, kind) or 0)
         server.metrics.duration.observe(time.monotonic() - prepared.began)
-        for reader in self._readers:
+        for turn_id, reader in zip(prepared.turn_ids, self._readers, strict=True):
             server.metrics.count_events(reader.events)
+            log_healed(turn_id, reader.events)
             if reader.first_at is not None:
                 server.metrics.first_token.observe(reader.first_at - prepared.began)
         if server.recorder is not None:

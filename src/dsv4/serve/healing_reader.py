@@ -9,10 +9,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any, Literal
 
 from dsv4._format.tokens import THINK_END, THINK_START, Special
-from dsv4._parse.events import ArgumentsDelta, Event, ToolCallAborted, ToolCallEnd, ToolCallStart
+from dsv4._parse.events import (
+    BROKEN_CALL,
+    LEAKED_CALL,
+    LEAKED_REASONING,
+    STRAY_THINK,
+    THINK_IN_CONTENT,
+    ArgumentsDelta,
+    ContentDelta,
+    Diagnostic,
+    DiagnosticKind,
+    Event,
+    ReasoningDelta,
+    ToolCallAborted,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from dsv4._parse.parse import assemble
 from dsv4._parse.parser_options import Ended, ended_by
 from dsv4.api import ApiRequest
 from dsv4.serve.backend import Chunk
@@ -38,6 +55,8 @@ class HealingReader(ChoiceReader):
         self._in_reasoning = call.request.thinking  # where the parser stands
         self._calls: dict[int, _UpstreamCall] = {}
 
+        self._has_leaked_reasoning = False
+
     def _read(self, chunk: Chunk) -> list[Event]:
         self.id = self.id or chunk.id
         delta = chunk.delta or {}
@@ -48,9 +67,14 @@ class HealingReader(ChoiceReader):
         content = delta.get("content")
         if isinstance(content, str) and content:
             events += self._say(content, reasoning=False)
+        refusal = delta.get("refusal")
+        if isinstance(refusal, str) and refusal:  # no protocol here has another place for it
+            events += self._say(refusal, reasoning=False)
         for call in delta.get("tool_calls") or ():
             if isinstance(call, dict):
                 self._collect(call)
+        if isinstance(old := delta.get("function_call"), dict):  # of servers from before tools
+            self._collect({"index": 0, "function": old})
         return events
 
     def _say(self, text: str, reasoning: bool) -> list[Event]:
@@ -62,7 +86,27 @@ class HealingReader(ChoiceReader):
             self.sampled_text.append(border)
             events += self._parser.feed(border)
         self.sampled_text.append(text)
-        return [*events, *self._parser.feed(text)]
+        said = self._parser.feed(text)
+        expected = ReasoningDelta if reasoning else ContentDelta
+        for event in said:
+            if event.__class__ is not expected:
+                said = [*said, *self._leaks(said, expected)]
+                break
+        return [*events, *said] if events else said
+
+    # What the upstream got wrong.
+
+    def _leaks(self, events: list[Event], expected: type) -> list[Event]:
+        """What is to be reported of events that one of the upstream's texts should not bring."""
+        leaks = [self._report(LEAKED_CALL) for event in events if isinstance(event, ToolCallStart)]
+        if not self._has_leaked_reasoning and any(_is_mixed_up(e, expected) for e in events):
+            self._has_leaked_reasoning = True
+            leaks.append(self._report(LEAKED_REASONING))
+        return leaks
+
+    def _report(self, kind: DiagnosticKind) -> Event:
+        at = sum(map(len, self.sampled_text))
+        return Diagnostic(kind, at, at, "")
 
     def _collect(self, delta: Mapping[str, Any]) -> None:
         function = delta.get("function") or {}
@@ -84,27 +128,43 @@ class HealingReader(ChoiceReader):
             self._parser.feed(THINK_END)
         # The client's stop strings went to the upstream with the rest of its request.
         ended = self._parser.finish(self._settled(by_string=bool(self._call.request.stop)))
-        return self._logged([*self._upstream_calls(), *ended])
+        self._forget_twins([*self.events, *ended])
+        late = [self._report(LEAKED_CALL) for event in ended if isinstance(event, ToolCallStart)]
+        return self._logged([*self._upstream_calls(), *late, *ended])
+
+    def _forget_twins(self, events: list[Event]) -> None:
+        """Forgets calls that the upstream sent and leaked as well: equal ones are one, and would
+        run twice."""
+        leaked = [(call.name, _value_of(call.arguments)) for call in assemble(events).tool_calls]
+        for index, call in [*self._calls.items()]:
+            twin = (call.name, _value_of("".join(call.arguments)))
+            if twin in leaked:
+                leaked.remove(twin)
+                del self._calls[index]
 
     def _upstream_calls(self) -> list[Event]:
         leaked = (e.index for e in self.events if isinstance(e, (ToolCallStart, ToolCallAborted)))
         first = 1 + max(leaked, default=-1)
         # An empty call is how some servers say that they could not read one.
-        named = (call for call in self._calls.values() if call.name)
-        return [
-            event for n, call in enumerate(named, first) for event in self._call_events(call, n)
-        ]
+        named = [call for call in self._calls.values() if call.name]
+        nameless = [self._report(BROKEN_CALL)] * (len(self._calls) - len(named))
+        events = (self._call_events(call, n) for n, call in enumerate(named, first))
+        return [*chain.from_iterable(events), *nameless]
 
     def _call_events(self, call: _UpstreamCall, index: int) -> list[Event]:
         written = "".join(call.arguments)
         arguments = _object_text(written)
         start = ToolCallStart(index, call.name, call.id)
         if arguments is not None:
-            return [start, ArgumentsDelta(index, arguments), ToolCallEnd(index)]
+            # As it was meant: nothing for an empty object, or the text of a text.
+            is_right = arguments == written or written in ("", "null")
+            wrong = [] if is_right else [self._report(BROKEN_CALL)]
+            return [start, ArgumentsDelta(index, arguments), ToolCallEnd(index), *wrong]
         # It is aborted, because some clients would run what they can make of it.
         is_cut = ended_by(self.finish) not in (Ended.END, Ended.STOP)
         why: Literal["cut_short", "unreadable"] = "cut_short" if is_cut else "unreadable"
-        return [start, ArgumentsDelta(index, written), ToolCallAborted(index, why)]
+        aborted: list[Event] = [start, ArgumentsDelta(index, written), ToolCallAborted(index, why)]
+        return aborted if is_cut else [*aborted, self._report(BROKEN_CALL)]
 
     @property
     def completion_tokens(self) -> int:
@@ -139,6 +199,23 @@ class HealingReader(ChoiceReader):
             for index, call in self._calls.items()
         ]
         return [*found, {"tool_calls": calls}] if calls else found
+
+
+def _value_of(arguments: str) -> object:
+    """What arguments say, however they are written."""
+    text = _object_text(arguments)
+    return arguments if text is None else json.loads(text)
+
+
+# What the parser says of think tags that stand in the wrong field.
+_THINK_KINDS = (STRAY_THINK, THINK_IN_CONTENT)
+
+
+def _is_mixed_up(event: Event, expected: type) -> bool:
+    """Whether an event shows that reasoning and answer were in each other's field."""
+    if isinstance(event, (ReasoningDelta, ContentDelta)):
+        return not isinstance(event, expected) and bool(event.text.strip())
+    return isinstance(event, Diagnostic) and event.kind in _THINK_KINDS
 
 
 def _object_text(text: str) -> str | None:

@@ -241,9 +241,12 @@ class HttpClient:
             headers = {"authorization": f"Basic {packed}", **headers}
         return "".join(f"{name}: {value}\r\n" for name, value in headers.items())
 
-    async def request(self, method: str, path: str, body: bytes = b"") -> HttpConnection:
-        """The answer, once its head is here. It must be given back, with `release`."""
-        head = f"{method} {self._path}{path} HTTP/1.1\r\n{self._head}"
+    async def request(
+        self, method: str, path: str, body: bytes = b"", more: str = ""
+    ) -> HttpConnection:
+        """The answer, once its head is here. It must be given back, with `release`. `more` are
+        lines of the head that this request alone has."""
+        head = f"{method} {self._path}{path} HTTP/1.1\r\n{self._head}{more}"
         head += f"content-length: {len(body)}\r\n\r\n" if method == "POST" else "\r\n"
         request = head.encode() + body
         while (answer := self._idle_one()) is not None:

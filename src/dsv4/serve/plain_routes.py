@@ -43,6 +43,7 @@ from dsv4.serve.completion_route import (
 )
 from dsv4.serve.completion_run import client_error, is_expected
 from dsv4.serve.observe.metrics import CONTENT_TYPE
+from dsv4.serve.observe.request_report import CLIENT_GONE, RequestReport
 from dsv4.serve.server import GatewayState
 from dsv4.serve.worker_threads import Cancellation
 from dsv4.tokens import IdParser
@@ -76,23 +77,36 @@ class PlainRoute(ABC):
         """The body of the response, and its type."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        report = RequestReport(self._protocol, scope["path"])
+        try:
+            report.status = await self._respond(scope, receive, send, report)
+        except ClientGone:
+            report.status = CLIENT_GONE
+        finally:
+            if not self._is_open:
+                report.log()
+
+    async def _respond(
+        self, scope: Scope, receive: Receive, send: Send, report: RequestReport
+    ) -> int:
         headers = headers_of(scope)
         try:
-            key = self._server.keys.owner(headers)
-            if key is None and not self._is_open:
-                raise ApiError("The API key is missing or not known here.", status=401)
+            key = Key("-", b"") if self._is_open else await self._server.authenticated(scope)
+            report.key = None if self._is_open else key
             data = await read_body(scope, receive, self._server.settings)
-            body, kind = await self._answer(scope, receive, key or Key("-", b""), data)
+            body, kind = await self._answer(scope, receive, key, data)
         except ClientGone:
-            return
+            raise
         except Exception as error:
-            api = protocol_of_client(headers, self._protocol)
-            status, shown = api.error(client_error(error))
+            told = client_error(error)
+            report.fail(told)
+            status, shown = protocol_of_client(headers, self._protocol).error(told)
             await send_json(send, status, shown, retry_headers(status, error))
             if not is_expected(error):
                 raise
-            return
+            return status
         await send_bytes(send, 200, b"" if scope["method"] == "HEAD" else body, kind)
+        return 200
 
 
 class JsonRoute(PlainRoute):
@@ -188,22 +202,14 @@ class PlainRoutes:
             "max_model_len": self._server.context,
         }
 
-    async def response(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
-        id, stored = scope["path_params"]["id"], self._server.stored_responses
-        found = await stored.found(key.name, id)
-        if found is None or found.response["id"] != id:
-            raise ApiError(
-                f"found {id!r}, expected the id of a response that is stored here", status=404
-            )
-        if scope["method"] == "DELETE":
-            await stored.forget(key.name, id)
-            return {"id": id, "object": "response", "deleted": True}
-        return found.response
-
     # In threads.
 
     def count_tokens(self, data: bytes, cancellation: Cancellation) -> JsonObject:
         return {"input_tokens": prompt_length(*self._encoded(self._body(data), "messages"))}
+
+    def count_input_tokens(self, data: bytes, cancellation: Cancellation) -> JsonObject:
+        counted = prompt_length(*self._encoded(self._body(data), "responses"))
+        return {"object": "response.input_tokens", "input_tokens": counted}
 
     def tokenize(self, data: bytes, cancellation: Cancellation) -> JsonObject:
         """The ids of a text, or of a request's prompt."""

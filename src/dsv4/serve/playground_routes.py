@@ -4,6 +4,7 @@ GET  /playground/                    the page, and the files that it loads
 POST /playground/api/NAME            a function of `dsv4._playground`, JSON in and JSON out
 POST /playground/inspector/changes   what has changed since a version; waits for a change
 POST /playground/inspector/request   everything that is known of one request
+POST /playground/inspector/session   the turns of one session
 POST /playground/inspector/clear     forgets all requests that have ended
 
 Pages of other sites must not reach what runs on this machine: requests are answered only
@@ -31,6 +32,7 @@ from dsv4 import _playground
 from dsv4._playground.page_functions import answer, error_answer
 from dsv4._playground.page_request import PlaygroundContext
 from dsv4._view.html_page import STYLE
+from dsv4._view.session_view import session_facts
 from dsv4.api import ApiError
 from dsv4.errors import short_repr
 from dsv4.serve.access import SiteGuard
@@ -48,7 +50,10 @@ from dsv4.serve.asgi import (
 from dsv4.serve.completion_route import read_json
 from dsv4.serve.observe.inspector import PATIENCE_SECONDS, Inspector
 from dsv4.serve.server import GatewayState
+from dsv4.serve.session_calls import checked_session_id
 from dsv4.serve.settings import MIB
+from dsv4.serve.storage.session_store import StoreFailure
+from dsv4.trajectories.trajectory_export import built_session
 
 PAGE = Path(_playground.__file__).parent / "page"
 MAX_BODY = 16 * MIB
@@ -209,7 +214,12 @@ class InspectorRoute:
         self._server = server
         self._inspector = inspector
         self._guard = guard
-        self._names = {"changes": self._changes, "request": self._request, "clear": self._clear}
+        self._names = {
+            "changes": self._changes,
+            "request": self._request,
+            "session": self._session,
+            "clear": self._clear,
+        }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -259,6 +269,20 @@ class InspectorRoute:
         if seen is None:
             raise ApiError(f"found {number}, expected a request that is kept", status=404)
         return seen.details()
+
+    async def _session(self, body: dict[str, Any]) -> Any:
+        store, tokenizer = self._server.sessions.store, self._server.tokenizer
+        id = checked_session_id(body.get("session"), "session")
+        try:
+            record = None if store is None else await store.session(id)
+            if store is None or record is None or tokenizer is None:
+                raise ApiError(f"found {id!r}, expected a session that is recorded", status=404)
+            calls = await store.calls(id)
+        except StoreFailure as failure:
+            message = f"The store of sessions does not answer: {failure}"
+            raise ApiError(message, status=503) from None
+        built = await asyncio.to_thread(built_session, record, calls, tokenizer=tokenizer)
+        return session_facts(built, tokenizer.decode)
 
     async def _clear(self, body: dict[str, Any]) -> Any:
         self._inspector.clear()

@@ -5,21 +5,33 @@ prefixes seen.
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
+import time
 from array import array
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
+from pathlib import Path
 
 from dsv4._encode.prompt import Prompt
 from dsv4._format.dialects import Dialect, dialect_named
+from dsv4.api import ApiError
 from dsv4.api.api_request import ApiSettings, ProtocolName
-from dsv4.serve.access import Keyring, StreamGate, read_keys
+from dsv4.serve.access import Key, Keyring, StreamGate, read_keys, refuse_open_file
 from dsv4.serve.adaptations import check_ids
+from dsv4.serve.asgi import Scope, headers_of
 from dsv4.serve.backend import AnyBackend, BackendError, Model, ProbedBackend, is_chat
+from dsv4.serve.backends import engine_of
+from dsv4.serve.drain import Drain
+from dsv4.serve.engine_pool import Engine, EnginePool
+from dsv4.serve.key_limits import KeyMeter, SharedUsageTable, UsageTable, WrongKeys
 from dsv4.serve.observe.inspector import OnBegin, common_prefix_length, inspector_for
+from dsv4.serve.observe.logs import log_fields
 from dsv4.serve.observe.metrics import Metrics
 from dsv4.serve.observe.records import Recorder
+from dsv4.serve.observe.tracing import tracing_for
 from dsv4.serve.request_adapter import RequestAdapter, adapter_for
 from dsv4.serve.served_model import (
     default_context,
@@ -29,12 +41,14 @@ from dsv4.serve.served_model import (
     prompt_facts,
 )
 from dsv4.serve.session_calls import Sessions
-from dsv4.serve.settings import SettingError, Settings
+from dsv4.serve.settings import SettingError, Settings, upstreams_in
 from dsv4.serve.storage import session_store_for, store_for
 from dsv4.serve.storage.stored_conversations import StoredResponses, StoredThreads
 from dsv4.serve.storage.stored_turns import SampledTurns, read_seal
 from dsv4.serve.worker_threads import WorkerThreads
 from dsv4.tokens import Tokenizer, VocabularyError
+
+_log = logging.getLogger("dsv4.serve")
 
 _OWNERS = 256
 _PER_OWNER = 8
@@ -79,11 +93,19 @@ _GRAMMAR_NOTES = {
 }
 
 
+# For so many seconds it is not asked again whether the backend answers.
+_READY_FOR = 1.0
+
+
+def _usage_table(folder: Path | None) -> UsageTable | SharedUsageTable:
+    return UsageTable() if folder is None else SharedUsageTable(folder)
+
+
 class GatewayState:
     """The state of one app, which its routes share."""
 
     def __init__(
-        self, settings: Settings, backend: AnyBackend, tokenizer: Tokenizer | None
+        self, settings: Settings, engines: Sequence[Engine], tokenizer: Tokenizer | None
     ) -> None:
         if not (settings.is_loopback or settings.api_key_file or settings.no_auth):
             problem = (
@@ -91,11 +113,23 @@ class GatewayState:
                 "or --no-auth to let everybody in"
             )
             raise SettingError("api_key_file", problem)
+        for name in ("api_key_file", "seal_key_file", "upstream_key_file", "tls_key"):
+            if path := getattr(settings, name):
+                refuse_open_file(name, path, settings)
         self.settings = settings
-        self.backend = backend
+        self.upstreams = settings.upstream
+        self.follows_file = bool(settings.config) and settings.upstream == upstreams_in(
+            settings.config or ""
+        )
         self.tokenizer = tokenizer
         self.keys = read_keys(settings.api_key_file) if settings.api_key_file else Keyring()
         self.metrics = Metrics()
+        self.engines = EnginePool(engines, self.metrics.note_engine)
+        self.meter = KeyMeter(_usage_table(self.metrics.shared_folder))
+        self.wrong_keys = WrongKeys()
+        self.tracing = tracing_for(settings)
+        self._ready_until = 0.0
+        self.drain = Drain()
         self.gate = StreamGate(settings.streams, settings.queue, self.metrics.count_places)
         self.workers = WorkerThreads(self.gate)
         self.prefixes = SeenPrefixes()
@@ -103,7 +137,7 @@ class GatewayState:
         self.inspector = inspector_for(settings)
         seal = read_seal(settings.seal_key_file) if settings.seal_key_file else None
         self.sampled_turns = SampledTurns(store_for(settings), seal)
-        self.sessions = Sessions(session_store_for(settings), backend, self.metrics)
+        self.sessions = Sessions(session_store_for(settings), self.backend, self.metrics)
         self.stored_responses = StoredResponses(self.sampled_turns.store)
         self.threads = StoredThreads(self.sampled_turns.store)
         self.model = Model(settings.model or "deepseek-v4", settings.context)
@@ -113,8 +147,28 @@ class GatewayState:
         self.api_settings = self._api_settings()
         check_ids(settings.skip_adaptations)
         self.adapter = self._adapter(())
+        self.engine_model = self.model  # as the engines call it
         self._knows_backend = False
         self.grammar_note = ""  # what users should know of the backend's grammars
+
+    @property
+    def backend(self) -> AnyBackend:
+        """The backend: that of the first engine, where there are several. All are alike."""
+        return self.engines.first.backend
+
+    def new_engine(self, url: str) -> Engine:
+        """An engine at another address, with the same settings."""
+        return engine_of(replace(self.settings, upstream=(url,)), self.tokenizer)
+
+    async def authenticated(self, scope: Scope) -> Key:
+        """Whose request it is. Raises an `ApiError`; a wrong key takes longer each time."""
+        key = self.keys.owner(headers_of(scope))
+        if key is None:
+            await self.wrong_keys.slow_down((scope.get("client") or ("",))[0])
+            raise ApiError("The API key is missing or not known here.", status=401)
+        if key.has_expired:
+            raise ApiError("The API key has expired.", status=401)
+        return key
 
     def _api_settings(self) -> ApiSettings:
         settings = self.settings
@@ -125,9 +179,11 @@ class GatewayState:
             # No backend here is sent pictures.
             read_images=False,
             unsupported_images=settings.images,
-            grammars=self.backend.grammar_form is not None,
+            # What a backend cannot enforce after the reasoning is begun for it.
+            grammars=True,
             reasoning_field=settings.reasoning_field,
             calls=settings.calls,
+            strip_markup=settings.strip_markup,
             model=self.model.name,
         )
 
@@ -161,12 +217,12 @@ class GatewayState:
     async def meet_backend(self) -> None:
         """Asks the backend for its model, as far as the settings leave it open."""
         if self._knows_backend:
-            self._note_grammars()
             return
         settings = self.settings
-        models = await self.backend.models()
+        models = await self.engines.models()
         found = model_asked_for(models, settings.upstream_model)
         self.model = Model(settings.model or found.name, settings.context or found.context)
+        self.engine_model = found
         if settings.dialect is None:
             told = dialect_of_model(found, settings.model)
             self.dialect = told or self.dialect
@@ -180,27 +236,21 @@ class GatewayState:
     async def _check_grammars(self) -> None:
         """Asks a backend that must be asked. One that takes long is asked again when a request
         needs to know."""
-        backend = self.backend
-        if isinstance(backend, ProbedBackend):
-            seconds = self.settings.connect_timeout
-            with suppress(BackendError, asyncio.TimeoutError):
-                scope = await asyncio.wait_for(backend.check_grammars(), seconds)
-                self.grammar_note = _GRAMMAR_NOTES.get(scope, "")
-        self._note_grammars()
-
-    def _note_grammars(self) -> None:
-        # A chat server says itself what it enforces.
-        grammars = self.backend.grammar_form is not None or is_chat(self.backend)
-        if grammars != self.api_settings.grammars:
-            self.api_settings = replace(self.api_settings, grammars=grammars)
+        for engine in self.engines.engines:
+            backend = engine.backend
+            if isinstance(backend, ProbedBackend):
+                seconds = self.settings.connect_timeout
+                with suppress(BackendError, asyncio.TimeoutError):
+                    scope = await asyncio.wait_for(backend.check_grammars(), seconds)
+                    self.grammar_note = _GRAMMAR_NOTES.get(scope, "")
 
     def inspected_request(
-        self, owner: str, protocol: ProtocolName, data: bytes
+        self, owner: str, protocol: ProtocolName, data: bytes, session: str | None = None
     ) -> AbstractContextManager[OnBegin | None]:
         """Shows a request to the inspector, where there is one: from its arrival to its end."""
         if self.inspector is None:
             return nullcontext()
-        return self.inspector.watched(owner, protocol, data)
+        return self.inspector.watched(owner, protocol, data, session)
 
     @property
     def guesses_dialect(self) -> bool:
@@ -208,17 +258,38 @@ class GatewayState:
         return bool(self.dialect_problem) and not is_chat(self.backend)
 
     async def is_ready(self) -> bool:
-        """Whether the backend answers."""
-        try:
-            await asyncio.wait_for(self.backend.models(), self.settings.connect_timeout)
-        except (BackendError, asyncio.TimeoutError):
-            return False
+        """Whether the backend answers: any of the engines, which are asked all the time."""
+        if self.engines.chooses:
+            return self.engines.is_ready
+        now = time.monotonic()
+        if now > self._ready_until:
+            try:
+                await asyncio.wait_for(self.backend.models(), self.settings.connect_timeout)
+            except (BackendError, asyncio.TimeoutError):
+                return False
+            self._ready_until = now + _READY_FOR
         return True
 
+    async def look_after_engines(self) -> None:
+        """Asks several engines again and again whether they are there."""
+        while True:
+            await asyncio.sleep(self.settings.probe_interval)
+            if self.engines.chooses and self._knows_backend:
+                await self.engines.probe(self.engine_model, self.settings.connect_timeout)
+
+    async def summarize(self) -> None:
+        """Logs what this process is doing, and what was counted where nobody else does."""
+        doing = {"running": self.gate.running, "waiting": self.gate.waiting}
+        log_fields(logging.INFO, f"process {os.getpid()}", doing)
+        if not self.metrics.counts_for_all:
+            self.metrics.log_summary()
+
     async def aclose(self) -> None:
+        if is_chat(self.backend):
+            _log.info("%s", self.metrics.healing())
         self.workers.close()
         await self.sessions.aclose()
-        await self.backend.aclose()
+        await self.engines.aclose()
         if self.sampled_turns.store is not None:
             await self.sampled_turns.store.aclose()
         if self.recorder is not None:

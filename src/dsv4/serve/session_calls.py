@@ -87,11 +87,10 @@ class Sessions:
 
     @asynccontextmanager
     async def entered(
-        self, scope: Scope, headers: Mapping[str, str], key: Key, choices: int
+        self, name: str | None, key: Key, choices: int
     ) -> AsyncIterator[SessionEntry | None]:
         """A request with so many choices in its session, from the moment it is read to its end;
         None if it is in none. Raises an `ApiError` for a session that it may not use."""
-        name = self.named(scope, headers)
         if name is None:
             yield None
             return

@@ -66,7 +66,12 @@ class Settings:
     config: str | None = _setting(None, "TOML file to read settings from")
 
     backend: BackendName = _setting("demo", "what generates the text")
-    upstream: str | None = _setting(None, "base URL of the backend, for example http://gpu:8000")
+    upstream: tuple[str, ...] = _setting(
+        (), "base URL of the backend, for example http://gpu:8000; several are several engines"
+    )
+    probe_interval: float = _setting(
+        5.0, "seconds between questions whether each of several engines is there", 0.05
+    )
     upstream_key_file: str | None = _setting(None, "file with the API key for the backend")
     upstream_model: str | None = _setting(
         None, "model name to send to the backend; default: the first one it lists"
@@ -88,6 +93,11 @@ class Settings:
     api_key_file: str | None = _setting(
         None, "file of API keys, one `key`, `name:key` or `admin name:key` per line"
     )
+    open_key_files: bool = _setting(
+        False, "accept files of keys that every user of this machine can read"
+    )
+    tls_cert: str | None = _setting(None, "certificate for HTTPS, with its chain, as PEM")
+    tls_key: str | None = _setting(None, "private key of the certificate, as PEM")
     no_auth: bool = _setting(False, "allow other machines to connect without API keys")
     allowed_hosts: tuple[str, ...] = _setting(
         (), "host names to accept, besides loopback and `host`, where no keys are asked for"
@@ -158,6 +168,11 @@ class Settings:
         False, "keep recent requests in memory, and show them in the playground"
     )
     metrics_port: int | None = _setting(None, "separate port for /metrics", 0, LAST_PORT)
+    metrics_host: str = _setting("127.0.0.1", "address of the port for /metrics")
+    otel: bool = _setting(
+        False, "send OpenTelemetry spans where the variables `OTEL_…` say (extra `otel`)"
+    )
+    log_format: Literal["text", "json"] = _setting("text", "form of the lines that are logged")
     log_level: Literal["debug", "info", "warning", "error"] = _setting(
         "info", "least severe messages to log"
     )
@@ -180,27 +195,42 @@ class Settings:
     drain_timeout: float = _setting(
         60.0, "seconds that running streams get to finish after SIGTERM", 0
     )
+    worker_timeout: float = _setting(
+        60.0, "seconds that a worker may give no answer before another takes its place", 1
+    )
     retries: int = _setting(
         2, "retries of a request of which nothing has been sent to the client", 0
     )
     keep_alive: float = _setting(5.0, "seconds of silence before a keep-alive event is sent", 0.05)
 
     def __post_init__(self) -> None:
+        if isinstance(self.upstream, str):  # one is often given alone
+            object.__setattr__(self, "upstream", (self.upstream,))
         for field in dataclasses.fields(self):
             _check(field, getattr(self, field.name))
         if self.backend != "demo" and not self.upstream:
             raise SettingError(
                 "upstream", f"found none, expected the URL of the {self.backend} server"
             )
-        if self.upstream and not _is_url(self.upstream):
-            raise SettingError(
-                "upstream", f"found {short_repr(self.upstream)}, expected http://… or https://…"
-            )
+        for url in self.upstream:
+            if not _is_url(url):
+                expected = "expected http://… or https://…"
+                raise SettingError("upstream", f"found {short_repr(url)}, {expected}")
+            if self.upstream.count(url) > 1:
+                raise SettingError("upstream", f"found {short_repr(url)} twice")
+        if (self.tls_cert is None) != (self.tls_key is None):
+            missing = "tls_cert" if self.tls_cert is None else "tls_key"
+            raise SettingError(missing, "found none, expected a certificate and its key")
         if not self.replay_store:
             expected = "off, memory, sealed, sqlite:PATH or redis://HOST"
             raise SettingError("replay", f"found {short_repr(self.replay)}, expected {expected}")
         if self.replay == "sealed" and not self.seal_key_file:
             raise SettingError("seal_key_file", "found none, expected the file of the sealing key")
+
+    @property
+    def first_upstream(self) -> str:
+        """The URL of the backend: of the first engine, where there are several."""
+        return self.upstream[0] if self.upstream else ""
 
     @property
     def replay_store(self) -> str:
@@ -316,6 +346,12 @@ _BOOLEANS = {"true": True, "1": True, "yes": True, "on": True}
 _BOOLEANS |= {"false": False, "0": False, "no": False, "off": False, "": False}
 
 
+def upstreams_in(path: str) -> tuple[str, ...] | None:
+    """The engines that a TOML file names; None where it names none. Raises a `SettingError`."""
+    given = _from_toml(path).get("upstream")
+    return (given,) if isinstance(given, str) else given
+
+
 def _from_toml(path: str) -> dict[str, Any]:
     if sys.version_info >= (3, 11):
         import tomllib
@@ -373,12 +409,12 @@ def _toml_value(value: object) -> str:
 _ABSENT = argparse.SUPPRESS
 _METAVARS = {
     **dict.fromkeys(("upstream_key_file", "api_key_file", "seal_key_file"), "FILE"),
-    **dict.fromkeys(("config", "record", "trajectories"), "FILE"),
+    **dict.fromkeys(("config", "record", "trajectories", "tls_cert", "tls_key"), "FILE"),
     **dict.fromkeys(("model", "upstream_model", "dialect"), "NAME"),
     "upstream": "URL",
     "adapt_for": "SERVER",
     "tokenizer": "PATH",
-    "host": "ADDRESS",
+    **dict.fromkeys(("host", "metrics_host"), "ADDRESS"),
     "replay": "STORE",
 }
 
@@ -422,7 +458,8 @@ def add_flags(parser: argparse.ArgumentParser, fixed: Mapping[str, Any] | None =
             parser.add_argument(option, choices=get_args(kind), **described)
         else:
             metavar = _METAVARS.get(field.name) or _metavar(kind)
-            parser.add_argument(option, metavar=metavar, **described)
+            action = "append" if get_origin(kind) is tuple else "store"
+            parser.add_argument(option, action=action, metavar=metavar, **described)
 
 
 def _default_help(value: object) -> str:
@@ -439,11 +476,15 @@ def _metavar(kind: TypeForm) -> str:
 
 
 def flags_of(args: argparse.Namespace) -> dict[str, Any]:
-    """The settings that were given as flags."""
+    """The settings that were given as flags. A list may be given in parts."""
     given = {name: v for name, v in vars(args).items() if name in SETTING_TYPES}
-    return {
-        name: read_value(value, SETTING_TYPES[name], flag_of(name))
-        if isinstance(value, str) and get_origin(SETTING_TYPES[name]) is not Literal
-        else value
-        for name, value in given.items()
-    }
+    return {name: _flag_value(name, value) for name, value in given.items()}
+
+
+def _flag_value(name: str, value: Any) -> Any:
+    kind, flag = SETTING_TYPES[name], flag_of(name)
+    if isinstance(value, list):
+        return tuple(item for part in value for item in read_value(part, kind, flag))
+    if isinstance(value, str) and get_origin(kind) is not Literal:
+        return read_value(value, kind, flag)
+    return value

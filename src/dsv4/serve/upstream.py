@@ -15,6 +15,7 @@ from dsv4.api.request_fields import JsonObject, fast_json_reader
 from dsv4.errors import short_repr
 from dsv4.serve.backend import BackendError, Chunk, Chunks
 from dsv4.serve.http_client import HttpClient, HttpConnection, HttpError, SseReader
+from dsv4.serve.observe.trace_context import trace_headers
 from dsv4.serve.settings import SettingError, Settings
 from dsv4.serve.upstream_failures import error_text, failure, overflow_of
 
@@ -38,7 +39,7 @@ class Upstream:
         self._key = _read_key(settings.upstream_key_file) if settings.upstream_key_file else None
         if self._key:
             headers["authorization"] = f"Bearer {self._key}"
-        url = (settings.upstream or "").rstrip("/").removesuffix("/v1")
+        url = settings.first_upstream.rstrip("/").removesuffix("/v1")
         self._client = HttpClient(url, headers, settings.connect_timeout)
 
     @property
@@ -58,6 +59,21 @@ class Upstream:
         try:
             await self._refuse_failure(answer)
             return _object(json.loads(await answer.rest(_MAX_ANSWER)))
+        finally:
+            self._client.release(answer)
+
+    @asynccontextmanager
+    async def passed(self, method: str, path: str, data: bytes) -> AsyncIterator[HttpConnection]:
+        """The answer to a request of any route, whatever it is."""
+        try:
+            answer = await self._client.request(method, path, data)
+        except (HttpError, asyncio.TimeoutError, OSError) as error:
+            problem = f"the backend cannot be reached: {_error_words(error)}"
+            raise BackendError(problem, 503) from None
+        try:
+            yield answer
+        except HttpError as error:
+            raise BackendError(f"the backend broke off: {_error_words(error)}") from None
         finally:
             self._client.release(answer)
 
@@ -97,7 +113,7 @@ class Upstream:
         """The answer to a POST, which must be a stream."""
         data = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         try:
-            answer = await self._client.request("POST", path, data)
+            answer = await self._client.request("POST", path, data, trace_headers())
         except (HttpError, asyncio.TimeoutError, OSError) as error:
             raise BackendError(
                 f"the backend cannot be reached: {_error_words(error)}", 503
@@ -215,7 +231,8 @@ def _read_chunk(read: ReadEvent, event: JsonObject, more: bool) -> Chunk:
             return chunk
     except (TypeError, AttributeError, LookupError, ValueError):
         pass
-    raise BackendError(f"the backend sent an event of another form: {short_repr(event)}")
+    fields = short_repr(list(event))
+    raise BackendError(f"the backend sent an event of another form, with the fields {fields}")
 
 
 def _is_end(event: JsonObject) -> bool:

@@ -7,24 +7,29 @@ import gc
 import os
 import signal
 import socket
+import ssl
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-from uvicorn.supervisors import Multiprocess
-from uvicorn.supervisors.multiprocess import Process
 
 from dsv4.errors import Error
 from dsv4.serve import app
 from dsv4.serve.backend import BackendError, is_chat
 from dsv4.serve.banner import ServerSummary, banner_text
+from dsv4.serve.observe.logs import configure_logs, logger
 from dsv4.serve.observe.metrics import count_together, forget_dead_workers
+from dsv4.serve.observe.tracing import export_traces
+from dsv4.serve.reload import check_models, reload
 from dsv4.serve.server import GatewayState
 from dsv4.serve.settings import SettingError, Settings, load, to_environ
+from dsv4.serve.tls import check_certificate, use_certificate
+from dsv4.serve.worker_supervisor import CANNOT_START, Supervisor
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -37,11 +42,18 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._head_size = 0
-        self._head_timer = self.loop.call_later(self.head_timeout, self._too_slow)
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._expect_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._head_timer.cancel()
+        self._forget_head()
         super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        # Every head has its time, from its first byte on, on a connection that is kept too.
+        if self.cycle is None or self.cycle.response_complete:
+            self._expect_head()
+        super().data_received(data)
 
     def on_message_begin(self) -> None:
         self._head_size = 0
@@ -57,63 +69,87 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        self._head_timer.cancel()
+        self._forget_head()
         super().on_headers_complete()
+
+    def _expect_head(self) -> None:
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(self.head_timeout, self._too_slow)
+
+    def _forget_head(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
 
     def _too_slow(self) -> None:
         if self.transport is not None and not self.transport.is_closing():
             self.transport.close()
 
 
-class _UvicornServer(uvicorn.Server):
-    """A server that a second signal of any kind stops immediately."""
+# What a signal asks of a server that runs, by its name: not every system has all of them.
+_REQUESTS = {"SIGHUP": "reload", "SIGUSR1": "summarize"}
+
+
+class GatewayServer(uvicorn.Server):
+    """A server that drains at the first signal to stop, and stops at the second.
+
+    The sockets stay open as long as streams run, so that whoever comes is told to go elsewhere: a
+    connection that nobody takes would wait.
+    """
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._stop_at: float | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def _gateway(self) -> GatewayState:
+        found: GatewayState = self.lifespan.state["gateway"]
+        return found
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self.force_exit = self.should_exit
-        super().handle_exit(sig, frame)
+        self._captured_signals.append(sig)
+        if not self.started:
+            self.should_exit = True
+        elif self._stop_at is None:
+            self._stop_at = time.monotonic() + self._gateway.settings.drain_timeout
+            self._gateway.drain.begin()
+        else:
+            self.should_exit = self.force_exit = True
 
+    async def on_tick(self, counter: int) -> bool:
+        if self._stop_at is not None:
+            is_late = time.monotonic() > self._stop_at
+            self.should_exit = self.should_exit or is_late or self._gateway.drain.is_over
+        return await super().on_tick(counter)
 
-# What a worker ends with that cannot start, as uvicorn does where an app fails at its start.
-_CANNOT_START = 3
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        loop = asyncio.get_running_loop()
+        for name, request in _REQUESTS.items():
+            if hasattr(signal, name):
+                asked = getattr(self, request)
+                loop.add_signal_handler(getattr(signal, name), self._begin, asked)
 
+    async def reload(self) -> None:
+        """Reads anew what the gateway reads, and the certificate."""
+        await reload(self._gateway)
+        settings = self._gateway.settings
+        if isinstance(self.config.ssl, ssl.SSLContext):
+            try:
+                check_certificate(settings)
+                use_certificate(self.config.ssl, settings)
+                logger.info("read anew: the certificate")
+            except SettingError as error:
+                logger.error("the certificate stays as it was: %s", error)
 
-class _Workers(Multiprocess):
-    """Worker processes. A second signal stops them immediately; one that ends is replaced, unless
-    it could not even start: the next could not either."""
+    async def summarize(self) -> None:
+        await self._gateway.summarize()
 
-    def __init__(
-        self, config: uvicorn.Config, sockets: list[socket.socket], say: Callable[[str], None]
-    ) -> None:
-        super().__init__(config, sockets)
-        self._say = say
-        self.cannot_start = False
-
-    def keep_subprocess_alive(self) -> None:
-        for n, process in enumerate(self.processes):
-            if self.should_exit.is_set():
-                return
-            if not process.is_alive():
-                process.kill()
-                process.join()
-                self._replace(n, process.process.exitcode)
-
-    def _replace(self, n: int, status: int | None) -> None:
-        if status == _CANNOT_START:
-            self.cannot_start = True
-            self.should_exit.set()
-            return
-        self._say(f"a worker ended with status {status}; another takes its place")
-        self.processes[n] = Process(self.config, self.sockets)
-        self.processes[n].start()
-
-    def join_all(self) -> None:
-        self.signal_queue.clear()
-        while any(process.process.is_alive() for process in self.processes):
-            if any(sig in self.signal_queue for sig in (signal.SIGTERM, signal.SIGINT)):
-                for process in self.processes:
-                    process.process.kill()
-            time.sleep(0.05)
-        super().join_all()
+    def _begin(self, asked: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        task = asyncio.get_running_loop().create_task(asked())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
 
 def serve(
@@ -125,11 +161,13 @@ def serve(
 
     `listens` is called with the server's URL once connections are accepted.
     """
+    _wait_for_signals()
+    check_certificate(settings)
     made = app(settings)  # so that what is wrong with the settings is said before anything is bound
     listening = _bound_socket(settings)
     host, port = listening.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
-    url = f"http://{shown}:{port}"
+    url = f"{'https' if settings.tls_cert else 'http'}://{shown}:{port}"
     try:
         say(_startup_banner(made.state.server, url))
     except SettingError:
@@ -137,6 +175,8 @@ def serve(
         raise
     listens(url)
     _limit_headers(settings)
+    configure_logs(settings)
+    export_traces(settings)
     calm_collector()
     config = uvicorn.Config(
         made if settings.workers == 1 else "dsv4.serve.uvicorn_runner:app_of_environment",
@@ -144,25 +184,35 @@ def serve(
         http=BoundedProtocol,
         loop="uvloop" if sys.platform != "win32" else "asyncio",
         ws="none",
-        log_level=settings.log_level if settings.log_level != "info" else "warning",
+        log_config=None,  # `configure_logs` has done it
         access_log=settings.log_level == "debug",
         server_header=False,
-        timeout_graceful_shutdown=int(settings.drain_timeout) or None,
+        timeout_graceful_shutdown=1,  # for what is left when the time to drain is over
         timeout_keep_alive=75,
+        ssl_certfile=settings.tls_cert,
+        ssl_keyfile=settings.tls_key,
         workers=settings.workers,
         backlog=2048,
     )
     if settings.workers > 1:
         os.environ.update(to_environ(settings))
+        os.environ[_CONFIG] = settings.config or ""
         with count_together():
             _show_metrics(made.state.server)
-            workers = _Workers(config, [listening], say)
+            workers = Supervisor(
+                config,
+                [listening],
+                GatewayServer,
+                worker_timeout=settings.worker_timeout,
+                drain_timeout=settings.drain_timeout,
+                summarize=made.state.server.metrics.log_summary,
+            )
             workers.run()
         if workers.cannot_start:
             raise SettingError("workers", "found one that cannot start, for the reason above")
         return 0
     _show_metrics(made.state.server)
-    _UvicornServer(config).run(sockets=[listening])
+    GatewayServer(config).run(sockets=[listening])
     return 0
 
 
@@ -183,6 +233,13 @@ def calm_collector() -> None:
     gc.set_threshold(*_GC_THRESHOLDS)
 
 
+def _wait_for_signals() -> None:
+    """What comes before the server listens for it must not end the process."""
+    for name in _REQUESTS:
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+
+
 def _limit_headers(settings: Settings) -> None:
     BoundedProtocol.max_header = settings.max_header
     BoundedProtocol.head_timeout = settings.body_timeout
@@ -190,14 +247,21 @@ def _limit_headers(settings: Settings) -> None:
 
 def _show_metrics(server: GatewayState) -> None:
     if server.settings.metrics_port is not None:
-        server.metrics.listen(server.settings.host, server.settings.metrics_port)
+        server.metrics.listen(server.settings.metrics_host, server.settings.metrics_port)
+
+
+# The file that a worker reads engines from when it is told to. It is not read at its start: what
+# the workers got then must do until the file can be used again.
+_CONFIG = "DSV4_WORKER_CONFIG"
 
 
 def app_of_environment() -> Any:
     """The app of a worker process, which gets its settings by the environment."""
     try:
-        settings = load({})
+        settings = replace(load({}), config=os.environ.get(_CONFIG) or None)
         _limit_headers(settings)
+        configure_logs(settings)
+        export_traces(settings)
         forget_dead_workers()
         made = app(settings)
         calm_collector()
@@ -205,7 +269,7 @@ def app_of_environment() -> Any:
     except Exception as error:
         reason = error if isinstance(error, Error) else f"{type(error).__name__}: {error}"
         print(f"a worker cannot start: {reason}", file=sys.stderr)
-        sys.exit(_CANNOT_START)
+        sys.exit(CANNOT_START)
 
 
 def _bound_socket(settings: Settings) -> socket.socket:
@@ -259,5 +323,7 @@ def _startup_banner(server: GatewayState, url: str) -> str:
 async def _meet_backend(server: GatewayState) -> None:
     try:
         await server.meet_backend()
+        if server.engines.chooses or server.settings.upstream_model:
+            await check_models(server, server.engines.engines)
     finally:
-        await server.backend.aclose()  # its connections belong to the loop that ends here
+        await server.engines.aclose()  # its connections belong to the loop that ends here

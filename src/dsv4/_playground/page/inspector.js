@@ -19,6 +19,7 @@ export class Inspector {
   #details = element("div", { className: "details" });
   #notice = element("p", { className: "faint" }, "No requests yet. Point a client at this server.");
   #seen = new Map(); // by number: the summary, and its element
+  #sessions = new Map(); // by id: the row of a session, and the list of its requests
   /** @type {number | null} */
   #chosen = null;
   #name = "";
@@ -75,6 +76,11 @@ export class Inspector {
         item.remove();
         this.#seen.delete(n);
       }
+    for (const [id, { item, list }] of this.#sessions)
+      if (!list.childElementCount) {
+        item.remove();
+        this.#sessions.delete(id);
+      }
   }
 
   #show(summary) {
@@ -85,9 +91,33 @@ export class Inspector {
     const item = element("li", {}, control);
     const old = this.#seen.get(n);
     if (old) old.item.firstChild.replaceChildren(...control.childNodes);
-    else this.#list.prepend(item);
+    else this.#place(summary.session).prepend(item);
     this.#seen.set(n, { summary, item: old?.item ?? item });
     if (n === this.#chosen) this.#later();
+  }
+
+  /** Where requests are listed: a session is one row, with its requests below it. */
+  #place(id) {
+    if (!id) return this.#list;
+    const known = this.#sessions.get(id);
+    if (known) return known.list;
+    const open = button("", () => this.#openSession(id), { className: "request" });
+    open.append(element("b", {}, "Session "), harmless(id));
+    const list = element("ol", { className: "requests", "aria-label": `Requests of the session ${harmless(id)}` });
+    const item = element("li", {}, open, folded("Requests", () => [list]));
+    this.#list.prepend(item);
+    this.#sessions.set(id, { item, list });
+    return list;
+  }
+
+  async #openSession(id) {
+    this.#choose(null);
+    try {
+      this.#details.replaceChildren(...sessionTurns(await postTo("inspector/session", { session: id })));
+      this.#details.scrollIntoView({ block: "nearest" });
+    } catch (error) {
+      this.#details.replaceChildren(element("p", { className: "problem", role: "alert" }, error.message));
+    }
   }
 
   #choose(n) {
@@ -202,6 +232,24 @@ export class Inspector {
         : finish && element("p", { className: "faint" }, "No repairs."),
     ];
   }
+}
+
+const note = ({ call, kind, message }) => element("li", {}, element("code", {}, kind), ` ${harmless(message)} (${harmless(call ?? "")})`);
+const notes = (listed) => (listed.length ? element("ol", { className: "repairs" }, listed.map(note)) : null);
+
+/** The turns of a session: what was sampled in colour, by how sure the model was. */
+function sessionTurns({ id, summary, turns, notes: rest }) {
+  const shown = turns.flatMap(({ trajectory, call, facts, notes: own, runs }, n) => [
+    n === 0 || turns[n - 1].trajectory !== trajectory ? element("h4", {}, `Trajectory ${trajectory}`) : null,
+    element("p", {}, element("b", {}, harmless(call)), ` ${harmless(facts)}`),
+    notes(own),
+    element(
+      "pre",
+      { className: "raw", tabIndex: 0, "aria-label": `Turn ${harmless(call)}` },
+      runs.map(([shade, text]) => element("span", { className: `sampled ${shade.length === 1 ? `shade${shade}` : shade}` }, harmless(text))),
+    ),
+  ]);
+  return [element("h3", {}, `Session ${harmless(id)}`), element("p", {}, summary), ...shown, notes(rest)].filter(Boolean);
 }
 
 const seconds = (value) => (value === null ? "" : value < 1 ? `${Math.round(value * 1000)} ms` : `${value.toFixed(2)} s`);

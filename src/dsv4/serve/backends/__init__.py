@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 from dsv4.serve.backend import AnyBackend
+from dsv4.serve.engine_pool import Engine
 from dsv4.serve.settings import Settings
 from dsv4.tokens import Tokenizer
+
+
+def engines_of(settings: Settings, tokenizer: Tokenizer | None) -> list[Engine]:
+    """An engine for each server that the settings name."""
+    alone = [replace(settings, upstream=(url,)) for url in settings.upstream] or [settings]
+    return [engine_of(each, tokenizer) for each in alone]
+
+
+def engine_of(settings: Settings, tokenizer: Tokenizer | None) -> Engine:
+    """The engine of settings that name one server. Its name has no password."""
+    name = re.sub("//[^/@]*@", "//", settings.first_upstream) or settings.backend
+    return Engine(name, backend_named(settings, tokenizer))
 
 
 def backend_named(settings: Settings, tokenizer: Tokenizer | None) -> AnyBackend:

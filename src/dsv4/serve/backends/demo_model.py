@@ -13,7 +13,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dsv4._decode import decode
@@ -53,6 +53,7 @@ class DemoPrompt:
 
     text: str  # of the user, reminders aside; empty if a result comes last
     results: tuple[str, ...]  # of tools, if they come last
+    again: str  # the user's text, if a result comes last and it asks for more turns
     tools: tuple[dict[str, Any], ...]  # the function objects
     response_format: Any
     thinking: bool
@@ -72,6 +73,7 @@ def read_prompt(prompt: Prompt) -> DemoPrompt:
     return DemoPrompt(
         text=text,
         results=results,
+        again=_asked_again(messages) if results else "",
         tools=tuple(_functions(messages)),
         response_format=next(
             (m["response_format"] for m in messages if m.get("response_format")), None
@@ -111,6 +113,19 @@ def _last_texts(messages: list[dict[str, Any]]) -> tuple[str, tuple[str, ...]]:
     return "\n".join(texts), ()
 
 
+def _asked_again(messages: list[dict[str, Any]]) -> str:
+    """The last text that asks for several turns, if there were fewer after it."""
+    turns = 0
+    for message in reversed(messages):
+        if message.get("role") == "assistant":
+            turns += 1
+        elif message.get("role") == "user":
+            said = _REMINDER.sub("", message.get("content") or "")
+            if wanted := _TURNS.search(said):
+                return said.replace(_TURN, str(turns + 1)) if turns < int(wanted[1]) - 1 else ""
+    return ""
+
+
 def _functions(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     tools = [tool for message in messages for tool in message.get("tools") or ()]
     return [tool.get("function", tool) for tool in tools]
@@ -127,6 +142,9 @@ def _begun_tool(opened: str, dialect: Dialect) -> str | None:
 
 _RUN = re.compile(r"^[ \t>\"']*RUN: *(.+?)[ \t]*$", re.MULTILINE)
 _CALL = re.compile(r"^[ \t>\"']*CALL: *(\S+) *(\{.*\})?[ \t]*$", re.MULTILINE)
+# How many turns a loop of these has: all but the last call a tool.
+_TURNS = re.compile(r"^[ \t>\"']*TURNS: *(\d{1,4})[ \t]*$", re.MULTILINE)
+_TURN = "{turn}"
 _BREAK = re.compile(r"^[ \t>\"']*BREAK: *(\S+)[ \t]*$", re.MULTILINE)
 
 # The names that agents give their shell, most particular first, and its parameter.
@@ -146,6 +164,10 @@ class DemoAnswer:
 
 def answer_to(asked: DemoPrompt, tokens: int | None) -> DemoAnswer:
     """What the demo model says. `tokens` is the length of the prompt, where it is known."""
+    if asked.again:
+        asked = replace(asked, text=asked.again, results=())
+    elif _TURNS.search(asked.text):
+        asked = replace(asked, text=asked.text.replace(_TURN, "1"))
     broken = _BREAK.search(asked.text)
     calls = _asked_calls(asked)
     if asked.results:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,7 @@ from dsv4.serve.backend import (
     read_text,
 )
 from dsv4.serve.backends.vllm import read_completion, read_counts, read_models, sampling_fields
+from dsv4.serve.http_client import HttpConnection
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstream import Upstream
 
@@ -72,6 +74,12 @@ class ChatServerBackend:
     def stream_request(self, body: JsonObject) -> Chunks:
         """The answer to a request in Chat Completions' form."""
         return self._upstream.chunks("/v1/chat/completions", partial(self._body, body), _chat_chunk)
+
+    def passed(
+        self, method: str, path: str, data: bytes
+    ) -> AbstractAsyncContextManager[HttpConnection]:
+        """The answer to a request of any other route."""
+        return self._upstream.passed(method, path, data)
 
     async def _body(self, body: JsonObject) -> JsonObject:
         asked = {**body, "stream": True, "stream_options": {"include_usage": True}}

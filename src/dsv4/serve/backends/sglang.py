@@ -65,8 +65,11 @@ async def _body(prompt: Prompt, ids: Sequence[int] | None, options: Options) -> 
     sampling |= {name: v for name in names if (v := getattr(options, name)) is not None}
     if options.seed is not None:
         sampling["sampling_seed"] = options.seed
-    if options.stop:
-        sampling["stop"] = list(options.stop)
+    if options.stop_tokens and ids is not None:
+        sampling["stop_token_ids"] = list(options.stop_tokens.values())
+    stop = [*options.stop, *(options.stop_tokens if ids is None else ())]
+    if stop:
+        sampling["stop"] = stop
     if options.logit_bias is not None:
         sampling["logit_bias"] = bias_fields(options)
     if options.grammar is not None:

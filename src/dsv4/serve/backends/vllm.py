@@ -87,7 +87,7 @@ class VllmBackend(Backend):
             body["return_tokens_as_token_ids"] = True
         if grammar is not None:
             body |= grammar.fields("vllm")
-        return body | sampling_fields(options)
+        return body | sampling_fields(options, by_id=ids is not None)
 
     async def models(self) -> list[Model]:
         return read_models(await self._upstream.get("/v1/models"))
@@ -96,11 +96,14 @@ class VllmBackend(Backend):
         await self._upstream.aclose()
 
 
-def sampling_fields(options: Options) -> dict[str, Any]:
-    """The options that were given, by the names that most servers know."""
+def sampling_fields(options: Options, *, by_id: bool = False) -> dict[str, Any]:
+    """The options that were given, by the names that most servers know; `by_id` says that tokens
+    are named by their ids, where it is to stop at some."""
+    by_id = by_id and bool(options.stop_tokens)
     names = ("temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty")
     given: dict[str, Any] = {name: getattr(options, name) for name in (*names, "seed", "logprobs")}
-    given["stop"] = list(options.stop) or None
+    given["stop"] = [*options.stop, *([] if by_id else options.stop_tokens)] or None
+    given["stop_token_ids"] = list(options.stop_tokens.values()) if by_id else None
     given["logit_bias"] = bias_fields(options)
     return {name: value for name, value in given.items() if value is not None}
 

@@ -88,6 +88,7 @@ class InspectedRequest:
     size: int
     clock: float  # when it arrived, by the loop
     time: float  # and by the calendar
+    session: str | None = None
     status: str = "queued"
     problem: str = ""
     begun: float | None = None
@@ -166,6 +167,7 @@ class InspectedRequest:
         return {
             "number": self.number,
             "owner": self.owner,
+            "session": self.session,
             "protocol": self.protocol,
             "model": self.model,
             "size": self.size,
@@ -259,11 +261,15 @@ class Inspector:
             del self._seen[number]
 
     @contextmanager
-    def watched(self, owner: str, protocol: str, data: bytes) -> Iterator[OnBegin]:
+    def watched(
+        self, owner: str, protocol: str, data: bytes, session: str | None = None
+    ) -> Iterator[OnBegin]:
         """A request, from its arrival to its end. Gives what is to be called when it begins."""
         self._count += 1
         body = data if len(data) <= MAX_REQUEST_BYTES else None
-        seen = InspectedRequest(self._count, owner, protocol, body, len(data), _now(), time.time())
+        seen = InspectedRequest(
+            self._count, owner, protocol, body, len(data), _now(), time.time(), session
+        )
         self._seen[seen.number] = seen
         self._trim()
         try:

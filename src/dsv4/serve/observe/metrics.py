@@ -6,10 +6,12 @@ Whichever worker is asked adds them up.
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Literal, get_args
 
 from prometheus_client import (
     CollectorRegistry,
@@ -21,16 +23,38 @@ from prometheus_client import (
 )
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
-from dsv4._parse.events import Diagnostic, Event, ToolCallAborted, ToolCallEnd
+from dsv4._parse.events import (
+    Diagnostic,
+    DiagnosticKind,
+    Event,
+    ToolCallAborted,
+    ToolCallEnd,
+)
+from dsv4.api import Usage
 from dsv4.api.api_request import ProtocolName
 from dsv4.api.protocols import HARMLESS_FIELDS
 from dsv4.serve.backend import BackendError
+from dsv4.serve.engine_pool import Engine
+from dsv4.serve.observe.healing_report import HEALED_KINDS, healed_kinds, healing_summary
+from dsv4.serve.observe.logs import log_fields
 from dsv4.serve.settings import SettingError
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # The library reads it when it is first imported, so it is there for processes yet to start.
 _FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 _SECOND_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+
+
+# What a summary tells, by the samples that it adds up.
+_SUMMARY = {
+    "dsv4_streams_running": "running",
+    "dsv4_streams_waiting": "waiting",
+    "dsv4_requests_total": "requests",
+    "dsv4_tokens_total": "tokens",
+    "dsv4_repairs_total": "repairs",
+    "dsv4_backend_errors_total": "backend_errors",
+    "dsv4_clients_gone_total": "clients_gone",
+}
 
 
 class Metrics:
@@ -71,6 +95,19 @@ class Metrics:
             ["kind"],
             registry=made,
         )
+        for kind in get_args(DiagnosticKind):  # so that a rate is known from the first on
+            self.repairs.labels(kind)
+        self.answers = Counter(
+            "dsv4_answers", "Answers of the backend that were read to their end", registry=made
+        )
+        self.healed = Counter(
+            "dsv4_healed_answers",
+            "Answers of a chat server that were repaired, by kind",
+            ["kind"],
+            registry=made,
+        )
+        for kind in HEALED_KINDS:
+            self.healed.labels(kind)
         self.calls = Counter(
             "dsv4_tool_calls",
             "Tool calls, by how they ended: complete, cut, unreadable",
@@ -109,9 +146,49 @@ class Metrics:
             "Calls of sessions that could not be recorded",
             registry=made,
         )
+        self.engine_up = _labelled_gauge(
+            "dsv4_engine_up", "Whether an engine answers", "livemin", made
+        )
+        self.engine_draining = _labelled_gauge(
+            "dsv4_engine_draining", "Whether an engine takes no more requests", "livemax", made
+        )
+        self.engine_streams = _labelled_gauge(
+            "dsv4_engine_streams", "Generations that an engine runs now", "livesum", made
+        )
+        self.key_requests = Counter(
+            "dsv4_key_requests",
+            "Requests, by the name of their key and status",
+            ["key", "status"],
+            registry=made,
+        )
+        self.key_tokens = Counter(
+            "dsv4_key_tokens",
+            "Tokens, by the name of their key and kind: prompt, completion",
+            ["key", "kind"],
+            registry=made,
+        )
         self.gone = Counter(
             "dsv4_clients_gone", "Clients that went away before the end", registry=made
         )
+
+    def note_engine(self, engine: Engine) -> None:
+        """Notes how an engine is doing."""
+        self.engine_up.labels(engine.url).set(engine.is_up)
+        self.engine_draining.labels(engine.url).set(engine.is_draining)
+        self.engine_streams.labels(engine.url).set(engine.running)
+
+    def count_key(self, name: str, status: int, usage: Usage | None) -> None:
+        """Counts what was done with a key, by the name of its owner."""
+        self.key_requests.labels(name, str(status)).inc()
+        if usage is not None:
+            self.key_tokens.labels(name, "prompt").inc(usage.prompt)
+            self.key_tokens.labels(name, "completion").inc(usage.completion)
+
+    @property
+    def shared_folder(self) -> Path | None:
+        """The folder that workers share, where there are several."""
+        folder = os.environ.get(_FOLDER_VARIABLE)
+        return None if folder is None else Path(folder)
 
     def count_places(self, running: int, waiting: int) -> None:
         """Notes how many generations run now, and how many requests wait for one to end."""
@@ -136,6 +213,9 @@ class Metrics:
 
     def count_events(self, events: list[Event]) -> None:
         """Counts the repairs of a completion, and how its calls ended."""
+        self.answers.inc()
+        for kind in healed_kinds(events):
+            self.healed.labels(kind).inc()
         for event in events:
             if isinstance(event, Diagnostic):
                 self.repairs.labels(event.kind).inc()
@@ -143,6 +223,15 @@ class Metrics:
                 self.calls.labels("complete").inc()
             elif isinstance(event, ToolCallAborted):
                 self.calls.labels("cut" if event.reason == "cut_short" else "unreadable").inc()
+
+    def healing(self) -> str:
+        """What was healed since the start, by all workers, in a sentence."""
+        counted = self.all()
+        healed = {
+            kind: counted.get_sample_value("dsv4_healed_answers_total", {"kind": kind}) or 0
+            for kind in HEALED_KINDS
+        }
+        return healing_summary(counted.get_sample_value("dsv4_answers_total") or 0, healed)
 
     def all(self) -> CollectorRegistry:
         """What is to be shown: the counts of this process, or of all workers."""
@@ -157,6 +246,21 @@ class Metrics:
         """All of it, as Prometheus reads it."""
         return generate_latest(self.all())
 
+    def log_summary(self) -> None:
+        """Logs what has been counted: by all workers, where there are several."""
+        totals = {
+            name: int(sum(sample.value for sample in found.samples if sample.name in _SUMMARY))
+            for found in self.all().collect()
+            for name in (_SUMMARY.get(f"{found.name}_total") or _SUMMARY.get(found.name),)
+            if name is not None
+        }
+        log_fields(logging.INFO, "summary", totals)
+
+    @property
+    def counts_for_all(self) -> bool:
+        """Whether this process sees what other workers count as well."""
+        return _FOLDER_VARIABLE in os.environ
+
     def listen(self, host: str, port: int) -> None:
         """Shows them on a port of their own. Raises a `SettingError` if it is taken."""
         try:
@@ -164,6 +268,15 @@ class Metrics:
         except OSError as error:
             problem = f"cannot listen on {host}:{port}: {error.strerror or error}"
             raise SettingError("metrics_port", problem) from None
+
+
+def _labelled_gauge(
+    name: str,
+    about: str,
+    mode: Literal["livemin", "livemax", "livesum"],
+    registry: CollectorRegistry,
+) -> Gauge:
+    return Gauge(name, about, ["engine"], registry=registry, multiprocess_mode=mode)
 
 
 def _gauge(name: str, about: str, registry: CollectorRegistry) -> Gauge:

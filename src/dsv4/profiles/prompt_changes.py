@@ -1,0 +1,222 @@
+"""What servers get wrong in a finished prompt, or write in another format altogether.
+
+Each change takes the prompt, the body that it was made of and the dialect, and returns another
+prompt. Texts of the caller have marks in them where they spell a token, so what is found here is
+the server's own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from dsv4._format import tokens
+from dsv4._format.dialects import STRING_FALSE, V3_2_SERVED, Dialect
+from dsv4._format.texts import EFFORT_0731_MAX, EFFORT_MAX
+from dsv4.errors import Error
+from dsv4.profiles.gateway_prompts import prompt_of
+from dsv4.profiles.request_changes import messages_in
+from dsv4.profiles.server_requests import Object
+
+PromptChange: TypeAlias = Callable[[str, Object, Dialect], str]
+
+
+class Unpredictable(Error):
+    """A prompt that nobody can know: a template that says nothing of such a request."""
+
+
+def bos_twice(prompt: str, body: Object, dialect: Dialect) -> str:
+    return tokens.BOS + prompt
+
+
+def bos_missing(prompt: str, body: Object, dialect: Dialect) -> str:
+    return prompt.removeprefix(tokens.BOS)
+
+
+_THINK = (tokens.THINK_START, tokens.THINK_END)
+
+
+def no_header(prompt: str, body: Object, dialect: Dialect) -> str:
+    for token in _THINK:
+        prompt = prompt.removesuffix(tokens.ASSISTANT + token)
+    return prompt
+
+
+def think_token_missing(prompt: str, body: Object, dialect: Dialect) -> str:
+    for token in _THINK:
+        if prompt.endswith(tokens.ASSISTANT + token):
+            return prompt.removesuffix(token)
+    return prompt
+
+
+def trailing_newline(prompt: str, body: Object, dialect: Dialect) -> str:
+    return prompt + "\n"
+
+
+# The texts about effort.
+
+
+def effort_unwritten(prompt: str, body: Object, dialect: Dialect) -> str:
+    for text in sorted(set(dialect.efforts.values()), key=len, reverse=True):
+        if text and text in prompt:
+            prompt = prompt.replace(text, "", 1)
+            opened = tokens.BOS + (dialect.system_token or "") + tokens.USER
+            # A system turn that the effort alone had opened is gone with it.
+            return prompt.replace(opened, tokens.BOS + tokens.USER, 1)
+    return prompt
+
+
+def effort_april(prompt: str, body: Object, dialect: Dialect) -> str:
+    """One step lower: what July writes for the highest effort, April did not have."""
+    if EFFORT_0731_MAX in prompt:
+        return prompt.replace(EFFORT_0731_MAX, EFFORT_MAX, 1)
+    return prompt.replace(EFFORT_MAX, "", 1)
+
+
+# The schemas of tools.
+
+
+def _ascii(value: object) -> str:
+    return json.dumps(value)
+
+
+def _written(**style: Any) -> Callable[[object], str]:
+    return lambda value: json.dumps(value, ensure_ascii=False, **style)
+
+
+def schemas_written(write: Callable[[Any], str]) -> PromptChange:
+    """Each line of the tools section, written by another hand."""
+
+    def changed(prompt: str, body: Object, dialect: Dialect) -> str:
+        before, opening, rest = prompt.partition(dialect.tools_open)
+        schemas, closing, after = rest.partition(dialect.tools_close)
+        if not opening or not closing:
+            return prompt
+        lines = [_rewritten(line, write) for line in schemas.split("\n")]
+        return "".join([before, opening, "\n".join(lines), closing, after])
+
+    return changed
+
+
+def _rewritten(line: str, write: Callable[[Any], str]) -> str:
+    try:
+        return write(json.loads(line))
+    except ValueError:
+        return line
+
+
+tools_wrapped = schemas_written(lambda schema: _written()({"type": "function", "function": schema}))
+tools_compact = schemas_written(_written(separators=(",", ":")))
+tools_indented = schemas_written(_written(indent=2))
+tools_indented_more = schemas_written(_written(indent=4))
+tools_sorted = schemas_written(_written(sort_keys=True))
+tools_ascii = schemas_written(_ascii)
+
+
+# Turns.
+
+
+def arguments_compact(prompt: str, body: Object, dialect: Dialect) -> str:
+    """Values that are no text as JSON without spaces."""
+    tags = dialect.tags
+    pattern = f"{re.escape(STRING_FALSE)}(.*?){re.escape(tags.parameter_close)}"
+    compact = _written(separators=(",", ":"))
+
+    def value(found: re.Match[str]) -> str:
+        return STRING_FALSE + _rewritten(found[1], compact) + tags.parameter_close
+
+    return re.sub(pattern, value, prompt, flags=re.DOTALL)
+
+
+def result_tags_missing(prompt: str, body: Object, dialect: Dialect) -> str:
+    for tag in (tokens.RESULT_START, tokens.RESULT_END):
+        prompt = prompt.replace(tag, "")
+    return prompt
+
+
+def reasoning_written(*, where_missing: bool) -> PromptChange:
+    """The reasoning of old answers, where it is to be left out.
+
+    With `where_missing`, answers without reasoning get an empty thinking part.
+    """
+
+    def changed(prompt: str, body: Object, dialect: Dialect) -> str:
+        if not prompt.endswith(tokens.THINK_START):
+            return prompt
+        first, *turns = prompt.split(tokens.ASSISTANT)
+        answers = [m for m in messages_in(body) if m.get("role") == "assistant"]
+        if len(turns) != len(answers) + 1:
+            return prompt
+        for n, answer in enumerate(answers):
+            reasoning = answer.get("reasoning_content") or answer.get("reasoning") or ""
+            if turns[n].startswith(tokens.THINK_END) and (reasoning or where_missing):
+                turns[n] = f"{tokens.THINK_START}{reasoning}{turns[n]}"
+        return tokens.ASSISTANT.join([first, *turns])
+
+    return changed
+
+
+# Other formats.
+
+
+def _plain_turns(body: Object) -> list[tuple[str, str]]:
+    """Role and text of each message, where there is nothing else."""
+    turns = [(str(m.get("role")), m.get("content")) for m in messages_in(body)]
+    simple = not body.get("tools") and not body.get("response_format")
+    if not simple or any(
+        role not in ("system", "user", "assistant") or not isinstance(text, str)
+        for role, text in turns
+    ):
+        raise Unpredictable("this template says nothing of tools and lists")
+    return [(role, str(text)) for role, text in turns]
+
+
+def template_v3(*, think_token: bool) -> PromptChange:
+    """The chat template of V3, or of V3.1, which ends with a think token."""
+
+    def changed(prompt: str, body: Object, dialect: Dialect) -> str:
+        turns = _plain_turns(body)
+        end = (
+            prompt[-len(tokens.THINK_START) :]
+            if prompt.endswith(tokens.THINK_START)
+            else (tokens.THINK_END)
+        )
+        header = tokens.ASSISTANT + (tokens.THINK_END if think_token else "")
+        systems = "\n\n".join(text for role, text in turns if role == "system")
+        written = [tokens.BOS, systems]
+        for role, text in turns:
+            if role == "user":
+                written += tokens.USER, text
+            elif role == "assistant":
+                written += header, text, tokens.EOS
+        written += tokens.ASSISTANT, end if think_token else ""
+        return "".join(written)
+
+    return changed
+
+
+def template_chatml(*, bos: bool) -> PromptChange:
+    def changed(prompt: str, body: Object, dialect: Dialect) -> str:
+        start, end = "<|im_start|>", "<|im_end|>\n"
+        written = [f"{start}{role}\n{text}{end}" for role, text in _plain_turns(body)]
+        return "".join([tokens.BOS if bos else "", *written, f"{start}assistant\n"])
+
+    return changed
+
+
+def format_v3_2(dialect: Dialect = V3_2_SERVED) -> PromptChange:
+    """The prompt of V3.2's encoder, in the mode that the server had chosen."""
+
+    def changed(prompt: str, body: Object, _: Dialect) -> str:
+        thinking = prompt.endswith(tokens.THINK_START)
+        kept = {
+            key: value
+            for key, value in body.items()
+            if key not in ("reasoning_effort", "chat_template_kwargs")
+        }
+        kept["thinking"] = {"type": "enabled" if thinking else "disabled"}
+        return str(prompt_of(kept, dialect))
+
+    return changed

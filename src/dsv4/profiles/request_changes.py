@@ -1,0 +1,500 @@
+"""What proxies and servers do to a request before a prompt is made of it.
+
+Each change takes the body of a Chat request and returns another one, or the very same object where
+it has nothing to do: so it is known which requests a fault can be seen with. Nothing that was given
+is altered, and a body of an unexpected form passes as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+from dsv4._format.texts import BILLING_HEADER
+from dsv4.profiles.server_requests import Object
+from dsv4.profiles.text_shields import BILLING_SHIELD
+
+RequestChange: TypeAlias = Callable[[Object], Object]
+MessageChange: TypeAlias = Callable[[Object], "Object | None"]
+
+_REASONING = ("reasoning_content", "reasoning")
+
+
+def messages_in(body: Object) -> list[Object]:
+    """The messages of a body that are objects. Others are for the server to refuse."""
+    given = body.get("messages")
+    return [m for m in given if isinstance(m, dict)] if isinstance(given, list) else []
+
+
+def with_messages(body: Object, changed: Sequence[Object]) -> Object:
+    """The body with these messages; the same object where they are the ones that it has."""
+    given = messages_in(body)
+    same = len(given) == len(changed) and all(a is b for a, b in zip(given, changed, strict=True))
+    return body if same else {**body, "messages": list(changed)}
+
+
+def each_message(change: MessageChange, *roles: str) -> RequestChange:
+    """Every message of these roles changed; one that becomes None goes."""
+
+    def changed(body: Object) -> Object:
+        listed = [
+            change(m) if not roles or m.get("role") in roles else m for m in messages_in(body)
+        ]
+        return with_messages(body, [m for m in listed if m is not None])
+
+    return changed
+
+
+def without(*fields: str) -> RequestChange:
+    """The body without these fields."""
+
+    def changed(body: Object) -> Object:
+        if not any(field in body for field in fields):
+            return body
+        return {key: value for key, value in body.items() if key not in fields}
+
+    return changed
+
+
+def _message_without(message: Object, *fields: str) -> Object:
+    if not any(field in message for field in fields):
+        return message
+    return {key: value for key, value in message.items() if key not in fields}
+
+
+# Systems and developers.
+
+
+def _drop(message: Object) -> None:
+    return None
+
+
+def _as_role(role: str) -> MessageChange:
+    return lambda message: {**message, "role": role}
+
+
+system_dropped = each_message(_drop, "system")
+developer_dropped = each_message(_drop, "developer")
+developer_as_system = each_message(_as_role("system"), "developer")
+
+
+def _text_of(message: Object) -> str:
+    content = message.get("content")
+    return content if isinstance(content, str) else "\n\n".join(_texts(content))
+
+
+def _texts(content: object) -> Iterator[str]:
+    for part in content if isinstance(content, list) else ():
+        if isinstance(part, dict) and isinstance(part.get("text"), str):
+            yield part["text"]
+
+
+def default_system(text: str) -> RequestChange:
+    """A system message of the server's own, where the request has none."""
+
+    def changed(body: Object) -> Object:
+        listed = messages_in(body)
+        if any(m.get("role") in ("system", "developer") for m in listed):
+            return body
+        return with_messages(body, [{"role": "system", "content": text}, *listed])
+
+    return changed
+
+
+def system_text_added(text: str, *, before: bool) -> RequestChange:
+    """A text of the server's own, with the system text of every request."""
+
+    def changed(body: Object) -> Object:
+        listed = messages_in(body)
+        if not listed or listed[0].get("role") != "system":
+            return with_messages(body, [{"role": "system", "content": text}, *listed])
+        own = _text_of(listed[0])
+        both = f"{text}\n\n{own}" if before else f"{own}\n\n{text}"
+        return with_messages(body, [{**listed[0], "content": both}, *listed[1:]])
+
+    return changed
+
+
+def later_systems_in_front(body: Object) -> Object:
+    listed = messages_in(body)
+    systems = [m for m in listed if m.get("role") == "system"]
+    if not systems or listed[: len(systems)] == systems:
+        return body
+    front = {"role": "system", "content": "\n\n".join(map(_text_of, systems))}
+    return with_messages(body, [front, *(m for m in listed if m.get("role") != "system")])
+
+
+def systems_in_first_user(body: Object) -> Object:
+    """Every system text at the head of the first user message."""
+    listed = messages_in(body)
+    texts = [_text_of(m) for m in listed if m.get("role") == "system"]
+    others = [m for m in listed if m.get("role") != "system"]
+    first = next((n for n, m in enumerate(others) if m.get("role") == "user"), None)
+    if not texts or first is None:
+        return body
+    text = "\n\n".join([*texts, _text_of(others[first])])
+    others[first] = {**others[first], "content": text}
+    return with_messages(body, others)
+
+
+def _billing_shielded(message: Object) -> Object:
+    content = message.get("content")
+    if isinstance(content, str) and content.startswith(BILLING_HEADER):
+        return {**message, "content": BILLING_SHIELD + content}
+    return message
+
+
+billing_kept = each_message(_billing_shielded, "system")
+
+
+# Thinking and effort.
+
+
+def thinking_set(thinking: bool) -> RequestChange:
+    """The switch of every server, whatever the request says."""
+
+    def changed(body: Object) -> Object:
+        given = body.get("chat_template_kwargs")
+        kept = given if isinstance(given, dict) else {}
+        new: Object = {
+            **body,
+            "thinking": {"type": "enabled" if thinking else "disabled"},
+            "chat_template_kwargs": {**kept, "thinking": thinking, "enable_thinking": thinking},
+        }
+        if thinking and new.get("reasoning_effort") == "none":
+            del new["reasoning_effort"]
+        return new
+
+    return changed
+
+
+def effort_as(source: str | None, target: str) -> RequestChange:
+    """One effort for another. The source None: whatever is asked for, but `none`."""
+
+    def changed(body: Object) -> Object:
+        given = body.get("reasoning_effort")
+        if given in (None, target) or (given == "none" and source is None):
+            return body
+        return {**body, "reasoning_effort": target} if source in (None, given) else body
+
+    return changed
+
+
+def effort_always(target: str) -> RequestChange:
+    """This effort where none is asked for, too."""
+
+    def changed(body: Object) -> Object:
+        given = body.get("reasoning_effort")
+        return body if given in ("none", target) else {**body, "reasoning_effort": target}
+
+    return changed
+
+
+# Tools.
+
+
+tools_dropped = without("tools", "tool_choice")
+
+
+def each_function(change: Callable[[Object], Object]) -> RequestChange:
+    """The function of every tool changed."""
+
+    def of_tool(tool: object) -> object:
+        function = tool.get("function") if isinstance(tool, dict) else None
+        if not isinstance(tool, dict) or not isinstance(function, dict):
+            return tool
+        new = change(function)
+        return tool if new == function else {**tool, "function": new}
+
+    def changed(body: Object) -> Object:
+        tools = body.get("tools")
+        if not isinstance(tools, list):
+            return body
+        new = [of_tool(tool) for tool in tools]
+        return body if new == tools else {**body, "tools": new}
+
+    return changed
+
+
+def _without_description(function: Object) -> Object:
+    return {key: value for key, value in function.items() if key != "description"}
+
+
+def _undescribed(value: object) -> Any:
+    """A schema without descriptions at any depth. A property may have that name."""
+    if isinstance(value, list):
+        return [_undescribed(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {k: v for k, v in value.items() if k != "description" or not isinstance(v, str)}
+    return {key: _undescribed(item) for key, item in kept.items()}
+
+
+def _parameters_undescribed(function: Object) -> Object:
+    if "parameters" not in function:
+        return function
+    return {**function, "parameters": _undescribed(function["parameters"])}
+
+
+descriptions_stripped = each_function(_without_description)
+descriptions_stripped_inside = each_function(_parameters_undescribed)
+descriptions_stripped_everywhere = each_function(
+    lambda function: _without_description(_parameters_undescribed(function))
+)
+strict_lost = each_function(lambda f: {key: value for key, value in f.items() if key != "strict"})
+
+
+def tools_reversed(body: Object) -> Object:
+    tools = body.get("tools")
+    if not isinstance(tools, list) or len(tools) < 2:
+        return body
+    return {**body, "tools": tools[::-1]}
+
+
+def choice_none_lost(body: Object) -> Object:
+    return without("tool_choice")(body) if body.get("tool_choice") == "none" else body
+
+
+# Reasoning of earlier answers.
+
+
+def _without_reasoning(message: Object) -> Object:
+    return _message_without(message, *_REASONING)
+
+
+reasoning_dropped = each_message(_without_reasoning, "assistant")
+
+
+def reasoning_dropped_in_loop(body: Object) -> Object:
+    """Reasoning of calls after the last question is lost, that of other answers is not."""
+    listed = messages_in(body)
+    last = max((n for n, m in enumerate(listed) if m.get("role") == "user"), default=-1)
+    return with_messages(
+        body,
+        [
+            _without_reasoning(m) if n > last and m.get("role") == "assistant" else m
+            for n, m in enumerate(listed)
+        ],
+    )
+
+
+def _only_reasoning(message: Object) -> Object:
+    """`reasoning` is what is read, `reasoning_content` is not."""
+    kept = _without_reasoning(message)
+    if "reasoning" not in message:
+        return kept
+    return {**kept, "reasoning_content": message["reasoning"]}
+
+
+def _only_reasoning_content(message: Object) -> Object:
+    return _message_without(message, "reasoning")
+
+
+def _space_for_reasoning(message: Object) -> Object:
+    if any(message.get(field) for field in _REASONING):
+        return message
+    return {**_without_reasoning(message), "reasoning_content": " "}
+
+
+def _space_for_reasoning_of_calls(message: Object) -> Object:
+    return _space_for_reasoning(message) if message.get("tool_calls") else message
+
+
+only_reasoning = each_message(_only_reasoning, "assistant")
+only_reasoning_content = each_message(_only_reasoning_content, "assistant")
+space_for_reasoning = each_message(_space_for_reasoning, "assistant")
+space_for_reasoning_of_calls = each_message(_space_for_reasoning_of_calls, "assistant")
+
+
+def old_reasoning_kept(body: Object) -> Object:
+    given = body.get("chat_template_kwargs")
+    kept = given if isinstance(given, dict) else {}
+    return {**body, "chat_template_kwargs": {**kept, "drop_thinking": False}}
+
+
+# Calls, arguments and results.
+
+
+def _without_calls(message: Object) -> Object:
+    return _message_without(message, "tool_calls")
+
+
+def _without_calling(message: Object) -> Object | None:
+    return None if message.get("tool_calls") else message
+
+
+calls_dropped = each_message(_without_calls, "assistant")
+
+
+def calls_and_results_dropped(body: Object) -> Object:
+    return each_message(_drop, "tool")(calls_dropped(body))
+
+
+def calling_turns_dropped(body: Object) -> Object:
+    return each_message(_drop, "tool")(each_message(_without_calling, "assistant")(body))
+
+
+def one_call_kept(which: int, *, results_too: bool) -> RequestChange:
+    """One call of each answer; the results of the others go with them, or stay."""
+
+    def changed(body: Object) -> Object:
+        kept: list[Object] = []
+        gone: set[object] = set()
+        for message in messages_in(body):
+            calls = message.get("tool_calls")
+            if message.get("role") == "assistant" and isinstance(calls, list) and len(calls) > 1:
+                one = calls[which]
+                gone |= {str(c.get("id")) for c in calls if isinstance(c, dict) and c is not one}
+                message = {**message, "tool_calls": [one]}
+            elif results_too and str(message.get("tool_call_id")) in gone:
+                continue
+            kept.append(message)
+        return with_messages(body, kept)
+
+    return changed
+
+
+def each_arguments(change: Callable[[str], str]) -> RequestChange:
+    """The arguments of every call changed, where they are text."""
+
+    def of_call(call: object) -> object:
+        function = call.get("function") if isinstance(call, dict) else None
+        given = function.get("arguments") if isinstance(function, dict) else None
+        if not isinstance(call, dict) or not isinstance(function, dict):
+            return call
+        new = change(given) if isinstance(given, str) else given
+        return call if new == given else {**call, "function": {**function, "arguments": new}}
+
+    def of_message(message: Object) -> Object:
+        calls = message.get("tool_calls")
+        if not isinstance(calls, list):
+            return message
+        new = [of_call(call) for call in calls]
+        return message if new == calls else {**message, "tool_calls": new}
+
+    return each_message(of_message, "assistant")
+
+
+def _read(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _values(change: Callable[[object], object]) -> Callable[[str], str]:
+    """A change of every value of arguments that are an object."""
+
+    def changed(text: str) -> str:
+        value = _read(text)
+        if not isinstance(value, dict):
+            return text
+        new = {key: change(item) for key, item in value.items()}
+        return text if new == value else json.dumps(new, ensure_ascii=False)
+
+    return changed
+
+
+def _rounded(value: object) -> Any:
+    """Floats with six significant digits, as a C++ stream writes them."""
+    if isinstance(value, float):
+        return float(f"{value:g}")
+    if isinstance(value, list):
+        return [_rounded(item) for item in value]
+    return {k: _rounded(v) for k, v in value.items()} if isinstance(value, dict) else value
+
+
+def _as_text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+arguments_lost = each_arguments(lambda text: "{}")
+arguments_twice_encoded = each_arguments(lambda text: json.dumps(text, ensure_ascii=False))
+floats_rounded = each_arguments(_values(_rounded))
+parameters_all_strings = each_arguments(_values(_as_text))
+
+
+def _none_for_empty(message: Object) -> Object:
+    return message if message.get("content") else {**message, "content": "None"}
+
+
+def _none_for_null(message: Object) -> Object:
+    return {**message, "content": "None"} if message.get("content") is None else message
+
+
+empty_content_none = each_message(_none_for_empty, "assistant")
+null_content_none = each_message(_none_for_null, "assistant")
+
+
+def results_written(**style: Any) -> RequestChange:
+    """Results that hold JSON, written again by another hand."""
+
+    def of_message(message: Object) -> Object:
+        content = message.get("content")
+        value = _read(content) if isinstance(content, str) else None
+        if not isinstance(value, (dict, list)):
+            return message
+        new = json.dumps(value, **style)
+        return message if new == content else {**message, "content": new}
+
+    return each_message(of_message, "tool")
+
+
+# Contents.
+
+
+def parts_joined(separator: str | None) -> RequestChange:
+    """Content lists as one text. None: only the first part of it."""
+
+    def of_message(message: Object) -> Object:
+        if not isinstance(message.get("content"), list):
+            return message
+        texts = list(_texts(message["content"]))
+        text = "".join(texts[:1]) if separator is None else separator.join(texts)
+        return {**message, "content": text}
+
+    return each_message(of_message)
+
+
+def _stripped(message: Object) -> Object:
+    content = message.get("content")
+    if isinstance(content, str) and content != content.strip():
+        return {**message, "content": content.strip()}
+    return message
+
+
+texts_stripped = each_message(_stripped)
+
+
+def history_truncated(kept: int) -> RequestChange:
+    """Only the last messages, besides those of the system."""
+
+    def changed(body: Object) -> Object:
+        listed = messages_in(body)
+        others = [n for n, m in enumerate(listed) if m.get("role") not in ("system", "developer")]
+        gone = set(others[:-kept])
+        return with_messages(body, [m for n, m in enumerate(listed) if n not in gone])
+
+    return changed
+
+
+def texts_truncated(characters: int) -> RequestChange:
+    """Texts cut after so many characters."""
+
+    def of_message(message: Object) -> Object:
+        content = message.get("content")
+        if isinstance(content, str) and len(content) > characters:
+            return {**message, "content": content[:characters]}
+        return message
+
+    return each_message(of_message)
+
+
+def longest_text(body: Object) -> int:
+    """The characters of the longest message that is one text."""
+    return max((len(m["content"]) for m in messages_in(body) if is_text(m)), default=0)
+
+
+def is_text(message: Object) -> bool:
+    return isinstance(message.get("content"), str)

@@ -1,0 +1,61 @@
+"""Faults of servers and proxies as values: variants, their order, their names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from dsv4.errors import short_repr
+from dsv4.profiles.fault_table import FAULTS, HIGHEST_LIMIT, FaultChange, ServerFault
+from dsv4.profiles.server_requests import server_refusal
+
+
+@dataclass(frozen=True, order=True)
+class FaultVariant:
+    """A fault, and which of its variants, or its limit. Written as `id`, or `id/2` for a later
+    variant."""
+
+    id: str
+    variant: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.id}/{self.variant}" if self.variant else self.id
+
+    @property
+    def fault(self) -> ServerFault:
+        return FAULTS[self.id]
+
+    @property
+    def change(self) -> FaultChange:
+        fault = self.fault
+        if fault.family is not None:
+            return FaultChange(request=fault.family(self.variant))
+        return fault.variants[self.variant] if fault.variants else FaultChange()
+
+
+_ORDER = {id: n for n, id in enumerate(FAULTS)}
+
+
+def ordered(faults: Iterable[FaultVariant]) -> tuple[FaultVariant, ...]:
+    """Faults in the order in which they apply, which is that of the table."""
+    return tuple(sorted(faults, key=lambda each: (_ORDER[each.id], each.variant)))
+
+
+def variants() -> Iterator[FaultVariant]:
+    """Every variant of every fault that changes prompts."""
+    for id, fault in FAULTS.items():
+        yield from (FaultVariant(id, n) for n in (fault.usual or range(len(fault.variants))))
+
+
+def fault_named(name: object) -> FaultVariant:
+    """The variant that a text names, as `str` of one writes it. Raises `EncodeError`."""
+    id, _, number = name.partition("/") if isinstance(name, str) else ("", "", "")
+    fault = FAULTS.get(id)
+    if fault is None or (number and not (number.isdecimal() and len(number) < 9)):
+        raise server_refusal("faults", f"found {short_repr(name)}, expected the id of a fault")
+    variant = int(number or 0)
+    allowed = range(1, HIGHEST_LIMIT) if fault.family else range(len(fault.variants) or 1)
+    if variant not in allowed:
+        found = f"found {short_repr(name)}, expected a number in {allowed.start}..{allowed.stop}"
+        raise server_refusal("faults", found)
+    return FaultVariant(id, variant)

@@ -1,0 +1,59 @@
+"""Marks that tell a caller's text from a server's own words in a finished prompt.
+
+A prompt of a server is one text, in which a special token that a user spelled looks like a real
+one. So each spelling in a caller's text gets a mark inside, another one for each place that texts
+come from. Whoever counts tokens takes the marks of a place out before the special tokens are found,
+where that server lets them act, or afterwards, where it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, TypeAlias, get_args
+
+from dsv4._format.tokens import V4_1_TOKENS, spelled
+from dsv4.profiles.server_requests import Object
+
+TextPlace: TypeAlias = Literal["user", "result", "tool", "history"]
+TEXT_PLACES: tuple[TextPlace, ...] = get_args(TextPlace)
+
+# Noncharacters, which no text of a request has: Unicode keeps them for such use.
+SHIELDS: Mapping[TextPlace, str] = {place: chr(0xFDD0 + n) for n, place in enumerate(TEXT_PLACES)}
+# Keeps a server from cutting a billing line, and is taken out of every prompt.
+BILLING_SHIELD = chr(0xFDD0 + len(SHIELDS))
+
+_SPELLING = spelled(V4_1_TOKENS)
+_PLACES: Mapping[str, TextPlace] = {"user": "user", "tool": "result", "assistant": "history"}
+
+
+def unshielded(prompt: str, places: Iterable[TextPlace] = TEXT_PLACES) -> str:
+    """A prompt without the marks of these places, and as text that was escaped for JSON."""
+    for mark in (BILLING_SHIELD, *(SHIELDS[place] for place in places)):
+        prompt = prompt.replace(mark, "").replace(f"\\u{ord(mark):x}", "")
+    return prompt
+
+
+def shielded(body: Object) -> Object:
+    """The body with a mark in each spelling of a special token; the same object if it has none."""
+    changed = dict(body)
+    messages = body.get("messages")
+    if isinstance(messages, list):
+        changed["messages"] = [_message(message) for message in messages]
+    if "tools" in body:
+        changed["tools"] = _marked(body["tools"], SHIELDS["tool"])
+    return body if changed == body else changed
+
+
+def _message(message: object) -> object:
+    place = _PLACES.get(str(message.get("role"))) if isinstance(message, dict) else None
+    return message if place is None else _marked(message, SHIELDS[place])
+
+
+def _marked(value: Any, mark: str) -> Any:
+    if isinstance(value, str):
+        return _SPELLING.sub(lambda found: f"{found[0][0]}{mark}{found[0][1:]}", value)
+    if isinstance(value, list):
+        return [_marked(item, mark) for item in value]
+    if isinstance(value, dict):
+        return {_marked(key, mark): _marked(item, mark) for key, item in value.items()}
+    return value

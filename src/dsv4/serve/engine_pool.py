@@ -1,0 +1,284 @@
+"""Several engines behind one gateway: which of them gets a request, and who takes over.
+
+A conversation goes to the engine that has its prefix in memory, as long as that one is not much
+busier than the others. An engine that fails gets no requests until it answers again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from array import array
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
+
+from dsv4._encode.prompt import Prompt
+from dsv4.api.request_fields import JsonObject
+from dsv4.serve.asgi import json_bytes
+from dsv4.serve.backend import AnyBackend, BackendError, Model
+
+_log = logging.getLogger("dsv4.serve")
+
+# Prefixes are known in steps of so many bytes: 256 tokens, or about as much text.
+_STEP = 1024
+# How many steps of all conversations are remembered.
+_MOST_STEPS = 65_536
+# An engine may be busier than the least busy one by a quarter, and by so many streams: a prefix
+# that must be read again costs more than that.
+_FACTOR, _SLACK = 1.25, 8
+# So many failures in a row, and an engine is taken for dead until it answers.
+_MOST_FAILURES = 2
+
+
+class PromptPrefix:
+    """What tells conversations apart: the digest of every prefix of a prompt, in steps, and that
+    of its first messages."""
+
+    def __init__(self, data: bytes, head: bytes) -> None:
+        self.steps: list[bytes] = []
+        running = hashlib.blake2b(digest_size=16)
+        for end in range(_STEP, len(data) + 1, _STEP):
+            running.update(data[end - _STEP : end])
+            self.steps.append(running.copy().digest())
+        self.head = hashlib.blake2b(head, digest_size=16).digest()
+
+    @classmethod
+    def of_prompt(cls, prompt: Prompt, ids: Sequence[int] | None) -> PromptPrefix:
+        data = array("I", ids).tobytes() if ids is not None else prompt.text.encode("utf-8")
+        return cls(data, "".join(_first_texts(prompt)).encode("utf-8"))
+
+    @classmethod
+    def of_messages(cls, body: JsonObject) -> PromptPrefix:
+        """The same of a request for a chat server, which makes its prompts itself."""
+        messages = body.get("messages")
+        listed = messages if isinstance(messages, list) else []
+        roles = [message.get("role") for message in listed if isinstance(message, dict)]
+        first = roles.index("assistant") if "assistant" in roles else len(listed)
+        return cls(json_bytes(listed), json_bytes(listed[:first]))
+
+
+def _first_texts(prompt: Prompt) -> Iterable[str]:
+    """Everything up to the model's first turn."""
+    for piece in prompt.pieces:
+        if piece.origin == "model":
+            return
+        yield piece.text
+
+
+class Engine:
+    """One engine: its address, what speaks to it, and how it is doing."""
+
+    def __init__(self, url: str, backend: AnyBackend) -> None:
+        self.url = url
+        self.backend = backend
+        self.running = 0
+        self.is_up = True
+        self.is_draining = False
+        self._failures = 0
+
+    @property
+    def takes_requests(self) -> bool:
+        return self.is_up and not self.is_draining
+
+    def failed(self, error: BackendError) -> None:
+        self._failures += 1
+        if self._failures >= _MOST_FAILURES:
+            self.set_up(False, error.message)
+
+    def succeeded(self) -> None:
+        self._failures = 0
+        self.set_up(True, "it answers")
+
+    def set_up(self, is_up: bool, why: str) -> None:
+        if is_up != self.is_up:
+            level = logging.INFO if is_up else logging.WARNING
+            _log.log(level, "engine %s is %s: %s", self.url, "up" if is_up else "down", why)
+        self.is_up = is_up
+        self._failures = 0 if is_up else self._failures
+
+
+class EnginePool:
+    """The engines of a gateway. All serve the same model."""
+
+    def __init__(
+        self, engines: Sequence[Engine], changed: Callable[[Engine], None] = lambda engine: None
+    ) -> None:
+        """`changed` is called with an engine whose state or number of streams has changed."""
+        self.engines = list(engines)
+        self._changed = changed
+        self._known: OrderedDict[bytes, str] = OrderedDict()
+        self._leaving: list[Engine] = []
+
+    @property
+    def first(self) -> Engine:
+        return self.engines[0]
+
+    @property
+    def chooses(self) -> bool:
+        """Whether there is more than one to choose from."""
+        return len(self.engines) > 1
+
+    @property
+    def is_ready(self) -> bool:
+        return any(engine.takes_requests for engine in self.engines)
+
+    async def models(self) -> list[Model]:
+        """What the first engine serves that answers. Raises the `BackendError` of the last."""
+        for engine in self.engines[:-1]:
+            with suppress(BackendError):
+                return await engine.backend.models()
+        return await self.engines[-1].backend.models()
+
+    # Choosing.
+
+    def choose(self, prefix: PromptPrefix | None, tried: Collection[Engine] = ()) -> Engine | None:
+        """The engine for a request; None where all that could take it were tried."""
+        if prefix is None:
+            return None if tried else self.first
+        left = [engine for engine in self.engines if engine not in tried]
+        able = [engine for engine in left if engine.takes_requests]
+        if not able and not tried:  # one of them may be back already
+            able = [engine for engine in left if not engine.is_draining] or left
+        if not able:
+            return None
+        preferred = self._with_prefix(prefix, able) or _by_hash(prefix, able)
+        least = min(able, key=lambda engine: engine.running)
+        is_busy = preferred.running > least.running * _FACTOR + _SLACK
+        return least if is_busy else preferred
+
+    def _with_prefix(self, prefix: PromptPrefix, able: list[Engine]) -> Engine | None:
+        """The engine that has most of a prompt."""
+        by_url = {engine.url: engine for engine in able}
+        for step in reversed(prefix.steps):
+            if (engine := by_url.get(self._known.get(step, ""))) is not None:
+                return engine
+        return None
+
+    def note(self, prefix: PromptPrefix, engine: Engine) -> None:
+        """Remembers that an engine has a prompt."""
+        for step in prefix.steps:
+            self._known[step] = engine.url
+            self._known.move_to_end(step)
+        while len(self._known) > _MOST_STEPS:
+            self._known.popitem(last=False)
+
+    # Counting.
+
+    def begin(self, engine: Engine) -> None:
+        engine.running += 1
+        self._changed(engine)
+
+    def end(self, engine: Engine) -> None:
+        engine.running -= 1
+        self._changed(engine)
+
+    def failed(self, engine: Engine, error: BackendError) -> None:
+        engine.failed(error)
+        self._changed(engine)
+
+    def succeeded(self, engine: Engine) -> None:
+        engine.succeeded()
+        self._changed(engine)
+
+    # Changing.
+
+    def drain(self, url: str, is_draining: bool) -> bool:
+        """Lets an engine take no more requests, or take them again. False where none has the
+        address."""
+        found = [engine for engine in self.engines if engine.url == url]
+        for engine in found:
+            if engine.is_draining != is_draining:
+                _log.info("engine %s %s", url, "drains" if is_draining else "takes requests again")
+            engine.is_draining = is_draining
+            self._changed(engine)
+        return bool(found)
+
+    def replace(self, engines: Sequence[Engine]) -> None:
+        """Changes the engines. Streams of those that go end as if nothing had happened."""
+        self._leaving += [engine for engine in self.engines if engine not in engines]
+        self.engines = list(engines)
+
+    # Looking after them.
+
+    async def probe(self, expected: Model, seconds: float) -> None:
+        """Asks every engine whether it is there, and whether it still serves the same model."""
+        await asyncio.gather(*(self._probe(engine, expected, seconds) for engine in self.engines))
+        await self._close_left()
+
+    async def _probe(self, engine: Engine, expected: Model, seconds: float) -> None:
+        try:
+            models = await asyncio.wait_for(engine.backend.models(), seconds)
+        except (BackendError, asyncio.TimeoutError) as error:
+            engine.set_up(False, getattr(error, "message", "") or f"no answer within {seconds:g} s")
+        else:
+            names = [model.name for model in models]
+            is_same = expected.name in names
+            engine.set_up(is_same, "it answers" if is_same else f"it serves {', '.join(names)}")
+        self._changed(engine)
+
+    async def _close_left(self) -> None:
+        for engine in [each for each in self._leaving if not each.running]:
+            self._leaving.remove(engine)
+            with suppress(Exception):
+                await engine.backend.aclose()
+
+    async def aclose(self) -> None:
+        for engine in [*self.engines, *self._leaving]:
+            await engine.backend.aclose()
+
+
+def _by_hash(prefix: PromptPrefix, able: list[Engine]) -> Engine:
+    """The same engine for the same first messages, in every worker; when one goes, only its own
+    conversations move (rendezvous hashing)."""
+
+    def weight(engine: Engine) -> bytes:
+        return hashlib.blake2b(engine.url.encode(), key=prefix.head, digest_size=16).digest()
+
+    return max(able, key=weight)
+
+
+class EngineLease:
+    """The engine of one request, and the next one where that fails before it has sent anything."""
+
+    def __init__(self, pool: EnginePool, prefix: PromptPrefix | None) -> None:
+        self._pool = pool
+        self._prefix = prefix
+        self._tried: list[Engine] = []
+        self._engine = pool.choose(prefix) or pool.first
+        pool.begin(self._engine)
+
+    @property
+    def engine(self) -> Engine:
+        return self._engine
+
+    def moved_on(self, error: BackendError) -> bool:
+        """Whether another engine takes over after a failure."""
+        if error.status == 400:  # what is wrong with the request is wrong everywhere
+            return False
+        self._pool.failed(self._engine, error)
+        self._tried.append(self._engine)
+        other = self._pool.choose(self._prefix, self._tried)
+        if other is None:  # when it is tried again, it may be with any of them
+            self._tried = []
+            self._use(self._pool.choose(self._prefix) or self._engine)
+            return False
+        self._use(other)
+        return True
+
+    def _use(self, engine: Engine) -> None:
+        self._pool.end(self._engine)
+        self._engine = engine
+        self._pool.begin(engine)
+
+    def close(self, answered: bool, failure: BackendError | None) -> None:
+        """Ends it. `answered` says that the engine has sent something, `failure` that it broke off
+        after that."""
+        if answered and failure is not None:
+            self._pool.failed(self._engine, failure)
+        elif answered:
+            self._pool.succeeded(self._engine)
+            if self._prefix is not None:
+                self._pool.note(self._prefix, self._engine)
+        self._pool.end(self._engine)

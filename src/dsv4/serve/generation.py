@@ -1,0 +1,203 @@
+"""The completions of one request while they are generated: passed on as they come, tried again
+as long as nothing came, ended when their client leaves or their time is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
+from typing import TypeAlias
+
+from dsv4._parse.events import Event
+from dsv4.serve.asgi import ClientGone, StreamTimer
+from dsv4.serve.backend import BackendError, Chunks
+from dsv4.serve.choice_reader import ChoiceReader, joined_events
+from dsv4.serve.settings import Settings
+
+_log = logging.getLogger("dsv4.serve")
+
+OpenStream: TypeAlias = Callable[[], Chunks]
+# Gets the index of a choice, and events of it.
+PassEvents: TypeAlias = Callable[[int, list[Event]], Awaitable[None]]
+
+
+class Generation:
+    """The completions of one request."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        readers: Sequence[ChoiceReader],
+        open: OpenStream,
+        turn: asyncio.Event,
+        takes_over: Callable[[BackendError], bool] = lambda error: False,
+    ) -> None:
+        """`open` asks the backend, for each of the `readers`, once its `turn` has come.
+        `takes_over` says whether another engine is asked after a failure, without a pause."""
+        self._settings = settings
+        self._readers = readers
+        self._turn = turn
+        self._open = open
+        self._takes_over = takes_over
+        self._tasks: list[asyncio.Task[None]] = []
+        self._running = len(readers)
+        self._failure: Exception | None = None
+        self._over = asyncio.get_running_loop().create_future()
+        self._alive: Callable[[], Awaitable[None]] | None = None
+        self._has_begun = False  # something has gone to the client: it is too late to try again
+        self.timer = StreamTimer(settings, self._quiet, self._late)
+
+    # Called by the timer, and when the client disconnects.
+
+    def client_gone(self) -> None:
+        """Frees the backend immediately."""
+        self._fail(ClientGone())
+
+    @property
+    def failure(self) -> BackendError | None:
+        """What the backend failed with, if it did."""
+        return self._failure if isinstance(self._failure, BackendError) else None
+
+    @property
+    def has_left(self) -> bool:
+        """Whether the client is gone."""
+        return isinstance(self._failure, ClientGone)
+
+    def _late(self, setting: str) -> None:
+        if setting == "send_timeout":
+            self.client_gone()
+        else:
+            seconds = getattr(self._settings, setting)
+            self._fail(BackendError(f"the backend took longer than {seconds:g} s ({setting})", 504))
+
+    def _quiet(self) -> None:
+        if self._alive is not None and not self._over.done():
+            self._has_begun = True
+            self._tasks.append(asyncio.get_running_loop().create_task(self._tell()))
+
+    async def _tell(self) -> None:
+        """Sends a keep-alive."""
+        assert self._alive is not None
+        try:
+            await self._alive()
+        except Exception as error:
+            self._fail(error)
+        finally:
+            task = asyncio.current_task()
+            self._tasks = [other for other in self._tasks if other is not task]
+
+    def _fail(self, error: Exception) -> None:
+        if self._failure is None:
+            self._failure = error
+        self._end()
+
+    def _end(self) -> None:
+        if not self._over.done():
+            self._over.set_result(None)
+
+    # The run.
+
+    async def run(self, passed: PassEvents, alive: Callable[[], Awaitable[None]] | None) -> None:
+        """Generates to the end.
+
+        `passed` gets the events that have come; `alive` is called when nothing has been passed for
+        a while. Raises `BackendError` or `ClientGone`.
+        """
+        self._alive = alive
+        loop = asyncio.get_running_loop()
+        self._tasks += [loop.create_task(self._pump(n, passed)) for n in range(len(self._readers))]
+        try:
+            await self._over
+        finally:
+            self.timer.close()
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._failure is not None:
+            raise self._failure
+        for n, reader in enumerate(self._readers):
+            await passed(n, reader.end())
+
+    async def _pump(self, choice: int, passed: PassEvents) -> None:
+        """Reads what the backend sends for one choice, and passes it on."""
+        try:
+            await self._turn.wait()
+            self.timer.backend_asked()
+            await self._pass_on_with_retries(choice, passed)
+        except asyncio.CancelledError:
+            return  # nobody reads on
+        except Exception as error:
+            self._fail(error)
+            return
+        self._running -= 1
+        if not self._running:
+            self._end()
+
+    async def _pass_on_with_retries(self, choice: int, passed: PassEvents) -> None:
+        """Passes on what comes. As long as nothing came, another engine takes over, or the same is
+        tried again, with growing pauses."""
+        tries_left = self._settings.retries
+        while True:
+            try:
+                await self._pass_on(choice, passed)
+                return
+            except BackendError as error:
+                if self._has_begun or self._readers[choice].first_at is not None:
+                    raise
+                if self._takes_over(error):
+                    continue
+                if not (tries_left and error.is_temporary):
+                    raise
+            await asyncio.sleep(0.1 * 2 ** (self._settings.retries - tries_left))
+            tries_left -= 1
+
+    async def _pass_on(self, choice: int, passed: PassEvents) -> None:
+        """Passes on what the backend sends, to its end.
+
+        Every token of every stream goes through this loop, and all streams of a worker share its
+        time. So nothing stands around it that would be woken for each token: no iterator over
+        another one, no time-out, no task.
+        """
+        reader, heard = self._readers[choice], self.timer.heard
+        gathered: list[Event] = []
+        async with aclosing(self._opened()) as chunks:
+            following = chunks.__anext__
+            while True:
+                try:
+                    chunk = await following()
+                    heard()
+                    events = reader.feed(chunk)
+                except StopAsyncIteration:
+                    return
+                except BackendError:
+                    raise
+                except Exception as error:  # ids that are none, or whatever an engine raises
+                    raise _backend_fault(error) from error
+                if chunk.more and not reader.is_done:  # what comes then does not count
+                    gathered += events
+                    continue
+                if gathered:
+                    events, gathered = [*gathered, *events], []
+                    events = joined_events(events) if reader.joins else events
+                if events:
+                    self._has_begun = True
+                    try:
+                        await passed(choice, events)
+                    except UnicodeEncodeError as error:  # half of a pair, from an engine
+                        raise _backend_fault(error) from error
+                if reader.is_done:
+                    return
+
+    def _opened(self) -> Chunks:
+        try:
+            return self._open()
+        except Exception as error:
+            raise _backend_fault(error) from error
+
+
+def _backend_fault(error: Exception) -> BackendError:
+    """The error for whatever an engine raised. Only the log says what that was."""
+    _log.warning("the backend raised %s", type(error).__name__, exc_info=error)
+    return BackendError("the backend failed, or sent what cannot be read")

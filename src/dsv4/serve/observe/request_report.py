@@ -1,0 +1,127 @@
+"""What is known of one request while it is answered, and the line that is logged at its end."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from dsv4._parse.events import Diagnostic, Event
+from dsv4._parse.parser_options import new_id
+from dsv4.api import ApiError, Usage
+from dsv4.serve.access import Key
+from dsv4.serve.observe.logs import log_fields
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFacts:
+    """What a request asks for: as far as the log and traces tell."""
+
+    model: str
+    max_tokens: int
+    temperature: float | None
+    shared: int | None
+    adaptations: tuple[str, ...] = ()
+
+
+class ReadChoice(Protocol):
+    """A completion that is read."""
+
+    @property
+    def events(self) -> list[Event]: ...
+
+
+class ReportedRun(Protocol):
+    """What answers a request."""
+
+    @property
+    def usage(self) -> Usage: ...
+
+    @property
+    def engine(self) -> str | None: ...
+
+    @property
+    def readers(self) -> Sequence[ReadChoice]: ...
+
+
+# A client that went away before its answer. No HTTP status: nginx has made it known.
+CLIENT_GONE = 499
+
+
+class RequestReport:
+    """A request: what it is called, whose it is, what came of it.
+
+    `id` is the name that the client is told, in the header `x-request-id`.
+    """
+
+    def __init__(self, protocol: str, path: str) -> None:
+        self.protocol = protocol
+        self.path = path
+        self.id = new_id("turn_")
+        self.began = time.monotonic()
+        self.key: Key | None = None
+        self.status = 500
+        self.failure: str | None = None
+        self.facts: RequestFacts | None = None
+        self.run: ReportedRun | None = None
+
+    def fail(self, error: Exception) -> None:
+        """Notes why it failed; the first reason is the one that counts."""
+        self.failure = self.failure or _reason(error)
+
+    @property
+    def usage(self) -> Usage | None:
+        return None if self.run is None else self.run.usage
+
+    @property
+    def repairs(self) -> int | None:
+        """How many deviations from the grammar were repaired in what was generated."""
+        if self.run is None:
+            return None
+        events = (event for reader in self.run.readers for event in reader.events)
+        return sum(isinstance(event, Diagnostic) for event in events)
+
+    def fields(self) -> dict[str, Any]:
+        """What the log says of it. What is None is not known."""
+        usage, facts = self.usage, self.facts
+        return {
+            "id": self.id,
+            "key": None if self.key is None else self.key.name,
+            "protocol": self.protocol,
+            "path": self.path,
+            "model": None if facts is None else facts.model,
+            "status": self.status,
+            "seconds": round(time.monotonic() - self.began, 3),
+            "prompt_tokens": None if usage is None else usage.prompt,
+            "cached_tokens": None if usage is None else usage.cached,
+            "completion_tokens": None if usage is None else usage.completion,
+            "shared_tokens": None if facts is None else facts.shared,
+            "repairs": self.repairs,
+            "adaptations": ",".join(self.adaptations) if self.adaptations else None,
+            "engine": None if self.run is None else self.run.engine,
+            "error": self.failure,
+        }
+
+    @property
+    def adaptations(self) -> tuple[str, ...] | None:
+        """What was changed for a chat server; None where nothing was."""
+        return (self.facts.adaptations or None) if self.facts is not None else None
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether it failed, and the server or its backend is to blame."""
+        return self.status >= 500 or (self.status == 200 and self.failure is not None)
+
+    def log(self) -> None:
+        """Logs it, as a warning where it is a fault."""
+        log_fields(logging.WARNING if self.is_fault else logging.INFO, "request", self.fields())
+
+
+def _reason(error: Exception) -> str:
+    """Why a request failed. What is wrong with a request may be a text of its own, so only its
+    place is told."""
+    if isinstance(error, ApiError) and error.path is not None:
+        return f"{error.code or error.type} at {error.path}"
+    return str(error) or type(error).__name__

@@ -1,0 +1,113 @@
+"""OpenTelemetry spans of requests, with the GenAI conventions (extra `otel`). Without it the
+trace context of a request is passed on as it is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from dsv4.serve.observe.request_report import RequestReport
+from dsv4.serve.observe.trace_context import passing_on, read_trace_context
+from dsv4.serve.settings import SettingError, Settings
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
+
+class PassedOnTraces:
+    """Passes trace contexts on, where nothing is traced here."""
+
+    @contextmanager
+    def traced(self, headers: Mapping[str, str], report: RequestReport) -> Iterator[None]:
+        with passing_on(read_trace_context(headers)):
+            yield
+
+
+class OpenTelemetryTraces:
+    """A span for each request, with what the log says of it."""
+
+    def __init__(self) -> None:
+        from opentelemetry.trace import get_tracer
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        self._tracer = get_tracer("dsv4")
+        self._propagator = TraceContextTextMapPropagator()
+
+    @contextmanager
+    def traced(self, headers: Mapping[str, str], report: RequestReport) -> Iterator[None]:
+        from opentelemetry.trace import SpanKind, set_span_in_context
+
+        before = self._propagator.extract(read_trace_context(headers))
+        span = self._tracer.start_span("chat", context=before, kind=SpanKind.SERVER)
+        carrier: dict[str, str] = {}
+        self._propagator.inject(carrier, context=set_span_in_context(span))
+        try:
+            with passing_on(carrier):
+                yield
+        finally:
+            _describe(span, report)
+            span.end()
+
+
+def _describe(span: Span, report: RequestReport) -> None:
+    """Says what became of a request, in the words of the GenAI conventions where they have some."""
+    from opentelemetry.trace import Status, StatusCode
+
+    usage, facts = report.usage, report.facts
+    said: dict[str, Any] = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "deepseek",
+        "gen_ai.response.id": report.id,
+        "url.path": report.path,
+        "http.response.status_code": report.status,
+        "dsv4.protocol": report.protocol,
+        "dsv4.key": None if report.key is None else report.key.name,
+        "dsv4.repairs": report.repairs,
+        "dsv4.adaptations": report.adaptations,
+    }
+    if facts is not None:
+        said["gen_ai.request.model"] = facts.model
+        said["gen_ai.request.max_tokens"] = facts.max_tokens
+        said["gen_ai.request.temperature"] = facts.temperature
+        said["dsv4.prefix_shared_tokens"] = facts.shared
+        span.update_name(f"chat {facts.model}")
+    if usage is not None:
+        said["gen_ai.usage.input_tokens"] = usage.prompt
+        said["gen_ai.usage.output_tokens"] = usage.completion
+        said["gen_ai.usage.cache_read.input_tokens"] = usage.cached
+    if report.failure is not None:
+        said["error.type"] = str(report.status)
+    span.set_attributes({name: value for name, value in said.items() if value is not None})
+    if report.is_fault:
+        span.set_status(Status(StatusCode.ERROR, report.failure))
+
+
+def tracing_for(settings: Settings) -> PassedOnTraces | OpenTelemetryTraces:
+    """What the settings ask for. Raises a `SettingError` where the extra is missing."""
+    if not settings.otel:
+        return PassedOnTraces()
+    try:
+        return OpenTelemetryTraces()
+    except ImportError:
+        raise SettingError("otel", "needs the extra `otel`, which is not installed") from None
+
+
+def export_traces(settings: Settings) -> None:
+    """Lets the spans of this process go where the variables `OTEL_…` say."""
+    if not settings.otel:
+        return
+    try:
+        from opentelemetry import trace
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError:
+        raise SettingError("otel", "needs the extra `otel`, which is not installed") from None
+    own = {} if "OTEL_SERVICE_NAME" in os.environ else {SERVICE_NAME: "dsv4"}
+    provider = TracerProvider(resource=Resource.create(own))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    trace.set_tracer_provider(provider)

@@ -1,0 +1,113 @@
+"""What is read anew while the server runs: keys, and the engines that the settings' file names.
+
+What cannot be used changes nothing: the old state stays, and a line of the log says why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+from dsv4.serve.access import read_keys, refuse_open_file
+from dsv4.serve.backend import BackendError
+from dsv4.serve.engine_pool import Engine
+from dsv4.serve.observe.logs import logger
+from dsv4.serve.server import GatewayState
+from dsv4.serve.settings import SettingError, upstreams_in
+
+# Where workers tell each other which engines drain.
+_DRAINING = "draining.json"
+# What servers call a model that they do not name.
+_UNNAMED = ("", "default", "None")
+
+
+async def reload(server: GatewayState) -> None:
+    """Reads everything anew, each part for itself."""
+    try:
+        _reload_keys(server)
+    except SettingError as error:
+        logger.error("the keys stay as they were: %s", error)
+    try:
+        await _reload_engines(server)
+    except SettingError as error:
+        logger.error("the engines stay as they were: %s", error)
+    _read_draining(server)
+
+
+def _reload_keys(server: GatewayState) -> None:
+    path = server.settings.api_key_file
+    if path:
+        refuse_open_file("api_key_file", path, server.settings)
+        server.keys = read_keys(path)
+        logger.info("read anew: %s keys", len(server.keys))
+
+
+async def _reload_engines(server: GatewayState) -> None:
+    settings = server.settings
+    named = upstreams_in(settings.config) if settings.config else None
+    if named is None or not server.follows_file or named == server.upstreams:
+        return
+    known = dict(zip(server.upstreams, server.engines.engines, strict=True))
+    # All checks of a start, on what the file says now.
+    wanted = replace(settings, upstream=named)
+    engines = [known.get(url) or server.new_engine(url) for url in wanted.upstream]
+    await check_models(server, [engine for engine in engines if engine not in known.values()])
+    server.engines.replace(engines)
+    server.upstreams = wanted.upstream
+    logger.info("read anew: %s engines", len(engines))
+
+
+async def check_models(server: GatewayState, engines: list[Engine]) -> None:
+    """Raises a `SettingError` for an engine that serves another model than the others do, or than
+    is asked for. One that does not answer is down, and will be asked again."""
+    expected = server.settings.upstream_model or server.engine_model.name
+    found = await asyncio.gather(*(_names(server, engine) for engine in engines))
+    for engine, names in zip(engines, found, strict=True):
+        if names and expected not in names:
+            problem = f"{engine.url}: found the model {', '.join(names)}, expected {expected}"
+            raise SettingError("upstream", problem)
+        if names is None:
+            engine.set_up(False, "it does not answer")
+
+
+async def _names(server: GatewayState, engine: Engine) -> list[str] | None:
+    try:
+        seconds = server.settings.connect_timeout
+        models = await asyncio.wait_for(engine.backend.models(), seconds)
+    except (BackendError, asyncio.TimeoutError):
+        return None
+    return [model.name for model in models if model.name not in _UNNAMED]
+
+
+# Draining an engine. A request for that reaches one worker, and all must know.
+
+
+def drain_engine(server: GatewayState, url: str, is_draining: bool) -> bool:
+    """Lets an engine take no more requests, or take them again, in every worker. False where none
+    has the address."""
+    if not server.engines.drain(url, is_draining):
+        return False
+    folder = server.metrics.shared_folder
+    if folder is not None:
+        states = {engine.url: engine.is_draining for engine in server.engines.engines}
+        _write(folder / _DRAINING, states)
+        os.kill(os.getppid(), signal.SIGHUP)
+    return True
+
+
+def _write(file: Path, states: dict[str, bool]) -> None:
+    """Writes a file in one step, so that no worker reads half of it."""
+    written = file.with_suffix(f".{os.getpid()}")
+    written.write_text(json.dumps(states), "utf-8")
+    written.replace(file)
+
+
+def _read_draining(server: GatewayState) -> None:
+    folder = server.metrics.shared_folder
+    if folder is not None and (folder / _DRAINING).exists():
+        for url, is_draining in json.loads((folder / _DRAINING).read_text("utf-8")).items():
+            server.engines.drain(url, is_draining)

@@ -1,0 +1,222 @@
+"""The routes of Responses that generate nothing: stored responses, whole or as the events that
+they were, what they answer, token counts; and clear words where something is not served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import parse_qs
+
+from starlette.routing import BaseRoute, Route
+
+from dsv4.api import ApiError, responses
+from dsv4.api.errors import wrong
+from dsv4.api.request_fields import JsonObject
+from dsv4.serve.access import Key
+from dsv4.serve.asgi import EventStream, Receive, Scope, Send, send_json
+from dsv4.serve.completion_route import retry_headers
+from dsv4.serve.completion_run import client_error, is_expected
+from dsv4.serve.plain_routes import JsonRoute, PlainRoutes, WorkerRoute
+from dsv4.serve.server import GatewayState
+from dsv4.serve.storage.stored_conversations import StoredResponse
+
+_MOST_ITEMS = 100
+# What the last event of a response is called, by the status that it has.
+_LAST_EVENTS = {
+    "completed": "response.completed",
+    "incomplete": "response.incomplete",
+    "failed": "response.failed",
+}
+
+
+# What the events of a call are called, and the field that they write.
+_WRITTEN = {
+    "function_call": ("function_call_arguments", "arguments"),
+    "custom_tool_call": ("custom_tool_call_input", "input"),
+}
+
+
+class ResponseRoutes:
+    """The functions of the routes."""
+
+    def __init__(self, server: GatewayState) -> None:
+        self._server = server
+
+    async def found(self, scope: Scope, key: Key) -> StoredResponse:
+        """The stored response that a path names."""
+        id = scope["path_params"]["id"]
+        found = await self._server.stored_responses.found(key.name, id)
+        if found is None or found.response["id"] != id:
+            expected = "the id of a response that is stored here"
+            raise ApiError(f"found {id!r}, expected {expected}", status=404)
+        return found
+
+    async def response(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
+        found = await self.found(scope, key)
+        if scope["method"] == "DELETE":
+            id = found.response["id"]
+            await self._server.stored_responses.forget(key.name, id)
+            return {"id": id, "object": "response", "deleted": True}
+        return found.response
+
+    async def input_items(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
+        """What a response answers, a page at a time."""
+        found = await self.found(scope, key)
+        asked = _query(scope)
+        items = [_as_item(item, n, found) for n, item in enumerate(found.input)]
+        if asked.get("order", "desc") != "asc":
+            items.reverse()
+        after = [n for n, item in enumerate(items) if item["id"] == asked.get("after")]
+        items = items[after[0] + 1 :] if after else items
+        limit = asked.get("limit", "20")
+        if not limit.isdecimal() or not 1 <= int(limit) <= _MOST_ITEMS:
+            raise wrong(limit, f"a number from 1 to {_MOST_ITEMS}", "limit")
+        page = items[: int(limit)]
+        ends = {
+            "first_id": page[0]["id"] if page else None,
+            "last_id": page[-1]["id"] if page else None,
+        }
+        return {"object": "list", "data": page, "has_more": len(page) < len(items), **ends}
+
+    async def cancel(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
+        await self.found(scope, key)
+        raise ApiError("Only a response with `background` can be cancelled, and this one is over.")
+
+    async def compact(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
+        message = "Responses are not compacted here: ask the model for a summary instead."
+        raise ApiError(message, code="unsupported")
+
+    async def conversations(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
+        message = "Conversations are not stored here: use `previous_response_id`."
+        raise ApiError(message, status=404, code="unsupported")
+
+
+class StoredResponseRoute(JsonRoute):
+    """A stored response: whole, or with `stream=true` as the events that it was."""
+
+    def __init__(self, server: GatewayState) -> None:
+        self._routes = ResponseRoutes(server)
+        super().__init__(server, self._routes.response, protocol="responses")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "GET" or _query(scope).get("stream") != "true":
+            await super().__call__(scope, receive, send)
+            return
+        try:
+            key = await self._server.authenticated(scope)
+            found = await self._routes.found(scope, key)
+        except Exception as error:
+            status, shown = responses.error(client_error(error))
+            await send_json(send, status, shown, retry_headers(status, error))
+            if not is_expected(error):
+                raise
+            return
+        after = _query(scope).get("starting_after", "")
+        first = int(after) + 1 if after.isdecimal() else 0
+        stream = EventStream(send, {})
+        events = [event for event in _events(found.response) if event["sequence_number"] >= first]
+        await stream.write(responses.frames(events))
+        await stream.end()
+
+
+def _query(scope: Scope) -> dict[str, str]:
+    asked = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+    return {name: values[-1] for name, values in asked.items()}
+
+
+def _as_item(item: Any, n: int, found: StoredResponse) -> JsonObject:
+    """An item of a request as the API lists it: with an id and its content in parts."""
+    given = item if isinstance(item, dict) else {}
+    id = given.get("id") or f"{found.response['id'].replace('resp_', 'msg_')}_{n}"
+    if given.get("type", "message") != "message":
+        return {**given, "id": id, "status": given.get("status") or "completed"}
+    content, role = given.get("content"), given.get("role", "user")
+    kind = "output_text" if role == "assistant" else "input_text"
+    if not isinstance(content, list):
+        content = [_text_part(kind, str(content or ""))]
+    fixed = {"id": id, "type": "message", "role": role, "status": "completed"}
+    return {**given, **fixed, "content": content}
+
+
+def _text_part(kind: str, text: str) -> JsonObject:
+    more: JsonObject = {"annotations": [], "logprobs": []} if kind == "output_text" else {}
+    return {"type": kind, "text": text, **more}
+
+
+# A stored response as events.
+
+
+def _events(response: JsonObject) -> Iterator[JsonObject]:
+    """The events of a response that is over, each text in one piece."""
+    begun = {**response, "status": "in_progress", "output": [], "usage": None}
+    begun["incomplete_details"] = begun["error"] = None
+    listed: list[JsonObject] = [
+        {"type": "response.created", "response": begun},
+        {"type": "response.in_progress", "response": begun},
+    ]
+    for n, item in enumerate(response["output"]):
+        listed += _item_events(item, n)
+    last = _LAST_EVENTS.get(response.get("status", ""), "response.completed")
+    listed.append({"type": last, "response": response})
+    for n, event in enumerate(listed):
+        yield {**event, "sequence_number": n}
+
+
+def _item_events(item: JsonObject, n: int) -> Iterator[JsonObject]:
+    place = {"item_id": item["id"], "output_index": n}
+    empty: JsonObject = {"content": [], "arguments": "", "input": ""}
+    emptied = {name: value for name, value in empty.items() if name in item}
+    begun = {**item, **emptied, "status": "in_progress"}
+    yield {"type": "response.output_item.added", "output_index": n, "item": begun}
+    for index, part in enumerate(item.get("content") or ()):
+        yield from _part_events(part, {**place, "content_index": index})
+    if item["type"] in _WRITTEN:
+        named, field = _WRITTEN[item["type"]]
+        more = {"name": item["name"]} if field == "arguments" else {}
+        yield {"type": f"response.{named}.delta", **place, "delta": item[field]}
+        yield {"type": f"response.{named}.done", **place, **more, field: item[field]}
+    yield {"type": "response.output_item.done", "output_index": n, "item": item}
+
+
+def _part_events(part: JsonObject, place: JsonObject) -> Iterator[JsonObject]:
+    yield {"type": "response.content_part.added", **place, "part": {**part, "text": ""}}
+    if (kind := part.get("type")) in ("output_text", "reasoning_text"):
+        more: JsonObject = {"logprobs": []} if kind == "output_text" else {}
+        yield {"type": f"response.{kind}.delta", **place, "delta": part["text"], **more}
+        yield {"type": f"response.{kind}.done", **place, "text": part["text"], **more}
+    yield {"type": "response.content_part.done", **place, "part": part}
+
+
+def response_routes(server: GatewayState, plain: PlainRoutes, prefix: str) -> list[BaseRoute]:
+    """The routes, under a prefix. Those with fixed names come first."""
+    own = ResponseRoutes(server)
+
+    def json_route(handle: Any) -> JsonRoute:
+        return JsonRoute(server, handle, protocol="responses")
+
+    counting = WorkerRoute(server, plain.count_input_tokens, protocol="responses")
+    every = ["GET", "POST", "DELETE"]
+    return [
+        Route(f"{prefix}/responses/input_tokens", endpoint=counting, methods=["POST"]),
+        Route(f"{prefix}/responses/compact", endpoint=json_route(own.compact), methods=["POST"]),
+        Route(
+            f"{prefix}/responses/{{id}}",
+            endpoint=StoredResponseRoute(server),
+            methods=["GET", "DELETE"],
+        ),
+        Route(
+            f"{prefix}/responses/{{id}}/input_items",
+            endpoint=json_route(own.input_items),
+            methods=["GET"],
+        ),
+        Route(
+            f"{prefix}/responses/{{id}}/cancel", endpoint=json_route(own.cancel), methods=["POST"]
+        ),
+        Route(f"{prefix}/conversations", endpoint=json_route(own.conversations), methods=every),
+        Route(
+            f"{prefix}/conversations/{{rest:path}}",
+            endpoint=json_route(own.conversations),
+            methods=every,
+        ),
+    ]

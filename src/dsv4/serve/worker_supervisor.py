@@ -1,0 +1,303 @@
+"""The worker processes, and the one that looks after them.
+
+It starts them, replaces those that end or hang, passes signals on, and says whom it ended and why.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import TypeAlias
+
+import uvicorn
+
+# What a worker ends with that cannot start, as uvicorn does where an app fails at its start.
+CANNOT_START = 3
+# How often workers are looked at, and asked whether they are there, in seconds.
+_TICK = 0.1
+_ASK_EVERY = 1.0
+# On a busy machine it takes long until Python has read everything.
+_TO_START = 120.0
+# One that could not start, while others serve, is tried again after so many seconds.
+_PAUSE = 10.0
+# A worker ends its streams within its own time; one that does not is ended.
+_GRACE = 15.0
+
+_log = logging.getLogger("dsv4.serve")
+_spawn = multiprocessing.get_context("spawn")
+
+# Makes the server of a worker, in the worker.
+MakeServer: TypeAlias = Callable[[uvicorn.Config], uvicorn.Server]
+
+
+class WorkerProcess:
+    """A worker, as its supervisor sees it."""
+
+    def __init__(
+        self, config: uvicorn.Config, sockets: list[socket.socket], make: MakeServer
+    ) -> None:
+        self._connection, theirs = _spawn.Pipe()
+        arguments = (config, sockets, make, theirs)
+        self._process = _spawn.Process(target=_work, args=arguments, name="dsv4-worker")
+        self._process.start()
+        theirs.close()
+        self._heard_at = self._asked_at = time.monotonic()
+        self._is_asked = False
+        self._missed_reload = False
+        self.is_ready = False
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.is_alive()
+
+    @property
+    def status(self) -> int | None:
+        """What it ended with; None as long as it runs."""
+        return self._process.exitcode
+
+    def silent_for(self) -> float:
+        """For how many seconds it has not answered. It is asked on the way, and never waited for:
+        meanwhile there are others to look after."""
+        now = time.monotonic()
+        try:
+            while self._connection.poll():
+                self._note(self._connection.recv())
+            if not self._is_asked and now - self._asked_at >= _ASK_EVERY:
+                self._connection.send(True)
+                self._is_asked, self._asked_at = True, now
+        except (OSError, EOFError):  # it is about to end
+            pass
+        if self.is_ready and self._missed_reload:
+            self._missed_reload = False
+            self._signal("SIGHUP")
+        return now - self._heard_at
+
+    def _note(self, is_ready: bool) -> None:
+        if is_ready and not self.is_ready:
+            _log.info("worker %s serves", self.pid)
+        self.is_ready, self._heard_at = is_ready, time.monotonic()
+        self._is_asked = False
+
+    def tell_to_reload(self) -> None:
+        """Passes SIGHUP on: as soon as it can be taken, for one that is starting."""
+        if self.is_ready:
+            self._signal("SIGHUP")
+        else:
+            self._missed_reload = True
+
+    def tell_to_summarize(self) -> None:
+        if self.is_ready:
+            self._signal("SIGUSR1")
+
+    def stop(self) -> None:
+        """Lets it end its streams."""
+        self._signal("SIGTERM" if sys.platform != "win32" else "CTRL_BREAK_EVENT")
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.join()
+
+    def _signal(self, name: str) -> None:
+        if self._process.is_alive() and self.pid is not None:
+            os.kill(self.pid, getattr(signal, name))
+
+
+def _work(
+    config: uvicorn.Config, sockets: list[socket.socket], make: MakeServer, theirs: Connection
+) -> None:
+    """What a worker does. A terminal sends an interrupt to all processes at once: it is the
+    supervisor's to handle."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform == "win32":
+        signal.signal(signal.SIGBREAK, lambda *_: signal.raise_signal(signal.SIGTERM))
+    server = make(config)
+    threading.Thread(target=_answer, args=(theirs, server), daemon=True).start()
+    server.run(sockets)
+
+
+def _answer(theirs: Connection, server: uvicorn.Server) -> None:
+    """Answers the supervisor that asks whether the worker is there, and says whether it serves.
+    Without a supervisor nobody could end the worker, so it ends itself."""
+    try:
+        while theirs.recv():
+            theirs.send(server.started)
+    except (OSError, EOFError):
+        _log.warning("worker %s has lost its supervisor: it ends", os.getpid())
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+@dataclass(frozen=True, slots=True)
+class _Replacement:
+    """A worker that is to take another's place when it is ready."""
+
+    old: WorkerProcess
+    new: WorkerProcess
+    until: float
+
+
+class Supervisor:
+    """The process that looks after the workers."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        sockets: list[socket.socket],
+        make: MakeServer,
+        *,
+        worker_timeout: float,
+        drain_timeout: float,
+        summarize: Callable[[], None],
+    ) -> None:
+        """A worker that does not answer within `worker_timeout` is ended; its streams get
+        `drain_timeout` to end. `summarize` logs what all workers have counted."""
+        self._config = config
+        self._sockets = sockets
+        self._make = make
+        self._worker_timeout = worker_timeout
+        self._drain_timeout = drain_timeout
+        self._summarize = summarize
+        self._workers: list[WorkerProcess] = []
+        self._retiring: list[WorkerProcess] = []
+        self._to_replace: list[WorkerProcess] = []
+        self._replacement: _Replacement | None = None
+        self._signals: list[int] = []
+        self._is_stopping = self._must_kill = False
+        self._not_before = 0.0
+        self.cannot_start = False
+        self._handlers = {
+            "SIGTERM": self._stop_soon,
+            "SIGINT": self._stop_soon,
+            "SIGBREAK": self._stop_soon,
+            "SIGHUP": self._reload,
+            "SIGUSR1": self._tell,
+            "SIGUSR2": self._restart,
+        }
+
+    def run(self) -> None:
+        """Serves until a signal ends it."""
+        for name in self._handlers:
+            if hasattr(signal, name):
+                signal.signal(getattr(signal, name), lambda sig, _: self._signals.append(sig))
+        self._workers = [self._start() for _ in range(self._config.workers)]
+        while not self._is_stopping:
+            time.sleep(_TICK)
+            self._handle_signals()
+            self._look_after_workers()
+            self._go_on_replacing()
+        self._end_all()
+
+    def _start(self) -> WorkerProcess:
+        return WorkerProcess(self._config, self._sockets, self._make)
+
+    def _handle_signals(self) -> None:
+        while self._signals:
+            self._handlers[signal.Signals(self._signals.pop(0)).name]()
+
+    # What signals ask for.
+
+    def _stop_soon(self) -> None:
+        self._must_kill = self._is_stopping
+        self._is_stopping = True
+
+    def _reload(self) -> None:
+        for worker in self._all():
+            worker.tell_to_reload()
+
+    def _tell(self) -> None:
+        for worker in self._workers:
+            worker.tell_to_summarize()
+        self._summarize()
+
+    def _restart(self) -> None:
+        self._to_replace = list(self._workers)
+        _log.info("workers are restarted, one after the other")
+
+    # What is done all the time.
+
+    def _all(self) -> list[WorkerProcess]:
+        new = [self._replacement.new] if self._replacement is not None else []
+        return [*self._workers, *new]
+
+    def _look_after_workers(self) -> None:
+        self._retiring = [worker for worker in self._retiring if worker.is_alive]
+        for n, worker in enumerate(self._workers):
+            silence = worker.silent_for()
+            if not worker.is_alive:
+                self._take_place(n, f"worker {worker.pid} ended with status {worker.status}")
+            elif silence > (self._worker_timeout if worker.is_ready else _TO_START):
+                worker.kill()
+                happened = f"worker {worker.pid} is killed: it gave no answer for {silence:.0f} s"
+                self._take_place(n, happened)
+
+    def _take_place(self, n: int, happened: str) -> None:
+        """Replaces a worker that has ended. Where none can start, the server cannot; where others
+        serve, the next may be able to in a while."""
+        if self._workers[n].status == CANNOT_START:
+            if not any(worker.is_ready for worker in self._workers if worker.is_alive):
+                self.cannot_start = self._is_stopping = True
+                return
+            if time.monotonic() < self._not_before:
+                return
+            self._not_before = time.monotonic() + _PAUSE
+        self._workers[n] = self._start()
+        _log.warning("%s; worker %s takes its place", happened, self._workers[n].pid)
+
+    def _go_on_replacing(self) -> None:
+        replacement = self._replacement
+        if replacement is not None:
+            self._finish_replacing(replacement)
+        elif self._to_replace and not self._retiring:
+            old = self._to_replace.pop(0)
+            if old in self._workers:
+                until = time.monotonic() + _TO_START
+                self._replacement = _Replacement(old, self._start(), until)
+
+    def _finish_replacing(self, replacement: _Replacement) -> None:
+        old, new = replacement.old, replacement.new
+        new.silent_for()
+        if new.is_ready and old in self._workers:
+            self._workers[self._workers.index(old)] = new
+            self._retiring.append(old)
+            old.stop()
+            _log.info("worker %s takes the place of %s, whose streams end", new.pid, old.pid)
+        elif not new.is_ready and new.is_alive and time.monotonic() < replacement.until:
+            return
+        else:
+            why = "was not ready in time" if new.is_alive else "could not start"
+            new.kill()
+            self._to_replace = []
+            _log.error("worker %s %s: the workers stay as they are", new.pid, why)
+        self._replacement = None
+
+    # The end.
+
+    def _end_all(self) -> None:
+        workers = [*self._all(), *self._retiring]
+        for worker in workers:
+            worker.stop()
+        until = time.monotonic() + self._drain_timeout + _GRACE
+        while any(worker.is_alive for worker in workers):
+            self._handle_signals()
+            if self._must_kill or time.monotonic() > until:
+                self._kill_all(workers)
+            time.sleep(_TICK / 2)
+
+    def _kill_all(self, workers: list[WorkerProcess]) -> None:
+        for worker in workers:
+            if worker.is_alive:
+                why = "a second signal" if self._must_kill else "its streams did not end"
+                _log.warning("worker %s is killed: %s", worker.pid, why)
+                worker.kill()

@@ -1,0 +1,150 @@
+"""Which request to send next, by what it would tell apart; and what no request tells apart."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+
+from dsv4.profiles.fault_table import FAULTS
+from dsv4.profiles.server_faults import FaultVariant, variants
+from dsv4.verify.hypotheses import (
+    Counts,
+    Forecaster,
+    Hypothesis,
+    Prediction,
+    clean_servers,
+    counts_of,
+)
+from dsv4.verify.probes import requests_of_probes
+
+
+def next_probe(remaining: Mapping[Hypothesis, Counts], asked: Collection[str]) -> str | None:
+    """The probe after whose answer the fewest hypotheses remain, on average.
+
+    `remaining` are the hypotheses that explain everything so far, with the counts that they
+    forecast; `asked` are the probes that were sent. None: no probe tells any of them apart.
+    """
+    candidates = dict.fromkeys(id for counts in remaining.values() for id in counts)
+    best: tuple[int, str] | None = None
+    for id in candidates:
+        if id in asked:
+            continue
+        answers = Counter(_answer(counts, id) for counts in remaining.values())
+        left = sum(size * size for size in answers.values())
+        if len(answers) > 1 and (best is None or left < best[0]):
+            best = left, id
+    return None if best is None else best[1]
+
+
+# Enough to single out most servers. What is left then was not asked.
+MOST_QUICK = 10
+# Efforts that people send.
+_COMMON_EFFORTS = ("effort-low", "effort-high", "effort-max")
+
+
+def likely_servers() -> list[Hypothesis]:
+    """What a quick run thinks of: every clean server, and every fault but the rarest."""
+    faults = [fault for fault in variants() if _is_likely(fault)]
+    return [
+        hypothesis
+        for server in clean_servers()
+        for hypothesis in (server, *(server.having(fault) for fault in faults))
+    ]
+
+
+def _is_likely(fault: FaultVariant) -> bool:
+    swap = fault.fault.group == "effort" and "-as-" in fault.id
+    return not swap or fault.id.startswith(_COMMON_EFFORTS)
+
+
+def still_possible(
+    remaining: Mapping[Hypothesis, Counts], id: str, seen: int | None
+) -> dict[Hypothesis, Counts]:
+    """The hypotheses that also explain this answer; None is a refusal."""
+    return {
+        hypothesis: counts
+        for hypothesis, counts in remaining.items()
+        if id not in counts or _is_answer(counts[id], seen)
+    }
+
+
+def _is_answer(prediction: Prediction, seen: int | None) -> bool:
+    if prediction is None or isinstance(prediction, int):
+        return prediction == seen
+    return seen in prediction.values()
+
+
+def _answer(counts: Counts, id: str) -> Hashable:
+    """What a hypothesis forecasts, as something that can be counted."""
+    prediction = counts.get(id, "unknown")
+    if prediction is None or isinstance(prediction, (int, str)):
+        return prediction
+    return frozenset(prediction.values())
+
+
+# What can be told apart at all, as mutants tell of tests.
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Which faults of a server the probes tell apart.
+
+    `alike` are sets of fault ids that all probes answer alike; the empty id is the clean server, so
+    what stands with it cannot be seen. `apart` of `pairs` are told apart.
+    """
+
+    server: Hypothesis
+    alike: tuple[tuple[str, ...], ...]
+    apart: int
+    pairs: int
+
+    @property
+    def score(self) -> float:
+        """The share of the pairs that are told apart."""
+        return self.apart / self.pairs if self.pairs else 1.0
+
+
+def matrix(server: Hypothesis, forecaster: Forecaster | None = None) -> Matrix:
+    """What the built-in probes tell apart on one clean `server`, of the faults that change any of
+    its prompts: what it does by itself is no fault of it.
+
+    `forecaster` has the forecasts for the probes; without one they are made.
+    """
+    forecaster = forecaster or Forecaster(requests_of_probes())
+    ids = list(forecaster.requests)
+    rows: dict[str, set[Hashable]] = {"": {_row(counts_of(server, forecaster, ids))}}
+    for fault in variants():
+        faulty = server.having(fault)
+        if any(_prompt(faulty, id, forecaster) != _prompt(server, id, forecaster) for id in ids):
+            rows.setdefault(fault.id, set()).add(_row(counts_of(faulty, forecaster, ids)))
+    pairs = list(combinations(rows, 2))
+    apart = sum(rows[a].isdisjoint(rows[b]) for a, b in pairs)
+    return Matrix(server, tuple(_alike(rows)), apart, len(pairs))
+
+
+def _prompt(hypothesis: Hypothesis, id: str, forecaster: Forecaster) -> str | None:
+    forecast = forecaster.forecast(hypothesis, id)
+    return None if forecast is None else forecast.prompt
+
+
+def _row(counts: Counts) -> Hashable:
+    return tuple((id, _answer(counts, id)) for id in counts)
+
+
+def _alike(rows: Mapping[str, Iterable[Hashable]]) -> list[tuple[str, ...]]:
+    """Ids that share a row with another one."""
+    sharing: dict[Hashable, list[str]] = defaultdict(list)
+    for id, own in rows.items():
+        for row in own:
+            sharing[row].append(id)
+    order = ["", *FAULTS]
+    groups = {tuple(sorted(ids, key=order.index)) for ids in sharing.values() if len(ids) > 1}
+    return sorted(groups, key=lambda ids: [order.index(id) for id in ids])
+
+
+def all_matrices() -> list[Matrix]:
+    """One for each known server. The forecasts are shared."""
+    forecaster = Forecaster(requests_of_probes())
+    return [matrix(server, forecaster) for server in clean_servers()]

@@ -1,0 +1,171 @@
+"""Hypotheses: what a server might do with a request, as values, and what follows for its counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, combinations
+from typing import TypeAlias
+
+from dsv4.errors import EncodeError
+from dsv4.profiles.profile import GATEWAY, PROFILES, Profile, profile_named, shielded_prompt
+from dsv4.profiles.prompt_changes import Unpredictable
+from dsv4.profiles.server_faults import FaultVariant, ordered, variants
+from dsv4.profiles.server_requests import Object
+from dsv4.profiles.text_shields import TextPlace, shielded, unshielded
+from dsv4.verify.token_counts import PromptCounter, places_in
+
+# What people talk to over HTTP: a trainer's prompts are no server's.
+SERVERS = ("vllm-0.32", "sglang-0.5.23", "recipe-0.2.0", "llama.cpp")
+# What other servers write for the dialect that they call "v4".
+SERVED_NAMES = {"v4": "v4-0731"}
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A server: a profile, the dialect of its model, and faults.
+
+    `dialect` is a name that the profile takes; `texts` is the same as a key of `dsv4.DIALECTS`.
+    """
+
+    profile: str
+    dialect: str
+    faults: tuple[FaultVariant, ...] = ()
+
+    @property
+    def server(self) -> Profile:
+        """The profile itself."""
+        return profile_named(self.profile)
+
+    @property
+    def texts(self) -> str:
+        """The dialect, as a key of `dsv4.DIALECTS`, by the texts that are written."""
+        if self.profile == GATEWAY.name:
+            return self.dialect
+        return SERVED_NAMES.get(self.dialect, self.dialect)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the faults, sorted."""
+        return tuple(sorted({each.id for each in self.faults}))
+
+    def having(self, *faults: FaultVariant) -> Hypothesis:
+        """The same server with more `faults`."""
+        return replace(self, faults=ordered({*self.faults, *faults}))
+
+    def prompt(self, body: Object) -> str:
+        """The prompt of a `body` that has marks in what callers spelled, with these marks. Raises
+        `EncodeError` for a refusal and `Unpredictable` where nobody knows it."""
+        return shielded_prompt(body, self.server, self.dialect, self.faults)
+
+    def __str__(self) -> str:
+        faults = "".join(f" + {each}" for each in self.faults)
+        return f"{self.profile} {self.texts}{faults}"
+
+
+def clean_servers() -> list[Hypothesis]:
+    """Every known server with every dialect that it writes."""
+    return [
+        Hypothesis(profile.name, dialect)
+        for profile in (*(PROFILES[name] for name in SERVERS), GATEWAY)
+        for dialect in profile.dialects
+    ]
+
+
+def hypotheses() -> Iterator[Hypothesis]:
+    """Every known server, clean, and with every fault that changes prompts."""
+    faults = list(variants())
+    for server in clean_servers():
+        yield server
+        yield from (server.having(fault) for fault in faults)
+
+
+# A count; by the places whose special tokens act where the texts spell some; None for a refusal.
+SpelledCounts: TypeAlias = Mapping[frozenset[TextPlace], int]
+Prediction: TypeAlias = int | SpelledCounts | None
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a hypothesis says of one request: a prompt, or a refusal, and the count that follows."""
+
+    prompt: str | None
+    count: Prediction
+
+
+REFUSED = Forecast(None, None)
+
+
+class Forecaster:
+    """Forecasts of hypotheses for requests. Each prompt is made once, and counted once.
+
+    Requests are known by an id. None in place of a forecast: nobody can know the prompt.
+    """
+
+    def __init__(
+        self, requests: Mapping[str, Object], counter: PromptCounter | None = None
+    ) -> None:
+        self.requests = {id: shielded(body) for id, body in requests.items()}
+        self.counter = counter or PromptCounter()
+        self._touched: dict[FaultVariant, frozenset[str]] = {}
+        self._made: dict[tuple[str, str, tuple[FaultVariant, ...], str], Forecast | None] = {}
+
+    def forecast(self, hypothesis: Hypothesis, id: str) -> Forecast | None:
+        """What a `hypothesis` says of the request with this `id`. None: nobody knows.
+
+        Faults that have nothing to do with it are left out: many hypotheses share a forecast.
+        """
+        faults = tuple([f for f in hypothesis.faults if id in self.touched(f)])
+        key = hypothesis.profile, hypothesis.dialect, faults, id
+        if key not in self._made:
+            needed = Hypothesis(hypothesis.profile, hypothesis.dialect, faults)
+            self._made[key] = self._new(needed, self.requests[id])
+        return self._made[key]
+
+    def touched(self, fault: FaultVariant) -> frozenset[str]:
+        """The requests of which a `fault` can change what becomes, on whatever server."""
+        found = self._touched.get(fault)
+        if found is None:
+            found = self._touched[fault] = frozenset(self._touched_by(fault))
+        return found
+
+    def _touched_by(self, fault: FaultVariant) -> Iterator[str]:
+        change = fault.change
+        for id, body in self.requests.items():
+            if change.prompt is not None or (
+                change.request is not None and change.request(body) is not body
+            ):
+                yield id
+
+    def _new(self, hypothesis: Hypothesis, body: Object) -> Forecast | None:
+        try:
+            prompt = hypothesis.prompt(body)
+        except Unpredictable:
+            return None
+        except EncodeError:
+            return REFUSED
+        return Forecast(prompt, self._prediction(hypothesis, prompt))
+
+    def _prediction(self, hypothesis: Hypothesis, prompt: str) -> Prediction:
+        dialect = hypothesis.server.release(hypothesis.dialect)
+        places = sorted(places_in(prompt))
+        if not places:
+            return self.counter.count(prompt, dialect, frozenset())
+        subsets = chain.from_iterable(combinations(places, n) for n in range(len(places) + 1))
+        return {
+            frozenset(acting): self.counter.count(prompt, dialect, frozenset(acting))
+            for acting in subsets
+        }
+
+
+Counts: TypeAlias = Mapping[str, Prediction]
+
+
+def counts_of(hypothesis: Hypothesis, forecaster: Forecaster, ids: Sequence[str]) -> Counts:
+    """The counts that a hypothesis forecasts, by the ids of requests, where it forecasts any."""
+    found = {id: forecaster.forecast(hypothesis, id) for id in ids}
+    return {id: each.count for id, each in found.items() if each is not None}
+
+
+def plain_prompt(forecast: Forecast) -> str | None:
+    return None if forecast.prompt is None else unshielded(forecast.prompt)

@@ -1,0 +1,47 @@
+"""Observations: what a server did with a request, as far as prompts show in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dsv4.profiles.server_requests import Object
+from dsv4.verify.probes import PROBES
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One request and what came of it.
+
+    - `probe`: the id of a built-in probe, or any other name, with the `request` then given.
+    - `count`: the tokens of the prompt, as the server says. `refused`: it answered with an error.
+    - `completion_tokens`: those of the answer. `cached`: how many of the prompt were known.
+    - `ids`, `prompt`: the prompt itself, where the server shows it.
+    - `note`: why there is no count, in words.
+    """
+
+    probe: str
+    count: int | None = None
+    refused: bool = False
+    completion_tokens: int = 0
+    cached: int | None = None
+    ids: tuple[int, ...] | None = None
+    prompt: str | None = None
+    request: Object | None = field(default=None, hash=False)
+    note: str = ""
+
+    @property
+    def body(self) -> Object | None:
+        """The request: its own, or the probe's of that name."""
+        if self.request is not None:
+            return self.request
+        return PROBES[self.probe].request if self.probe in PROBES else None
+
+    @property
+    def tells(self) -> bool:
+        """Whether anything follows from it for the prompt."""
+        return self.refused or self.count is not None
+
+    @property
+    def seen(self) -> int | None:
+        """The count; None is a refusal."""
+        return None if self.refused else self.count

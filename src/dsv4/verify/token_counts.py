@@ -1,0 +1,82 @@
+"""How many tokens a prompt of a server has, where texts in it may spell special tokens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from functools import cached_property, lru_cache
+
+from dsv4._format.dialects import Dialect
+from dsv4._format.tokens import Special, spelled
+from dsv4.profiles.text_shields import SHIELDS, TEXT_PLACES, TextPlace, unshielded
+from dsv4.tokens import Tokenizer
+
+# Prompts of one run, in all hypotheses that are looked at.
+REMEMBERED_PROMPTS = 8_192
+REMEMBERED_TEXTS = 32_768
+
+
+class PromptCounter:
+    """Counts and ids of prompts with marks in what callers spelled. Each prompt is counted once."""
+
+    def __init__(self, tokenizer: Tokenizer | None = None) -> None:
+        self._given = tokenizer
+        self._patterns: dict[str, tuple[re.Pattern[str], dict[str, Special]]] = {}
+        self.count = lru_cache(REMEMBERED_PROMPTS)(self._count)
+        # Prompts differ in a few places, and share the long texts between them.
+        self._text_count = lru_cache(REMEMBERED_TEXTS)(self._new_text_count)
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        return self._given or Tokenizer.load(engine="one-shot")
+
+    def _count(self, prompt: str, dialect: Dialect, acting: frozenset[TextPlace]) -> int:
+        """The tokens of a prompt. Special tokens that callers spelled count as one in the places
+        that are `acting`, and as the text they are in all others."""
+        return sum(
+            1 if isinstance(part, Special) else self._text_count(part)
+            for part in self._parts(prompt, dialect, acting)
+        )
+
+    def _new_text_count(self, text: str) -> int:
+        return len(self.tokenizer.encode_text(text))
+
+    def ids(
+        self, prompt: str, dialect: Dialect, acting: Collection[TextPlace] = ()
+    ) -> list[int | None]:
+        """The ids of a prompt. None is a token that the vocabulary has no id for."""
+        ids: list[int | None] = []
+        for part in self._parts(prompt, dialect, acting):
+            ids += [part.id] if isinstance(part, Special) else self.tokenizer.encode_text(part)
+        return ids
+
+    def _parts(self, prompt: str, dialect: Dialect, acting: Collection[TextPlace]) -> Iterator[str]:
+        pattern, known = self._known(dialect)
+        at = 0
+        marked = bool(places_in(prompt))
+        prompt = unshielded(prompt, acting)
+        for found in pattern.finditer(prompt):
+            if found.start() > at:
+                text = prompt[at : found.start()]
+                yield unshielded(text) if marked else text
+            yield known[found[0]]
+            at = found.end()
+        if at < len(prompt):
+            yield unshielded(prompt[at:])
+
+    def _known(self, dialect: Dialect) -> tuple[re.Pattern[str], dict[str, Special]]:
+        """The tokens of the vocabulary, and those of a dialect that it lacks."""
+        if dialect.name not in self._patterns:
+            added = self.tokenizer.vocabulary.added
+            known = {str(token): Special(token, None) for token in dialect.special_tokens}
+            known |= {token: Special(token, id) for token, id in added.items()}
+            # Those that stand for nothing yet are many, and slow the search for all others.
+            used = [token for token in known.values() if "holder" not in token]
+            longest_first = sorted(used, key=len, reverse=True)
+            self._patterns[dialect.name] = spelled(longest_first), known
+        return self._patterns[dialect.name]
+
+
+def places_in(prompt: str) -> frozenset[TextPlace]:
+    """The places whose texts spell special tokens in this prompt."""
+    return frozenset(place for place in TEXT_PLACES if SHIELDS[place] in prompt)

@@ -1,0 +1,109 @@
+"""What the parsers of vLLM and SGLang make of the corpora, without a model.
+
+The classes are composed as the servers compose them, in the servers' own environments, and get each
+completion whole and token by token.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import os
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from corpus_rows import Reading, Row, rows_for_parsers
+from readings_table import count, differing, reading_of
+from vllm_process import HERE, ROOT, Scripts, environment, vocabulary_folder
+
+from dsv4.tokens import Tokenizer
+
+ROWS = rows_for_parsers()
+Readings = tuple[list[Reading | None], list[Reading | None]]
+
+
+@cache
+def asked(folder: Path) -> str:
+    """The rows as lines for the scripts."""
+    tokenizer = Tokenizer.load()
+    scripts = Scripts(folder, tokenizer)
+    return "".join(json.dumps(_line(row, scripts, tokenizer)) + "\n" for row in ROWS)
+
+
+def _line(row: Row, scripts: Scripts, tokenizer: Tokenizer) -> dict[str, Any]:
+    ids = scripts.ids(row.visible)
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    return {
+        "name": row.name,
+        "text": row.visible,
+        "ids": ids,
+        # In the middle of a character there is none.
+        "pieces": [decoder.decode(tokenizer.bytes_of(id)) for id in ids],
+        **{"tools": row.tools, "tool_choice": row.tool_choice, "thinking": row.thinking},
+    }
+
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return asked(tmp_path_factory.mktemp("rows") / "scripts")
+
+
+def readings(python: Path, lines: str, script: str, *arguments: str) -> Readings:
+    """What a script reads of every row, whole and streamed."""
+    done = subprocess.run(
+        [python, HERE / script, *arguments],
+        input=lines,
+        capture_output=True,
+        text=True,
+        timeout=1200,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "VLLM_TARGET_DEVICE": "cpu"},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    pairs = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
+    assert len(pairs) == len(ROWS), done.stderr[-3000:]
+    whole, streamed = zip(*pairs, strict=True)
+    return list(map(reading_of, whole)), list(map(reading_of, streamed))
+
+
+def counted(reader: str, found: Readings) -> None:
+    for how, given in zip(("complete", "streamed"), found, strict=True):
+        count(f"{reader}, {how}", zip(ROWS, given, strict=True))
+
+
+def vocabulary() -> str:
+    return str(vocabulary_folder() / "tokenizer.json")
+
+
+def test_the_plugin_in_vllm_reads_as_parse_does(lines: str) -> None:
+    python = environment() / "bin" / "python"
+    found = readings(python, lines, "vllm_parsers.py", "dsv4", vocabulary())
+    counted("dsv4 in vLLM 0.32.0", found)
+    assert not differing(found[0], ROWS, blank=False)
+    assert not differing(found[1], ROWS)
+
+
+def test_what_vllms_own_parsers_make_of_it(lines: str) -> None:
+    python = environment() / "bin" / "python"
+    found = readings(python, lines, "vllm_parsers.py", "deepseek_v4", vocabulary())
+    counted("vLLM 0.32.0", found)
+
+
+def test_what_sglangs_own_parsers_make_of_it(lines: str) -> None:
+    named = os.environ.get("SGLANG_VENV")
+    if not named or not (Path(named) / "bin" / "python").exists():
+        pytest.skip("SGLANG_VENV names no environment with SGLang: `make test-sglang` sets one up")
+    python = Path(named).resolve() / "bin" / "python"
+    counted("SGLang 0.5.23", readings(python, lines, "sglang_parsers.py"))
+
+
+def test_what_parse_makes_of_it() -> None:
+    """The corpora are what is promised."""
+    read = [row.parsed_inside() for row in ROWS]
+    wrong = [
+        row.name for row, found in zip(ROWS, read, strict=True) if not row.is_read_right(found)
+    ]
+    assert not wrong

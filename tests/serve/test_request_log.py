@@ -1,0 +1,82 @@
+"""The log: one line for each request, as text or JSON, with no text of anybody's."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import aiohttp
+import pytest
+from gateway import gateway, run
+from standins import Scripted
+
+from dsv4.serve.observe.logs import JsonFormatter, TextFormatter
+
+SECRET = "a text of the user's"
+BODY = {"messages": [{"role": "user", "content": SECRET}], "model": "my model"}
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
+    form = JsonFormatter()
+    return [json.loads(form.format(record)) for record in caplog.records]
+
+
+def test_a_request_is_one_line_with_what_an_operator_asks(
+    caplog: pytest.LogCaptureFixture, tmp_path: Any
+) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("ann:secret-key\n")
+    keys.chmod(0o600)
+
+    async def scenario() -> Any:
+        async with gateway(api_key_file=str(keys)) as g:
+            key, wrong = {"x-api-key": "secret-key"}, {"x-api-key": "wrong-key"}
+            _, headers, _ = await g.post("/v1/chat/completions", BODY, **key)
+            await g.post("/v1/messages", {**BODY, "messages": [{"role": SECRET}]}, **key)
+            await g.post("/v1/responses", {"input": "Hi"}, **wrong)
+            return headers
+
+    with caplog.at_level(logging.INFO, "dsv4.serve"):
+        headers = run(scenario())
+    answered, refused, unknown = lines(caplog)
+    assert answered["message"] == "request"
+    assert answered["id"] == headers["x-request-id"]
+    assert (answered["key"], answered["protocol"], answered["status"]) == ("ann", "chat", 200)
+    assert answered["model"] == "my model"
+    assert answered["prompt_tokens"] > 0
+    assert answered["completion_tokens"] > 0
+    assert answered["repairs"] == 0
+    assert answered["seconds"] >= 0
+    assert "error" not in answered
+    assert (refused["protocol"], refused["status"], refused["key"]) == ("messages", 400, "ann")
+    assert refused["error"] == "invalid_request_error at messages[0].role"
+    assert unknown["status"] == 401
+    assert "key" not in unknown
+    for word in (SECRET, "secret-key", "wrong-key"):
+        assert word not in caplog.text + json.dumps(lines(caplog))
+
+
+def test_a_stream_that_breaks_off_says_why_and_nothing_else_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario() -> None:
+        async with gateway(Scripted("Hm", 0.05, ValueError("deep inside"))) as g:
+            with pytest.raises(aiohttp.ClientPayloadError):
+                await g.stream("/v1/chat/completions", BODY)
+
+    with caplog.at_level(logging.INFO, "dsv4.serve"):
+        run(scenario())
+    broken = lines(caplog)[-1]
+    assert (broken["level"], broken["status"]) == ("warning", 200)
+    assert broken["error"] == "the backend failed, or sent what cannot be read"
+    # What it was is in a line of its own.
+    assert "deep inside" in lines(caplog)[0]["exception"]
+
+
+def test_text_is_for_people_and_stays_on_one_line() -> None:
+    record = logging.LogRecord("dsv4.serve", logging.INFO, "", 0, "request", (), None)
+    record.dsv4_fields = {"status": 200, "model": "a b", "error": 'two\nlines="x"'}
+    text = TextFormatter().format(record)
+    assert text.endswith(' INFO request status=200 model="a b" error="two\\nlines=\\"x\\""')
+    assert "\n" not in text
