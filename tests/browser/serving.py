@@ -40,6 +40,25 @@ def served(**settings: Any) -> Iterator[str]:
     thread.join(10)
 
 
+# Milliseconds until the page has asked for what somebody typed.
+TYPED = 400
+
+
+@contextmanager
+def answered(tab: Any, name: str) -> Iterator[None]:
+    """Waits until a function of the page has answered what is done meanwhile: by the server's
+    response, or, in a page that answers itself, until it is no longer busy.
+    """
+    if tab.locator("html").get_attribute("data-python") is None:
+        with tab.expect_response(f"**/api/{name}", timeout=120_000):
+            yield
+        return
+    yield
+    tab.wait_for_timeout(TYPED)
+    tab.wait_for_selector(".loading", state="detached", timeout=120_000)
+    tab.wait_for_selector(".view:not([hidden]):not(:has(.waiting)):not(.busy)", timeout=120_000)
+
+
 def built_playground(target: Path) -> Path:
     """The playground as static files. Skips the test where npm has not installed what they need."""
     if not (PACKAGES / "node_modules" / "pyodide").is_dir():

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from accessibility import violations
+from serving import answered
 
 Open = Callable[..., Any]
 
@@ -16,7 +17,7 @@ def settle(tab: Any) -> None:
 
 
 def example(tab: Any, title: str) -> None:
-    with tab.expect_response("**/api/cache"):
+    with answered(tab, "cache"):
         tab.locator("section.cache").get_by_label("Examples").select_option(label=title)
     settle(tab)
 
@@ -60,12 +61,12 @@ def test_what_other_clients_lose(tab: Any) -> None:
     example(tab, "Several turns")
     client = tab.get_by_role("button", name="The client drops reasoning")
     assert "loses 146 tokens" in client.inner_text()
-    with tab.expect_response("**/api/cache"):
+    with answered(tab, "cache"):
         client.click()
     tab.wait_for_selector(".turn.broken")
     assert client.get_attribute("aria-pressed") == "true"
     assert "the client sent the turn back without its reasoning" in turns(tab)[1]
-    with tab.expect_response("**/api/cache"):
+    with answered(tab, "cache"):
         tab.get_by_role("button", name="The client re-serialises arguments").click()
     tab.wait_for_function("() => document.querySelectorAll('.turn.broken').length === 1")
     assert "the client wrote the arguments anew" in turns(tab)[3]
@@ -73,10 +74,10 @@ def test_what_other_clients_lose(tab: Any) -> None:
 
 def test_switches_are_those_of_the_prompt(tab: Any) -> None:
     example(tab, "Old reasoning, a list of messages")
-    with tab.expect_response("**/api/cache"):
+    with answered(tab, "cache"):
         tab.locator("section.cache").get_by_label("Old reasoning").select_option("false")
     tab.wait_for_function("() => !document.querySelector('.turn.broken')")
-    with tab.expect_response("**/api/cache"):
+    with answered(tab, "cache"):
         tab.locator("section.cache").get_by_label("Dialect").select_option("v4.1")
     tab.wait_for_function("() => document.querySelector('.turn').innerText.includes('characters')")
     tab.get_by_role("tab", name="Prompt").click()

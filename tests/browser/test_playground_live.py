@@ -115,7 +115,7 @@ class TestTalk:
         tab.get_by_label("Offer tools").check()
         say(tab, f"CALL: bash {json.dumps({'command': HOSTILE})}")
         tab.wait_for_selector(".spoken.assistant:not(.coming) .called")
-        assert tab.title() == "dsv4 playground"
+        assert "dsv4 playground" in tab.title()
         assert tab.locator("main img, main script").count() == 0
         assert "onerror" in tab.locator(".spoken.assistant .called").inner_text()
         assert "\u202e" not in tab.locator(".turns").inner_text()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from accessibility import violations
-from serving import served
+from serving import answered, served
 
 from dsv4._playground.page_functions import PAGE_FUNCTIONS
 from dsv4._playground.page_request import PlaygroundContext
@@ -20,7 +20,7 @@ MESSAGES = [{"role": "user", "content": "Grüße 😀 <b>"}]
 
 
 def write(tab: Any, value: Any) -> None:
-    with tab.expect_response("**/api/prompt"):
+    with answered(tab, "prompt"):
         tab.get_by_label("Request, as JSON").fill(json.dumps(value))
 
 
@@ -117,7 +117,7 @@ def test_values_of_the_wrong_kind_in_a_link_are_no_harm(open_page: Open) -> None
     other = open_page(packed)
     other.wait_for_selector(".trouble:not([hidden])")
     assert "expected" in other.locator(".trouble").inner_text()
-    with other.expect_response("**/api/prompt"):
+    with answered(other, "prompt"):
         other.locator("section.prompt").get_by_label("Examples").select_option(index=1)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from serving import answered
 
 import dsv4
 from dsv4._playground.completion_trace import trace_completion
@@ -32,6 +33,8 @@ def opened(open_page: Callable[..., Any]) -> Callable[..., Any]:
     def opened(fragment: str = "#stream", **options: Any) -> Any:
         tab = open_page(fragment, **options)
         tab.wait_for_selector(".stream .count:not(:empty)")
+        if fragment == "#stream":
+            go(tab, 0)
         return tab
 
     return opened
@@ -47,7 +50,7 @@ def type_text(tab: Any, text: str) -> None:
     """Puts a text in place of the completion."""
     if tab.locator("textarea.source").is_hidden():
         tab.get_by_role("button", name="Edit").click()
-    with tab.expect_response("**/api/trace", timeout=120_000):
+    with answered(tab, "trace"):
         # Typing as Playwright types takes a while for each line.
         tab.locator("textarea.source").evaluate(
             "(area, text) => { area.value = text; area.dispatchEvent(new Event('input')); }", text
@@ -59,7 +62,7 @@ def type_text(tab: Any, text: str) -> None:
 
 def choose(tab: Any, label: str, value: str) -> None:
     """Chooses an option that makes another trace."""
-    with tab.expect_response("**/api/trace"):
+    with answered(tab, "trace"):
         tab.get_by_label(label, exact=True).select_option(value)
     settle(tab)
 
@@ -120,7 +123,8 @@ class TestEveryExample:
         current = page.get_by_label("Example").input_value()
         if current != str(n):
             choose(page, "Example", str(n))
-        assert step_of(page) == 0
+        read = dsv4.parse(example.text, thinking=example.thinking, tools=COMPLETION_TOOLS)
+        assert (step_of(page) > 0) == bool(read.diagnostics), "it opens at the first repair"
         assert steps_of(page) == len(example.text) + 1
         parser = parser_for(example)
         for part in (3, 2, 1):
@@ -133,7 +137,6 @@ class TestEveryExample:
             assert held == parser.held
         page.get_by_role("button", name="To the end").click()
         settle(page)
-        read = dsv4.parse(example.text, thinking=example.thinking, tools=COMPLETION_TOOLS)
         message = page.locator(".stream .message")
         assert message.locator(".finish code").inner_text() == read.finish
         for kind, text in (("reasoning", read.reasoning), ("content", read.content)):
@@ -241,7 +244,7 @@ class TestCuts:
         assert tab.get_by_label("Seed").is_hidden()
         choose(tab, "Cut", "random")
         first = steps_of(tab)
-        with tab.expect_response("**/api/trace"):
+        with answered(tab, "trace"):
             tab.get_by_label("Seed").fill("77")
             tab.get_by_label("Seed").press("Tab")
         settle(tab)
@@ -283,7 +286,7 @@ class TestOptions:
         end()
         calls = tab.locator(".message pre.call")
         assert calls.count() == 2
-        with tab.expect_response("**/api/trace"):
+        with answered(tab, "trace"):
             tab.get_by_label("Begins in reasoning").uncheck()
         settle(tab)
         assert tab.locator(".message pre.reasoning").count() == 0
@@ -294,11 +297,11 @@ class TestOptions:
         assert calls.count() == 2
         choose(tab, "Dialect", "v3.2")
         assert "other_release" in tab.locator(".events").inner_text()
-        with tab.expect_response("**/api/trace"):
+        with answered(tab, "trace"):
             tab.get_by_label("Stop strings").fill("umbrella")
         settle(tab)
         assert "StopHit" in tab.locator(".events").inner_text()
-        with tab.expect_response("**/api/trace"):
+        with answered(tab, "trace"):
             tab.get_by_label("Tools, as").fill("[]")
         settle(tab)
         assert calls.count() == 0
@@ -390,7 +393,7 @@ class TestHostileText:
         type_text(tab, HOSTILE)
         for step in (0, len(MARKUP), steps_of(tab)):
             go(tab, step)
-        assert tab.title() == "dsv4 playground"
+        assert "dsv4 playground" in tab.title()
         assert tab.locator("main img, main script, main b:not(.frames b)").count() == 0
         pane = tab.locator(".completion .text")
         assert MARKUP in pane.text_content()
@@ -406,7 +409,7 @@ class TestHostileText:
         tab.get_by_role("button", name="To the end").click()
         settle(tab)
         assert nodes(tab) < MOST_NODES
-        assert tab.title() == "dsv4 playground"
+        assert "dsv4 playground" in tab.title()
         assert f"{len(text):,} of {len(text):,} char" in tab.locator(".stream .count").inner_text()
 
 

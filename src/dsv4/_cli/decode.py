@@ -16,6 +16,7 @@ from dsv4._cli.command_options import (
 from dsv4._cli.command_output import DONE, FINDINGS, Failure, json_text, output
 from dsv4._cli.conversation_files import hint_at_json, read_text
 from dsv4._inputs.input_files import input_name
+from dsv4._inputs.request_bodies import body_of_request
 
 if TYPE_CHECKING:
     from dsv4._decode import Decoded
@@ -27,9 +28,6 @@ dsv4 encode request.json | dsv4 decode --notes
 dsv4 decode --ids ids.json
 grep 'Received request' vllm.log | head -1 | dsv4 decode --unescape
 """
-# The options that a Chat request has no name for are written under dsv4's own, if they differ from
-# the defaults.
-_DSV4_OPTIONS = {"drop_thinking": True, "bos": True, "prefix": "", "tool_choice": "auto"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -103,25 +101,9 @@ def _ids(path: str | None, text: str) -> Any:
 
 
 def _decoded_text(decoded: Decoded, whole: bool) -> str:
-    body = _request_body(decoded)
+    body = body_of_request(decoded.request, decoded.dialects[0])
     if not whole:
         return json_text(body, indent=2)
     notes = [note._asdict() for note in decoded.notes]
     found = {"exact": decoded.exact, "dialects": list(decoded.dialects), "notes": notes}
     return json_text({"request": body, **found})
-
-
-def _request_body(decoded: Decoded) -> dict[str, Any]:
-    """The request in OpenAI's form, as `dsv4 encode` reads it."""
-    request = decoded.request
-    body: dict[str, Any] = {
-        "messages": request.messages,
-        "thinking": {"type": "enabled" if request.thinking else "disabled"},
-        "dialect": decoded.dialects[0],
-    }
-    if request.effort is not None:
-        body["reasoning_effort"] = request.effort
-    if request.context:
-        body["context"] = list(request.context)
-    own = {name: getattr(request, name) for name in _DSV4_OPTIONS}
-    return body | {name: value for name, value in own.items() if value != _DSV4_OPTIONS[name]}

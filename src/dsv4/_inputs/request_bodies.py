@@ -183,6 +183,26 @@ def _has_anthropic_fields(value: Mapping[str, Any]) -> bool:
     return False
 
 
+# The options that a Chat request has no name for are written under dsv4's own, if they differ from
+# the defaults.
+_DSV4_OPTIONS = {"drop_thinking": True, "bos": True, "prefix": "", "tool_choice": "auto"}
+
+
+def body_of_request(request: Request, dialect: str) -> dict[str, Any]:
+    """A request in OpenAI's form, as `request_of` reads it."""
+    body: dict[str, Any] = {
+        "messages": request.messages,
+        "thinking": {"type": "enabled" if request.thinking else "disabled"},
+        "dialect": dialect,
+    }
+    if request.effort is not None:
+        body["reasoning_effort"] = request.effort
+    if request.context:
+        body["context"] = list(request.context)
+    own = {name: getattr(request, name) for name in _DSV4_OPTIONS}
+    return body | {name: value for name, value in own.items() if value != _DSV4_OPTIONS[name]}
+
+
 def messages_of(body: object) -> Any:
     """The messages of a body. They are checked when they are encoded."""
     if isinstance(body, list):

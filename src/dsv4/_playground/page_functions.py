@@ -15,7 +15,7 @@ from dsv4._playground.code_snippets import copy_as_code
 from dsv4._playground.completion_trace import stream_view_setup, trace_completion
 from dsv4._playground.page_examples import example_sources
 from dsv4._playground.page_problem import PageProblem, message_and_location
-from dsv4._playground.page_request import PlaygroundContext, live_request
+from dsv4._playground.page_request import PlaygroundContext, import_text, live_request
 from dsv4._playground.prompt_view import prompt_text, view_prompt
 from dsv4.api import ApiError
 from dsv4.errors import Error
@@ -58,6 +58,7 @@ Raises an `Error` of the toolkit for a request that cannot be answered.
 PAGE_FUNCTIONS: dict[str, PageFunction] = {
     "cache": view_cache,
     "copy": copy_as_code,
+    "import": import_text,
     "live": live_request,
     "prompt": view_prompt,
     "settings": page_settings,

@@ -364,7 +364,7 @@ def view_prompt(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str
         ],
         "tools": _tool_names(page),
         "same": same,
-        "reasons": _difference_reasons(page, names),
+        "reasons": _difference_reasons(page, names) or _differing_fields(sides, differing),
     }
 
 
@@ -511,6 +511,37 @@ def _difference_reasons(page: PageRequest, names: list[str]) -> list[dict[str, A
         units = None if place is None else list(page.source.in_units(place))
         found.append({"kind": reason.kind, "message": reason.message, "place": units})
     return found
+
+
+# Fields that differ and are named; the others are only counted.
+MOST_FIELDS = 6
+
+
+def _differing_fields(
+    sides: Sequence[PageSide | PageProblem], differing: Sequence[Ranges]
+) -> list[dict[str, Any]]:
+    """Which fields two prompts write differently, where nobody knows more about the pair."""
+    fields: dict[str, None] = {}
+    for side, ranges in zip(sides, differing, strict=False):
+        if isinstance(side, PageSide):
+            fields.update(dict.fromkeys(_fields_in(side.prompt, ranges)))
+    named = list(fields)[:MOST_FIELDS]
+    more = len(fields) - len(named)
+    words = [f"{field} is written differently." for field in named]
+    words += [f"{more} more fields are written differently."] * bool(more)
+    return [{"kind": "text", "message": sentence, "place": None} for sentence in words]
+
+
+def _fields_in(prompt: Prompt, ranges: Ranges) -> Iterator[str]:
+    """The fields of the pieces that hold some of these ranges."""
+    starts = [start for start, _ in ranges]
+    end = 0
+    for piece in prompt.pieces:
+        begin, end = end, end + len(piece.text)
+        at = bisect_right(starts, end - 1) - 1
+        if at >= 0 and ranges[at][1] > begin:
+            owner = "" if piece.message is None else f"messages[{piece.message}]: "
+            yield f"{owner}`{piece.field}`"
 
 
 # Sending a side.

@@ -25,6 +25,7 @@ import { CallError, latest, post, python, useKey } from "./server.js";
 import { copyButtons } from "./copybuttons.js";
 import { button, element } from "./dom.js";
 import { fromFragment, Store } from "./state.js";
+import { labelled, savedTheme, themeAfter, useTheme } from "./theme.js";
 import * as cache from "./views/cache.js";
 import * as live from "./views/live.js";
 import * as prompt from "./views/prompt.js";
@@ -67,6 +68,7 @@ const tell = (words) => {
 
 async function start() {
   showProgress();
+  found(".tail").append(themeSwitch(), helpLink());
   const read = await fromFragment(location.hash);
   const store = new Store({ ...read, view: isView(read.view) ? read.view : VIEWS[0].name });
   const settings = await settingsOf();
@@ -76,6 +78,35 @@ async function start() {
   found(".tail").append(element("span", { className: "faint" }, settings.version));
   if (read.isBroken) tell("The link could not be read: the page starts empty.");
 }
+
+function themeSwitch() {
+  let theme = savedTheme();
+  useTheme(theme);
+  const control = button(theme, () => {
+    theme = themeAfter(theme);
+    useTheme(theme);
+    labelled(control, theme);
+  });
+  control.className = "plain";
+  return labelled(control, theme);
+}
+
+/** The documents beside a published page; for one on this machine, the command that has them. */
+const helpLink = () =>
+  python
+    ? element("a", { href: "../playground-guide/", className: "plain" }, "Help")
+    : element(
+        "details",
+        { className: "help" },
+        element("summary", {}, "Help"),
+        element(
+          "div",
+          { className: "help-text" },
+          element("p", {}, "Prompt: paste a request in any protocol and see what the model sees. Point at any part to find where it comes from."),
+          element("p", {}, "Cache: what each turn reuses of the one before. Stream: how a completion is read, character by character. Live: talk to the model behind this server."),
+          element("p", {}, "The guide is docs/playground-guide.md, and ", element("code", {}, "dsv4 --help"), " lists the commands."),
+        ),
+      );
 
 /** How far Python has loaded, in a page that answers itself. */
 function showProgress() {

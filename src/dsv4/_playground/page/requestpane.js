@@ -1,8 +1,9 @@
 // The request, as JSON or as a form, and what is wrong with it.
 
-import { button, choice, element } from "./dom.js";
+import { button, choice, element, menu } from "./dom.js";
 import { Editor } from "./editor.js";
 import { Form } from "./form.js";
+import { placeName } from "./places.js";
 import { examples, sourceOf } from "./switches.js";
 
 const PROTOCOLS = [
@@ -22,6 +23,12 @@ export class RequestPane {
   #modes;
   #protocol;
   #problem = element("div", { className: "trouble", role: "status", hidden: true });
+  #intro = element(
+    "p",
+    { className: "intro-line" },
+    "Paste a request or a prompt here, drop a file, or pick an example.",
+  );
+  #where = element("p", { className: "whereabouts faint" }, "\u00a0");
 
   constructor(context, onpoint) {
     const { request, say, state } = context;
@@ -48,10 +55,24 @@ export class RequestPane {
         protocol,
         examples(context),
       ),
+      this.#intro,
       this.#editor.root,
       this.#form.root,
+      this.#where,
       this.#problem,
     );
+    this.#takeDrops();
+  }
+
+  /** A file that is dropped here is the request. */
+  #takeDrops() {
+    this.root.addEventListener("dragover", (event) => event.preventDefault());
+    this.root.addEventListener("drop", async (event) => {
+      const file = event.dataTransfer?.files[0];
+      if (!file) return;
+      event.preventDefault();
+      this.#context.request.set({ source: await file.text(), protocol: undefined });
+    });
   }
 
   get #isForm() {
@@ -69,6 +90,7 @@ export class RequestPane {
       one.setAttribute("aria-pressed", String((one.dataset.mode === "form") === this.#isForm));
     this.#editor.root.hidden = this.#isForm;
     this.#form.root.hidden = !this.#isForm;
+    this.#intro.hidden = this.#context.request.get().source !== undefined;
     this.#shown.text = sourceOf(this.#context);
   }
 
@@ -77,10 +99,24 @@ export class RequestPane {
     this.#protocol.options[0].textContent = `${NAMES[protocol]} (detected)`;
   }
 
-  /** Lights a place, or none. A `click` goes there as well. */
+  /**
+   * Lights a place, or none, and names it. It is brought into view, unless the pointer is in this
+   * pane ("own"); a `click` goes there as well.
+   */
   light(place, how) {
-    this.#shown.light(place, { scroll: how === "focus" || how === "click" });
+    this.#shown.light(place, { scroll: how !== "own" });
+    this.#where.textContent = place ? placeName(sourceOf(this.#context), place[0]) : "\u00a0";
     if (place && how === "click") this.#shown.focus(place[0]);
+  }
+
+  /** Offers what can be done with a text that is no JSON: each is a title and what to do. */
+  offer(offers) {
+    this.#problem.append(" ", ...offers.map(([title, run]) => button(title, run, { className: "small" })));
+  }
+
+  /** Offers a choice among the lines of a file. */
+  offerLines(titles, onchoose) {
+    this.#problem.append(" ", menu("Lines", titles, onchoose));
   }
 
   /** Says what is wrong, at its place; null is nothing. */

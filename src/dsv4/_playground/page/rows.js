@@ -248,10 +248,11 @@ export class Rows {
   // From the source to the prompt.
 
   /**
-   * Lights everything that came from a place of the source, or nothing.
+   * Lights everything that came from a place of the source, or nothing. `scroll` brings the first of
+   * it into view; gently, only as far as is needed.
    * @param {Place | null} place
    */
-  light(place, { scroll = false } = {}) {
+  light(place, { scroll = false, isGentle = false } = {}) {
     for (const part of this.#lit) part.classList.remove("lit");
     this.#lit = [];
     if (!place) return;
@@ -262,7 +263,8 @@ export class Rows {
       });
     }
     for (const part of this.#lit) part.classList.add("lit");
-    if (scroll) this.#lit[0]?.scrollIntoView({ block: "center", behavior: "auto" });
+    const block = isGentle ? "nearest" : "center";
+    if (scroll) this.#lit[0]?.scrollIntoView({ block, behavior: "auto" });
   }
 
   /** The innermost place that holds a character of the source, or null. */

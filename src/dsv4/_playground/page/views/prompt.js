@@ -2,7 +2,7 @@
 
 import { debounced } from "../server.js";
 import { toClipboard } from "../copybuttons.js";
-import { element } from "../dom.js";
+import { button, element } from "../dom.js";
 import { PromptPane } from "../promptpane.js";
 import { RequestPane } from "../requestpane.js";
 import { requestBody, sourceOf, switches } from "../switches.js";
@@ -16,9 +16,11 @@ export function mount(root, context) {
   const right = new PromptPane(context, lightRequest, copyPrompt);
   const body = () => ({ ...requestBody(request), source: sourceOf(context) });
   const shown = () => ({ ...body(), shown: state.get().shown });
+  const panes = element("div", { className: "panes" }, left.root, right.root);
   root.append(
     element("div", { className: "toolbar" }, set.root, context.copy(shown)),
-    element("div", { className: "panes" }, left.root, right.root),
+    sidesOf(panes),
+    panes,
   );
 
   const ask = debounced(async () => {
@@ -35,8 +37,29 @@ export function mount(root, context) {
       if (!error.problem) throw error;
       left.complain(error.problem);
       right.wait(false, true);
+      if (!error.problem.path) offerToRead(sourceOf(context));
     }
   }, TYPING);
+
+  /** For a text that is no JSON: a prompt can be decoded, and of many lines one chosen. */
+  async function offerToRead(source) {
+    const found = await context.call("import", { source }).catch(() => undefined);
+    if (found?.kind === "prompt")
+      left.offer([
+        [
+          "Decode this prompt",
+          () => {
+            request.set({ source: found.source, protocol: undefined });
+            context.tell(found.notes.length ? found.notes.join(" ") : "Decoded.");
+          },
+        ],
+      ]);
+    if (found?.kind === "lines")
+      left.offerLines(
+        found.lines.map((line, n) => `Line ${n + 1}: ${line.replace(/\s+/g, " ").slice(0, 60)}`),
+        (n) => request.set({ source: found.lines[n], protocol: undefined }),
+      );
+  }
 
   async function copyPrompt() {
     try {
@@ -56,8 +79,8 @@ export function mount(root, context) {
 
   function lightPrompt(offset, isPointer) {
     const place = offset === null ? null : right.rows.placeAt(offset);
-    left.light(place, "hover");
-    right.rows.light(place, { scroll: !isPointer });
+    left.light(place, "own");
+    right.rows.light(place, { scroll: true, isGentle: isPointer });
   }
 
   request.onChange((_, names) => {
@@ -81,4 +104,19 @@ export function mount(root, context) {
     left.light([caret, caret + 1], "click");
     lightPrompt(caret, false);
   });
+}
+
+/** Where both do not fit, on a phone, one of the panes is shown, and this chooses which. */
+function sidesOf(panes) {
+  const names = [
+    ["request", "Request"],
+    ["prompt", "Prompt"],
+  ];
+  const buttons = names.map(([name, title]) => button(title, () => show(name), { "data-side": name }));
+  const show = (side) => {
+    panes.dataset.side = side;
+    for (const one of buttons) one.setAttribute("aria-pressed", String(one.dataset.side === side));
+  };
+  show("prompt");
+  return element("div", { className: "sides modes", role: "group", "aria-label": "Show" }, buttons);
 }

@@ -84,7 +84,7 @@ class Stream {
 
   #begin() {
     const asked = Number(this.#state.get().step);
-    this.#ask(Number.isFinite(asked) ? asked : 0);
+    this.#ask(Number.isFinite(asked) ? asked : undefined);
     this.#state.onChange((_, names) => {
       if (!names.some((name) => name !== "step")) return;
       this.#sync();
@@ -131,7 +131,7 @@ class Stream {
       this.#map.show(trace);
       const kept = atEnd ? trace.steps : trace.stepAt(place);
       this.#shown = -1;
-      this.#go(step ?? (same ? kept : 0));
+      this.#go(step ?? (same ? kept : (trace.repair(0, 1) ?? 0)));
     } catch (error) {
       const path = error.problem?.path;
       this.#refuse(path ? `${path}: ${error.message}` : error.message);
@@ -326,7 +326,7 @@ class Stream {
       return this.#edit(true);
     }
     this.#edit(false);
-    this.#state.set({ text: example.text, thinking: example.thinking, step: 0 });
+    this.#state.set({ text: example.text, thinking: example.thinking, step: undefined });
   }
 
   #sayExample(example) {
