@@ -58,7 +58,7 @@ V4_1_EFFORTS: dict[str | None, Effort] = {
 # goes before the last user turn. Tools need no name.
 _ENCODING = NATIVE._replace(known_roles_only=False, named_tools=False)
 # What is read as a flag.
-_FLAGS = {
+_FLAGS: dict[object, bool] = {
     **dict.fromkeys((True, "true", "t", "yes", "y", "on", "1"), True),
     **dict.fromkeys((False, "false", "f", "no", "n", "off", "0"), False),
 }

@@ -331,4 +331,5 @@ def _schema(row: Row, pyarrow: Any) -> Any:
             {"instance_id": pyarrow.string(), "repetition_id": pyarrow.int64()}
         ),
     }
-    return pyarrow.schema([(name, types.get(name, pyarrow.string)()) for name in row])
+    text: Callable[[], Any] = pyarrow.string
+    return pyarrow.schema([(name, types.get(name, text)()) for name in row])
