@@ -25,7 +25,7 @@ from aiohttp import web
 from dsv4 import EncodeError, dialect_for
 from dsv4.profiles import render
 from dsv4.profiles.profile import profile_named
-from dsv4.serve.backends.demo_model import DemoAnswer, DemoPrompt, answer_to
+from dsv4.serve.backends.demo_model import DemoAnswer, DemoPrompt, answer_to, asked_again
 
 MODELS = ("deepseek-v4-flash-0731", "deepseek-v4-pro-0813")
 MISSING = "The `reasoning_content` in the thinking mode must be passed back to the API."
@@ -180,6 +180,7 @@ def _asked(body: Body, thinking: bool, dialect: str) -> DemoPrompt:
     return DemoPrompt(
         text="" if results else "\n".join(texts),
         results=results,
+        again=asked_again([{**m, "content": _text(m.get("content"))} for m in messages]),
         tools=tools,
         response_format=schema or ({} if form.get("type") == "json_object" else None),
         thinking=thinking,
