@@ -19,6 +19,7 @@ SUMMARY = summary_of_settings(Settings())
 
 def test_who_may_use_it() -> None:
     assert "loopback only, no keys" in said(SUMMARY)
+    assert said(SUMMARY).endswith("More clients: dsv4 serve --clients")
     open_to_all = {"host": "0.0.0.0", "api_key_file": "keys"}
     assert "open to the network, 1 key\n" in said(replace(SUMMARY, keys=1), **open_to_all)
     assert "open to the network, 2 keys\n" in said(replace(SUMMARY, keys=2), **open_to_all)

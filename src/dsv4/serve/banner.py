@@ -106,7 +106,7 @@ def _access_lines(settings: Settings, summary: ServerSummary) -> list[str]:
 def _more(summary: ServerSummary) -> str:
     """The command that prints the settings of more clients for this server."""
     port = urlsplit(summary.url).port
-    return "dsv4 serve --clients" + ("" if port == Settings.port else f" --port {port}")
+    return "dsv4 serve --clients" + ("" if port == Settings().port else f" --port {port}")
 
 
 def _indented(text: str) -> list[str]:
