@@ -23,7 +23,8 @@ import pytest
 from served_process import CHAT, ServedProcess, served, until
 from standins import free_port
 
-from dsv4._cli import main
+from dsv4.serve import Settings, app
+from dsv4.serve.settings import SettingError
 from small_vocabulary import write_small_vocabulary
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
@@ -288,8 +289,6 @@ def test_a_worker_that_cannot_start_ends_the_server_with_the_reason() -> None:
     assert "Traceback" not in said
 
 
-def test_beyond_loopback_keys_or_an_open_word_are_needed(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main.main(["serve", "--host", "0.0.0.0", "--port", "0"]) == 2
-    assert "--no-auth" in capsys.readouterr().err
+def test_beyond_loopback_keys_or_an_open_word_are_needed() -> None:
+    with pytest.raises(SettingError, match=r"listening on 0\.0\.0\.0: .* or --no-auth"):
+        app(Settings(host="0.0.0.0"))
