@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from gateway import TOOLS, gateway, run
 
-from dsv4._cli.main import main
+from dsv4.__main__ import main
 from dsv4.trajectories import AsyncClient, Client, GatewayRefused, export, read_sessions
 
 CHAT = "/v1/chat/completions"
