@@ -84,11 +84,11 @@ def test_what_waits_always_has_a_reason(case: dict[str, Any]) -> None:
 
 
 ORDINARY = {
-    "prose": "If a < b, then b > a; see <https://example.org/?a=1&b=2>, `x <= y` and | tables |.\n\n",
+    "prose": "If a < b, then b > a; see <https://example.org/?a=1&b=2>, `x <= y` or | a |.\n\n",
     "Markdown": "# Title\n\n- one\n- two: *three*\n\n| a | b |\n|---|---|\n| 1 | `<br>` |\n\n",
     "a program": "```py\ndef f(a: list[int]) -> bool:\n    return a < [1] << 2 or '<' in a\n```\n",
     "HTML": '<div class="tool" id=main><p>Call <b>me</b></p><input disabled/></div>\n<table>\n',
-    "JSX": '<Tool onClick={() => invoke("x")} {...rest}>{items.map(i => <Call key={i} />)}</Tool>\n',
+    "JSX": '<Tool onClick={() => invoke("x")} {...rest}>{all.map(i => <Call key={i} />)}</Tool>\n',
     "JSON": '{"name": "f", "arguments": {"a": [1, 2, {"b": "</b>\\n"}]}, "tool_calls": []}\n',
 }
 
