@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 from dsv4.profiles.server_requests import Object
 from dsv4.verify.choice import MOST_QUICK, likely_servers, next_probe, still_possible
 from dsv4.verify.explain import explain
-from dsv4.verify.hypotheses import Forecaster, counts_of
+from dsv4.verify.hypotheses import Forecaster, forecasts_of_probes
 from dsv4.verify.observations import Observation
 from dsv4.verify.output_checks import cache_finding, call_findings, other_routes
 from dsv4.verify.probes import PROBES, Probe, probes, requests_of_probes, words
@@ -23,6 +23,8 @@ MOST_SILENCE = 3
 # Probes that say something about every group: what is counted at all, and by whom.
 ALWAYS = ("plain", "tools-two", "rich")
 MOST_TOKENS = 1_000_000_000
+# The name of a request that is the user's and no probe.
+OWN_REQUEST = "request"
 
 Progress: TypeAlias = Callable[[int, int], None]
 
@@ -81,10 +83,7 @@ class ServerRun:
         self._client, self._model, self._mode = client, model, mode
         self._only, self._request = only, request
         self._progress = progress or (lambda done, of: None)
-        requests = requests_of_probes()
-        if request is not None:
-            requests["request"] = request
-        self._forecaster = forecaster or Forecaster(requests)
+        self._forecaster = forecaster or _forecasts_with(request)
         self._planned = planned(mode, only)[0]
         self._seen: list[Observation] = []
         self._notes: list[str] = []
@@ -100,7 +99,7 @@ class ServerRun:
             else:
                 self._ask_all()
             if self._request is not None:
-                self._ask(Probe("request", "prompt", self._request))
+                self._ask(Probe(OWN_REQUEST, "prompt", self._request))
             if self._mode != "quick" and not self._only and self._silent < MOST_SILENCE:
                 findings = self._look_further()
         except KeyboardInterrupt:
@@ -153,18 +152,17 @@ class ServerRun:
                     return
 
     def _ask_quickly(self) -> None:
-        ids = list(PROBES)
-        known = {each: counts_of(each, self._forecaster, ids) for each in likely_servers()}
+        known = {each: self._forecaster.counts(each) for each in likely_servers()}
         asked: list[str] = []
         while len(asked) < MOST_QUICK and self._silent < MOST_SILENCE:
-            probe = next_probe(known, asked)
+            probe = next_probe(known, [*asked, OWN_REQUEST])
             if probe is None:
                 break
             asked.append(probe)
             found = self._ask(PROBES[probe])
             if found.tells:
                 known = still_possible(known, probe, found.seen)
-        if next_probe(known, asked) is not None:
+        if next_probe(known, [*asked, OWN_REQUEST]) is not None:
             self._notes.append("Other faults are possible: --quick did not look for all of them.")
 
     # One request.
@@ -188,7 +186,7 @@ class ServerRun:
                 reply = self.post(CHAT, body)
         self._check_first(reply)
         observation = observed(probe.id, reply)
-        if probe.id == "request":
+        if probe.id == OWN_REQUEST:
             observation = replace(observation, request=probe.request)
         self._silent = 0 if observation.tells else self._silent + 1
         if observation.note:
@@ -232,6 +230,13 @@ class ServerRun:
         if self._mode == "full":
             findings.append(cache_finding(post, words(2_000)))
         return findings
+
+
+def _forecasts_with(request: Object | None) -> Forecaster:
+    """The forecasts for the probes, and for a request of one's own."""
+    if request is None:
+        return forecasts_of_probes()
+    return Forecaster({**requests_of_probes(), OWN_REQUEST: request})
 
 
 def observed(probe: str, reply: Reply) -> Observation:
