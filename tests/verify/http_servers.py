@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -55,6 +56,18 @@ class Connections:
         self.sent = 0
 
 
+def _request(connection: socket.socket) -> bytes:
+    """A whole request: what is left unread would reset the connection."""
+    data = b""
+    while b"\r\n\r\n" not in data and (more := connection.recv(100_000)):
+        data += more
+    head, _, body = data.partition(b"\r\n\r\n")
+    length = re.search(rb"content-length: (\d+)", head, re.I)
+    while length and len(body) < int(length[1]) and (more := connection.recv(100_000)):
+        data, body = data + more, body + more
+    return data
+
+
 @contextmanager
 def behaving(behaviour: Callable[[Callable[[bytes], None]], None]) -> Iterator[Connections]:
     """A socket that reads each request and then hands a way to send to `behaviour`."""
@@ -67,7 +80,7 @@ def behaving(behaviour: Callable[[Callable[[bytes], None]], None]) -> Iterator[C
             seen.sent += len(data)
 
         with connection, suppress(OSError):
-            seen.received.append(connection.recv(100_000))
+            seen.received.append(_request(connection))
             behaviour(send)
 
     def accept() -> None:

@@ -168,8 +168,10 @@ class TestClearWords:
     def test_a_server_without_tls(self) -> None:
         with behaving(once(b"HTTP/1.1 400 Bad Request\r\n\r\n")) as there:
             secure = there.url.replace("http:", "https:")
-            assert HttpServer(secure).post("/chat/completions", {}).problem.startswith(
-                "no secure connection"
+            assert (
+                HttpServer(secure)
+                .post("/chat/completions", {})
+                .problem.startswith("no secure connection")
             )
 
 
