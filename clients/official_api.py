@@ -25,7 +25,7 @@ from aiohttp import web
 from dsv4 import EncodeError, dialect_for
 from dsv4.profiles import render
 from dsv4.profiles.profile import profile_named
-from dsv4.serve.backends.demo_model import DemoAnswer, DemoPrompt, answer_to
+from dsv4.serve.backends.demo_model import DemoAnswer, DemoPrompt, answer_to, asked_again
 
 MODELS = ("deepseek-v4-flash-0731", "deepseek-v4-pro-0813")
 MISSING = "The `reasoning_content` in the thinking mode must be passed back to the API."
@@ -67,7 +67,8 @@ class OfficialApi:
             _check_reasoning(body["messages"])
         perfect = {**body, "messages": [self._as_sampled(m) for m in body["messages"]]}
         self.seen.append(Seen(body, prompt, render(perfect, "deepseek-api", dialect=self.dialect)))
-        return self._turn(answer_to(_asked(body, thinking, self.dialect), None), thinking)
+        asked = _asked(body, thinking, self.dialect)
+        return self._turn(answer_to(asked, None), thinking, is_json=bool(asked.response_format))
 
     def _as_sampled(self, message: Body) -> Body:
         """A message as it was sampled, with the ids that the client gives its calls now."""
@@ -86,8 +87,9 @@ class OfficialApi:
             ]
         return exact
 
-    def _turn(self, answer: DemoAnswer, thinking: bool) -> Body:
-        said = f"{answer.content}\n\n{secrets.token_hex(6)}"  # so that no two turns are equal
+    def _turn(self, answer: DemoAnswer, thinking: bool, *, is_json: bool) -> Body:
+        number = "" if is_json else f"\n\n{secrets.token_hex(6)}"  # so that no two turns are equal
+        said = f"{answer.content}{number}"
         turn: Body = {"role": "assistant", "content": said}
         if thinking:
             turn["reasoning_content"] = f"{answer.reasoning} ({secrets.token_hex(6)})\n“so be it” "
@@ -114,12 +116,23 @@ class OfficialApi:
     @property
     def imperfect(self) -> list[Seen]:
         """Requests whose prompts are not those of a perfect client, the unknown aside."""
-        return [s for s in self.seen if s.prompt != s.perfect and not _has_unknown(s.body)]
+        return [
+            seen
+            for seen in self.seen
+            if seen.prompt != seen.perfect and not any(map(_is_stopgap, seen.body["messages"]))
+        ]
 
     @property
     def unknown(self) -> int:
-        """How many requests have a turn whose reasoning was not known."""
-        return sum(_has_unknown(seen.body) for seen in self.seen)
+        """How many requests have a turn whose reasoning was not known, though it had some."""
+        return sum(any(map(self._is_unknown, seen.body["messages"])) for seen in self.seen)
+
+    def _is_unknown(self, message: Body) -> bool:
+        if not _is_stopgap(message):
+            return False
+        sampled = self._as_sampled(message)
+        # Where a call was forced, the model did not think: there is nothing to know.
+        return sampled is message or "reasoning_content" in sampled
 
     # The server.
 
@@ -157,8 +170,8 @@ def _check_reasoning(messages: list[Body]) -> None:
             raise Refused(MISSING)
 
 
-def _has_unknown(body: Body) -> bool:
-    return any(message.get("reasoning_content") == " " for message in body["messages"])
+def _is_stopgap(message: Body) -> bool:
+    return message.get("reasoning_content") == " "
 
 
 def _own_id(id: str) -> str:
@@ -180,6 +193,7 @@ def _asked(body: Body, thinking: bool, dialect: str) -> DemoPrompt:
     return DemoPrompt(
         text="" if results else "\n".join(texts),
         results=results,
+        again=asked_again([{**m, "content": _text(m.get("content"))} for m in messages]),
         tools=tools,
         response_format=schema or ({} if form.get("type") == "json_object" else None),
         thinking=thinking,

@@ -87,8 +87,6 @@ def test_reading(case: dict[str, Any]) -> None:
 
 
 strict_blocks = loaded("fuzz/strict_blocks.py")
-CLOSE = f"/{DSML}parameter"
-
 
 PATH = f"{parameter('path')}a{PARAMETER_END}"
 
@@ -104,12 +102,29 @@ class TestFilesThatQuoteCloses:
             f'{{"text": "x{BLOCK_END}{EOS}"}}',
             f'{{"text": "x{INVOKE_END}{BLOCK_END}{EOS}", "a": 1}}',
             f'{{"text": "x{PARAMETER_END}{EOS}"}}',
+            f'{{"text": "x{PARAMETER_END} \\n  {INVOKE_END} \\n"}}',
         ],
     )
     def test_arrive_whole(self, line: str) -> None:
         text = f"{BLOCK}{invoke('write_file')}{PATH}{parameter('content')}{line}{PARAMETER_END}"
         message = read_everywhere(f"{text}{ENDS}{EOS}", tools=TOOLS)
         assert calls_of(message) == [("write_file", {"path": "a", "content": line})]
+
+
+class TestEscapedQuotes:
+    """Rules 21 and 28: who escapes quotes does so from the first call on."""
+
+    ESCAPED = calling("ping").replace('"', '\\"')
+
+    def test_a_call_that_has_them_behind_one_that_has_not_is_quoted(self) -> None:
+        text = f"{BLOCK}{calling('bash', command='ls')}{BLOCK_END} and {BLOCK}{self.ESCAPED}"
+        message = read_everywhere(f"{text}{BLOCK_END}", tools=TOOLS)
+        assert calls_of(message) == [("bash", {"command": "ls"})]
+        assert [found.kind for found in message.dropped] == ["dropped_call"]
+
+    def test_calls_that_all_have_them_are_made(self) -> None:
+        message = read_everywhere(f"{BLOCK}{self.ESCAPED}{self.ESCAPED}{BLOCK_END}", tools=TOOLS)
+        assert calls_of(message) == [("ping", {})] * 2
 
 
 class TestStrictBlocks:
@@ -192,10 +207,10 @@ OPTIONS: dict[str, Any] = {"thinking": False, "tools": TOOLS}
 
 def own_files() -> list[Path]:
     """All texts of this project: its sources, its documentation and its tests."""
-    folders = ("src", "docs", "tests")
-    found = [*ROOT.glob("*.md"), *(path for name in folders for path in (ROOT / name).rglob("*"))]
+    folders = ("src", "docs", "tests", "fuzz", "bench", "examples", "clients", "deploy")
+    found = [*ROOT.glob("*.*"), *(path for name in folders for path in (ROOT / name).rglob("*.*"))]
     suffixes = {".py", ".md", ".jinja", ".txt", ".js", ".css", ".html", ".toml", ".json", ".jsonl"}
-    return sorted(path for path in found if path.suffix in suffixes and path.stat().st_size < 2**19)
+    return sorted(path for path in found if path.suffix in suffixes)
 
 
 class TestThisProjectsOwnFiles:
@@ -205,7 +220,7 @@ class TestThisProjectsOwnFiles:
 
     @staticmethod
     def texts(batch: int) -> Iterator[tuple[Path, str]]:
-        for path in part(own_files()[batch::8], 3):
+        for path in part(own_files()[batch::8], 6):
             text = path.read_text("utf-8")
             if "<" in text or DSML[0] in text:
                 yield path, text
@@ -216,9 +231,9 @@ class TestThisProjectsOwnFiles:
             message = dsv4.parse(
                 block(calling("write_file", path="a", content=text)) + EOS, **OPTIONS
             )
-            if CLOSE not in text:  # at which every value ends
+            if CORPUS not in path.parents:
                 assert calls_of(message) == [("write_file", {"path": "a", "content": text})], path
-            elif path.suffix != ".jsonl":  # which has calls in every state
+            else:  # which has closes in every state, and some of them close this value too
                 assert {call.name for call in message.tool_calls} <= {"write_file"}, path
 
     @FILES

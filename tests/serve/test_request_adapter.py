@@ -241,6 +241,26 @@ class TestTheLoop:
 
         run(scenario())
 
+    def test_a_turn_without_a_thought_has_none_to_lose(self) -> None:
+        """A forced call was asked for without thinking: nothing of it is unknown."""
+
+        async def scenario() -> None:
+            api, agent = OfficialApi(), ChatAgent()
+            async with (
+                served(api) as url,
+                gateway(settings_backend="chat", upstream=url) as g,
+            ):
+                agent.user(TASK)
+                body = {**agent.body(), "tool_choice": "required"}
+                status, _, answer = await g.post(agent.path, body)
+                assert status == 200
+                agent.take(answer)
+                _, adapted = await ask(agent, g)
+                assert "missing-reasoning" in adapted
+            assert (api.refused, api.unknown) == ([], 0)
+
+        run(scenario())
+
     def test_keys_do_not_share_turns(self, tmp_path: Path) -> None:
         keys = tmp_path / "keys"
         keys.write_text("a:first-key-0123\nb:second-key-0123\n")

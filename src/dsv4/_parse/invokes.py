@@ -79,6 +79,8 @@ class Invoke:
             return kinds.PROMPT_EXAMPLE
         if tag is None or name is None or self._begins_nameless(tag):
             return kinds.DROPPED_CALL
+        if machine.is_quoted_in_json(tag):
+            return kinds.DROPPED_CALL
         if machine.is_beyond_limits(name):
             machine.report_raw(kinds.LIMIT, tag.start, tag.raw)
             return kinds.DROPPED_CALL

@@ -250,6 +250,7 @@ class Machine:
         # Calls that may be quoted (rules 20 to 24).
         self.hold: CallHold | None = None
         self._shown: list[Event] = []  # events that are not held, while others are
+        self._first_is_escaped: bool | None = None  # the quotes in the tag of the first call are
         self.quoted_to = NOWHERE  # closes before this place are known to be quoted
         self.strict_block: StrictBlock | None = None  # reads the open block, while it is strict
         self._strict_fed = NOWHERE  # how far it was fed with text that is not read yet
@@ -569,6 +570,16 @@ class Machine:
         """A call that was held and was cut, of whose arguments `rest` is known (rule 10)."""
         if not self.forbidden and not self.is_beyond_limits(name):
             self.begin_call(name, visible=True).abort("cut_short", rest=rest)
+
+    def is_quoted_in_json(self, tag: Tag) -> bool:
+        """Whether the tag of a call has escaped quotes, and that of the first call has not.
+
+        Who escapes quotes (rule 28) does so from the first call on; later ones are quoted.
+        """
+        is_escaped = '=\\"' in tag.raw
+        if self._first_is_escaped is None:
+            self._first_is_escaped = is_escaped
+        return is_escaped and not self._first_is_escaped
 
     def is_beyond_limits(self, name: str) -> bool:
         return self.calls_seen >= MOST_CALLS or len(name) > LONGEST_NAME

@@ -232,6 +232,8 @@ class ValueJudge:
         at = self._looked[1] if self._looked[0] == start else start
         if source.at(start) in _QUOTES_A_CLOSE:  # as a program or JSON has it, in a string
             return False
+        if source.at(source.past_space(start)) == "\\":  # a line end, as JSON has it
+            return False
         limit = start + LONGEST_REMARK
         while at <= limit:
             found = source.search(MARK, at, min(source.end, limit + 1))

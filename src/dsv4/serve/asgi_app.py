@@ -29,6 +29,7 @@ from dsv4.serve.passed_routes import PassedRoute
 from dsv4.serve.plain_routes import JsonRoute, PlainRoutes, WorkerRoute
 from dsv4.serve.playground_routes import inspector_routes, playground_routes
 from dsv4.serve.raw_completions import RawCompletionRoute
+from dsv4.serve.reload import catch_up
 from dsv4.serve.response_routes import response_routes
 from dsv4.serve.server import GatewayState
 from dsv4.serve.session_routes import session_routes
@@ -54,6 +55,7 @@ def build_app(settings: Settings | None, backend: AnyBackend | None) -> Starlett
         # It may come later: `/ready` says whether it is there.
         with suppress(BackendError):
             await server.meet_backend()
+        catch_up(server)
         looking = asyncio.create_task(server.look_after_engines())
         try:
             yield {"gateway": server}
@@ -146,7 +148,7 @@ def routes(server: GatewayState) -> list[BaseRoute]:
     found += admin_routes(server)
     passed: list[BaseRoute] = []
     if isinstance(server.backend, PassingBackend):
-        passed.append(Route("/{path:path}", endpoint=PassedRoute(server, server.backend)))
+        passed.append(Route("/{path:path}", endpoint=PassedRoute(server)))
     return found + inspector_routes(server) + playground_routes(server) + passed
 
 

@@ -73,7 +73,7 @@ def read_prompt(prompt: Prompt) -> DemoPrompt:
     return DemoPrompt(
         text=text,
         results=results,
-        again=_asked_again(messages) if results else "",
+        again=asked_again(messages) if results else "",
         tools=tuple(_functions(messages)),
         response_format=next(
             (m["response_format"] for m in messages if m.get("response_format")), None
@@ -113,7 +113,7 @@ def _last_texts(messages: list[dict[str, Any]]) -> tuple[str, tuple[str, ...]]:
     return "\n".join(texts), ()
 
 
-def _asked_again(messages: list[dict[str, Any]]) -> str:
+def asked_again(messages: list[dict[str, Any]]) -> str:
     """The last text that asks for several turns, if there were fewer after it."""
     turns = 0
     for message in reversed(messages):
