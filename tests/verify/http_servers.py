@@ -58,7 +58,9 @@ class Connections:
 
 def _request(connection: socket.socket) -> bytes:
     """A whole request: what is left unread would reset the connection."""
-    data = b""
+    data = connection.recv(100_000)
+    if not data.startswith(b"POST"):
+        return data
     while b"\r\n\r\n" not in data and (more := connection.recv(100_000)):
         data += more
     head, _, body = data.partition(b"\r\n\r\n")

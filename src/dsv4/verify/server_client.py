@@ -10,6 +10,7 @@ from __future__ import annotations
 import http.client
 import json
 import math
+import posixpath
 import socket
 import ssl
 import threading
@@ -130,7 +131,9 @@ class HttpServer:
                 headers |= {"authorization": f"Bearer {self.key}", "x-api-key": self.key}
             data = json.dumps(body).encode()
             deadline.connect()
-            connection.request("POST", f"{parts.path}{path}", data, headers)
+            # Some routes are beside the API: `/v1/../tokenize`.
+            route = posixpath.normpath(f"/{parts.path}{path}".replace("//", "/"))
+            connection.request("POST", route, data, headers)
             reply = self._read(connection.getresponse())
         except ssl.SSLError as error:
             reply = Reply(problem=f"no secure connection: {error.reason or error}")
