@@ -46,13 +46,15 @@ class Refused(Exception):
 
 
 class OfficialApi:
-    """The API. `dialect` is the model's, as profiles name it."""
+    """The API. `dialect` is the model's, as profiles name it; servers that copy the API do not
+    always give ids to calls."""
 
-    def __init__(self, dialect: str = "v4") -> None:
+    def __init__(self, dialect: str = "v4", *, gives_ids: bool = True) -> None:
         self.dialect = dialect
+        self._gives_ids = gives_ids
         self.seen: list[Seen] = []
         self.refused: list[str] = []
-        self._sampled: dict[str, Body] = {}  # by the ids of calls, and by content
+        self._sampled: dict[str, Body] = {}  # by the numbers of calls, and by content
 
     # Requests.
 
@@ -75,8 +77,8 @@ class OfficialApi:
         if message["role"] != "assistant":
             return message
         calls = message.get("tool_calls") or []
-        names = [_own_id(call["id"]) for call in calls] or [_text(message.get("content")).strip()]
-        sampled = self._sampled.get(names[0])
+        said = _text(message.get("content")).strip()
+        sampled = self._sampled.get(_number_of(calls[0]["id"]) if calls else said)
         if sampled is None or len(sampled.get("tool_calls", ())) != len(calls):
             return message
         exact = dict(sampled)
@@ -108,7 +110,7 @@ class OfficialApi:
                 for n, (name, arguments) in enumerate(answer.calls)
             ]
         for call in turn.get("tool_calls", ()):
-            self._sampled[call["id"]] = turn
+            self._sampled[_number_of(call["id"])] = turn
         if not answer.calls:
             self._sampled[said] = turn
         return turn
@@ -156,7 +158,7 @@ class OfficialApi:
             return web.json_response({"error": {"message": str(error)}}, status=400)
         response = web.StreamResponse(headers={"content-type": "text/event-stream"})
         await response.prepare(request)
-        for chunk in _chunks(turn, self.seen[-1].prompt):
+        for chunk in _chunks(turn, self.seen[-1].prompt, self._gives_ids):
             await response.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
         await response.write(b"data: [DONE]\n\n")
         await response.write_eof()
@@ -174,9 +176,9 @@ def _is_stopgap(message: Body) -> bool:
     return message.get("reasoning_content") == " "
 
 
-def _own_id(id: str) -> str:
-    """An id as it was given out: numbers may have been put before it."""
-    return id[id.find("call_") :]
+def _number_of(id: str) -> str:
+    """What is left of an id that was given out, whatever it has been made to begin with."""
+    return id.rpartition("_")[2]
 
 
 def _asked(body: Body, thinking: bool, dialect: str) -> DemoPrompt:
@@ -210,7 +212,7 @@ def _text(content: Any) -> str:
     return content or ""
 
 
-def _chunks(turn: Body, prompt: str) -> Iterator[Body]:
+def _chunks(turn: Body, prompt: str, gives_ids: bool) -> Iterator[Body]:
     """A turn as the API streams it."""
     head = {"id": f"chat-{secrets.token_hex(8)}", "object": "chat.completion.chunk"}
 
@@ -226,6 +228,7 @@ def _chunks(turn: Body, prompt: str) -> Iterator[Body]:
     for index, call in enumerate(turn.get("tool_calls", ())):
         arguments = call["function"]["arguments"]
         opening = {**call, "index": index, "function": {**call["function"], "arguments": ""}}
+        opening["id"] = call["id"] if gives_ids else None
         yield chunk({"tool_calls": [opening]})
         yield chunk({"tool_calls": [{"index": index, "function": {"arguments": arguments}}]})
     yield chunk({}, "tool_calls" if turn.get("tool_calls") else "stop")

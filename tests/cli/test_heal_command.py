@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dsv4._cli.main import main
+from dsv4.__main__ import main
 from dsv4.serve import uvicorn_runner
 from dsv4.serve.settings import Settings
 

@@ -32,6 +32,7 @@ from dsv4._parse.events import (
 from dsv4._parse.parse import assemble
 from dsv4._parse.parser_options import Ended, ended_by
 from dsv4.api import ApiRequest
+from dsv4.api.api_request import protocol_call_id
 from dsv4.serve.backend import Chunk
 from dsv4.serve.choice_reader import ChoiceReader
 from dsv4.tokens import Tokenizer
@@ -157,7 +158,8 @@ class HealingReader(ChoiceReader):
     def _call_events(self, call: _UpstreamCall, index: int) -> list[Event]:
         written = "".join(call.arguments)
         arguments = _object_text(written)
-        start = ToolCallStart(index, call.name, call.id)
+        # As the client will know it, and name it when it sends the turn back.
+        start = ToolCallStart(index, call.name, protocol_call_id(self._call.protocol, call.id))
         if arguments is not None:
             # As it was meant: nothing for an empty object, or the text of a text.
             is_right = arguments == written or written in ("", "null")
