@@ -231,11 +231,11 @@ def _nasty_finding(post: Post) -> ServerFinding:
         calls = answer.read_calls if answer is not None else []
         found = value_at(calls[0][1], "command") if calls else None
         is_exact = found in (command, command.strip())
-        is_cut = isinstance(found, str) and found and command.startswith(found) and not is_exact
-        if answer is not None and is_cut and answer.finish != "length":
+        is_start = isinstance(found, str) and bool(found) and command.startswith(found)
+        if answer is not None and is_start and not is_exact and answer.finish != "length":
             message = "an argument that holds signs of markup is cut"
             effect = "tools run half a command"
-            return _finding("calls-nasty", "cut", "fault", message, effect, found[-20:])
+            return _finding("calls-nasty", "cut", "fault", message, effect, str(found)[-20:])
         exact += is_exact
     verdict: Standing = "pass" if exact == len(NASTY) else "inconclusive"
     message = f"{exact} of {len(NASTY)} arguments that are hard to read came back exactly"
