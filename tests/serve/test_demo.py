@@ -101,6 +101,15 @@ def test_what_comes_last_decides_and_without_tools_there_is_text() -> None:
     assert "demo backend" in toolless["message"]["content"]
 
 
+def test_an_answer_that_the_client_has_begun_gets_no_more_reasoning() -> None:
+    begun = {"role": "assistant", "content": "Sure, ", "prefix": True}
+    said = ask("Hi", tools=TOOLS)
+    (choice,) = answered({**said, "messages": [*said["messages"], begun]})
+    assert choice["message"]["content"].startswith("This is the demo backend")
+    assert "reasoning_content" not in choice["message"]
+    assert calls_of(choice) == []
+
+
 def test_a_format_gets_the_smallest_value_that_fits() -> None:
     schema = {
         "type": "object",
