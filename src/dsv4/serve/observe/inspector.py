@@ -1,8 +1,9 @@
 """The most recent requests of clients, as they happen: for the playground's inspector.
 
 It is off by default, and then costs one comparison per request. What is kept is bounded in number
-and in bytes, stays in memory, and has no header but the client's name of itself, so it never holds a
-key. The completion route says when a request arrives, begins and ends; everything else is looked up when somebody looks.
+and in bytes, stays in memory, and has no header but the client's name of itself, so it never holds
+a key. The completion route says when a request arrives, begins and ends; everything else is looked
+up when somebody looks.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import asyncio
 import json
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -207,8 +208,9 @@ class InspectedRequest:
 
 
 def _last_user_text(messages: Sequence[Any]) -> str:
-    """The beginning of what the user said last."""
-    texts = (text_of(m.get("content")) for m in reversed(messages) if m.get("role") == "user")
+    """The beginning of what the user said last. Turns as they were sampled are no mappings."""
+    fields = (message for message in reversed(messages) if isinstance(message, Mapping))
+    texts = (text_of(turn.get("content")) for turn in fields if turn.get("role") == "user")
     return next((text.strip()[:_LABEL_LENGTH] for text in texts if text and text.strip()), "")
 
 
