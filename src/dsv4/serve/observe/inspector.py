@@ -12,7 +12,7 @@ import asyncio
 import json
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -207,9 +207,9 @@ class InspectedRequest:
         }
 
 
-def _last_user_text(messages: Sequence[Any]) -> str:
+def _last_user_text(messages: Iterable[Any]) -> str:
     """The beginning of what the user said last. Turns as they were sampled are no mappings."""
-    fields = (message for message in reversed(messages) if isinstance(message, Mapping))
+    fields = (message for message in reversed(list(messages)) if isinstance(message, Mapping))
     texts = (text_of(turn.get("content")) for turn in fields if turn.get("role") == "user")
     return next((text.strip()[:_LABEL_LENGTH] for text in texts if text and text.strip()), "")
 
