@@ -39,6 +39,21 @@ def calls_of(choice: Any) -> list[tuple[str, Any]]:
     return [(c["function"]["name"], json.loads(c["function"]["arguments"])) for c in calls]
 
 
+@pytest.mark.parametrize("role", ["user", "developer"])
+def test_a_loop_has_as_many_turns_as_were_asked_for(role: str) -> None:
+    asked = {"role": role, "content": "RUN: echo {turn}\nTURNS: 3"}
+    messages: list[Any] = [asked]
+    ran = []
+    for _ in range(3):
+        (choice,) = answered({"messages": messages, "tools": TOOLS})
+        messages.append(choice["message"])
+        for call in choice["message"].get("tool_calls", ()):
+            ran.append(json.loads(call["function"]["arguments"])["command"])
+            messages.append({"role": "tool", "tool_call_id": call["id"], "content": "ok"})
+    assert ran == ["echo 1", "echo 2"]
+    assert messages[-1]["content"] == "DONE: ok"
+
+
 def test_a_command_becomes_a_call_of_the_shell() -> None:
     text = {"type": "string"}
     listed = {"type": "array", "items": text}
