@@ -33,7 +33,7 @@ from completions import (
     read_everywhere,
 )
 from loading import loaded
-from parts import part
+from parts import fewer, part
 
 ENDS = f"{INVOKE_END}{BLOCK_END}"
 EOS, USER, ASSISTANT = "<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>"
@@ -185,7 +185,7 @@ def patch(chance: Random) -> str:
 @pytest.mark.parametrize("seed", range(4))
 def test_a_quoted_call_never_runs(seed: int) -> None:
     """Rule 21, whatever becomes of the call that quotes: its block is strict or not."""
-    for number in range(150):
+    for number in range(fewer(150, 3)):
         chance = Random(seed * 1_000_003 + number)
         line_end = chance.choice(("\n", "\n", "", " \n"))
         text = line_end.join(

@@ -27,7 +27,9 @@ def together(ask: Callable[[aiohttp.ClientSession, Item], Any], items: Iterable[
     async def scenario() -> list[Any]:
         gate = asyncio.Semaphore(AT_ONCE)
         timeout = aiohttp.ClientTimeout(total=600)
-        async with aiohttp.ClientSession(timeout=timeout) as client:
+        # A busy server closes connections that wait, and one of those may be just about to be used.
+        connector = aiohttp.TCPConnector(force_close=True)
+        async with aiohttp.ClientSession(timeout=timeout, connector=connector) as client:
 
             async def one(item: Item) -> Any:
                 async with gate:

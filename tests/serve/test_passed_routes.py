@@ -127,6 +127,25 @@ def test_an_engine_that_is_drained_is_not_asked(tokenizer: Tokenizer) -> None:
     run(scenario())
 
 
+@pytest.mark.parametrize("status", [302, 401])
+def test_what_is_between_gateway_and_server_is_not_shown_to_clients(
+    status: int, tokenizer: Tokenizer
+) -> None:
+    class Refusing(Embeddings):
+        async def embed(self, request: web.Request) -> web.Response:
+            return web.Response(status=status, text="Incorrect API key provided: sk-secret")
+
+    async def scenario() -> None:
+        upstream = Refusing(tokenizer, "[]")
+        async with upstream.running() as url, gateway(settings_backend="chat", upstream=url) as g:
+            answered, headers, body = await g.post("/v1/embeddings", {"input": "a"})
+            assert (answered, headers["x-should-retry"]) == (502, "false")
+            assert "sk-secret" not in str(body)
+            assert f"(status {status})" in body["error"]["message"]
+
+    run(scenario())
+
+
 def test_only_where_a_chat_server_is_behind_the_gateway() -> None:
     async def scenario() -> None:
         async with gateway() as g:

@@ -9,10 +9,10 @@ from dsv4.errors import EncodeError
 from dsv4.profiles.prompt_changes import Unpredictable
 from dsv4.profiles.server_faults import FaultVariant, fault_named
 from dsv4.profiles.text_shields import TEXT_PLACES, shielded, unshielded
-from dsv4.verify import PROBES, Forecaster, Hypothesis, Observation, Reply
-from dsv4.verify.probes import requests_of_probes
+from dsv4.verify import PROBES, Hypothesis, Observation, Reply
+from dsv4.verify.hypotheses import forecasts_of_probes
 
-FORECASTER = Forecaster(requests_of_probes())
+FORECASTER = forecasts_of_probes()
 VLLM = Hypothesis("vllm-0.32", "v4")
 
 

@@ -15,7 +15,7 @@ from dsv4.profiles.text_shields import TEXT_PLACES
 from dsv4.verify import PROBES, Forecaster, Hypothesis, Observation, Verdict, explain
 from dsv4.verify.choice import MOST_QUICK, likely_servers, matrix, next_probe, still_possible
 from dsv4.verify.counting_checks import TEXT_TOKENS
-from dsv4.verify.hypotheses import clean_servers, counts_of
+from dsv4.verify.hypotheses import clean_servers
 from parts import part
 
 VECTORS = Path(__file__).parent.parent / "vectors" / "verify-counts.jsonl"
@@ -54,7 +54,7 @@ class TestForecasts:
     def test_the_requests_of_probes_are_not_changed(self) -> None:
         before = json.dumps([probe.request for probe in PROBES.values()])
         for fault in ("texts-stripped", "tools-ascii", "calls-dropped", "thinking-always"):
-            counts_of(server("vllm-0.32", "v4", fault), FORECASTER, list(PROBES))
+            FORECASTER.counts(server("vllm-0.32", "v4", fault))
         assert json.dumps([probe.request for probe in PROBES.values()]) == before
 
 
@@ -216,7 +216,7 @@ class TestCountingItself:
 class TestCountsGiven:
     def test_nothing_else_is_tried(self) -> None:
         counts = {
-            hypothesis: counts_of(hypothesis, FORECASTER, list(PROBES))
+            hypothesis: FORECASTER.counts(hypothesis)
             for hypothesis in (VLLM, server("vllm-0.32", "v4", "tools-compact"), server("dsv4"))
         }
         seen = observed(server("vllm-0.32", "v4", "tools-compact"))
@@ -225,19 +225,19 @@ class TestCountsGiven:
 
 class TestChoosing:
     def test_the_next_request_is_one_that_tells_apart(self) -> None:
-        known = {each: counts_of(each, FORECASTER, list(PROBES)) for each in clean_servers()}
+        known = {each: FORECASTER.counts(each) for each in clean_servers()}
         first = next_probe(known, ())
         assert first is not None
         assert len({str(counts[first]) for counts in known.values()}) > 5
 
     def test_nothing_is_asked_that_tells_nothing_apart(self) -> None:
         alike = [server("dsv4", "v4-0731"), server("dsv4", "v4-vision")]
-        known = {each: counts_of(each, FORECASTER, list(PROBES)) for each in alike}
+        known = {each: FORECASTER.counts(each) for each in alike}
         assert next_probe(known, ()) is None
 
     def test_few_requests_single_out_one_of_many(self) -> None:
         many = [h for h in likely_servers() if (h.profile, h.dialect) == ("vllm-0.32", "v4")]
-        known = {each: counts_of(each, FORECASTER, list(PROBES)) for each in many}
+        known = {each: FORECASTER.counts(each) for each in many}
         needed = []
         for truth in part(many, 3):
             remaining, asked = dict(known), list[str]()

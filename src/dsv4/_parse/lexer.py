@@ -121,6 +121,8 @@ _NAMED = pattern(
     rf"{_OPEN}(/?)((?!(?i:{WORD}|{tokens.THINK_START[1:-1]}))[A-Za-z]{_IN_LABEL}{{0,63}})"
     rf"(?:[{CLOSING_BRACKETS}]|(?=[{OPENING_BRACKETS}]))"
 )
+# The beginning of what would be such a tag, with a value right behind its name.
+_VALUED = pattern(rf"{_OPEN}((?!(?i:{WORD}))[A-Za-z]{_IN_LABEL}{{0,63}})[{EQUALS}]")
 # A name is read from its beginning again while it has no more letters than this.
 _SHORT_NAME = 8
 # Where the name ends, or holds what no name holds.
@@ -145,6 +147,9 @@ def read_tag(source: TextSource, start: int) -> TagReading | PartialTag | Tag | 
             return _named(named, start)
         if _begins_name(source, start + 1):
             return PartialTag.NAME
+        valued = source.match(_VALUED, start)
+        if valued is not None and kind_of(valued[1]) == "named":
+            return None  # only the name of a call or of a parameter may stand there (rule 13)
     elif second and second not in _SECOND:
         return None
     canonical = source.match(_CANONICAL, start)
@@ -326,6 +331,8 @@ class _TagReader:
     def _attributed(self, label: str, at: int) -> Generator[PartialTag, None, Tag]:
         source = self.source
         if source.at(at) in _EQUALS:  # the name right after the tag's own
+            if not self.marked and kind_of(label) == "named":
+                raise _NoTag
             at = yield from self._valued(kind_of(label), at + 1)
         while True:
             after = yield from self._past_space(at)

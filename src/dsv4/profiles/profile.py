@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from dsv4._format.dialects import DIALECTS, Dialect, dialect_named
 from dsv4.errors import short_repr
@@ -139,20 +140,27 @@ def render(body: RequestBody, name: str | Profile, *, dialect: str = "v4") -> st
         expected = " or ".join(profile.dialects)
         raise server_refusal("dialect", f"found {dialect}, expected {expected} on {profile.server}")
     if not profile.faults:
-        return _written(as_object(body), profile, dialect)
+        return written_prompt(as_object(body), profile, dialect)
     return unshielded(shielded_prompt(shielded(as_object(body)), profile, dialect))
 
 
+PromptWriter: TypeAlias = Callable[[Object, "Profile", str], str]
+
+
 def shielded_prompt(
-    body: Object, profile: Profile, dialect: str, faults: Sequence[FaultVariant] = ()
+    body: Object,
+    profile: Profile,
+    dialect: str,
+    faults: Sequence[FaultVariant] = (),
+    write: PromptWriter | None = None,
 ) -> str:
     """The prompt of a server with faults, besides its own, for a body with marks in what a caller
-    spelled, which stay there."""
+    spelled, which stay there. `write` stands in for `written_prompt`."""
     changes = [each.change for each in (*profile.faults, *faults)]
     for change in changes:
         if change.request is not None:
             body = change.request(body)
-    prompt = _written(body, profile, dialect)
+    prompt = (write or written_prompt)(body, profile, dialect)
     release = profile.release(dialect)
     for change in changes:
         if change.prompt is not None:
@@ -160,7 +168,8 @@ def shielded_prompt(
     return prompt
 
 
-def _written(body: Object, profile: Profile, dialect: str) -> str:
+def written_prompt(body: Object, profile: Profile, dialect: str) -> str:
+    """What a server without faults makes of a body that has been changed for it."""
     try:
         return profile.write(body, dialect)
     except RecursionError:

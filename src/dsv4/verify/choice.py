@@ -15,9 +15,8 @@ from dsv4.verify.hypotheses import (
     Hypothesis,
     Prediction,
     clean_servers,
-    counts_of,
+    forecasts_of_probes,
 )
-from dsv4.verify.probes import requests_of_probes
 
 
 def next_probe(remaining: Mapping[Hypothesis, Counts], asked: Collection[str]) -> str | None:
@@ -38,8 +37,9 @@ def next_probe(remaining: Mapping[Hypothesis, Counts], asked: Collection[str]) -
     return None if best is None else best[1]
 
 
-# Enough to single out most servers. What is left then was not asked.
-MOST_QUICK = 10
+# Enough to single out every likely server that can be: few need more than ten, and a clean one that
+# has to be told from all its faults needs most.
+MOST_QUICK = 24
 # Efforts that people send.
 _COMMON_EFFORTS = ("effort-low", "effort-high", "effort-max")
 
@@ -112,13 +112,13 @@ def matrix(server: Hypothesis, forecaster: Forecaster | None = None) -> Matrix:
 
     `forecaster` has the forecasts for the probes; without one they are made.
     """
-    forecaster = forecaster or Forecaster(requests_of_probes())
+    forecaster = forecaster or forecasts_of_probes()
     ids = list(forecaster.requests)
-    rows: dict[str, set[Hashable]] = {"": {_row(counts_of(server, forecaster, ids))}}
+    rows: dict[str, set[Hashable]] = {"": {_row(forecaster.counts(server))}}
     for fault in variants():
         faulty = server.having(fault)
         if any(_prompt(faulty, id, forecaster) != _prompt(server, id, forecaster) for id in ids):
-            rows.setdefault(fault.id, set()).add(_row(counts_of(faulty, forecaster, ids)))
+            rows.setdefault(fault.id, set()).add(_row(forecaster.counts(faulty)))
     pairs = list(combinations(rows, 2))
     apart = sum(rows[a].isdisjoint(rows[b]) for a, b in pairs)
     return Matrix(server, tuple(_alike(rows)), apart, len(pairs))
@@ -146,5 +146,4 @@ def _alike(rows: Mapping[str, Iterable[Hashable]]) -> list[tuple[str, ...]]:
 
 def all_matrices() -> list[Matrix]:
     """One for each known server. The forecasts are shared."""
-    forecaster = Forecaster(requests_of_probes())
-    return [matrix(server, forecaster) for server in clean_servers()]
+    return [matrix(server) for server in clean_servers()]

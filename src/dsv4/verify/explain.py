@@ -13,7 +13,6 @@ from typing import Literal, TypeAlias
 from dsv4.profiles.fault_table import FAULTS
 from dsv4.profiles.request_changes import longest_text
 from dsv4.profiles.server_faults import FaultVariant, variants
-from dsv4.profiles.server_requests import Object
 from dsv4.profiles.text_shields import TEXT_PLACES, TextPlace, unshielded
 from dsv4.verify.counting_checks import counting_fault
 from dsv4.verify.hypotheses import (
@@ -22,6 +21,7 @@ from dsv4.verify.hypotheses import (
     Hypothesis,
     Prediction,
     clean_servers,
+    forecasts_of_probes,
 )
 from dsv4.verify.observations import Observation
 
@@ -105,10 +105,13 @@ def explain(
         return ServerVerdict("void", faults=(void,), of=len(seen))
     if counts is not None:
         return _Search(seen, _Given(counts)).verdict()
-    if forecaster is None:
-        requests: dict[str, Object] = {o.probe: o.body or {} for o in seen}
-        forecaster = Forecaster(requests)
-    return _Search(seen, _Forecasts(forecaster)).verdict()
+    return _Search(seen, _Forecasts(forecaster or _forecaster_for(seen))).verdict()
+
+
+def _forecaster_for(seen: Sequence[Observation]) -> Forecaster:
+    if all(o.request is None for o in seen):
+        return forecasts_of_probes()
+    return Forecaster({o.probe: o.body or {} for o in seen})
 
 
 # Where the forecasts come from.

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import chain, combinations
 from typing import TypeAlias
 
 from dsv4.errors import EncodeError
-from dsv4.profiles.profile import GATEWAY, PROFILES, Profile, profile_named, shielded_prompt
+from dsv4.profiles.profile import (
+    GATEWAY,
+    PROFILES,
+    Profile,
+    PromptWriter,
+    profile_named,
+    shielded_prompt,
+    written_prompt,
+)
 from dsv4.profiles.prompt_changes import Unpredictable
 from dsv4.profiles.server_faults import FaultVariant, ordered, variants
 from dsv4.profiles.server_requests import Object
 from dsv4.profiles.text_shields import TextPlace, shielded, unshielded
+from dsv4.verify.probes import requests_of_probes
 from dsv4.verify.token_counts import PromptCounter, places_in
 
 # What people talk to over HTTP: a trainer's prompts are no server's.
@@ -53,10 +63,11 @@ class Hypothesis:
         """The same server with more `faults`."""
         return replace(self, faults=ordered({*self.faults, *faults}))
 
-    def prompt(self, body: Object) -> str:
+    def prompt(self, body: Object, write: PromptWriter | None = None) -> str:
         """The prompt of a `body` that has marks in what callers spelled, with these marks. Raises
-        `EncodeError` for a refusal and `Unpredictable` where nobody knows it."""
-        return shielded_prompt(body, self.server, self.dialect, self.faults)
+        `EncodeError` for a refusal and `Unpredictable` where nobody knows it. `write` writes what
+        is not faulty of it."""
+        return shielded_prompt(body, self.server, self.dialect, self.faults, write)
 
     def __str__(self) -> str:
         faults = "".join(f" + {each}" for each in self.faults)
@@ -83,6 +94,8 @@ def hypotheses() -> Iterator[Hypothesis]:
 # A count; by the places whose special tokens act where the texts spell some; None for a refusal.
 SpelledCounts: TypeAlias = Mapping[frozenset[TextPlace], int]
 Prediction: TypeAlias = int | SpelledCounts | None
+# By the ids of requests.
+Counts: TypeAlias = Mapping[str, Prediction]
 
 
 @dataclass(frozen=True)
@@ -94,6 +107,26 @@ class Forecast:
 
 
 REFUSED = Forecast(None, None)
+
+
+class _WrittenOnce:
+    """Prompts of servers, each written once: faults of the prompt leave the body as it is, and
+    many others make the same of it."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[str, str, str], str | EncodeError] = {}
+
+    def __call__(self, body: Object, profile: Profile, dialect: str) -> str:
+        key = profile.name, dialect, repr(body)
+        if key not in self._made:
+            try:
+                self._made[key] = written_prompt(body, profile, dialect)
+            except EncodeError as refusal:
+                self._made[key] = refusal.with_traceback(None)
+        found = self._made[key]
+        if isinstance(found, EncodeError):
+            raise found.with_traceback(None)
+        return found
 
 
 class Forecaster:
@@ -109,6 +142,8 @@ class Forecaster:
         self.counter = counter or PromptCounter()
         self._touched: dict[FaultVariant, frozenset[str]] = {}
         self._made: dict[tuple[str, str, tuple[FaultVariant, ...], str], Forecast | None] = {}
+        self._counts: dict[Hypothesis, Counts] = {}
+        self._write = _WrittenOnce()
 
     def forecast(self, hypothesis: Hypothesis, id: str) -> Forecast | None:
         """What a `hypothesis` says of the request with this `id`. None: nobody knows.
@@ -121,6 +156,14 @@ class Forecaster:
             needed = Hypothesis(hypothesis.profile, hypothesis.dialect, faults)
             self._made[key] = self._new(needed, self.requests[id])
         return self._made[key]
+
+    def counts(self, hypothesis: Hypothesis) -> Counts:
+        """The counts that a `hypothesis` forecasts, by the ids of requests, where it does."""
+        if hypothesis not in self._counts:
+            found = {id: self.forecast(hypothesis, id) for id in self.requests}
+            known = {id: each.count for id, each in found.items() if each is not None}
+            self._counts[hypothesis] = known
+        return self._counts[hypothesis]
 
     def touched(self, fault: FaultVariant) -> frozenset[str]:
         """The requests of which a `fault` can change what becomes, on whatever server."""
@@ -139,7 +182,7 @@ class Forecaster:
 
     def _new(self, hypothesis: Hypothesis, body: Object) -> Forecast | None:
         try:
-            prompt = hypothesis.prompt(body)
+            prompt = hypothesis.prompt(body, self._write)
         except Unpredictable:
             return None
         except EncodeError:
@@ -158,14 +201,11 @@ class Forecaster:
         }
 
 
-Counts: TypeAlias = Mapping[str, Prediction]
-
-
-def counts_of(hypothesis: Hypothesis, forecaster: Forecaster, ids: Sequence[str]) -> Counts:
-    """The counts that a hypothesis forecasts, by the ids of requests, where it forecasts any."""
-    found = {id: forecaster.forecast(hypothesis, id) for id in ids}
-    return {id: each.count for id, each in found.items() if each is not None}
-
-
 def plain_prompt(forecast: Forecast) -> str | None:
     return None if forecast.prompt is None else unshielded(forecast.prompt)
+
+
+@cache
+def forecasts_of_probes() -> Forecaster:
+    """The forecasts for the built-in probes, which all runs of a process share."""
+    return Forecaster(requests_of_probes())

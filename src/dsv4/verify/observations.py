@@ -37,6 +37,11 @@ class Observation:
         return PROBES[self.probe].request if self.probe in PROBES else None
 
     @property
+    def shows_prompt(self) -> bool:
+        """Whether the server shows the prompt itself."""
+        return self.ids is not None or self.prompt is not None
+
+    @property
     def tells(self) -> bool:
         """Whether anything follows from it for the prompt."""
         return self.refused or self.count is not None

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from dsv4._format.tokens import V4_1_TOKENS, spelled
+from dsv4.verify.answers import streamed_answer, value_at, whole_answer
 from dsv4.verify.probes import HI, SPELLED, WEATHER
-from dsv4.verify.report import ServerFinding, Standing
+from dsv4.verify.report import HEAL, Post, ServerFinding, Standing
 from dsv4.verify.server_client import Reply
 
-Post: TypeAlias = Callable[[str, Mapping[str, Any]], Reply]
-_MARKUP = spelled(V4_1_TOKENS)
 ASKING = {
     "messages": [{"role": "user", "content": "Call the tool weather for Paris, now."}],
     "tools": [WEATHER],
@@ -21,8 +18,6 @@ ASKING = {
     "thinking": {"type": "disabled"},
     "chat_template_kwargs": {"thinking": False},
 }
-HEAL = "put `dsv4 heal` or `dsv4 serve` in front of it"
-Answer: TypeAlias = dict[str, Any]
 
 
 # Calls, whole and streamed.
@@ -30,8 +25,8 @@ Answer: TypeAlias = dict[str, Any]
 
 def call_findings(post: Post) -> Iterator[ServerFinding]:
     """Whether an answer with a call is read as it should be, and in both ways alike."""
-    whole = _whole(post("/chat/completions", ASKING))
-    streamed = _joined(
+    whole = whole_answer(post("/chat/completions", ASKING))
+    streamed = streamed_answer(
         post(
             "/chat/completions",
             {**ASKING, "stream": True, "stream_options": {"include_usage": True}},
@@ -41,22 +36,22 @@ def call_findings(post: Post) -> Iterator[ServerFinding]:
     if not answers:
         yield _output("output-unseen", "inconclusive", "no answer with a call could be read")
         return
-    if any(_MARKUP.search(text) for answer in answers for text in _texts(answer)):
+    if any(answer.leaks_markup for answer in answers):
         yield _output(
             "output-markup",
             "fault",
             "markup of calls is left in the text of answers",
             "agents show it to people, or miss the call",
         )
-    calls = [call for answer in answers for call in answer["calls"]]
-    if any(not _is_object(call["arguments"]) for call in calls):
+    calls = [call for answer in answers for call in answer.read_calls]
+    if any(not isinstance(arguments, dict) for _, arguments in calls):
         yield _output(
             "output-arguments",
             "fault",
             "arguments of a call are no JSON object",
             "the tool cannot be run",
         )
-    if whole and streamed and _same_form(whole) != _same_form(streamed):
+    if whole and streamed and whole.read_calls != streamed.read_calls:
         yield _output(
             "output-streams",
             "inconclusive",
@@ -70,84 +65,6 @@ def call_findings(post: Post) -> Iterator[ServerFinding]:
 
 def _output(id: str, verdict: Standing, message: str, effect: str = "") -> ServerFinding:
     return ServerFinding(id, "output", verdict, message, effect, HEAL if effect else "", "calls")
-
-
-def _whole(reply: Reply) -> Answer | None:
-    message = _at(reply.body, "choices", 0, "message")
-    if not isinstance(message, dict):
-        return None
-    given = message.get("tool_calls")
-    calls = given if isinstance(given, list) else []
-    return {
-        "content": _text(message.get("content")),
-        "reasoning": _text(message.get("reasoning_content") or message.get("reasoning")),
-        "calls": [_call(_at(call, "function")) for call in calls]
-        if isinstance(calls, list)
-        else [],
-    }
-
-
-def _joined(reply: Reply) -> Answer | None:
-    if not reply.events:
-        return None
-    answer: Answer = {"content": "", "reasoning": "", "calls": []}
-    for event in reply.events:
-        delta = _at(event, "choices", 0, "delta")
-        if not isinstance(delta, dict):
-            continue
-        answer["content"] += _text(delta.get("content"))
-        answer["reasoning"] += _text(delta.get("reasoning_content") or delta.get("reasoning"))
-        calls = delta.get("tool_calls")
-        for part in calls if isinstance(calls, list) else ():
-            _add_call(answer["calls"], part)
-    return answer
-
-
-def _add_call(calls: list[dict[str, str]], part: object) -> None:
-    index = part.get("index") if isinstance(part, dict) else None
-    number = index if type(index) is int and 0 <= index < 128 else len(calls)
-    while len(calls) <= number:
-        calls.append({"name": "", "arguments": ""})
-    found = _call(_at(part, "function"))
-    calls[number]["name"] += found["name"]
-    calls[number]["arguments"] += found["arguments"]
-
-
-def _call(function: object) -> dict[str, str]:
-    fields = function if isinstance(function, dict) else {}
-    return {"name": _text(fields.get("name")), "arguments": _text(fields.get("arguments"))}
-
-
-def _at(value: object, *steps: str | int) -> Any:
-    for step in steps:
-        if isinstance(step, int):
-            value = value[step] if isinstance(value, list) and len(value) > step else None
-        else:
-            value = value.get(step) if isinstance(value, dict) else None
-    return value
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _texts(answer: Answer) -> list[str]:
-    return [answer["content"], answer["reasoning"]]
-
-
-def _is_object(text: str) -> bool:
-    return isinstance(_loaded(text), dict)
-
-
-def _loaded(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _same_form(answer: Answer) -> list[tuple[str, Any]]:
-    return [(call["name"], _loaded(call["arguments"])) for call in answer["calls"]]
 
 
 # Other routes.
@@ -178,6 +95,8 @@ def other_routes(post: Post, plain: Sequence[int]) -> Iterator[ServerFinding]:
                 f"{plain[0]:,} tokens",
                 f"{count:,} tokens",
             )
+    if "messages" in offered:
+        yield from _counted_beforehand(post, plain)
     if not offered:
         message = "neither Messages nor Responses"
         yield ServerFinding("protocols-none", "protocols", "not offered", message)
@@ -187,8 +106,27 @@ def other_routes(post: Post, plain: Sequence[int]) -> Iterator[ServerFinding]:
     yield _raw(post)
 
 
+def _counted_beforehand(post: Post, plain: Sequence[int]) -> Iterator[ServerFinding]:
+    """Whether `count_tokens` agrees with the usage of the same request."""
+    reply = post("/messages/count_tokens", {"messages": [HI]})
+    count = value_at(reply.body, "input_tokens")
+    if type(count) is not int or not plain or count in plain:
+        return
+    yield ServerFinding(
+        "protocols-count-tokens",
+        "protocols",
+        "differs",
+        "count_tokens counts otherwise than the answer's usage",
+        "clients that measure beforehand cut too early or too late",
+        "count with `dsv4 count --profile`",
+        "protocols",
+        f"{plain[0]:,} tokens",
+        f"{count:,} tokens",
+    )
+
+
 def _input_tokens(reply: Reply) -> int | None:
-    usage = _at(reply.body, "usage")
+    usage = value_at(reply.body, "usage")
     if reply.refused or not isinstance(usage, dict):
         return None
     parts = [usage.get("input_tokens"), usage.get("cache_read_input_tokens", 0)]
@@ -197,7 +135,7 @@ def _input_tokens(reply: Reply) -> int | None:
 
 def _raw(post: Post) -> ServerFinding:
     reply = post("/completions", {"prompt": SPELLED, "max_tokens": 1, "temperature": 0})
-    count = _at(reply.body, "usage", "prompt_tokens")
+    count = value_at(reply.body, "usage", "prompt_tokens")
     if type(count) is not int:
         return ServerFinding("raw-none", "raw", "not offered", "no raw completions")
     acts = count < 15
@@ -209,13 +147,15 @@ def _raw(post: Post) -> ServerFinding:
 
 
 def cache_finding(post: Post, text: str) -> ServerFinding:
-    """Whether the second of two equal long requests finds the first one's prefix."""
+    """Whether a long request that was sent twice is found again with another end."""
     body = {"messages": [{"role": "user", "content": text}], "max_tokens": 1}
     post("/chat/completions", body)
-    usage = _at(post("/chat/completions", body).body, "usage")
+    post("/chat/completions", body)
+    other = {**body, "messages": [{"role": "user", "content": f"{text} And now?"}]}
+    usage = value_at(post("/chat/completions", other).body, "usage")
     total, cached = (
-        _at(usage, "prompt_tokens"),
-        _at(usage, "prompt_tokens_details", "cached_tokens"),
+        value_at(usage, "prompt_tokens"),
+        value_at(usage, "prompt_tokens_details", "cached_tokens"),
     )
     if type(total) is not int or type(cached) is not int:
         message = "the answers do not say what was reused"
@@ -226,7 +166,7 @@ def cache_finding(post: Post, text: str) -> ServerFinding:
             "cache-missed",
             "cache",
             "fault",
-            "a request that was just sent is computed again",
+            "what was just sent is computed again",
             "every turn of an agent pays for the whole prompt",
             "enable prefix caching on the server",
             "cache",

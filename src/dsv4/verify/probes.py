@@ -196,7 +196,7 @@ _PROBES = (
         for name in ("none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra")
     ),
     # Tools.
-    Probe("tools-two", "tools", _body(HI, tools=[WEATHER, TIME]), repeats=2),
+    Probe("tools-two", "tools", _body(HI, tools=[WEATHER, TIME])),
     Probe("tools-system", "tools", _body(_system("Be brief."), HI, tools=[WEATHER])),
     Probe("tools-keys", "tools", _body(HI, tools=[KEYS])),
     Probe("tools-unicode", "tools", _body(HI, tools=[UNICODE])),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -14,6 +14,7 @@ from dsv4.verify.explain import Explanation, ServerVerdict, usual_count
 from dsv4.verify.hypotheses import Forecaster, Hypothesis
 from dsv4.verify.observations import Observation
 from dsv4.verify.probes import PROBES
+from dsv4.verify.server_client import Reply
 
 Standing: TypeAlias = Literal["pass", "differs", "fault", "inconclusive", "not offered"]
 
@@ -47,6 +48,9 @@ OWN_WAYS: Mapping[str, tuple[str, ...]] = {
 # The server that writes what was released.
 REFERENCE = Hypothesis("dsv4", "v4-0731")
 NOT_EXPLAINED = "not-explained"
+HEAL = "put `dsv4 heal` or `dsv4 serve` in front of it"
+# Sends a body to a path.
+Post: TypeAlias = Callable[[str, Mapping[str, Any]], Reply]
 
 
 @dataclass(frozen=True)

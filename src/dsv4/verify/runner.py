@@ -7,12 +7,15 @@ from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 from dsv4.profiles.server_requests import Object
+from dsv4.verify.answer_checks import ANSWER_REQUESTS, answer_findings
 from dsv4.verify.choice import MOST_QUICK, likely_servers, next_probe, still_possible
-from dsv4.verify.explain import explain
-from dsv4.verify.hypotheses import Forecaster, counts_of
+from dsv4.verify.explain import ServerVerdict, explain
+from dsv4.verify.forced_rows import FORCED_REQUESTS, forced_findings
+from dsv4.verify.hypotheses import Forecaster, forecasts_of_probes
 from dsv4.verify.observations import Observation
 from dsv4.verify.output_checks import cache_finding, call_findings, other_routes
 from dsv4.verify.probes import PROBES, Probe, probes, requests_of_probes, words
+from dsv4.verify.prompt_routes import ROUTES, SHOWN_PROBES, order_findings, shown_prompts
 from dsv4.verify.report import Findings, ServerFinding, VerifyReport, without_key
 from dsv4.verify.server_client import HttpServer, Reply, ServerClient, ServerProblem
 
@@ -23,6 +26,12 @@ MOST_SILENCE = 3
 # Probes that say something about every group: what is counted at all, and by whom.
 ALWAYS = ("plain", "tools-two", "rich")
 MOST_TOKENS = 1_000_000_000
+# The name of a request that is the user's and no probe.
+OWN_REQUEST = "request"
+
+# What a full run adds: caches, forced completions, what comes back, prompts that are shown.
+FULL_REQUESTS = 3 + FORCED_REQUESTS + ANSWER_REQUESTS + 4 + len(ROUTES) + len(SHOWN_PROBES)
+FULL_TOKENS = 30_000
 
 Progress: TypeAlias = Callable[[int, int], None]
 
@@ -61,7 +70,7 @@ def planned(mode: RunMode = "default", only: Collection[str] = ()) -> tuple[int,
         sent += 7
         tokens += 1_200
     if mode == "full":
-        sent, tokens = sent + 10, tokens + 7_000
+        sent, tokens = sent + FULL_REQUESTS, tokens + FULL_TOKENS
     return sent, tokens
 
 
@@ -81,12 +90,10 @@ class ServerRun:
         self._client, self._model, self._mode = client, model, mode
         self._only, self._request = only, request
         self._progress = progress or (lambda done, of: None)
-        requests = requests_of_probes()
-        if request is not None:
-            requests["request"] = request
-        self._forecaster = forecaster or Forecaster(requests)
+        self._forecaster = forecaster or _forecasts_with(request)
         self._planned = planned(mode, only)[0]
         self._seen: list[Observation] = []
+        self._shown: list[Observation] = []
         self._notes: list[str] = []
         self._sent = self._silent = 0
         self._tokens = self._completion = 0
@@ -100,7 +107,7 @@ class ServerRun:
             else:
                 self._ask_all()
             if self._request is not None:
-                self._ask(Probe("request", "prompt", self._request))
+                self._ask(Probe(OWN_REQUEST, "prompt", self._request))
             if self._mode != "quick" and not self._only and self._silent < MOST_SILENCE:
                 findings = self._look_further()
         except KeyboardInterrupt:
@@ -111,7 +118,7 @@ class ServerRun:
         return self._reported(findings)
 
     def _reported(self, further: list[ServerFinding]) -> VerifyReport:
-        verdict = explain(self._seen, forecaster=self._forecaster)
+        verdict = self._verdict()
         maker = Findings(verdict, self._seen, self._forecaster, self._client.url, self._model)
         findings = (*maker.all(), *further)
         report = VerifyReport(
@@ -123,14 +130,26 @@ class ServerRun:
             self._sent,
             self._tokens,
             self._completion,
-            tuple(self._evidence()),
+            tuple(self._evidence(further)),
             tuple(dict.fromkeys(self._notes)),
         )
         key = self._client.key if isinstance(self._client, HttpServer) else ""
         return without_key(report, key)
 
-    def _evidence(self) -> Iterator[str]:
-        if any(o.ids is not None for o in self._seen):
+    def _verdict(self) -> ServerVerdict:
+        """What explains the counts, and the prompts that were shown. Where the counts are not to be
+        believed, the prompts decide; where both do not fit, the counts."""
+        verdict = explain(self._seen, forecaster=self._forecaster)
+        if not self._shown:
+            return verdict
+        if verdict.outcome == "void":
+            by_prompt = explain(self._shown, forecaster=self._forecaster)
+            return replace(by_prompt, faults=tuple(sorted({*by_prompt.faults, *verdict.faults})))
+        both = explain([*self._seen, *self._shown], forecaster=self._forecaster)
+        return both if both.outcome == "explained" else verdict
+
+    def _evidence(self, further: list[ServerFinding]) -> Iterator[str]:
+        if any(o.shows_prompt for o in (*self._seen, *self._shown)):
             yield "E0"
         if any(o.count is not None for o in self._seen):
             yield "E1"
@@ -138,6 +157,10 @@ class ServerRun:
             yield "E2"
         if self._mode != "quick" and not self._only:
             yield "E3"
+        if any(f.id in ("forced-read", "forced-misread") for f in further):
+            yield "E3f"
+        if any(f.id in ("schema-valid", "schema-invalid") for f in further):
+            yield "E4"
 
     # Which probes are sent.
 
@@ -153,18 +176,17 @@ class ServerRun:
                     return
 
     def _ask_quickly(self) -> None:
-        ids = list(PROBES)
-        known = {each: counts_of(each, self._forecaster, ids) for each in likely_servers()}
+        known = {each: self._forecaster.counts(each) for each in likely_servers()}
         asked: list[str] = []
         while len(asked) < MOST_QUICK and self._silent < MOST_SILENCE:
-            probe = next_probe(known, asked)
+            probe = next_probe(known, [*asked, OWN_REQUEST])
             if probe is None:
                 break
             asked.append(probe)
             found = self._ask(PROBES[probe])
             if found.tells:
                 known = still_possible(known, probe, found.seen)
-        if next_probe(known, asked) is not None:
+        if next_probe(known, [*asked, OWN_REQUEST]) is not None:
             self._notes.append("Other faults are possible: --quick did not look for all of them.")
 
     # One request.
@@ -188,7 +210,7 @@ class ServerRun:
                 reply = self.post(CHAT, body)
         self._check_first(reply)
         observation = observed(probe.id, reply)
-        if probe.id == "request":
+        if probe.id == OWN_REQUEST:
             observation = replace(observation, request=probe.request)
         self._silent = 0 if observation.tells else self._silent + 1
         if observation.note:
@@ -230,8 +252,22 @@ class ServerRun:
         plain = [o.count for o in self._seen if o.probe == "plain" and o.count is not None]
         findings = [*call_findings(post), *other_routes(post, plain)]
         if self._mode == "full":
+            findings += [*answer_findings(post), *forced_findings(post)]
             findings.append(cache_finding(post, words(2_000)))
+        verdict = self._verdict()
+        looks = self._mode == "full" or verdict.outcome == "void"
+        if looks and not any(o.shows_prompt for o in self._seen):
+            self._shown = list(shown_prompts(post, self._forecaster))
+        if self._mode == "full" and verdict.outcome == "explained" and verdict.best:
+            findings += order_findings(post, verdict.best.hypothesis, self._forecaster)
         return findings
+
+
+def _forecasts_with(request: Object | None) -> Forecaster:
+    """The forecasts for the probes, and for a request of one's own."""
+    if request is None:
+        return forecasts_of_probes()
+    return Forecaster({**requests_of_probes(), OWN_REQUEST: request})
 
 
 def observed(probe: str, reply: Reply) -> Observation:

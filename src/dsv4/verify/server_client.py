@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import http.client
 import json
+import math
+import posixpath
 import socket
 import ssl
 import threading
@@ -25,6 +27,8 @@ MOST_BYTES = 8 * 1024 * 1024
 MOST_EVENTS = 4_000
 SECONDS_FOR_ONE = 60.0
 SECONDS_TO_WAIT = 30.0
+# How often a request is sent again to a server that asks for patience.
+MOST_ATTEMPTS = 4
 HEADERS = {
     "content-type": "application/json",
     "accept-encoding": "identity",
@@ -102,7 +106,9 @@ class HttpServer:
         """The reply to a `body` that is sent to a `path`. A server that asks to be left alone for a
         while is, as long as all waiting has not become too much."""
         reply = self._post(path, body)
-        while reply.status in (429, 503) and reply.retry_after is not None:
+        for _ in range(MOST_ATTEMPTS - 1):
+            if reply.status not in (429, 503) or reply.retry_after is None:
+                break
             wait = max(reply.retry_after, 0.1)
             if self.waited + wait > SECONDS_TO_WAIT:
                 problem = f"the server asks to wait {wait:,.0f} seconds (status {reply.status})"
@@ -118,26 +124,27 @@ class HttpServer:
             http.client.HTTPSConnection if parts.scheme == "https" else (http.client.HTTPConnection)
         )
         connection = kind(parts.hostname or "", parts.port, timeout=self.seconds)
-        closing = threading.Timer(self.seconds, _cut, [connection])
-        closing.daemon = True
-        closing.start()
-        started = time.monotonic()
+        deadline = _Deadline(connection, self.seconds)
         try:
             headers = dict(HEADERS)
             if self.key:
                 headers |= {"authorization": f"Bearer {self.key}", "x-api-key": self.key}
             data = json.dumps(body).encode()
-            connection.request("POST", f"{parts.path}{path}", data, headers)
-            return self._read(connection.getresponse())
+            deadline.connect()
+            # Some routes are beside the API: `/v1/../tokenize`.
+            route = posixpath.normpath(f"/{parts.path}{path}".replace("//", "/"))
+            connection.request("POST", route, data, headers)
+            reply = self._read(connection.getresponse())
         except ssl.SSLError as error:
-            return Reply(problem=f"no secure connection: {error.reason or error}")
+            reply = Reply(problem=f"no secure connection: {error.reason or error}")
         except (OSError, http.client.HTTPException, ValueError) as error:
-            if time.monotonic() - started >= self.seconds - 0.1:
-                return Reply(problem=f"no complete answer within {self.seconds:.0f} seconds")
-            return Reply(problem=_connection_problem(error))
+            reply = Reply(problem=_connection_problem(error))
         finally:
-            closing.cancel()
+            deadline.cancel()
             connection.close()
+        if deadline.passed:
+            return Reply(problem=f"no complete answer within {self.seconds:g} seconds")
+        return reply
 
     def _read(self, response: http.client.HTTPResponse) -> Reply:
         status, after = response.status, _seconds(response.getheader("retry-after"))
@@ -148,6 +155,8 @@ class HttpServer:
         if "text/event-stream" in (response.getheader("content-type") or ""):
             return _read_events(response, status)
         data = response.read(MOST_BYTES + 1)
+        if len(data) <= MOST_BYTES and response.length:
+            return Reply(problem=f"an answer that breaks off after {len(data):,} bytes")
         if len(data) > MOST_BYTES:
             return Reply(status, problem=f"an answer of more than {MOST_BYTES:,} bytes")
         try:
@@ -158,11 +167,31 @@ class HttpServer:
             return Reply(status, problem=problem, retry_after=after)
 
 
-def _cut(connection: http.client.HTTPConnection) -> None:
+class _Deadline:
     """Ends a connection whose time is up, whatever it is waiting for."""
-    if connection.sock is not None:
-        with suppress(OSError):
-            connection.sock.shutdown(socket.SHUT_RDWR)
+
+    def __init__(self, connection: http.client.HTTPConnection, seconds: float) -> None:
+        self._connection = connection
+        self._connected: socket.socket | None = None
+        self.passed = False
+        self._timer = threading.Timer(seconds, self._pass)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def connect(self) -> None:
+        """Connects. A connection forgets its socket once it is to be closed after the answer."""
+        self._connection.connect()
+        self._connected = self._connection.sock
+
+    def cancel(self) -> None:
+        self._timer.cancel()
+
+    def _pass(self) -> None:
+        self.passed = True
+        connected = self._connected or self._connection.sock
+        if connected is not None:
+            with suppress(OSError):
+                connected.shutdown(socket.SHUT_RDWR)
 
 
 def _read_events(response: http.client.HTTPResponse, status: int) -> Reply:
@@ -188,15 +217,20 @@ def _read_events(response: http.client.HTTPResponse, status: int) -> Reply:
 
 
 def _seconds(header: str | None) -> float | None:
+    if header is None:
+        return None
     try:
-        return None if header is None else float(header)
+        seconds = float(header)
     except ValueError:
-        return SECONDS_TO_WAIT + 1  # a date: whoever writes one means longer
+        seconds = math.nan  # a date: whoever writes one means longer
+    return seconds if math.isfinite(seconds) else SECONDS_TO_WAIT + 1
 
 
 def _connection_problem(error: Exception) -> str:
     if isinstance(error, ConnectionRefusedError):
         return "no server answers at this address"
+    if isinstance(error, (http.client.IncompleteRead, ConnectionResetError)):
+        return "the server ends the connection before its answer is complete"
     if isinstance(error, http.client.HTTPException):
         return f"what answers does not speak HTTP ({type(error).__name__})"
     if isinstance(error, TimeoutError):

@@ -8,12 +8,13 @@ from functools import cached_property, lru_cache
 
 from dsv4._format.dialects import Dialect
 from dsv4._format.tokens import Special, spelled
-from dsv4.profiles.text_shields import TEXT_PLACES, TextPlace, unshielded
+from dsv4.profiles.text_shields import SHIELDS, TextPlace, unshielded
 from dsv4.tokens import Tokenizer
 
-_MARK = re.compile(r"[\ufdd0-\ufddf]|\\ufdd")
+# As they are, and as JSON that is all ASCII has them.
+_MARKS = {place: (mark, f"\\u{ord(mark):x}") for place, mark in SHIELDS.items()}
 # Prompts of one run, in all hypotheses that are looked at.
-REMEMBERED_PROMPTS = 8_192
+REMEMBERED_PROMPTS = 32_768
 REMEMBERED_TEXTS = 32_768
 
 
@@ -80,7 +81,6 @@ class PromptCounter:
 
 def places_in(prompt: str) -> frozenset[TextPlace]:
     """The places whose texts spell special tokens in this prompt, as they are or as JSON."""
-    if not _MARK.search(prompt):
-        return frozenset()
-    marked = unshielded(prompt, ())
-    return frozenset(place for place in TEXT_PLACES if unshielded(marked, (place,)) != marked)
+    return frozenset(
+        place for place, marks in _MARKS.items() if any(mark in prompt for mark in marks)
+    )

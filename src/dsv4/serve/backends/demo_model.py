@@ -57,9 +57,10 @@ class DemoPrompt:
     tools: tuple[dict[str, Any], ...]  # the function objects
     response_format: Any
     thinking: bool
+    reasons: bool  # whether its reasoning is yet to be written
     dialect: Dialect
     turns: int
-    # The open turn's text, and the tool whose call it has begun.
+    # The block of calls that is open, and the tool whose call it has begun.
     opened: str
     named: str | None
 
@@ -70,6 +71,10 @@ def read_prompt(prompt: Prompt) -> DemoPrompt:
     messages = [fields_of(message) for message in request.messages]
     ending = request.encode().ending
     text, results = _last_texts(messages)
+    dialect = dialect_named(prompt.dialect)
+    reasoning_end = str(tokens.THINK_END)
+    answer = ending.open.rpartition(reasoning_end)[2]
+    opens_block = str(dialect.tags.block_open).strip() in answer
     return DemoPrompt(
         text=text,
         results=results,
@@ -79,10 +84,11 @@ def read_prompt(prompt: Prompt) -> DemoPrompt:
             (m["response_format"] for m in messages if m.get("response_format")), None
         ),
         thinking=ending.thinking,
-        dialect=dialect_named(prompt.dialect),
+        reasons=ending.thinking and reasoning_end not in ending.open,
+        dialect=dialect,
         turns=len(messages),
-        opened=ending.open,
-        named=_begun_tool(ending.open, dialect_named(prompt.dialect)),
+        opened=answer if opens_block else "",
+        named=_begun_tool(ending.open, dialect),
     )
 
 
@@ -377,10 +383,10 @@ def _model_text(answer: DemoAnswer, asked: DemoPrompt) -> str:
         "content": answer.content,
         "tool_calls": calls,
     }
-    if asked.thinking:
+    if asked.reasons:
         message["reasoning_content"] = answer.reasoning
     prompt = encode(
-        [{"role": "user", "content": ""}, message], thinking=asked.thinking, dialect=asked.dialect
+        [{"role": "user", "content": ""}, message], thinking=asked.reasons, dialect=asked.dialect
     )
     return _without_start(_written_by_model(prompt), asked.opened)
 

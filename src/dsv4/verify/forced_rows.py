@@ -1,0 +1,147 @@
+"""How a server reads completions that are forced: any weights then write exactly these texts.
+
+vLLM and SGLang take a choice or a regex with a chat request. The rows are what models are known to
+write: mostly calls with something missing, quoted or unusual in them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dsv4._encode.encode import encode
+from dsv4._format.dialects import STRING_TRUE
+from dsv4._format.tokens import DSML, EOS
+from dsv4._parse.parse import parse
+from dsv4.verify.answers import ServerAnswer, streamed_answer, whole_answer
+from dsv4.verify.report import HEAL, Post, ServerFinding
+
+_PARAMETERS = {
+    "type": "object",
+    "properties": {"command": {"type": "string"}, "count": {"type": "integer"}},
+}
+TOOLS: list[Any] = [
+    {"type": "function", "function": {"name": name, "description": "d", "parameters": _PARAMETERS}}
+    for name in ("run", "note")
+]
+_QUESTION: Any = {"role": "user", "content": "Go on."}
+# No thinking, in the words of every server: a grammar may only begin after it.
+NOT_THINKING: Mapping[str, Any] = {
+    "thinking": {"type": "disabled"},
+    "chat_template_kwargs": {"thinking": False},
+    "temperature": 0,
+}
+# One to see whether it can be done, and two for each row.
+FORCED_REQUESTS = 1 + 2 * 18
+GREETING = "Hello there, friend."
+
+
+def forced_rows() -> dict[str, str]:
+    """Completions by their names."""
+    call, other = '{"command": "ls", "count": 2}', '{"command": "pwd"}'
+    one, text = _completion("", ("run", call)), _completion("Let me look.", ("run", call))
+    end_of = {name: f"</{DSML}{name}>" for name in ("parameter", "invoke", "tool_calls")}
+    block = f"<{DSML}tool_calls>"
+    return {
+        "call": one,
+        "text-and-call": text,
+        "calls": _completion("", ("run", call), ("note", other)),
+        "block-not-closed": one.replace(end_of["tool_calls"], "").rstrip(),
+        "call-not-closed": one.replace(end_of["invoke"] + "\n", ""),
+        "parameter-not-closed": one.replace(end_of["parameter"], "", 1),
+        "no-block": one.replace(block + "\n", "").replace("\n" + end_of["tool_calls"], ""),
+        "cut": one[: one.index(end_of["invoke"]) - 20],
+        "blank-lines": one.replace("\n", "\n\n\n"),
+        "string-True": one.replace(STRING_TRUE, STRING_TRUE.replace("true", "True")),
+        "redirection": _completion("", ("run", '{"command": "make 2>&1"}')),
+        "closing-tag": _completion("", ("run", '{"command": "echo </parameter>"}')),
+        "line-breaks": _completion("", ("run", '{"command": "a\\n\\nb\\n"}')),
+        "long": _completion("", ("run", f'{{"command": "{"echo word; " * 40}"}}')),
+        "quoted": f"Calls begin with `{block}`, and that is all.",
+        "fenced": f"As in\n```\n{one.strip()}\n```\nand no more.",
+        "text-after": f"{one}\n\nDone.",
+        "plain": "There is nothing to call.",
+    }
+
+
+def _completion(text: str, *calls: tuple[str, str]) -> str:
+    listed = [{"function": {"name": name, "arguments": arguments}} for name, arguments in calls]
+    answer: Any = {"role": "assistant", "content": text, "tool_calls": listed}
+    before = str(encode([_QUESTION], thinking=False, tools=TOOLS))
+    whole = str(encode([_QUESTION, answer], thinking=False, tools=TOOLS))
+    return whole.removeprefix(before).removesuffix(EOS)
+
+
+def forcing(text: str, **fields: Any) -> dict[str, Any]:
+    """A request whose answer can be nothing else, where the server takes a choice or a regex."""
+    return {
+        "messages": [_QUESTION],
+        **NOT_THINKING,
+        # Weights that were never trained may write each byte as a token of its own.
+        "max_tokens": len(text.encode()) + 16,
+        "structured_outputs": {"choice": [text]},
+        "regex": re.escape(text),
+        **fields,
+    }
+
+
+def forced_findings(post: Post) -> Iterator[ServerFinding]:
+    """What the server's own parser makes of forced completions, whole and streamed."""
+    route = "/chat/completions"
+    greeting = whole_answer(post(route, forcing(GREETING)))
+    if greeting is None or greeting.content != GREETING:
+        message = "completions cannot be forced, so the parser was not looked at with them"
+        yield ServerFinding("forced-none", "output", "not offered", message, probe="forced")
+        return
+    wrong: Counter[str] = Counter()
+    rows = forced_rows()
+    for name, text in rows.items():
+        body = forcing(text, tools=TOOLS)
+        whole = whole_answer(post(route, body))
+        streamed = streamed_answer(post(route, {**body, "stream": True}))
+        wrong.update({f"{problem} ({name})" for problem in _problems(text, whole, streamed)})
+    if not wrong:
+        message = f"{len(rows)} forced completions are read right, whole and streamed"
+        yield ServerFinding("forced-read", "output", "pass", message, probe="forced")
+        return
+    yield ServerFinding(
+        "forced-misread",
+        "output",
+        "fault",
+        f"of {len(rows)} forced completions, the server's parser misreads some: "
+        + "; ".join(sorted(wrong)),
+        "calls are lost or changed where the model writes them a little differently",
+        HEAL,
+        "forced",
+        "what `dsv4.parse` reads",
+        f"{len(wrong)} differences",
+    )
+
+
+def _problems(
+    text: str, whole: ServerAnswer | None, streamed: ServerAnswer | None
+) -> Iterator[str]:
+    read = parse(text, thinking=False, tools=TOOLS)
+    calls = [(call.name, call.arguments) for call in read.tool_calls]
+    right = ServerAnswer(read.content, read.reasoning, tuple(calls))
+    if whole is None or streamed is None:
+        yield "no answer"
+        return
+    for answer in (whole, streamed):
+        found, expected = answer.read_calls, right.read_calls
+        if answer.leaks_markup and not right.leaks_markup:
+            yield "markup leaks"
+        if any(arguments is None for _, arguments in found):
+            yield "arguments are no JSON"
+        elif len(found) < len(expected):
+            yield "a call is lost"
+        elif len(found) > len(expected):
+            yield "a call that is none"
+        elif found != expected:
+            yield "wrong arguments"
+        if right.content.strip() and not answer.content.strip():
+            yield "the text is lost"
+    if whole.read_calls != streamed.read_calls:
+        yield "streamed otherwise"

@@ -1,0 +1,140 @@
+"""What a server shows beside its answers: the prompt itself, and which part of it it knew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dsv4._format.dialects import V4_1
+from dsv4.errors import Error
+from dsv4.profiles.server_requests import Object
+from dsv4.profiles.text_shields import TEXT_PLACES, shielded
+from dsv4.tokens.coder import common_prefix_length
+from dsv4.verify.answers import value_at
+from dsv4.verify.hypotheses import Forecaster, Hypothesis
+from dsv4.verify.observations import Observation
+from dsv4.verify.probes import PROBES, REASONING, WEATHER, words
+from dsv4.verify.report import Post, ServerFinding
+from dsv4.verify.server_client import Reply
+
+# Beside the API: vLLM gives ids, llama.cpp and `dsv4 serve` the text.
+ROUTES: Mapping[str, str] = {
+    "/../tokenize": "tokens",
+    "/../apply-template": "prompt",
+    "/../render": "prompt",
+}
+# Requests without an effort, which the first of these routes does not take.
+SHOWN_PROBES = ("tools-two", "loop", "parts", "system-late", "plain")
+
+
+def shown_prompts(post: Post, forecaster: Forecaster) -> Iterator[Observation]:
+    """The prompts of some probes, by the first route that shows any."""
+    for path, field in ROUTES.items():
+        for id in SHOWN_PROBES:
+            found = _shown(post(path, PROBES[id].request), id, field, forecaster)
+            if found is not None:
+                yield found
+            elif id == SHOWN_PROBES[0]:
+                break
+        else:
+            return
+
+
+def _shown(reply: Reply, id: str, field: str, forecaster: Forecaster) -> Observation | None:
+    value = value_at(reply.body, field)
+    if reply.refused or not 200 <= reply.status < 300:
+        return None
+    if isinstance(value, list) and value and all(type(each) is int for each in value):
+        return Observation(id, len(value), ids=tuple(value))
+    if isinstance(value, str) and value:
+        return Observation(id, forecaster.counter.count(value, V4_1, frozenset()), prompt=value)
+    return None
+
+
+# What a cache knew tells order, which counts cannot see.
+
+_LONG = tuple(f"{name} {words(300)}" for name in ("Alpha", "Omega"))
+
+
+def _calls_body(first: str, second: str) -> Object:
+    named = {text: f"call_{n}" for text, n in zip(_LONG, ("zz", "aa"), strict=True)}
+    calls = [
+        {
+            "id": named[text],
+            "type": "function",
+            "function": {"name": "weather", "arguments": f'{{"city":"{text}"}}'},
+        }
+        for text in (first, second)
+    ]
+    results = [{"role": "tool", "tool_call_id": call["id"], "content": "Sun"} for call in calls]
+    answer = {
+        "role": "assistant",
+        "content": "",
+        "reasoning_content": REASONING,
+        "tool_calls": calls,
+    }
+    question = {"role": "user", "content": "Weather?"}
+    return {"messages": [question, answer, *results], "tools": [WEATHER]}
+
+
+def _tools_body(first: str, second: str) -> Object:
+    tools = [
+        {"type": "function", "function": {"name": text[:5].lower(), "description": text}}
+        for text in (first, second)
+    ]
+    return {"messages": [{"role": "user", "content": "Hi"}], "tools": tools}
+
+
+ORDERS = {"order-calls": _calls_body, "order-tools": _tools_body}
+_WHAT = {"order-calls": "calls of one turn", "order-tools": "tools"}
+
+
+def order_findings(
+    post: Post, hypothesis: Hypothesis, forecaster: Forecaster
+) -> Iterator[ServerFinding]:
+    """Whether two long things in the other order have as much in common as they should."""
+    for id, body_of in ORDERS.items():
+        first, second = body_of(*_LONG), body_of(*reversed(_LONG))
+        expected = _shared(hypothesis, forecaster, first, second)
+        post("/chat/completions", {**first, "max_tokens": 1})
+        usage = value_at(post("/chat/completions", {**second, "max_tokens": 1}).body, "usage")
+        total = value_at(usage, "prompt_tokens")
+        cached = value_at(usage, "prompt_tokens_details", "cached_tokens")
+        if expected is None or type(total) is not int or type(cached) is not int or not cached:
+            continue
+        yield _order_finding(id, expected, cached, total)
+
+
+def _order_finding(id: str, expected: int, cached: int, total: int) -> ServerFinding:
+    seen = f"{cached:,} of {total:,} tokens reused"
+    forecast = f"{expected:,} tokens in common"
+    # A cache reuses whole blocks, so less than expected says little; half of it says enough.
+    if cached > expected or cached * 2 < expected:
+        return ServerFinding(
+            id,
+            "history" if id == "order-calls" else "tools",
+            "fault",
+            f"{_WHAT[id]} stand in another order than they should",
+            "the model reads another history than the one that was sent",
+            "compare with the server's own configuration; `dsv4 show` draws the right prompt",
+            id,
+            forecast,
+            seen,
+        )
+    message = f"{_WHAT[id]} in another order share what they should"
+    return ServerFinding(id, "cache", "pass", message, probe=id, expected=forecast, seen=seen)
+
+
+def _shared(
+    hypothesis: Hypothesis, forecaster: Forecaster, first: Object, second: Object
+) -> int | None:
+    """The tokens that two prompts have in common from the start."""
+    dialect = hypothesis.server.release(hypothesis.dialect)
+    ids: list[list[Any]] = []
+    for body in (first, second):
+        try:
+            prompt = hypothesis.prompt(shielded(body))
+        except Error:  # a refusal, or a prompt that nobody can know
+            return None
+        ids.append(list(forecaster.counter.ids(prompt, dialect, TEXT_PLACES)))
+    return common_prefix_length(*ids)

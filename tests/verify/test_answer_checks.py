@@ -1,0 +1,271 @@
+"""What is said of answers: whole ones, streams, forced completions, prompts and caches."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from http_servers import behaving
+from stand_ins import FORECASTER, VLLM, StandIn, server
+
+import dsv4
+from dsv4.profiles.text_shields import TEXT_PLACES, shielded
+from dsv4.verify import HttpServer, Reply, ServerFinding, run
+from dsv4.verify.answer_checks import NASTY, answer_findings, wilson
+from dsv4.verify.answers import streamed_answer, whole_answer
+from dsv4.verify.forced_rows import FORCED_REQUESTS, TOOLS, forced_findings, forced_rows
+from dsv4.verify.output_checks import other_routes
+from dsv4.verify.prompt_routes import order_findings, shown_prompts
+from encoding_dsv4 import dsml_token
+
+Body = Mapping[str, Any]
+
+
+def message(content: str = "", finish: str = "stop", tokens: int = 1, **fields: Any) -> Reply:
+    choice = {"message": {"content": content, **fields}, "finish_reason": finish}
+    return Reply(200, {"choices": [choice], "usage": {"completion_tokens": tokens}})
+
+
+def called(*arguments: str, ids: str = "abc") -> list[Any]:
+    return [
+        {"index": n, "id": ids[n], "function": {"name": "run", "arguments": each}}
+        for n, each in enumerate(arguments)
+    ]
+
+
+def streamed(**delta: Any) -> Reply:
+    return Reply(200, events=({"choices": [{"delta": delta, "finish_reason": "stop"}]},))
+
+
+def well_behaved(path: str, body: Body) -> Reply:
+    """What a good server with a good model answers to each check."""
+    asked = body["messages"][0]["content"]
+    if "story" in asked:
+        return message("Once", "length", body["max_tokens"])
+    if "Count" in asked:
+        return message("1 2 3 4 ")
+    if "json" in asked:
+        return message('{"answer": "forty-two", "number": 42}')
+    if "logprobs" in body:
+        reply = message("Hi 🛰")
+        rows = [{"token": "Hi", "bytes": [72, 105], "logprob": -0.1}]
+        rows.append({"token": " 🛰", "bytes": list(" 🛰".encode()), "logprob": 0.0})
+        reply.body["choices"][0]["logprobs"] = {"content": rows}
+        return reply
+    if "17 times" in asked:
+        return message("391", reasoning="Let me see.")
+    if "three times" in asked:
+        return streamed(tool_calls=called('{"city":"Paris"}', '{"city":"Rome"}', '{"city":"Oslo"}'))
+    command = json.loads(asked.partition(": ")[2])
+    return message(tool_calls=called(json.dumps({"command": command})))
+
+
+def findings(post: Callable[[str, Body], Reply]) -> dict[str, ServerFinding]:
+    return {finding.id: finding for finding in answer_findings(post)}
+
+
+def but(word: str, reply: Reply) -> Callable[[str, Body], Reply]:
+    """The good server, with another answer where a word is asked."""
+
+    def post(path: str, body: Body) -> Reply:
+        return reply if word in json.dumps(body) else well_behaved(path, body)
+
+    return post
+
+
+def test_a_good_server_passes() -> None:
+    found = findings(well_behaved)
+    assert {finding.verdict for finding in found.values()} == {"pass"}
+    assert found["schema-valid"].seen == "5 of 5 (57% to 100%)"
+    assert found["reasoning-field"].message == "reasoning comes back as `reasoning`, not counted"
+
+
+@pytest.mark.parametrize(
+    ("word", "reply", "id"),
+    [
+        ("story", message("Once", "length", 99), "stops-length"),
+        ("story", message("Once", "stop", 1), "stops-finish"),
+        ("Count", message("1 2 3 4 5 6"), "stops-string"),
+        ("six by seven", message("Forty-two!"), "schema-invalid"),
+        ("17 times", message("Let me see.</think>391"), "reasoning-leaks"),
+        ("three times", streamed(tool_calls=called('{"a', '":1}')), "calls-parallel-merged"),
+        ("three times", streamed(tool_calls=called("{}", "{}", ids="aa")), "calls-parallel-merged"),
+        ("2>&1", message(tool_calls=called('{"command": "make test 2"}')), "calls-nasty-cut"),
+    ],
+)
+def test_what_no_weights_explain_is_a_fault(word: str, reply: Reply, id: str) -> None:
+    found = findings(but(word, reply))
+    assert found[id].verdict == "fault"
+    assert found[id].effect
+    assert [each.verdict for each in found.values()].count("fault") == 1
+
+
+def test_log_probabilities_that_are_none() -> None:
+    reply = message("Hi")
+    reply.body["choices"][0]["logprobs"] = {"content": [{"token": "Hi", "logprob": 0.7}]}
+    assert findings(but("logprobs", reply))["logprobs-positive"].verdict == "fault"
+    reply.body["choices"][0]["logprobs"] = {"content": [{"token": "No", "logprob": -1}]}
+    assert findings(but("logprobs", reply))["logprobs-text"].verdict == "fault"
+
+
+def test_a_server_that_answers_nothing_is_at_no_fault() -> None:
+    found = findings(lambda path, body: Reply(problem="no answer in time"))
+    assert {finding.verdict for finding in found.values()} <= {"inconclusive", "not offered"}
+
+
+def test_an_interval_is_wider_for_fewer_trials() -> None:
+    assert wilson(5, 10) == pytest.approx((0.2366, 0.7634), abs=1e-4)
+    assert wilson(0, 5)[0] == 0.0
+    assert wilson(50, 100)[0] > wilson(5, 10)[0]
+
+
+class TestForced:
+    @staticmethod
+    def reading(read: Callable[[str], Any]) -> Callable[[str, Body], Reply]:
+        """A server that obeys, and reads what its model was forced to write."""
+
+        def post(path: str, body: Body) -> Reply:
+            text = body["structured_outputs"]["choice"][0]
+            fields = read(text) if "tools" in body else {"content": text}
+            if body.get("stream"):
+                return streamed(**fields)
+            return message(**fields)
+
+        return post
+
+    @staticmethod
+    def as_parsed(text: str) -> dict[str, Any]:
+        read = dsv4.parse(text, thinking=False, tools=TOOLS)
+        calls = [
+            {"index": n, "function": {"name": call.name, "arguments": call.arguments}}
+            for n, call in enumerate(read.tool_calls)
+        ]
+        return {"content": read.content, "tool_calls": calls}
+
+    def test_a_server_that_reads_as_it_should(self) -> None:
+        sent = []
+
+        def post(path: str, body: Body) -> Reply:
+            sent.append(body)
+            return self.reading(self.as_parsed)(path, body)
+
+        (found,) = forced_findings(post)
+        assert (found.id, found.verdict) == ("forced-read", "pass")
+        assert len(sent) == FORCED_REQUESTS
+
+    def test_a_server_that_reads_nothing(self) -> None:
+        (found,) = forced_findings(self.reading(lambda text: {"content": text}))
+        assert (found.id, found.verdict) == ("forced-misread", "fault")
+        assert "a call is lost (call)" in found.message
+        assert "markup leaks (call)" in found.message
+        assert "(plain)" not in found.message
+
+    def test_a_server_that_does_not_obey(self) -> None:
+        (found,) = forced_findings(lambda path, body: message("Something else."))
+        assert (found.id, found.verdict) == ("forced-none", "not offered")
+
+    def test_the_rows_are_what_they_are_called(self) -> None:
+        rows = forced_rows()
+        assert len(set(rows.values())) == len(rows)
+        assert dsml_token not in rows["plain"]
+        calls = {
+            id: len(dsv4.parse(text, thinking=False, tools=TOOLS).tool_calls)
+            for id, text in rows.items()
+        }
+        assert {id for id, n in calls.items() if not n} == {"cut", "quoted", "fenced", "plain"}
+        assert calls["calls"] == 2
+
+
+class TestReading:
+    def test_whole_and_streamed_are_read_alike(self) -> None:
+        fields = {"content": "Hm.", "reasoning": "r", "tool_calls": called('{"a": 1}')}
+        whole, stream = whole_answer(message(**fields)), streamed_answer(streamed(**fields))
+        assert whole == stream
+        assert whole is not None
+        assert whole.read_calls == [("run", {"a": 1})]
+
+    @pytest.mark.parametrize(
+        "body", [None, [], {"choices": 5}, {"choices": [{"message": {"tool_calls": [5, None]}}]}]
+    )
+    def test_whatever_a_server_sends(self, body: Any) -> None:
+        found = whole_answer(Reply(200, body))
+        assert found is None or found.read_calls == [("", None)] * 2
+
+    def test_indices_that_are_none(self) -> None:
+        parts = [{"index": index, "function": {"name": "f"}} for index in (10**9, -1, True, "0")]
+        found = streamed_answer(streamed(tool_calls=parts))
+        assert found is not None
+        assert len(found.calls) == 4
+
+
+class Showing(StandIn):
+    """A server that shows prompts on a route of its own."""
+
+    route = "/../render"
+
+    def post(self, path: str, body: Body) -> Reply:
+        if path != self.route:
+            return super().post(path, body)
+        self.requests += 1
+        asked = shielded({k: v for k, v in body.items() if k != "model"})
+        prompt = self.servers[0].prompt(asked)
+        dialect = self.servers[0].server.release(self.servers[0].dialect)
+        ids = FORECASTER.counter.ids(prompt, dialect, TEXT_PLACES)
+        return Reply(200, {"tokens": ids} if "tokenize" in path else {"prompt": prompt})
+
+
+class TestEvidence:
+    def test_prompts_are_looked_at_where_counts_are_estimates(self) -> None:
+        estimating = Showing(server("sglang-0.5.23"), counts=lambda prompt: len(prompt) // 4)
+        report = run(estimating)
+        assert report.verdict.best is not None
+        assert report.verdict.best.hypothesis.profile == "sglang-0.5.23"
+        assert report.verdict.faults == ("counts-estimated",)
+        assert report.evidence[0] == "E0"
+
+    @pytest.mark.parametrize("route", ["/../tokenize", "/../apply-template", "/../render"])
+    def test_each_route_shows_prompts(self, route: str) -> None:
+        showing = Showing(VLLM)
+        showing.route = route
+        shown = list(shown_prompts(showing.post, FORECASTER))
+        assert len(shown) == 5
+        assert all(o.ids if "tokenize" in route else o.prompt for o in shown)
+
+    def test_count_tokens_and_usage_are_compared(self) -> None:
+        def post(path: str, body: Body) -> Reply:
+            counted = {"/messages": {"usage": {"input_tokens": 84}}}
+            counted["/messages/count_tokens"] = {"input_tokens": 80}
+            return Reply(200, counted[path]) if path in counted else Reply(404)
+
+        found = {finding.id: finding for finding in other_routes(post, [84])}
+        assert found["protocols-count-tokens"].seen == "80 tokens"
+
+    @pytest.mark.parametrize(("profile", "sorts"), [("vllm-0.32", False), ("sglang-0.5.23", True)])
+    def test_a_cache_tells_the_order_of_calls(self, profile: str, sorts: bool) -> None:
+        """A server that sorts calls writes the same prompt for both orders."""
+
+        def reusing(cached: int) -> Callable[[str, Body], Reply]:
+            details = {"prompt_tokens_details": {"cached_tokens": cached}}
+            return lambda path, body: Reply(200, {"usage": {"prompt_tokens": 1000, **details}})
+
+        def verdicts(cached: int) -> dict[str, str]:
+            found = order_findings(reusing(cached), server(profile), FORECASTER)
+            return {finding.id: finding.verdict for finding in found}
+
+        assert verdicts(896)["order-calls"] == ("pass" if sorts else "fault")
+        assert verdicts(256)["order-calls"] == ("fault" if sorts else "pass")
+        assert verdicts(0) == {}
+
+
+def test_routes_beside_the_api_are_found() -> None:
+    with behaving(lambda send: send(b"HTTP/1.1 404 No\r\n\r\n{}")) as there:
+        HttpServer(there.url).post("/../tokenize", {})
+        HttpServer(there.url).post("/chat/completions", {})
+    lines = [received.split(b" ")[1] for received in there.received]
+    assert lines == [b"/tokenize", b"/v1/chat/completions"]
+
+
+def test_arguments_that_are_hard_to_read_are_so() -> None:
+    assert any(len(command) > 10_000 for command in NASTY)

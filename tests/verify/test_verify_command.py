@@ -1,0 +1,185 @@
+"""dsv4 verify, as a process, with servers over HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from http_servers import behaving, served
+from running import ENVIRONMENT, dsv4, printed, refused
+from stand_ins import VLLM, StandIn, server
+
+from dsv4 import profiles
+
+KEY = "sk-secret-1234"
+CLEAN = server("dsv4", "v4-0731")
+HI = {"messages": [{"role": "user", "content": "Hi"}]}
+
+
+@pytest.fixture(scope="module")
+def clean() -> Iterator[str]:
+    with served(StandIn(CLEAN)) as url:
+        yield url
+
+
+def with_key(key: str = KEY) -> dict[str, str]:
+    return {**ENVIRONMENT, "DSV4_VERIFY_KEY": key}
+
+
+class TestReports:
+    def test_a_clean_server_in_every_view(self, clean: str, tmp_path: Path) -> None:
+        out = {name: tmp_path / f"r.{name}" for name in ("html", "json", "junit")}
+        views = [word for name, path in out.items() for word in (f"--{name}", path)]
+        saved = tmp_path / "server.json"
+        done = dsv4("verify", clean, "--yes", *views, "--save", saved, env=with_key())
+        assert done.returncode == 0, done.stderr
+        text = done.stdout.decode()
+        assert "dsv4 serve with DeepSeek-V4 (texts of 31 July)" in text
+        assert "FAULT" not in text
+        report = json.loads(out["json"].read_text("utf-8"))
+        assert (report["url"], report["prompt"]["faults"]) == (clean, [])
+        assert "dsv4 serve" in out["html"].read_text("utf-8")
+        suite = ElementTree.fromstring(out["junit"].read_text("utf-8"))
+        assert suite.get("failures") == "0"
+        written = [text, *(path.read_text("utf-8") for path in (*out.values(), saved))]
+        assert not [view for view in written if KEY in view]
+        assert profiles.load(saved).base_name == "dsv4"
+
+    def test_a_faulty_server_has_status_1_unless_that_is_not_wanted(self, tmp_path: Path) -> None:
+        saved = tmp_path / "server.json"
+        with served(StandIn(server("dsv4", "v4-0731", "effort-max-as-high"))) as url:
+            options = ("verify", url, "--yes", "--only", "effort", "--json", "-")
+            done = dsv4(*options, "--save", saved)
+            assert dsv4(*options, "--exit-zero").returncode == 0
+        assert done.returncode == 1
+        report = json.loads(done.stdout)
+        assert report["prompt"]["faults"] == ["effort-max-as-high"]
+        assert report["groups"]["effort"] == "fault"
+        assert done.stderr.decode() == "14 requests at most, about 3,500 prompt tokens.\n"
+        # The saved server is one for the other commands.
+        asked = json.dumps({**HI, "reasoning_effort": "max"})
+        counted = json.loads(printed("count", "--json", "--profile", saved, stdin=asked))
+        high = json.dumps({**HI, "reasoning_effort": "high"})
+        as_high = json.loads(printed("count", "--json", "--profile", "dsv4", stdin=high))
+        assert counted["tokens"] == as_high["tokens"]
+
+    def test_few_requests_suffice(self) -> None:
+        stand_in = StandIn(VLLM)
+        with served(stand_in) as url:
+            done = dsv4("verify", url, "--yes", "--quick", "--json", "-")
+        report = json.loads(done.stdout)
+        named = report["prompt"]
+        assert (named["profile"], named["dialect"], named["faults"]) == ("vllm-0.32", "v4-0731", [])
+        assert named["alternatives"] == []
+        assert report["requests"] == stand_in.requests <= 25
+
+    def test_a_request_of_ones_own(self, clean: str, tmp_path: Path) -> None:
+        own = tmp_path / "own.json"
+        own.write_text(json.dumps({"messages": [{"role": "user", "content": "Is this me?"}]}))
+        options = ("--yes", "--only", "content", "--request", own, "--json", "-")
+        report = json.loads(printed_report(clean, *options))
+        assert report["prompt"]["unexplained"] == []
+        assert report["prompt"]["of"] == report["requests"] == 10
+
+
+def printed_report(*arguments: Any) -> str:
+    done = dsv4("verify", *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.decode()
+
+
+class TestWithoutAServer:
+    def test_a_log_is_explained(self, tmp_path: Path) -> None:
+        log = tmp_path / "log.jsonl"
+        stand_in = StandIn(VLLM)
+        tools = [{"type": "function", "function": {"name": "f", "description": "d"}}]
+        bodies = [HI, {**HI, "tools": tools}, {**HI, "reasoning_effort": "max"}]
+        pairs = [(body, stand_in.post("/chat/completions", body).body) for body in bodies]
+        lines = [json.dumps({"request": body, "response": reply}) for body, reply in pairs]
+        log.write_text("\n".join(lines))
+        report = json.loads(printed_report("--recorded", log, "--json", "-"))
+        assert report["prompt"]["profile"] == "vllm-0.32"
+        assert (report["requests"], report["url"]) == (3, "")
+
+    def test_two_reports_are_compared(self, tmp_path: Path) -> None:
+        before, after = tmp_path / "a.json", tmp_path / "b.json"
+        before.write_text(json.dumps({"prompt": {"profile": "dsv4", "faults": []}}))
+        after.write_text(json.dumps({"prompt": {"profile": "dsv4", "faults": ["bos-twice"]}}))
+        assert printed("verify", "--compare", before, before) == "nothing has changed\n"
+        junit = tmp_path / "changes.xml"
+        done = dsv4("verify", "--compare", before, after, "--junit", junit)
+        assert (done.returncode, done.stdout) == (1, b"faults: was none, is bos-twice\n")
+        assert ElementTree.parse(junit).getroot().get("failures") == "1"
+
+
+class TestOneLine:
+    """Whatever cannot be done is said in one line, with status 2."""
+
+    def test_nobody_can_be_asked(self) -> None:
+        done = dsv4("verify", "http://127.0.0.1:1/v1")
+        assert done.returncode == 2
+        budget, complaint = done.stderr.decode().splitlines()
+        assert budget.startswith("70 requests at most")
+        assert complaint == "dsv4: expected --yes, where nobody can be asked whether to go on"
+
+    def test_no_server(self) -> None:
+        done = dsv4("verify", "http://127.0.0.1:1/v1", "--yes")
+        assert done.returncode == 2
+        assert done.stderr.decode().splitlines()[1:] == [
+            "dsv4: http://127.0.0.1:1/v1: no server answers at this address"
+        ]
+
+    @pytest.mark.parametrize(
+        ("answer", "words"),
+        [
+            (b"HTTP/1.1 200 OK\r\n\r\n<html>\x1b[31m", "HTML in place of JSON (status 200)"),
+            (b'HTTP/1.1 401 No\r\n\r\n{"error": "' + KEY.encode() + b'"}', "not accept the key"),
+            (b"HTTP/1.1 302 Moved\r\nlocation: http://example.com\r\n\r\n", "a redirect"),
+            (b"HTTP/1.1 200 OK\r\n\r\n{}", "does not say how many tokens the prompt had"),
+        ],
+    )
+    def test_a_server_that_cannot_be_measured(self, answer: bytes, words: str) -> None:
+        with behaving(lambda send: send(answer)) as there:
+            done = dsv4("verify", there.url, "--yes", "--timeout", 5, env=with_key())
+        assert (done.returncode, done.stdout) == (2, b"")
+        _, complaint = done.stderr.decode().splitlines()
+        assert words in complaint
+        assert KEY not in complaint
+        assert "\x1b" not in complaint
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (["http://127.0.0.1:1", "--matrix"], "expected one of a URL, --recorded, --compare or"),
+            (["http://127.0.0.1:1", "--only", "x"], '--only: found "x", expected one of prompt'),
+            (["https://u:p@example.com", "--yes"], "found a password in the URL"),
+            (["--recorded", "README.md"], "no request with its prompt_tokens in it"),
+            (["--compare", "README.md", "README.md"], "--compare: README.md: not JSON"),
+        ],
+    )
+    def test_wrong_arguments(self, arguments: list[str], words: str) -> None:
+        assert words in refused("verify", *arguments)
+
+    def test_a_key_does_not_go_to_another_machine_unencrypted(self) -> None:
+        complaint = refused("verify", "http://192.0.2.1/v1", "--yes", env=with_key())
+        assert "use https, or allow it with --insecure-http" in complaint
+
+    def test_a_key_file_that_holds_no_key(self, tmp_path: Path) -> None:
+        path = tmp_path / "key"
+        path.write_text("one\ntwo")
+        complaint = refused("verify", "https://192.0.2.1/v1", "--yes", "--key-file", path)
+        assert "expected one line" in complaint
+        assert "--key-file: " in refused("verify", "https://192.0.2.1/v1", "--key-file", tmp_path)
+
+    def test_what_is_not_explained_is_not_saved(self, tmp_path: Path) -> None:
+        out = tmp_path / "server.json"
+        estimates = StandIn(VLLM, counts=lambda prompt: len(prompt) // 4)
+        with served(estimates) as url:
+            done = dsv4("verify", url, "--yes", "--only", "counting", "--save", out)
+        assert done.returncode == 2
+        assert b"--save: the server is not explained" in done.stderr
+        assert not out.exists()
