@@ -433,6 +433,24 @@ def flag_of(name: str) -> str:
     return _FLAGS.get(name) or f"--{name.replace('_', '-')}"
 
 
+# The flags in groups, as help shows them: what nearly everybody sets, and the others by the first
+# setting of each group.
+_MOST_USED = (
+    *("backend", "upstream", "upstream_key_file", "model"),
+    *("host", "port", "api_key_file", "workers", "config"),
+)
+_GROUPS = {
+    "probe_interval": "the backend",
+    "open_key_files": "who may connect",
+    "thinking": "requests and answers",
+    "adapt_for": "adapting to a chat server",
+    "replay": "what is stored",
+    "playground": "looking inside",
+    "max_body": "limits",
+    "body_timeout": "time-outs and retries",
+}
+
+
 def add_flags(
     parser: argparse.ArgumentParser,
     fixed: Collection[str] = (),
@@ -444,18 +462,23 @@ def add_flags(
     values that it gives in place of the fields' own.
     """
     defaults = defaults or {}
+    most_used = parser.add_argument_group("most used")
+    group = most_used
     for field in dataclasses.fields(Settings):
+        if field.name in _GROUPS:
+            group = parser.add_argument_group(_GROUPS[field.name])
         if field.name in fixed:
             continue
+        flags = most_used if field.name in _MOST_USED else group
         kind = SETTING_TYPES[field.name]
         option = flag_of(field.name)
         help = field.metadata["help"] + _default_help(defaults.get(field.name, field.default))
         described: dict[str, Any] = {"help": help, "default": _ABSENT, "dest": field.name}
         if kind is bool and field.name.startswith("no_"):
             # Its own negation: argparse would take `--no-auth` for the opposite of `--auth`.
-            parser.add_argument(option, action="store_true", **described)
+            flags.add_argument(option, action="store_true", **described)
         elif kind is bool:
-            parser.add_argument(
+            flags.add_argument(
                 option,
                 action=argparse.BooleanOptionalAction,
                 default=_ABSENT,
@@ -463,11 +486,11 @@ def add_flags(
                 dest=field.name,
             )
         elif get_origin(kind) is Literal:
-            parser.add_argument(option, choices=get_args(kind), **described)
+            flags.add_argument(option, choices=get_args(kind), **described)
         else:
             metavar = _METAVARS.get(field.name) or _metavar(kind)
             action = "append" if get_origin(kind) is tuple else "store"
-            parser.add_argument(option, action=action, metavar=metavar, **described)
+            flags.add_argument(option, action=action, metavar=metavar, **described)
 
 
 def _default_help(value: object) -> str:
