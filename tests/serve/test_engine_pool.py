@@ -12,13 +12,14 @@ import aiohttp
 import pytest
 from aiohttp import web
 from gateway import Gateway, events_of, gateway, run
-from standins import THINK_END, Scripted, VllmServer
+from standins import THINK_END, Scripted, VllmServer, in_a_thread
 
 from dsv4.serve.backend import BackendError, Model
 from dsv4.serve.engine_pool import Engine, EngineLease, EnginePool, PromptPrefix
 from dsv4.serve.observe.metrics import Metrics
 from dsv4.serve.reload import check_models, reload
 from dsv4.serve.settings import SettingError, Settings
+from dsv4.serve.uvicorn_runner import serve
 from dsv4.tokens import Tokenizer
 
 CHAT = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 50}
@@ -273,6 +274,15 @@ def test_an_engine_that_lies_about_its_model_is_refused(tokenizer: Tokenizer) ->
             assert [engine.is_up for engine in g.server.engines.engines] == [True, False]
 
     run(scenario())
+
+
+def test_a_server_does_not_start_with_engines_of_two_models(tokenizer: Tokenizer) -> None:
+    other = VllmServer(tokenizer, "x")
+    other.model = "another/model"
+    with in_a_thread(VllmServer(tokenizer, "x"), other) as urls:
+        settings = Settings(backend="vllm", upstream=tuple(urls), port=0)
+        with pytest.raises(SettingError, match=f"{urls[1]}: found the model another/model"):
+            serve(settings, print)
 
 
 def test_upstreams_may_be_given_in_every_form() -> None:
