@@ -9,9 +9,11 @@ const SVG = "http://www.w3.org/2000/svg";
 const PLACES = {
   STRAY: [0, 0], FENCED: [1, 0], JUNK: [2, 0], REMARK: [3, 0],
   ORPHANS: [0, 1], PROSE: [1, 1], BLOCK: [2, 1], INVOKE: [3, 1],
-  INVENTED: [0, 2], PLAIN: [1, 2], BROKEN: [2, 2], VALUE: [3, 2],
-  HALTED: [0, 3], NATIVE: [1, 3], AFTER: [2, 3], JSON: [3, 3],
+  ROLE: [0, 2], PLAIN: [1, 2], BROKEN: [2, 2], VALUE: [3, 2],
+  INVENTED: [0, 3], NATIVE: [1, 3], AFTER: [2, 3], JSON: [3, 3],
+  HALTED: [0, 4],
 };
+const [COLUMNS, ROWS] = [4, 5];
 const [WIDTH, HEIGHT, WIDE, HIGH] = [124, 62, 88, 28];
 /** @type {Record<string, [number, number]>} */
 const ARROWS = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] };
@@ -115,7 +117,7 @@ export class Diagram {
     }
     this.#svg = drawn(
       "svg",
-      { class: "diagram", viewBox: `0 0 ${4 * WIDTH} ${4 * HEIGHT}`, role: "group" },
+      { class: "diagram", viewBox: `0 0 ${COLUMNS * WIDTH} ${ROWS * HEIGHT}`, role: "group" },
       drawn("defs", {}, tip),
       ...this.#lines.map(({ line }) => line),
       ...this.#nodes.values(),

@@ -362,9 +362,9 @@ class Stream {
         "div",
         { className: "controls" },
         step("|‹", "To the start", "Home", () => this.#to(0)),
-        step("−1", "One step back (−1)", "Left arrow", () => this.#by(-1)),
+        step("‹ step", "One step back", "Left arrow", () => this.#by(-1)),
         parts.play,
-        step("+1", "One step on (+1)", "Right arrow", () => this.#by(1)),
+        step("step ›", "One step on", "Right arrow", () => this.#by(1)),
         step("›|", "To the end", "End", () => this.#to(this.#trace?.steps ?? 0)),
         element(
           "span",
