@@ -46,7 +46,7 @@ demo: $(VENV)/installed
 
 # Training for real, with a tiny model on the CPU. PyTorch is large, so its environment is another.
 examples: $(VENV)-training/installed
-	set -e; for example in sft grpo rollout; do \
+	set -e; for example in sft grpo rollout agent; do \
 		$(VENV)-training/bin/python examples/training/$$example.py; \
 	done
 

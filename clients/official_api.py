@@ -25,7 +25,7 @@ from aiohttp import web
 from dsv4 import EncodeError, dialect_for
 from dsv4.profiles import render
 from dsv4.profiles.profile import profile_named
-from dsv4.serve.backends.demo_model import DemoAnswer, DemoPrompt, answer_to
+from dsv4.serve.backends.demo_model import DemoAnswer, DemoPrompt, answer_to, asked_again
 
 MODELS = ("deepseek-v4-flash-0731", "deepseek-v4-pro-0813")
 MISSING = "The `reasoning_content` in the thinking mode must be passed back to the API."
@@ -46,13 +46,15 @@ class Refused(Exception):
 
 
 class OfficialApi:
-    """The API. `dialect` is the model's, as profiles name it."""
+    """The API. `dialect` is the model's, as profiles name it; servers that copy the API do not
+    always give ids to calls."""
 
-    def __init__(self, dialect: str = "v4") -> None:
+    def __init__(self, dialect: str = "v4", *, gives_ids: bool = True) -> None:
         self.dialect = dialect
+        self._gives_ids = gives_ids
         self.seen: list[Seen] = []
         self.refused: list[str] = []
-        self._sampled: dict[str, Body] = {}  # by the ids of calls, and by content
+        self._sampled: dict[str, Body] = {}  # by the numbers of calls, and by content
 
     # Requests.
 
@@ -67,15 +69,16 @@ class OfficialApi:
             _check_reasoning(body["messages"])
         perfect = {**body, "messages": [self._as_sampled(m) for m in body["messages"]]}
         self.seen.append(Seen(body, prompt, render(perfect, "deepseek-api", dialect=self.dialect)))
-        return self._turn(answer_to(_asked(body, thinking, self.dialect), None), thinking)
+        asked = _asked(body, thinking, self.dialect)
+        return self._turn(answer_to(asked, None), thinking, is_json=bool(asked.response_format))
 
     def _as_sampled(self, message: Body) -> Body:
         """A message as it was sampled, with the ids that the client gives its calls now."""
         if message["role"] != "assistant":
             return message
         calls = message.get("tool_calls") or []
-        names = [_own_id(call["id"]) for call in calls] or [_text(message.get("content")).strip()]
-        sampled = self._sampled.get(names[0])
+        said = _text(message.get("content")).strip()
+        sampled = self._sampled.get(_number_of(calls[0]["id"]) if calls else said)
         if sampled is None or len(sampled.get("tool_calls", ())) != len(calls):
             return message
         exact = dict(sampled)
@@ -86,8 +89,9 @@ class OfficialApi:
             ]
         return exact
 
-    def _turn(self, answer: DemoAnswer, thinking: bool) -> Body:
-        said = f"{answer.content}\n\n{secrets.token_hex(6)}"  # so that no two turns are equal
+    def _turn(self, answer: DemoAnswer, thinking: bool, *, is_json: bool) -> Body:
+        number = "" if is_json else f"\n\n{secrets.token_hex(6)}"  # so that no two turns are equal
+        said = f"{answer.content}{number}"
         turn: Body = {"role": "assistant", "content": said}
         if thinking:
             turn["reasoning_content"] = f"{answer.reasoning} ({secrets.token_hex(6)})\n“so be it” "
@@ -106,7 +110,7 @@ class OfficialApi:
                 for n, (name, arguments) in enumerate(answer.calls)
             ]
         for call in turn.get("tool_calls", ()):
-            self._sampled[call["id"]] = turn
+            self._sampled[_number_of(call["id"])] = turn
         if not answer.calls:
             self._sampled[said] = turn
         return turn
@@ -114,12 +118,23 @@ class OfficialApi:
     @property
     def imperfect(self) -> list[Seen]:
         """Requests whose prompts are not those of a perfect client, the unknown aside."""
-        return [s for s in self.seen if s.prompt != s.perfect and not _has_unknown(s.body)]
+        return [
+            seen
+            for seen in self.seen
+            if seen.prompt != seen.perfect and not any(map(_is_stopgap, seen.body["messages"]))
+        ]
 
     @property
     def unknown(self) -> int:
-        """How many requests have a turn whose reasoning was not known."""
-        return sum(_has_unknown(seen.body) for seen in self.seen)
+        """How many requests have a turn whose reasoning was not known, though it had some."""
+        return sum(any(map(self._is_unknown, seen.body["messages"])) for seen in self.seen)
+
+    def _is_unknown(self, message: Body) -> bool:
+        if not _is_stopgap(message):
+            return False
+        sampled = self._as_sampled(message)
+        # Where a call was forced, the model did not think: there is nothing to know.
+        return sampled is message or "reasoning_content" in sampled
 
     # The server.
 
@@ -143,7 +158,7 @@ class OfficialApi:
             return web.json_response({"error": {"message": str(error)}}, status=400)
         response = web.StreamResponse(headers={"content-type": "text/event-stream"})
         await response.prepare(request)
-        for chunk in _chunks(turn, self.seen[-1].prompt):
+        for chunk in _chunks(turn, self.seen[-1].prompt, self._gives_ids):
             await response.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
         await response.write(b"data: [DONE]\n\n")
         await response.write_eof()
@@ -157,13 +172,13 @@ def _check_reasoning(messages: list[Body]) -> None:
             raise Refused(MISSING)
 
 
-def _has_unknown(body: Body) -> bool:
-    return any(message.get("reasoning_content") == " " for message in body["messages"])
+def _is_stopgap(message: Body) -> bool:
+    return message.get("reasoning_content") == " "
 
 
-def _own_id(id: str) -> str:
-    """An id as it was given out: numbers may have been put before it."""
-    return id[id.find("call_") :]
+def _number_of(id: str) -> str:
+    """What is left of an id that was given out, whatever it has been made to begin with."""
+    return id.rpartition("_")[2]
 
 
 def _asked(body: Body, thinking: bool, dialect: str) -> DemoPrompt:
@@ -180,6 +195,7 @@ def _asked(body: Body, thinking: bool, dialect: str) -> DemoPrompt:
     return DemoPrompt(
         text="" if results else "\n".join(texts),
         results=results,
+        again=asked_again([{**m, "content": _text(m.get("content"))} for m in messages]),
         tools=tools,
         response_format=schema or ({} if form.get("type") == "json_object" else None),
         thinking=thinking,
@@ -196,7 +212,7 @@ def _text(content: Any) -> str:
     return content or ""
 
 
-def _chunks(turn: Body, prompt: str) -> Iterator[Body]:
+def _chunks(turn: Body, prompt: str, gives_ids: bool) -> Iterator[Body]:
     """A turn as the API streams it."""
     head = {"id": f"chat-{secrets.token_hex(8)}", "object": "chat.completion.chunk"}
 
@@ -212,6 +228,7 @@ def _chunks(turn: Body, prompt: str) -> Iterator[Body]:
     for index, call in enumerate(turn.get("tool_calls", ())):
         arguments = call["function"]["arguments"]
         opening = {**call, "index": index, "function": {**call["function"], "arguments": ""}}
+        opening["id"] = call["id"] if gives_ids else None
         yield chunk({"tool_calls": [opening]})
         yield chunk({"tool_calls": [{"index": index, "function": {"arguments": arguments}}]})
     yield chunk({}, "tool_calls" if turn.get("tool_calls") else "stop")

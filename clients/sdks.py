@@ -495,8 +495,13 @@ def pydantic_loop(shell: Shell, model: Any, *, streamed: bool) -> None:
     async def answer() -> Any:
         if not streamed:
             return (await agent.run(shell.prompt)).output
-        async with agent.run_stream(shell.prompt) as run:
-            return await run.get_output()
+
+        async def read(context: Any, events: Any) -> None:
+            async for _ in events:
+                pass
+
+        # Not `run_stream`, which takes the first text for the last, even before a call.
+        return (await agent.run(shell.prompt, event_stream_handler=read)).output
 
     shell.done(asyncio.run(answer()))
 

@@ -1,9 +1,10 @@
-"""Writes docs/cli.md: its head, and the help of all commands. python docs/write_cli.py"""
+"""Writes docs/cli.md: its head, and what each command is for. python docs/write_cli.py"""
 
 from __future__ import annotations
 
 import argparse
 import os
+import textwrap
 from pathlib import Path
 
 from dsv4._cli.main import COMMANDS, make_parser
@@ -25,11 +26,10 @@ ABOUT = {
 
 
 def page() -> str:
-    parser = make_parser(COMMANDS)
-    parts = [HEAD + _block(parser.format_help())]
-    for name, command in _commands(parser).items():
+    parts = [HEAD]
+    for name, command in _commands(make_parser(COMMANDS)).items():
         about = [ABOUT[name]] if name in ABOUT else []
-        parts += [f"## dsv4 {name}\n", *about, _block(command.format_help())]
+        parts += [f"## dsv4 {name}\n", f"{command.description}\n", *about, _examples(command)]
     return "\n".join(parts)
 
 
@@ -38,8 +38,10 @@ def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPar
     return next(dict(found) for found in choices if isinstance(found, dict))
 
 
-def _block(help: str) -> str:
-    return f"```text\n{help.rstrip()}\n```\n"
+def _examples(command: argparse.ArgumentParser) -> str:
+    """The lines under `example:` in the help. A line that goes on is not indented by help."""
+    _, _, examples = (command.epilog or "").partition(":\n")
+    return f"```sh\n{textwrap.dedent(examples).rstrip()}\n```\n"
 
 
 if __name__ == "__main__":

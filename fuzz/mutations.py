@@ -156,7 +156,7 @@ def pieces(random: random.Random, text: str) -> list[str]:
     return chunks
 
 
-def told(events: list[Any], message: dsv4.Message) -> str:
+def told(events: list[Any], message: dsv4.Message, text: str) -> str:
     parts = [
         str(getattr(event, field))
         for event in events
@@ -165,6 +165,8 @@ def told(events: list[Any], message: dsv4.Message) -> str:
     ]
     for call in (*message.tool_calls, *message.incomplete):
         parts += _strings(json.loads(call.arguments))
+    # Of a long turn that was made up only the beginning is quoted (promise 3).
+    parts += [text[d.start : d.end] for d in message.diagnostics if d.kind == "made_up_turn"]
     return "\0".join(["".join(parts), *parts])
 
 
@@ -200,14 +202,14 @@ def check(text: str, chosen: dict[str, Any], reason: Any, random: random.Random)
     for diagnostic in message.diagnostics:
         assert 0 <= diagnostic.start <= diagnostic.end <= len(text), diagnostic
         quoted = text[diagnostic.start : diagnostic.end]
-        if diagnostic.kind == "made_up_turn":  # of a long one only the beginning is quoted
+        if diagnostic.kind == "made_up_turn":
             quoted = quoted[:1024]
         assert quoted == diagnostic.raw, diagnostic
     if chosen.get("tools") == [] or chosen["tool_choice"] == "none":
         assert not message.tool_calls
         assert not message.incomplete
     if "stop" not in chosen and not start:
-        everything = told(whole, message)
+        everything = told(whole, message, text)
         for word in set(WORD.findall(text)) - MARKUP:
             assert word in everything, f"the word {word!r} is lost"
 

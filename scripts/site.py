@@ -4,6 +4,8 @@
 - Each public module gets a page of reference, made from its docstrings: a module is public if it
   says what it offers, in `__all__`.
 - A link whose text is the name of a file gets the title of the page as its text.
+- A link to the guide of the playground whose title is the name of a request in
+  docs/playground_links.json opens that request in the playground, which is built beside the pages.
 - Links to files that are no pages, such as source code, lead to the repository if its address is
   set in pyproject.toml. Without one they are not links.
 """
@@ -11,9 +13,12 @@
 from __future__ import annotations
 
 import ast
+import base64
+import json
 import posixpath
 import re
 import sys
+import zlib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -33,6 +38,8 @@ OTHER_PAGES = {
     "SECURITY.md": "Security",
 }
 LINK = re.compile(r"(?P<text>!?\[[^\]]*\])\((?P<path>(?![a-z]+:|#)[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
+
+TO_PLAYGROUND = re.compile(r'\[(?P<text>[^\]]*)\]\(playground-guide\.md "(?P<name>[^"]+)"\)')
 
 
 def public_modules() -> dict[str, list[str]]:
@@ -166,7 +173,31 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
             return link[0]  # there is no such page, as mkdocs will say
         return in_repository(link["text"], path + anchor, config.repo_url)
 
-    return "".join(outside_code(markdown, lambda prose: LINK.sub(in_site, prose)))
+    def in_playground(link: re.Match[str]) -> str:
+        up = "../" * page.url.count("/")
+        return f'<a href="{up}playground/{fragment(link["name"])}">{link["text"]}</a>'
+
+    def change(prose: str) -> str:
+        return LINK.sub(in_site, TO_PLAYGROUND.sub(in_playground, prose))
+
+    return "".join(outside_code(markdown, change))
+
+
+@cache
+def playground_links() -> dict[str, Any]:
+    text = ROOT.joinpath("docs/playground_links.json").read_text("utf-8")
+    return dict(json.loads(text))
+
+
+def fragment(name: str) -> str:
+    """The end of an address that opens a request, as the page's state.js writes it."""
+    linked = playground_links()[name]
+    source = json.dumps(linked["request"], indent=2, ensure_ascii=False)
+    shown = {"shown": linked["shown"], "beside": linked["beside"]}
+    state = json.dumps({"request": {"source": source}, "prompt": shown}, ensure_ascii=False)
+    packer = zlib.compressobj(9, wbits=-15)  # without a head, as "deflate-raw" has it
+    packed = packer.compress(state.encode()) + packer.flush()
+    return f"#prompt/1.{base64.urlsafe_b64encode(packed).decode().rstrip('=')}"
 
 
 def titled(text: str, path: str) -> str:

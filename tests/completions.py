@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import dsv4
+from parts import part
 
 DSML = "｜DSML｜"
 BLOCK, BLOCK_END = f"<{DSML}tool_calls>", f"</{DSML}tool_calls>"
@@ -114,10 +115,11 @@ def cuts(text: str) -> Iterator[list[str]]:
 def read_everywhere(text: str, **options: Any) -> dsv4.Message:
     """The message, which is the same wherever the text is cut."""
     options = {"thinking": False, "tools": TOOLS, **options}
-    whole = events_of([text], **options)
-    for chunks in (*cuts(text), *([text[:at], text[at:]] for at in range(1, len(text)))):
-        assert merged(events_of(chunks, **options)) == merged(whole), chunks
-    return dsv4.assemble(whole)
+    events = events_of([text], **options)
+    whole = merged(events)
+    for chunks in (*cuts(text), *([text[:at], text[at:]] for at in part(range(1, len(text)), 7))):
+        assert merged(events_of(chunks, **options)) == whole, chunks
+    return dsv4.assemble(events)
 
 
 def calls_of(message: dsv4.Message) -> list[tuple[str, dict[str, Any]]]:

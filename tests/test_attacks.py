@@ -35,7 +35,7 @@ WAITS_WHOLE = frozenset(
         *("half tags in a string", "blocks without closers", "calls without closers"),
         *("quoted openers, then closers", "odd closers on lines", "odd closers and calls"),
         *("closers and much space", "closers and space without end", "EOS and much space"),
-        *("EOS and much space in a string"),
+        "EOS and much space in a string",
     }
 )
 

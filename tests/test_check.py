@@ -481,3 +481,29 @@ def test_the_example_of_a_kind_has_it(kind: str) -> None:
     (example,) = re.findall(r"```json\n(.*?)```", SECTIONS[kind], re.DOTALL)
     purpose: Any = "training" if kind == "nothing_to_learn" else None
     assert kind in {finding.kind for finding in dsv4.check(json.loads(example), purpose=purpose)}
+
+
+CALL_OF_ANTHROPIC = {"type": "tool_use", "id": "a", "name": "add", "input": {"x": 1}}
+RESULT_OF_ANTHROPIC = {"type": "tool_result", "tool_use_id": "a", "content": "5"}
+
+
+def test_a_request_with_blocks_of_anthropic() -> None:
+    body = {
+        "messages": [
+            {"role": "user", "content": "Add."},
+            {"role": "assistant", "content": [CALL_OF_ANTHROPIC]},
+            {"role": "user", "content": [RESULT_OF_ANTHROPIC]},
+        ],
+        "tools": [{"name": "add", "input_schema": {"properties": {"x": {"type": "integer"}}}}],
+        "max_tokens": 10,
+    }
+    assert dsv4.check(body) == []
+
+
+@pytest.mark.parametrize(
+    ("completion", "kinds"),
+    [("Hello!", ["nothing_to_generate"]), (5, ["not_a_conversation"])],
+)
+def test_a_prompt_with_its_completion(completion: object, kinds: list[str]) -> None:
+    found = dsv4.check({"prompt": "Hi", "completion": completion})
+    assert [each.kind for each in found] == kinds

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 import subprocess
 import sys
+import zlib
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -108,6 +112,37 @@ def test_the_workflow_is_yaml() -> None:
     yaml = pytest.importorskip("yaml")
     workflow = yaml.safe_load(read(".github/workflows/ci.yml"))
     assert {"check", "tests", "distributions"} <= set(workflow["jobs"])
+
+
+class TestLinksToThePlayground:
+    """Pages open requests in the playground that is built beside them."""
+
+    LINKED: dict[str, Any] = json.loads(read("docs/playground_links.json"))
+
+    @pytest.fixture
+    def site(self) -> ModuleType:
+        return loaded("scripts/site.py")
+
+    def test_each_is_used_and_no_other(self) -> None:
+        pages = "".join(path.read_text("utf-8") for path in ROOT.glob("docs/*.md"))
+        used = set(re.findall(r'\(playground-guide\.md "([^"]+)"\)', pages))
+        assert used == set(self.LINKED)
+        assert len(used) >= 10
+
+    def test_they_hold_the_state_as_the_page_packs_it(self, site: ModuleType) -> None:
+        view, packed = site.fragment("thinking").removeprefix("#").split("/1.")
+        data = base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4))
+        state = json.loads(zlib.decompress(data, wbits=-15))
+        linked = self.LINKED["thinking"]
+        assert view == "prompt"
+        assert json.loads(state["request"]["source"]) == linked["request"]
+        assert state["prompt"] == {"shown": linked["shown"], "beside": linked["beside"]}
+
+    def test_they_lead_there_from_any_page(self, site: ModuleType) -> None:
+        page = SimpleNamespace(url="servers/", file=SimpleNamespace(src_uri="servers.md"))
+        link = '[See it](playground-guide.md "thinking").'
+        written = site.on_page_markdown(link, page, config=None, files=None)
+        assert written == f'<a href="../playground/{site.fragment("thinking")}">See it</a>.'
 
 
 @pytest.mark.large

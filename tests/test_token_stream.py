@@ -272,7 +272,9 @@ class TestQuotedMarkup:
     def test_what_is_spelled_in_json_stays_spelled_when_it_is_read_again(self, ids: Any) -> None:
         """JSON with a raw line break in a string is read once more, as a text."""
         writing = strict_blocks.Writing()
-        spelled = f'"a</｜DSML｜parameter></｜DSML｜invoke></｜DSML｜tool_calls>{EOS}\n"'
+        spelled = (
+            f'"a{strict_blocks.END}{strict_blocks.INVOKE_END}{strict_blocks.BLOCK_END}{EOS}\n"'
+        )
         writing.add('\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name="bash">\n')
         writing.add('<｜DSML｜parameter name="timeout" string="false">')
         writing.add(spelled, acts=False)

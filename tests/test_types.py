@@ -1,6 +1,6 @@
 """Type checkers find the mistakes in a user's program, and none in one without mistakes.
 
-tests/types holds the two programs.
+tests/types holds the programs.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from loading import ROOT
 
 PROGRAMS = ROOT / "tests" / "types"
 SOURCE = ROOT / "src"
+Checker = Callable[[list[Path], Path], set[tuple[str, int]]]
 
 
-def lines_with_errors(pattern: str, folder: Path, *command: str) -> set[int]:
-    """The lines that a type checker complains about; the test is skipped where it cannot run."""
+def complaints(folder: Path, *command: str) -> set[tuple[str, int]]:
+    """The files and lines that a type checker complains about; skips where it cannot run."""
     if importlib.util.find_spec(command[0]) is None:
         pytest.skip(f"not installed: {command[0]}")
     done = subprocess.run(
@@ -31,38 +32,42 @@ def lines_with_errors(pattern: str, folder: Path, *command: str) -> set[int]:
     )
     if done.returncode not in (0, 1) or not re.search(r"error|Success", done.stdout):
         pytest.skip(f"{command[0]} does not run here: {(done.stderr or done.stdout)[-200:]}")
-    return {int(line) for line in re.findall(pattern, done.stdout)}
+    found = re.findall(r"(\w+\.py):(\d+):(?:\d+ -)? error", done.stdout)
+    return {(name, int(line)) for name, line in found}
 
 
-def mypy(program: Path, folder: Path) -> set[int]:
-    settings = f"[mypy]\nmypy_path = {SOURCE}\n[mypy-transformers.*]\nfollow_imports = skip\n"
-    folder.joinpath("mypy.ini").write_text(settings, "utf-8")
-    name = shutil.copy(program, folder / "program.py").name
-    return lines_with_errors(r"program\.py:(\d+): error", folder, "mypy", "--strict", name)
+def mypy(programs: list[Path], folder: Path) -> set[tuple[str, int]]:
+    """With the settings of the project, which are strict, so that what it has cached counts."""
+    return complaints(ROOT, "mypy", *(shutil.copy(each, folder) for each in programs))
 
 
-def pyright(program: Path, folder: Path) -> set[int]:
+def pyright(programs: list[Path], folder: Path) -> set[tuple[str, int]]:
     settings = {"extraPaths": [str(SOURCE)], "typeCheckingMode": "strict"}
     folder.joinpath("pyrightconfig.json").write_text(json.dumps(settings), "utf-8")
-    shutil.copy(program, folder / "program.py")
-    command = ("pyright", "--project", str(folder), "--pythonpath", sys.executable)
-    return lines_with_errors(r"program\.py:(\d+):\d+ - error", folder, *command)
+    for program in programs:
+        shutil.copy(program, folder)
+    return complaints(folder, "pyright", "--project", str(folder), "--pythonpath", sys.executable)
 
 
-every_checker = pytest.mark.parametrize("checker", [mypy, pyright])
-Checker = Callable[[Path, Path], set[int]]
+def meant(programs: list[Path]) -> set[tuple[str, int]]:
+    """The lines that the programs themselves call wrong."""
+    return {
+        (program.name, number)
+        for program in programs
+        for number, line in enumerate(program.read_text("utf-8").splitlines(), start=1)
+        if line.endswith("# wrong")
+    }
 
 
-@every_checker
-def test_a_correct_program(checker: Checker, tmp_path: Path) -> None:
-    pytest.importorskip("openai")
-    assert checker(PROGRAMS / "correct.py", tmp_path) == set()
-
-
-@every_checker
+@pytest.mark.parametrize("checker", [mypy, pyright])
 def test_each_mistake_is_found_and_nothing_else(checker: Checker, tmp_path: Path) -> None:
-    program = PROGRAMS / "mistaken.py"
-    lines = enumerate(program.read_text("utf-8").splitlines(), start=1)
-    wrong = {number for number, line in lines if line.endswith("# wrong")}
-    assert len(wrong) >= 12
-    assert checker(program, tmp_path) == wrong
+    programs = [PROGRAMS / "correct.py", PROGRAMS / "mistaken.py"]
+    assert len(meant(programs)) >= 12
+    assert checker(programs, tmp_path) == meant(programs)
+
+
+# mypy reads all of the SDK, which takes it half a minute.
+@pytest.mark.parametrize("checker", [pytest.param(mypy, marks=pytest.mark.large), pyright])
+def test_objects_of_openai(checker: Checker, tmp_path: Path) -> None:
+    pytest.importorskip("openai")
+    assert checker([PROGRAMS / "openai_objects.py"], tmp_path) == set()

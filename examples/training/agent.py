@@ -219,7 +219,7 @@ def update(model: Any, optimizer: Any, weighted: list[tuple[dict[str, Any], floa
     for row, weight in weighted:
         loss = -weight * trained_logprobs(model, row).mean() / len(weighted)
         loss.backward()
-        total += float(loss)
+        total += loss.item()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
     return total

@@ -64,6 +64,11 @@ def test_a_declared_reference_decides_how_a_value_is_read() -> None:
     assert read.arguments == '{"zip": "10115"}'
 
 
+def test_a_tool_of_anthropic_has_its_schema_under_another_name() -> None:
+    declared = DeclaredTools([{"name": "f", "input_schema": {"properties": {"a": TEXT}}}])
+    assert declared.types_of("f", "a") == {"string"}
+
+
 @pytest.mark.parametrize("parameters", [None, [], {}, {"properties": []}, "x"])
 def test_odd_schemas_declare_nothing(parameters: Any) -> None:
     assert DeclaredTools([{"name": "f", "parameters": parameters}]).keys("f") == {}

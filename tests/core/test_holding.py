@@ -81,3 +81,26 @@ def test_what_waits_always_has_a_reason(case: dict[str, Any]) -> None:
         parser.feed(character)
         assert (parser.held_by is None) == (parser.held == "")
         assert parser.position + len(parser.held) == fed
+
+
+ORDINARY = {
+    "prose": "If a < b, then b > a; see <https://example.org/?a=1&b=2>, `x <= y` or | a |.\n\n",
+    "Markdown": "# Title\n\n- one\n- two: *three*\n\n| a | b |\n|---|---|\n| 1 | `<br>` |\n\n",
+    "a program": "```py\ndef f(a: list[int]) -> bool:\n    return a < [1] << 2 or '<' in a\n```\n",
+    "HTML": '<div class="tool" id=main><p>Call <b>me</b></p><input disabled/></div>\n<table>\n',
+    "JSX": '<Tool onClick={() => invoke("x")} {...rest}>{all.map(i => <Call key={i} />)}</Tool>\n',
+    "JSON": '{"name": "f", "arguments": {"a": [1, 2, {"b": "</b>\\n"}]}, "tool_calls": []}\n',
+}
+
+
+@pytest.mark.parametrize("start", ["", f"{BLOCK}{INVOKE}{CITY}"], ids=["answer", "value"])
+@pytest.mark.parametrize("name", ORDINARY)
+def test_of_ordinary_text_little_waits(name: str, start: str) -> None:
+    parser = dsv4.StreamParser(thinking=False, tools=TOOLS)
+    parser.feed(start)
+    waits = []
+    for character in ORDINARY[name] * 5:
+        parser.feed(character)
+        waits.append(len(parser.held))
+    assert max(waits) <= 52
+    assert sum(waits) < 3 * len(waits)

@@ -145,6 +145,11 @@ class TestAttributes:
         assert tag(f'<{DSML}invoke="f">').name == "f"
         assert tag(f'<{DSML}parameter="k" string="true">').name == "k"
 
+    @pytest.mark.parametrize("name", ["a", "div", "elsewhere", "x" * 70, "/b", "|c"])
+    def test_what_has_no_name_of_its_own(self, name: str) -> None:
+        text = f'<{name}="x">'
+        assert read(text) is read_slowly(text) is None
+
     @pytest.mark.parametrize(
         "text",
         [

@@ -33,10 +33,11 @@ from completions import (
     read_everywhere,
 )
 from loading import loaded
-from parts import part
+from parts import fewer, part
 
 ENDS = f"{INVOKE_END}{BLOCK_END}"
-EOS, USER, ASSISTANT = "<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>"
+BOS, EOS = "<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>"
+USER, ASSISTANT = "<｜User｜>", "<｜Assistant｜>"
 TOOLS = declared(
     bash={"command": "string", "timeout": "integer"},
     write_file={"path": "string", "content": "string"},
@@ -87,8 +88,6 @@ def test_reading(case: dict[str, Any]) -> None:
 
 
 strict_blocks = loaded("fuzz/strict_blocks.py")
-CLOSE = f"/{DSML}parameter"
-
 
 PATH = f"{parameter('path')}a{PARAMETER_END}"
 
@@ -104,12 +103,29 @@ class TestFilesThatQuoteCloses:
             f'{{"text": "x{BLOCK_END}{EOS}"}}',
             f'{{"text": "x{INVOKE_END}{BLOCK_END}{EOS}", "a": 1}}',
             f'{{"text": "x{PARAMETER_END}{EOS}"}}',
+            f'{{"text": "x{PARAMETER_END} \\n  {INVOKE_END} \\n"}}',
         ],
     )
     def test_arrive_whole(self, line: str) -> None:
         text = f"{BLOCK}{invoke('write_file')}{PATH}{parameter('content')}{line}{PARAMETER_END}"
         message = read_everywhere(f"{text}{ENDS}{EOS}", tools=TOOLS)
         assert calls_of(message) == [("write_file", {"path": "a", "content": line})]
+
+
+class TestEscapedQuotes:
+    """Rules 21 and 28: who escapes quotes does so from the first call on."""
+
+    ESCAPED = calling("ping").replace('"', '\\"')
+
+    def test_a_call_that_has_them_behind_one_that_has_not_is_quoted(self) -> None:
+        text = f"{BLOCK}{calling('bash', command='ls')}{BLOCK_END} and {BLOCK}{self.ESCAPED}"
+        message = read_everywhere(f"{text}{BLOCK_END}", tools=TOOLS)
+        assert calls_of(message) == [("bash", {"command": "ls"})]
+        assert [found.kind for found in message.dropped] == ["dropped_call"]
+
+    def test_calls_that_all_have_them_are_made(self) -> None:
+        message = read_everywhere(f"{BLOCK}{self.ESCAPED}{self.ESCAPED}{BLOCK_END}", tools=TOOLS)
+        assert calls_of(message) == [("ping", {})] * 2
 
 
 class TestStrictBlocks:
@@ -170,7 +186,7 @@ def patch(chance: Random) -> str:
 @pytest.mark.parametrize("seed", range(4))
 def test_a_quoted_call_never_runs(seed: int) -> None:
     """Rule 21, whatever becomes of the call that quotes: its block is strict or not."""
-    for number in range(150):
+    for number in range(fewer(150, 3)):
         chance = Random(seed * 1_000_003 + number)
         line_end = chance.choice(("\n", "\n", "", " \n"))
         text = line_end.join(
@@ -192,10 +208,10 @@ OPTIONS: dict[str, Any] = {"thinking": False, "tools": TOOLS}
 
 def own_files() -> list[Path]:
     """All texts of this project: its sources, its documentation and its tests."""
-    folders = ("src", "docs", "tests")
-    found = [*ROOT.glob("*.md"), *(path for name in folders for path in (ROOT / name).rglob("*"))]
+    folders = ("src", "docs", "tests", "fuzz", "bench", "examples", "clients", "deploy")
+    found = [*ROOT.glob("*.*"), *(path for name in folders for path in (ROOT / name).rglob("*.*"))]
     suffixes = {".py", ".md", ".jinja", ".txt", ".js", ".css", ".html", ".toml", ".json", ".jsonl"}
-    return sorted(path for path in found if path.suffix in suffixes and path.stat().st_size < 2**19)
+    return sorted(path for path in found if path.suffix in suffixes)
 
 
 class TestThisProjectsOwnFiles:
@@ -205,7 +221,7 @@ class TestThisProjectsOwnFiles:
 
     @staticmethod
     def texts(batch: int) -> Iterator[tuple[Path, str]]:
-        for path in part(own_files()[batch::8], 3):
+        for path in part(own_files()[batch::8], 6):
             text = path.read_text("utf-8")
             if "<" in text or DSML[0] in text:
                 yield path, text
@@ -216,9 +232,9 @@ class TestThisProjectsOwnFiles:
             message = dsv4.parse(
                 block(calling("write_file", path="a", content=text)) + EOS, **OPTIONS
             )
-            if CLOSE not in text:  # at which every value ends
+            if CORPUS not in path.parents:
                 assert calls_of(message) == [("write_file", {"path": "a", "content": text})], path
-            elif path.suffix != ".jsonl":  # which has calls in every state
+            else:  # which has closes in every state, and some of them close this value too
                 assert {call.name for call in message.tool_calls} <= {"write_file"}, path
 
     @FILES
@@ -242,6 +258,8 @@ class TestQuotations:
         [
             pytest.param(f"Write `{CALLS}` there.", id="backticks"),
             pytest.param(f'Write "{CALLS}" there.', id="quotes"),
+            pytest.param(f"Write '{CALLS}' there.", id="single quotes"),
+            pytest.param(f"Write “{CALLS}” there.", id="smart quotes"),
             pytest.param(f"Write `{calling('bash', command='rm').strip()}` there.", id="a call"),
             pytest.param(f"<pre>\n{CALLS}\n</pre>", id="pre"),
             pytest.param(f"```\n{CALLS}{EOS}\n```\nThat is it.", id="a closed fence"),
@@ -249,6 +267,12 @@ class TestQuotations:
             pytest.param(f'```\neos = "{EOS}"\n```\nDone.', id="EOS in a fence"),
             pytest.param(f"A turn begins with `{USER}`.", id="a role token"),
             pytest.param(f"A turn begins with {USER}.", id="a role token alone"),
+            pytest.param(f"Behind it comes `{EOS}{USER}`, so.", id="two tokens"),
+            pytest.param(
+                f"An answer begins with '{ASSISTANT}<think>', so.", id="an answer's tokens"
+            ),
+            pytest.param(f"It is `{BOS}{USER}Hi{ASSISTANT}</think>` there.", id="a prompt"),
+            pytest.param(f"`{USER}a{ASSISTANT}<think>b</think>c{EOS}`", id="two turns"),
         ],
     )
     def test_stay_in_the_text(self, text: str) -> None:
@@ -258,6 +282,22 @@ class TestQuotations:
     def test_what_is_quoted_on_one_side_acts(self) -> None:
         message = read_everywhere(f"Write `{self.CALLS}", tools=TOOLS)
         assert calls_of(message) == [("bash", {"command": "rm"})]
+
+    def test_what_a_prompt_in_a_line_calls_never_runs(self) -> None:
+        call = self.CALLS.replace("\n", "")
+        text = f"It is `{USER}Hi{ASSISTANT}</think>{call}` there."
+        message = read_everywhere(text, tools=TOOLS)
+        assert (message.content, message.tool_calls) == (text, ())
+
+    @pytest.mark.parametrize("between", ["\n", "x" * 1024])
+    def test_a_prompt_whose_quote_does_not_close_soon_is_a_turn(self, between: str) -> None:
+        text = f"So: `{USER}Hi{ASSISTANT}</think>{between}`"
+        assert read_everywhere(text, tools=TOOLS).content == "So: `"
+
+    def test_a_thought_ends_in_a_prompt_too(self) -> None:
+        text = f"It is `{BOS}{USER}Hi{ASSISTANT}</think>` there."
+        message = read_everywhere(text, thinking=True)
+        assert message.content == "` there."
 
     def test_a_turn_that_was_made_up_goes(self) -> None:
         turn = f"{USER}go on{ASSISTANT}</think>{self.CALLS}"

@@ -23,15 +23,15 @@ from random_walks import text_of, walk
 import dsv4
 from dsv4.grammar import Grammar, for_request
 from dsv4.tokens import IdParser, Tokenizer
-from parts import fewer
+from parts import ALL, fewer
 
 # How many cases make one test: an engine takes a third of a second for each.
-BATCH = 20
+BATCH = 20 if ALL else 5
 WALKS = 5
 
 
 def batches(count: int) -> list[range]:
-    return [range(n, n + BATCH) for n in range(0, fewer(count, 50), BATCH)]
+    return [range(n, n + BATCH) for n in range(0, max(BATCH, fewer(count, 100)), BATCH)]
 
 
 class GbnfEngine:
@@ -148,7 +148,7 @@ def test_all_that_llguidance_writes_is_read_from_ids_as_meant(
 def test_markers_that_a_grammar_has_as_text_count_where_they_are_spelled(
     form: str, tokenizer: Tokenizer
 ) -> None:
-    check_walks(form, range(10), tokenizer, markers="text")
+    check_walks(form, range(fewer(40, 10)), tokenizer, markers="text")
 
 
 @pytest.mark.parametrize("engine", [XGrammar, LLGuidance])

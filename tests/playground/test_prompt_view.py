@@ -23,6 +23,7 @@ from dsv4._view.view_rows import view_of
 from dsv4.profiles import PROFILES
 from dsv4.tokens import Tokenizer
 from dsv4.version import how_to_install
+from loading import ROOT
 from strategies import conversations
 
 BENCH = PlaygroundContext(tokenizer=Tokenizer.load())
@@ -422,3 +423,15 @@ def test_work_grows_with_what_is_shown() -> None:
         return sum(len(segments(row)) for row in side["rows"])
 
     assert size(400) <= 2 * size(200)
+
+
+LINKED: dict[str, Any] = json.loads((ROOT / "docs" / "playground_links.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("name", LINKED)
+def test_what_the_documents_open_is_two_prompts_that_differ(name: str) -> None:
+    linked = LINKED[name]
+    answer = asked(linked["request"], sides=[linked["shown"], linked["beside"]])
+    assert [side["problem"] for side in answer["sides"] if "problem" in side] == []
+    assert answer["same"] is False
+    assert answer["reasons"]

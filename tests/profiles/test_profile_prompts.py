@@ -191,8 +191,12 @@ def test_a_list_of_messages_is_a_request() -> None:
 
 
 def test_an_unknown_name_says_which_are_known() -> None:
-    with pytest.raises(dsv4.EncodeError, match=r"'vllm', expected one of vllm-0\.32, sglang"):
-        profiles.render(ASKED, "vllm")
+    with pytest.raises(dsv4.EncodeError, match=r"'tgi', expected one of vllm-0\.32, sglang"):
+        profiles.render(ASKED, "tgi")
+
+
+def test_a_name_without_a_version_is_the_newest() -> None:
+    assert profiles.render(ASKED, "vllm") == profiles.render(ASKED, "vllm-0.32")
 
 
 @pytest.mark.parametrize("dialect", ["v3.2", "V4", None, 4.1])

@@ -11,6 +11,7 @@ import pytest
 
 from dsv4 import DIALECTS, EncodeError, profiles
 from dsv4.api import ApiError, chat
+from dsv4.profiles.saved_profile import saved
 from dsv4.serve import Model
 from dsv4.serve.adaptations import (
     ADAPTATION_IDS,
@@ -318,6 +319,25 @@ class TestWhichServer:
         settings = Settings(backend="chat", upstream="https://api.deepseek.com", adapt_for="none")
         assert server_kind(settings) == "none"
         assert adapted_server("none", DIALECTS["v4"], settings) is None
+
+    @pytest.mark.parametrize(("base", "name"), [(p, n) for n, p in SERVER_PROFILES.items()])
+    def test_saved_by_verify(self, base: str, name: str, tmp_path: Path) -> None:
+        path = tmp_path / "server.json"
+        path.write_text(saved(base, "v4.1", ()))
+        found = server(str(path))
+        assert (found.name, found.model) == (name, "v4.1")
+        assert found.thinks({"messages": [USER]}) == server(name, "v4.1").thinks(
+            {"messages": [USER]}
+        )
+
+    @pytest.mark.parametrize("text", ["{}", "no JSON", saved("verl-0.9.1", "v4", ())])
+    def test_a_file_that_is_no_such_server(self, text: str, tmp_path: Path) -> None:
+        path = tmp_path / "server.json"
+        path.write_text(text)
+        with pytest.raises(
+            SettingError, match=f"for: {path}: .*(expected|found a server like verl)"
+        ):
+            server(str(path))
 
     def test_unknown(self) -> None:
         with pytest.raises(SettingError, match="for: "):

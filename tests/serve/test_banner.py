@@ -19,6 +19,7 @@ SUMMARY = summary_of_settings(Settings())
 
 def test_who_may_use_it() -> None:
     assert "loopback only, no keys" in said(SUMMARY)
+    assert said(SUMMARY).endswith("More clients: dsv4 serve --clients")
     open_to_all = {"host": "0.0.0.0", "api_key_file": "keys"}
     assert "open to the network, 1 key\n" in said(replace(SUMMARY, keys=1), **open_to_all)
     assert "open to the network, 2 keys\n" in said(replace(SUMMARY, keys=2), **open_to_all)
@@ -30,12 +31,25 @@ def test_who_may_use_it() -> None:
         ("vllm", True, "sent as token ids"),
         ("vllm", False, "sent as text (install the extra `tokens` for ids)"),
         ("completions", True, "sent as text\n"),
-        ("chat", True, "made by the upstream"),
     ],
 )
 def test_how_prompts_go_out(backend: str, ids: bool, expected: str) -> None:
     settings = {"backend": backend, "upstream": "http://gpu"}
     assert f"prompts     {expected}" in said(replace(SUMMARY, ids=ids), **settings)
+
+
+def test_healing_has_a_banner_of_its_own() -> None:
+    summary = replace(SUMMARY, url="http://127.0.0.1:8003", adapted_to="the official API")
+    settings = {"backend": "chat", "upstream": ("http://a", "http://b"), "replay": "sqlite:turns"}
+    text = said(summary, strip_markup=True, **settings)
+    assert text.startswith(
+        "dsv4 heal     http://127.0.0.1:8003\n  upstream    http://a, http://b\n"
+    )
+    assert "  adapted to  the official API\n  turns       kept in sqlite:turns\n" in text
+    assert "broken calls, calls where no tools are declared\n" in text
+    assert "effort" not in text  # the upstream's
+    assert text.endswith("More clients: dsv4 serve --clients --port 8003")
+    assert "calls where" not in said(summary, **settings)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -11,12 +12,14 @@ import aiohttp
 import pytest
 from aiohttp import web
 from gateway import Gateway, events_of, gateway, run
-from standins import THINK_END, Scripted, VllmServer
+from standins import THINK_END, Scripted, VllmServer, in_a_thread
 
 from dsv4.serve.backend import BackendError, Model
 from dsv4.serve.engine_pool import Engine, EngineLease, EnginePool, PromptPrefix
+from dsv4.serve.observe.metrics import Metrics
 from dsv4.serve.reload import check_models, reload
 from dsv4.serve.settings import SettingError, Settings
+from dsv4.serve.uvicorn_runner import serve
 from dsv4.tokens import Tokenizer
 
 CHAT = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 50}
@@ -213,6 +216,53 @@ def test_engines_are_read_anew_from_the_file(tokenizer: Tokenizer, tmp_path: Any
     run(scenario())
 
 
+def test_a_worker_that_starts_later_has_the_engines_of_the_others(
+    tokenizer: Tokenizer, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[int] = []
+    monkeypatch.setattr(Metrics, "shared_folder", tmp_path)
+    monkeypatch.setattr("os.kill", lambda pid, signal: told.append(signal))
+
+    async def scenario() -> None:
+        first, second, file = VllmServer(tokenizer, "x"), VllmServer(tokenizer, "x"), tmp_path / "t"
+        async with first.running() as one, second.running() as two:
+            file.write_text(f'upstream = "{one}"')
+            given = {"upstream": one, "settings_backend": "vllm", "config": str(file)}
+            async with gateway(**given) as g:
+                file.write_text(f'upstream = ["{one}", "{two}"]')
+                await reload(g.server)
+                assert (await g.post("/admin/upstreams", {"url": one, "draining": True}))[0] == 200
+                assert told == [signal.SIGHUP]
+                async with gateway(**{**given, "config": None}) as later:
+                    _, shown = await later.get("/admin/upstreams")
+                    states = {each["url"]: each["draining"] for each in shown["engines"]}
+                    assert states == {one: True, two: False}
+
+    run(scenario())
+
+
+def test_a_conversation_stays_with_its_engine_whichever_worker_gets_it(
+    tokenizer: Tokenizer, tmp_path: Any
+) -> None:
+    replay = {"replay": f"sqlite:{tmp_path / 'turns'}"}
+    question = {"role": "user", "content": "Hi"}
+
+    async def scenario() -> None:
+        async with two_engines(tokenizer, **replay) as (g, engines, urls):
+            await g.post("/v1/chat/completions", CHAT)
+            usual = 0 if engines[0].requests else 1
+            given = {"upstream": tuple(urls), "settings_backend": "vllm", **replay}
+            async with gateway(**given) as other:  # another worker, where it had to go elsewhere
+                other.server.engines.drain(urls[usual], True)
+                _, _, answer = await other.post("/v1/chat/completions", CHAT)
+            said = answer["choices"][0]["message"]
+            messages = [question, said, {"role": "user", "content": "And?"}]
+            await g.post("/v1/chat/completions", {**CHAT, "messages": messages})
+            assert [len(engines[n].requests) for n in (usual, 1 - usual)] == [1, 2]
+
+    run(scenario())
+
+
 def test_an_engine_that_lies_about_its_model_is_refused(tokenizer: Tokenizer) -> None:
     async def scenario() -> None:
         async with two_engines(tokenizer) as (g, engines, urls):
@@ -224,6 +274,15 @@ def test_an_engine_that_lies_about_its_model_is_refused(tokenizer: Tokenizer) ->
             assert [engine.is_up for engine in g.server.engines.engines] == [True, False]
 
     run(scenario())
+
+
+def test_a_server_does_not_start_with_engines_of_two_models(tokenizer: Tokenizer) -> None:
+    other = VllmServer(tokenizer, "x")
+    other.model = "another/model"
+    with in_a_thread(VllmServer(tokenizer, "x"), other) as urls:
+        settings = Settings(backend="vllm", upstream=tuple(urls), port=0)
+        with pytest.raises(SettingError, match=f"{urls[1]}: found the model another/model"):
+            serve(settings, print)
 
 
 def test_upstreams_may_be_given_in_every_form() -> None:

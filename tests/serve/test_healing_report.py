@@ -93,7 +93,9 @@ class TestWhatIsSaid:
             upstream = ChatServer(tokenizer, leak, fine)
             async with (
                 upstream.running() as url,
-                gateway(settings_backend="chat", upstream=url, record=str(record)) as g,
+                gateway(
+                    settings_backend="chat", upstream=url, record=str(record), inspect=True
+                ) as g,
             ):
                 _, before = await g.get("/metrics")
                 assert 'dsv4_repairs_total{kind="leaked_call"} 0.0' in before
@@ -103,6 +105,9 @@ class TestWhatIsSaid:
                 _, after = await g.get("/metrics")
                 assert 'dsv4_repairs_total{kind="leaked_call"} 1.0' in after
                 assert g.server.metrics.healing() == "1 of 3 answers leaked calls"
+                changes = {"path": "/playground/inspector/changes", "body": {"patience": 0}}
+                _, _, seen = await g.post(**changes, **{"content-type": "application/json"})
+                assert [bool(row["repairs"]) for row in seen["changed"]] == [True, False, False]
 
         with caplog.at_level(logging.INFO, "dsv4.serve"):
             run(scenario())

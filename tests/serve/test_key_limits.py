@@ -121,6 +121,22 @@ def test_limits_in_the_words_of_each_protocol(tmp_path: Path) -> None:
     run(scenario())
 
 
+def test_no_route_takes_a_key_that_has_expired(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text("admin old:a expires=2020-01-01\n")
+    paths = ["/v1/chat/completions", "/v1/completions", "/tokenize", "/admin/restart"]
+    paths += ["/playground/api/settings", "/playground/inspector/changes"]
+
+    async def scenario() -> None:
+        async with gateway(api_key_file=str(file), playground=True, inspect=True) as g:
+            key = {"x-api-key": "a", "content-type": "application/json"}
+            for path in paths:
+                status, _, body = await g.post(path, CHAT, **key)
+                assert (status, body["error"]["message"]) == (401, "The API key has expired."), path
+
+    run(scenario())
+
+
 def test_guesses_wait_longer_each_time_and_right_keys_never(tmp_path: Path) -> None:
     wrong = WrongKeys()
     pauses = [wrong.next_pause("1.2.3.4") for _ in range(12)]

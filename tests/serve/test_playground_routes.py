@@ -61,13 +61,14 @@ def test_every_file_of_the_page_is_sent_with_its_kind_and_a_strict_policy() -> N
 
 
 def test_the_page_refers_to_nothing_that_is_not_there() -> None:
-    """It loads no file but its own, and no address stands in it."""
+    """It loads no file but its own, and the only address in it is for commands to copy."""
+    harmless = ("http://www.w3.org/2000/svg", '"http://127.0.0.1:8004";')
     for path in PAGE.rglob("*.*"):
         text = path.read_text("utf-8")
         assert "innerHTML" not in text
         assert "eval(" not in text
         found = [word for word in text.split() if "://" in word]
-        assert all("http://www.w3.org/2000/svg" in word for word in found), (path, found)
+        assert all(any(known in word for known in harmless) for word in found), (path, found)
 
 
 def test_a_bare_path_leads_to_the_page() -> None:

@@ -494,28 +494,28 @@ def test_log_probabilities_of_a_response_are_those_it_is_to_include(stream: bool
     run(scenario())
 
 
-def test_a_choice_is_enforced_where_the_backend_can(tokenizer: Tokenizer) -> None:
+def test_a_forced_call_comes_with_a_grammar_or_in_two_generations(tokenizer: Tokenizer) -> None:
     body = {**CHAT, "tools": TOOLS, "tool_choice": "required", "thinking": {"type": "enabled"}}
+    reasoning, calls = TWO_CALLS.split("Both.\n\n")
+    opening, rest = calls[: calls.index("\n") + 1], calls[calls.index("\n") + 1 :]
 
-    async def scenario() -> None:
-        upstream = VllmServer(tokenizer, TWO_CALLS)
+    async def asked(backend: str, upstream: VllmServer) -> list[Any]:
         async with (
             upstream.running() as url,
-            gateway(settings_backend="vllm", upstream=url) as g,
+            gateway(settings_backend=backend, upstream=url) as g,
         ):
             status, _, answer = await g.post("/v1/chat/completions", body)
             assert status == 200, answer
-            assert upstream.requests[0]["structured_outputs"]
-        plain = CompletionsServer(tokenizer, TWO_CALLS)
-        async with (
-            plain.running() as url,
-            gateway(settings_backend="completions", upstream=url) as g,
-        ):
-            status, _, answer = await g.post("/v1/chat/completions", body)
-            assert status == 400
-            assert "tool_choice" in json.dumps(answer)
+            message = answer["choices"][0]["message"]
+            assert message["reasoning_content"] == "Hm."
+            assert len(message["tool_calls"]) == 2
+            return upstream.requests
 
-    run(scenario())
+    (only,) = run(asked("vllm", VllmServer(tokenizer, TWO_CALLS)))
+    assert only["structured_outputs"]
+    plain = CompletionsServer(tokenizer, reasoning, rest)
+    first, second = run(asked("completions", plain))
+    assert second["prompt"] == first["prompt"] + reasoning + "\n\n" + opening
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 from gateway import gateway, run
-from standins import THINK_END, Scripted
+from standins import THINK_END, Scripted, free_port
 from test_tls import make_certificate
-from test_uvicorn_runner import free_port
 
 from dsv4.serve import Chunk
 

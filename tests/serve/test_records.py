@@ -198,13 +198,14 @@ class TestReplaying:
         self, record: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         leaked = f'\n\n<{DSML}tool_calls>\n<{DSML}invoke name="bash">\n</{DSML}invoke>\n'
-        own = {"index": 0, "id": "call_9", "function": {"name": "bash", "arguments": "{}"}}
+        own = {"id": "call_9", "function": {"name": "bash", "arguments": '{"command": "ls"}'}}
+        twin = {"id": "call_8", "function": {"name": "bash", "arguments": "{}"}}
         deltas = [
             {"role": "assistant", "reasoning_content": "Let me "},
             {"reasoning_content": "see."},
             {"content": "Well." + leaked},
             {"content": f"</{DSML}tool_calls>"},
-            {"tool_calls": [own]},
+            {"tool_calls": [{"index": n, **call} for n, call in enumerate([twin, own])]},
         ]
         chunks = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
         chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
@@ -221,6 +222,7 @@ class TestReplaying:
         line = json.loads(record.read_text())
         assert [call["function"]["name"] for call in line["message"]["tool_calls"]] == ["bash"] * 2
         assert line["deltas"][0] == {"reasoning_content": "Let me see."}
+        assert line["deltas"][-1] == deltas[-1]
         assert replayed(record, capsys)[0] == 0
 
     def test_differences_are_shown_where_they_begin(

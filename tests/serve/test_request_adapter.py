@@ -169,7 +169,26 @@ class TestTheLoop:
                                 break
             assert (len(api.seen), api.refused) == (4, [])
             assert "“so be it”" in api.seen[-1].prompt
-            assert api.imperfect == []
+            assert (api.imperfect, api.unknown) == ([], 0)
+
+        run(scenario())
+
+    @every_agent
+    def test_calls_that_the_server_gave_no_ids(self, kind: type[ChatAgent]) -> None:
+        """Their turn is known by the ids that the client was given."""
+
+        async def scenario() -> None:
+            api, agent = OfficialApi(gives_ids=False), kind()
+            async with (
+                served(api) as url,
+                gateway(settings_backend="chat", upstream=url) as g,
+            ):
+                agent.user(TASK)
+                await ask(agent, g)
+                _, adapted = await ask(agent, g)
+                assert "missing-reasoning" not in adapted
+                sent = api.seen[-1].body["messages"][1]
+                assert "so be it" in sent["reasoning_content"]
 
         run(scenario())
 
@@ -238,6 +257,26 @@ class TestTheLoop:
                 said = [m.get("reasoning_content") for m in api.seen[-1].body["messages"][1::2]]
                 assert said[0] == said[1]
                 assert "so be it" in said[0]
+
+        run(scenario())
+
+    def test_a_turn_without_a_thought_has_none_to_lose(self) -> None:
+        """A forced call was asked for without thinking: nothing of it is unknown."""
+
+        async def scenario() -> None:
+            api, agent = OfficialApi(), ChatAgent()
+            async with (
+                served(api) as url,
+                gateway(settings_backend="chat", upstream=url) as g,
+            ):
+                agent.user(TASK)
+                body = {**agent.body(), "tool_choice": "required"}
+                status, _, answer = await g.post(agent.path, body)
+                assert status == 200
+                agent.take(answer)
+                _, adapted = await ask(agent, g)
+                assert "missing-reasoning" in adapted
+            assert (api.refused, api.unknown) == ([], 0)
 
         run(scenario())
 

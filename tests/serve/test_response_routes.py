@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -118,6 +119,28 @@ def test_a_raw_completion_gives_what_follows_a_prompt_as_it_is() -> None:
             client.completions.create(model="m", prompt=["two", "prompts"])
 
     with_client(work)
+
+
+def test_a_raw_completion_is_counted_and_logged_like_others(
+    tmp_path: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("ann:secret\n")
+
+    async def scenario() -> None:
+        async with gateway(api_key_file=str(keys)) as g:
+            key = {"x-api-key": "secret"}
+            await g.post("/v1/completions", {"prompt": "Hi", "model": "m"}, **key)
+            status, headers, _ = await g.post("/v1/completions", {"prompt": 5}, **key)
+            assert (status, headers["x-request-id"][:5]) == (400, "turn_")
+            _, metrics = await g.get("/metrics", **key)
+            assert 'dsv4_key_tokens_total{key="ann",kind="completion"} 16.0' in metrics
+            assert 'dsv4_key_requests_total{key="ann",status="400"} 1.0' in metrics
+
+    with caplog.at_level(logging.INFO, "dsv4.serve"):
+        run(scenario())
+    line = caplog.records[0].dsv4_fields  # type: ignore[attr-defined]
+    assert (line["model"], line["completion_tokens"], line["engine"]) == ("m", 16, "demo")
 
 
 def test_a_raw_completion_needs_a_key_where_others_do(tmp_path: Any) -> None:

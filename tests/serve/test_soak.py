@@ -18,8 +18,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from gateway import TOOLS, Gateway, gateway, run
-from standins import EOS, THINK_END, VllmServer
-from test_uvicorn_runner import free_port
+from standins import EOS, THINK_END, VllmServer, free_port
 
 from dsv4.tokens import Tokenizer
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import ssl
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
+from served_process import ServedProcess, served
 
 from dsv4.serve.settings import SettingError, Settings
-from dsv4.serve.tls import check_certificate, use_certificate
+from dsv4.serve.tls import check_certificate
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="makes certificates")
 
@@ -50,12 +53,32 @@ def test_a_key_with_a_password_asks_nobody(tmp_path: Path) -> None:
         check_certificate(Settings(tls_cert=cert, tls_key=str(locked)))
 
 
-def test_a_certificate_that_cannot_be_used_leaves_the_old_one(tmp_path: Path) -> None:
+def test_a_server_uses_a_new_certificate_when_it_is_told_to(tmp_path: Path) -> None:
     cert, key = make_certificate(tmp_path, "one")
-    settings = Settings(tls_cert=cert, tls_key=key)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    use_certificate(context, settings)
-    other, _ = make_certificate(tmp_path, "other")
-    shutil.copy(other, cert)
-    with pytest.raises(SettingError):
-        check_certificate(settings)
+    other, other_key = make_certificate(tmp_path, "other")
+    trusted = ssl.create_default_context()
+    for known in (cert, other):
+        trusted.load_verify_locations(known)
+
+    def shown(server: ServedProcess) -> str:
+        """The name in the certificate that a new connection is shown."""
+        connection = server.connect()
+        connection.connect()
+        certificate: Any = connection.sock.getpeercert()
+        connection.close()
+        return str(dict(pair for (pair,) in certificate["subject"])["commonName"])
+
+    with served("--tls-cert", cert, "--tls-key", key) as server:
+        server.trusted = trusted
+        assert server.asked("GET", "/health").status == 200
+        assert shown(server) == "one"
+        shutil.copy(other, cert)  # which does not fit the key
+        server.heard("the certificate stays as it was: tls_cert: ", 1, server.signal("SIGHUP"))
+        assert shown(server) == "one"
+        shutil.copy(other_key, key)
+        with server.opened(max_tokens=40) as response:  # whose connection has the old one
+            server.heard("read anew: the certificate", 1, server.signal("SIGHUP"))
+            assert shown(server) == "other"
+            assert response.read().endswith(b"data: [DONE]\n\n")
+        server.signal("SIGTERM")
+        assert server.process.wait(30) in (0, -signal.SIGTERM)

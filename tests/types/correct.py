@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-from openai.types.chat import ChatCompletionMessage
-
 import dsv4
 import encoding_dsv4
 import encoding_dsv32
@@ -91,10 +89,6 @@ def what_the_model_wrote(request: dsv4.Request, text: str) -> list[MessageInput]
     answered.append(dsv4.Sampled(message, text=text, ids=[1, 2]))
     answered.append(dsv4.Sampled({"role": "assistant", "content": "Hi"}, text="Hi"))
     return answered
-
-
-def openai_objects(message: ChatCompletionMessage) -> dsv4.Prompt:
-    return dsv4.encode([{"role": "user", "content": "Hi"}, message])
 
 
 def from_a_file(line: str) -> dsv4.Prompt:

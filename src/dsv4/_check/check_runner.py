@@ -27,6 +27,7 @@ from dsv4._inputs.request_bodies import (
     CHAT_OPTION_NAMES,
     RequestOverrides,
     chat_form,
+    has_anthropic_blocks,
     has_system_field,
     messages_of,
     options_of,
@@ -61,8 +62,10 @@ def run_checks(
     if purpose is not None and purpose not in PURPOSES:
         expected = f"None or one of {', '.join(PURPOSES)}"
         raise OptionError("purpose", f"found {short_repr(purpose)}, expected {expected}")
-    if isinstance(body, dict) and "input" in body:
-        body = chat_form(body)  # of the Responses API: no field of it is one of Chat's
+    try:
+        body = _as_chat(body)
+    except InputError as error:
+        return [Finding("error", "not_a_conversation", (), str(error))]
     found = [_as_given(each, body) for each in _find_all(body, overrides)]
     if profile is not None:
         # Servers read it, or do not: the profile knows.
@@ -74,6 +77,15 @@ def run_checks(
         if (level := maybe_level(each.kind, purpose)) is not None
     ]
     return sorted(findings, key=_order)
+
+
+def _as_chat(body: object) -> object:
+    """A body of another kind as the Chat request that it becomes, where it can be nothing else:
+    tools in the shape of another vendor are a mistake in a Chat request."""
+    if not isinstance(body, dict):
+        return body
+    is_other = "input" in body or "completion" in body or has_anthropic_blocks(body)
+    return chat_form(body) if is_other else body
 
 
 def _as_given(found: RuleFinding, body: object) -> RuleFinding:

@@ -8,12 +8,13 @@ from dsv4._cli import serve
 
 EXAMPLE = "dsv4 heal --upstream http://127.0.0.1:8000"
 
-FIXED = {"backend": "chat", "strip_markup": True}
+# A port that is not the server's, which is often on this machine too.
+HEAL = serve.GatewayCommand({"backend": "chat"}, {"strip_markup": True, "port": 8003})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    serve.add_arguments(parser, FIXED)
+    serve.add_arguments(parser, HEAL)
 
 
 def run(args: argparse.Namespace) -> int:
-    return serve.run(args, FIXED)
+    return serve.run(args, HEAL)

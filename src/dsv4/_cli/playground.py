@@ -13,16 +13,20 @@ dsv4 playground --port 9000 --no-browser
 dsv4 playground --backend vllm --upstream http://gpu:8000
 """
 # A port that is not the server's: both may run.
-FIXED = {"playground": True, "port": 8004}
+PLAYGROUND = serve.GatewayCommand({"playground": True}, {"port": 8004})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
-    serve.add_arguments(parser, FIXED)
+    serve.add_arguments(parser, PLAYGROUND)
 
 
 def run(args: argparse.Namespace) -> int:
-    return serve.run(args, FIXED) if args.no_browser else serve.run(args, FIXED, _open_browser)
+    return (
+        serve.run(args, PLAYGROUND)
+        if args.no_browser
+        else serve.run(args, PLAYGROUND, _open_browser)
+    )
 
 
 def _open_browser(url: str) -> None:

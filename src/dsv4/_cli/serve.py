@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dsv4._cli.command_output import DONE, Failure, missing_package, write_text
@@ -19,10 +20,21 @@ dsv4 serve --backend vllm --upstream http://gpu:8000
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser, fixed: Mapping[str, Any] | None = None) -> None:
+@dataclass(frozen=True)
+class GatewayCommand:
+    """A command that starts the gateway: the settings that it decides, and its own defaults."""
+
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+
+SERVE = GatewayCommand()
+
+
+def add_arguments(parser: argparse.ArgumentParser, command: GatewayCommand = SERVE) -> None:
     from dsv4.serve.settings import add_flags
 
-    add_flags(parser, fixed)
+    add_flags(parser, command.fixed, command.defaults)
     parser.add_argument(
         "--print-config", action="store_true", help="print the settings as TOML, and exit"
     )
@@ -38,14 +50,14 @@ def add_arguments(parser: argparse.ArgumentParser, fixed: Mapping[str, Any] | No
 
 def run(
     args: argparse.Namespace,
-    fixed: Mapping[str, Any] | None = None,
+    command: GatewayCommand = SERVE,
     listens: Callable[[str], None] = lambda url: None,
 ) -> int:
-    """`fixed` are settings that a flag may still change, `listens` is called with the URL."""
+    """Serves until it is stopped. `listens` is called with the URL."""
     from dsv4.serve.settings import SettingError, flags_of, load
 
     try:
-        settings = load({**(fixed or {}), **flags_of(args)})
+        settings = load({**flags_of(args), **command.fixed}, defaults=command.defaults)
         return _run(args, settings, listens)
     except SettingError as error:
         raise Failure(str(error)) from None

@@ -20,6 +20,7 @@ EXTRAS = {
     "ray": (("ray",),),
     "serve": (("httptools",), ("prometheus-client",), ("starlette",), ("uvicorn",)),
     "redis": (("redis",),),
+    "otel": (("opentelemetry-exporter-otlp-proto-http",), ("opentelemetry-sdk",)),
     "fast": (("jiter",),),
     "training": (("datasets",), ("torch",), ("trl",)),
 }

@@ -165,15 +165,22 @@ def guess_protocol(value: object) -> SourceProtocol:
         return "file"
     if "input" in value or "instructions" in value:
         return "responses"
-    if "system" in value or "max_tokens_to_sample" in value or _has_anthropic_fields(value):
+    if "chat_template_kwargs" not in value and _is_of_anthropic(value):
         return "messages"
     return "chat" if "messages" in value else "file"
 
 
-def _has_anthropic_fields(value: Mapping[str, Any]) -> bool:
+def _is_of_anthropic(value: Mapping[str, Any]) -> bool:
+    if "system" in value or "max_tokens_to_sample" in value:
+        return True
     tools = value.get("tools")
     if isinstance(tools, list) and any(isinstance(t, dict) and "input_schema" in t for t in tools):
         return True
+    return has_anthropic_blocks(value)
+
+
+def has_anthropic_blocks(value: Mapping[str, Any]) -> bool:
+    """Whether a message has blocks that only Anthropic's Messages have."""
     listed = value.get("messages")
     for message in listed if isinstance(listed, list) else ():
         content = message.get("content") if isinstance(message, dict) else None

@@ -79,6 +79,8 @@ class Invoke:
             return kinds.PROMPT_EXAMPLE
         if tag is None or name is None or self._begins_nameless(tag):
             return kinds.DROPPED_CALL
+        if machine.is_quoted_in_json(tag):
+            return kinds.DROPPED_CALL
         if machine.is_beyond_limits(name):
             machine.report_raw(kinds.LIMIT, tag.start, tag.raw)
             return kinds.DROPPED_CALL
@@ -305,7 +307,7 @@ class Invoke:
     # The end.
 
     def drop(self, reason: AbortReason, rest: str = "") -> None:
-        """Gives the call up. It goes on unseen. `rest` is a member that was not written."""
+        """Gives up the call: no more events of it. `rest` is a member that was not written."""
         source = self._source
         if self.body is not None:
             self._spread_body()
@@ -395,7 +397,7 @@ class ParameterOpening(NamedTuple):
 
 
 class RemarkReader:
-    """Text in a call that is no parameter. A short one goes; a longer one takes the call along."""
+    """Text between parameters. Short text is removed; longer text makes the call incomplete."""
 
     def __init__(self, machine: Machine, invoke: Invoke) -> None:
         self._machine = machine

@@ -250,6 +250,7 @@ class Machine:
         # Calls that may be quoted (rules 20 to 24).
         self.hold: CallHold | None = None
         self._shown: list[Event] = []  # events that are not held, while others are
+        self._first_is_escaped: bool | None = None  # the quotes in the tag of the first call are
         self.quoted_to = NOWHERE  # closes before this place are known to be quoted
         self.strict_block: StrictBlock | None = None  # reads the open block, while it is strict
         self._strict_fed = NOWHERE  # how far it was fed with text that is not read yet
@@ -269,7 +270,7 @@ class Machine:
     def start(
         self, readers: Mapping[ParserState, Callable[..., StateReader]], prose: Prose
     ) -> None:
-        """Begins, in prose. `readers` are who reads each state."""
+        """Starts in prose. `readers` has the reader of each state."""
         self._readers = readers
         self.prose = prose
         self.reader = prose
@@ -357,13 +358,13 @@ class Machine:
     # The strict reading of the open block (rule 20).
 
     def follow_strictly(self, start: int) -> None:
-        """A block was opened as the strict grammar wants. It is asked about it from now on."""
+        """Starts the strict reader on a block whose opening tag is spelled strictly."""
         self.strict_block = StrictBlock(self.tags, start, longest=LONGEST_TAG)
         self._strict_fed = self._strict_after = NOWHERE
         self.source.follower = self._feed_strict_block
 
     def read_strictly(self) -> None:
-        """The strict grammar accepts the open block: so it is read."""
+        """From now on the open block is read strictly: the strict grammar accepts it."""
         self.forget_strict_block()
         self.reads_strictly = True
 
@@ -569,6 +570,16 @@ class Machine:
         """A call that was held and was cut, of whose arguments `rest` is known (rule 10)."""
         if not self.forbidden and not self.is_beyond_limits(name):
             self.begin_call(name, visible=True).abort("cut_short", rest=rest)
+
+    def is_quoted_in_json(self, tag: Tag) -> bool:
+        """Whether the tag of a call has escaped quotes, and that of the first call has not.
+
+        Who escapes quotes (rule 28) does so from the first call on; later ones are quoted.
+        """
+        is_escaped = '=\\"' in tag.raw
+        if self._first_is_escaped is None:
+            self._first_is_escaped = is_escaped
+        return is_escaped and not self._first_is_escaped
 
     def is_beyond_limits(self, name: str) -> bool:
         return self.calls_seen >= MOST_CALLS or len(name) > LONGEST_NAME

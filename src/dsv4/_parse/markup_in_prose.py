@@ -127,7 +127,7 @@ class StrayParameterReader:
 
 
 class AfterBlockReader:
-    """After a block: closing tags go; so does white space before the next call."""
+    """After a block: removes closing tags, and white space before the next call."""
 
     def __init__(self, machine: Machine, prose: Prose, unwrapped: bool = False) -> None:
         self._machine = machine
@@ -286,7 +286,7 @@ class FencedBlockReader:
 
 
 class HaltedReader:
-    """After a stop string nothing counts."""
+    """Ignores everything after a stop string."""
 
     def __init__(self, machine: Machine) -> None:
         self._source = machine.source
@@ -300,7 +300,7 @@ class HaltedReader:
 
 
 class InventedTurnReader:
-    """A turn that the model made up after its own: all of it goes (rule 17)."""
+    """A turn that the model made up after its own. All of it is removed (rule 17)."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -366,22 +366,23 @@ class PossibleTurnReader:
 # What an invoke stands behind, directly, if a patch or a program quotes it.
 QUOTES_AN_INVOKE = frozenset("+-\"'`\\“”‘’")
 
-_INLINE = frozenset('`"')
+# What stands directly before a quoted block -> what stands behind it then.
+_INLINE = {"`": "`", '"': '"', "'": "'", "“": "”", "‘": "’"}
 _OUTDENTED_LINE = pattern(r"\n(?!\t| {4}|[ \t]*(?:\n|\Z))")
 
 
 class Quotation:
-    """What stands around a block that is an example: `before` it, and so behind it."""
+    """What stands behind a block that is an example, because of what stands before it."""
 
-    def __init__(self, before: str, indented: bool) -> None:
-        self._before = before
+    def __init__(self, close: str, indented: bool) -> None:
+        self._close = close
         self._indented = indented
 
     @classmethod
     def behind(cls, character: str, element: str | None, indented: bool) -> Quotation | None:
         """What a block may be quoted by: the character before it, an element, its indentation."""
         if character in _INLINE:
-            return cls(character, False)
+            return cls(_INLINE[character], False)
         if element is not None:
             return cls(f"</{element}", False)
         return cls("", True) if indented else None
@@ -392,7 +393,7 @@ class Quotation:
         at = source.past_space(source.pos)
         if not self._indented:
             is_near = at - source.pos <= LONGEST_SPACE
-            return is_near and source.slice(at, at + len(self._before)).lower() == self._before
+            return is_near and source.slice(at, at + len(self._close)).lower() == self._close
         prose_follows = at < source.end and ahead in (Lookahead.TEXT, Lookahead.BRACE)
         return prose_follows and _OUTDENTED_LINE.search(block) is None
 
@@ -400,12 +401,12 @@ class Quotation:
         """Whether more text must come before it is known if the block is quoted."""
         source = machine.source
         at = source.past_space(source.pos)
-        rest = source.slice(at, at + len(self._before)).lower()
-        return not source.final and len(rest) < len(self._before) and self._before.startswith(rest)
+        rest = source.slice(at, at + len(self._close)).lower()
+        return not source.final and len(rest) < len(self._close) and self._close.startswith(rest)
 
 
 class _Snapshot:
-    """Where reading was, to go on from there in another way."""
+    """The state of reading, to return to it and read on differently."""
 
     # What of the machine changes while calls are read.
     _FIELDS = (
@@ -420,6 +421,7 @@ class _Snapshot:
             "_further",
             "reads_all",
             "state",
+            "_first_is_escaped",
         ),
     )
 

@@ -180,7 +180,9 @@ class DeclaredTools:
             name = _qualified(tool, function)
             if name != function["name"]:
                 self.namespaced.add(name)
-            self.parameters[name] = _properties(function.get("parameters"))
+            # Anthropic's tools have their schema under another name.
+            schema = function.get("parameters", function.get("input_schema"))
+            self.parameters[name] = _properties(schema)
 
     @property
     def none_declared(self) -> bool:

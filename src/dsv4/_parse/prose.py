@@ -16,7 +16,7 @@ from dsv4._parse.lexer import PLAIN_LABEL
 from dsv4._parse.machine import Machine, Move, ParserState
 from dsv4._parse.markup_in_prose import HeldCalls, Quotation
 from dsv4._parse.prose_lines import LineTracker
-from dsv4._parse.source import TOKENS, PartialTag, Tag
+from dsv4._parse.source import LONGEST_TAG, NOWHERE, TOKENS, PartialTag, Tag, pattern
 from dsv4._parse.tag_rules import (
     Lookahead,
     begins_json_calls,
@@ -65,8 +65,11 @@ class StopStrings:
 
 _QUOTING = frozenset(QUOTING)
 _EXAMPLE_TAGS = frozenset(f"<{name}>" for name in EXAMPLE_ELEMENTS)
-# A token between two of the same of these is named.
+# Tokens between two of the same of these are named.
 _NAMING = frozenset("`\"'")
+_MOST_NAMED = 128  # characters of tokens in a row
+# What ends a prompt that is shown in a line.
+_ENDS_INLINE = {quote: pattern(f"[{quote}\n]") for quote in '`"'}
 _THINK_END = str(tokens.THINK_END)
 
 
@@ -92,6 +95,8 @@ class ProseReader:
         self.joining = False  # the next reasoning begins on a line of its own
         self._is_transcript = False  # a fence shows several turns: nothing behind it acts
         self._roles_are_text = False
+        self._named_to = NOWHERE  # tokens and markup before this place are named
+        self._inline = (NOWHERE, 0)  # how far behind which token its quote was looked for
         self._element: str | None = None  # an element for examples, which was opened right here
         self._openers = 0  # opening tags that were left as text
         self._names_think_tag = (
@@ -270,8 +275,10 @@ class ProseReader:
     # Tags.
 
     def _read_tag(self, tag: Tag) -> Move | None:
-        """What a tag does. It has done nothing if it waits."""
+        """Does what a tag means. Changes nothing while more text must come first."""
         machine, fenced = self._machine, self._is_example
+        if tag.start < self._named_to:
+            return self.leave(tag) if tag.marked else self._pass(tag)
         if tag.kind in ("eos", "bos", "role"):
             return self._read_token(tag)
         if tag.kind == "think":
@@ -334,14 +341,10 @@ class ProseReader:
 
     def _is_named(self, tag: Tag) -> bool | None:
         """Whether a token is named: quoted, or in a code fence that goes on. None: not known."""
-        source = self._source
-        quote = source.char_before(tag.start)
-        if quote in _NAMING:
-            after = source.at(tag.end)
-            if not after and not source.final:
-                return None
-            if after == quote:
-                return True
+        quote = self._source.char_before(tag.start)
+        quoted = quote in _NAMING and self._is_in_quotes(tag, quote)
+        if quoted is not False:
+            return quoted
         if not self._is_example or self.lines.at_closing_run:
             return False
         _, ahead = self._machine.after_eos(tag)
@@ -350,6 +353,39 @@ class ProseReader:
         if isinstance(ahead, Tag) and ahead.kind == "role" and tag.kind == "eos":
             self._is_transcript = True  # it is shown, and nothing in it runs
         return ahead is not Lookahead.END
+
+    def _is_in_quotes(self, tag: Tag, quote: str) -> bool | None:
+        """Whether the quote before a token closes behind it, and other tokens. None: not known."""
+        source, at = self._source, tag.end
+        longest = 0 if self.reasoning else _MOST_NAMED  # reasoning ends wherever its end stands
+        while at < source.end and at - tag.start <= longest and source.is_mark(at):
+            found = source.tag_at(at)
+            if isinstance(found, PartialTag) and not source.final:
+                return None
+            if not isinstance(found, Tag) or found.kind not in TOKENS:
+                break
+            at = found.end
+        if at == source.end and not source.final:
+            return None
+        if source.at(at) == quote:
+            self._named_to = at
+            return True
+        return self._shows_prompt(tag, quote)
+
+    def _shows_prompt(self, tag: Tag, quote: str) -> bool | None:
+        """Whether a line shows a prompt in quotes, from BOS or a role on. None: not known."""
+        if self.reasoning or tag.kind == "eos" or quote not in _ENDS_INLINE:
+            return False
+        source = self._source
+        at = self._inline[1] if self._inline[0] == tag.start else tag.end
+        found = source.search(_ENDS_INLINE[quote], at, source.end)
+        if found is None:
+            self._inline = (tag.start, source.end)
+            return None if source.end - tag.start <= LONGEST_TAG and not source.final else False
+        if found[0] == "\n" or source.place(found.start()) - tag.start > LONGEST_TAG:
+            return False
+        self._named_to = source.place(found.start())
+        return True
 
     def leave_roles(self) -> None:
         """Leaves role tokens in the text, because no turn was made up."""
@@ -444,7 +480,7 @@ class ProseReader:
         return self.enter_calls(tag, may_be_quoted=True) or (ParserState.BLOCK, tag)
 
     def _holds_calls(self, tag: Tag) -> bool | None:
-        """Whether a wrapper in the middle of a line is more than talked about. None: not known."""
+        """Whether a wrapper in the middle of a line holds calls. None: not known."""
         machine = self._machine
         ahead = machine.rules.look_ahead(tag.end)
         if ahead is Lookahead.MORE:
@@ -456,7 +492,7 @@ class ProseReader:
         return False
 
     def _read_undeclared(self, tag: Tag, kind: str) -> Move | None:
-        """Where no tool is declared a block is text, but for one that holds no call."""
+        """If no tools are declared, a block is text, unless it holds no call."""
         machine = self._machine
         if kind != "wrapper" or not self.lines.blank:
             return self.leave(tag)

@@ -218,7 +218,7 @@ class ValueJudge:
         return False
 
     def _breaks_off(self, close: Tag) -> bool:
-        """Whether the tag of a parameter or a call follows a close, and is none after all."""
+        """Whether the tag of a parameter or a call follows a close, but breaks off."""
         source, rules = self._machine.source, self._machine.rules
         at = source.past_all_space(close.end)
         tag = source.tag_at(at) if at < source.end and source.is_mark(at) else None
@@ -231,6 +231,8 @@ class ValueJudge:
         machine, source, tool = self._machine, self._machine.source, self._invoke.name
         at = self._looked[1] if self._looked[0] == start else start
         if source.at(start) in _QUOTES_A_CLOSE:  # as a program or JSON has it, in a string
+            return False
+        if source.at(source.past_space(start)) == "\\":  # a line end, as JSON has it
             return False
         limit = start + LONGEST_REMARK
         while at <= limit:

@@ -17,6 +17,7 @@ from dsv4._playground.page_examples import example_sources
 from dsv4._playground.page_problem import PageProblem, message_and_location
 from dsv4._playground.page_request import PlaygroundContext, import_text, live_request
 from dsv4._playground.prompt_view import prompt_text, view_prompt
+from dsv4._playground.saved_page import save_page
 from dsv4.api import ApiError
 from dsv4.errors import Error
 from dsv4.profiles import PROFILES
@@ -60,6 +61,7 @@ PAGE_FUNCTIONS: dict[str, PageFunction] = {
     "copy": copy_as_code,
     "import": import_text,
     "live": live_request,
+    "page": save_page,
     "prompt": view_prompt,
     "settings": page_settings,
     "stream": stream_view_setup,

@@ -32,7 +32,7 @@ from dsv4._playground.provenance import (
     tool_name,
 )
 from dsv4._view.html_page import css_classes_and_text
-from dsv4._view.view_rows import Line, Segment, ViewRow, maybe_folded, view_of
+from dsv4._view.view_rows import Line, Segment, View, ViewRow, maybe_folded, view_of
 from dsv4.api import convert
 from dsv4.errors import Error, Location, short_repr
 from dsv4.profiles import PROFILES, compare, render
@@ -555,13 +555,7 @@ def _side_to_json(
     tokenizer, problem = tokenizer_for(page.context.tokenizer, side.prompt)
     view = view_of(side.prompt, side.messages, tokenizer)
     tokens = token_boundaries(side.prompt, tokenizer) if tokenizer and with_ids else None
-    cutter = SegmentCutter(side.spans, differing, tokens)
-    rows = [
-        PageRow(row, None, _ghost_source(row, side.origins))
-        if row.ghost
-        else PageRow(row, cutter, None)
-        for row in view.rows
-    ]
+    rows = rows_of(side, view, differing, tokens)
     return {
         "title": side.title,
         "total": view.total,
@@ -579,6 +573,19 @@ def _side_to_json(
             if rule == "unread"
         ],
     }
+
+
+def rows_of(
+    side: PageSide, view: View, differing: Ranges, tokens: TokenBoundaries | None
+) -> list[PageRow]:
+    """The rows of a view, cut where sources, differences and tokens change."""
+    cutter = SegmentCutter(side.spans, differing, tokens)
+    return [
+        PageRow(row, None, _ghost_source(row, side.origins))
+        if row.ghost
+        else PageRow(row, cutter, None)
+        for row in view.rows
+    ]
 
 
 def _ghost_source(row: ViewRow, origins: MessageOrigins) -> Location | None:

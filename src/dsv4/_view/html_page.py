@@ -165,10 +165,10 @@ def _row(row: ViewRow, opens: bool, unfold: bool, id: str, place: str) -> Iterat
     yield _label(row, opens, place)
     folded = None if row.summary else maybe_folded(row)
     if row.summary:
-        yield from _fold(row.summary, "".join(map(_line, row.lines)), unfold, id)
+        yield from fold_html(row.summary, "".join(map(_line, row.lines)), unfold, id)
     elif folded:
         yield "".join(map(_line, folded.head))
-        yield from _fold(folded.summary, "".join(map(_line, folded.rest)), unfold, id)
+        yield from fold_html(folded.summary, "".join(map(_line, folded.rest)), unfold, id)
     else:
         yield "".join(map(_line, row.lines))
     if row.ghost or row.note:
@@ -192,7 +192,7 @@ def _label(row: ViewRow, opens: bool, place: str) -> str:
     return f'<i class="label">{name}<i>{escape(row.field)}</i><i class="count">{count}</i></i>'
 
 
-def _fold(summary: str, text: str, unfold: bool, id: str) -> Iterator[str]:
+def fold_html(summary: str, text: str, unfold: bool, id: str) -> Iterator[str]:
     """Text that shows when a box is ticked: that needs no script, and stays in the line."""
     state = " checked" if unfold else ""
     yield f'<input type="checkbox" class="fold" id="f{id}"{state}>'

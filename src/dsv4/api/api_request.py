@@ -157,6 +157,15 @@ class ApiRequest:
 _NEW_CALL_IDS = {protocol: partial(new_id, prefix) for protocol, prefix in CALL_ID_PREFIXES.items()}
 
 
+def protocol_call_id(protocol: ProtocolName, id: str) -> str:
+    """The `id` of a call, the parser's or another server's, in the form of a `protocol`: a new one
+    where it is empty."""
+    if not id:
+        return _NEW_CALL_IDS[protocol]()
+    other = CALL_ID_PREFIXES["chat"]
+    return CALL_ID_PREFIXES[protocol] + id[len(other) :] if id.startswith(other) else id
+
+
 # Locations in a `Request` as paths in the client's own body, for errors.
 
 

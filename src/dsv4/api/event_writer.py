@@ -30,7 +30,7 @@ from dsv4._parse.events import (
     ToolCallStart,
 )
 from dsv4._parse.parser_options import Ended, Reason, ended_by, new_id
-from dsv4.api.api_request import CALL_ID_PREFIXES, ApiRequest
+from dsv4.api.api_request import ApiRequest, protocol_call_id
 from dsv4.api.neutral_request import NAMESPACE_SEPARATOR, ToolName
 
 # Server-sent events.
@@ -328,7 +328,7 @@ class EventWriter:
         return self.content(event.text, choice, logprobs) if event.text else []
 
     def _start(self, event: ToolCallStart, choice: int, outcome: Outcome, _: Logprobs) -> Events:
-        held = HeldCall(self._call_id(event.id), self._tool(event))
+        held = HeldCall(protocol_call_id(self.call.protocol, event.id), self._tool(event))
         outcome.open[event.index] = held
         return self._begin(held, choice, outcome) if self._streamed else []
 
@@ -384,14 +384,6 @@ class EventWriter:
     def _end(self, event: End, choice: int, outcome: Outcome, _: Logprobs) -> Events:
         outcome.finish = event.finish
         return []
-
-    def _call_id(self, id: str) -> str:
-        """The parser's id, in this protocol's form."""
-        prefix = CALL_ID_PREFIXES[self.call.protocol]
-        if not id:
-            return new_id(prefix)
-        other = CALL_ID_PREFIXES["chat"]
-        return prefix + id[len(other) :] if id.startswith(other) else id
 
     def _tool(self, event: ToolCallStart) -> ToolName:
         """What the client calls the tool. One that it did not declare keeps the model's name."""

@@ -293,7 +293,8 @@ def outcome_of(case: ConformanceCase, answer: object) -> ConformanceOutcome:
 def _refusal_outcome(case: ConformanceCase, answer: Mapping[str, Any]) -> ConformanceOutcome:
     if "error" in case.expected and "error" in answer:
         return ConformanceOutcome(case, "pass")
-    section = section_of(case, 0)
+    # What a conversation may be, or a completion.
+    section = "docs/format.md, section 2" if case.kind == "encode" else section_of(case, 0)
     if "error" in answer:
         found = f"refused ({short_repr(answer['error'])}), expected an answer"
         return ConformanceOutcome(case, "fail", found, section)

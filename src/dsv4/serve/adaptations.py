@@ -22,8 +22,8 @@ from dsv4.api import ApiError
 from dsv4.api.chat_requests import chat_options
 from dsv4.api.neutral_request import NeutralRequest
 from dsv4.api.request_fields import OFF, JsonObject
-from dsv4.errors import EncodeError, Error
-from dsv4.profiles import Profile
+from dsv4.errors import EncodeError
+from dsv4.profiles import Profile, load
 from dsv4.profiles.profile import profile_named
 from dsv4.profiles.recipe_schemas import strict_parameters
 from dsv4.serve import adapted_messages
@@ -93,7 +93,7 @@ def adapted_server(kind: str, dialect: Dialect, settings: Settings) -> AdaptedSe
     return AdaptedServer(
         name,
         profile,
-        "v4.1" if dialect.system_token is not None else "v4",
+        profile.own_dialect("v4.1" if dialect.system_token is not None else "v4"),
         settings.thinking,
         settings.systems,
         settings.missing_reasoning,
@@ -108,22 +108,17 @@ def _profile_of(kind: str) -> tuple[str, Profile]:
         name = kind if kind in SERVER_PROFILES else known[kind]
         return name, profile_named(SERVER_PROFILES[name])
     profile = _saved_profile(kind)
-    base = getattr(profile, "base_name", profile.name)
+    base = profile.base_name
     if base not in known:
         raise SettingError("for", f"{kind}: found a server like {base}, which is not adapted to")
     return known[base], profile
 
 
 def _saved_profile(path: str) -> Profile:
-    import dsv4.profiles as saved
-
-    load: Callable[[str], Profile] | None = getattr(saved, "load", None)
-    expected = f"{', '.join(SERVER_PROFILES)}, none, or a file that `dsv4 verify --save` wrote"
-    if load is None:
-        raise SettingError("for", f"found {path!r}, expected one of {expected}")
     try:
         return load(path)
-    except (Error, OSError, ValueError) as error:
+    except (EncodeError, OSError) as error:
+        expected = f"{', '.join(SERVER_PROFILES)}, none, or a file that `dsv4 verify --save` wrote"
         raise SettingError("for", f"{path}: {error}; expected one of {expected}") from None
 
 

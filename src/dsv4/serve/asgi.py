@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from typing import Any, TypeAlias
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
+from typing import Any, TypeAlias, TypeVar
 
 from starlette.applications import Starlette
 
 from dsv4.api import ApiError
 from dsv4.serve.settings import Settings
+
+T = TypeVar("T")
 
 
 class ClientGone(Exception):
@@ -243,6 +245,25 @@ class DisconnectWatch:
     async def close(self) -> None:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
+
+
+async def while_connected(work: Coroutine[Any, Any, T], receive: Receive) -> T:
+    """What `work` gives. It is cancelled, and `ClientGone` raised, when the client goes away."""
+    task = asyncio.get_running_loop().create_task(work)
+    watch = DisconnectWatch(receive, lambda: _cancel(task))
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if task.cancelled():
+            raise ClientGone("the client went away") from None
+        raise
+    finally:
+        task.cancel()
+        await watch.close()
+
+
+def _cancel(task: asyncio.Task[Any]) -> None:
+    task.cancel()
 
 
 class GatewayApp(Starlette):

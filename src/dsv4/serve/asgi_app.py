@@ -25,10 +25,12 @@ from dsv4.serve.backends import engines_of
 from dsv4.serve.completion_route import CompletionRoute
 from dsv4.serve.drain import DrainedApp
 from dsv4.serve.engine_pool import Engine
+from dsv4.serve.observe.request_report import RefusalLog
 from dsv4.serve.passed_routes import PassedRoute
 from dsv4.serve.plain_routes import JsonRoute, PlainRoutes, WorkerRoute
 from dsv4.serve.playground_routes import inspector_routes, playground_routes
 from dsv4.serve.raw_completions import RawCompletionRoute
+from dsv4.serve.reload import catch_up
 from dsv4.serve.response_routes import response_routes
 from dsv4.serve.server import GatewayState
 from dsv4.serve.session_routes import session_routes
@@ -54,6 +56,7 @@ def build_app(settings: Settings | None, backend: AnyBackend | None) -> Starlett
         # It may come later: `/ready` says whether it is there.
         with suppress(BackendError):
             await server.meet_backend()
+        catch_up(server)
         looking = asyncio.create_task(server.look_after_engines())
         try:
             yield {"gateway": server}
@@ -96,7 +99,7 @@ def load_tokenizer(settings: Settings) -> Tokenizer | None:
 
 def _middleware(server: GatewayState) -> list[Middleware]:
     origins = server.settings.cors_origins
-    layers = [Middleware(DrainedApp, drain=server.drain)]
+    layers = [Middleware(RefusalLog), Middleware(DrainedApp, drain=server.drain)]
     if not server.keys.asks:
         layers.append(Middleware(GuardedApp, guard=SiteGuard(server.settings, origins)))
     if origins:
@@ -146,7 +149,7 @@ def routes(server: GatewayState) -> list[BaseRoute]:
     found += admin_routes(server)
     passed: list[BaseRoute] = []
     if isinstance(server.backend, PassingBackend):
-        passed.append(Route("/{path:path}", endpoint=PassedRoute(server, server.backend)))
+        passed.append(Route("/{path:path}", endpoint=PassedRoute(server)))
     return found + inspector_routes(server) + playground_routes(server) + passed
 
 

@@ -5,6 +5,7 @@ and settings for known clients.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from dsv4._format.dialects import dialect_named
 from dsv4.serve.served_model import PromptFacts, default_context, prompt_facts
@@ -40,43 +41,72 @@ def summary_of_settings(settings: Settings) -> ServerSummary:
     )
 
 
-# Where the backend takes no ids.
-_PROMPT_FORMS = {"chat": "made by the upstream", "completions": "sent as text"}
-
-
 def banner_text(settings: Settings, summary: ServerSummary) -> str:
     """The lines that are printed at the start."""
+    facts = _healing_lines if settings.backend == "chat" else _serving_lines
+    lines = [*facts(settings, summary), *_access_lines(settings, summary)]
+    if settings.playground or settings.inspect:
+        lines.append(f"  playground  {summary.url}/playground/")
+    lines += [f"  note        {note}" for note in summary.notes]
+    lines += ["", *_indented(short_clients(summary)), "", f"  More clients: {_more(summary)}"]
+    return "\n".join(lines)
+
+
+def _serving_lines(settings: Settings, summary: ServerSummary) -> list[str]:
     backend = (
         settings.backend
         if not settings.upstream
         else f"{settings.backend} at {', '.join(settings.upstream)}"
     )
-    guard = "no keys" if not summary.keys else f"{summary.keys} key{'s'[: summary.keys > 1]}"
-    place = "loopback only" if settings.is_loopback else "open to the network"
     ids = (
         "sent as token ids" if summary.ids else "sent as text (install the extra `tokens` for ids)"
     )
-    prompts = _PROMPT_FORMS.get(settings.backend, ids)
-    lines = [
+    prompts = "sent as text" if settings.backend == "completions" else ids
+    return [
         f"dsv4 serve    {summary.url}",
         f"  backend     {backend}",
         f"  model       {summary.model}, {summary.dialect}, context {summary.context:,} tokens",
         f"  effort      {summary.facts.effort} by default, writes {summary.facts.text}",
         f"  prompts     {prompts}",
+        f"  replay      {settings.replay}",
+    ]
+
+
+def _healing_lines(settings: Settings, summary: ServerSummary) -> list[str]:
+    """In front of a chat server, which makes its prompts itself."""
+    stripped = ", calls where no tools are declared" if settings.strip_markup else ""
+    return [
+        f"dsv4 heal     {summary.url}",
+        f"  upstream    {', '.join(settings.upstream)}",
+        f"  model       {summary.model}, {summary.dialect}",
+        f"  heals       leaked calls, leaked reasoning, broken calls{stripped}",
+        f"  adapted to  {summary.adapted_to}",
+        f"  turns       {_TURN_PLACES.get(settings.replay, f'kept in {settings.replay}')}",
+    ]
+
+
+_TURN_PLACES = {
+    "off": "not kept, so reasoning that clients leave out is lost",
+    "sealed": "kept by clients of Responses and Messages, in memory for Chat Completions",
+}
+
+
+def _access_lines(settings: Settings, summary: ServerSummary) -> list[str]:
+    guard = "no keys" if not summary.keys else f"{summary.keys} key{'s'[: summary.keys > 1]}"
+    place = "loopback only" if settings.is_loopback else "open to the network"
+    return [
         f"  access      {place}, {guard}",
         (
             f"  limits      {settings.streams} streams, {settings.queue} waiting, "
             f"bodies of {settings.max_body // 2**20} MiB, {settings.total_timeout:g} s a request"
         ),
-        f"  replay      {settings.replay}",
     ]
-    if settings.backend == "chat":
-        lines.append(f"  adapted to  {summary.adapted_to}")
-    if settings.playground or settings.inspect:
-        lines.append(f"  playground  {summary.url}/playground/")
-    lines += [f"  note        {note}" for note in summary.notes]
-    lines += ["", *_indented(short_clients(summary)), "", "  More clients: dsv4 serve --clients"]
-    return "\n".join(lines)
+
+
+def _more(summary: ServerSummary) -> str:
+    """The command that prints the settings of more clients for this server."""
+    port = urlsplit(summary.url).port
+    return "dsv4 serve --clients" + ("" if port == Settings().port else f" --port {port}")
 
 
 def _indented(text: str) -> list[str]:

@@ -91,17 +91,7 @@ class CompletionRoute:
             if not is_expected(error):
                 raise
         finally:
-            self._count(report)
-            report.log()
-
-    def _count(self, report: RequestReport) -> None:
-        metrics, key = self._server.metrics, report.key
-        metrics.requests.labels(self._protocol, str(report.status)).inc()
-        if key is not None and self._server.keys.asks:
-            metrics.count_key(key.name, report.status, report.usage)
-        if key is not None and report.usage is not None:
-            used = report.usage.prompt + report.usage.completion
-            self._server.meter.count_tokens(key.name, key.limits, used)
+            self._server.note_end(report)
 
     async def _refuse(self, send: Send, error: Exception, report: RequestReport) -> int:
         """An error before the first byte, in the protocol's own form."""
@@ -121,9 +111,10 @@ class CompletionRoute:
         key = report.key = await server.authenticated(scope)
         data = await read_body(scope, receive, server.settings)
         name = server.sessions.named(scope, headers)
+        agent = headers.get("user-agent", "")
         with (
             server.meter.admitted(key.name, key.limits),
-            server.inspected_request(key.name, self._protocol, data, name) as seen,
+            server.inspected_request(key.name, self._protocol, data, name, agent) as seen,
         ):
             read = await self._read(data, key)
             async with server.sessions.entered(name, key, read.call.n) as session:
@@ -205,10 +196,7 @@ class CompletionRoute:
         return [] if self._passes_on else unread_fields(self._protocol, body)
 
     def _check_model(self, call: ApiRequest, key: Key) -> None:
-        if key.limits.models and call.model not in key.limits.models:
-            expected = ", ".join(key.limits.models)
-            message = f"found {call.model!r}, expected a model of this key: {expected}"
-            raise ApiError(message, path="model", status=403, code="model_not_allowed")
+        key.limits.check_model(call.model)
         if self._server.settings.strict_models and call.model != self._server.model.name:
             message = f"found {call.model!r}, expected {self._server.model.name!r}"
             raise ApiError(message, path="model", status=404, code="model_not_found")
@@ -227,12 +215,12 @@ class CompletionRoute:
     ) -> PreparedRequest:
         server, key = self._server, client.key
         began = time.monotonic()
-        call, recalled, sent = received.call, 0, None
+        call, recalled, engine, sent = received.call, 0, None, None
         if is_chat(server.backend):
             sent = await self._sent(received, client)
             call = sent.read_with(call)
         else:
-            call, recalled = await server.sampled_turns.recalled(key.name, call)
+            call, recalled, engine = await server.sampled_turns.recalled(key.name, call)
             server.metrics.replayed.labels("used").inc(recalled)
         prompt, ids = await encode_prompt(call, server, received.size)
         tokens = prompt_length(prompt, ids)
@@ -251,6 +239,7 @@ class CompletionRoute:
             written=written_ids(call, prompt, ids, server.tokenizer),
             shared=shared,
             recalled=recalled,
+            engine=engine,
             began=began,
             sent=sent,
             opening=forced_opening(call, server.backend),

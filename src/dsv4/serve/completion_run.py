@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple, cast
 from urllib.parse import quote
 
@@ -80,9 +80,10 @@ class PreparedRequest:
     """A request with its prompt and the options for the backend.
 
     `shared` is how many tokens of the prompt an earlier one of the same client had; `recalled` is
-    how many of its turns stand as they were sampled; `began` is when preparing it began; `written`
-    is how many of its last tokens open the call that the model must write; `sent` is what a chat
-    server gets in place of the prompt; `opening` begins a call that must follow the reasoning.
+    how many of its turns stand as they were sampled; `engine` wrote the last of them; `began` is
+    when preparing it began; `written` is how many of its last tokens open the call that the model
+    must write; `sent` is what a chat server gets in place of the prompt; `opening` begins a call
+    that must follow the reasoning.
     """
 
     key: Key
@@ -99,6 +100,7 @@ class PreparedRequest:
     written: int = 0
     sent: SentRequest | None = None
     opening: str = ""
+    engine: str | None = None
 
     @property
     def body(self) -> JsonObject:
@@ -203,7 +205,7 @@ class CompletionRun:
             return None
         if prepared.sent is not None:
             return PromptPrefix.of_messages(prepared.sent.body)
-        return PromptPrefix.of_prompt(prepared.prompt, prepared.ids)
+        return PromptPrefix.of_prompt(prepared.prompt, prepared.ids, prepared.engine)
 
     def _takes_over(self, error: BackendError) -> bool:
         return self._lease is not None and self._lease.moved_on(error)
@@ -433,6 +435,8 @@ class CompletionRun:
 
     def _turn_to_keep(self, turn_id: str, reader: ChoiceReader) -> SampledTurn | None:
         turn, sent = _sampled_turn(turn_id, reader, self._prepared), self._prepared.sent
+        if turn is not None and self._server.engines.chooses:
+            turn = replace(turn, engine=self.engine)
         return turn if turn is None or sent is None else sent.kept(turn)
 
     async def _store(self, response: JsonObject | None) -> None:

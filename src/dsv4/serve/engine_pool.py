@@ -34,9 +34,10 @@ _MOST_FAILURES = 2
 
 class PromptPrefix:
     """What tells conversations apart: the digest of every prefix of a prompt, in steps, and that
-    of its first messages."""
+    of its first messages. `engine` wrote its last turn, if that is known."""
 
-    def __init__(self, data: bytes, head: bytes) -> None:
+    def __init__(self, data: bytes, head: bytes, engine: str | None = None) -> None:
+        self.engine = engine
         self.steps: list[bytes] = []
         running = hashlib.blake2b(digest_size=16)
         for end in range(_STEP, len(data) + 1, _STEP):
@@ -45,9 +46,11 @@ class PromptPrefix:
         self.head = hashlib.blake2b(head, digest_size=16).digest()
 
     @classmethod
-    def of_prompt(cls, prompt: Prompt, ids: Sequence[int] | None) -> PromptPrefix:
-        data = array("I", ids).tobytes() if ids is not None else prompt.text.encode("utf-8")
-        return cls(data, "".join(_first_texts(prompt)).encode("utf-8"))
+    def of_prompt(
+        cls, prompt: Prompt, ids: Sequence[int] | None, engine: str | None = None
+    ) -> PromptPrefix:
+        data = array("I", ids).tobytes() if ids is not None else _bytes(prompt.text)
+        return cls(data, _bytes("".join(_first_texts(prompt))), engine)
 
     @classmethod
     def of_messages(cls, body: JsonObject) -> PromptPrefix:
@@ -57,6 +60,10 @@ class PromptPrefix:
         roles = [message.get("role") for message in listed if isinstance(message, dict)]
         first = roles.index("assistant") if "assistant" in roles else len(listed)
         return cls(json_bytes(listed), json_bytes(listed[:first]))
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _first_texts(prompt: Prompt) -> Iterable[str]:
@@ -116,6 +123,11 @@ class EnginePool:
         return self.engines[0]
 
     @property
+    def able(self) -> Engine:
+        """An engine for what has no prompt: the first that takes requests."""
+        return next((engine for engine in self.engines if engine.takes_requests), self.first)
+
+    @property
     def chooses(self) -> bool:
         """Whether there is more than one to choose from."""
         return len(self.engines) > 1
@@ -149,8 +161,11 @@ class EnginePool:
         return least if is_busy else preferred
 
     def _with_prefix(self, prefix: PromptPrefix, able: list[Engine]) -> Engine | None:
-        """The engine that has most of a prompt."""
+        """The engine that has most of a prompt: the one that wrote its last turn, whichever worker
+        passed it on, else the one that this worker sent most of it to."""
         by_url = {engine.url: engine for engine in able}
+        if prefix.engine in by_url:
+            return by_url[prefix.engine]
         for step in reversed(prefix.steps):
             if (engine := by_url.get(self._known.get(step, ""))) is not None:
                 return engine

@@ -32,6 +32,7 @@ from dsv4._parse.events import (
 from dsv4._parse.parse import assemble
 from dsv4._parse.parser_options import Ended, ended_by
 from dsv4.api import ApiRequest
+from dsv4.api.api_request import protocol_call_id
 from dsv4.serve.backend import Chunk
 from dsv4.serve.choice_reader import ChoiceReader
 from dsv4.tokens import Tokenizer
@@ -54,7 +55,7 @@ class HealingReader(ChoiceReader):
         self._parser = call.parser()
         self._in_reasoning = call.request.thinking  # where the parser stands
         self._calls: dict[int, _UpstreamCall] = {}
-
+        self._twins: set[int] = set()  # the calls that leaked as well
         self._has_leaked_reasoning = False
 
     def _read(self, chunk: Chunk) -> list[Event]:
@@ -128,33 +129,37 @@ class HealingReader(ChoiceReader):
             self._parser.feed(THINK_END)
         # The client's stop strings went to the upstream with the rest of its request.
         ended = self._parser.finish(self._settled(by_string=bool(self._call.request.stop)))
-        self._forget_twins([*self.events, *ended])
+        self._twins = self._find_twins([*self.events, *ended])
         late = [self._report(LEAKED_CALL) for event in ended if isinstance(event, ToolCallStart)]
         return self._logged([*self._upstream_calls(), *late, *ended])
 
-    def _forget_twins(self, events: list[Event]) -> None:
-        """Forgets calls that the upstream sent and leaked as well: equal ones are one, and would
-        run twice."""
+    def _find_twins(self, events: list[Event]) -> set[int]:
+        """The calls that the upstream sent and leaked as well: equal ones are one, and would run
+        twice."""
         leaked = [(call.name, _value_of(call.arguments)) for call in assemble(events).tool_calls]
-        for index, call in [*self._calls.items()]:
+        twins = set()
+        for index, call in self._calls.items():
             twin = (call.name, _value_of("".join(call.arguments)))
             if twin in leaked:
                 leaked.remove(twin)
-                del self._calls[index]
+                twins.add(index)
+        return twins
 
     def _upstream_calls(self) -> list[Event]:
         leaked = (e.index for e in self.events if isinstance(e, (ToolCallStart, ToolCallAborted)))
         first = 1 + max(leaked, default=-1)
         # An empty call is how some servers say that they could not read one.
-        named = [call for call in self._calls.values() if call.name]
-        nameless = [self._report(BROKEN_CALL)] * (len(self._calls) - len(named))
+        calls = [call for index, call in self._calls.items() if index not in self._twins]
+        named = [call for call in calls if call.name]
+        nameless = [self._report(BROKEN_CALL)] * (len(calls) - len(named))
         events = (self._call_events(call, n) for n, call in enumerate(named, first))
         return [*chain.from_iterable(events), *nameless]
 
     def _call_events(self, call: _UpstreamCall, index: int) -> list[Event]:
         written = "".join(call.arguments)
         arguments = _object_text(written)
-        start = ToolCallStart(index, call.name, call.id)
+        # As the client will know it, and name it when it sends the turn back.
+        start = ToolCallStart(index, call.name, protocol_call_id(self._call.protocol, call.id))
         if arguments is not None:
             # As it was meant: nothing for an empty object, or the text of a text.
             is_right = arguments == written or written in ("", "null")

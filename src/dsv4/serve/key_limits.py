@@ -41,6 +41,13 @@ class KeyLimits:
         """Whether anything must be counted."""
         return any(limit is not None for limit in (self.requests, self.tokens, self.streams))
 
+    def check_model(self, model: object) -> None:
+        """Raises an `ApiError` for a model that requests may not use."""
+        if self.models and model not in self.models:
+            expected = f"expected a model of this key: {', '.join(self.models)}"
+            message = f"found {short_repr(model)}, {expected}"
+            raise ApiError(message, path="model", status=403, code="model_not_allowed")
+
 
 UNLIMITED = KeyLimits()
 

@@ -4,12 +4,27 @@ and whatever else that server has.
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
+from typing import cast
+
 from dsv4.api import ApiError
 from dsv4.api.protocols import protocol_of_client
-from dsv4.serve.asgi import Receive, Scope, Send, headers_of, read_body, send_json, send_start
-from dsv4.serve.backend import PassingBackend
+from dsv4.api.request_fields import json_body
+from dsv4.serve.asgi import (
+    ClientGone,
+    Receive,
+    Scope,
+    Send,
+    headers_of,
+    read_body,
+    send_json,
+    send_start,
+    while_connected,
+)
+from dsv4.serve.backend import PassedAnswer, PassingBackend
 from dsv4.serve.completion_route import retry_headers
 from dsv4.serve.completion_run import client_error, is_expected
+from dsv4.serve.observe.request_report import CLIENT_GONE, RequestReport
 from dsv4.serve.server import GatewayState
 
 METHODS = ("GET", "POST", "DELETE")
@@ -18,23 +33,50 @@ METHODS = ("GET", "POST", "DELETE")
 class PassedRoute:
     """Every route that no other has."""
 
-    def __init__(self, server: GatewayState, backend: PassingBackend) -> None:
+    def __init__(self, server: GatewayState) -> None:
         self._server = server
-        self._backend = backend
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        report = RequestReport("passed", scope["path"])
+        with self._server.tracing.traced(headers_of(scope), report):
+            try:
+                report.status = await self._pass_on(scope, receive, send, report)
+            except ClientGone as error:
+                report.status = CLIENT_GONE
+                report.fail(error)
+                self._server.metrics.gone.inc()
+            finally:
+                self._server.note_end(report)
+
+    async def _pass_on(
+        self, scope: Scope, receive: Receive, send: Send, report: RequestReport
+    ) -> int:
+        copy = AnswerCopy(send)
         try:
-            await self._pass_on(scope, receive, send)
+            asked = await self._asked(scope, receive, report)
+            key = report.key
+            assert key is not None  # or nothing would be asked
+            with self._server.meter.admitted(key.name, key.limits):
+                return await while_connected(copy.run(asked), receive)
+        except ClientGone:
+            raise
         except Exception as error:
-            status, body = protocol_of_client(headers_of(scope)).error(client_error(error))
-            await send_json(send, status, body, retry_headers(status, error))
+            self._server.metrics.count_failure(error)
+            told = client_error(error)
+            report.fail(told)
+            if not copy.has_begun:
+                status, body = protocol_of_client(headers_of(scope)).error(told)
+                await send_json(send, status, body, retry_headers(status, error))
             if not is_expected(error):
                 raise
+            return copy.status or told.status
 
-    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _asked(
+        self, scope: Scope, receive: Receive, report: RequestReport
+    ) -> AbstractAsyncContextManager[PassedAnswer]:
+        """The answer of a server to a request that may be passed on."""
         headers = headers_of(scope)
-        if self._server.keys.owner(headers) is None:
-            raise ApiError("The API key is missing or not known here.", status=401)
+        key = report.key = await self._server.authenticated(scope)
         # As everywhere here, what says that it is something else is JSON all the same.
         method, kind = scope["method"], headers.get("content-type", "")
         path = scope.get("raw_path", scope["path"].encode()).decode("latin-1")
@@ -44,11 +86,33 @@ class PassedRoute:
         if kind.startswith("multipart/"):
             expected = "expected JSON: nothing else is passed on to the backend"
             raise ApiError(f"found a body of type {kind}, {expected}", status=415)
+        if key.limits.models and method == "POST":
+            key.limits.check_model(json_body(data).get("model"))
         query = scope["query_string"].decode("latin-1")
         asked = path.partition("?")[0] + (f"?{query}" if query else "")
-        async with self._backend.passed(method, asked, data) as answer:
-            sent = {"content-type": answer.headers.get("content-type", "application/json")}
-            await send(send_start(answer.status, sent))
+        backend = cast(PassingBackend, self._server.engines.able.backend)
+        return backend.passed(method, asked, data)
+
+
+class AnswerCopy:
+    """Passes an answer on as it comes. One that breaks off does not look complete: its last part
+    is missing, and so the connection is closed."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.status = 0
+
+    @property
+    def has_begun(self) -> bool:
+        return bool(self.status)
+
+    async def run(self, asked: AbstractAsyncContextManager[PassedAnswer]) -> int:
+        """Copies the answer, and returns its status."""
+        async with asked as answer:
+            headers = {"content-type": answer.headers.get("content-type", "application/json")}
+            self.status = answer.status
+            await self._send(send_start(answer.status, headers))
             while piece := await answer.read():
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
-            await send({"type": "http.response.body", "body": b""})
+                await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+            await self._send({"type": "http.response.body", "body": b""})
+            return answer.status

@@ -152,8 +152,7 @@ class FunctionRoute:
         try:
             headers = headers_of(scope)
             self._guard.check(scope)
-            if self._server.keys.owner(headers) is None:
-                raise ApiError("The API key is missing or not known here.", status=401)
+            await self._server.authenticated(scope)
             # Other types can be sent by a form on any page, without a preflight request.
             if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
                 raise ApiError("expected a body of application/json", status=415)
@@ -233,7 +232,7 @@ class InspectorRoute:
     async def _answer(self, scope: Scope, receive: Receive) -> Any:
         headers = headers_of(scope)
         self._guard.check(scope)
-        self._admit(scope, headers)
+        await self._admit(scope)
         # Other types can be sent by a form on any page, without a preflight request.
         if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             raise ApiError("expected a body of application/json", status=415)
@@ -244,12 +243,10 @@ class InspectorRoute:
         data = await read_body(scope, receive, self._server.settings)
         return await answer(read_json(data, self._server.settings.max_depth))
 
-    def _admit(self, scope: Scope, headers: Mapping[str, str]) -> None:
+    async def _admit(self, scope: Scope) -> None:
         """Raises an `ApiError` for somebody who may not look."""
         if self._server.keys.asks:
-            key = self._server.keys.owner(headers)
-            if key is None:
-                raise ApiError("The API key is missing or not known here.", status=401)
+            key = await self._server.authenticated(scope)
             if not key.admin:
                 problem = "found a key without `admin` before its name in the file of keys"
                 raise ApiError(f"{problem}, expected one with it", status=403)

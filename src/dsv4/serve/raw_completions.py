@@ -34,7 +34,7 @@ from dsv4.serve.completion_route import read_json, retry_headers
 from dsv4.serve.completion_run import client_error, is_expected
 from dsv4.serve.engine_pool import EngineLease, PromptPrefix
 from dsv4.serve.generation import Generation
-from dsv4.serve.observe.request_report import CLIENT_GONE, RequestReport
+from dsv4.serve.observe.request_report import CLIENT_GONE, RequestFacts, RequestReport
 from dsv4.serve.server import GatewayState
 from dsv4.tokens import Tokenizer
 
@@ -108,6 +108,7 @@ class RawCompletion:
         self.call = _read_call(server, body)
         self.options = _options(server, self.call, body, self.prompt_tokens)
         self.reader = RawReader(self.call, server.tokenizer)
+        self.readers = (self.reader,)
         self.id = new_id("cmpl-")
         self.created = int(time.time())
         self._lease: EngineLease | None = None
@@ -119,6 +120,17 @@ class RawCompletion:
     @property
     def usage(self) -> Usage:
         return total_usage([self.reader], self.prompt_tokens)
+
+    @property
+    def facts(self) -> RequestFacts:
+        """What the log and traces tell of it."""
+        options = self.options
+        return RequestFacts(self.call.model, options.max_tokens, options.temperature, None)
+
+    @property
+    def engine(self) -> str | None:
+        """The engine that answers; None before it is asked."""
+        return None if self._lease is None else self._lease.engine.url
 
     def open(self) -> Chunks:
         engines = self._server.engines
@@ -178,18 +190,21 @@ class RawCompletionRoute:
             except ClientGone:
                 report.status = CLIENT_GONE
                 self._server.metrics.gone.inc()
+                report.fail(ClientGone("the client went away"))
             except Exception as error:
-                told = client_error(error)
-                report.fail(told)
-                report.status = told.status
-                await send_json(
-                    send, told.status, error_body(told), retry_headers(told.status, error)
-                )
+                await self._refuse(send, error, report)
                 if not is_expected(error):
                     raise
             finally:
-                self._server.metrics.requests.labels("completions", str(report.status)).inc()
-                report.log()
+                self._server.note_end(report)
+
+    async def _refuse(self, send: Send, error: Exception, report: RequestReport) -> None:
+        self._server.metrics.count_failure(error)
+        told = client_error(error)
+        report.fail(told)
+        report.status = told.status
+        headers = {"x-request-id": report.id, **retry_headers(told.status, error)}
+        await send_json(send, told.status, error_body(told), headers)
 
     async def _answer(
         self, scope: Scope, receive: Receive, send: Send, report: RequestReport
@@ -199,10 +214,10 @@ class RawCompletionRoute:
         data = await read_body(scope, receive, server.settings)
         await server.meet_backend()
         made = RawCompletion(server, read_json(data, server.settings.max_depth))
-        report.id = made.id
-        if key.limits.models and made.call.model not in key.limits.models:
-            raise ApiError("This key may not use this model.", path="model", status=403)
+        report.id, report.facts = made.id, made.facts
+        key.limits.check_model(made.call.model)
         with server.meter.admitted(key.name, key.limits), server.gate.place() as turn:
+            report.run = made
             generation = made.generation(turn)
             watch = DisconnectWatch(receive, generation.client_gone)
             try:
@@ -219,8 +234,6 @@ class RawCompletionRoute:
             finally:
                 await watch.close()
                 made.close(generation)
-                used = made.usage.prompt + made.usage.completion
-                server.meter.count_tokens(key.name, key.limits, used)
         return 200
 
     async def _whole(self, made: RawCompletion, generation: Generation, send: Send) -> None:

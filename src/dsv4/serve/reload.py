@@ -1,6 +1,7 @@
 """What is read anew while the server runs: keys, and the engines that the settings' file names.
 
-What cannot be used changes nothing: the old state stays, and a line of the log says why.
+What cannot be used changes nothing: the old state stays, and a line of the log says why. A worker
+that takes another's place must use the same engines, so they are written down for it.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ import asyncio
 import json
 import os
 import signal
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 from dsv4.serve.access import read_keys, refuse_open_file
 from dsv4.serve.backend import BackendError
@@ -19,8 +21,9 @@ from dsv4.serve.observe.logs import logger
 from dsv4.serve.server import GatewayState
 from dsv4.serve.settings import SettingError, upstreams_in
 
-# Where workers tell each other which engines drain.
-_DRAINING = "draining.json"
+# Where workers tell each other which engines there are since the file was last read, and which of
+# them drain.
+_UPSTREAMS, _DRAINING = "upstreams.json", "draining.json"
 # What servers call a model that they do not name.
 _UNNAMED = ("", "default", "None")
 
@@ -51,14 +54,29 @@ async def _reload_engines(server: GatewayState) -> None:
     named = upstreams_in(settings.config) if settings.config else None
     if named is None or not server.follows_file or named == server.upstreams:
         return
-    known = dict(zip(server.upstreams, server.engines.engines, strict=True))
     # All checks of a start, on what the file says now.
     wanted = replace(settings, upstream=named)
-    engines = [known.get(url) or server.new_engine(url) for url in wanted.upstream]
-    await check_models(server, [engine for engine in engines if engine not in known.values()])
+    engines = _engines_at(server, wanted.upstream)
+    added = [engine for engine in engines if engine not in server.engines.engines]
+    await check_models(server, added)
     server.engines.replace(engines)
     server.upstreams = wanted.upstream
+    _tell_workers(server, _UPSTREAMS, wanted.upstream)
     logger.info("read anew: %s engines", len(engines))
+
+
+def _engines_at(server: GatewayState, urls: Sequence[str]) -> list[Engine]:
+    known = dict(zip(server.upstreams, server.engines.engines, strict=True))
+    return [known.get(url) or server.new_engine(url) for url in urls]
+
+
+def catch_up(server: GatewayState) -> None:
+    """Gives a worker that has just started the engines that the others have."""
+    upstreams = _told(server, _UPSTREAMS)
+    if upstreams is not None:
+        server.engines.replace(_engines_at(server, upstreams))
+        server.upstreams = tuple(upstreams)
+    _read_draining(server)
 
 
 async def check_models(server: GatewayState, engines: list[Engine]) -> None:
@@ -91,23 +109,32 @@ def drain_engine(server: GatewayState, url: str, is_draining: bool) -> bool:
     has the address."""
     if not server.engines.drain(url, is_draining):
         return False
-    folder = server.metrics.shared_folder
-    if folder is not None:
-        states = {engine.url: engine.is_draining for engine in server.engines.engines}
-        _write(folder / _DRAINING, states)
+    states = {engine.url: engine.is_draining for engine in server.engines.engines}
+    if _tell_workers(server, _DRAINING, states):
         os.kill(os.getppid(), signal.SIGHUP)
     return True
 
 
-def _write(file: Path, states: dict[str, bool]) -> None:
-    """Writes a file in one step, so that no worker reads half of it."""
-    written = file.with_suffix(f".{os.getpid()}")
-    written.write_text(json.dumps(states), "utf-8")
-    written.replace(file)
-
-
 def _read_draining(server: GatewayState) -> None:
+    for url, is_draining in (_told(server, _DRAINING) or {}).items():
+        server.engines.drain(url, is_draining)
+
+
+def _tell_workers(server: GatewayState, name: str, value: object) -> bool:
+    """Writes a file for the other workers, in one step, so that none reads half of it. False where
+    there are no others."""
     folder = server.metrics.shared_folder
-    if folder is not None and (folder / _DRAINING).exists():
-        for url, is_draining in json.loads((folder / _DRAINING).read_text("utf-8")).items():
-            server.engines.drain(url, is_draining)
+    if folder is None:
+        return False
+    written = folder / f"{name}.{os.getpid()}"
+    written.write_text(json.dumps(value), "utf-8")
+    written.replace(folder / name)
+    return True
+
+
+def _told(server: GatewayState, name: str) -> Any:
+    """What the workers were told last; None if nothing was."""
+    folder = server.metrics.shared_folder
+    if folder is None or not (folder / name).exists():
+        return None
+    return json.loads((folder / name).read_text("utf-8"))

@@ -31,6 +31,7 @@ from dsv4.serve.observe.inspector import OnBegin, common_prefix_length, inspecto
 from dsv4.serve.observe.logs import log_fields
 from dsv4.serve.observe.metrics import Metrics
 from dsv4.serve.observe.records import Recorder
+from dsv4.serve.observe.request_report import RequestReport
 from dsv4.serve.observe.tracing import tracing_for
 from dsv4.serve.request_adapter import RequestAdapter, adapter_for
 from dsv4.serve.served_model import (
@@ -243,17 +244,27 @@ class GatewayState:
                     self.grammar_note = _GRAMMAR_NOTES.get(scope, "")
 
     def inspected_request(
-        self, owner: str, protocol: ProtocolName, data: bytes, session: str | None = None
+        self, owner: str, protocol: ProtocolName, data: bytes, session: str | None, client: str
     ) -> AbstractContextManager[OnBegin | None]:
         """Shows a request to the inspector, where there is one: from its arrival to its end."""
         if self.inspector is None:
             return nullcontext()
-        return self.inspector.watched(owner, protocol, data, session)
+        return self.inspector.watched(owner, protocol, data, session, client)
 
     @property
     def guesses_dialect(self) -> bool:
         """Whether prompts would be made for a release that nobody named."""
         return bool(self.dialect_problem) and not is_chat(self.backend)
+
+    def note_end(self, report: RequestReport) -> None:
+        """Counts and logs a request that has ended."""
+        key, usage = report.key, report.usage
+        self.metrics.requests.labels(report.protocol, str(report.status)).inc()
+        if key is not None and self.keys.asks:
+            self.metrics.count_key(key.name, report.status, usage)
+        if key is not None and usage is not None:
+            self.meter.count_tokens(key.name, key.limits, usage.prompt + usage.completion)
+        report.log()
 
     async def is_ready(self) -> bool:
         """Whether the backend answers: any of the engines, which are asked all the time."""

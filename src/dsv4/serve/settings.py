@@ -11,7 +11,7 @@ import dataclasses
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
@@ -302,17 +302,22 @@ SETTING_TYPES: dict[str, TypeForm] = get_type_hints(Settings)
 
 
 def load(
-    flags: Mapping[str, Any], environ: Mapping[str, str] | None = None, config: str | None = None
+    flags: Mapping[str, Any],
+    environ: Mapping[str, str] | None = None,
+    config: str | None = None,
+    defaults: Mapping[str, Any] | None = None,
 ) -> Settings:
     """The settings from flags, then variables `DSV4_…`, then the TOML file, then the defaults.
 
     `flags` are values by field name, as far as they were given. `config` is the TOML file where no
-    flag or variable names one. Raises a `SettingError` that names the place.
+    flag or variable names one, `defaults` are values in place of the fields' own. Raises a
+    `SettingError` that names the place.
     """
     environ = os.environ if environ is None else environ
     from_environ = dict(_from_environ(environ))
     path = flags.get("config") or from_environ.get("config") or config
-    values = {**(_from_toml(path) if path else {}), **from_environ, **flags}
+    from_file = _from_toml(path) if path else {}
+    values = {**(defaults or {}), **from_file, **from_environ, **flags}
     return Settings(**{**values, "config": path})
 
 
@@ -421,8 +426,6 @@ _METAVARS = {
 
 # Settings whose flag is not their name.
 _FLAGS = {"adapt_for": "--for"}
-# Those that a command switches on, and its users may switch off.
-_SWITCHES = ("strip_markup",)
 
 
 def flag_of(name: str) -> str:
@@ -430,24 +433,52 @@ def flag_of(name: str) -> str:
     return _FLAGS.get(name) or f"--{name.replace('_', '-')}"
 
 
-def add_flags(parser: argparse.ArgumentParser, fixed: Mapping[str, Any] | None = None) -> None:
+# The flags in groups, as help shows them: what nearly everybody sets, and the others by the first
+# setting of each group.
+_MOST_USED = (
+    *("backend", "upstream", "upstream_key_file", "model"),
+    *("host", "port", "api_key_file", "workers", "config"),
+)
+_GROUPS = {
+    "probe_interval": "the backend",
+    "open_key_files": "who may connect",
+    "thinking": "requests and answers",
+    "adapt_for": "adapting to a chat server",
+    "replay": "what is stored",
+    "playground": "looking inside",
+    "max_body": "limits",
+    "body_timeout": "time-outs and retries",
+}
+
+
+def add_flags(
+    parser: argparse.ArgumentParser,
+    fixed: Collection[str] = (),
+    defaults: Mapping[str, Any] | None = None,
+) -> None:
     """A flag for every setting. What is not given is not in the namespace.
 
-    `fixed` are values that a command gives in place of defaults: what it switches on has no flag.
+    `fixed` are the settings that a command decides itself: they have no flags. `defaults` are
+    values that it gives in place of the fields' own.
     """
-    fixed = fixed or {}
+    defaults = defaults or {}
+    most_used = parser.add_argument_group("most used")
+    group = most_used
     for field in dataclasses.fields(Settings):
-        if fixed.get(field.name) is True and field.name not in _SWITCHES:
+        if field.name in _GROUPS:
+            group = parser.add_argument_group(_GROUPS[field.name])
+        if field.name in fixed:
             continue
+        flags = most_used if field.name in _MOST_USED else group
         kind = SETTING_TYPES[field.name]
         option = flag_of(field.name)
-        help = field.metadata["help"] + _default_help(fixed.get(field.name, field.default))
+        help = field.metadata["help"] + _default_help(defaults.get(field.name, field.default))
         described: dict[str, Any] = {"help": help, "default": _ABSENT, "dest": field.name}
         if kind is bool and field.name.startswith("no_"):
             # Its own negation: argparse would take `--no-auth` for the opposite of `--auth`.
-            parser.add_argument(option, action="store_true", **described)
+            flags.add_argument(option, action="store_true", **described)
         elif kind is bool:
-            parser.add_argument(
+            flags.add_argument(
                 option,
                 action=argparse.BooleanOptionalAction,
                 default=_ABSENT,
@@ -455,11 +486,11 @@ def add_flags(parser: argparse.ArgumentParser, fixed: Mapping[str, Any] | None =
                 dest=field.name,
             )
         elif get_origin(kind) is Literal:
-            parser.add_argument(option, choices=get_args(kind), **described)
+            flags.add_argument(option, choices=get_args(kind), **described)
         else:
             metavar = _METAVARS.get(field.name) or _metavar(kind)
             action = "append" if get_origin(kind) is tuple else "store"
-            parser.add_argument(option, action=action, metavar=metavar, **described)
+            flags.add_argument(option, action=action, metavar=metavar, **described)
 
 
 def _default_help(value: object) -> str:

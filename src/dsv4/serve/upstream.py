@@ -17,7 +17,7 @@ from dsv4.serve.backend import BackendError, Chunk, Chunks
 from dsv4.serve.http_client import HttpClient, HttpConnection, HttpError, SseReader
 from dsv4.serve.observe.trace_context import trace_headers
 from dsv4.serve.settings import SettingError, Settings
-from dsv4.serve.upstream_failures import error_text, failure, overflow_of
+from dsv4.serve.upstream_failures import error_text, failure, is_misconfigured, overflow_of
 
 _DONE = b"[DONE]"
 # The types of what may be a stream. A server that says nothing sends the second.
@@ -71,6 +71,8 @@ class Upstream:
             problem = f"the backend cannot be reached: {_error_words(error)}"
             raise BackendError(problem, 503) from None
         try:
+            if is_misconfigured(answer.status):
+                raise failure(answer.status, answer.headers, "", self._key)
             yield answer
         except HttpError as error:
             raise BackendError(f"the backend broke off: {_error_words(error)}") from None

@@ -46,6 +46,16 @@ _LIMIT = re.compile(
 _NUMBER = re.compile(r"\d[\d,]*")
 
 
+# Of any other route a server may say that it, or what it is about, is not there.
+_MAY_BE_MISSING = (404, 405)
+
+
+def is_misconfigured(status: int) -> bool:
+    """Whether an answer, to a request of any route, is about the gateway and not its client."""
+    is_refused = status in _MISCONFIGURED and status not in _MAY_BE_MISSING
+    return 300 <= status < 400 or is_refused
+
+
 def failure(status: int, headers: Mapping[str, str], body: str, key: str | None) -> BackendError:
     """The error for an answer with this status. `key` is the gateway's own, which is never told."""
     if 300 <= status < 400:

@@ -196,7 +196,7 @@ def serve(
     )
     if settings.workers > 1:
         os.environ.update(to_environ(settings))
-        os.environ[_CONFIG] = settings.config or ""
+        os.environ[_CONFIG] = (settings.config or "") if made.state.server.follows_file else ""
         with count_together():
             _show_metrics(made.state.server)
             workers = Supervisor(
@@ -252,8 +252,8 @@ def _show_metrics(server: GatewayState) -> None:
         server.metrics.listen(server.settings.metrics_host, server.settings.metrics_port)
 
 
-# The file that a worker reads engines from when it is told to. It is not read at its start: what
-# the workers got then must do until the file can be used again.
+# The file that a worker reads engines from when it is told to, if the first process has them from
+# there. It is not read at a worker's start: it may be in the middle of being changed.
 _CONFIG = "DSV4_WORKER_CONFIG"
 
 
@@ -266,6 +266,8 @@ def app_of_environment() -> Any:
         export_traces(settings)
         forget_dead_workers()
         made = app(settings)
+        # The file may have been changed since the first process decided this.
+        made.state.server.follows_file = settings.config is not None
         calm_collector()
         return made
     except Exception as error:

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias, TypeVar
 
 from dsv4.serve.access import StreamGate
-from dsv4.serve.asgi import ClientGone, DisconnectWatch, Receive
+from dsv4.serve.asgi import ClientGone, Receive, while_connected
 
 # Threads of Python share one core with the streams: more of them would only slow those down.
 _THREADS = 2
@@ -52,17 +52,10 @@ class WorkerThreads:
     async def run(self, work: Work, receive: Receive) -> bytes:
         """What `work` gives. Raises `Busy` where there is no place, and `ClientGone`."""
         cancellation = Cancellation()
-        task = asyncio.get_running_loop().create_task(self._run(work, cancellation))
-        watch = DisconnectWatch(receive, lambda: _cancel(task))
         try:
-            return await task
-        except asyncio.CancelledError:
-            if task.cancelled():
-                raise ClientGone from None
-            raise
+            return await while_connected(self._run(work, cancellation), receive)
         finally:
             cancellation.cancel()
-            await watch.close()
 
     async def _run(self, work: Work, cancellation: Cancellation) -> bytes:
         with self._gate.place() as turn:
@@ -79,7 +72,3 @@ class WorkerThreads:
         for cancellation in self._running:
             cancellation.cancel()
         self._pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _cancel(task: asyncio.Task[bytes]) -> None:
-    task.cancel()

@@ -12,7 +12,7 @@ const TOKENS = [
 
 /**
  * `onpoint(place, how)` is called when somebody points at a part that has a place in the request,
- * `oncopy()` when the prompt is to be copied.
+ * `oncopy()` when the prompt is to be copied, `onsave()` when it is to be saved as a page.
  */
 export class PromptPane {
   #state;
@@ -23,7 +23,7 @@ export class PromptPane {
   #titles = element("div", { className: "titles" });
   #ending = element("p", { className: "ending" });
 
-  constructor({ state, settings }, onpoint, oncopy) {
+  constructor({ state, settings }, onpoint, oncopy, onsave) {
     this.#state = state;
     this.#onpoint = onpoint;
     this.rows = new Rows({ label: "Prompt", onpoint });
@@ -35,6 +35,9 @@ export class PromptPane {
         { className: "head" },
         choicesOf(state, settings),
         button("Copy prompt", oncopy),
+        button("Save as page", onsave, {
+          title: "One HTML file with the request, the prompt and what belongs together",
+        }),
       ),
       element("div", { className: "summary" }, this.#total, this.#shares),
       element(

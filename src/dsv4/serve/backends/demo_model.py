@@ -57,9 +57,10 @@ class DemoPrompt:
     tools: tuple[dict[str, Any], ...]  # the function objects
     response_format: Any
     thinking: bool
+    reasons: bool  # whether its reasoning is yet to be written
     dialect: Dialect
     turns: int
-    # The open turn's text, and the tool whose call it has begun.
+    # The block of calls that is open, and the tool whose call it has begun.
     opened: str
     named: str | None
 
@@ -70,19 +71,24 @@ def read_prompt(prompt: Prompt) -> DemoPrompt:
     messages = [fields_of(message) for message in request.messages]
     ending = request.encode().ending
     text, results = _last_texts(messages)
+    dialect = dialect_named(prompt.dialect)
+    reasoning_end = str(tokens.THINK_END)
+    answer = ending.open.rpartition(reasoning_end)[2]
+    opens_block = str(dialect.tags.block_open).strip() in answer
     return DemoPrompt(
         text=text,
         results=results,
-        again=_asked_again(messages) if results else "",
+        again=asked_again(messages) if results else "",
         tools=tuple(_functions(messages)),
         response_format=next(
             (m["response_format"] for m in messages if m.get("response_format")), None
         ),
         thinking=ending.thinking,
-        dialect=dialect_named(prompt.dialect),
+        reasons=ending.thinking and reasoning_end not in ending.open,
+        dialect=dialect,
         turns=len(messages),
-        opened=ending.open,
-        named=_begun_tool(ending.open, dialect_named(prompt.dialect)),
+        opened=answer if opens_block else "",
+        named=_begun_tool(ending.open, dialect),
     )
 
 
@@ -113,13 +119,13 @@ def _last_texts(messages: list[dict[str, Any]]) -> tuple[str, tuple[str, ...]]:
     return "\n".join(texts), ()
 
 
-def _asked_again(messages: list[dict[str, Any]]) -> str:
+def asked_again(messages: list[dict[str, Any]]) -> str:
     """The last text that asks for several turns, if there were fewer after it."""
     turns = 0
     for message in reversed(messages):
         if message.get("role") == "assistant":
             turns += 1
-        elif message.get("role") == "user":
+        elif message.get("role") in ("user", "developer"):
             said = _REMINDER.sub("", message.get("content") or "")
             if wanted := _TURNS.search(said):
                 return said.replace(_TURN, str(turns + 1)) if turns < int(wanted[1]) - 1 else ""
@@ -377,10 +383,10 @@ def _model_text(answer: DemoAnswer, asked: DemoPrompt) -> str:
         "content": answer.content,
         "tool_calls": calls,
     }
-    if asked.thinking:
+    if asked.reasons:
         message["reasoning_content"] = answer.reasoning
     prompt = encode(
-        [{"role": "user", "content": ""}, message], thinking=asked.thinking, dialect=asked.dialect
+        [{"role": "user", "content": ""}, message], thinking=asked.reasons, dialect=asked.dialect
     )
     return _without_start(_written_by_model(prompt), asked.opened)
 

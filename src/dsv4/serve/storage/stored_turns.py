@@ -17,7 +17,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from dsv4.api.api_request import ApiRequest
 from dsv4.api.neutral_request import marked_id
@@ -82,7 +82,8 @@ class SampledCall:
 
 @dataclass(frozen=True, slots=True)
 class SampledTurn:
-    """What was sampled, raw, and how it was read."""
+    """What was sampled, raw, how it was read, and by which engine it was written, where there are
+    several."""
 
     id: str
     text: str
@@ -90,6 +91,7 @@ class SampledTurn:
     content: str
     reasoning: str
     calls: tuple[SampledCall, ...] = ()
+    engine: str | None = None
 
     def to_bytes(self) -> bytes:
         # Not `asdict(self)`, which would make a copy of every id.
@@ -219,6 +221,15 @@ def _compared_parts(message: Mapping[str, Any]) -> Iterable[str]:
         yield str(message["tool_call_id"])
 
 
+class RecalledTurns(NamedTuple):
+    """A request whose turns stand as they were sampled: how many of them, and the engine that
+    wrote the last one, if that is known."""
+
+    call: ApiRequest
+    found: int = 0
+    engine: str | None = None
+
+
 # Hashing this many messages takes longer than going to a thread and back.
 _LONG = 200
 
@@ -254,12 +265,15 @@ class SampledTurns:
 
     def sealed(self, owner: str, turn: SampledTurn) -> str | None:
         """The turn as a text for the client to give back."""
-        return None if self.seal is None else self.seal.close(owner, turn.to_bytes())
+        if self.seal is None:
+            return None
+        # The addresses of engines are not for clients.
+        return self.seal.close(owner, replace(turn, engine=None).to_bytes())
 
-    async def recalled(self, owner: str, call: ApiRequest) -> tuple[ApiRequest, int]:
-        """The request with its turns as they were sampled, and how many of them were found."""
+    async def recalled(self, owner: str, call: ApiRequest) -> RecalledTurns:
+        """The request with its turns as they were sampled."""
         if self.store is None and self.seal is None:
-            return call, 0
+            return RecalledTurns(call)
         messages: list[Any] = list(call.request.messages)
         spoken = [n for n, message in enumerate(messages) if _is_assistant(message)]
         keys = {} if self.store is None else await keys_of_turns(messages)
@@ -267,17 +281,18 @@ class SampledTurns:
         turns = await asyncio.gather(
             *(self._turn(owner, call, messages[n], n, names) for n, names in named)
         )
-        found = 0
+        found, engine = 0, None
         for n, turn in zip(spoken, turns, strict=True):
             if turn is not None:
                 # The rules must see the reasoning, which the client may have left out.
                 message: AssistantMessageParam = messages[n].copy()
                 message["reasoning_content"] = turn.reasoning
                 messages[n] = Sampled(message, text=turn.text, ids=turn.ids)
-                found += 1
+                found, engine = found + 1, turn.engine
         if not found:
-            return call, 0
-        return replace(call, request=replace(call.request, messages=messages)), found
+            return RecalledTurns(call)
+        request = replace(call.request, messages=messages)
+        return RecalledTurns(replace(call, request=request), found, engine)
 
     async def _turn(
         self,

@@ -13,7 +13,7 @@ export function mount(root, context) {
   const { request, state } = context;
   const set = switches(context);
   const left = new RequestPane(context, lightPrompt);
-  const right = new PromptPane(context, lightRequest, copyPrompt);
+  const right = new PromptPane(context, lightRequest, copyPrompt, savePage);
   const body = () => ({ ...requestBody(request), source: sourceOf(context) });
   const shown = () => ({ ...body(), shown: state.get().shown });
   const panes = element("div", { className: "panes" }, left.root, right.root);
@@ -69,6 +69,19 @@ export function mount(root, context) {
       context.tell("Copied the prompt.");
     } catch (error) {
       context.tell(`Nothing was copied: ${error.message}`);
+    }
+  }
+
+  async function savePage() {
+    try {
+      const saved = await context.call("page", shown());
+      if (saved === undefined) return;
+      const file = URL.createObjectURL(new Blob([saved.html], { type: "text/html" }));
+      element("a", { href: file, download: saved.name }).click();
+      setTimeout(() => URL.revokeObjectURL(file), 1000);
+      context.tell(`Saved ${saved.name}.`);
+    } catch (error) {
+      context.tell(`Nothing was saved: ${error.message}`);
     }
   }
 
