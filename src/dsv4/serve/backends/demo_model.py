@@ -125,7 +125,7 @@ def asked_again(messages: list[dict[str, Any]]) -> str:
     for message in reversed(messages):
         if message.get("role") == "assistant":
             turns += 1
-        elif message.get("role") == "user":
+        elif message.get("role") in ("user", "developer"):
             said = _REMINDER.sub("", message.get("content") or "")
             if wanted := _TURNS.search(said):
                 return said.replace(_TURN, str(turns + 1)) if turns < int(wanted[1]) - 1 else ""
