@@ -24,7 +24,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -160,6 +160,7 @@ class Load:
     per_second: float
     steps: int
     ramp: float
+    in_sessions: bool = False
 
     @property
     def tokens(self) -> int:
@@ -220,8 +221,10 @@ class Client(asyncio.Protocol):
 
 def request_of(load: Load, stream: int) -> bytes:
     body = load.body(stream)
+    session = f"/sessions/{stream}" if load.in_sessions else ""
     head = (
-        "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer sk-x\r\n"
+        f"POST {session}/v1/chat/completions HTTP/1.1\r\n"
+        "host: localhost\r\nauthorization: Bearer sk-x\r\n"
         f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
@@ -429,6 +432,46 @@ def compare(load: Load, python: str | None, rounds: int) -> None:
         )
 
 
+class Cost(NamedTuple):
+    """Something that can be switched on, and the flags without it and with it."""
+
+    what: str
+    most: float  # by which part the chunks for a second of CPU time may fall
+    without: list[str]
+    added: list[str]
+    in_sessions: bool = False
+
+
+def costs(folder: str) -> list[Cost]:
+    sessions = ["--trajectories", f"{folder}/sessions.db"]
+    chat = ["--backend", "chat", "--for"]
+    return [
+        Cost("recording sessions", 0.15, ["--backend", "vllm"], sessions, in_sessions=True),
+        Cost("adapting requests in heal", 0.05, [*chat, "none"], [*chat, "deepseek-api"]),
+    ]
+
+
+def compare_costs(load: Load, rounds: int) -> None:
+    """What is lost in chunks for a second of CPU time, with and without, in turns."""
+    print(f"{load.streams} streams of {load.tokens} chunks, in turns; {load_average()}")
+    with tempfile.TemporaryDirectory() as folder:
+        for cost in costs(folder):
+            best = [0.0, 0.0]
+            for n in range(2 * rounds):
+                flags = cost.without + cost.added * (n % 2)
+                asked = replace(load, in_sessions=cost.in_sessions and n % 2 == 1)
+                with started(asked) as (upstream, sent), gateway(upstream.url, *flags) as process:
+                    found = measure(process, asked, sent)
+                print(f"  … {' '.join(flags)}: {found.rate:,.0f}", file=sys.stderr)
+                if found.broken:
+                    sys.exit(f"{found.broken} streams broken with {' '.join(flags)}")
+                best[n % 2] = max(best[n % 2], found.rate)
+            print(
+                f"  {cost.what:26} {best[0]:9,.0f} chunks per CPU-second without, "
+                f"{best[1]:9,.0f} with: {1 - best[1] / best[0]:5.1%} fewer, {cost.most:.0%} allowed"
+            )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="The gateway under load, and beside others.")
     parser.add_argument("--streams", type=int, default=500)
@@ -440,16 +483,19 @@ def main() -> None:
     )
     parser.add_argument("--litellm", metavar="PYTHON", help="the python that has litellm[proxy]")
     parser.add_argument("--rounds", type=int, default=2, help="rounds of the comparison")
-    parser.add_argument("--only", choices=["load", "compare"])
+    parser.add_argument("--only", choices=["load", "compare", "costs"])
     parser.add_argument("flags", nargs="*", help="flags for dsv4 serve, after --")
     options = parser.parse_args()
-    if options.only != "compare":
+    if options.only in (None, "load"):
         for steps in options.steps:
             load = Load(options.streams, options.seconds, options.per_second, steps, options.ramp)
             hold(load, options.flags or ["--backend", "vllm"])
-    if options.only != "load":
+    if options.only in (None, "compare"):
         small = Load(max(options.streams // 10, 1), options.seconds / 3, options.per_second, 1, 1)
         compare(small, options.litellm, options.rounds)
+    if options.only in (None, "costs"):
+        all_at_once = Load(options.streams, options.seconds, options.per_second, 1, options.ramp)
+        compare_costs(all_at_once, options.rounds)
 
 
 if __name__ == "__main__":

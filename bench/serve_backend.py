@@ -1,6 +1,6 @@
 """The backend of bench/serve.py: an engine that generates for all streams in one step.
 
-It speaks `/v1/completions` as vLLM does (ids too where they are asked for) and
+It speaks `/v1/completions` as vLLM does (ids and log-probabilities where they are asked for) and
 `/v1/chat/completions`, always with the same tokens at the same pace. When each was sent stands in
 a file that the measuring process shares: by stream, which a request names with its `seed`, and by
 token.
@@ -36,7 +36,7 @@ HEAD = (
 )
 
 
-def completions(count: int, *, with_ids: bool) -> list[bytes]:
+def completions(count: int, *, with_ids: bool = False, with_logprobs: bool = False) -> list[bytes]:
     """The frames of `/v1/completions`."""
     frames = []
     for n, (text, ids) in enumerate(answer_tokens(count)):
@@ -50,6 +50,14 @@ def completions(count: int, *, with_ids: bool) -> list[bytes]:
         }
         if with_ids:
             choice["token_ids"] = ids
+        if with_logprobs:
+            names = [f"token_id:{id}" for id in ids]
+            choice["logprobs"] = {
+                "tokens": names,
+                "token_logprobs": [-0.125] * len(ids),
+                "top_logprobs": [{name: -0.125} for name in names],
+                "text_offset": [0] * len(ids),
+            }
         head = {"id": "cmpl-1", "object": "text_completion", "created": 1, "model": MODEL}
         frames.append(frame({**head, "choices": [choice], "usage": None}))
     return [*frames, frame({**head, "choices": [], "usage": usage(count)})]
@@ -79,8 +87,9 @@ class Engine:
 
     def __init__(self, path: str, streams: int, tokens: int, per_second: float, steps: int) -> None:
         self.frames = {
+            "logprobs": completions(tokens, with_ids=True, with_logprobs=True),
             "ids": completions(tokens, with_ids=True),
-            "text": completions(tokens, with_ids=False),
+            "text": completions(tokens),
             "chat": chat(tokens),
         }
         self._tokens = tokens
@@ -165,10 +174,19 @@ class Connection(asyncio.Protocol):
             self._transport.write(head.encode() + b"\r\n\r\n" + data)
             return
         asked = json.loads(body)
-        form = "chat" if "messages" in asked else "ids" if asked.get("return_token_ids") else "text"
         self._transport.write(HEAD)
-        self._stream = Stream(self._transport, int(asked["seed"]), self._engine.frames[form])
+        frames = self._engine.frames[form_of(asked)]
+        self._stream = Stream(self._transport, int(asked["seed"]), frames)
         self._engine.add(self._stream)
+
+
+def form_of(asked: dict[str, Any]) -> str:
+    """The form of the answer that a request asks for."""
+    if "messages" in asked:
+        return "chat"
+    if not asked.get("return_token_ids"):
+        return "text"
+    return "ids" if asked.get("logprobs") is None else "logprobs"
 
 
 async def main() -> None:

@@ -1,6 +1,10 @@
 """Every agent in a loop of eight turns, in a session of the gateway: is it one sequence?
 
-    python clients/loops.py [--install FOLDER] [--work FOLDER] [--replay off] [NAME …]
+    python clients/loops.py [--install FOLDER] [--replay off] [--malformed KIND] [NAME …]
+    python clients/loops.py --rllm PYTHON [NAME …]
+
+The second runs the same loops through rllm-model-gateway, of the environment of that Python, before
+a stand-in for vLLM's chat route. It captures Chat Completions alone.
 
 Agents that are not installed are left out: `make clients` installs them. A line says how many calls
 an agent made, how many sequences they came to, in how many of these its main loop lies, and how
@@ -11,18 +15,23 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
 import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import agents
 import install
 from errand import Failure
 from printed import Printed
-from run import free_port, running_server
+from run import free_port, running_server, wait_for
+
+from dsv4.trajectories import RecordedCall, TokenRun, build
 
 TURNS = 8
 SECONDS = 300
@@ -34,35 +43,99 @@ def main() -> int:
     parser.add_argument("--install", type=Path, default=Path("build/clients"), metavar="FOLDER")
     parser.add_argument("--work", type=Path, metavar="FOLDER")
     parser.add_argument("--replay", default="memory", help="how the gateway replays turns")
+    parser.add_argument(
+        "--malformed",
+        metavar="KIND",
+        help="every call is malformed in this way of the demo model's, such as no-closers",
+    )
+    parser.add_argument("--rllm", metavar="PYTHON", help="through rllm-model-gateway instead")
     args = parser.parse_args()
     work = (args.work or Path(tempfile.mkdtemp(prefix="dsv4-loops-"))).resolve()
-    work.mkdir(parents=True, exist_ok=True)
-    port, key, failed = free_port(), "sk-loops", 0
-    flags = ["--trajectories", str(work / "sessions.db"), "--replay", args.replay]
-    with running_server(work, port, key, *flags, "--pace", "0") as url:
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    key, failed = "sk-loops", 0
+    with _peer(args.rllm, work) if args.rllm else _gateway(args.replay, work, key) as (url, read):
         for agent in agents.AGENTS:
             command = install.Installation(args.install.resolve()).agent(agent.name)
             if (args.names and agent.name not in args.names) or not command.exists():
                 continue
+            if args.rllm and agent.protocol != "chat":
+                continue
             name = f"{agent.name}-{agent.protocol}"
             try:
-                _run(agent, command, url, key, work / name, name)
+                _run(agent, command, url, key, work / name, name, args.malformed)
             except Failure as failure:
                 print(f"{name}: {failure}", flush=True)
                 failed += 1
                 continue
-            failed += _report(_trajectories(url, key, name), name)
+            failed += _report(read(name), name)
     return 1 if failed else 0
 
 
-def _run(agent: Any, command: Path, url: str, key: str, work: Path, name: str) -> None:
+ReadSession: TypeAlias = Callable[[str], Any]  # what the session of a name came to
+
+
+@contextmanager
+def _gateway(replay: str, work: Path, key: str) -> Iterator[tuple[str, ReadSession]]:
+    """`dsv4 serve` with the demo model, which records sessions."""
+    flags = ["--trajectories", str(work / "sessions.db"), "--replay", replay, "--pace", "0"]
+    with running_server(work, free_port(), key, *flags) as url:
+        yield url, lambda name: _fetched(f"{url}/sessions/{name}/trajectories", key)
+
+
+@contextmanager
+def _peer(python: str, work: Path) -> Iterator[tuple[str, ReadSession]]:
+    """rllm-model-gateway before a chat server. What it captured is built by the same rules."""
+    server, port = free_port(), free_port()
+    worker = ["--worker", f"http://127.0.0.1:{server}/v1"]
+    commands = [
+        [sys.executable, str(Path(__file__).parent / "chat_server.py"), str(server)],
+        [python, "-m", "rllm_model_gateway", "--port", str(port), "--store", "memory", *worker],
+    ]
+    with ExitStack() as stack:
+        log = stack.enter_context(open(work / "peer.log", "w"))
+        for at, command in zip((server, port), commands, strict=True):
+            process = subprocess.Popen(command, stdout=log, stderr=log)
+            stack.callback(process.wait, 30)
+            stack.callback(process.terminate)
+            wait_for(f"http://127.0.0.1:{at}", process, work / "peer.log")
+        url = f"http://127.0.0.1:{port}"
+        yield url, lambda name: _built(_fetched(f"{url}/sessions/{name}/traces"))
+
+
+def _built(traces: Any) -> Any:
+    """The trajectories of calls that were captured elsewhere."""
+    calls = [
+        RecordedCall(
+            str(n),
+            n,
+            prompt=trace["prompt_token_ids"],
+            runs=(TokenRun(ids := trace["completion_token_ids"], True, [0.0] * len(ids)),),
+            details={"message": trace["response_message"]},
+        )
+        for n, trace in enumerate(sorted(traces, key=lambda trace: trace["timestamp"]))
+    ]
+    session = build(calls)
+    return {
+        "calls": len(calls),
+        "sampled_tokens": sum(len(trace["completion_token_ids"]) for trace in traces),
+        "trajectories": [one.to_json() for one in session.trajectories],
+        "notes": [],
+        "exact": True,
+        "complete": True,
+    }
+
+
+def _run(
+    agent: Any, command: Path, url: str, key: str, work: Path, name: str, malformed: str | None
+) -> None:
     asked = [sys.executable, "-m", "dsv4", "serve", "--port", url.rpartition(":")[2], "--clients"]
     settings = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
     settings = settings.replace(url, f"{url}/sessions/{name}")
-    prompt = (
-        "Please run a command several times and then report.\n"
-        f"RUN: echo turn {{turn}} | tee -a ran.txt\nTURNS: {TURNS}\nSay so when it is done."
-    )
+    lines = ["RUN: echo turn {turn} | tee -a ran.txt", f"TURNS: {TURNS}"]
+    lines += [f"BREAK: {malformed}"] if malformed else []
+    first, last = "Please run a command several times and then report.", "Say so when it is done."
+    prompt = "\n".join([first, *lines, last])
     agents.events_of_run(agent, command, Printed(settings, key), work, prompt, SECONDS)
     ran = (work / "project" / "ran.txt").read_text().splitlines()
     expected = [f"turn {n}" for n in range(1, TURNS)]
@@ -70,10 +143,8 @@ def _run(agent: Any, command: Path, url: str, key: str, work: Path, name: str) -
         raise Failure(f"expected {len(expected)} commands, found {ran}")
 
 
-def _trajectories(url: str, key: str, name: str) -> Any:
-    request = urllib.request.Request(
-        f"{url}/sessions/{name}/trajectories", headers={"authorization": f"Bearer {key}"}
-    )
+def _fetched(url: str, key: str = "") -> Any:
+    request = urllib.request.Request(url, headers={"authorization": f"Bearer {key}"})
     with urllib.request.urlopen(request) as answer:
         return json.load(answer)
 
@@ -81,11 +152,8 @@ def _trajectories(url: str, key: str, name: str) -> Any:
 def _report(session: Any, name: str) -> int:
     """Says what a session came to. Returns 1 where its main loop is not one sequence."""
     found = session["trajectories"]
-    # The calls of the main loop are those of the sequence that trains most, and all that declare
-    # the same tools and are about the errand.
-    loop = [
-        one for one in found if sum("ran.txt" in json.dumps(t["message"]) for t in one["turns"])
-    ]
+    # A call of the main loop is one that runs the errand's command.
+    loop = [one for one in found if "ran.txt" in json.dumps([t["message"] for t in one["turns"]])]
     trained = sum(sum(one["loss_mask"]) for one in found)
     kinds = sorted({note["kind"] for note in session["notes"]})
     print(
@@ -96,10 +164,6 @@ def _report(session: Any, name: str) -> int:
     )
     whole = trained == session["sampled_tokens"] and session["exact"] and session["complete"]
     return 0 if len(loop) == 1 and whole else 1
-
-
-def _runs_the_command(turn: Any) -> bool:
-    return "ran.txt" in json.dumps(turn["message"])
 
 
 if __name__ == "__main__":

@@ -142,7 +142,7 @@ def running_server(
         server = subprocess.Popen(command, stdout=log, stderr=log)
         try:
             url = f"http://127.0.0.1:{port}"
-            _wait_for(url, server, work / "server.log")
+            wait_for(url, server, work / "server.log")
             yield url
         finally:
             server.terminate()
@@ -153,13 +153,14 @@ def _healing(work: Path, port: int, keys: Path, store: str) -> list[str]:
     """`dsv4 heal` between clients and an API with DeepSeek's rules. Every errand restarts it."""
     os.environ[FIRST] = f"curl -s http://127.0.0.1:{port}/__restart >/dev/null; "
     seal = work / "seal"
+    seal.touch(0o600)
     seal.write_text(secrets.token_hex(16))
     replay = f"sqlite:{work / 'turns'}" if store == "sqlite" else store
     given = [str(port), str(keys), replay, *([str(seal)] if store == "sealed" else [])]
     return [sys.executable, str(HERE / "heal_stack.py"), *given]
 
 
-def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+def wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
     for _ in range(1200):
         try:
             with urllib.request.urlopen(f"{url}/health", timeout=2):

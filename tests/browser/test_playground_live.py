@@ -176,6 +176,38 @@ class TestInspector:
         tab.wait_for_selector(".details .rows .row")
         assert "RUN: ls" in details.locator(".rows").inner_text()
 
+    def test_rows_name_their_client_and_are_found_by_it(
+        self, open_page: Callable[..., Any], playground: str
+    ) -> None:
+        tab = opened(open_page)
+        with openai.OpenAI(base_url=f"{api_of(playground)}/v1", api_key="x") as client:
+            for n in range(20):
+                message = [{"role": "user", "content": f"Question {n} \u202e"}]
+                client.chat.completions.create(model="m", messages=message)  # type: ignore[arg-type]
+        tab.get_by_label("Offer tools").check()
+        say(tab, "RUN: ls\nBREAK: no-closers")
+        tab.wait_for_function("() => document.querySelectorAll('.request .done').length === 21")
+        mine, other = tab.locator(".request").first, tab.locator(".request").nth(1)
+        assert "Browser" in mine.inner_text()
+        assert "3 repairs" in mine.inner_text()
+        assert "OpenAI/Python" in other.inner_text()
+        assert other.locator(".said").inner_text() == "Question 19 ⟨202E⟩"
+        assert re.search(r"\d:\d\d", other.locator("time").inner_text())
+        # The list takes the height there is, and scrolls within it.
+        frame = tab.locator(".inspect").bounding_box()
+        rows = tab.locator(".inspector > .requests").bounding_box()
+        assert rows["height"] > 0.75 * frame["height"]
+        assert frame["y"] + frame["height"] <= 800
+        shown = tab.locator(".request:visible")
+        tab.get_by_label("Requests with this text").fill("question 19")
+        assert shown.count() == 1
+        assert tab.get_by_text("1 of 21 requests").is_visible()
+        tab.get_by_label("Requests with this text").fill("")
+        tab.get_by_label("With repairs only").check()
+        assert "RUN: ls" in shown.locator(".said").inner_text()
+        tab.get_by_label("API", exact=True).select_option("messages")
+        assert shown.count() == 0
+
     def test_the_prefix_that_two_requests_share(
         self, open_page: Callable[..., Any], playground: str
     ) -> None:

@@ -13,9 +13,10 @@ import re
 import shutil
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -114,6 +115,28 @@ class StandIn:
             self.disconnects += 1
             raise
         return response
+
+
+@contextmanager
+def in_a_thread(*servers: StandIn) -> Iterator[list[str]]:
+    """The addresses of servers that run beside a test without a loop."""
+    ready, done = threading.Event(), threading.Event()
+    urls: list[str] = []
+
+    async def run() -> None:
+        async with AsyncExitStack() as stack:
+            urls.extend([await stack.enter_async_context(server.running()) for server in servers])
+            ready.set()
+            await asyncio.to_thread(done.wait)
+
+    thread = threading.Thread(target=lambda: asyncio.run(run()))
+    thread.start()
+    ready.wait()
+    try:
+        yield urls
+    finally:
+        done.set()
+        thread.join()
 
 
 async def _awaited(value: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from gateway import TOOLS, gateway, run
 
-from dsv4.serve.backends.demo_model import BREAKERS
+from dsv4.serve.backends.demo_model import BREAKERS, asked_again
 
 PATH = "/v1/chat/completions"
 
@@ -37,6 +37,21 @@ def answered(*bodies: dict[str, Any]) -> list[Any]:
 def calls_of(choice: Any) -> list[tuple[str, Any]]:
     calls = choice["message"].get("tool_calls", [])
     return [(c["function"]["name"], json.loads(c["function"]["arguments"])) for c in calls]
+
+
+def test_a_loop_has_as_many_turns_as_were_asked_for() -> None:
+    messages: list[Any] = [{"role": "user", "content": "RUN: echo {turn}\nTURNS: 3"}]
+    ran = []
+    for _ in range(3):
+        (choice,) = answered({"messages": messages, "tools": TOOLS})
+        messages.append(choice["message"])
+        for call in choice["message"].get("tool_calls", ()):
+            ran.append(json.loads(call["function"]["arguments"])["command"])
+            messages.append({"role": "tool", "tool_call_id": call["id"], "content": "ok"})
+    assert ran == ["echo 1", "echo 2"]
+    assert messages[-1]["content"] == "DONE: ok"
+    # Some servers make a developer's message of a user's.
+    assert asked_again([{**messages[0], "role": "developer"}, *messages[1:3]]).startswith("RUN: ")
 
 
 def test_a_command_becomes_a_call_of_the_shell() -> None:

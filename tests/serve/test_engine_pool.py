@@ -12,13 +12,14 @@ import aiohttp
 import pytest
 from aiohttp import web
 from gateway import Gateway, events_of, gateway, run
-from standins import THINK_END, Scripted, VllmServer
+from standins import THINK_END, Scripted, VllmServer, in_a_thread
 
 from dsv4.serve.backend import BackendError, Model
 from dsv4.serve.engine_pool import Engine, EngineLease, EnginePool, PromptPrefix
 from dsv4.serve.observe.metrics import Metrics
 from dsv4.serve.reload import check_models, reload
 from dsv4.serve.settings import SettingError, Settings
+from dsv4.serve.uvicorn_runner import serve
 from dsv4.tokens import Tokenizer
 
 CHAT = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 50}
@@ -114,6 +115,24 @@ def test_before_the_first_byte_another_engine_takes_over(tokenizer: Tokenizer) -
             assert len(engines[1].requests) == 6
             # It failed often enough to be left alone, until it answers questions again.
             assert len(engines[0].requests) <= 6
+
+    run(scenario())
+
+
+def test_each_of_several_choices_moves_on_by_itself(tokenizer: Tokenizer) -> None:
+    async def scenario() -> None:
+        async with two_engines(tokenizer, probe_interval=60.0) as (g, engines, urls):
+            engines[0].fault = lambda request, number: web.Response(status=500)
+            for n in range(4):
+                messages = [{"role": "user", "content": f"Session {n}"}]
+                body = {**CHAT, "messages": messages, "n": 3}
+                status, _, answer = await g.post("/v1/chat/completions", body)
+                assert (status, len(answer.get("choices", ()))) == (200, 3)
+            assert len(engines[1].requests) == 12
+            assert engines[0].requests  # or nothing was shown
+            _, shown = await g.get("/admin/upstreams")
+            up = {each["url"]: (each["up"], each["streams"]) for each in shown["engines"]}
+            assert up[urls[1]] == (True, 0)
 
     run(scenario())
 
@@ -273,6 +292,15 @@ def test_an_engine_that_lies_about_its_model_is_refused(tokenizer: Tokenizer) ->
             assert [engine.is_up for engine in g.server.engines.engines] == [True, False]
 
     run(scenario())
+
+
+def test_a_server_does_not_start_with_engines_of_two_models(tokenizer: Tokenizer) -> None:
+    other = VllmServer(tokenizer, "x")
+    other.model = "another/model"
+    with in_a_thread(VllmServer(tokenizer, "x"), other) as urls:
+        settings = Settings(backend="vllm", upstream=tuple(urls), port=0)
+        with pytest.raises(SettingError, match=f"{urls[1]}: found the model another/model"):
+            serve(settings, print)
 
 
 def test_upstreams_may_be_given_in_every_form() -> None:

@@ -132,6 +132,46 @@ class TestWhatIsKept:
 
         run(scenario())
 
+    def test_a_request_has_its_client_and_what_the_user_said_last(self) -> None:
+        result = {"role": "tool", "tool_call_id": "c", "content": "a result"}
+        call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+        parts = [{"type": "text", "text": "Second"}, {"type": "text", "text": "x" * 500}]
+        messages = [
+            {"role": "user", "content": "First"},
+            {"role": "assistant", "content": "Yes."},
+            {"role": "user", "content": parts},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            result,
+        ]
+
+        async def scenario() -> None:
+            async with gateway(inspect=True) as gate:
+                agent = {"user-agent": "my-agent/2.0 " + "x" * 500}
+                await gate.post("/v1/chat/completions", {**HELLO, "messages": messages}, **agent)
+                (seen,) = await listed(gate)
+                assert seen["said"].startswith("Second\n\nxxx")
+                assert seen["client"].startswith("my-agent/2.0 xxx")
+                assert len(seen["said"]) == len(seen["client"]) == 200
+
+        run(scenario())
+
+    def test_what_the_user_said_stands_before_turns_as_they_were_sampled(self) -> None:
+        asked_for = {"role": "user", "content": "RUN: ls"}
+
+        async def scenario() -> None:
+            async with gateway(inspect=True) as gate:
+                body = {**HELLO, "messages": [asked_for], "tools": TOOLS}
+                _, _, answer = await gate.post("/v1/chat/completions", body)
+                turn = answer["choices"][0]["message"]
+                id = turn["tool_calls"][0]["id"]
+                result = {"role": "tool", "tool_call_id": id, "content": "a result"}
+                more = {**body, "messages": [asked_for, turn, result]}
+                status, _, _ = await gate.post("/v1/chat/completions", more)
+                assert status == 200
+                assert [seen["said"] for seen in await listed(gate)] == ["RUN: ls", "RUN: ls"]
+
+        run(scenario())
+
     def test_no_key_and_no_header_is_among_it(self, tmp_path: Path) -> None:
         keys = tmp_path / "keys"
         keys.write_text(f"ann:{SECRET}\nadmin root:{SECRET}-root\n", "utf-8")

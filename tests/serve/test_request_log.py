@@ -74,6 +74,25 @@ def test_a_stream_that_breaks_off_says_why_and_nothing_else_is_logged(
     assert "deep inside" in lines(caplog)[0]["exception"]
 
 
+def test_what_no_route_answers_is_logged_too(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        async with gateway() as g:
+            await g.post("/v1/chat/completions", BODY, host="elsewhere")
+            await g.post("/v1/chat/completions", BODY, origin="http://elsewhere")
+            await g.get("/v1/nothing")
+            await g.get("/v1/chat/completions")
+            await g.get("/health")
+            await g.post("/v1/chat/completions", BODY)
+            g.server.drain.begin()
+            await g.post("/v1/chat/completions", BODY)
+
+    with caplog.at_level(logging.INFO, "dsv4.serve"):
+        run(scenario())
+    statuses = [line["status"] for line in lines(caplog)]
+    assert statuses == [421, 403, 404, 405, 200, 503]
+    assert lines(caplog)[2]["path"] == "/v1/nothing"
+
+
 def test_text_is_for_people_and_stays_on_one_line() -> None:
     record = logging.LogRecord("dsv4.serve", logging.INFO, "", 0, "request", (), None)
     record.dsv4_fields = {"status": 200, "model": "a b", "error": 'two\nlines="x"'}

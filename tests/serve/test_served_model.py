@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from gateway import gateway, run
-from standins import ChatServer, VllmServer
+from standins import ChatServer, VllmServer, in_a_thread
 
 from dsv4 import DIALECTS
 from dsv4.serve import Model
@@ -111,28 +111,11 @@ class TestGateway:
         run(scenario())
 
     def test_the_server_does_not_start_on_a_guess(self, tokenizer: Tokenizer) -> None:
-        """It asks the backend in a loop of its own, so the backend runs in another thread."""
-        import asyncio
-        import threading
-
-        ready, done = threading.Event(), threading.Event()
-        urls: list[str] = []
-
-        async def upstream() -> None:
-            async with UnknownVllm(tokenizer, "Hm.").running() as url:
-                urls.append(url)
-                ready.set()
-                await asyncio.to_thread(done.wait)
-
-        thread = threading.Thread(target=lambda: asyncio.run(upstream()))
-        thread.start()
-        ready.wait()
-        try:
-            with pytest.raises(SettingError, match="dialect: no dialect is known for the model"):
-                serve(settings(upstream=urls[0], port=0), print)
-        finally:
-            done.set()
-            thread.join()
+        with (
+            in_a_thread(UnknownVllm(tokenizer, "Hm.")) as (url,),
+            pytest.raises(SettingError, match="dialect: no dialect is known for the model"),
+        ):
+            serve(settings(upstream=url, port=0), print)
 
     def test_healing_needs_no_name(self, tokenizer: Tokenizer) -> None:
         async def scenario() -> None:

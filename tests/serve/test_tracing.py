@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from gateway import gateway, run
-from standins import EOS, THINK_END, Scripted, VllmServer
+from standins import EOS, THINK_END, ChatServer, Scripted, VllmServer
 
 from dsv4.tokens import Tokenizer
 
@@ -17,7 +18,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import (  # noqa: E4
     InMemorySpanExporter,
 )
 
-BODY = {
+BODY: dict[str, Any] = {
     "messages": [{"role": "user", "content": "a text of the user's"}],
     "model": "mine",
     "temperature": 0.5,
@@ -68,6 +69,27 @@ def test_a_span_says_what_the_conventions_ask_for(exporter: Any, tokenizer: Toke
     passed = backend.headers[0]
     assert passed["traceparent"] == f"00-{TRACE}-{span.context.span_id:016x}-01"
     assert passed["tracestate"] == "vendor=1"
+
+
+def test_a_span_says_what_was_adapted_and_what_was_repaired(
+    exporter: Any, tokenizer: Tokenizer
+) -> None:
+    exporter.clear()
+    leaked = f"Hm.{THINK_END}Hello."
+    deltas = [{"choices": [{"index": 0, "delta": {"content": leaked}, "finish_reason": "stop"}]}]
+
+    async def scenario() -> str:
+        backend = ChatServer(tokenizer, json.dumps(deltas))
+        settings: Any = {"settings_backend": "chat", "adapt_for": "deepseek-api", "otel": True}
+        async with backend.running() as url, gateway(upstream=url, **settings) as g:
+            messages = [{"role": "developer", "content": "Be brief."}, *BODY["messages"]]
+            _, headers, _ = await g.post("/v1/chat/completions", {**BODY, "messages": messages})
+            return str(headers["x-dsv4-adapted"])
+
+    adapted = run(scenario())
+    (span,) = exporter.get_finished_spans()
+    assert ",".join(span.attributes["dsv4.adaptations"]) == adapted
+    assert span.attributes["dsv4.repairs"] > 0
 
 
 def test_a_fault_is_an_error_and_a_bad_request_is_not(exporter: Any) -> None:

@@ -232,7 +232,7 @@ class JunkReader:
             self._at = mark + 1 if tag is None else max(mark + 1, tag.end)
 
     def _wait(self, at: int) -> Move | None:
-        """Sets aside what is certain to go."""
+        """Sets aside text that will certainly be removed."""
         if at > self._at:
             pending = self._source.search(_OPEN_BREAK, self._at, at)
             self._at = at if pending is None else self._source.place(pending.start())
@@ -298,7 +298,7 @@ class JunkReader:
         return tag.kind in TOKENS or self._machine.rules.closes(tag, "wrapper")
 
     def _report(self, to: int, is_last: bool = False) -> None:
-        """The text up to `to` goes. Where it is all that the block holds, a call was meant."""
+        """Removes the text up to `to`. If the block holds nothing else, a call was meant."""
         machine, source = self._machine, self._source
         source.set_aside(to)
         start = source.aside_from
@@ -312,7 +312,7 @@ class JunkReader:
 
 
 class BrokenTagReader:
-    """After a tag that breaks off in a wrapper: all of it goes, up to the next tag (rule 18)."""
+    """After a tag that breaks off in a wrapper: removes all text up to the next tag (rule 18)."""
 
     def __init__(self, machine: Machine, tag: Tag) -> None:
         self._machine = machine

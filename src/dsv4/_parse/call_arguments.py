@@ -38,7 +38,7 @@ class _NonFiniteNumber(float):
 
 
 def _any_integer(digits: str) -> int:
-    """A whole number of any length: what it is matters, how much it is does not."""
+    """An integer of any length. Only its type is needed, not its value."""
     return int(digits) if len(digits) < 4000 else int(digits[:3] + "0")
 
 
@@ -68,7 +68,7 @@ class JsonReading(NamedTuple):
 
 
 def read_json(text: str) -> JsonReading | None:
-    """JSON, with raw line breaks in its strings and NaN mended. None if it is none."""
+    """Reads JSON; repairs raw line breaks in strings and NaN. None if it is not JSON."""
     if text.count("[") + text.count("{") > DEEPEST_JSON and _depth(text) > DEEPEST_JSON:
         return None
     try:
@@ -108,7 +108,7 @@ def _depth(text: str) -> int:
 
 
 def typed_json(text: str, types: frozenset[str]) -> str:
-    """A value whose markup does not say what it is, as JSON: the schema decides, else its looks."""
+    """A value whose markup gives no type, as JSON: the schema decides, otherwise the text."""
     text = without_cdata(text)
     if types == {"string"}:
         return json_string(text)
@@ -308,7 +308,7 @@ class CallWriter:
         return not self._keys and self.tools.may_unwrap(self.name, key)
 
     def copy(self) -> CallWriter:
-        """The call as it is now, to be given up later."""
+        """A copy of the call as it is now, which can be aborted later."""
         twin = copy(self)
         twin._keys = {*self._keys}
         twin._lists = {key: [*items] for key, items in self._lists.items()}

@@ -307,7 +307,7 @@ class Invoke:
     # The end.
 
     def drop(self, reason: AbortReason, rest: str = "") -> None:
-        """Gives the call up. It goes on unseen. `rest` is a member that was not written."""
+        """Gives up the call: no more events of it. `rest` is a member that was not written."""
         source = self._source
         if self.body is not None:
             self._spread_body()
@@ -397,7 +397,7 @@ class ParameterOpening(NamedTuple):
 
 
 class RemarkReader:
-    """Text in a call that is no parameter. A short one goes; a longer one takes the call along."""
+    """Text between parameters. Short text is removed; longer text makes the call incomplete."""
 
     def __init__(self, machine: Machine, invoke: Invoke) -> None:
         self._machine = machine

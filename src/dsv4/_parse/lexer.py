@@ -135,7 +135,7 @@ _LONGEST_STRICT_END = 32
 
 
 def read_tag(source: TextSource, start: int) -> TagReading | PartialTag | Tag | None:
-    """Reads what begins at `start`. What is plain to see is read at once: most tags, most text."""
+    """Reads what begins at `start`. Most tags and most text are recognised without a generator."""
     index = start - source.base
     second = source.text[index + 1 : index + 2]
     if source.text[index] == BAR:
@@ -188,7 +188,7 @@ def _canonical(found: re.Match[str], start: int) -> Tag:
 
 
 class _NoTag(Exception):
-    """It is none after all."""
+    """What was read turned out not to be a tag."""
 
 
 class _TagReader:
@@ -246,14 +246,14 @@ class _TagReader:
             yield self.partial
 
     def _may_begin(self, rest: str, headed: bool) -> bool:
-        """Whether a head may still come, or come to its end."""
+        """Whether the text may still become the head of a tag."""
         if headed:
             self.partial = PartialTag.SURELY if _TIGHT.match(rest) else PartialTag.MAYBE
             return True
         return bool(_HEAD_START.match(rest) or _THINK_START.match(rest))
 
     def _is_spelled_out(self, text: str) -> bool:
-        """Whether ordinary text spells a token here. What misspells one can be nothing else."""
+        """Whether ordinary text spells a token here. A misspelled one has no id, so it counts."""
         inert = self.source.is_inert(self.start, self.start + len(text))
         return inert and text in VOCABULARY_TOKENS
 
@@ -597,7 +597,7 @@ class _TagReader:
     # Going on through the text.
 
     def _check_length(self, at: int) -> None:
-        """Long tags are none, whether they come whole or in pieces."""
+        """Gives up a tag that is too long, whether it comes whole or in pieces."""
         if at - self.start > LONGEST_TAG:
             raise _NoTag
 

@@ -270,7 +270,7 @@ class Machine:
     def start(
         self, readers: Mapping[ParserState, Callable[..., StateReader]], prose: Prose
     ) -> None:
-        """Begins, in prose. `readers` are who reads each state."""
+        """Starts in prose. `readers` has the reader of each state."""
         self._readers = readers
         self.prose = prose
         self.reader = prose
@@ -358,13 +358,13 @@ class Machine:
     # The strict reading of the open block (rule 20).
 
     def follow_strictly(self, start: int) -> None:
-        """A block was opened as the strict grammar wants. It is asked about it from now on."""
+        """Starts the strict reader on a block whose opening tag is spelled strictly."""
         self.strict_block = StrictBlock(self.tags, start, longest=LONGEST_TAG)
         self._strict_fed = self._strict_after = NOWHERE
         self.source.follower = self._feed_strict_block
 
     def read_strictly(self) -> None:
-        """The strict grammar accepts the open block: so it is read."""
+        """From now on the open block is read strictly: the strict grammar accepts it."""
         self.forget_strict_block()
         self.reads_strictly = True
 

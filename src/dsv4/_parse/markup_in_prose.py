@@ -127,7 +127,7 @@ class StrayParameterReader:
 
 
 class AfterBlockReader:
-    """After a block: closing tags go; so does white space before the next call."""
+    """After a block: removes closing tags, and white space before the next call."""
 
     def __init__(self, machine: Machine, prose: Prose, unwrapped: bool = False) -> None:
         self._machine = machine
@@ -286,7 +286,7 @@ class FencedBlockReader:
 
 
 class HaltedReader:
-    """After a stop string nothing counts."""
+    """Ignores everything after a stop string."""
 
     def __init__(self, machine: Machine) -> None:
         self._source = machine.source
@@ -300,7 +300,7 @@ class HaltedReader:
 
 
 class InventedTurnReader:
-    """A turn that the model made up after its own: all of it goes (rule 17)."""
+    """A turn that the model made up after its own. All of it is removed (rule 17)."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -406,7 +406,7 @@ class Quotation:
 
 
 class _Snapshot:
-    """Where reading was, to go on from there in another way."""
+    """The state of reading, to return to it and read on differently."""
 
     # What of the machine changes while calls are read.
     _FIELDS = (

@@ -275,7 +275,7 @@ class ProseReader:
     # Tags.
 
     def _read_tag(self, tag: Tag) -> Move | None:
-        """What a tag does. It has done nothing if it waits."""
+        """Does what a tag means. Changes nothing while more text must come first."""
         machine, fenced = self._machine, self._is_example
         if tag.start < self._named_to:
             return self.leave(tag) if tag.marked else self._pass(tag)
@@ -480,7 +480,7 @@ class ProseReader:
         return self.enter_calls(tag, may_be_quoted=True) or (ParserState.BLOCK, tag)
 
     def _holds_calls(self, tag: Tag) -> bool | None:
-        """Whether a wrapper in the middle of a line is more than talked about. None: not known."""
+        """Whether a wrapper in the middle of a line holds calls. None: not known."""
         machine = self._machine
         ahead = machine.rules.look_ahead(tag.end)
         if ahead is Lookahead.MORE:
@@ -492,7 +492,7 @@ class ProseReader:
         return False
 
     def _read_undeclared(self, tag: Tag, kind: str) -> Move | None:
-        """Where no tool is declared a block is text, but for one that holds no call."""
+        """If no tools are declared, a block is text, unless it holds no call."""
         machine = self._machine
         if kind != "wrapper" or not self.lines.blank:
             return self.leave(tag)

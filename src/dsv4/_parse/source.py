@@ -135,7 +135,7 @@ _METHODS = ("match", "search", "fullmatch", "finditer", "findall", "split", "sub
 
 
 class _Pattern:
-    """Has no methods until it is asked for one."""
+    """A regular expression that is compiled when it is first used."""
 
     def __init__(self, text: str, flags: int) -> None:
         self._given = text, flags
@@ -148,7 +148,7 @@ class _Pattern:
 
 
 def pattern(text: str, flags: int = 0) -> re.Pattern[str]:
-    """What `re.compile` gives, later. A mistake in `text` shows when it is first used."""
+    """Like `re.compile`, but at the first use, where a mistake in `text` raises its error."""
     return cast("re.Pattern[str]", _Pattern(text, flags))
 
 
@@ -270,13 +270,13 @@ class TextSource:
         self.end += len(text)
 
     def skip(self, count: int, last: str) -> None:
-        """Text that somebody else has dealt with, up to the character `last`; nothing waits."""
+        """Skips text that the caller has handled, which ends with `last`. Nothing may wait."""
         self.before = last or self.before
         self.end += count
         self.base = self.pos = self.end
 
     def trim(self) -> None:
-        """Forgets the text that is done with: all of it if no other waits, else long stretches."""
+        """Drops text that has been read: all of it if nothing waits, otherwise long stretches."""
         done = self.pos - self.base
         if self.pos < self.end and done < _LEAST_TRIMMED:
             return
@@ -380,7 +380,7 @@ class TextSource:
         return self.text[at - self.base] in MARKS
 
     def past_space(self, at: int) -> int:
-        """Where white space from `at` on ends, at most a little more than is ever allowed."""
+        """Where white space from `at` on ends. Looks one character beyond the longest allowed."""
         known = self._spaces.get(at, at)
         if known - at <= LONGEST_SPACE and self.at(known).isspace():
             space = self.match(_SPACE, known)

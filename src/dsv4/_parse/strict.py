@@ -255,7 +255,7 @@ class StrictBlock:
                 raise ParseError(self._base + found.start(), f"found {found[0]}, expected a value")
 
     def _takes(self, text: str) -> bool:
-        """Goes past a text that comes next. Says whether it does."""
+        """Consumes `text` if it comes next, and returns whether it did."""
         if not self._text.startswith(text, self._at - self._base):
             return False
         self._at += len(text)
@@ -379,7 +379,7 @@ def _plain_arguments(text: str, call: StrictCall, tools: DeclaredTools) -> str |
 
 
 def _is_plain_name(name: str) -> bool:
-    """Whether a name is read as it stands, by everybody."""
+    """Whether the tolerant reading takes the name as it stands, too."""
     return name.replace("_", "a").replace("-", "a").isalnum()
 
 
@@ -388,7 +388,7 @@ def _has_mark(text: str) -> bool:
 
 
 class StrictParser:
-    """Reads a whole completion when it has come: before its end nothing is certain."""
+    """Collects a completion, and reads it when it has ended."""
 
     def __init__(
         self,

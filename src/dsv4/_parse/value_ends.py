@@ -218,7 +218,7 @@ class ValueJudge:
         return False
 
     def _breaks_off(self, close: Tag) -> bool:
-        """Whether the tag of a parameter or a call follows a close, and is none after all."""
+        """Whether the tag of a parameter or a call follows a close, but breaks off."""
         source, rules = self._machine.source, self._machine.rules
         at = source.past_all_space(close.end)
         tag = source.tag_at(at) if at < source.end and source.is_mark(at) else None

@@ -133,7 +133,7 @@ class ParameterValue:
             source.set_aside(to)
 
     def pass_on(self, text: str) -> None:
-        """Text of the value was shown by somebody else."""
+        """Takes note of text of the value that was already emitted."""
         self._written.append(text)
 
     def take_rest(self, to: int) -> None:
@@ -269,7 +269,7 @@ class JsonBody:
     take_rest = take
 
     def doubt(self, tag: Tag, verdict: Verdict) -> None:
-        """JSON says itself where it ends."""
+        """Does nothing: JSON itself shows where it ends."""
 
     def close(self, tag: Tag | None) -> Move:
         raw = self.machine.source.aside()
@@ -351,7 +351,7 @@ class JsonCallList:
     take_rest = take
 
     def doubt(self, tag: Tag, verdict: Verdict) -> None:
-        """What stands in a list of calls is not quoted."""
+        """Does nothing: nothing in a list of calls is quoted."""
 
     def close(self, tag: Tag | None) -> Move:
         raw = self.machine.source.aside()

@@ -25,6 +25,7 @@ from dsv4.serve.backends import engines_of
 from dsv4.serve.completion_route import CompletionRoute
 from dsv4.serve.drain import DrainedApp
 from dsv4.serve.engine_pool import Engine
+from dsv4.serve.observe.request_report import RefusalLog
 from dsv4.serve.passed_routes import PassedRoute
 from dsv4.serve.plain_routes import JsonRoute, PlainRoutes, WorkerRoute
 from dsv4.serve.playground_routes import inspector_routes, playground_routes
@@ -98,7 +99,7 @@ def load_tokenizer(settings: Settings) -> Tokenizer | None:
 
 def _middleware(server: GatewayState) -> list[Middleware]:
     origins = server.settings.cors_origins
-    layers = [Middleware(DrainedApp, drain=server.drain)]
+    layers = [Middleware(RefusalLog), Middleware(DrainedApp, drain=server.drain)]
     if not server.keys.asks:
         layers.append(Middleware(GuardedApp, guard=SiteGuard(server.settings, origins)))
     if origins:

@@ -111,9 +111,10 @@ class CompletionRoute:
         key = report.key = await server.authenticated(scope)
         data = await read_body(scope, receive, server.settings)
         name = server.sessions.named(scope, headers)
+        agent = headers.get("user-agent", "")
         with (
             server.meter.admitted(key.name, key.limits),
-            server.inspected_request(key.name, self._protocol, data, name) as seen,
+            server.inspected_request(key.name, self._protocol, data, name, agent) as seen,
         ):
             read = await self._read(data, key)
             async with server.sessions.entered(name, key, read.call.n) as session:

@@ -244,12 +244,12 @@ class GatewayState:
                     self.grammar_note = _GRAMMAR_NOTES.get(scope, "")
 
     def inspected_request(
-        self, owner: str, protocol: ProtocolName, data: bytes, session: str | None = None
+        self, owner: str, protocol: ProtocolName, data: bytes, session: str | None, client: str
     ) -> AbstractContextManager[OnBegin | None]:
         """Shows a request to the inspector, where there is one: from its arrival to its end."""
         if self.inspector is None:
             return nullcontext()
-        return self.inspector.watched(owner, protocol, data, session)
+        return self.inspector.watched(owner, protocol, data, session, client)
 
     @property
     def guesses_dialect(self) -> bool:

@@ -3,21 +3,25 @@
 import { post, postTo } from "./server.js";
 import { counted, number } from "./cards.js";
 import { brief, harmless, whole } from "./characters.js";
-import { button, element } from "./dom.js";
+import { button, choice, element, tick } from "./dom.js";
+import { EVERYTHING, PROTOCOL_NAMES, clientName, isWanted } from "./requestfilter.js";
 import { Rows } from "./rows.js";
 
 const AGAIN = 2000; // after a failure, in milliseconds
 const REFRESH = 400;
 const TEXT = 20_000;
 const AROUND = 60;
-const WORDS = { chat: "Chat Completions", responses: "Responses", messages: "Messages" };
+const NOTHING = "No requests yet. Point a client at this server.";
 
 export class Inspector {
   #context;
   #root;
   #list = element("ol", { className: "requests", "aria-label": "Requests, the newest first" });
   #details = element("div", { className: "details" });
-  #notice = element("p", { className: "faint" }, "No requests yet. Point a client at this server.");
+  #filters;
+  #notice = element("p", { className: "faint" }, NOTHING);
+  #filter = EVERYTHING;
+  #matches = element("p", { className: "faint", role: "status" });
   #seen = new Map(); // by number: the summary, and its element
   #sessions = new Map(); // by id: the row of a session, and the list of its requests
   /** @type {number | null} */
@@ -30,7 +34,11 @@ export class Inspector {
 
   constructor(context) {
     this.#context = context;
-    this.#root = element("div", { className: "inspector" }, this.#notice, this.#list, this.#details);
+    this.#filters = this.#drawFilters();
+    this.#root = element(
+      "div", { className: "inspector" },
+      this.#notice, this.#filters, this.#matches, this.#list, this.#details,
+    );
     const clear = button("Clear", async () => {
       await postTo("inspector/clear", {});
       this.#choose(null);
@@ -40,6 +48,43 @@ export class Inspector {
 
   get root() {
     return this.#root;
+  }
+
+  /** What chooses among the requests; nothing to choose from, nothing to see. */
+  #drawFilters() {
+    const text = element("input", {
+      type: "search", placeholder: "Find text", "aria-label": "Requests with this text",
+      oninput: () => this.#want({ text: text.value }),
+    });
+    const protocols = [["", "all"], ...Object.entries(PROTOCOL_NAMES)];
+    return element(
+      "div", { className: "filters", role: "group", "aria-label": "Requests to show", hidden: true },
+      text,
+      choice("API", protocols, "", (protocol) => this.#want({ protocol })),
+      tick("With repairs only", false, (hasRepairs) => this.#want({ hasRepairs })),
+    );
+  }
+
+  #want(change) {
+    this.#filter = { ...this.#filter, ...change };
+    this.#sift();
+  }
+
+  /** Hides what is not wanted: requests, and sessions of which none is. */
+  #sift() {
+    let count = 0;
+    for (const { summary, item } of this.#seen.values()) {
+      item.hidden = !isWanted(summary, this.#filter);
+      if (!item.hidden) count++;
+    }
+    for (const { item, list } of this.#sessions.values())
+      item.hidden = [...list.children].every((request) => request.hidden);
+    const all = this.#seen.size;
+    this.#notice.hidden = all > 0;
+    this.#notice.textContent = NOTHING;
+    this.#filters.hidden = all === 0;
+    this.#matches.hidden = count === all;
+    this.#matches.textContent = count === all ? "" : `${number(count)} of ${counted(all, "request")}`;
   }
 
   /** Watches as long as the view is open. */
@@ -67,7 +112,7 @@ export class Inspector {
     const known = new Set(numbers);
     this.#forget((n) => !known.has(n));
     for (const summary of changed) this.#show(summary);
-    this.#notice.hidden = this.#seen.size > 0;
+    this.#sift();
   }
 
   #forget(isGone) {
@@ -149,10 +194,11 @@ export class Inspector {
 
   #describe(answer) {
     const facts = [
-      ["Protocol", WORDS[answer.protocol]],
+      ["Client", answer.client],
+      ["Protocol", PROTOCOL_NAMES[answer.protocol]],
       ["Model", answer.model],
       ["Key", answer.owner === "-" ? "none" : answer.owner],
-      ["Received", new Date(answer.time * 1000).toLocaleTimeString()],
+      ["Received", timeOf(answer)],
       ["Queued", seconds(answer.queued)],
       ["First token", seconds(answer.first)],
       ["Total", seconds(answer.total)],
@@ -253,22 +299,31 @@ function sessionTurns({ id, summary, turns, notes: rest }) {
 }
 
 const seconds = (value) => (value === null ? "" : value < 1 ? `${Math.round(value * 1000)} ms` : `${value.toFixed(2)} s`);
+const timeOf = ({ time }) => new Date(time * 1000).toLocaleTimeString();
 const status = ({ status: name }) => element("span", { className: `status ${name}` }, name);
 
 function row(summary) {
-  const { protocol, prompt_tokens: prompt, shared_tokens: shared, usage, repairs, problem } = summary;
+  const { prompt_tokens: prompt, shared_tokens: shared, usage, repairs, problem, said, tail } = summary;
   const facts = [
+    PROTOCOL_NAMES[summary.protocol],
     prompt === null ? null : `${number(prompt)} in`,
     usage.completion === undefined ? null : `${number(usage.completion)} out`,
     shared ? `${number(shared)} shared` : null,
     seconds(summary.total ?? summary.first),
   ].filter(Boolean);
   return [
-    element("span", { className: "head" }, element("b", {}, `${summary.number}`), ` ${WORDS[protocol]} `, status(summary),
-      repairs ? element("span", { className: "status incomplete" }, counted(repairs, "repair")) : null),
+    element(
+      "span", { className: "head" },
+      element("b", {}, `${summary.number}`),
+      element("time", { className: "faint" }, timeOf(summary)),
+      element("span", { className: "agent", title: harmless(summary.client) }, brief(clientName(summary), 40)),
+      status(summary),
+      repairs ? element("span", { className: "status incomplete" }, counted(repairs, "repair")) : null,
+    ),
     element("span", { className: "faint figures" }, facts.join(" · ")),
-    element("span", { className: "tail" }, brief(problem || summary.tail, 90)),
-  ];
+    said ? element("span", { className: "said" }, brief(said, 200)) : null,
+    element("span", { className: "tail" }, brief(problem || tail, 90)),
+  ].filter((part) => part !== null);
 }
 
 /** JSON with its lines; what is none, as it is. */
@@ -314,7 +369,7 @@ async function promptRows(source, protocol, sent) {
 /** The end of a text, if it is too long to be shown, and what was left out. */
 function cut(text, shown) {
   const from = whole(text, Math.max(0, text.length - TEXT));
-  const before = from ? [element("span", { className: "elided" }, `… ${number(from)} characters before\n`)] : [];
+  const before = from ? [element("span", { className: "elided" }, `… ${counted(from, "character")} before\n`)] : [];
   return [...before, ...shown(text.slice(from), from)];
 }
 

@@ -100,4 +100,14 @@
  * }} PromptAnswer
  */
 
+/**
+ * What the inspector's list knows of a request.
+ * @typedef {{
+ *   number: number, owner: string, session: string | null, client: string, said: string,
+ *   protocol: string, model: string, status: string, problem: string, time: number,
+ *   prompt_tokens: number | null, shared_tokens: number | null, usage: Record<string, number>,
+ *   repairs: number, tail: string,
+ * }} RequestSummary
+ */
+
 export {};

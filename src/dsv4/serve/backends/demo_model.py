@@ -125,7 +125,7 @@ def asked_again(messages: list[dict[str, Any]]) -> str:
     for message in reversed(messages):
         if message.get("role") == "assistant":
             turns += 1
-        elif message.get("role") == "user":
+        elif message.get("role") in ("user", "developer"):
             said = _REMINDER.sub("", message.get("content") or "")
             if wanted := _TURNS.search(said):
                 return said.replace(_TURN, str(turns + 1)) if turns < int(wanted[1]) - 1 else ""
@@ -262,10 +262,12 @@ def _shell(asked: DemoPrompt) -> dict[str, Any] | None:
 
 def _default_answer(asked: DemoPrompt, tokens: int | None) -> str:
     length = "" if tokens is None else f" {tokens:,} tokens,"
+    messages = "1 message" if asked.turns == 1 else f"{asked.turns} messages"
+    tools = "1 tool" if len(asked.tools) == 1 else f"{len(asked.tools)} tools"
     mode = "thinking" if asked.thinking else "chat"
     return (
         f"This is the demo backend of dsv4, not a model. Your prompt has{length} "
-        f"{asked.turns} messages and {len(asked.tools)} tools, in the dialect {asked.dialect}, "
+        f"{messages} and {tools}, in the dialect {asked.dialect}, "
         f"{mode} mode. Write a line `RUN: <command>` to see a tool call."
     )
 

@@ -163,26 +163,34 @@ def _logprobs(given: object) -> tuple[Logprob, ...]:
     tokens, values = given.get("tokens") or (), given.get("token_logprobs") or ()
     tops = given.get("top_logprobs") or [None] * len(tokens)
     return tuple(
-        _logprob(token, value, top or {})
-        for token, value, top in zip(tokens, values, tops, strict=False)
-        if value is not None
+        [
+            _logprob(token, value, top or {})
+            for token, value, top in zip(tokens, values, tops, strict=False)
+            if value is not None
+        ]
     )
 
 
 def _logprob(token: str, logprob: float, top: Mapping[str, float]) -> Logprob:
+    id = _token_id(token)
+    if len(top) == 1 and token in top:  # as with every token of a session
+        return Logprob(token, logprob, ((token, logprob),), id, () if id is None else (id,))
     ids = [id for other in top if (id := _token_id(other)) is not None]
     # One token by its text is a server that knows ids of some only.
     top_ids = tuple(ids) if len(ids) == len(top) else ()
-    return Logprob(token, logprob, tuple(top.items()), _token_id(token), top_ids)
+    return Logprob(token, logprob, tuple(top.items()), id, top_ids)
 
 
 # How vLLM names a token, where it was asked to name them by their ids.
 _TOKEN_ID = "token_id:"
+_NUMBER = slice(len(_TOKEN_ID), None)
 
 
 def _token_id(token: str) -> int | None:
-    number = token.removeprefix(_TOKEN_ID)
-    return int(number) if number != token and number.isdecimal() else None
+    if not token.startswith(_TOKEN_ID):
+        return None
+    number = token[_NUMBER]
+    return int(number) if number.isdecimal() else None
 
 
 def read_models(answer: JsonObject) -> list[Model]:

@@ -1,8 +1,9 @@
 """The most recent requests of clients, as they happen: for the playground's inspector.
 
 It is off by default, and then costs one comparison per request. What is kept is bounded in number
-and in bytes, stays in memory, and has no headers, so it never holds a key. The completion route
-says when a request arrives, begins and ends; everything else is looked up when somebody looks.
+and in bytes, stays in memory, and has no header but the client's name of itself, so it never holds
+a key. The completion route says when a request arrives, begins and ends; everything else is looked
+up when somebody looks.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import asyncio
 import json
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,6 +23,7 @@ from dsv4._encode.prompt import Prompt
 from dsv4._parse.events import Diagnostic, End
 from dsv4._playground.provenance import Utf16Offsets
 from dsv4.api import ApiRequest, Usage
+from dsv4.serve.adapted_messages import text_of
 from dsv4.serve.asgi import ClientGone
 from dsv4.serve.choice_reader import ChoiceReader
 from dsv4.serve.settings import MIB, SettingError, Settings
@@ -35,6 +37,8 @@ PATIENCE_SECONDS = 4.0
 LOOK_SECONDS = 0.1
 # About how many bytes a repair takes, or an empty request.
 _REPAIR_BYTES = 500
+# How much is kept of what names a request in the list.
+_LABEL_LENGTH = 200
 _COUNTS = ("prompt", "cached", "completion", "reasoning")
 
 
@@ -89,12 +93,14 @@ class InspectedRequest:
     clock: float  # when it arrived, by the loop
     time: float  # and by the calendar
     session: str | None = None
+    client: str = ""  # as it names itself: its user agent
     status: str = "queued"
     problem: str = ""
     begun: float | None = None
     ended: float | None = None
     prompt: str | None = None
     model: str = ""
+    said: str = ""  # the user's last text
     options: dict[str, Any] = field(default_factory=dict)
     prompt_tokens: int | None = None
     shared_tokens: int | None = None
@@ -117,6 +123,7 @@ class InspectedRequest:
         self.prompt_tokens = prepared.prompt_tokens
         self.shared_tokens = prepared.shared
         request, ending = prepared.call.request, prepared.prompt.ending
+        self.said = _last_user_text(request.messages)
         self.options = {
             "dialect": str(request.dialect),
             "thinking": ending.thinking,
@@ -168,6 +175,8 @@ class InspectedRequest:
             "number": self.number,
             "owner": self.owner,
             "session": self.session,
+            "client": self.client,
+            "said": self.said,
             "protocol": self.protocol,
             "model": self.model,
             "size": self.size,
@@ -196,6 +205,13 @@ class InspectedRequest:
             "options": self.options,
             "completions": self.completions(),
         }
+
+
+def _last_user_text(messages: Iterable[Any]) -> str:
+    """The beginning of what the user said last. Turns as they were sampled are no mappings."""
+    fields = (message for message in reversed(list(messages)) if isinstance(message, Mapping))
+    texts = (text_of(turn.get("content")) for turn in fields if turn.get("role") == "user")
+    return next((text.strip()[:_LABEL_LENGTH] for text in texts if text and text.strip()), "")
 
 
 def _completion_details(reader: ChoiceReader) -> dict[str, Any]:
@@ -262,14 +278,19 @@ class Inspector:
 
     @contextmanager
     def watched(
-        self, owner: str, protocol: str, data: bytes, session: str | None = None
+        self,
+        owner: str,
+        protocol: str,
+        data: bytes,
+        session: str | None = None,
+        client: str = "",
     ) -> Iterator[OnBegin]:
         """A request, from its arrival to its end. Gives what is to be called when it begins."""
         self._count += 1
         body = data if len(data) <= MAX_REQUEST_BYTES else None
-        seen = InspectedRequest(
-            self._count, owner, protocol, body, len(data), _now(), time.time(), session
-        )
+        arrived = (_now(), time.time())
+        named = (session, client[:_LABEL_LENGTH])
+        seen = InspectedRequest(self._count, owner, protocol, body, len(data), *arrived, *named)
         self._seen[seen.number] = seen
         self._trim()
         try:

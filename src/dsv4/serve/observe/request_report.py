@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ from dsv4._parse.events import Diagnostic, Event
 from dsv4._parse.parser_options import new_id
 from dsv4.api import ApiError, Usage
 from dsv4.serve.access import Key
+from dsv4.serve.asgi import AsgiApp, Receive, Scope, Send
 from dsv4.serve.observe.logs import log_fields
 
 
@@ -46,6 +47,9 @@ class ReportedRun(Protocol):
     def readers(self) -> Sequence[ReadChoice]: ...
 
 
+# Of a path that nobody serves, so many characters are logged.
+_LONGEST_PATH = 200
+_NOT_ALLOWED = 405
 # A client that went away before its answer. No HTTP status: nginx has made it known.
 CLIENT_GONE = 499
 
@@ -117,6 +121,30 @@ class RequestReport:
     def log(self) -> None:
         """Logs it, as a warning where it is a fault."""
         log_fields(logging.WARNING if self.is_fault else logging.INFO, "request", self.fields())
+
+
+class RefusalLog:
+    """An app that logs what no route has answered, and so no route has logged: requests while the
+    server drains, of other sites' pages, for paths and methods that there are not."""
+
+    def __init__(self, app: AsgiApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        report = RequestReport("-", scope["path"][:_LONGEST_PATH])
+
+        async def noted(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                report.status = message["status"]
+            await send(message)
+
+        await self._app(scope, receive, noted)
+        is_unknown = "endpoint" not in scope and report.status >= 400
+        if is_unknown or report.status == _NOT_ALLOWED:
+            report.log()
 
 
 def _reason(error: Exception) -> str:
