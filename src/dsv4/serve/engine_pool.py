@@ -84,12 +84,17 @@ class Engine:
         self.is_up = True
         self.is_draining = False
         self._failures = 0
+        self._last_failure: BackendError | None = None
 
     @property
     def takes_requests(self) -> bool:
         return self.is_up and not self.is_draining
 
     def failed(self, error: BackendError) -> None:
+        """Counts a failure: once, where several choices of a request end with the same."""
+        if error is self._last_failure:
+            return
+        self._last_failure = error
         self._failures += 1
         if self._failures >= _MOST_FAILURES:
             self.set_up(False, error.message)
@@ -255,7 +260,8 @@ def _by_hash(prefix: PromptPrefix, able: list[Engine]) -> Engine:
 
 
 class EngineLease:
-    """The engine of one request, and the next one where that fails before it has sent anything."""
+    """The engine of one choice of a request, and the next one where that fails before it has sent
+    anything."""
 
     def __init__(self, pool: EnginePool, prefix: PromptPrefix | None) -> None:
         self._pool = pool
