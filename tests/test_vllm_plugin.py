@@ -195,6 +195,15 @@ class TestReasoning:
         assert (delta.reasoning, delta.content) == ("Hm.", None)
 
 
+@pytest.mark.parametrize("parsers", [("dsv4", None), (None, "dsv4"), ("dsv4", "dsv4")])
+def test_special_tokens_that_the_model_names_are_not_taken_out(
+    vllm: Any, parsers: tuple[str | None, str | None]
+) -> None:
+    parser, request = new_parser(vllm, Asked(parsers=parsers))
+    assert request.skip_special_tokens
+    assert not parser.adjust_request(request).skip_special_tokens
+
+
 class TestCalls:
     def test_with_tool_choice_none_no_call_is_made(self, vllm: Any) -> None:
         asked = Asked(tools=TOOLS, tool_choice="none")

@@ -71,6 +71,9 @@ class ReasoningParser:
 
 
 class ToolParser:
+    def adjust_request(self, request: Any) -> Any:
+        return request
+
     def __init__(self, tokenizer: Any, tools: Any = None) -> None:
         self.prev_tool_call_arr: list[dict[str, Any]] = []
         self.current_tool_id = -1
@@ -105,6 +108,7 @@ class ChatCompletionRequest:
     ) -> None:
         self.tools = [Tool(tool) for tool in tools] if tools else None
         self.tool_choice = tool_choice or ("auto" if tools else "none")
+        self.skip_special_tokens = True
 
 
 @dataclass
@@ -140,6 +144,11 @@ class Composed:
         self._tools = tools
         self._begun = False
         self._past_reasoning = False
+
+    def adjust_request(self, request: Any) -> Any:
+        for parser in filter(None, (self._reasoning, self._tools)):
+            request = parser.adjust_request(request)
+        return request
 
     # A whole text.
 

@@ -34,6 +34,8 @@ COMMANDS = {
     "playground": "open a web page that shows prompts, prefix caches and streams",
     "heal": "proxy a chat server whose answers contain leaked markup, and repair them",
     "verify": "find out what a server really does with requests, by counting tokens",
+    "cache": "find what a prefix cache can reuse over a log of requests, and what breaks it",
+    "conform": "hold another implementation of the format against this one, byte for byte",
     "replay": "parse a recording of `dsv4 serve --record` again, and print what has changed",
     "trajectories": "turn recorded sessions of agents into training data, or show one",
     "completion": "print a shell script that completes commands and options",

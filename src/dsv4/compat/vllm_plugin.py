@@ -48,6 +48,7 @@ class VllmRequest(Protocol):
 
     tools: Iterable[VllmTool] | None
     tool_choice: object
+    skip_special_tokens: bool
 
 
 class Completion:
@@ -163,6 +164,13 @@ def thinks_by_options(options: Mapping[str, object]) -> bool:
     return any(switches) if switches else True
 
 
+def _with_named_tokens(request: VllmRequest) -> VllmRequest:
+    """vLLM takes BOS and EOS out of texts before a parser sees them: a model that names one in its
+    answer would be misquoted. What ends the answer is left out all the same."""
+    request.skip_special_tokens = False
+    return request
+
+
 class Dsv4ReasoningParser(ReasoningParser):  # type: ignore[misc]
     """Gives reasoning, and leaves the rest to the tool parser."""
 
@@ -177,6 +185,9 @@ class Dsv4ReasoningParser(ReasoningParser):  # type: ignore[misc]
         self._completion = _newest.begin(tokenizer)
         self._reader: ReasoningReader | None = None
         self._passed_on = False
+
+    def adjust_request(self, request: VllmRequest) -> VllmRequest:
+        return _with_named_tokens(request)
 
     @property
     def reasoning_start_str(self) -> str:
@@ -276,6 +287,10 @@ class Dsv4ToolParser(ToolParser):  # type: ignore[misc]
     def __init__(self, tokenizer: object, tools: object = None) -> None:
         super().__init__(tokenizer, tools)
         self._completion = _newest.join(tokenizer, self.dialect)
+
+    def adjust_request(self, request: VllmRequest) -> VllmRequest:
+        adjusted: VllmRequest = super().adjust_request(request)
+        return _with_named_tokens(adjusted)
 
     def extract_tool_calls(
         self, model_output: str, request: VllmRequest

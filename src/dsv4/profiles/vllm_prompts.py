@@ -274,7 +274,9 @@ def _with_asking_systems(
         if messages[index]["role"] == "system" and messages[after]["role"] == "assistant"
     }
     texts = []
-    for piece in prompt.pieces:
+    if not answered:  # nearly always: pieces take longer than all the rest
+        texts.append(str(prompt))
+    for piece in prompt.pieces if answered else ():
         if piece.message in answered:
             texts.append(answered.pop(piece.message))
         texts.append(piece.text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from dsv4.api.protocols import convert
@@ -59,20 +60,60 @@ def explain_recorded(lines: Iterable[str], forecaster: Forecaster | None = None)
 
 def _observation(line: str, name: str) -> Observation | None:
     try:
-        row = json.loads(line)
+        found = logged_request(json.loads(line))
     except (ValueError, RecursionError):
         return None
+    if found is None or found.count is None:
+        return None
+    completion = found.completion_tokens
+    return Observation(name, found.count, completion_tokens=completion, request=found.body)
+
+
+@dataclass(frozen=True)
+class LoggedRequest:
+    """A request of a log, as Chat Completions would have it, and what the log says of its tokens:
+    those of the prompt, of the answer, and those that a cache knew."""
+
+    body: Object
+    count: int | None = None
+    completion_tokens: int = 0
+    cached: int | None = None
+
+
+def logged_request(row: object) -> LoggedRequest | None:
+    """The request in a line of a log; None where there is none."""
     if not isinstance(row, dict):
         return None
     request = _first(row, _REQUESTS) or (row if "messages" in row else None)
-    response = _first(row, _RESPONSES) or row
-    count, completion = _usage(response) if response else (None, 0)
-    if count is None:
-        count, completion = _usage(row)
-    body = _chat_body(request)
-    if body is None or count is None:
+    body = _chat_body(request, row.get("protocol"))
+    if body is None:
         return None
-    return Observation(name, count, completion_tokens=completion, request=body)
+    usage = _usage(_first(row, _RESPONSES) or {}) or _usage(row) or {}
+    for prompt, completion in (
+        ("prompt_tokens", "completion_tokens"),
+        ("input_tokens", "output_tokens"),
+    ):
+        count = token_number(usage.get(prompt))
+        if count is not None:
+            read = token_number(usage.get("cache_read_input_tokens"))
+            answer = token_number(usage.get(completion)) or 0
+            return LoggedRequest(body, count + (read or 0), answer, _cached(usage))
+    return LoggedRequest(body)
+
+
+def _usage(holder: dict[str, Any]) -> dict[str, Any] | None:
+    usage = holder.get("usage")
+    fields = usage if isinstance(usage, dict) else holder
+    return fields if "prompt_tokens" in fields or "input_tokens" in fields else None
+
+
+def _cached(usage: dict[str, Any]) -> int | None:
+    for name in ("prompt_tokens_details", "input_tokens_details"):
+        details = usage.get(name)
+        found = token_number(details.get("cached_tokens")) if isinstance(details, dict) else None
+        if found is not None:
+            return found
+    return token_number(usage.get("cache_read_input_tokens"))
 
 
 def _first(row: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any] | None:
@@ -88,28 +129,14 @@ def _first(row: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any] | None
     return None
 
 
-def _usage(holder: dict[str, Any]) -> tuple[int | None, int]:
-    usage = holder.get("usage")
-    fields = usage if isinstance(usage, dict) else holder
-    for prompt, completion in (
-        ("prompt_tokens", "completion_tokens"),
-        ("input_tokens", "output_tokens"),
-    ):
-        count = token_number(fields.get(prompt))
-        if count is not None:
-            cached = token_number(fields.get("cache_read_input_tokens")) or 0
-            return count + cached, token_number(fields.get(completion)) or 0
-    return None, 0
-
-
-def _chat_body(request: dict[str, Any] | None) -> Object | None:
+def _chat_body(request: dict[str, Any] | None, protocol: object = None) -> Object | None:
     """The request as Chat Completions would have it."""
     if request is None:
         return None
     try:
-        if "input" in request and "messages" not in request:
+        if protocol == "responses" or ("input" in request and "messages" not in request):
             return convert(request, "responses", "chat")
-        if "system" in request or "anthropic_version" in request:
+        if protocol == "messages" or "system" in request or "anthropic_version" in request:
             return convert(request, "messages", "chat")
     except Error:
         return None

@@ -52,6 +52,18 @@ class PromptCounter:
             ids += [part.id] if isinstance(part, Special) else self.tokenizer.encode_text(part)
         return ids
 
+    def runs(self, prompt: str, dialect: Dialect) -> list[str]:
+        """A prompt as special tokens and the texts between them. Whatever spells one is one."""
+        return list(self._parts(prompt, dialect, ()))
+
+    def tokens_of(self, run: str) -> int:
+        """The tokens of one of these runs."""
+        return 1 if isinstance(run, Special) else self._text_count(run)
+
+    def run_ids(self, run: str) -> list[int | None]:
+        """The ids of one run."""
+        return [run.id] if isinstance(run, Special) else [*self.tokenizer.encode_text(run)]
+
     def _parts(self, prompt: str, dialect: Dialect, acting: Collection[TextPlace]) -> Iterator[str]:
         pattern, known = self._known(dialect)
         at = 0

@@ -262,10 +262,12 @@ def _shell(asked: DemoPrompt) -> dict[str, Any] | None:
 
 def _default_answer(asked: DemoPrompt, tokens: int | None) -> str:
     length = "" if tokens is None else f" {tokens:,} tokens,"
+    messages = "1 message" if asked.turns == 1 else f"{asked.turns} messages"
+    tools = "1 tool" if len(asked.tools) == 1 else f"{len(asked.tools)} tools"
     mode = "thinking" if asked.thinking else "chat"
     return (
         f"This is the demo backend of dsv4, not a model. Your prompt has{length} "
-        f"{asked.turns} messages and {len(asked.tools)} tools, in the dialect {asked.dialect}, "
+        f"{messages} and {tools}, in the dialect {asked.dialect}, "
         f"{mode} mode. Write a line `RUN: <command>` to see a tool call."
     )
 

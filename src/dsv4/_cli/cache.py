@@ -1,0 +1,177 @@
+"""dsv4 cache: what a prefix cache can reuse over a whole log, and what breaks it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import dsv4
+from dsv4._cli.command_options import (
+    add_color_argument,
+    add_dialect_arguments,
+    dialect_option,
+    profile_option,
+    vocabulary_errors,
+)
+from dsv4._cli.command_output import DONE, FINDINGS, Failure, Paint, json_text, output, plural
+from dsv4._cli.conversation_files import read_json_lines
+from dsv4._view.characters import terminal_safe
+
+if TYPE_CHECKING:
+    from dsv4.profiles import Profile
+    from dsv4.verify.cache_breaks import CacheSummary, CacheTurn
+
+EXAMPLE = """
+dsv4 cache requests.jsonl
+dsv4 cache --profile vllm-0.32 requests.jsonl
+dsv4 cache --profile server.json --only-breaks requests.jsonl
+"""
+OWN = "dsv4"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "log",
+        metavar="LOG",
+        help="JSON lines: requests, pairs of request and response, or records of dsv4 serve",
+    )
+    parser.add_argument(
+        "--profile",
+        metavar="SERVER",
+        default=OWN,
+        help="the server that writes the prompts: a profile, or a file of dsv4 verify --save "
+        f"(default: {OWN}, what dsv4 serve writes)",
+    )
+    add_dialect_arguments(parser)
+    parser.add_argument(
+        "--only-breaks", action="store_true", help="leave out requests that lose nothing"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print one line of JSON for each request, and a summary"
+    )
+    add_color_argument(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Status 1 if a request could not reuse what came before it."""
+    from dsv4.verify.cache_breaks import CacheSummary
+
+    profile = profile_option(args.profile)
+    summary, refused = CacheSummary(), 0
+    paint = Paint(args.color)
+    with output() as file, vocabulary_errors():
+        if not args.json:
+            file.write(f"{paint(_HEAD, 'bold')}\n")
+        for place, turn in _turns(args, profile):
+            if isinstance(turn, str):
+                refused += 1
+                file.write(_refusal(place, turn, args.json))
+                continue
+            summary.add(turn)
+            if args.only_breaks and not (turn.lost or turn.forgotten):
+                continue
+            text = _turn_json(place, turn) if args.json else _turn_line(place, turn, paint)
+            file.write(f"{text}\n")
+        if not summary.requests:
+            raise Failure(f"{args.log}: found no request, expected JSON lines with some")
+        text = _summary_json(summary) if args.json else "\n".join(_summary_lines(summary, paint))
+        file.write(f"{text}\n")
+    return FINDINGS if summary.lost or refused else DONE
+
+
+def _turns(args: argparse.Namespace, profile: Profile) -> Iterator[tuple[str, CacheTurn | str]]:
+    from dsv4.verify.cache_breaks import CacheForecast
+    from dsv4.verify.recorded import logged_request
+    from dsv4.verify.token_counts import PromptCounter
+
+    forecasts: dict[str, CacheForecast] = {}
+    counter = PromptCounter()
+    for document in read_json_lines(args.log):
+        if document.problem is not None:
+            raise document.problem
+        found = logged_request(document.value)
+        if found is None:
+            continue
+        dialect = _dialect(args, profile, found.body.get("model"))
+        if dialect not in forecasts:
+            forecasts[dialect] = CacheForecast(profile, dialect, counter)
+        try:
+            yield document.place, forecasts[dialect].add(found.body, found.cached)
+        except dsv4.Error as error:
+            yield document.place, str(error)
+
+
+def _dialect(args: argparse.Namespace, profile: Profile, model: object) -> str:
+    """The dialect of the options, or of the model, in the words of this server."""
+    named: str | None = dialect_option(args)
+    if named is None and isinstance(model, str):
+        try:
+            named = str(dsv4.dialect_for(model).name)
+        except dsv4.UnknownModel:
+            named = None
+    if named in profile.dialects:
+        return str(named)
+    return profile.dialects[0] if named in (None, "v4", "v4-0731") else str(named)
+
+
+# What is printed.
+
+_HEAD = f"{'line':>7} {'tokens':>9} {'reusable':>9} {'':>5} {'reused':>9}  what was lost"
+
+
+def _turn_line(place: str, turn: CacheTurn, paint: Paint) -> str:
+    share = f"{turn.reusable / max(turn.tokens, 1):.0%}"
+    reused = "" if turn.reused is None else f"{turn.reused:,}"
+    line = place.rpartition(":")[2]
+    head = f"{line:>7} {turn.tokens:>9,} {turn.reusable:>9,} {share:>5}"
+    return f"{head} {reused:>9}  {paint(_loss(turn), 'yellow')}".rstrip()
+
+
+def _loss(turn: CacheTurn) -> str:
+    from dsv4.verify.cache_breaks import FORGOTTEN
+
+    if turn.lost:
+        detail = f" ({terminal_safe(turn.detail)})" if turn.detail else ""
+        return f"{plural(turn.lost, 'token')}: {turn.cause}{detail}"
+    if turn.forgotten:
+        return f"{plural(turn.forgotten, 'token')}: {FORGOTTEN}"
+    return turn.cause
+
+
+def _refusal(place: str, problem: str, as_json: bool) -> str:
+    if as_json:
+        return f"{json_text({'place': place, 'refused': problem})}\n"
+    return f"{terminal_safe(place)}: refused: {terminal_safe(problem)}\n"
+
+
+def _turn_json(place: str, turn: CacheTurn) -> str:
+    return json_text({"place": place, **asdict(turn)})
+
+
+def _summary_json(summary: CacheSummary) -> str:
+    lost = [asdict(each) for each in summary.lost]
+    found: dict[str, Any] = {
+        "requests": summary.requests,
+        "tokens": summary.tokens,
+        "reusable": summary.reusable,
+        "reused": summary.reused if summary.reported else None,
+        "lost": lost,
+    }
+    return json_text({"summary": found})
+
+
+def _summary_lines(summary: CacheSummary, paint: Paint) -> Iterator[str]:
+    def share(tokens: int) -> str:
+        return f"{tokens:,} ({tokens / max(summary.tokens, 1):.0%})"
+
+    reused = f", {share(summary.reused)} were" if summary.reported else ""
+    total = f"{plural(summary.requests, 'request')}, {plural(summary.tokens, 'token')}"
+    yield ""
+    yield f"{total}: {share(summary.reusable)} could be reused{reused}"
+    if not summary.lost:
+        yield paint("Nothing was lost.", "green")
+    for each in summary.lost:
+        requests = plural(each.requests, "request")
+        yield f"{share(each.tokens):>18} in {requests}: {each.cause}"

@@ -1,0 +1,282 @@
+"""dsv4 conform: another implementation of the format, held against this one."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import queue
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from html import escape
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import dsv4
+from dsv4._cli.command_options import positive_integer
+from dsv4._cli.command_output import DONE, FINDINGS, Failure, json_text, output, write_text
+from dsv4._inputs.input_files import os_error_reason
+from dsv4._view.characters import terminal_safe
+
+if TYPE_CHECKING:
+    from dsv4.compat.conformance import ConformanceCase, ConformanceOutcome
+
+EXAMPLE = """
+dsv4 conform -- node my-encoder.js
+dsv4 conform --vectors tests/vectors --vectors tests/corpus -- ./my-encoder
+dsv4 conform --only encode --dialect v4.1 --junit report.xml -- ./my-encoder
+dsv4 conform --self
+"""
+SECONDS = 10
+RANDOM_CASES = 500
+MOST_SHOWN = 10
+MOST_CHARACTERS = 64_000_000
+Answering = Callable[[Mapping[str, Any]], object]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "peer",
+        metavar="COMMAND",
+        nargs="*",
+        help="reads a request on each line of stdin, and writes an answer for each, after --",
+    )
+    parser.add_argument("--self", action="store_true", help="hold this implementation against it")
+    parser.add_argument(
+        "--answer", action="store_true", help="be such a command: answer requests from stdin"
+    )
+    parser.add_argument(
+        "--vectors",
+        metavar="FOLDER",
+        action="append",
+        default=[],
+        help="also recorded cases: tests/vectors and tests/corpus of the repository",
+    )
+    parser.add_argument(
+        "--random",
+        metavar="N",
+        type=positive_integer,
+        default=RANDOM_CASES,
+        help=f"conversations at random, the same every time (default: {RANDOM_CASES})",
+    )
+    parser.add_argument(
+        "--only",
+        choices=("encode", "parse", "pieces"),
+        action="append",
+        help="only these: prompts, completions read whole, or read in pieces",
+    )
+    parser.add_argument(
+        "--dialect",
+        choices=tuple(dsv4.DIALECTS),
+        action="append",
+        help="only this release of the format; more than once for several",
+    )
+    parser.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=positive_integer,
+        default=SECONDS,
+        help=f"how long one answer may take (default: {SECONDS})",
+    )
+    parser.add_argument("--all", action="store_true", help="print all differences, not the first")
+    for name, what in (("json", "JSON; - is stdout"), ("junit", "JUnit")):
+        parser.add_argument(f"--{name}", metavar="OUT", help=f"write the report as {what}")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Status 0 if every answer is right."""
+    if args.answer:
+        return _answer_requests()
+    if bool(args.peer) == args.self:
+        raise Failure("expected a command after --, or --self")
+    from dsv4.compat.conformance import outcome_of, own_answer
+
+    outcomes = []
+    if args.self:
+        outcomes = [outcome_of(case, own_answer(case.request)) for case in _cases(args)]
+    else:
+        with _Peer(args.peer, args.timeout) as peer:
+            outcomes = [outcome_of(case, peer.answer(case)) for case in _cases(args)]
+    if not outcomes:
+        raise Failure("found no case for these options, expected some")
+    return _finish(args, outcomes)
+
+
+def _answer_requests() -> int:
+    from dsv4.compat.conformance import own_answer
+
+    for line in sys.stdin.buffer:
+        try:
+            request = json.loads(line)
+            number = request.get("id") if isinstance(request, dict) else None
+            answer = own_answer(request) if isinstance(request, dict) else {"unsupported": "it"}
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            number, answer = None, {"unsupported": f"{type(error).__name__}: {error}"}
+        print(json_text({"id": number, **answer}), flush=True)
+    return DONE
+
+
+def _cases(args: argparse.Namespace) -> Iterator[ConformanceCase]:
+    from dsv4.compat.conformance import random_cases, recorded_cases
+
+    def all_cases() -> Iterator[ConformanceCase]:
+        for folder in args.vectors:
+            if not Path(folder).is_dir():
+                raise Failure(f"--vectors: {folder}: found no such folder")
+            try:
+                yield from recorded_cases(Path(folder))
+            except (OSError, ValueError, KeyError) as error:
+                reason = os_error_reason(error) if isinstance(error, OSError) else repr(error)
+                raise Failure(f"--vectors: {folder}: {reason}") from None
+        yield from random_cases(args.random, tuple(args.dialect or dsv4.DIALECTS))
+
+    for case in all_cases():
+        if args.only and case.kind not in args.only:
+            continue
+        if args.dialect and case.dialect not in args.dialect:
+            continue
+        yield case
+
+
+# The other implementation.
+
+
+class _Peer:
+    """A command that is asked one line at a time. Nothing that it does keeps a run from ending."""
+
+    def __init__(self, command: list[str], seconds: int) -> None:
+        self._seconds = seconds
+        self._number = 0
+        try:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None
+            )
+        except OSError as error:
+            raise Failure(f"{command[0]}: {os_error_reason(error)}") from None
+        self._lines: queue.Queue[bytes] = queue.Queue()
+        assert self._process.stdout is not None
+        reader = threading.Thread(target=self._read, args=[self._process.stdout], daemon=True)
+        reader.start()
+
+    def __enter__(self) -> _Peer:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def _read(self, lines: IO[bytes]) -> None:
+        while line := lines.readline(MOST_CHARACTERS):
+            self._lines.put(line)
+        self._lines.put(b"")
+
+    def answer(self, case: ConformanceCase) -> object:
+        """The answer of the command; text where it is no JSON."""
+        self._number += 1
+        line = json.dumps({"id": self._number, **case.request}) + "\n"
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(line.encode())
+            self._process.stdin.flush()
+            found = self._lines.get(timeout=self._seconds)
+        except BrokenPipeError:
+            found = b""
+        except queue.Empty:
+            raise Failure(f"{case.name}: no answer in {self._seconds} seconds") from None
+        if not found:
+            status = self._process.wait()
+            raise Failure(f"{case.name}: the command ended with status {status}, without an answer")
+        try:
+            value = json.loads(found)
+        except (ValueError, RecursionError):
+            return found[:200].decode("utf-8", "replace")
+        if isinstance(value, dict) and value.get("id", self._number) != self._number:
+            return f"an answer to {value['id']!r}, expected one to {self._number}"
+        return value
+
+
+# The report.
+
+
+def _finish(args: argparse.Namespace, outcomes: list[ConformanceOutcome]) -> int:
+    report = _report(outcomes)
+    if args.json is not None and args.json != "-":
+        write_text(args.json, json_text(report, indent=2) + "\n")
+    if args.junit is not None:
+        write_text(args.junit, _junit(outcomes))
+    with output() as file:
+        if args.json == "-":
+            file.write(json_text(report, indent=2) + "\n")
+        else:
+            file.writelines(f"{line}\n" for line in _text(outcomes, args.all))
+    return FINDINGS if report["failed"] else DONE
+
+
+def _failed(outcomes: list[ConformanceOutcome]) -> list[ConformanceOutcome]:
+    return [each for each in outcomes if each.verdict == "fail"]
+
+
+def _counts(outcomes: list[ConformanceOutcome]) -> dict[tuple[str, str], Counter[str]]:
+    counts: dict[tuple[str, str], Counter[str]] = {}
+    for each in outcomes:
+        counts.setdefault((each.case.kind, each.case.dialect), Counter())[each.verdict] += 1
+    return dict(sorted(counts.items()))
+
+
+def _report(outcomes: list[ConformanceOutcome]) -> dict[str, Any]:
+    parts = [
+        {"kind": kind, "dialect": dialect, **{v: n[v] for v in ("pass", "fail", "unsupported")}}
+        for (kind, dialect), n in _counts(outcomes).items()
+    ]
+    differences = [
+        {
+            "case": each.case.name,
+            "kind": each.case.kind,
+            "dialect": each.case.dialect,
+            "difference": each.difference,
+            "section": each.section,
+            "request": each.case.request,
+        }
+        for each in _failed(outcomes)
+    ]
+    total = {"cases": len(outcomes), "failed": len(differences)}
+    return {**total, "parts": parts, "differences": differences}
+
+
+def _text(outcomes: list[ConformanceOutcome], shows_all: bool) -> Iterator[str]:
+    for (kind, dialect), counts in _counts(outcomes).items():
+        asked = counts["pass"] + counts["fail"]
+        left_out = f", {counts['unsupported']} not supported" if counts["unsupported"] else ""
+        yield f"{kind:<7} {dialect:<10} {counts['pass']:>5} of {asked} right{left_out}"
+    failed = _failed(outcomes)
+    for each in failed if shows_all else failed[:MOST_SHOWN]:
+        yield ""
+        yield terminal_safe(f"{each.case.name}: {each.difference}")
+        if each.section:
+            yield f"    see {each.section}"
+    if len(failed) > MOST_SHOWN and not shows_all:
+        yield ""
+        yield f"and {len(failed) - MOST_SHOWN} more; --all prints them"
+
+
+def _junit(outcomes: list[ConformanceOutcome]) -> str:
+    def clean(text: str) -> str:
+        return escape("".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text))
+
+    cases = []
+    for each in outcomes:
+        inside = {
+            "pass": "",
+            "fail": f'<failure message="{clean(each.section)}">{clean(each.difference)}</failure>',
+            "unsupported": "<skipped/>",
+        }[each.verdict]
+        name = f"dsv4.conform.{each.case.kind}.{each.case.dialect}"
+        cases.append(
+            f'<testcase classname="{name}" name="{clean(each.case.name)}">{inside}</testcase>'
+        )
+    head = (
+        f'<testsuite name="dsv4 conform" tests="{len(cases)}" failures="{len(_failed(outcomes))}">'
+    )
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{head}{"".join(cases)}</testsuite>\n'

@@ -1,0 +1,392 @@
+"""Other implementations of the format, held against this one: cases, answers, and what differs.
+
+A case is a request of one line of JSON; an implementation answers with one line. What is expected
+is recorded (the vectors and corpora of the repository) or what this implementation answers.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from dsv4._encode.encode import encode
+from dsv4._format.dialects import DIALECTS
+from dsv4._parse.parse import assemble, parse
+from dsv4._parse.parser import StreamParser
+from dsv4.compat import release, release_v32
+from dsv4.errors import Error, short_repr
+
+ConformanceKind: TypeAlias = Literal["encode", "parse", "pieces"]
+KINDS: tuple[ConformanceKind, ...] = ("encode", "parse", "pieces")
+ROLES = {"system", "user", "assistant", "tool", "latest_reminder", "developer"}
+EXCERPT = 40
+# The sections of docs/format.md that say what a part of a prompt is.
+_SECTIONS = {
+    "bos": "1",
+    "header": "3",
+    "tools": "5",
+    "effort": "6",
+    "task": "7",
+    "tool_calls": "4",
+    "response_format": "4",
+}
+_DIALECT_SECTIONS = {"v3.2": "11", "v4-vision": "12", "v4.1": "13"}
+
+
+@dataclass(frozen=True)
+class ConformanceCase:
+    """One question to an implementation, and the answer that is right.
+
+    `request` is what is sent, without its number. `expected` has a `prompt`, a `message` or an
+    `error`. Of a tolerant reading only what `expected` has is compared.
+    """
+
+    name: str
+    kind: ConformanceKind
+    dialect: str
+    request: Mapping[str, Any]
+    expected: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ConformanceOutcome:
+    """What became of a case: "pass", "fail" or "unsupported", with the difference in words and the
+    section that explains it."""
+
+    case: ConformanceCase
+    verdict: Literal["pass", "fail", "unsupported"]
+    difference: str = ""
+    section: str = ""
+
+
+# Where cases come from.
+
+
+def recorded_cases(folder: Path) -> Iterator[ConformanceCase]:
+    """The cases of the files in a `folder`, which are named as in `tests/vectors` and
+    `tests/corpus`; others are passed over."""
+    for path in sorted(folder.glob("*.jsonl")):
+        kind, _, dialect = path.stem.partition("-")
+        with path.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, 1):
+                row, name = json.loads(line), f"{path.stem}:{number}"
+                if kind == "encode":
+                    yield _encode_case(name, dialect.removesuffix("-namespaces"), row)
+                elif kind == "parse" and row.get("namespaces", True):
+                    yield _strict_case(name, dialect, row)
+                elif path.stem in ("malformed", "second"):
+                    yield from _tolerant_cases(f"{path.stem}:{row['id']}", row)
+
+
+def _encode_case(name: str, dialect: str, row: Mapping[str, Any]) -> ConformanceCase:
+    request = {"do": "encode", "dialect": dialect, "messages": row["messages"], **row["options"]}
+    expected = {key: row[key] for key in ("prompt", "error") if key in row}
+    return ConformanceCase(name, "encode", dialect, request, expected)
+
+
+def _strict_case(name: str, dialect: str, row: Mapping[str, Any]) -> ConformanceCase:
+    request = {
+        **{"do": "parse", "dialect": dialect, "text": row["text"]},
+        **{"thinking_mode": row["thinking_mode"], "strict": True},
+    }
+    expected = {key: row[key] for key in ("message", "error") if key in row}
+    return ConformanceCase(name, "parse", dialect, request, expected)
+
+
+def _tolerant_cases(name: str, row: Mapping[str, Any]) -> Iterator[ConformanceCase]:
+    thinking = "thinking" if row["start"] == "reasoning" else "chat"
+    request: dict[str, Any] = {
+        **{"do": "parse", "dialect": "v4", "text": row["text"], "thinking_mode": thinking},
+        **{"strict": False, "tools": _declared(row["tools"]), "tool_choice": row["tool_choice"]},
+    }
+    wanted = {"reasoning_content": row["reasoning"], "content": row["content"]}
+    wanted["calls"] = row["tool_calls"]
+    expected = {"message": {key: value for key, value in wanted.items() if value is not None}}
+    yield ConformanceCase(name, "parse", "v4", request, expected)
+    in_pieces = {**request, "do": "pieces", "pieces": pieces_of(row["text"])}
+    del in_pieces["text"]
+    yield ConformanceCase(f"{name} in pieces", "pieces", "v4", in_pieces, expected)
+
+
+def pieces_of(text: str, size: int = 3) -> list[str]:
+    """A text in pieces of a few characters, as a stream may bring it."""
+    return [text[at : at + size] for at in range(0, len(text), size)] or [""]
+
+
+def _declared(tools: Mapping[str, Any] | None) -> list[Any]:
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": name,
+                "parameters": {
+                    "type": "object",
+                    "properties": {key: {"type": kind} for key, kind in (types or {}).items()},
+                },
+            },
+        }
+        for name, types in (tools or {}).items()
+    ]
+
+
+_TEXTS = ("Hi", "", "  two\n\nlines ", "naïve 北京 🛰", "<b>&amp;</b>", '{"a": [1, 2.50, null]}')
+_VALUES = ("x", "", "2>&1", 0, -1.5, True, None, [1, {"a": "b"}], {"k": "é"})
+
+
+def random_cases(count: int, dialects: tuple[str, ...] = tuple(DIALECTS)) -> Iterator[Any]:
+    """Conversations at random, the same every time, encoded here and read back here."""
+    for number in range(count):
+        chance = random.Random(number)
+        dialect = chance.choice(dialects)
+        request = _random_request(chance, dialect)
+        name = f"random:{number}"
+        expected = own_answer(request)
+        if "unsupported" in expected:
+            continue
+        yield ConformanceCase(name, "encode", dialect, request, expected)
+        text = _random_completion(chance, dialect)
+        asked = {"do": "parse", "dialect": dialect, "text": text, "thinking_mode": "chat"}
+        strict = {**asked, "strict": True}
+        yield ConformanceCase(f"{name} read", "parse", dialect, strict, own_answer(strict))
+
+
+def _random_request(chance: random.Random, dialect: str) -> dict[str, Any]:
+    messages: list[Any] = []
+    if chance.random() < 0.6:
+        system: dict[str, Any] = {"role": "system", "content": chance.choice(_TEXTS)}
+        if chance.random() < 0.5:
+            system["tools"] = _declared({"run": {"command": "string"}, "größe": None})
+        messages.append(system)
+    for turn in range(chance.randint(1, 4)):
+        messages.append({"role": "user", "content": chance.choice(_TEXTS)})
+        if chance.random() < 0.6:
+            messages += _random_answer(chance, turn)
+    if messages[-1]["role"] == "assistant":
+        messages.append({"role": "user", "content": chance.choice(_TEXTS)})
+    request: dict[str, Any] = {"do": "encode", "dialect": dialect, "messages": messages}
+    request["thinking_mode"] = chance.choice(("thinking", "chat"))
+    if chance.random() < 0.3:
+        request["drop_thinking"] = chance.random() < 0.5
+    return request
+
+
+def _random_answer(chance: random.Random, turn: int) -> list[Any]:
+    answer: dict[str, Any] = {"role": "assistant", "content": chance.choice(_TEXTS)}
+    if chance.random() < 0.5:
+        answer["reasoning_content"] = chance.choice(_TEXTS)
+    if chance.random() < 0.5:
+        return [answer]
+    ids = [f"call_{turn}{n}" for n in range(chance.randint(1, 2))]
+    answer["tool_calls"] = [
+        {"id": id, "type": "function", "function": _random_function(chance)} for id in ids
+    ]
+    results = [{"role": "tool", "tool_call_id": id, "content": chance.choice(_TEXTS)} for id in ids]
+    return [answer, *results]
+
+
+def _random_function(chance: random.Random) -> dict[str, str]:
+    arguments = {
+        name: chance.choice(_VALUES) for name in ("command", "size")[: chance.randint(0, 2)]
+    }
+    return {"name": "run", "arguments": json.dumps(arguments, ensure_ascii=False)}
+
+
+def _random_completion(chance: random.Random, dialect: str) -> str:
+    """What a model writes that follows the format, or, at times, the start of it."""
+    question: Any = [{"role": "user", "content": "Hi"}]
+    calls = [{"type": "function", "function": _random_function(chance)}]
+    answer: Any = {"role": "assistant", "content": "Ok.", "tool_calls": calls}
+    options: Any = {"thinking": False, "dialect": dialect}
+    before, whole = (str(encode(m, **options)) for m in (question, [*question, answer]))
+    text = whole.removeprefix(before)
+    return text if chance.random() < 0.8 else text[: chance.randrange(1, len(text))]
+
+
+# What this implementation answers.
+
+
+def own_answer(request: Mapping[str, Any]) -> dict[str, Any]:
+    """What this implementation answers to a `request`: a `prompt`, a `message`, an `error`, or that
+    it is `unsupported`."""
+    try:
+        if request.get("do") == "encode":
+            return _own_encoding(request)
+        if request.get("do") in ("parse", "pieces"):
+            return _own_reading(request)
+    except (ValueError, Error) as error:
+        return {"error": str(error)}
+    return {"unsupported": f"found {short_repr(request.get('do'))}, expected one of {KINDS}"}
+
+
+_NAMES = {
+    "drop_thinking": "drop_thinking",
+    "reasoning_effort": "effort",
+    "add_default_bos_token": "bos",
+    "context": "context",
+}
+
+
+def _own_encoding(request: Mapping[str, Any]) -> dict[str, Any]:
+    dialect, messages = request["dialect"], request["messages"]
+    given = {name: request[name] for name in _NAMES if name in request}
+    if dialect in ("v4", "v3.2"):
+        module: Any = release if dialect == "v4" else release_v32
+        return {"prompt": module.encode_messages(messages, request["thinking_mode"], **given)}
+    every = [*messages, *(given.get("context") or ())]
+    if not messages or any(m.get("role") not in ROLES - {"developer"} for m in every):
+        return {
+            "unsupported": "what the released module does with such messages, nothing else does"
+        }
+    options: dict[str, Any] = {_NAMES[name]: value for name, value in given.items()}
+    options["thinking"] = request["thinking_mode"] == "thinking"
+    return {"prompt": str(encode(messages, dialect=dialect, **options))}
+
+
+def _own_reading(request: Mapping[str, Any]) -> dict[str, Any]:
+    dialect = request["dialect"]
+    if request.get("strict") and dialect in ("v4", "v3.2"):
+        module: Any = release if dialect == "v4" else release_v32
+        read = module.parse_message_from_completion_text
+        return {"message": read(request["text"], request["thinking_mode"])}
+    options: dict[str, Any] = {
+        "thinking": request["thinking_mode"] == "thinking",
+        "dialect": dialect,
+        "strict": bool(request.get("strict")),
+        **{name: request[name] for name in ("tools", "tool_choice") if name in request},
+    }
+    if request["do"] == "parse":
+        read_message = parse(request["text"], **options)
+    else:
+        parser = StreamParser(**options)
+        events = [event for piece in request["pieces"] for event in parser.feed(piece)]
+        read_message = assemble([*events, *parser.finish()])
+    calls = [
+        {"type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        | ({"namespace": call.namespace} if getattr(call, "namespace", None) else {})
+        for call in read_message.tool_calls
+    ]
+    texts = {"content": read_message.content, "reasoning_content": read_message.reasoning}
+    return {"message": {"role": "assistant", **texts, "tool_calls": calls}}
+
+
+# What differs.
+
+
+def outcome_of(case: ConformanceCase, answer: object) -> ConformanceOutcome:
+    """An `answer` held against what is expected of the `case`."""
+    if not isinstance(answer, dict):
+        found = f"found {short_repr(answer)}, expected an object with the answer"
+        return ConformanceOutcome(case, "fail", found)
+    if "unsupported" in answer:
+        return ConformanceOutcome(case, "unsupported", str(answer["unsupported"])[:200])
+    if "error" in case.expected or "error" in answer:
+        return _refusal_outcome(case, answer)
+    if case.kind == "encode":
+        return _encode_outcome(case, answer)
+    return _parse_outcome(case, answer)
+
+
+def _refusal_outcome(case: ConformanceCase, answer: Mapping[str, Any]) -> ConformanceOutcome:
+    if "error" in case.expected and "error" in answer:
+        return ConformanceOutcome(case, "pass")
+    # What a conversation may be, or a completion.
+    section = "docs/format.md, section 2" if case.kind == "encode" else section_of(case, 0)
+    if "error" in answer:
+        found = f"refused ({short_repr(answer['error'])}), expected an answer"
+        return ConformanceOutcome(case, "fail", found, section)
+    return ConformanceOutcome(case, "fail", "answered, expected an error", section)
+
+
+def _encode_outcome(case: ConformanceCase, answer: Mapping[str, Any]) -> ConformanceOutcome:
+    expected, found = case.expected["prompt"], answer.get("prompt")
+    if found == expected:
+        return ConformanceOutcome(case, "pass")
+    if not isinstance(found, str):
+        return ConformanceOutcome(case, "fail", "found no prompt, expected one as text")
+    at = _first_difference(found, expected)
+    around = slice(max(0, at - EXCERPT), at + EXCERPT)
+    difference = f"at character {at:,}: found {found[around]!r}, expected {expected[around]!r}"
+    return ConformanceOutcome(case, "fail", difference, section_of(case, at))
+
+
+def _first_difference(a: str, b: str) -> int:
+    return next(
+        (n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
+    )
+
+
+def section_of(case: ConformanceCase, at: int) -> str:
+    """Where the documentation says what stands at a character of the expected answer."""
+    if case.kind != "encode":
+        if not case.request.get("strict"):
+            return "docs/recovery.md"
+        section = "11.5" if case.dialect == "v3.2" else "8"
+        return f"docs/format.md, section {section}"
+    section = _DIALECT_SECTIONS.get(case.dialect) or _piece_section(case, at)
+    return f"docs/format.md, section {section}"
+
+
+def _piece_section(case: ConformanceCase, at: int) -> str:
+    if "prompt" not in case.expected:
+        return "2"
+    request = case.request
+    try:
+        options: dict[str, Any] = {
+            _NAMES[name]: request[name] for name in _NAMES if name in request
+        }
+        options |= {"dialect": case.dialect, "thinking": request["thinking_mode"] == "thinking"}
+        prompt = encode(request["messages"], **options)
+    except (ValueError, Error):
+        return "10"
+    if str(prompt) != case.expected["prompt"]:
+        return "10"  # the released module's own way
+    end = 0
+    for piece in prompt.pieces:
+        end += len(piece.text)
+        if at < end:
+            return _SECTIONS.get(piece.field, "4")
+    return "3"
+
+
+def _parse_outcome(case: ConformanceCase, answer: Mapping[str, Any]) -> ConformanceOutcome:
+    found = answer.get("message")
+    if not isinstance(found, dict):
+        return ConformanceOutcome(case, "fail", "found no message, expected one as an object")
+    expected = case.expected["message"]
+    exact = bool(case.request.get("strict"))
+    for field in expected:
+        mine, theirs = _field(expected, field, exact), _field(found, field, exact)
+        # As text, which tells 1 from true and 1.0.
+        if repr(mine) != repr(theirs):
+            difference = f"{field}: found {short_repr(theirs)}, expected {short_repr(mine)}"
+            return ConformanceOutcome(case, "fail", difference, section_of(case, 0))
+    return ConformanceOutcome(case, "pass")
+
+
+def _field(message: Mapping[str, Any], field: str, exact: bool) -> Any:
+    if field == "calls":
+        return message["calls"] if "calls" in message else _read_calls(message.get("tool_calls"))
+    if field == "tool_calls":
+        return _written_calls(message.get("tool_calls"))
+    text = message.get(field) or ""
+    return text if exact or not isinstance(text, str) else text.strip()
+
+
+def _written_calls(calls: Any) -> list[Any]:
+    listed = calls if isinstance(calls, list) else []
+    functions = [each.get("function") if isinstance(each, dict) else None for each in listed]
+    return [(f.get("name"), f.get("arguments")) if isinstance(f, dict) else f for f in functions]
+
+
+def _read_calls(calls: Any) -> list[Any]:
+    read = []
+    for name, arguments in _written_calls(calls):
+        try:
+            read.append({"name": name, "arguments": json.loads(arguments)})
+        except (TypeError, ValueError):
+            read.append({"name": name, "arguments": arguments})
+    return read

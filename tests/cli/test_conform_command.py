@@ -1,0 +1,125 @@
+"""dsv4 conform, with implementations that are right, wrong, or none."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from running import ROOT, dsv4, printed, refused
+
+TESTS = ROOT / "tests"
+RECORDED = ("--vectors", TESTS / "vectors", "--vectors", TESTS / "corpus")
+# Answers as this implementation does, and then changes something.
+PEER = """
+import json, sys
+from dsv4.compat.conformance import own_answer
+for line in sys.stdin:
+    request = json.loads(line)
+    answer = own_answer(request)
+    CHANGE
+    print(json.dumps({"id": request["id"], **answer}), flush=True)
+"""
+
+
+def peer(change: str = "pass") -> tuple[str, ...]:
+    return ("--", sys.executable, "-c", PEER.replace("CHANGE", change))
+
+
+class TestSelf:
+    def test_all_that_is_recorded_is_answered_right(self) -> None:
+        report = json.loads(printed("conform", "--self", *RECORDED, "--random", 40, "--json", "-"))
+        assert (report["failed"], report["differences"]) == (0, [])
+        passed = {(part["kind"], part["dialect"]): part["pass"] for part in report["parts"]}
+        assert passed["encode", "v4"] > 217
+        assert passed["parse", "v4"] > 300
+        assert passed["pieces", "v4"] == 183
+
+    def test_so_it_is_as_a_command(self) -> None:
+        command = ("--", sys.executable, "-m", "dsv4", "conform", "--answer")
+        text = printed("conform", "--random", 8, *command)
+        assert text.count(" right") == text.count("\n") > 3
+
+
+class TestOthers:
+    def test_one_that_is_right(self) -> None:
+        assert "encode  v4.1" in printed("conform", "--dialect", "v4.1", "--random", 5, *peer())
+
+    @pytest.mark.parametrize(
+        ("change", "kind", "section"),
+        [
+            ('answer["prompt"] = answer["prompt"][1:]', "encode", "section 1"),
+            ('answer["prompt"] = answer["prompt"].replace("Hi", "Ho")', "encode", "section 4"),
+            ('answer["prompt"] += "\\n"', "encode", "section 3"),
+            ('answer = {"error": "no"}', "encode", "section 2"),
+            ('answer["message"]["content"] = "?"', "parse", "section 8"),
+        ],
+    )
+    def test_what_differs_is_explained(self, change: str, kind: str, section: str) -> None:
+        changed = f"if 'prompt' in answer: {change}" if kind == "encode" else change
+        changed = f"if 'message' in answer: {change}" if kind == "parse" else changed
+        options = ("--only", kind, "--dialect", "v4", "--random", 10)
+        done = dsv4("conform", *options, "--json", "-", *peer(changed))
+        assert done.returncode == 1, done.stderr
+        report = json.loads(done.stdout)
+        assert report["failed"] > 0
+        sections = {each["section"] for each in report["differences"]}
+        assert f"docs/format.md, {section}" in sections
+
+    def test_the_report_in_words_and_for_ci(self, tmp_path: Path) -> None:
+        junit = tmp_path / "report.xml"
+        wrong = "if 'prompt' in answer: answer['prompt'] = '\\x1b[31m<b>'"
+        done = dsv4("conform", "--only", "encode", "--random", 15, "--junit", junit, *peer(wrong))
+        text = done.stdout.decode()
+        assert "random:0: at character 0: found" in text
+        assert "    see docs/format.md, section" in text
+        assert "and 5 more; --all prints them" in text
+        assert "\x1b" not in text
+        suite = ElementTree.parse(junit).getroot()
+        assert (suite.get("tests"), suite.get("failures")) == ("15", "15")
+
+    def test_what_is_not_supported_is_no_difference(self) -> None:
+        some = "answer = {'unsupported': 'later'} if request['do'] == 'parse' else answer"
+        text = printed("conform", "--dialect", "v4", "--random", 4, *peer(some))
+        assert "parse   v4             0 of 0 right, 4 not supported" in text
+
+    def test_deepseek_recipe_where_it_claims_to(self) -> None:
+        pytest.importorskip("deepseek_recipe")
+        command = ("--", sys.executable, TESTS / "cli" / "recipe_peer.py")
+        options = ("--only", "encode", "--dialect", "v4-0731", "--dialect", "v4.1")
+        asked = (*options, "--random", 300, "--json", "-")
+        report = json.loads(printed("conform", *asked, *command))
+        assert sum(part["pass"] for part in report["parts"]) >= 8
+
+
+class TestWhatCannotBeAsked:
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            ([], "expected a command after --, or --self"),
+            (["--self", "--", "cat"], "expected a command after --, or --self"),
+            (["--", "no-such-command"], "no-such-command: "),
+            (["--", "true"], "random:0: the command ended with status 0, without an answer"),
+            (["--timeout", "1", "--", "sleep", "60"], "random:0: no answer in 1 seconds"),
+            (["--self", "--vectors", "nowhere"], "--vectors: nowhere: found no such folder"),
+        ],
+    )
+    def test_it_is_said_in_one_line(self, arguments: list[str], words: str) -> None:
+        assert words in refused("conform", *arguments)
+
+    def test_an_answer_that_is_no_json(self) -> None:
+        done = dsv4("conform", "--random", 1, "--", "sed", "-u", "s/.*/hello/")
+        assert done.returncode == 1
+        assert b"expected an object with the answer" in done.stdout
+
+    def test_answers_in_another_order(self) -> None:
+        done = dsv4("conform", "--random", 1, *peer("request['id'] += 1"))
+        assert b"an answer to 2, expected one to 1" in done.stdout
+
+    def test_requests_that_are_none(self) -> None:
+        lines = b'5\n{"do": "dance"}\n{\n{"do": "encode"}\n'
+        answers = printed("conform", "--answer", stdin=lines).splitlines()
+        assert all("unsupported" in json.loads(answer) for answer in answers)
+        assert len(answers) == 4

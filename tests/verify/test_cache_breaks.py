@@ -1,0 +1,234 @@
+"""What a prefix cache can reuse from one request to the next, and what is said where it cannot."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from running import dsv4, printed, refused
+
+from dsv4.profiles.profile import profile_named
+from dsv4.tokens import Tokenizer
+from dsv4.verify.cache_breaks import FORGOTTEN, NEW, CacheForecast, CacheSummary, CacheTurn
+from dsv4.verify.token_counts import PromptCounter
+
+TOOL = {"type": "function", "function": {"name": "run", "description": "d", "parameters": {}}}
+OTHER = {"type": "function", "function": {"name": "note", "description": "d", "parameters": {}}}
+SYSTEM = {"role": "system", "content": "You are an agent. Today is Monday."}
+ASKED = {"role": "user", "content": "List the files, then fix the bug."}
+COUNTER = PromptCounter()
+
+
+def call(number: int, reasoning: str | None = "I should look.") -> list[Any]:
+    function = {"name": "run", "arguments": f'{{"command": "ls {number}"}}'}
+    turn: dict[str, Any] = {"role": "assistant", "content": ""}
+    turn["tool_calls"] = [{"id": f"c{number}", "type": "function", "function": function}]
+    if reasoning is not None:
+        turn["reasoning_content"] = reasoning
+    result = f"{'file ' * 40}{number}"
+    return [turn, {"role": "tool", "tool_call_id": f"c{number}", "content": result}]
+
+
+def body(*messages: Any, **fields: Any) -> dict[str, Any]:
+    return {"messages": [SYSTEM, ASKED, *messages], "tools": [TOOL], **fields}
+
+
+def turns(*bodies: dict[str, Any], profile: str = "dsv4") -> list[CacheTurn]:
+    forecast = CacheForecast(profile_named(profile), "v4", COUNTER)
+    return [forecast.add(each) for each in bodies]
+
+
+class TestReuse:
+    @pytest.mark.parametrize("profile", ["dsv4", "vllm-0.32"])
+    def test_a_loop_reuses_all_of_the_request_before(self, profile: str) -> None:
+        first, second, third = turns(
+            body(), body(*call(0)), body(*call(0), *call(1)), profile=profile
+        )
+        assert (first.reusable, first.after) == (0, None)
+        assert (second.reusable, second.after, second.cause) == (first.tokens, 1, "")
+        assert (third.reusable, third.lost) == (second.tokens, 0)
+
+    def test_tokens_are_those_that_the_prompt_has(self) -> None:
+        from dsv4 import encode
+
+        _, second = turns(body(), body(*call(0)))
+        asked = body(*call(0))
+        prompt = encode(asked["messages"], tools=asked["tools"])
+        assert second.tokens == Tokenizer.load().count(prompt)
+
+    def test_conversations_may_take_turns(self) -> None:
+        other = {"role": "user", "content": "Something else altogether."}
+        mixed = [{"messages": [SYSTEM, other], "tools": [TOOL]}, body()]
+        mixed += [{"messages": [SYSTEM, other, *call(0)], "tools": [TOOL]}, body(*call(0))]
+        found = turns(*mixed)
+        assert [turn.after for turn in found] == [None, 1, 1, 2]
+        assert found[1].cause == NEW
+        assert [turn.lost for turn in found] == [0, 0, 0, 0]
+
+    def test_only_what_is_new_is_read(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Each turn tokenizes its own texts, however long the conversation has become."""
+        counter = PromptCounter()
+        encode, read = counter.tokenizer.encode_text, list[int]()
+        monkeypatch.setattr(
+            type(counter.tokenizer),
+            "encode_text",
+            lambda self, text: read.append(len(text)) or encode(text),
+        )
+        forecast = CacheForecast(profile_named("vllm-0.32"), "v4", counter)
+        messages: list[Any] = []
+        sizes = []
+        for number in range(12):
+            forecast.add(body(*messages))
+            messages += call(number)
+            sizes.append(sum(read))
+            read.clear()
+        assert max(sizes[2:]) < 2 * min(sizes[2:])
+
+
+class TestCauses:
+    @pytest.mark.parametrize(
+        ("before", "after", "cause", "detail"),
+        [
+            (
+                body(*call(0)),
+                {**body(*call(0), *call(1)), "tools": [TOOL, OTHER]},
+                "the tools differ",
+                "added note",
+            ),
+            (
+                {**body(*call(0)), "tools": [TOOL, OTHER]},
+                {**body(*call(0)), "tools": [OTHER, TOOL]},
+                "the tools differ",
+                "in another order",
+            ),
+            (
+                body(*call(0), reasoning_effort="high"),
+                body(*call(0), *call(1), reasoning_effort="max"),
+                "`reasoning_effort` differs",
+                "was 'high', is 'max'",
+            ),
+            (
+                body(*call(0)),
+                {
+                    **body(),
+                    "messages": [
+                        {**SYSTEM, "content": "You are an agent. Today is Friday."},
+                        *(ASKED, *call(0)),
+                    ],
+                },
+                "the system text was rewritten",
+                "messages[0].content, after 27 characters",
+            ),
+            (
+                body(*call(0), *call(1)),
+                body(*call(1), *call(2)),
+                "earlier messages were left out",
+                "from messages[2] on",
+            ),
+            (
+                body(*call(0), *call(1)),
+                body(*call(0, None), *call(1)),
+                "reasoning was taken out of an earlier answer",
+                "messages[2].reasoning_content",
+            ),
+            (
+                body(*call(0), *call(1)),
+                body(*call(0)),
+                "the conversation was cut back",
+                "from 6 messages to 4",
+            ),
+        ],
+    )
+    def test_what_broke_the_prefix_is_said(
+        self, before: dict[str, Any], after: dict[str, Any], cause: str, detail: str
+    ) -> None:
+        _, turn = turns(before, after)
+        assert (turn.cause, turn.detail) == (cause, detail)
+        assert turn.lost > 0
+        assert turn.lost + turn.reusable == turns(before)[0].tokens
+
+    @pytest.mark.parametrize("profile", ["dsv4", "vllm-0.32", "sglang-0.5.23"])
+    def test_a_conversation_without_tools_loses_nothing(self, profile: str) -> None:
+        """The answer's reasoning is dropped with the next question, and no prompt had it."""
+        answer = {"role": "assistant", "content": "Done.", "reasoning_content": "Fine."}
+        first = {"messages": [SYSTEM, ASKED]}
+        second = {"messages": [SYSTEM, ASKED, answer, {"role": "user", "content": "And now?"}]}
+        found = turns(first, second, profile=profile)
+        assert [(each.lost, each.cause) for each in found] == [(0, ""), (0, "")]
+        assert found[1].reusable >= found[0].tokens - 1
+
+    def test_a_server_that_forgot(self) -> None:
+        forecast = CacheForecast(profile_named("dsv4"), "v4", COUNTER)
+        forecast.add(body(), 0)
+        turn = forecast.add(body(*call(0)), 0)
+        assert turn.forgotten == turn.reusable > 0
+        summary = CacheSummary()
+        summary.add(turn)
+        assert [each.cause for each in summary.lost] == [FORGOTTEN]
+        assert not CacheTurn(1, 1000, 900, 832).forgotten
+
+
+def test_the_worst_cause_comes_first() -> None:
+    summary = CacheSummary()
+    for lost, cause in ((10, "a"), (30, "b"), (25, "a")):
+        summary.add(CacheTurn(1, 100, 50, None, lost, cause))
+    assert [(each.cause, each.requests, each.tokens) for each in summary.lost] == [
+        ("a", 2, 35),
+        ("b", 1, 30),
+    ]
+
+
+class TestTheCommand:
+    @pytest.fixture
+    def log(self, tmp_path: Path) -> Path:
+        usage = {"prompt_tokens": 400, "completion_tokens": 5}
+        details = {**usage, "prompt_tokens_details": {"cached_tokens": 256}}
+        rows = [
+            {"request": body(), "response": {"usage": usage}},
+            {"request": body(*call(0)), "response": {"usage": details}},
+            {"request": {**body(*call(0), *call(1)), "tools": [TOOL, OTHER]}, "response": {}},
+        ]
+        path = tmp_path / "log.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+        return path
+
+    def test_one_line_a_request_and_a_summary(self, log: Path) -> None:
+        done = dsv4("cache", log)
+        assert (done.returncode, done.stderr) == (1, b"")
+        lines = done.stdout.decode().splitlines()
+        assert lines[0].split() == ["line", "tokens", "reusable", "reused", "what", "was", "lost"]
+        assert len(lines) == 7
+        assert " 256" in lines[2]
+        assert "tokens: the tools differ (added note)" in lines[3]
+        assert lines[5].startswith("3 requests, ")
+        assert lines[6].endswith("in 1 request: the tools differ")
+
+    def test_as_json(self, log: Path) -> None:
+        done = dsv4("cache", "--json", "--profile", "vllm-0.32", log)
+        *rows, last = map(json.loads, done.stdout.splitlines())
+        assert [row["number"] for row in rows] == [1, 2, 3]
+        assert (rows[1]["reused"], rows[1]["reusable"]) == (256, rows[0]["tokens"])
+        assert last["summary"]["reusable"] == sum(row["reusable"] for row in rows)
+        assert last["summary"]["lost"][0]["cause"] == "the tools differ"
+
+    def test_a_log_that_loses_nothing(self, tmp_path: Path) -> None:
+        path = tmp_path / "log.jsonl"
+        path.write_text("".join(json.dumps(each) + "\n" for each in (body(), body(*call(0)))))
+        assert printed("cache", "--only-breaks", path).endswith("Nothing was lost.\n")
+
+    def test_a_request_that_the_server_refuses(self, tmp_path: Path) -> None:
+        path = tmp_path / "log.jsonl"
+        path.write_text(json.dumps({**body(), "tools": []}) + "\n" + json.dumps(body()) + "\n")
+        done = dsv4("cache", "--profile", "vllm-0.32", path)
+        assert done.returncode == 1
+        assert "log.jsonl:1: refused: tools: found an empty list" in done.stdout.decode()
+
+    def test_what_is_no_log(self, tmp_path: Path) -> None:
+        path = tmp_path / "log.jsonl"
+        path.write_text('{"a": 1}\n')
+        assert "found no request" in refused("cache", path)
+        path.write_text("{\n")
+        assert "log.jsonl:1" in refused("cache", path)
+        assert "expected one of" in refused("cache", "--profile", "nobody", path)
