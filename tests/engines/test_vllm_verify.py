@@ -1,4 +1,4 @@
-"""`dsv4 verify` over a real vLLM: it is named without a fault, by its prompts and by counts alone."""
+"""`dsv4 verify` over a real vLLM: named without a fault, by its prompts and by counts alone."""
 
 from __future__ import annotations
 
