@@ -1,4 +1,6 @@
-"""Draws the pictures of docs/playground-guide.md from the real page. python docs/draw_playground.py
+"""Draws the pictures of the playground, and the card of the site, from the real page.
+
+    python docs/draw_playground.py
 
 Needs the extras `serve`, `tokens` and `browser`, and Chromium on the path or in CHROMIUM.
 """
@@ -81,6 +83,7 @@ def live(tab: Any) -> None:
 
 # Each picture: what is done on the page first, in which colours, and how high it is.
 PICTURES: dict[str, tuple[Callable[[Any], None], str, int]] = {
+    "card": (prompt, "light", 640),  # what a link to the site shows elsewhere
     "playground-prompt": (prompt, "light", 800),
     "playground-beside": (beside, "light", 720),
     "playground-cache": (cache, "dark", 700),

@@ -65,6 +65,9 @@ def _write_page(target: Path) -> None:
     page = (target / "index.html").read_text("utf-8")
     page = _replaced(page, '<html lang="en">', '<html lang="en" data-python="python/">')
     page = _replaced(page, "<head>\n", f"<head>\n{policy}\n")
+    card = '<meta property="og:image" content="card.png">'
+    page = _replaced(page, "</head>", f"{card}\n</head>")
+    shutil.copy(ROOT / "docs" / "card.png", target)
     (target / "index.html").write_text(page, "utf-8")
 
 

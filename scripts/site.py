@@ -3,6 +3,7 @@
 - The pages that stand beside the code they speak of (CHANGELOG.md, bench/README.md, …) join in.
 - Each public module gets a page of reference, made from its docstrings: a module is public if it
   says what it offers, in `__all__`.
+- Each page says what other sites show of a link to it.
 - A link whose text is the name of a file gets the title of the page as its text.
 - A link to the guide of the playground whose title is the name of a request in
   docs/playground_links.json opens that request in the playground, which is built beside the pages.
@@ -21,6 +22,7 @@ import sys
 import zlib
 from collections.abc import Iterator
 from functools import cache
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,14 @@ OTHER_PAGES = {
 LINK = re.compile(r"(?P<text>!?\[[^\]]*\])\((?P<path>(?![a-z]+:|#)[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
 
 TO_PLAYGROUND = re.compile(r'\[(?P<text>[^\]]*)\]\(playground-guide\.md "(?P<name>[^"]+)"\)')
+
+# What the theme writes that keeps screen readers from telling parts apart: a dialog without a name,
+# parts of the navigation that are named by what is hidden, empty headers of columns.
+MENDED = {
+    r'role="dialog">': 'role="dialog" aria-label="Search">',
+    r'(data-md-level="\d") aria-labelledby="__nav_([\d_]+)_label"': r'\1 aria-label="Section \2"',
+    r"<th></th>": "<td></td>",
+}
 
 
 def public_modules() -> dict[str, list[str]]:
@@ -198,6 +208,24 @@ def fragment(name: str) -> str:
     packer = zlib.compressobj(9, wbits=-15)  # without a head, as "deflate-raw" has it
     packed = packer.compress(state.encode()) + packer.flush()
     return f"#prompt/1.{base64.urlsafe_b64encode(packed).decode().rstrip('=')}"
+
+
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """What other sites show of a link to a page: its title, and a picture of the playground."""
+    up = config.site_url or "../" * page.url.count("/")
+    title = page.title if page.title == config.site_name else f"{page.title} · {config.site_name}"
+    card = {
+        "og:title": title,
+        "og:description": config.site_description,
+        "og:image": f"{up}card.png",
+        "og:type": "website",
+        "twitter:card": "summary_large_image",
+    }
+    written = (f'<meta property="{name}" content="{escape(text)}">' for name, text in card.items())
+    output = output.replace("</head>", "".join(written) + "</head>", 1)
+    for theirs, ours in MENDED.items():
+        output = re.sub(theirs, ours, output)
+    return output
 
 
 def titled(text: str, path: str) -> str:

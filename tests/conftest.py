@@ -23,7 +23,7 @@ from parts import ALL
 pytest.register_assert_rewrite("shapes")
 
 # What this machine sets for servers of its own is not for those that tests start.
-for name in {name for name in os.environ if name.startswith("DSV4_")} - {"DSV4_TESTS"}:
+for name in {name for name in os.environ if name.startswith("DSV4_")} - {"DSV4_TESTS", "DSV4_SOAK"}:
     del os.environ[name]
 
 # How long an example takes says more about the machine than about the code.

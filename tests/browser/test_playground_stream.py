@@ -232,6 +232,47 @@ class TestMoving:
         assert tab.locator(".stream .count").inner_text().startswith("Step 10 of ")
 
 
+class TestStates:
+    """Their names say little: each is explained to whoever points at it, or comes by keyboard."""
+
+    def test_are_explained_on_hover(self, opened: Callable[..., Any]) -> None:
+        tab = opened()
+        tip = tab.locator(".stream .tip")
+        assert tip.is_hidden()
+        tab.locator(".diagram .state[data-state=FENCED]").hover()
+        assert tip.inner_text().startswith("FENCED ")
+        tab.locator(".stream h2").first.hover()
+        assert tip.is_hidden()
+
+    def test_are_explained_on_focus(self, opened: Callable[..., Any], axe: str) -> None:
+        from accessibility import violations
+
+        tab = opened()
+        (now,) = tab.locator(".diagram .state[tabindex='0']").all()
+        now.focus()
+        tip = tab.locator(".stream .tip")
+        assert tip.inner_text().startswith(f"{shown_state(tab)} ")
+        tab.keyboard.press("ArrowRight")
+        tab.keyboard.press("ArrowDown")
+        focused = tab.locator(":focus")
+        assert focused.get_attribute("aria-label") == "BROKEN"
+        assert tab.locator(f"#{focused.get_attribute('aria-describedby')}").inner_text() == (
+            tip.inner_text()
+        )
+        assert tip.inner_text().startswith("BROKEN ")
+        assert step_of(tab) == 0, "the point stays where it is"
+        assert violations(tab, axe) == []
+        tab.keyboard.press("Escape")
+        assert tip.is_hidden()
+
+    def test_the_slider_shows_that_it_has_the_keyboard(self, opened: Callable[..., Any]) -> None:
+        tab = opened()
+        tab.keyboard.press("Tab")
+        tab.locator(".track input").focus()
+        ring = "e => [getComputedStyle(e).outlineStyle, getComputedStyle(e).outlineWidth]"
+        assert tab.locator(".track input").evaluate(ring) == ["solid", "2px"]
+
+
 class TestCuts:
     def test_by_token(self, opened: Callable[..., Any]) -> None:
         tab = opened()

@@ -1,7 +1,7 @@
 """What is made of completions that leave the grammar, kind by kind of deviation.
 
 The corpus holds shapes that were seen; here are others of the same kinds, small ones, so that each
-says what one rule does. The rules are those of docs/parsing.md, "How malformed text is read".
+says what one rule does. The rules are those of docs/recovery.md.
 """
 
 from __future__ import annotations

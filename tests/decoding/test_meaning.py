@@ -214,3 +214,13 @@ def test_results_without_a_call_are_what_the_user_wrote() -> None:
     quoted = "<tool_result>1</tool_result>"
     decoded = dsv4.decode(f"{BOS}{USER}{quoted}{ANSWER}", dialect="v4")
     assert decoded.request.messages == [user(quoted)]
+
+
+@pytest.mark.parametrize(("thinking", "noted"), [(True, [1]), (False, [])])
+def test_reasoning_that_was_dropped_is_noted_at_its_answer_only(
+    thinking: bool, noted: list[int]
+) -> None:
+    thought = answer("Yes.", reasoning_content="Hm.")
+    messages = [user("a"), thought, user("b"), thought]
+    notes = dsv4.decode(str(dsv4.encode(messages, thinking=thinking))).notes
+    assert [note.message for note in notes if note.kind == "reasoning-dropped"] == noted

@@ -15,7 +15,7 @@ test("shares are in percent of all, with a digit more below one", () => {
     { kind: "format", amount: 6 },
   ];
   assert.deepEqual(sharesOf({ shares, tokens: 1000 }), {
-    unit: "tokens",
+    unit: "token",
     parts: [
       { kind: "user", amount: 990, percent: "99%" },
       { kind: "tools", amount: 4, percent: "0.4%" },
@@ -25,7 +25,7 @@ test("shares are in percent of all, with a digit more below one", () => {
 });
 
 test("without tokens, characters are counted", () => {
-  assert.deepEqual(sharesOf({ shares: [], tokens: null }), { unit: "characters", parts: [] });
+  assert.deepEqual(sharesOf({ shares: [], tokens: null }), { unit: "character", parts: [] });
 });
 
 test("a prompt with nothing to tell has no facts", () => {

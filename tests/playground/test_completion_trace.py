@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -198,6 +200,15 @@ def read_of(example: Any) -> dsv4.Message:
 def test_every_state_is_drawn() -> None:
     told = stream_view_setup({}, PlaygroundContext())
     assert {name for move in told["moves"] for name in move} == {s["name"] for s in told["states"]}
+
+
+def test_each_state_has_a_place_of_its_own_in_the_diagram() -> None:
+    page = Path(dsv4._playground.completion_trace.__file__).parent / "page"
+    drawn = dict(re.findall(r"(\w+): (\[\d, \d\])", (page / "diagram.js").read_text("utf-8")))
+    places = [
+        drawn[state["name"]] for state in stream_view_setup({}, PlaygroundContext())["states"]
+    ]
+    assert len(places) == len(set(places))
 
 
 def test_strictly_it_stops_where_the_grammar_does() -> None:

@@ -43,6 +43,7 @@ def test_a_prompt_is_decoded_however_it_was_copied(text: str) -> None:
 
 def test_what_stood_before_a_prompt_is_told() -> None:
     assert "6 characters before" in imported(f"INFO: {PROMPT}")["notes"][0]
+    assert "1 character before" in imported(f">{PROMPT}")["notes"][0]
 
 
 def test_lines_of_json_are_listed() -> None:

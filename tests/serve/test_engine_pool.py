@@ -119,6 +119,24 @@ def test_before_the_first_byte_another_engine_takes_over(tokenizer: Tokenizer) -
     run(scenario())
 
 
+def test_each_of_several_choices_moves_on_by_itself(tokenizer: Tokenizer) -> None:
+    async def scenario() -> None:
+        async with two_engines(tokenizer, probe_interval=60.0) as (g, engines, urls):
+            engines[0].fault = lambda request, number: web.Response(status=500)
+            for n in range(4):
+                messages = [{"role": "user", "content": f"Session {n}"}]
+                body = {**CHAT, "messages": messages, "n": 3}
+                status, _, answer = await g.post("/v1/chat/completions", body)
+                assert (status, len(answer.get("choices", ()))) == (200, 3)
+            assert len(engines[1].requests) == 12
+            assert engines[0].requests  # or nothing was shown
+            _, shown = await g.get("/admin/upstreams")
+            up = {each["url"]: (each["up"], each["streams"]) for each in shown["engines"]}
+            assert up[urls[1]] == (True, 0)
+
+    run(scenario())
+
+
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
 def test_the_death_of_an_engine_takes_only_its_own_streams(path: str, tokenizer: Tokenizer) -> None:
     async def read(g: Gateway, n: int) -> bytes:

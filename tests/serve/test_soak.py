@@ -136,7 +136,7 @@ def test_nothing_is_left_over_after_minutes_of_everything(tokenizer: Tokenizer) 
             assert after["sockets"] <= before["sockets"] + 4
             assert after["tasks"] <= before["tasks"]
             assert after["memory"] <= before["memory"] * 1.15 + 16
-            print(traffic.__dict__, before, after)
+            print(traffic.statuses, before, after)
 
     run(scenario(), seconds=SECONDS + 300)
 

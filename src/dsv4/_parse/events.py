@@ -2,8 +2,8 @@
 sentence.
 
 Events are plain slotted dataclasses: a frozen one takes three times as long to make, and one of
-these is made for every few characters of every completion. docs/parsing.md has an example of each
-kind of deviation.
+these is made for every few characters of every completion. docs/parsing.md lists the kinds of
+deviations.
 """
 
 from __future__ import annotations

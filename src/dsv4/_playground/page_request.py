@@ -260,7 +260,8 @@ def _decoded_prompt(text: str) -> dict[str, Any]:
     decoded = decode(prompt)
     notes = [note.text for note in decoded.notes]
     if start > 0:
-        notes.insert(0, f"The {start} characters before {BOS} were left out.")
+        before = "1 character" if start == 1 else f"{start:,} characters"
+        notes.insert(0, f"Left out {before} before {BOS}.")
     body = body_of_request(decoded.request, decoded.dialects[0])
     return {"source": json.dumps(body, ensure_ascii=False, indent=2), "notes": notes}
 

@@ -12,6 +12,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple, cast
 from urllib.parse import quote
 
@@ -137,8 +138,10 @@ class BrokenOff(Exception):
 def client_error(error: Exception) -> ApiError:
     """Any failure of a request as an error that a protocol can write."""
     if isinstance(error, BackendError):
-        status = error.status
-        return ApiError(error.message, status=status if status in (400, 429, 503, 504) else 502)
+        status = error.status if error.status in (400, 429, 503, 504) else 502
+        told = ApiError(error.message, status=status)
+        told.__cause__ = error  # which has what may be logged
+        return told
     if isinstance(error, Busy):
         return ApiError("The server is busy: all streams are taken.", status=429)
     return as_api_error(error)
@@ -175,19 +178,19 @@ class CompletionRun:
             else CompletionReader(call, prepared.prompt, server.tokenizer, prepared.options.grammar)
             for _ in range(call.n)
         ]
-        self._lease: EngineLease | None = None
+        self._leases: dict[int, EngineLease] = {}  # by choice
         self._generation = Generation(
             server.settings, self._readers, self._open, client.turn, self._takes_over
         )
 
-    def _open(self) -> Chunks:
+    def _open(self, choice: int) -> Chunks:
         prepared = self._prepared
         session = prepared.received.session
         if session is not None and session.tokens_left == 0:
             return session.ended_stream()
-        if self._lease is None:
-            self._lease = EngineLease(self._server.engines, self._prefix())
-        backend = self._lease.engine.backend
+        if choice not in self._leases:
+            self._leases[choice] = EngineLease(self._server.engines, self._prefix)
+        backend = self._leases[choice].engine.backend
         if is_chat(backend):
             assert prepared.sent is not None
             return backend.stream_request(prepared.sent.body)
@@ -198,6 +201,7 @@ class CompletionRun:
         tokenizer, opening = self._server.tokenizer, prepared.opening
         return ForcedGeneration(generating, prompt, ids, options, opening, tokenizer).chunks()
 
+    @cached_property
     def _prefix(self) -> PromptPrefix | None:
         """What tells which engine has read the beginning of the prompt, where there are several."""
         prepared = self._prepared
@@ -207,13 +211,14 @@ class CompletionRun:
             return PromptPrefix.of_messages(prepared.sent.body)
         return PromptPrefix.of_prompt(prepared.prompt, prepared.ids, prepared.engine)
 
-    def _takes_over(self, error: BackendError) -> bool:
-        return self._lease is not None and self._lease.moved_on(error)
+    def _takes_over(self, choice: int, error: BackendError) -> bool:
+        return choice in self._leases and self._leases[choice].moved_on(error)
 
     @property
     def engine(self) -> str | None:
-        """The engine that answers; None before it is asked."""
-        return None if self._lease is None else self._lease.engine.url
+        """The engine that answers, the first choice where there are several; None before it is
+        asked."""
+        return self._leases[0].engine.url if 0 in self._leases else None
 
     async def run(self) -> ApiError | None:
         """Answers the client. Returns the error that a stream ended with, if it did; raises what
@@ -230,8 +235,9 @@ class CompletionRun:
         finally:
             self._generation.timer.close()
             await watch.close()
-            if self._lease is not None:
-                self._lease.close(self._readers[0].first_at is not None, self._generation.failure)
+            for choice, lease in self._leases.items():
+                answered = self._readers[choice].first_at is not None
+                lease.close(answered, self._generation.failure)
             if session is not None and not session.has_ended:
                 state: CallState = "left" if self._generation.has_left else "failed"
                 session.broke_off(self._prepared, self._readers, state)

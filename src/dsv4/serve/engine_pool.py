@@ -84,15 +84,20 @@ class Engine:
         self.is_up = True
         self.is_draining = False
         self._failures = 0
+        self._last_failure: BackendError | None = None
 
     @property
     def takes_requests(self) -> bool:
         return self.is_up and not self.is_draining
 
     def failed(self, error: BackendError) -> None:
+        """Counts a failure: once, where several choices of a request end with the same."""
+        if error is self._last_failure:
+            return
+        self._last_failure = error
         self._failures += 1
         if self._failures >= _MOST_FAILURES:
-            self.set_up(False, error.message)
+            self.set_up(False, error.summary)
 
     def succeeded(self) -> None:
         self._failures = 0
@@ -226,7 +231,7 @@ class EnginePool:
         try:
             models = await asyncio.wait_for(engine.backend.models(), seconds)
         except (BackendError, asyncio.TimeoutError) as error:
-            engine.set_up(False, getattr(error, "message", "") or f"no answer within {seconds:g} s")
+            engine.set_up(False, getattr(error, "summary", "") or f"no answer within {seconds:g} s")
         else:
             names = [model.name for model in models]
             is_same = expected.name in names
@@ -255,7 +260,8 @@ def _by_hash(prefix: PromptPrefix, able: list[Engine]) -> Engine:
 
 
 class EngineLease:
-    """The engine of one request, and the next one where that fails before it has sent anything."""
+    """The engine of one choice of a request, and the next one where that fails before it has sent
+    anything."""
 
     def __init__(self, pool: EnginePool, prefix: PromptPrefix | None) -> None:
         self._pool = pool

@@ -18,7 +18,9 @@ from dsv4.serve.settings import Settings
 
 _log = logging.getLogger("dsv4.serve")
 
-OpenStream: TypeAlias = Callable[[], Chunks]
+# Gets the index of a choice.
+OpenStream: TypeAlias = Callable[[int], Chunks]
+TakesOver: TypeAlias = Callable[[int, BackendError], bool]
 # Gets the index of a choice, and events of it.
 PassEvents: TypeAlias = Callable[[int, list[Event]], Awaitable[None]]
 
@@ -32,7 +34,7 @@ class Generation:
         readers: Sequence[ChoiceReader],
         open: OpenStream,
         turn: asyncio.Event,
-        takes_over: Callable[[BackendError], bool] = lambda error: False,
+        takes_over: TakesOver,
     ) -> None:
         """`open` asks the backend, for each of the `readers`, once its `turn` has come.
         `takes_over` says whether another engine is asked after a failure, without a pause."""
@@ -146,7 +148,7 @@ class Generation:
             except BackendError as error:
                 if self._has_begun or self._readers[choice].first_at is not None:
                     raise
-                if self._takes_over(error):
+                if self._takes_over(choice, error):
                     continue
                 if not (tries_left and error.is_temporary):
                     raise
@@ -162,7 +164,7 @@ class Generation:
         """
         reader, heard = self._readers[choice], self.timer.heard
         gathered: list[Event] = []
-        async with aclosing(self._opened()) as chunks:
+        async with aclosing(self._opened(choice)) as chunks:
             following = chunks.__anext__
             while True:
                 try:
@@ -182,7 +184,7 @@ class Generation:
                     events, gathered = [*gathered, *events], []
                     events = joined_events(events) if reader.joins else events
                 if events:
-                    self._has_begun = True
+                    self._has_begun = self._alive is not None  # a whole answer goes out at its end
                     try:
                         await passed(choice, events)
                     except UnicodeEncodeError as error:  # half of a pair, from an engine
@@ -190,9 +192,9 @@ class Generation:
                 if reader.is_done:
                     return
 
-    def _opened(self) -> Chunks:
+    def _opened(self, choice: int) -> Chunks:
         try:
-            return self._open()
+            return self._open(choice)
         except Exception as error:
             raise _backend_fault(error) from error
 

@@ -132,7 +132,7 @@ class RawCompletion:
         """The engine that answers; None before it is asked."""
         return None if self._lease is None else self._lease.engine.url
 
-    def open(self) -> Chunks:
+    def open(self, choice: int) -> Chunks:
         engines = self._server.engines
         if self._lease is None:
             prefix = PromptPrefix.of_prompt(self.prompt, self.ids) if engines.chooses else None
@@ -146,7 +146,7 @@ class RawCompletion:
             [self.reader],
             self.open,
             turn,
-            lambda error: self._lease is not None and self._lease.moved_on(error),
+            lambda choice, error: self._lease is not None and self._lease.moved_on(error),
         )
 
     def close(self, generation: Generation) -> None:

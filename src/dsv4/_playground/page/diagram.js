@@ -1,4 +1,7 @@
-// The parser's states, as a diagram in which the current one is lit.
+// The parser's states, as a diagram in which the current one is lit. Each is explained when it is
+// pointed at or has the keyboard, which arrows lead from state to state.
+
+import { element } from "./dom.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 // Where each state stands: column and row. States that a good completion passes are in the middle.
@@ -6,10 +9,27 @@ const SVG = "http://www.w3.org/2000/svg";
 const PLACES = {
   STRAY: [0, 0], FENCED: [1, 0], JUNK: [2, 0], REMARK: [3, 0],
   ORPHANS: [0, 1], PROSE: [1, 1], BLOCK: [2, 1], INVOKE: [3, 1],
-  INVENTED: [0, 2], PLAIN: [1, 2], BROKEN: [2, 2], VALUE: [3, 2],
-  HALTED: [0, 3], NATIVE: [1, 3], AFTER: [2, 3], JSON: [3, 3],
+  ROLE: [0, 2], PLAIN: [1, 2], BROKEN: [2, 2], VALUE: [3, 2],
+  INVENTED: [0, 3], NATIVE: [1, 3], AFTER: [2, 3], JSON: [3, 3],
+  HALTED: [0, 4],
 };
+const [COLUMNS, ROWS] = [4, 5];
 const [WIDTH, HEIGHT, WIDE, HIGH] = [124, 62, 88, 28];
+/** @type {Record<string, [number, number]>} */
+const ARROWS = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] };
+const EXPLAINED = "state-explained";
+
+/**
+ * The state that a key leads to: the neighbour, where there is one.
+ * @param {string} name
+ * @param {string} key
+ */
+export function neighbour(name, key) {
+  const [column, row] = PLACES[name] ?? [0, 0];
+  const [right, down] = ARROWS[key] ?? [0, 0];
+  const found = Object.entries(PLACES).find(([, [x, y]]) => x === column + right && y === row + down);
+  return found?.[0] ?? name;
+}
 
 /**
  * An element of SVG.
@@ -71,16 +91,18 @@ function path(from, to) {
 export class Diagram {
   /** @type {Map<string, SVGGElement>} */
   #nodes = new Map();
+  /** @type {Map<string, string>} */
+  #words = new Map();
   /** @type {{ from: string, to: string, line: SVGPathElement }[]} */
   #lines = [];
-  #title;
+  #svg;
+  #tip = element("p", { id: EXPLAINED, className: "tip", role: "tooltip", hidden: true });
 
   /**
    * @param {import("./types.js").ParserState[]} states
    * @param {[string, string][]} moves
    */
   constructor(states, moves) {
-    this.#title = drawn("title", {});
     const tip = drawn("marker", {
       id: "state-tip", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7,
       orient: "auto-start-reverse",
@@ -90,25 +112,73 @@ export class Diagram {
       this.#lines.push({ from, to, line });
     }
     for (const { name, words } of states) {
-      const [x, y] = middle(name);
-      const box = { x: x - WIDE / 2, y: y - HIGH / 2, width: WIDE, height: HIGH, rx: 7 };
-      const node = drawn(
-        "g", { class: "state" },
-        drawn("title", {}, `${name}: ${words}`),
-        drawn("rect", box),
-        drawn("text", { x, y: y + 4 }, name),
-      );
-      this.#nodes.set(name, node);
+      this.#words.set(name, words);
+      this.#nodes.set(name, this.#node(name));
     }
-    this.root = drawn(
+    this.#svg = drawn(
       "svg",
-      { class: "diagram", viewBox: `0 0 ${4 * WIDTH} ${4 * HEIGHT}`, role: "img", "aria-labelledby": "state-title" },
-      this.#title,
+      { class: "diagram", viewBox: `0 0 ${COLUMNS * WIDTH} ${ROWS * HEIGHT}`, role: "group" },
       drawn("defs", {}, tip),
       ...this.#lines.map(({ line }) => line),
       ...this.#nodes.values(),
     );
-    this.#title.id = "state-title";
+    this.root = element("div", { className: "explained" }, this.#svg, this.#tip);
+    this.root.addEventListener("pointerleave", () => this.#explain(null));
+    this.root.addEventListener("keydown", (event) => this.#pressed(event));
+  }
+
+  /** @param {string} name */
+  #node(name) {
+    const [x, y] = middle(name);
+    const box = { x: x - WIDE / 2, y: y - HIGH / 2, width: WIDE, height: HIGH, rx: 7 };
+    const node = drawn(
+      "g", { class: "state", role: "img", "aria-label": name, "data-state": name },
+      drawn("rect", box),
+      drawn("text", { x, y: y + 4 }, name),
+    );
+    node.addEventListener("pointerenter", () => this.#explain(name));
+    node.addEventListener("focus", () => this.#explain(name));
+    node.addEventListener("blur", () => this.#explain(null));
+    return node;
+  }
+
+  /**
+   * Says what a state is, below it; null says nothing any more.
+   * @param {string | null} name
+   */
+  #explain(name) {
+    for (const [other, node] of this.#nodes)
+      if (other === name) node.setAttribute("aria-describedby", EXPLAINED);
+      else node.removeAttribute("aria-describedby");
+    const node = name === null ? undefined : this.#nodes.get(name);
+    this.#tip.hidden = !node;
+    if (name === null || !node) return;
+    this.#tip.replaceChildren(element("code", {}, name), ` ${this.#words.get(name)}`);
+    const [frame, box] = [this.root.getBoundingClientRect(), node.getBoundingClientRect()];
+    const room = frame.width - this.#tip.offsetWidth;
+    const left = box.left + box.width / 2 - frame.left - this.#tip.offsetWidth / 2;
+    this.#tip.style.left = `${Math.max(0, Math.min(left, room))}px`;
+    this.#tip.style.top = `${box.bottom - frame.top + 4}px`;
+  }
+
+  /** @param {KeyboardEvent} event */
+  #pressed(event) {
+    if (event.key === "Escape") this.#explain(null);
+    const from = event.target instanceof SVGElement ? event.target.dataset.state : undefined;
+    if (!from || !(event.key in ARROWS)) return;
+    const to = neighbour(from, event.key);
+    this.#reach(to);
+    this.#nodes.get(to)?.focus();
+    event.preventDefault();
+    event.stopPropagation(); // else it moves the point as well
+  }
+
+  /**
+   * Of all states, Tab goes to one.
+   * @param {string} name
+   */
+  #reach(name) {
+    for (const [other, node] of this.#nodes) node.setAttribute("tabindex", other === name ? "0" : "-1");
   }
 
   /**
@@ -117,7 +187,9 @@ export class Diagram {
    * @param {Set<string>} seen
    */
   light({ state, words, before }, seen) {
-    this.#title.textContent = `The parser's states. The current one is ${state}: ${words}.`;
+    const now = `The parser's states. The current one is ${state}: ${words}.`;
+    this.#svg.setAttribute("aria-label", now);
+    if (!this.#svg.contains(document.activeElement)) this.#reach(state);
     const next = new Set(this.#lines.filter(({ from }) => from === state).map(({ to }) => to));
     for (const [name, node] of this.#nodes) {
       node.classList.toggle("current", name === state);

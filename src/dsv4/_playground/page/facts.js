@@ -20,7 +20,7 @@ const MOST_NAMED = 5;
 export function sharesOf({ shares, tokens }) {
   const all = shares.reduce((sum, { amount }) => sum + amount, 0) || 1;
   return {
-    unit: tokens === null ? "characters" : "tokens",
+    unit: tokens === null ? "character" : "token",
     parts: shares.map(({ kind, amount }) => ({ kind, amount, percent: percent(amount, all) })),
   };
 }

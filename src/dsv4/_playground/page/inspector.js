@@ -369,7 +369,7 @@ async function promptRows(source, protocol, sent) {
 /** The end of a text, if it is too long to be shown, and what was left out. */
 function cut(text, shown) {
   const from = whole(text, Math.max(0, text.length - TEXT));
-  const before = from ? [element("span", { className: "elided" }, `… ${number(from)} characters before\n`)] : [];
+  const before = from ? [element("span", { className: "elided" }, `… ${counted(from, "character")} before\n`)] : [];
   return [...before, ...shown(text.slice(from), from)];
 }
 

@@ -17,7 +17,7 @@ const ending = (kind, { before, text }) =>
   element(
     "pre",
     { className: kind },
-    before ? elided(`… ${number(before)} characters before\n`) : null,
+    before ? elided(`… ${counted(before, "character")} before\n`) : null,
     harmless(text),
   );
 
@@ -88,7 +88,7 @@ export class TextPane {
       .filter((repair) => repair.step <= step && repair.start <= to && repair.end >= from)
       .slice(-TextPane.#MARKS);
     const cursor = element("span", { className: "cursor" });
-    const nodes = from ? [elided(`… ${number(from)} characters before\n`)] : [];
+    const nodes = from ? [elided(`… ${counted(from, "character")} before\n`)] : [];
     const places = borders([from, start, end, to, ...made.flatMap((r) => [r.start, r.end])], from, to);
     places.forEach((place, n) => {
       if (place === end) nodes.push(cursor);
@@ -101,7 +101,7 @@ export class TextPane {
       const repaired = made.some((r) => r.start <= place && r.end >= next) ? " repaired" : "";
       nodes.push(element("span", { className: kind + repaired }, harmless(text.slice(place, next))));
     });
-    if (to < text.length) nodes.push(elided(`\n… ${number(text.length - to)} characters to come`));
+    if (to < text.length) nodes.push(elided(`\n… ${counted(text.length - to, "character")} to come`));
     this.root.replaceChildren(...nodes);
     this.#reveal(cursor);
   }
@@ -153,7 +153,7 @@ export class HeldPane {
       return;
     }
     const from = whole(text, Math.max(start, end - HeldPane.#TEXT));
-    const before = from > start ? `… ${number(from - start)} characters before\n` : "";
+    const before = from > start ? `… ${counted(from - start, "character")} before\n` : "";
     this.#text.textContent = before + harmless(text.slice(from, end)).replace(/\n/g, "↵\n");
     const ruled = rule === null ? "" : ` Recovery rule ${rule}.`;
     const words = reason.charAt(0).toUpperCase() + reason.slice(1);

@@ -1,5 +1,6 @@
 // A prompt, or two beside each other: what api/prompt answers, and how to choose what it shows.
 
+import { counted, number } from "./cards.js";
 import { button, choice, element } from "./dom.js";
 import { factsOf, sharesOf } from "./facts.js";
 import { Rows } from "./rows.js";
@@ -90,7 +91,7 @@ export class PromptPane {
 /** Shares as a bar, and in words. */
 function drawnShares({ unit, parts }) {
   const bar = parts.map(({ kind, amount }) => {
-    const title = `${kind}: ${amount} ${unit}`;
+    const title = `${kind}: ${counted(amount, unit)}`;
     const part = element("span", { className: `share ${kind}`, title });
     part.style.flexGrow = String(amount);
     return part;
@@ -101,12 +102,12 @@ function drawnShares({ unit, parts }) {
       {},
       element("span", { className: `share ${kind}`, "aria-hidden": "true" }),
       `${kind} `,
-      element("span", { className: "faint" }, `${amount.toLocaleString("en")} · ${percent}`),
+      element("span", { className: "faint" }, `${number(amount)} · ${percent}`),
     ),
   );
   return [
     element("div", { className: "bar-of-shares", "aria-hidden": "true" }, bar),
-    element("ul", { className: "legend", "aria-label": `${unit} by part` }, legend),
+    element("ul", { className: "legend", "aria-label": `${unit}s by part` }, legend),
   ];
 }
 

@@ -3,6 +3,7 @@
 // Rows that stay the same from one answer to the next keep their elements: after a change in the
 // middle of a long conversation only the middle is built again.
 
+import { counted, number } from "./cards.js";
 import { button, element, idle } from "./dom.js";
 import { commonEnds, innermostPlace, pairedRows } from "./pairing.js";
 
@@ -123,8 +124,7 @@ export class Rows {
     const text = element("div", { className: "text" }, this.#segments(row, row.head));
     if (row.fold) text.append(this.#fold(row));
     const name = row.message === null ? "" : `${row.message} ${row.role}`;
-    const count = row.tokens === null ? "" : row.tokens.toLocaleString("en");
-    return element(
+        return element(
       "div",
       { className: row.ghost ? "row ghost" : "row", role: "listitem", tabIndex: -1 },
       element(
@@ -132,7 +132,8 @@ export class Rows {
         { className: "label" },
         element("b", { className: row.role }, name),
         element("span", {}, row.field),
-        count && element("span", { className: "count", title: `${count} tokens` }, count),
+        row.tokens !== null &&
+          element("span", { className: "count", title: counted(row.tokens, "token") }, number(row.tokens)),
       ),
       text,
       row.note && element("div", { className: "note" }, row.note),

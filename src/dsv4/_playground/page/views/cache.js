@@ -1,10 +1,12 @@
 // A conversation turn by turn: how much of each prompt the engine has in its cache, and why not more.
 
 import { debounced } from "../server.js";
+import { counted, number } from "../cards.js";
 import { button, element, fill } from "../dom.js";
 import { examples, requestBody, sourceOf, switches } from "../switches.js";
 
-const number = (amount) => amount.toLocaleString("en");
+// The server names units in the plural.
+const amount = (count, unit) => counted(count, unit.replace(/s$/, ""));
 const percent = (part, whole) => (whole ? `${Math.floor((100 * part) / whole)}%` : "–");
 
 export function mount(root, context) {
@@ -104,7 +106,7 @@ function clientOf(variant, { unit, variant: chosen }, state) {
       element(
         "span",
         { className: "faint" },
-        `${number(computed)} of ${number(prompted)} ${unit} computed, ${saved} reused`,
+        `${number(computed)} of ${amount(prompted, unit)} computed, ${saved} reused`,
       ),
       element(
         "span",
@@ -112,9 +114,9 @@ function clientOf(variant, { unit, variant: chosen }, state) {
         name === "as_sent"
           ? "what the request has"
           : lost > 0
-            ? `loses ${number(lost)} ${unit}`
+            ? `loses ${amount(lost, unit)}`
             : lost < 0
-              ? `saves ${number(-lost)} ${unit}`
+              ? `saves ${amount(-lost, unit)}`
               : "loses nothing here",
       ),
     ],
@@ -147,8 +149,8 @@ function turnOf(turn, n, widest, unit, open) {
     n === 0
       ? "The first prompt: all of it is new."
       : kept === turn.before
-        ? `All ${number(kept)} ${unit} of the prompt before are still a prefix.`
-        : `${number(kept)} of the ${number(turn.before)} ${unit} of the prompt before (${percent(kept, turn.before)}) are still a prefix.`;
+        ? `All ${amount(kept, unit)} of the prompt before are still a prefix.`
+        : `${number(kept)} of the ${amount(turn.before, unit)} of the prompt before (${percent(kept, turn.before)}) are still a prefix.`;
   return element(
     "li",
     { className: isBroken ? "turn broken" : "turn" },
@@ -159,12 +161,12 @@ function turnOf(turn, n, widest, unit, open) {
       element(
         "span",
         { className: "faint" },
-        turn.messages === 1 ? "1 message" : `${turn.messages} messages`,
+        counted(turn.messages, "message"),
       ),
       element(
         "span",
         { className: "amount" },
-        `${number(turn.size)} ${unit}, ${number(fresh)} new`,
+        `${amount(turn.size, unit)}, ${number(fresh)} new`,
       ),
     ),
     bar,
@@ -174,7 +176,7 @@ function turnOf(turn, n, widest, unit, open) {
       words,
       n > 0 &&
         !isBroken &&
-        ` With the answer, the engine held ${number(turn.reused)} ${unit}, and all of it is reused.`,
+        ` With the answer, the engine held ${amount(turn.reused, unit)}, and all of it is reused.`,
       isBroken &&
         element(
           "span",

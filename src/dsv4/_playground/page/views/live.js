@@ -258,7 +258,7 @@ class Shown {
     const facts = [
       this.#first === null ? null : `first token after ${milliseconds(this.#first - this.#began)}`,
       finish ? `${milliseconds(performance.now() - this.#began)} in all` : null,
-      usage ? `${number(usage[0])} tokens in, ${number(usage[1])} out` : null,
+      usage ? `${counted(usage[0], "token")} in, ${number(usage[1])} out` : null,
       finish,
     ];
     this.#facts.textContent = facts.filter(Boolean).join(" · ");
@@ -287,7 +287,7 @@ const milliseconds = (value) => (value < 1000 ? `${Math.round(value)} ms` : `${(
 function said({ reasoning, content, calls }, most = Infinity) {
   const cut = (text) => {
     const from = text.length > most ? whole(text, text.length - most) : 0;
-    return (from ? `… ${number(from)} characters before\n` : "") + harmless(text.slice(from));
+    return (from ? `… ${counted(from, "character")} before\n` : "") + harmless(text.slice(from));
   };
   return [
     reasoning ? element("details", { className: "thinking", open: true }, element("summary", {}, "Reasoning"), element("pre", {}, cut(reasoning))) : null,

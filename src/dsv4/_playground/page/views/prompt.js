@@ -131,5 +131,5 @@ function sidesOf(panes) {
     for (const one of buttons) one.setAttribute("aria-pressed", String(one.dataset.side === side));
   };
   show("prompt");
-  return element("div", { className: "sides modes", role: "group", "aria-label": "Show" }, buttons);
+  return element("div", { className: "sides modes", role: "group", "aria-label": "Pane" }, buttons);
 }

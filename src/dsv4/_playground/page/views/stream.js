@@ -5,7 +5,7 @@
 // and costs as much however long the text is.
 
 import { debounced } from "../server.js";
-import { area, card, number } from "../cards.js";
+import { area, card, counted, number } from "../cards.js";
 import { button, choice, element, tick } from "../dom.js";
 import { EventsPane, FramesPane, HeldPane, MessagePane, StatePane, TextMap, TextPane } from "../panes.js";
 import { Trace } from "../trace.js";
@@ -362,9 +362,9 @@ class Stream {
         "div",
         { className: "controls" },
         step("|‹", "To the start", "Home", () => this.#to(0)),
-        step("−1", "One step back", "Left arrow", () => this.#by(-1)),
+        step("‹ step", "One step back", "Left arrow", () => this.#by(-1)),
         parts.play,
-        step("+1", "One step on", "Right arrow", () => this.#by(1)),
+        step("step ›", "One step on", "Right arrow", () => this.#by(1)),
         step("›|", "To the end", "End", () => this.#to(this.#trace?.steps ?? 0)),
         element(
           "span",
@@ -439,7 +439,7 @@ class Stream {
     const words = `Step ${number(this.#step)} of ${number(steps)}${ended}`;
     const held = end > start ? `${number(end - start)} held` : "Nothing held";
     slider.setAttribute("aria-valuetext", `${words}. ${state}. ${held}.`);
-    count.textContent = `${words} · ${number(end)} of ${number(text.length)} characters`;
+    count.textContent = `${words} · ${number(end)} of ${counted(text.length, "character")}`;
   }
 }
 
