@@ -145,8 +145,45 @@ def test_borders_and_ids_of_tokens(tab: Any) -> None:
     assert tab.locator(".rows .even").count() > 20
     assert tab.locator(".rows [data-ids]").count() == 0
     choose(tab, "Tokens", "ids")
-    assert tab.locator(".rows .pill[data-ids]").first.get_attribute("data-ids") == "0"
+    assert tab.locator(".rows .pill [data-ids]").first.get_attribute("data-ids") == "0"
     assert prompt_text(tab) == text
+
+
+def test_ids_of_white_space_stand_on_its_line(tab: Any) -> None:
+    write(tab, [{"role": "user", "content": "One\n\n\n        Two x = 1 \n\nEnd"}])
+    choose(tab, "Tokens", "ids")
+    found = tab.locator(".rows .row", has_text="One").locator("[data-ids]")
+    carried = found.evaluate_all(
+        """found => found.map((one) => [
+          one.parentElement.className.split(" ")[0],
+          one.textContent,
+          Math.round(one.getBoundingClientRect().top),
+        ])"""
+    )
+    kinds, texts, tops = zip(*carried, strict=True)
+    assert texts[:4] == ("One", "", " " * 7, "Two")
+    assert kinds[1:3] == ("newline", "spaces")
+    # Of the line breaks after "One" on the line of "One", of the spaces on that of "Two".
+    assert abs(tops[1] - tops[0]) < 8 < abs(tops[2] - tops[1])
+    assert abs(tops[3] - tops[2]) < 8
+    signed = tab.locator(".rows .blank")
+    assert "\u2423" in signed.first.evaluate("one => getComputedStyle(one, '::before').content")
+
+
+def test_another_manner_keeps_the_place(tab: Any) -> None:
+    turns = [("user", "A question"), ("assistant", "An answer")] * 60
+    write(tab, [{"role": role, "content": f"{text} {n}"} for n, (role, text) in enumerate(turns)])
+    read = tab.locator(".rows .row", has_text="An answer 71")
+    read.evaluate("row => row.scrollIntoView({ block: 'start' })")
+    at = read.bounding_box()["y"]
+    for label, value in (
+        *(("Tokens", "borders"), ("Tokens", "ids"), ("Show", "dialect:v3.2")),
+        *(("Beside", "dialect:v4"), ("Tokens", "off")),
+    ):
+        choose(tab, label, value)
+        tab.wait_for_timeout(200)
+        now = tab.locator(".rows .row", has_text="An answer 71").first.bounding_box()["y"]
+        assert abs(now - at) < 30, (label, value)
 
 
 def test_two_dialects_side_by_side(tab: Any) -> None:
@@ -410,9 +447,8 @@ def test_an_answer_may_come_while_another_is_being_built(tab: Any) -> None:
     shown = prompt_text(tab)
     assert "Change 3" in shown
     assert "Change 2" not in shown
-    numbers = tab.locator(".rows .row").evaluate_all("rows => rows.map(row => row.row)")
-    assert numbers == list(range(len(numbers)))
-    assert len(numbers) > 600
+    names = tab.locator(".rows .opens .label b:not(:empty)").all_text_contents()
+    assert [int(name.split()[0]) for name in names] == list(range(201))
 
 
 def test_a_server_that_is_gone_is_named(browser: Any) -> None:
