@@ -61,6 +61,13 @@ def example(tab: Any, title: str) -> None:
     settle(tab)
 
 
+def turn_to(tab: Any, pane: str) -> None:
+    """Shows a pane, where the page has no room for both."""
+    side = tab.locator(".sides button", has_text=pane)
+    if side.is_visible():
+        side.click()
+
+
 def prompt_text(tab: Any) -> str:
     rows = tab.locator("section.prompt .rows .row:not(.ghost) .text")
     return "".join(rows.evaluate_all("rows => rows.map(row => row.textContent)"))
@@ -301,6 +308,65 @@ def test_places_are_marked_where_the_text_stands(tab: Any, lines: int) -> None:
     assert found["height"] <= 1
 
 
+COLOURED = """() => Object.fromEntries(["name", "string", "number", "literal"].map((kind) => [
+  kind,
+  [...CSS.highlights.get(`json-${kind}`)].map((range) =>
+    range.startContainer.data.slice(range.startOffset, range.endOffset)),
+]))"""
+
+
+def test_json_has_colours_that_follow_what_is_typed(tab: Any) -> None:
+    write(tab, '{"messages": [\n{"role": "user", "content": "Hi"}\n],\n"n": 1}')
+    found = tab.evaluate(COLOURED)
+    assert sorted(found["name"]) == ['"content"', '"messages"', '"n"', '"role"']
+    assert sorted(found["string"]) == ['"Hi"', '"user"']
+    assert (found["number"], found["literal"]) == (["1"], [])
+    write(tab, '{"messages": [\n{"role": "user", "content": "Ho"}\n],\n"n": null}')
+    found = tab.evaluate(COLOURED)
+    assert sorted(found["string"]) == ['"Ho"', '"user"']
+    assert (found["number"], found["literal"]) == ([], ["null"])
+    # The lines are what is seen, and the caret is seen above them.
+    styles = "e => [getComputedStyle(e).color, getComputedStyle(e).caretColor]"
+    area, lines = tab.locator(".editor textarea"), tab.locator(".editor .lines")
+    assert area.evaluate(styles) == ["rgba(0, 0, 0, 0)", "rgb(31, 35, 40)"]
+    assert lines.evaluate(styles)[0] == "rgb(31, 35, 40)"
+    # A text that would keep the browser busy is plain.
+    write(tab, "[" + "\n" * 3_100 + "1]")
+    assert sum(map(len, tab.evaluate(COLOURED).values())) == 0
+    tab.emulate_media(forced_colors="active")
+    assert area.evaluate(styles)[0] != "rgba(0, 0, 0, 0)"
+
+
+def test_find_in_the_request(tab: Any, axe: str) -> None:
+    turns = [{"role": "user", "content": f"Needle {n}"} for n in range(40)]
+    write(tab, turns)
+    area = tab.get_by_label("Request, as JSON")
+    area.evaluate("area => { area.focus(); area.setSelectionRange(0, 0); }")
+    tab.keyboard.press("Control+f")
+    tab.keyboard.type("needle")
+    count = tab.locator(".find output")
+    assert count.inner_text() == "1 of 40"
+    tab.keyboard.press("Shift+Enter")
+    assert count.inner_text() == "40 of 40"
+    assert tab.locator(".editor").evaluate("e => e.scrollTop") > 500
+    tab.keyboard.press("Enter")
+    tab.keyboard.press("Enter")
+    assert count.inner_text() == "2 of 40"
+    assert tab.evaluate("CSS.highlights.get('json-hit').size") == 40
+    assert tab.evaluate("[...CSS.highlights.get('json-hit-chosen')].join()") == "Needle"
+    assert violations(tab, axe) == []
+    write(tab, turns[:3])
+    assert count.inner_text() == "2 of 3"
+    tab.get_by_label("Find in the request").press("Escape")
+    assert tab.locator(".find").is_hidden()
+    assert tab.evaluate("CSS.highlights.get('json-hit').size") == 0
+    selected = area.evaluate("a => a.value.slice(a.selectionStart, a.selectionEnd + 2)")
+    assert selected == "Needle 1"
+    tab.get_by_role("button", name="Find", exact=True).click()
+    tab.get_by_label("Find in the request").fill("nowhere")
+    assert count.inner_text() == "No hits"
+
+
 # The form.
 
 
@@ -471,14 +537,17 @@ def test_axe_finds_nothing(open_page: Open, axe: str, scheme: str, width: int) -
     tab = open_page(width=width, scheme=scheme)
     tab.wait_for_selector(".rows .row")
     for title in ("Text that spells tokens", "Old reasoning, a list of messages"):
+        turn_to(tab, "Request")
         example(tab, title)
         assert violations(tab, axe) == []
+    turn_to(tab, "Prompt")
     tab.locator(".rows .text .user").first.hover()
     assert violations(tab, axe) == []
     choose(tab, "Tokens", "ids")
     assert violations(tab, axe) == []
     choose(tab, "Beside", "dialect:v4.1")
     assert violations(tab, axe) == []
+    turn_to(tab, "Request")
     tab.get_by_role("button", name="Form").click()
     assert violations(tab, axe) == []
     tab.get_by_role("button", name="JSON").click()
