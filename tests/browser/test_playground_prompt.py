@@ -46,7 +46,8 @@ def write(tab: Any, value: Any) -> None:
 
 
 def settle(tab: Any) -> None:
-    tab.wait_for_selector(".result:not(.waiting) .rows[aria-busy=false]")
+    # On a phone the other pane may be the one that is seen.
+    tab.wait_for_selector(".result:not(.waiting) .rows[aria-busy=false]", state="attached")
 
 
 def choose(tab: Any, label: str, value: str) -> None:
