@@ -30,7 +30,7 @@ for name in {name for name in os.environ if name.startswith("DSV4_")} - {"DSV4_T
 UNTIMED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 
 settings.register_profile(
-    "repeatable", max_examples=200 if ALL else 60, derandomize=True, **UNTIMED
+    "repeatable", max_examples=200 if ALL else 40, derandomize=True, **UNTIMED
 )
 settings.register_profile("explore", max_examples=3000, **UNTIMED)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))

@@ -644,7 +644,7 @@ def test_white_space_that_the_strict_grammar_takes_is_no_departure(space: str) -
 
 
 def test_diagnostics_are_bounded_in_number() -> None:
-    text = f"x {INVOKE_END} y " * 3000
+    text = f"x {INVOKE_END} y " * 1200
     message = dsv4.parse(text, thinking=False, tools=TOOLS)
     assert len(message.diagnostics) == 1025
     last = message.diagnostics[-1]
