@@ -431,6 +431,15 @@ class TestRecorded:
         report = explain_recorded(agent_log(VLLM, 3), FORECASTER)
         assert "coding agent" not in json.dumps(report.to_dict())
 
+    def test_records_of_the_gateway_have_the_prompt_itself(self) -> None:
+        body = PROBES["tools-two"].request
+        prompt = profiles.render(body, "dsv4", dialect="v4-0731")
+        row = {"protocol": "chat", "request": body, "dialect": "v4-0731", "prompt": prompt}
+        report = explain_recorded([json.dumps(row)], FORECASTER)
+        named = report.to_dict()["prompt"]
+        assert (named["profile"], named["outcome"]) == ("dsv4", "explained")
+        assert report.evidence == ("E0",)
+
     def test_lines_without_a_count_are_passed_over(self) -> None:
         lines = ["", "null", "{}", '{"request": {"messages": []}}', "{" * 10_000]
         assert explain_recorded(lines, FORECASTER).requests == 0
