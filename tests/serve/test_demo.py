@@ -39,15 +39,25 @@ def calls_of(choice: Any) -> list[tuple[str, Any]]:
     return [(c["function"]["name"], json.loads(c["function"]["arguments"])) for c in calls]
 
 
-def test_a_loop_has_as_many_turns_as_were_asked_for() -> None:
-    messages: list[Any] = [{"role": "user", "content": "RUN: echo {turn}\nTURNS: 3"}]
+@pytest.mark.parametrize("more", ["", "\nBREAK: no-closers"])
+def test_a_loop_has_as_many_turns_as_were_asked_for(more: str) -> None:
+    messages: list[Any] = [{"role": "user", "content": f"RUN: echo {{turn}}\nTURNS: 3{more}"}]
     ran = []
-    for _ in range(3):
-        (choice,) = answered({"messages": messages, "tools": TOOLS})
-        messages.append(choice["message"])
-        for call in choice["message"].get("tool_calls", ()):
+
+    async def scenario() -> None:
+        async with gateway() as g:
+            for _ in range(3):
+                body = {"messages": messages, "tools": TOOLS}
+                _, _, answer = await g.post(PATH, body)
+                take(answer["choices"][0]["message"])
+
+    def take(message: Any) -> None:
+        messages.append(message)
+        for call in message.get("tool_calls", ()):
             ran.append(json.loads(call["function"]["arguments"])["command"])
             messages.append({"role": "tool", "tool_call_id": call["id"], "content": "ok"})
+
+    run(scenario())
     assert ran == ["echo 1", "echo 2"]
     assert messages[-1]["content"] == "DONE: ok"
     # Some servers make a developer's message of a user's.

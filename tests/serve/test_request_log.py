@@ -8,10 +8,12 @@ from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 from gateway import gateway, run
-from standins import Scripted
+from standins import ChatServer, Scripted
 
 from dsv4.serve.observe.logs import JsonFormatter, TextFormatter
+from dsv4.tokens import Tokenizer
 
 SECRET = "a text of the user's"
 BODY = {"messages": [{"role": "user", "content": SECRET}], "model": "my model"}
@@ -91,6 +93,23 @@ def test_what_no_route_answers_is_logged_too(caplog: pytest.LogCaptureFixture) -
     statuses = [line["status"] for line in lines(caplog)]
     assert statuses == [421, 403, 404, 405, 200, 503]
     assert lines(caplog)[2]["path"] == "/v1/nothing"
+
+
+def test_what_a_backend_says_is_told_to_its_client_alone(
+    caplog: pytest.LogCaptureFixture, tokenizer: Tokenizer
+) -> None:
+    async def scenario() -> None:
+        backend = ChatServer(tokenizer, "[]")
+        words = json.dumps({"error": {"message": f"I do not like {SECRET}"}})
+        backend.fault = lambda request, number: web.Response(status=422, text=words)
+        async with backend.running() as url, gateway(upstream=url, settings_backend="chat") as g:
+            _, _, answer = await g.post("/v1/chat/completions", BODY)
+            assert SECRET in answer["error"]["message"]
+
+    with caplog.at_level(logging.INFO, "dsv4.serve"):
+        run(scenario())
+    assert lines(caplog)[0]["error"] == "the backend answered 422"
+    assert SECRET not in json.dumps(lines(caplog))
 
 
 def test_text_is_for_people_and_stays_on_one_line() -> None:

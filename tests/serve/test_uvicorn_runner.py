@@ -111,9 +111,15 @@ class Operated:
         asked = [self.server.asked("GET", "/v1/models", key=key).status for _ in range(8)]
         return set(asked) == {status}
 
-    def all_workers_have(self, urls: list[str]) -> bool:
+    def all_workers_have(self, urls: list[str], draining: str | None = None) -> bool:
+        """Whether all workers have these engines, one of them draining."""
         shown = [self.server.asked("GET", "/admin/upstreams").body["engines"] for _ in range(8)]
-        return all([each["url"] for each in engines] == urls for engines in shown)
+        expected = [(url, url == draining) for url in urls]
+        return all([(e["url"], e["draining"]) for e in engines] == expected for engines in shown)
+
+    def drain(self, url: str, is_draining: bool) -> None:
+        body = {"url": url, "draining": is_draining}
+        assert self.server.asked("POST", "/admin/upstreams", body).status == 200
 
 
 @pytest.fixture(scope="module")
@@ -213,6 +219,8 @@ def test_workers_are_restarted_one_after_the_other_and_their_streams_end(
     server = operated.server
     operated.write_engines(OTHER_ENGINE)
     server.heard("read anew: 2 engines", 2, operated.reload())
+    operated.drain(OTHER_ENGINE, True)
+    until(lambda: operated.all_workers_have(operated.both, draining=OTHER_ENGINE))
     # Where the first of them could not start, the others are left alone.
     operated.write_keys("ann:one", "ann:two")
     server.heard("could not start: the workers stay as they are", 1, server.signal("SIGUSR2"))
@@ -225,7 +233,9 @@ def test_workers_are_restarted_one_after_the_other_and_their_streams_end(
             assert response.read().endswith(b"data: [DONE]\n\n")
     until(lambda: not {*before} & {*server.workers()})
     # The new ones have the engines of the old, and go on following the file.
-    assert operated.all_workers_have(operated.both)
+    assert operated.all_workers_have(operated.both, draining=OTHER_ENGINE)
+    operated.drain(OTHER_ENGINE, False)
+    until(lambda: operated.all_workers_have(operated.both))
     operated.write_engines()
     server.heard("read anew: 1 engines", 2, operated.reload())
 

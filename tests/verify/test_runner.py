@@ -121,7 +121,7 @@ PAIRS = [
 
 
 class TestTheGauntlet:
-    @pytest.mark.parametrize("truth", clean_servers(), ids=str)
+    @pytest.mark.parametrize("truth", part(clean_servers(), 3), ids=str)
     def test_no_fault_is_found_on_a_clean_server(self, truth: Hypothesis) -> None:
         client = StandIn(truth)
         report = report_over_http(client)
@@ -132,7 +132,7 @@ class TestTheGauntlet:
         assert client.requests <= 70
         assert client.tokens <= 15_000
 
-    @pytest.mark.parametrize("truth", part(SINGLES, 4), ids=str)
+    @pytest.mark.parametrize("truth", part(SINGLES, 9), ids=str)
     def test_each_fault_is_named(self, truth: Hypothesis) -> None:
         report = report_over_http(StandIn(truth))
         if visible(truth):
@@ -203,7 +203,7 @@ class TestQuickly:
         """The explanation of a handful of counts is searched for as after a whole run."""
         many = [h for h in likely_servers() if visible(h) or not h.faults]
         sizes = []
-        for truth in part(many[::7], 21):
+        for truth in part(many[::7], 60):
             client = StandIn(truth)
             report = report_on(client, mode="quick")
             assert is_named(report, truth), truth
@@ -417,7 +417,7 @@ def agent_log(truth: Hypothesis, turns: int = 20) -> list[str]:
 
 class TestRecorded:
     @pytest.mark.parametrize(
-        "profile", ["vllm-0.32", "sglang-0.5.23", "recipe-0.2.0", "llama.cpp", "dsv4"]
+        "profile", part(["llama.cpp", "dsv4", "recipe-0.2.0", "vllm-0.32", "sglang-0.5.23"], 3)
     )
     def test_twenty_exchanges_of_an_agent_name_the_server(self, profile: str) -> None:
         truth = server(profile, "v4-0731" if profile == "dsv4" else "v4")
@@ -426,7 +426,7 @@ class TestRecorded:
         assert (prompt["profile"], prompt["faults"]) == (profile, [])
 
     def test_no_text_of_the_log_is_in_the_report(self) -> None:
-        report = explain_recorded(agent_log(VLLM), FORECASTER)
+        report = explain_recorded(agent_log(VLLM, 3), FORECASTER)
         assert "coding agent" not in json.dumps(report.to_dict())
 
     def test_lines_without_a_count_are_passed_over(self) -> None:

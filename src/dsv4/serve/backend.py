@@ -121,7 +121,10 @@ class Model:
 
 class BackendError(Exception):
     """The backend failed. `status` is the one to answer a client with, before the first byte;
-    `retry_after` how many seconds it should wait. `final` says that no other try will help."""
+    `retry_after` how many seconds it should wait. `final` says that no other try will help.
+
+    `quoted` are words of the backend's own, which clients are told after the message. They may
+    have texts of requests in them, so `summary`, which is for the log, does without."""
 
     def __init__(
         self,
@@ -130,9 +133,11 @@ class BackendError(Exception):
         retry_after: float | None = None,
         *,
         final: bool = False,
+        quoted: str | None = None,
     ) -> None:
-        super().__init__(message)
-        self.message = message
+        self.summary = message
+        self.message = message if quoted is None else f"{message}: {quoted}"
+        super().__init__(self.message)
         self.status = status
         self.retry_after = retry_after
         self.final = final
@@ -146,8 +151,8 @@ class BackendError(Exception):
 class BackendOverflow(BackendError):
     """The prompt is longer than the backend's context: `tokens` and `limit`, where it says."""
 
-    def __init__(self, message: str, tokens: int | None, limit: int | None) -> None:
-        super().__init__(message, 400)
+    def __init__(self, quoted: str, tokens: int | None, limit: int | None) -> None:
+        super().__init__("the backend's context is too small", 400, quoted=quoted)
         self.tokens = tokens
         self.limit = limit
 
@@ -257,7 +262,9 @@ def read_finish(reason: object, message: object = None) -> Reason | None:
             f"the backend sent the finish reason {short_repr(reason)}, expected text"
         )
     if ended_by(reason) is Ended.FAILURE:
-        raise BackendError(f"the backend gave up: {message or reason}")
+        if message:
+            raise BackendError("the backend gave up", quoted=str(message))
+        raise BackendError(f"the backend gave up: {reason}")
     return reason
 
 

@@ -97,7 +97,7 @@ class Engine:
         self._last_failure = error
         self._failures += 1
         if self._failures >= _MOST_FAILURES:
-            self.set_up(False, error.message)
+            self.set_up(False, error.summary)
 
     def succeeded(self) -> None:
         self._failures = 0
@@ -231,7 +231,7 @@ class EnginePool:
         try:
             models = await asyncio.wait_for(engine.backend.models(), seconds)
         except (BackendError, asyncio.TimeoutError) as error:
-            engine.set_up(False, getattr(error, "message", "") or f"no answer within {seconds:g} s")
+            engine.set_up(False, getattr(error, "summary", "") or f"no answer within {seconds:g} s")
         else:
             names = [model.name for model in models]
             is_same = expected.name in names

@@ -169,7 +169,8 @@ def _slow_event_json(data: bytes) -> Any:
         if end < len(text):
             raise ValueError
     except (ValueError, StopIteration, RecursionError):
-        raise BackendError(f"the backend sent what is no JSON: {data[:80]!r}") from None
+        found = repr(data[:80])
+        raise BackendError("the backend sent what is no JSON", quoted=found) from None
     return event
 
 
@@ -222,7 +223,7 @@ _CUMULATIVE = ("text",)
 
 def _event_failure(error: object) -> BackendError:
     text = error_text(error)
-    return overflow_of(_object(error), text) or BackendError(f"the backend failed: {text}")
+    return overflow_of(_object(error), text) or BackendError("the backend failed", quoted=text)
 
 
 def _read_chunk(read: ReadEvent, event: JsonObject, more: bool) -> Chunk:

@@ -69,8 +69,8 @@ def failure(status: int, headers: Mapping[str, str], body: str, key: str | None)
     mapped = _STATUSES.get(status, 502)
     if mapped == 400 and (overflow := overflow_of(said, text)):
         return overflow
-    message = f"the backend answered {status}: {text}"
-    return BackendError(message, mapped, waiting_time(headers.get("retry-after", "")))
+    wait = waiting_time(headers.get("retry-after", ""))
+    return BackendError(f"the backend answered {status}", mapped, wait, quoted=text)
 
 
 def overflow_of(said: JsonObject, text: str) -> BackendOverflow | None:
@@ -83,7 +83,7 @@ def overflow_of(said: JsonObject, text: str) -> BackendOverflow | None:
     if tokens is None and limit is not None:
         found = [_value(number) for number in _NUMBER.findall(text)]
         tokens = max((number for number in found if number > limit), default=None)
-    return BackendOverflow(f"the backend's context is too small: {text}", tokens, limit)
+    return BackendOverflow(text, tokens, limit)
 
 
 def _limit_in(text: str) -> int | None:

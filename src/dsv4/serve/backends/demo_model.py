@@ -68,7 +68,7 @@ class DemoPrompt:
 def read_prompt(prompt: Prompt) -> DemoPrompt:
     """What the prompt asks."""
     request = decode(prompt, dialect=prompt.dialect).request
-    messages = [fields_of(message) for message in request.messages]
+    messages = [each for message in request.messages for each in _with_results(fields_of(message))]
     ending = request.encode().ending
     text, results = _last_texts(messages)
     dialect = dialect_named(prompt.dialect)
@@ -90,6 +90,24 @@ def read_prompt(prompt: Prompt) -> DemoPrompt:
         opened=answer if opens_block else "",
         named=_begun_tool(ending.open, dialect),
     )
+
+
+# Behind a call that is malformed, results are read back as a user's text.
+_RESULT = re.compile(f"{tokens.RESULT_START}(.*?){tokens.RESULT_END}\\s*", re.DOTALL)
+
+
+def _with_results(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A message, or the results that a user's text begins with and what is left of it."""
+    said = message.get("content") or ""
+    if message.get("role") != "user" or not said.startswith(tokens.RESULT_START):
+        yield message
+        return
+    at = 0
+    while found := _RESULT.match(said, at):
+        yield {"role": "tool", "content": found[1]}
+        at = found.end()
+    if said[at:]:
+        yield {**message, "content": said[at:]}
 
 
 def _last_texts(messages: list[dict[str, Any]]) -> tuple[str, tuple[str, ...]]:

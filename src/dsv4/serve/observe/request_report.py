@@ -13,6 +13,7 @@ from dsv4._parse.parser_options import new_id
 from dsv4.api import ApiError, Usage
 from dsv4.serve.access import Key
 from dsv4.serve.asgi import AsgiApp, Receive, Scope, Send
+from dsv4.serve.backend import BackendError
 from dsv4.serve.observe.logs import log_fields
 
 
@@ -149,7 +150,9 @@ class RefusalLog:
 
 def _reason(error: Exception) -> str:
     """Why a request failed. What is wrong with a request may be a text of its own, so only its
-    place is told."""
+    place is told, and nothing of what a backend says about it."""
+    if isinstance(error.__cause__, BackendError):
+        return error.__cause__.summary
     if isinstance(error, ApiError) and error.path is not None:
         return f"{error.code or error.type} at {error.path}"
     return str(error) or type(error).__name__
