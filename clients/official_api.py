@@ -199,6 +199,7 @@ def _asked(body: Body, thinking: bool, dialect: str) -> DemoPrompt:
         tools=tools,
         response_format=schema or ({} if form.get("type") == "json_object" else None),
         thinking=thinking,
+        reasons=thinking,
         dialect=dialect_for(MODELS[0]),
         turns=len(messages),
         opened="a call" if choice == "required" else "",

@@ -46,7 +46,8 @@ def write(tab: Any, value: Any) -> None:
 
 
 def settle(tab: Any) -> None:
-    tab.wait_for_selector(".result:not(.waiting) .rows[aria-busy=false]")
+    # On a phone the other pane may be the one that is seen.
+    tab.wait_for_selector(".result:not(.waiting) .rows[aria-busy=false]", state="attached")
 
 
 def choose(tab: Any, label: str, value: str) -> None:
@@ -59,6 +60,13 @@ def example(tab: Any, title: str) -> None:
     with answered(tab, "prompt"):
         tab.locator("section.prompt").get_by_label("Examples").select_option(label=title)
     settle(tab)
+
+
+def turn_to(tab: Any, pane: str) -> None:
+    """Shows a pane, where the page has no room for both."""
+    side = tab.locator(".sides button", has_text=pane)
+    if side.is_visible():
+        side.click()
 
 
 def prompt_text(tab: Any) -> str:
@@ -145,8 +153,45 @@ def test_borders_and_ids_of_tokens(tab: Any) -> None:
     assert tab.locator(".rows .even").count() > 20
     assert tab.locator(".rows [data-ids]").count() == 0
     choose(tab, "Tokens", "ids")
-    assert tab.locator(".rows .pill[data-ids]").first.get_attribute("data-ids") == "0"
+    assert tab.locator(".rows .pill [data-ids]").first.get_attribute("data-ids") == "0"
     assert prompt_text(tab) == text
+
+
+def test_ids_of_white_space_stand_on_its_line(tab: Any) -> None:
+    write(tab, [{"role": "user", "content": "One\n\n\n        Two x = 1 \n\nEnd"}])
+    choose(tab, "Tokens", "ids")
+    found = tab.locator(".rows .row", has_text="One").locator("[data-ids]")
+    carried = found.evaluate_all(
+        """found => found.map((one) => [
+          one.parentElement.className.split(" ")[0],
+          one.textContent,
+          Math.round(one.getBoundingClientRect().top),
+        ])"""
+    )
+    kinds, texts, tops = zip(*carried, strict=True)
+    assert texts[:4] == ("One", "", " " * 7, "Two")
+    assert kinds[1:3] == ("newline", "spaces")
+    # Of the line breaks after "One" on the line of "One", of the spaces on that of "Two".
+    assert abs(tops[1] - tops[0]) < 8 < abs(tops[2] - tops[1])
+    assert abs(tops[3] - tops[2]) < 8
+    signed = tab.locator(".rows .blank")
+    assert "\u2423" in signed.first.evaluate("one => getComputedStyle(one, '::before').content")
+
+
+def test_another_manner_keeps_the_place(tab: Any) -> None:
+    turns = [("user", "A question"), ("assistant", "An answer")] * 60
+    write(tab, [{"role": role, "content": f"{text} {n}"} for n, (role, text) in enumerate(turns)])
+    read = tab.locator(".rows .row", has_text="An answer 71")
+    read.evaluate("row => row.scrollIntoView({ block: 'start' })")
+    at = read.bounding_box()["y"]
+    for label, value in (
+        *(("Tokens", "borders"), ("Tokens", "ids"), ("Show", "dialect:v3.2")),
+        *(("Beside", "dialect:v4"), ("Tokens", "off")),
+    ):
+        choose(tab, label, value)
+        tab.wait_for_timeout(200)
+        now = tab.locator(".rows .row", has_text="An answer 71").first.bounding_box()["y"]
+        assert abs(now - at) < 30, (label, value)
 
 
 def test_two_dialects_side_by_side(tab: Any) -> None:
@@ -262,6 +307,65 @@ def test_places_are_marked_where_the_text_stands(tab: Any, lines: int) -> None:
     assert found["same"] == [True] * 5
     assert found["widths"][0] == found["widths"][1]
     assert found["height"] <= 1
+
+
+COLOURED = """() => Object.fromEntries(["name", "string", "number", "literal"].map((kind) => [
+  kind,
+  [...CSS.highlights.get(`json-${kind}`)].map((range) =>
+    range.startContainer.data.slice(range.startOffset, range.endOffset)),
+]))"""
+
+
+def test_json_has_colours_that_follow_what_is_typed(tab: Any) -> None:
+    write(tab, '{"messages": [\n{"role": "user", "content": "Hi"}\n],\n"n": 1}')
+    found = tab.evaluate(COLOURED)
+    assert sorted(found["name"]) == ['"content"', '"messages"', '"n"', '"role"']
+    assert sorted(found["string"]) == ['"Hi"', '"user"']
+    assert (found["number"], found["literal"]) == (["1"], [])
+    write(tab, '{"messages": [\n{"role": "user", "content": "Ho"}\n],\n"n": null}')
+    found = tab.evaluate(COLOURED)
+    assert sorted(found["string"]) == ['"Ho"', '"user"']
+    assert (found["number"], found["literal"]) == ([], ["null"])
+    # The lines are what is seen, and the caret is seen above them.
+    styles = "e => [getComputedStyle(e).color, getComputedStyle(e).caretColor]"
+    area, lines = tab.locator(".editor textarea"), tab.locator(".editor .lines")
+    assert area.evaluate(styles) == ["rgba(0, 0, 0, 0)", "rgb(31, 35, 40)"]
+    assert lines.evaluate(styles)[0] == "rgb(31, 35, 40)"
+    # A text that would keep the browser busy is plain.
+    write(tab, "[" + "\n" * 3_100 + "1]")
+    assert sum(map(len, tab.evaluate(COLOURED).values())) == 0
+    tab.emulate_media(forced_colors="active")
+    assert area.evaluate(styles)[0] != "rgba(0, 0, 0, 0)"
+
+
+def test_find_in_the_request(tab: Any, axe: str) -> None:
+    turns = [{"role": "user", "content": f"Needle {n}"} for n in range(40)]
+    write(tab, turns)
+    area = tab.get_by_label("Request, as JSON")
+    area.evaluate("area => { area.focus(); area.setSelectionRange(0, 0); }")
+    tab.keyboard.press("Control+f")
+    tab.keyboard.type("needle")
+    count = tab.locator(".find output")
+    assert count.inner_text() == "1 of 40"
+    tab.keyboard.press("Shift+Enter")
+    assert count.inner_text() == "40 of 40"
+    assert tab.locator(".editor").evaluate("e => e.scrollTop") > 500
+    tab.keyboard.press("Enter")
+    tab.keyboard.press("Enter")
+    assert count.inner_text() == "2 of 40"
+    assert tab.evaluate("CSS.highlights.get('json-hit').size") == 40
+    assert tab.evaluate("[...CSS.highlights.get('json-hit-chosen')].join()") == "Needle"
+    assert violations(tab, axe) == []
+    write(tab, turns[:3])
+    assert count.inner_text() == "2 of 3"
+    tab.get_by_label("Find in the request").press("Escape")
+    assert tab.locator(".find").is_hidden()
+    assert tab.evaluate("CSS.highlights.get('json-hit').size") == 0
+    selected = area.evaluate("a => a.value.slice(a.selectionStart, a.selectionEnd + 2)")
+    assert selected == "Needle 1"
+    tab.get_by_role("button", name="Find", exact=True).click()
+    tab.get_by_label("Find in the request").fill("nowhere")
+    assert count.inner_text() == "No hits"
 
 
 # The form.
@@ -410,9 +514,8 @@ def test_an_answer_may_come_while_another_is_being_built(tab: Any) -> None:
     shown = prompt_text(tab)
     assert "Change 3" in shown
     assert "Change 2" not in shown
-    numbers = tab.locator(".rows .row").evaluate_all("rows => rows.map(row => row.row)")
-    assert numbers == list(range(len(numbers)))
-    assert len(numbers) > 600
+    names = tab.locator(".rows .opens .label b:not(:empty)").all_text_contents()
+    assert [int(name.split()[0]) for name in names] == list(range(201))
 
 
 def test_a_server_that_is_gone_is_named(browser: Any) -> None:
@@ -435,14 +538,17 @@ def test_axe_finds_nothing(open_page: Open, axe: str, scheme: str, width: int) -
     tab = open_page(width=width, scheme=scheme)
     tab.wait_for_selector(".rows .row")
     for title in ("Text that spells tokens", "Old reasoning, a list of messages"):
+        turn_to(tab, "Request")
         example(tab, title)
         assert violations(tab, axe) == []
+    turn_to(tab, "Prompt")
     tab.locator(".rows .text .user").first.hover()
     assert violations(tab, axe) == []
     choose(tab, "Tokens", "ids")
     assert violations(tab, axe) == []
     choose(tab, "Beside", "dialect:v4.1")
     assert violations(tab, axe) == []
+    turn_to(tab, "Request")
     tab.get_by_role("button", name="Form").click()
     assert violations(tab, axe) == []
     tab.get_by_role("button", name="JSON").click()

@@ -2,7 +2,18 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { page } from "./page.js";
 
-const { commonEnds, innermostPlace, pairedRows } = await page("pairing.js");
+const { commonEnds, innermostPlace, pairedRows, sameRow } = await page("pairing.js");
+
+test("a row is found again by the place it came from", () => {
+  const before = [[null], [[5, 9]], [[5, 9]], [], [[20, 30]]];
+  assert.equal(sameRow(before, before, 2), 2, "as many rows are the same rows");
+  const after = [[], [], [[5, 9]], [[5, 9]], [[12, 14]], [[20, 30], null]];
+  assert.equal(sameRow(before, after, 2), 3, "the second of two from one place");
+  assert.equal(sameRow(before, after, 3), 3, "a row from nowhere stays behind the one before it");
+  assert.equal(sameRow(before, after, 4), 5);
+  assert.equal(sameRow(before, [[[5, 9]], [[6, 7]]], 4), 1, "what is gone: the last before it");
+  assert.equal(sameRow(before, [], 4), 0);
+});
 
 const side = (...keys) => ({
   rows: keys.map((key) => ({ message: Number(key[0]), field: key.slice(1) })),

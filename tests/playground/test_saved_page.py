@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from html.parser import HTMLParser
 from typing import Any
 
@@ -80,6 +81,12 @@ def test_every_link_leads_to_its_other_half() -> None:
     assert len(set(page.ids)) == len(page.ids)
     assert {link.removeprefix("#") for link in page.links} <= set(page.ids)
     assert {link[1] for link in page.links} == {"j", "r"}
+
+
+def test_white_space_alone_is_no_link() -> None:
+    html = saved(json.dumps([{"role": "user", "content": "One\n\n    \nTwo"}]))
+    assert re.search(r'<span class="newline p\d+"', html)
+    assert not re.search(r"<a [^>]*>\s*</a>", html)
 
 
 def test_text_that_closes_elements_is_only_text() -> None:

@@ -175,5 +175,8 @@ def _segment(sent: SentSegment, numbers: Sequence[int | None], places: _Places) 
     shown, after = ("", text) if classes == "newline" else (escape(text), "")
     if number is None:
         return f'<span class="{classes}">{shown}</span>{after}'
-    link = f'class="{classes} p{number}" href="#j{number}"{places.anchor(number)}'
-    return f"<a {link}>{shown}</a>{after}"
+    marks = f'class="{classes} p{number}"{places.anchor(number)}'
+    # White space alone is nothing that a link could be called by.
+    if not text.strip():
+        return f"<span {marks}>{shown}</span>{after}"
+    return f'<a href="#j{number}" {marks}>{shown}</a>{after}'

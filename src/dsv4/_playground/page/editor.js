@@ -1,17 +1,22 @@
 // A text area with line numbers, in which places can be lit. The lines are drawn a second time
-// behind it, with the text unseen: that gives numbers that follow wrapped lines, and something that
-// places can be marked in (CSS highlights: painting only, no layout).
+// behind it: that gives numbers that follow wrapped lines, and something that places can be marked in
+// and that has colours (CSS highlights: painting only, no layout). Where the browser has those, the
+// text that is seen is that of the lines; elsewhere it is that of the text area.
 
 import { element } from "./dom.js";
+import { JsonColours, isColourable } from "./jsoncolours.js";
 
 /** @typedef {import("./types.js").Place} Place */
 
 const LIT = "json-lit";
 const WRONG = "json-wrong";
+const HIT = "json-hit";
+const CHOSEN_HIT = "json-hit-chosen";
 
 /**
  * `oninput(text)` is called as somebody types. `oncaret(offset, isPointer)` is called when the caret
- * has moved, or with `isPointer` when the pointer is over a line; null when it has left.
+ * has moved, or with `isPointer` when the pointer is over a line; null when it has left. `onfind()` is
+ * called when somebody wants to find something.
  */
 export class Editor {
   #area;
@@ -19,15 +24,17 @@ export class Editor {
   #starts = [0];
   /** @type {string[]} */
   #shown = [];
+  #colours = window.CSS?.highlights ? new JsonColours() : null;
 
   /**
    * @param {{
    *   label: string,
    *   oninput: (text: string) => void,
    *   oncaret: (offset: number | null, isPointer: boolean) => void,
+   *   onfind: () => void,
    * }} options
    */
-  constructor({ label, oninput, oncaret }) {
+  constructor({ label, oninput, oncaret, onfind }) {
     this.#lines = element("div", { className: "lines", "aria-hidden": "true" });
     this.#area = element("textarea", {
       "aria-label": label,
@@ -42,6 +49,11 @@ export class Editor {
     this.#area.setAttribute("autocorrect", "off");
     for (const event of ["keyup", "click"])
       this.#area.addEventListener(event, () => oncaret(this.#area.selectionStart, false));
+    this.#area.addEventListener("keydown", (event) => {
+      if (event.key !== "f" || !(event.ctrlKey || event.metaKey) || event.shiftKey) return;
+      event.preventDefault();
+      onfind();
+    });
     let line = -1;
     this.#area.addEventListener("pointermove", (event) => {
       const now = this.#lineAt(event.clientY);
@@ -55,13 +67,21 @@ export class Editor {
     });
     this.root = element(
       "div",
-      { className: "editor" },
+      { className: this.#colours ? "editor coloured" : "editor" },
       element("div", { className: "sheet" }, this.#lines, this.#area),
     );
   }
 
   get text() {
     return this.#area.value;
+  }
+
+  get caret() {
+    return this.#area.selectionStart;
+  }
+
+  get selected() {
+    return this.#area.value.slice(this.#area.selectionStart, this.#area.selectionEnd);
   }
 
   /** Another text. The caret stays where it is, as far as that is there. */
@@ -98,8 +118,10 @@ export class Editor {
     }
     // Of both, the lines and what is typed in: their text must stand in the same place.
     this.root.style.setProperty("--digits", String(String(lines.length).length));
+    this.#colours?.paint(isColourable(lines) ? this.#lines.children : []);
     this.light(null);
     this.mark(null);
+    this.showHits([], -1);
   }
 
   /** Lights a place, `[start, end]`, or none. `scroll` brings it into view. */
@@ -113,19 +135,39 @@ export class Editor {
   }
 
   /**
+   * Marks what was found, and the chosen of it, which `scroll` brings into view.
+   * @param {Place[]} hits
+   * @param {number} chosen
+   */
+  showHits(hits, chosen, { scroll = false } = {}) {
+    if (!window.CSS?.highlights) return;
+    const found = new Highlight(...hits.map((hit) => this.#range(hit)));
+    found.priority = 1;
+    CSS.highlights.set(HIT, found);
+    this.#highlight(CHOSEN_HIT, hits[chosen] ?? null, scroll, 2);
+  }
+
+  /**
    * @param {string} name
    * @param {Place | null} place
    * @param {boolean} scroll
    */
-  #highlight(name, place, scroll) {
+  #highlight(name, place, scroll, priority = 0) {
     if (!window.CSS?.highlights) return;
     CSS.highlights.delete(name);
     if (!place) return;
+    const range = this.#range(place);
+    const made = new Highlight(range);
+    made.priority = priority;
+    CSS.highlights.set(name, made);
+    if (scroll) this.#reveal(range);
+  }
+
+  #range(/** @type {Place} */ place) {
     const range = new Range();
     range.setStart(...this.#point(place[0]));
     range.setEnd(...this.#point(Math.max(place[1], place[0] + 1)));
-    CSS.highlights.set(name, new Highlight(range));
-    if (scroll) this.#reveal(range);
+    return range;
   }
 
   /**
@@ -172,9 +214,12 @@ export class Editor {
   focus(/** @type {number} */ offset) {
     this.#area.focus({ preventScroll: true });
     this.#area.setSelectionRange(offset, offset);
-    const range = new Range();
-    range.setStart(...this.#point(offset));
-    range.setEnd(...this.#point(offset + 1));
-    this.#reveal(range);
+    this.#reveal(this.#range([offset, offset + 1]));
+  }
+
+  /** Selects a place, if there is one, and puts the keyboard here. */
+  select(/** @type {Place | null} */ place) {
+    this.#area.focus({ preventScroll: true });
+    if (place) this.#area.setSelectionRange(...place);
   }
 }

@@ -48,6 +48,29 @@ export function pairedRows(sides) {
 }
 
 /**
+ * The row of a prompt that shows what a row of another one showed: each by the places that its rows
+ * came from. Where both have as many rows they are the same, in another manner.
+ * @param {(Place | null)[][]} before
+ * @param {(Place | null)[][]} after
+ * @param {number} row
+ */
+export function sameRow(before, after, row) {
+  if (before.length === after.length) return row;
+  const starts = before.map(startOf);
+  let known = row;
+  while (known > 0 && starts[known] === null) known--;
+  const start = starts[known] ?? 0;
+  const others = after.map(startOf);
+  const same = others.flatMap((other, n) => (other === start ? [n] : []));
+  const which = starts.slice(0, known).filter((other) => other === start).length;
+  if (same.length) return same[Math.min(which, same.length - 1)];
+  return Math.max(0, others.findLastIndex((other) => other !== null && other <= start));
+}
+
+/** @param {(Place | null)[]} places */
+const startOf = (places) => places.find((place) => place !== null)?.[0] ?? null;
+
+/**
  * The innermost place that holds an offset of the source, or null.
  * @param {{ places: (Place | null)[][] }[]} sides
  * @param {number} offset

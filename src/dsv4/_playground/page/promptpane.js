@@ -23,11 +23,21 @@ export class PromptPane {
   #facts = element("div", { className: "facts" });
   #titles = element("div", { className: "titles" });
   #ending = element("p", { className: "ending" });
+  #scroller;
+  #wanted = "";
 
   constructor({ state, settings }, onpoint, oncopy, onsave) {
     this.#state = state;
     this.#onpoint = onpoint;
     this.rows = new Rows({ label: "Prompt", onpoint });
+    this.#scroller = element(
+      "div",
+      { className: "scroller" },
+      this.#facts,
+      this.#titles,
+      this.rows.root,
+      this.#ending,
+    );
     this.root = element(
       "section",
       { className: "pane result", "aria-label": "Prompt" },
@@ -41,14 +51,7 @@ export class PromptPane {
         }),
       ),
       element("div", { className: "summary" }, this.#total, this.#shares),
-      element(
-        "div",
-        { className: "scroller" },
-        this.#facts,
-        this.#titles,
-        this.rows.root,
-        this.#ending,
-      ),
+      this.#scroller,
     );
   }
 
@@ -66,6 +69,8 @@ export class PromptPane {
 
   /** Shows an answer. Resolves when all of it is there. */
   show(answer) {
+    const frame = this.#frame();
+    const reading = this.#isSwitched() && frame.scrollTop > 0 ? this.#reading() : null;
     const good = answer.sides.filter((side) => !side.problem);
     this.#total.textContent = good.map((side) => side.total).join("  ·  ");
     this.#shares.replaceChildren(...(good.length === 1 ? drawnShares(sharesOf(good[0])) : []));
@@ -79,13 +84,40 @@ export class PromptPane {
     this.#end(good[0]?.ending);
     const { tokens = "off" } = this.#state.get();
     this.rows.root.classList.toggle("with-tokens", tokens !== "off");
-    return this.rows.show(good, tokens);
+    return this.rows.show(good, tokens, reading, (row, top) => keepAt(row, top, frame));
+  }
+
+  /** Whether the same request is shown in another manner. */
+  #isSwitched() {
+    const before = this.#wanted;
+    this.#wanted = JSON.stringify([this.wanted(), this.#state.get().tokens]);
+    return before !== "" && before !== this.#wanted;
+  }
+
+  #reading() {
+    return this.rows.reading(Math.max(0, this.#scroller.getBoundingClientRect().top));
+  }
+
+  /** What scrolls: the pane, or on a phone the page. */
+  #frame() {
+    const pane = this.#scroller;
+    const isOwn = pane.scrollHeight > pane.clientHeight;
+    return isOwn ? pane : (document.scrollingElement ?? document.documentElement);
   }
 
   #end(ending) {
     this.#ending.textContent = ending ? `${ending.generates ? "▶" : "■"} ${ending.words}` : "";
     this.#ending.classList.toggle("silent", ending?.generates === false);
   }
+}
+
+/**
+ * Scrolls so that a row stands at a height of the window: now, and once the rows that came into view
+ * are drawn and have their own heights.
+ */
+function keepAt(row, top, frame, times = 3) {
+  frame.scrollTop += row.getBoundingClientRect().top - top;
+  if (times > 1) requestAnimationFrame(() => keepAt(row, top, frame, times - 1));
 }
 
 /** Shares as a bar, and in words. */

@@ -2,6 +2,7 @@
 
 import { button, choice, element, menu } from "./dom.js";
 import { Editor } from "./editor.js";
+import { FindBar } from "./findbar.js";
 import { Form } from "./form.js";
 import { placeName } from "./places.js";
 import { examples, sourceOf } from "./switches.js";
@@ -19,7 +20,9 @@ const NAMES = Object.fromEntries(PROTOCOLS);
 export class RequestPane {
   #context;
   #editor;
+  #find;
   #form;
+  #finds;
   #modes;
   #protocol;
   #problem = element("div", { className: "trouble", role: "status", hidden: true });
@@ -34,7 +37,10 @@ export class RequestPane {
     const { request, say, state } = context;
     const oninput = (source) => request.set({ source });
     this.#context = context;
-    this.#editor = new Editor({ label: "Request, as JSON", oninput, oncaret: onpoint });
+    const onfind = () => this.#find.open();
+    this.#editor = new Editor({ label: "Request, as JSON", oninput, oncaret: onpoint, onfind });
+    this.#find = new FindBar(this.#editor);
+    this.#finds = button("Find", onfind, { title: "Ctrl+F in the text" });
     this.#form = new Form({ onchange: oninput, oncaret: onpoint, say });
     this.#modes = [
       ["json", "JSON"],
@@ -54,7 +60,9 @@ export class RequestPane {
         element("div", modes, this.#modes),
         protocol,
         examples(context),
+        this.#finds,
       ),
+      this.#find.root,
       this.#intro,
       this.#editor.root,
       this.#form.root,
@@ -90,8 +98,11 @@ export class RequestPane {
       one.setAttribute("aria-pressed", String((one.dataset.mode === "form") === this.#isForm));
     this.#editor.root.hidden = this.#isForm;
     this.#form.root.hidden = !this.#isForm;
+    this.#finds.hidden = this.#isForm;
+    if (this.#isForm) this.#find.root.hidden = true;
     this.#intro.hidden = this.#context.request.get().source !== undefined;
     this.#shown.text = sourceOf(this.#context);
+    this.#find.renew();
   }
 
   /** Names the protocol that was found. */

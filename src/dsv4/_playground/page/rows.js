@@ -5,11 +5,12 @@
 
 import { counted, number } from "./cards.js";
 import { button, element, idle } from "./dom.js";
-import { commonEnds, innermostPlace, pairedRows } from "./pairing.js";
+import { commonEnds, innermostPlace, pairedRows, sameRow } from "./pairing.js";
 
 /** @typedef {import("./types.js").Place} Place */
 /** @typedef {import("./types.js").PromptRow} PromptRow */
 /** @typedef {import("./types.js").PromptSide} PromptSide */
+/** @typedef {import("./types.js").Segment} Segment */
 
 const FIRST_SLICE = 40;
 const SLICE = 80;
@@ -46,12 +47,29 @@ export class Rows {
   }
 
   /**
-   * Shows an answer. Resolves when all of it is there; until then the list is marked as busy.
+   * What somebody reads: the first row below a height of the window, and how high it stands.
+   * @param {number} height
+   */
+  reading(height) {
+    for (const element of this.#rowElements()) {
+      const { top, bottom } = element.getBoundingClientRect();
+      const shown = this.#shown.get(element);
+      if (bottom > height && shown?.side === 0) return { row: shown.row, top };
+    }
+    return null;
+  }
+
+  /**
+   * Shows an answer. Resolves when all of it is there; until then the list is marked as busy. What
+   * somebody was reading is shown to `onkept(element, top)`, to be put back at its height.
    * @param {PromptSide[]} sides
    * @param {string} tokens
+   * @param {{ row: number, top: number } | null} reading
+   * @param {(element: Element, top: number) => void} onkept
    */
-  async show(sides, tokens) {
+  async show(sides, tokens, reading = null, onkept = () => {}) {
     this.light(null);
+    const kept = reading && sameRow(this.#sides[0]?.places ?? [], sides[0]?.places ?? [], reading.row);
     this.#list.setAttribute("aria-busy", "true");
     const pairs = pairedRows(sides);
     const keys = pairs.map((pair) =>
@@ -66,7 +84,9 @@ export class Rows {
     for (let n = this.#keys.length - same - 1; n >= from; n--) old[n].remove();
     const after = this.#list.children[from] ?? null;
     const stop = pairs.length - same;
-    for (let at = from, size = FIRST_SLICE; ; at += size, size = SLICE) {
+    const keptAt = pairs.findIndex(([row]) => row === kept);
+    const first = FIRST_SLICE + Math.max(0, keptAt - from);
+    for (let at = from, size = first; ; at += size, size = SLICE) {
       const end = Math.min(at + size, stop);
       const fresh = document.createDocumentFragment();
       for (let n = at; n < end; n++) fresh.append(this.#pair(pairs[n]));
@@ -74,6 +94,7 @@ export class Rows {
       // Always what is there: another answer may come before this one is complete.
       this.#keys = [...keys.slice(0, end), ...keys.slice(stop)];
       this.#number([...pairs.slice(0, end), ...pairs.slice(stop)]);
+      if (at === from && reading && keptAt >= 0) onkept(this.#list.children[keptAt], reading.top);
       if (end >= stop) break;
       await new Promise((resolve) => idle(() => resolve(undefined)));
       if (turn !== this.#turn) return;
@@ -159,18 +180,18 @@ export class Rows {
   }
 
   #segments(row, segments) {
-    let before = -1;
-    return segments.map(([text, classes, source, differs, token]) => {
-      const made = element("span", { className: classes }, text);
+    const carriers = this.#tokens === "ids" ? carriersOf(segments) : new Set();
+    return segments.map((segment) => {
+      const [text, classes, source, differs, token] = segment;
+      const made = element("span", { className: classes });
       if (source >= 0) made.dataset.source = String(source);
       if (differs) made.classList.add("differs");
       if (token >= 0) {
         made.classList.add(token % 2 ? "odd" : "even");
         const ids = row.ids[token].join(" ");
         made.title = `id ${ids}`;
-        if (this.#tokens === "ids" && token !== before) made.dataset.ids = ids;
-        before = token;
-      }
+        made.append(...(carriers.has(segment) ? withIds(text, ids) : [text]));
+      } else made.append(text);
       return made;
     });
   }
@@ -274,3 +295,29 @@ export class Rows {
   }
 }
 
+/**
+ * The segments that ids of tokens stand in: the last of each token that is no line break. Behind a
+ * break they would seem to belong to the next line.
+ * @param {Segment[]} segments
+ */
+function carriersOf(segments) {
+  /** @type {Map<number, Segment>} */
+  const found = new Map();
+  for (const segment of segments) {
+    const [text, , , , token] = segment;
+    if (token >= 0 && (!found.has(token) || text.trimEnd() || !text.includes("\n"))) found.set(token, segment);
+  }
+  return new Set(found.values());
+}
+
+/**
+ * A text and its ids, which stand before the line breaks that it ends with. A space alone has a sign,
+ * so that they do not stand beside nothing.
+ * @param {string} text
+ * @param {string} ids
+ */
+function withIds(text, ids) {
+  const shown = text.replace(/\n+$/, "");
+  const marked = { className: text === " " ? "blank" : "", "data-ids": ids };
+  return [element("span", marked, shown), text.slice(shown.length)];
+}
