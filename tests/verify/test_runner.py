@@ -15,7 +15,7 @@ from dsv4 import profiles
 from dsv4.profiles.request_changes import each_message, messages_in
 from dsv4.profiles.server_faults import variants
 from dsv4.verify import HttpServer, Hypothesis, Reply, Report, ServerProblem, explain_recorded, run
-from dsv4.verify.choice import likely_servers
+from dsv4.verify.choice import MOST_QUICK, likely_servers
 from dsv4.verify.hypotheses import clean_servers
 from dsv4.verify.probes import PROBES
 from dsv4.verify.report import OWN_WAYS
@@ -209,7 +209,9 @@ class TestQuickly:
             assert is_named(report, truth), truth
             assert not [note for note in report.notes if "--quick" in note]
             sizes.append(client.requests)
-        assert sum(sizes) / len(sizes) <= 8
+        assert max(sizes) <= MOST_QUICK + 1
+        if len(sizes) > 50:  # a few are no average
+            assert sum(sizes) / len(sizes) <= 8
 
 
 class TestFindings:
