@@ -140,7 +140,7 @@ class TestTheGauntlet:
         else:
             assert report.to_dict()["prompt"]["faults"] == []
 
-    @pytest.mark.parametrize(("profile", "dialect", "faults"), part(PAIRS, 16))
+    @pytest.mark.parametrize(("profile", "dialect", "faults"), part(PAIRS, 31))
     def test_pairs(self, profile: str, dialect: str, faults: str) -> None:
         truth = server(profile, dialect, *faults.split())
         assert is_named(report_over_http(StandIn(truth)), truth)
