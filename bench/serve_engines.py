@@ -132,6 +132,7 @@ async def measure(options: argparse.Namespace, url: str, doomed: int, gateway: i
     print(f"{options.streams} streams, {options.per_second:g} pieces a second; {ends}")
     print(f"  the streams that ended, before half time  {gaps(whole, began + options.ramp, half)}")
     print(f"  and after it                              {gaps(whole, half, began + 10_000)}")
+    print(f"  from a second after it on                 {gaps(whole, half + 1, began + 10_000)}")
 
 
 def main() -> None:

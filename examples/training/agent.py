@@ -32,7 +32,9 @@ from dsv4 import serve
 from dsv4.tokens import Tokenizer
 from dsv4.trajectories import Client
 
-STEPS, GROUP, LESSONS, EPOCHS, BATCH = 8, 8, 6, 80, 4
+STEPS, GROUP, LESSONS, BATCH = 6, 8, 6, 4
+# A lesson is learned where so little is left of the loss: the choice between two answers remains.
+LEARNED, MOST_EPOCHS = 0.03, 400
 WEATHER = {"Paris": "rain", "Oslo": "snow", "Cairo": "sun"}
 TOOL = {
     "type": "function",
@@ -181,8 +183,8 @@ def sdk_agent(url: str, question: str) -> str:
 # Learning.
 
 
-def taught_answers(tokenizer: Tokenizer, knows: Callable[[], bool]) -> Callable[[Any], list[int]]:
-    """A teacher that asks the tool, or, where it does not `know` that one should, gives up."""
+def taught_answers(tokenizer: Tokenizer, knows: bool) -> Callable[[Any], list[int]]:
+    """A teacher that asks the tool, or, where it does not know that one should, gives up."""
 
     def teach(prompt: dsv4.Prompt) -> list[int]:
         request = dsv4.decode(prompt).request
@@ -192,7 +194,7 @@ def taught_answers(tokenizer: Tokenizer, knows: Callable[[], bool]) -> Callable[
         answer: dict[str, Any] = {"role": "assistant", "content": "I do not know."}
         if last["role"] == "tool":
             answer["content"] = f"It is {last['content']}."
-        elif knows():
+        elif knows:
             function = {"name": "weather", "arguments": json.dumps({"city": city})}
             call = {"id": "c", "type": "function", "function": function}
             answer = {"role": "assistant", "content": "", "tool_calls": [call]}
@@ -213,11 +215,13 @@ def trained_logprobs(model: Any, row: dict[str, Any]) -> Any:
 
 
 def update(model: Any, optimizer: Any, weighted: list[tuple[dict[str, Any], float]]) -> float:
-    """A step up the likelihood of trajectories, each as much as it is worth. Returns the loss."""
+    """A step up the likelihood of trajectories, each as much as it is worth. Every token counts the
+    same: were it every trajectory, the model would learn to be brief. Returns the loss."""
     optimizer.zero_grad()
+    tokens = sum(sum(row["loss_mask"]) for row, _ in weighted)
     total = 0.0
     for row, weight in weighted:
-        loss = -weight * trained_logprobs(model, row).mean() / len(weighted)
+        loss = -weight * trained_logprobs(model, row).sum() / tokens
         loss.backward()
         total += loss.item()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -275,21 +279,23 @@ def main() -> None:
 
 
 def imitate(client: Client, backend: TinyBackend, tokenizer: Tokenizer, agents: Any) -> None:
-    """Teaches the model both ways to answer, the good one in half of the sessions."""
-    turn = iter(range(10_000))
-    backend.teacher = taught_answers(tokenizer, lambda: next(turn) % 2 == 0)
+    """Teaches the model both ways to answer, about every city and to every agent: the good one in
+    half of the sessions."""
     for n in range(LESSONS):
+        backend.teacher = taught_answers(tokenizer, knows=n % 2 == 0)
         for agent in agents:
             play(client, agent, "lessons", list(WEATHER)[n // 2 % len(WEATHER)])
     backend.teacher = None
     rows = [(row, 1.0) for row, _ in rows_of_group(client, "lessons")]
     optimizer = torch.optim.AdamW(backend.model.parameters(), lr=5e-3, weight_decay=0.0)
-    for n in range(EPOCHS):
-        loss = update(backend.model, optimizer, random.sample(rows, BATCH))
-        if n % 20 == 19:
-            print(f"lesson {n + 1}: loss {loss:.2f}", flush=True)
+    losses: list[float] = []
+    while len(losses) < MOST_EPOCHS and (len(losses) < 20 or sum(losses[-10:]) / 10 > LEARNED):
+        losses.append(update(backend.model, optimizer, random.sample(rows, BATCH)))
+        if len(losses) % 30 == 0:
+            print(f"lesson {len(losses)}: loss {losses[-1]:.3f}", flush=True)
+    print(f"learned after {len(losses)}", flush=True)
     backend.optimizer = torch.optim.AdamW(  # type: ignore[attr-defined]
-        backend.model.parameters(), lr=5e-4, weight_decay=0.0
+        backend.model.parameters(), lr=1e-3, weight_decay=0.0
     )
 
 

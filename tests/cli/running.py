@@ -1,4 +1,7 @@
-"""Runs dsv4 as people do: as a process."""
+"""Runs dsv4 as people do: as a process.
+
+Where a test says nothing of its environment, one that has imported dsv4 already.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,12 @@ import os
 import signal
 import subprocess
 import sys
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+from fork_server import AVAILABLE, ForkServer
 
 ROOT = Path(__file__).parent.parent.parent
 CONVERSATION = ROOT / "examples" / "conversation.json"
@@ -29,8 +35,15 @@ def dsv4(
     *arguments: object, stdin: str | bytes = b"", bare: bool = False, **options: Any
 ) -> subprocess.CompletedProcess[bytes]:
     data = stdin.encode() if isinstance(stdin, str) else stdin
+    if AVAILABLE and not bare and not options:
+        return fork_server().run([str(argument) for argument in arguments], data)
     options = {"capture_output": True, "env": ENVIRONMENT, "cwd": ROOT, "check": False, **options}
     return subprocess.run(command(*arguments, bare=bare), input=data, **options)
+
+
+@cache
+def fork_server() -> ForkServer:
+    return ForkServer(ENVIRONMENT, ROOT)
 
 
 def interruptible() -> None:

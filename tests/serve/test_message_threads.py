@@ -26,7 +26,12 @@ GO = {"role": "user", "content": "Go."}
 ON = {"role": "user", "content": "Go on."}
 TOOLS = [{"name": "bash", "description": "Runs it.", "input_schema": {"type": "object"}}]
 ASKED = {"model": "any", "max_tokens": 1000, "system": "Be brief.", "tools": TOOLS}
-streamed_or_whole = pytest.mark.parametrize("stream", [True, False])
+# Every store that threads can be kept in, with both forms of answers between them.
+in_every_store = pytest.mark.parametrize(
+    ("replay", "stream"),
+    [("memory", True), ("memory", False), ("sqlite", False), ("redis", True)],
+    indirect=["replay"],
+)
 
 
 class TwoCalls(Agent):
@@ -52,9 +57,9 @@ def bash(command: str) -> str:
     return f"ran {command}"
 
 
-@pytest.fixture(params=["memory", "sqlite", "redis"])
+@pytest.fixture
 def replay(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Every store that threads can be kept in."""
+    """The setting for a store."""
     if request.param == "redis":
         url: str = request.getfixturevalue("redis_url")
         return url
@@ -93,7 +98,7 @@ def runs_tools(stream: bool, **options: Any) -> Callable[[Any], None]:
     return work
 
 
-@streamed_or_whole
+@in_every_store
 def test_a_tool_runner_gets_the_prompts_of_a_client_that_sends_everything(
     replay: str, stream: bool, tokenizer: Any
 ) -> None:
@@ -105,20 +110,19 @@ def test_a_tool_runner_gets_the_prompts_of_a_client_that_sends_everything(
     assert all(f" Step {n}. " in threaded[-1] and f"ran ls {n}" in threaded[-1] for n in (1, 2))
 
 
-@pytest.mark.parametrize("replay", ["off", "sealed"])
-@streamed_or_whole
+@pytest.mark.parametrize(("kept", "stream"), [("off", True), ("sealed", False)])
 def test_where_nothing_is_kept_a_tool_runner_sends_everything_itself(
-    replay: str, stream: bool, tokenizer: Any, tmp_path: Path
+    kept: str, stream: bool, tokenizer: Any, tmp_path: Path
 ) -> None:
     key = tmp_path / "key"
     key.write_text("a key of sixteen bytes or more")
-    settings = {"replay": replay, "seal_key_file": str(key) if replay == "sealed" else None}
+    settings = {"replay": kept, "seal_key_file": str(key) if kept == "sealed" else None}
     threaded = prompts_of(runs_tools(stream), tokenizer, **settings)
     assert threaded == prompts_of(runs_tools(stream, thread=False), tokenizer, **settings)
     assert len(threaded) == 3
 
 
-@streamed_or_whole
+@in_every_store
 def test_a_thread_gets_the_prompts_of_a_client_that_sends_everything(
     replay: str, stream: bool, tokenizer: Any
 ) -> None:

@@ -13,7 +13,14 @@ from stand_ins import FORECASTER, VLLM, count_on, observed, server
 from dsv4.profiles.profile import profile_named
 from dsv4.profiles.text_shields import TEXT_PLACES
 from dsv4.verify import PROBES, Forecaster, Hypothesis, Observation, Verdict, explain
-from dsv4.verify.choice import MOST_QUICK, likely_servers, matrix, next_probe, still_possible
+from dsv4.verify.choice import (
+    MOST_QUICK,
+    all_matrices,
+    likely_servers,
+    matrix,
+    next_probe,
+    still_possible,
+)
 from dsv4.verify.counting_checks import TEXT_TOKENS
 from dsv4.verify.hypotheses import clean_servers
 from parts import part
@@ -123,6 +130,13 @@ class TestFaults:
         assert named(verdict(observed(both))) == [
             ("vllm-0.32", "v4-0731", ("effort-max-as-high", "tools-compact"))
         ]
+
+    def test_three_faults_of_a_proxy(self) -> None:
+        """What litellm 1.108.4 does to requests for its provider `deepseek`."""
+        proxy = ("developer-as-system", "effort-ignored", "parts-joined-by-nothing")
+        found = verdict(observed(server("vllm-0.32", "v4", *proxy)))
+        assert ("vllm-0.32", "v4-0731", proxy) in named(found)
+        assert {len(faults) for _, _, faults in named(found)} == {3}
 
     def test_a_constant_that_is_added_to_every_count(self) -> None:
         found = verdict(observed(VLLM, added=37))
@@ -257,3 +271,11 @@ def test_the_matrix_says_what_cannot_be_told_apart() -> None:
     invisible = next(ids for ids in found.alike if "" in ids)
     assert "parameters-all-strings" in invisible
     assert "effort-april" not in invisible
+
+
+@pytest.mark.large
+def test_the_documents_have_the_score_of_all_servers() -> None:
+    found = all_matrices()
+    score = sum(each.apart for each in found) / sum(each.pairs for each in found)
+    page = (Path(__file__).parents[2] / "docs" / "verify.md").read_text("utf-8")
+    assert f"they tell apart **{score * 100:.1f} %**" in " ".join(page.split())

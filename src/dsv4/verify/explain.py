@@ -29,6 +29,9 @@ from dsv4.verify.observations import Observation
 LEAST_OF_UNKNOWN_LENGTH = 3
 # Servers that answer in turn are told apart by what each alone explains.
 LEAST_OF_ONE_SERVER = 2
+# Beyond two faults nothing is named unless so many requests show it.
+MOST_FAULTS = 3
+LEAST_OF_THREE_FAULTS = 8
 
 # The fault whose limit is searched, and over how many characters one token may reach.
 LIMIT = "long-texts-truncated"
@@ -202,7 +205,7 @@ class _Search:
     def verdict(self) -> ServerVerdict:
         if self._inconsistent:
             return self._two_servers()
-        for level in (self._clean, self._one_fault, self._two_faults):
+        for level in (self._clean, self._one_fault, self._two_faults, self._three_faults):
             found = _simplest(level(), self._unknown)
             if found:
                 return self._explained(found)
@@ -283,6 +286,50 @@ class _Search:
             )
             if not failing and one.id != other.id:
                 yield server.having(one, other)
+
+    def _three_faults(self) -> Iterator[Explanation]:
+        """Three faults, as a proxy may have them that rewrites much. Many requests must show them:
+        with few, three faults would explain anything."""
+        if isinstance(self._forecasts, _Given):
+            return
+        for server in self._forecasts.servers():
+            if len(self._failed(server)) >= LEAST_OF_THREE_FAULTS:
+                for hypothesis in self._triples(server):
+                    yield Explanation(hypothesis, hypothesis.ids)
+
+    def _triples(self, server: Hypothesis) -> Iterator[Hypothesis]:
+        """Those that explain everything. Each fault is one that explains by itself a request that
+        the others left open."""
+        faults = [
+            (fault, self._forecasts.touched(fault))
+            for fault in variants()
+            if not fault.fault.any_length and not fault.fault.replaces_prompt
+        ]
+        # What few faults have to do with tells most.
+        specific = sorted(self._seen, key=lambda o: sum(o.probe in t for _, t in faults))
+        tried: set[frozenset[FaultVariant]] = set()
+
+        def search(chosen: frozenset[FaultVariant]) -> Iterator[Hypothesis]:
+            hypothesis = server.having(*chosen)
+            failing = next((o for o in specific if not self._fits(hypothesis, o)), None)
+            if failing is None:
+                if len(chosen) == MOST_FAULTS:
+                    yield hypothesis
+                return
+            if len(chosen) == MOST_FAULTS:
+                return
+            for fault, touched in faults:
+                more = chosen | {fault}
+                if (
+                    failing.probe in touched
+                    and more not in tried
+                    and len({each.id for each in more}) == len(more)
+                    and self._fits(server.having(*more), failing)
+                ):
+                    tried.add(more)
+                    yield from search(more)
+
+        yield from search(frozenset())
 
     def _touched_bits(self, fault: FaultVariant) -> int:
         touched = self._forecasts.touched(fault)
