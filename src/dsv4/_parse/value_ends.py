@@ -230,9 +230,10 @@ class ValueJudge:
         """Whether a remark stands between the close and what must follow it (rule 11)."""
         machine, source, tool = self._machine, self._machine.source, self._invoke.name
         at = self._looked[1] if self._looked[0] == start else start
-        if source.at(start) in _QUOTES_A_CLOSE:  # as a program or JSON has it, in a string
+        behind = source.at(start)
+        if behind in _QUOTES_A_CLOSE:  # as a program or JSON has it, in a string
             return False
-        if source.at(source.past_space(start)) == "\\":  # a line end, as JSON has it
+        if behind.isspace() and source.at(source.past_space(start)) == "\\":  # JSON's line end
             return False
         limit = start + LONGEST_REMARK
         while at <= limit:
