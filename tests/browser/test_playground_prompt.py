@@ -11,6 +11,7 @@ import pytest
 from accessibility import violations
 from serving import answered, served
 
+import dsv4
 from dsv4._format.tokens import USER
 from dsv4._playground.page_examples import EXAMPLE_REQUESTS
 
@@ -608,7 +609,8 @@ class TestPastedTexts:
     def test_a_prompt_is_decoded(self, open_page: Open) -> None:
         tab = open_page()
         settle(tab)
-        tab.get_by_label("Request, as JSON").evaluate(PUT, f"{USER}From a log")
+        prompt = dsv4.encode([{"role": "user", "content": "From a log"}])
+        tab.get_by_label("Request, as JSON").evaluate(PUT, str(prompt))
         decode = tab.get_by_role("button", name="Decode this prompt")
         decode.wait_for()
         with answered(tab, "prompt"):

@@ -140,7 +140,7 @@ class TestTheGauntlet:
         else:
             assert report.to_dict()["prompt"]["faults"] == []
 
-    @pytest.mark.parametrize(("profile", "dialect", "faults"), part(PAIRS, 16))
+    @pytest.mark.parametrize(("profile", "dialect", "faults"), part(PAIRS, 31))
     def test_pairs(self, profile: str, dialect: str, faults: str) -> None:
         truth = server(profile, dialect, *faults.split())
         assert is_named(report_over_http(StandIn(truth)), truth)
@@ -430,6 +430,15 @@ class TestRecorded:
     def test_no_text_of_the_log_is_in_the_report(self) -> None:
         report = explain_recorded(agent_log(VLLM, 3), FORECASTER)
         assert "coding agent" not in json.dumps(report.to_dict())
+
+    def test_records_of_the_gateway_have_the_prompt_itself(self) -> None:
+        body = PROBES["tools-two"].request
+        prompt = profiles.render(body, "dsv4", dialect="v4-0731")
+        row = {"protocol": "chat", "request": body, "dialect": "v4-0731", "prompt": prompt}
+        report = explain_recorded([json.dumps(row)], FORECASTER)
+        named = report.to_dict()["prompt"]
+        assert (named["profile"], named["outcome"]) == ("dsv4", "explained")
+        assert report.evidence == ("E0",)
 
     def test_lines_without_a_count_are_passed_over(self) -> None:
         lines = ["", "null", "{}", '{"request": {"messages": []}}', "{" * 10_000]

@@ -103,7 +103,7 @@ class TestBoundedMemory:
         with behaving(repeats(JSON_HEAD + b"\r\n", b"[" * 65536)) as there:
             reply = HttpServer(there.url).post("/chat/completions", {})
         assert reply.problem == "an answer of more than 8,388,608 bytes"
-        assert there.sent < 2 * MOST_BYTES
+        assert there.sent < 4 * MOST_BYTES  # with what is in the buffers between the two
 
     def test_a_stream_of_one_endless_line(self) -> None:
         reply = asked(repeats(STREAM_HEAD, b"data: " + b"x" * 65536))

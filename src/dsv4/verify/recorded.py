@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from dsv4._format.dialects import V4_1
 from dsv4.api.protocols import convert
 from dsv4.errors import Error
 from dsv4.profiles.server_requests import Object
@@ -26,7 +27,8 @@ def recorded(lines: Iterable[str]) -> Iterator[Observation]:
     """The observations in a log.
 
     `lines` are JSON lines: records of this project, pairs of an OpenAI-style request and response,
-    or LiteLLM's logs. Lines without a request or without its count are passed over.
+    or LiteLLM's logs. Lines without a request are passed over, and those that have neither the
+    count of its prompt nor the prompt itself, as records of this project have it.
     """
     for number, line in enumerate(lines, 1):
         found = _observation(line, f"line-{number}")
@@ -47,15 +49,26 @@ def explain_recorded(lines: Iterable[str], forecaster: Forecaster | None = None)
     requests: dict[str, Object] = {o.probe: o.request or {} for o in seen}
     counter = forecaster.counter if forecaster is not None else None
     own = Forecaster(requests, counter)
+    seen = [_counted(observation, own) for observation in seen]
     verdict = explain(seen, forecaster=own)
     maker = Findings(verdict, (), own)
     findings = maker.all()
     groups = maker.groups(findings)
     if seen and verdict.outcome == "explained":
         groups["prompt"] = "fault" if verdict.faults else "pass"
-    evidence = ("E1",) if seen else ()
+    shown = any(o.shows_prompt for o in seen)
+    evidence = ("E0",) if shown else ("E1",) if seen else ()
     tokens = sum(o.count or 0 for o in seen)
     return VerifyReport("", "", verdict, groups, findings, len(seen), tokens, 0, evidence, ())
+
+
+def _counted(observation: Observation, forecaster: Forecaster) -> Observation:
+    """A prompt that a record has is counted here."""
+    if observation.prompt is None or observation.count is not None:
+        return observation
+    return replace(
+        observation, count=forecaster.counter.count(observation.prompt, V4_1, frozenset())
+    )
 
 
 def _observation(line: str, name: str) -> Observation | None:
@@ -63,21 +76,27 @@ def _observation(line: str, name: str) -> Observation | None:
         found = logged_request(json.loads(line))
     except (ValueError, RecursionError):
         return None
-    if found is None or found.count is None:
+    if found is None or (found.count is None and found.prompt is None):
         return None
-    completion = found.completion_tokens
-    return Observation(name, found.count, completion_tokens=completion, request=found.body)
+    return Observation(
+        name,
+        found.count,
+        completion_tokens=found.completion_tokens,
+        prompt=found.prompt,
+        request=found.body,
+    )
 
 
 @dataclass(frozen=True)
 class LoggedRequest:
     """A request of a log, as Chat Completions would have it, and what the log says of its tokens:
-    those of the prompt, of the answer, and those that a cache knew."""
+    those of the prompt, of the answer, and those that a cache knew; or the `prompt` itself."""
 
     body: Object
     count: int | None = None
     completion_tokens: int = 0
     cached: int | None = None
+    prompt: str | None = None
 
 
 def logged_request(row: object) -> LoggedRequest | None:
@@ -98,7 +117,8 @@ def logged_request(row: object) -> LoggedRequest | None:
             read = token_number(usage.get("cache_read_input_tokens"))
             answer = token_number(usage.get(completion)) or 0
             return LoggedRequest(body, count + (read or 0), answer, _cached(usage))
-    return LoggedRequest(body)
+    shown = row.get("prompt") if "protocol" in row else None
+    return LoggedRequest(body, prompt=shown if isinstance(shown, str) else None)
 
 
 def _usage(holder: dict[str, Any]) -> dict[str, Any] | None:

@@ -12,7 +12,9 @@ from dsv4.profiles.text_shields import SHIELDS, TextPlace, unshielded
 from dsv4.tokens import Tokenizer
 
 # As they are, and as JSON that is all ASCII has them.
-_MARKS = {place: (mark, f"\\u{ord(mark):x}") for place, mark in SHIELDS.items()}
+_MARKS: dict[TextPlace, tuple[str, str]] = {
+    place: (mark, f"\\u{ord(mark):x}") for place, mark in SHIELDS.items()
+}
 # Prompts of one run, in all hypotheses that are looked at.
 REMEMBERED_PROMPTS = 32_768
 REMEMBERED_TEXTS = 32_768
