@@ -95,7 +95,7 @@ def is_repair(value: str, missing: Sequence[str]) -> bool:
     """Whether a parameter that may be missing opens behind a new line or a close (rule 20)."""
     keys = "|".join(map(re.escape, missing))
     opening = rf'<{DSML}parameter name="(?:{keys})"'
-    behind = rf"(?:[\n>]|</{DSML}\w*)\s*"  # a close may lack its bracket
+    behind = rf"(?:[\n>]|</{DSML}[^<>\s]*)\s*"  # a close may lack its bracket
     return bool(missing) and re.search(behind + opening, value) is not None
 
 
