@@ -20,6 +20,7 @@ import pytest
 from running import interruptible
 
 import dsv4
+from parts import part
 from small_vocabulary import write_small_vocabulary
 
 pytest.importorskip("tokenizers")
@@ -259,7 +260,7 @@ def test_misuse_is_told_in_one_line(tmp_path: Path, run: Any) -> None:
     for name in ("zstandard", "pyarrow", "ray"):  # as if they were not installed
         (tmp_path / "path" / f"{name}.py").write_text(f"raise ImportError(name={name!r})")
     before = left_in(tmp_path)
-    for arguments, problem in MISUSE:
+    for arguments, problem in part(MISUSE, 3):
         status, said = run(*arguments, stdin=subprocess.DEVNULL)
         assert (status, len(said)) == (2, 1), (arguments, said)
         assert problem in said[0]
@@ -359,6 +360,7 @@ def test_killed_and_resumed(tmp_path: Path, long_input: Path, dataset: Any, run:
     assert resumed == (tmp_path / "whole.jsonl.gz").read_bytes()
 
 
+@pytest.mark.large  # the test above resumes as well
 def test_interrupted_and_resumed(tmp_path: Path, long_input: Path, dataset: Any, run: Any) -> None:
     process = dataset("in.jsonl", "-o", "out.jsonl.gz", "--jobs", "2")
     wait_for_entry(process, tmp_path)
@@ -376,7 +378,7 @@ def test_a_full_disk(tmp_path: Path, run: Any) -> None:
     def fill_up() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
 
-    write_lines(tmp_path / "in.jsonl", mixed(600))
+    write_lines(tmp_path / "in.jsonl", mixed(400))
     status, said = run("in.jsonl", "-o", "out.jsonl", "--jobs", "1", preexec_fn=fill_up)
     assert (status, len(said)) == (2, 1)
     assert "out.jsonl.partial: file too large (--resume continues after" in said[0]
