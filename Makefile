@@ -20,9 +20,11 @@ COMPILE := $(BIN)/python -m compileall -q src
 # It keeps what it wrote, unless this is set.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Tests share no files and no order, so they run on several cores. More than four take more memory
-# than they save time: each process has a vocabulary of its own.
-PARALLEL := -n auto --maxprocesses=4 --dist worksteal
+# Tests share no files and no order, so they run side by side: one more than there are cores, because
+# some wait for servers. More than four take more memory than they save time: each process has a
+# vocabulary of its own.
+WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN || echo 1) + 1)
+PARALLEL := -n $(WORKERS) --maxprocesses=4 --dist worksteal
 
 # The engines that the tests run grammars in. Without what they ask for: xgrammar wants PyTorch, which
 # is gigabytes, and does with numpy what the tests need. Where there are no wheels, tests are skipped.

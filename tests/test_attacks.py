@@ -83,7 +83,7 @@ def buffer(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return longest
 
 
-@pytest.mark.parametrize("name", part(list(attacks.TEXTS), 2))
+@pytest.mark.parametrize("name", part(list(attacks.TEXTS), 3))
 def test_few_characters_are_looked_at_for_each_that_comes(
     name: str, looked_at: list[int], buffer: list[int]
 ) -> None:
@@ -97,8 +97,7 @@ def test_few_characters_are_looked_at_for_each_that_comes(
     assert buffer[0] <= LONGEST_BUFFER or name in WAITS_WHOLE
 
 
-# Those that the test above leaves out, and so each is in one of them.
-@pytest.mark.parametrize("name", part(list(attacks.TEXTS)[1:], 2))
+@pytest.mark.parametrize("name", part(list(attacks.TEXTS)[1:], 3))
 def test_twice_the_text_is_twice_the_work(name: str) -> None:
     once, twice = (
         functions_called(attacks.feed, attacks.TEXTS[name](length), 1) for length in (1_000, 2_000)

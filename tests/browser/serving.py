@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -38,6 +38,12 @@ def served(**settings: Any) -> Iterator[str]:
     yield f"http://127.0.0.1:{port}"
     server.should_exit = True
     thread.join(10)
+
+
+def first_is_smoke(values: Iterable[Any]) -> list[Any]:
+    """Cases of which `make test` runs the first: the others show the same in another way."""
+    first, *others = values
+    return [pytest.param(first, marks=pytest.mark.smoke), *others]
 
 
 # Milliseconds until the page has asked for what somebody typed.

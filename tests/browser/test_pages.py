@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from serving import first_is_smoke
 
 import dsv4
 from dsv4._view.html_page import html_fragment, html_page
@@ -97,8 +98,7 @@ def test_nothing_is_wider_than_the_screen(opened: Any, width: int, full: bool) -
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS.keys())
+@pytest.mark.parametrize("width", first_is_smoke(WIDTHS.values()), ids=WIDTHS.keys())
 def test_copying_gives_the_prompt(opened: Any, width: int) -> None:
     """All of it, to the last character. Controls alone are signs: HTML has no way to write them."""
     body = conversation()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from serving import first_is_smoke
 
 openai = pytest.importorskip("openai", reason="the openai client is not installed")
 
@@ -42,8 +43,7 @@ def fresh(playground: str) -> None:
 
 
 class TestTalk:
-    @pytest.mark.smoke
-    @pytest.mark.parametrize("protocol", PROTOCOLS)
+    @pytest.mark.parametrize("protocol", first_is_smoke(PROTOCOLS))
     def test_a_round_trip_with_a_call(self, open_page: Callable[..., Any], protocol: str) -> None:
         tab = opened(open_page)
         tab.get_by_label("Protocol").select_option(protocol)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from accessibility import violations
-from serving import answered, served
+from serving import answered, first_is_smoke, served
 
 import dsv4
 from dsv4._format.tokens import USER
@@ -421,8 +421,7 @@ def test_the_form_says_what_it_cannot_edit(tab: Any) -> None:
 # Hostile conversations.
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize("content", HOSTILE)
+@pytest.mark.parametrize("content", first_is_smoke(HOSTILE))
 @pytest.mark.parametrize("mode", ["JSON", "Form"])
 def test_hostile_text_changes_nothing_but_itself(tab: Any, content: str, mode: str) -> None:
     def kinds() -> set[str]:
