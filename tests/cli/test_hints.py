@@ -69,6 +69,10 @@ class TestBodiesOfOtherProtocols:
         ours = as_json(*CHAT[:2])
         assert printed("encode", stdin=json.dumps(RESPONSES)) == printed("encode", stdin=ours)
 
+    def test_messages_count_more_than_a_field_of_another_protocol(self) -> None:
+        stray = as_json(*CHAT[:2], input="something else")
+        assert printed("encode", stdin=stray) == printed("encode", stdin=as_json(*CHAT[:2]))
+
     def test_a_prompt_and_its_completion(self) -> None:
         pair = json.dumps({"prompt": "Hi", "completion": "Ho"})
         chat = as_json({"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"})

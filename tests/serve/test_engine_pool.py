@@ -206,7 +206,7 @@ def test_administration_needs_the_key_of_an_administrator(tmp_path: Any) -> None
     run(scenario())
 
 
-def test_engines_are_read_anew_from_the_file(tokenizer: Tokenizer, tmp_path: Any) -> None:
+def test_engines_are_reloaded_from_the_file(tokenizer: Tokenizer, tmp_path: Any) -> None:
     async def scenario() -> None:
         second, liar = VllmServer(tokenizer, "x"), VllmServer(tokenizer, "x")
         liar.model = "another/model"

@@ -1,4 +1,4 @@
-"""HTTPS of the gateway's own: a certificate that fits, read anew, and none that does not."""
+"""HTTPS of the gateway's own: a certificate that fits, is reloaded, and none that does not."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_server_uses_a_new_certificate_when_it_is_told_to(tmp_path: Path) -> N
         assert shown(server) == "one"
         shutil.copy(other_key, key)
         with server.opened(max_tokens=40) as response:  # whose connection has the old one
-            server.heard("read anew: the certificate", 1, server.signal("SIGHUP"))
+            server.heard("reloaded the certificate", 1, server.signal("SIGHUP"))
             assert shown(server) == "other"
             assert response.read().endswith(b"data: [DONE]\n\n")
         server.signal("SIGTERM")

@@ -165,14 +165,14 @@ def test_workers_share_what_they_store_and_count_together(operated: Operated) ->
         assert f" 0100007F:{operated.metrics:04X} " in Path("/proc/net/tcp").read_text()
 
 
-def test_a_hangup_reads_keys_and_engines_anew(operated: Operated) -> None:
+def test_a_hangup_reloads_keys_and_engines(operated: Operated) -> None:
     server = operated.server
     operated.write_keys("ann:old")
-    server.heard("read anew: 2 keys", 2, operated.reload())
+    server.heard("reloaded keys=2", 2, operated.reload())
     assert operated.all_workers_say("old", 200)
     operated.write_keys("ann:new")
     operated.write_engines(OTHER_ENGINE)
-    server.heard("read anew: 2 engines", 2, operated.reload())
+    server.heard("reloaded engines=2", 2, operated.reload())
     assert operated.all_workers_say("new", 200)
     assert operated.all_workers_say("old", 401)
     assert operated.all_workers_have(operated.both)
@@ -181,13 +181,15 @@ def test_a_hangup_reads_keys_and_engines_anew(operated: Operated) -> None:
     operated.write_engines("nonsense")
     said = operated.reload()
     server.heard("the keys stay as they were: api_key_file: ", 2, said)
-    assert "found the name 'ann' twice" in server.heard("the keys stay", 2, said)
+    assert "found the name 'ann' again, expected every name once" in server.heard(
+        "the keys stay", 2, said
+    )
     server.heard("the engines stay as they were: upstream: found 'nonsense'", 2, said)
     assert operated.all_workers_say("new", 200)
     assert operated.all_workers_have(operated.both)
     operated.write_keys()
     operated.write_engines()
-    server.heard("read anew: 1 engines", 2, operated.reload())
+    server.heard("reloaded engines=1", 2, operated.reload())
 
 
 def test_a_hundred_hangups_under_load_lose_nothing(operated: Operated) -> None:
@@ -218,7 +220,7 @@ def test_workers_are_restarted_one_after_the_other_and_their_streams_end(
 ) -> None:
     server = operated.server
     operated.write_engines(OTHER_ENGINE)
-    server.heard("read anew: 2 engines", 2, operated.reload())
+    server.heard("reloaded engines=2", 2, operated.reload())
     operated.drain(OTHER_ENGINE, True)
     until(lambda: operated.all_workers_have(operated.both, draining=OTHER_ENGINE))
     # Where the first of them could not start, the others are left alone.
@@ -237,7 +239,7 @@ def test_workers_are_restarted_one_after_the_other_and_their_streams_end(
     operated.drain(OTHER_ENGINE, False)
     until(lambda: operated.all_workers_have(operated.both))
     operated.write_engines()
-    server.heard("read anew: 1 engines", 2, operated.reload())
+    server.heard("reloaded engines=1", 2, operated.reload())
 
 
 @needs_proc

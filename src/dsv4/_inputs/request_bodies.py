@@ -163,7 +163,7 @@ def guess_protocol(value: object) -> SourceProtocol:
     """The protocol that a value is most likely in, by fields that only one of them has."""
     if not isinstance(value, dict) or any(name in value for name in _FILE_ONLY_FIELDS):
         return "file"
-    if "input" in value or "instructions" in value:
+    if "messages" not in value and ("input" in value or "instructions" in value):
         return "responses"
     if "chat_template_kwargs" not in value and _is_of_anthropic(value):
         return "messages"

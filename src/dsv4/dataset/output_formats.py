@@ -232,17 +232,8 @@ class PreferenceExample(NamedTuple):
 PREFERENCE_COLUMNS = ("prompt", "chosen", "rejected")
 
 
-class OutputRow(Protocol):
+class OutputRow(array_formats.ArrayRow, Protocol):
     """What is written of a row."""
-
-    @property
-    def ids(self) -> list[int]: ...
-
-    @property
-    def mask(self) -> list[int]: ...
-
-    @property
-    def lengths(self) -> tuple[int, ...] | None: ...
 
     @property
     def columns(self) -> dict[str, Any]: ...

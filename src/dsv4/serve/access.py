@@ -91,14 +91,18 @@ def read_keys(path: str) -> Keyring:
             lines = file.read().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise SettingError("api_key_file", f"{path}: {error}") from None
-    keys = [_key(line.strip(), n, path) for n, line in enumerate(lines, 1) if _has_key(line)]
+    keys: dict[str, Key] = {}
+    for number, line in enumerate(lines, 1):
+        if not _has_key(line):
+            continue
+        key = _key(line.strip(), number, path)
+        if key.name in keys:
+            problem = f"found the name {key.name!r} again, expected every name once"
+            raise SettingError("api_key_file", f"{path}, line {number}: {problem}")
+        keys[key.name] = key
     if not keys:
         raise SettingError("api_key_file", f"{path}: found no key, expected one per line")
-    names = [key.name for key in keys]
-    for name in names:
-        if names.count(name) > 1:
-            raise SettingError("api_key_file", f"{path}: found the name {name!r} twice")
-    return Keyring(tuple(keys))
+    return Keyring(tuple(keys.values()))
 
 
 def refuse_open_file(name: str, path: str, settings: Settings) -> None:

@@ -1,4 +1,4 @@
-"""What is read anew while the server runs: keys, and the engines that the settings' file names.
+"""What is reloaded while the server runs: keys, and the engines that the settings' file names.
 
 What cannot be used changes nothing: the old state stays, and a line of the log says why. A worker
 that takes another's place must use the same engines, so they are written down for it.
@@ -29,7 +29,7 @@ _UNNAMED = ("", "default", "None")
 
 
 async def reload(server: GatewayState) -> None:
-    """Reads everything anew, each part for itself."""
+    """Reloads everything, each part for itself."""
     try:
         _reload_keys(server)
     except SettingError as error:
@@ -46,7 +46,7 @@ def _reload_keys(server: GatewayState) -> None:
     if path:
         refuse_open_file("api_key_file", path, server.settings)
         server.keys = read_keys(path)
-        logger.info("read anew: %s keys", len(server.keys))
+        logger.info("reloaded keys=%s", len(server.keys))
 
 
 async def _reload_engines(server: GatewayState) -> None:
@@ -62,7 +62,7 @@ async def _reload_engines(server: GatewayState) -> None:
     server.engines.replace(engines)
     server.upstreams = wanted.upstream
     _tell_workers(server, _UPSTREAMS, wanted.upstream)
-    logger.info("read anew: %s engines", len(engines))
+    logger.info("reloaded engines=%s", len(engines))
 
 
 def _engines_at(server: GatewayState, urls: Sequence[str]) -> list[Engine]:

@@ -217,7 +217,9 @@ class Settings:
                 expected = "expected http://… or https://…"
                 raise SettingError("upstream", f"found {short_repr(url)}, {expected}")
             if self.upstream.count(url) > 1:
-                raise SettingError("upstream", f"found {short_repr(url)} twice")
+                raise SettingError(
+                    "upstream", f"found {short_repr(url)} twice, expected every address once"
+                )
         if (self.tls_cert is None) != (self.tls_key is None):
             missing = "tls_cert" if self.tls_cert is None else "tls_key"
             raise SettingError(missing, "found none, expected a certificate and its key")

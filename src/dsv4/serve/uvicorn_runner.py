@@ -132,14 +132,14 @@ class GatewayServer(uvicorn.Server):
                 loop.add_signal_handler(getattr(signal, name), self._begin, asked)
 
     async def reload(self) -> None:
-        """Reads anew what the gateway reads, and the certificate."""
+        """Reloads what the gateway reloads, and the certificate."""
         await reload(self._gateway)
         settings = self._gateway.settings
         if isinstance(self.config.ssl, ssl.SSLContext):
             try:
                 check_certificate(settings)
                 use_certificate(self.config.ssl, settings)
-                logger.info("read anew: the certificate")
+                logger.info("reloaded the certificate")
             except SettingError as error:
                 logger.error("the certificate stays as it was: %s", error)
 
