@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_che
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from dsv4._decode.dialect_detection import dialects_of
-from dsv4._encode.fragments import Piece
-from dsv4._encode.inputs import RawTurn, as_list
-from dsv4._encode.prompt import Prompt, prompt_from_tokens
+from dsv4._encode.inputs import as_list
+from dsv4._encode.prompt import Piece, Prompt, RawTurn, prompt_from_tokens
 from dsv4._format.dialects import V4, Dialect, dialect_named
 from dsv4._format.spellings import COMPLETION_TOKENS
 from dsv4._format.tokens import BOS, DSML, EOS, THINK_END, THINK_START
