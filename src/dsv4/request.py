@@ -12,8 +12,7 @@ from dsv4._encode.inputs import maybe_dict
 from dsv4._encode.prompt import Prompt
 from dsv4._format.dialects import Dialect
 from dsv4._format.endings import Ending
-from dsv4._parse.parser import StreamParser
-from dsv4._parse.parser_options import CallDelivery, new_call_id
+from dsv4._parse.parser import CallDelivery, StreamParser, new_call_id
 from dsv4.types import DialectName, Effort, MessageInput, ResponseFormatParam, ToolChoice, ToolInput
 
 
