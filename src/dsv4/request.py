@@ -161,7 +161,12 @@ class Request:
         own = () if self.tools is None else self.tools
         before = () if self.context is None else self.context
         given = (*own, *(tool for _, tool in visible_tools(before, self.messages)))
-        return [tool if (fields := maybe_dict(tool)) is None else fields for tool in given]
+        return [tool if tool.__class__ is dict else _converted(tool) for tool in given]
+
+
+def _converted(tool: object) -> object:
+    fields = maybe_dict(tool)
+    return tool if fields is None else fields
 
 
 class _Defaults(NamedTuple):

@@ -243,7 +243,8 @@ def encode(
     rules = NATIVE_WITHOUT_TOOLS if mode == "none" else NATIVE
     preamble = None
     if extras_given:
-        tools = as_list(() if tools is None else tools, ("tools",), "a list of tools")
+        if tools.__class__ is not list:
+            tools = as_list(() if tools is None else tools, ("tools",), "a list of tools")
         extras = _request_extras(() if mode == "none" else tools, response_format, release)
         if extras:
             new, before, preamble = _with_extras(extras, new, before)

@@ -425,12 +425,13 @@ class TurnWriter:
     def _extras(self, message: MessageFields, location: Location) -> None:
         """Tools and response format of a message, or of the request."""
         tools, response_format = message.get("tools"), message.get("response_format")
-        if is_nonempty(tools) and self.rules.shows_tools:
+        has_tools = bool(tools) if tools.__class__ is list else is_nonempty(tools)
+        if has_tools and self.rules.shows_tools:
             words, rules = fragments_of(self.dialect), self.rules
             place = (*location, "tools")
             schemas = schemas_text(tools, rules.named_tools, self.dialect.namespaces, place)
             self.flat += words.tools_start, schemas, words.tools_end
-        if is_nonempty(response_format):
+        if response_format is not None and is_nonempty(response_format):
             if type(response_format) is PrewrittenText:
                 schema = str.__str__(response_format)
             else:
