@@ -425,7 +425,8 @@ class TurnWriter:
     def _extras(self, message: MessageFields, location: Location) -> None:
         """Tools and response format of a message, or of the request."""
         tools, response_format = message.get("tools"), message.get("response_format")
-        has_tools = bool(tools) if tools.__class__ is list else is_nonempty(tools)
+        # Those of the request are written already, and never empty.
+        has_tools = type(tools) is PrewrittenText or is_nonempty(tools)
         if has_tools and self.rules.shows_tools:
             words, rules = fragments_of(self.dialect), self.rules
             place = (*location, "tools")
