@@ -1,9 +1,8 @@
 """The state machine: its states, which may follow which, and what the readers of all states share.
 
 A reader says which state comes next, and what that state has to know. The machine takes the
-reader for it from a table, and refuses a move that is not in `NEXT`; docs/parsing.md draws its
-diagram from that table. No reader decides what more text could change: it waits, or the text is
-final.
+reader for it from a table, and refuses a move that is not in `NEXT`. No reader decides what more
+text could change: it waits, or the text is final.
 """
 
 from __future__ import annotations
