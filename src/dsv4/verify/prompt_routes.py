@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dsv4._format.dialects import V4_1
@@ -17,24 +17,28 @@ from dsv4.verify.probes import PROBES, REASONING, WEATHER, words
 from dsv4.verify.report import Post, ServerFinding
 from dsv4.verify.server_client import Reply
 
-# Beside the API: vLLM gives ids, llama.cpp and `dsv4 serve` the text.
+# vLLM gives ids, llama.cpp and `dsv4 serve` the text, beside the API.
 ROUTES: Mapping[str, str] = {
+    "/chat/completions/render": "token_ids",
     "/../tokenize": "tokens",
     "/../apply-template": "prompt",
     "/../render": "prompt",
 }
-# Requests without an effort, which the first of these routes does not take.
+# Requests without an effort, which `/tokenize` does not take.
 SHOWN_PROBES = ("tools-two", "loop", "parts", "system-late", "plain")
+QUICKLY_SHOWN = SHOWN_PROBES[:2]
 
 
-def shown_prompts(post: Post, forecaster: Forecaster) -> Iterator[Observation]:
-    """The prompts of some probes, by the first route that shows any."""
+def shown_prompts(
+    post: Post, forecaster: Forecaster, probes: Sequence[str] = SHOWN_PROBES
+) -> Iterator[Observation]:
+    """The prompts of some `probes`, by the first route that shows any."""
     for path, field in ROUTES.items():
-        for id in SHOWN_PROBES:
+        for id in probes:
             found = _shown(post(path, PROBES[id].request), id, field, forecaster)
             if found is not None:
                 yield found
-            elif id == SHOWN_PROBES[0]:
+            elif id == probes[0]:
                 break
         else:
             return
