@@ -174,7 +174,11 @@ class TestForced:
             id: len(dsv4.parse(text, thinking=False, tools=TOOLS).tool_calls)
             for id, text in rows.items()
         }
-        assert {id for id, n in calls.items() if not n} == {"cut", "quoted", "fenced", "plain"}
+        assert {id for id, n in calls.items() if not n} == {
+            *("cut", "cut-in-tag", "cut-after-block", "plain", "plain-angles"),
+            *("quoted", "quoted-call", "quoted-end", "fenced", "fenced-xml", "think-quoted"),
+        }
+        assert len(rows) == 40
         assert calls["calls"] == 2
 
 
