@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from dsv4.profiles.server_requests import Object
 from dsv4.verify.answer_checks import ANSWER_REQUESTS, answer_findings
+from dsv4.verify.answer_rates import RATED
 from dsv4.verify.choice import MOST_QUICK, QuickSearch
 from dsv4.verify.explain import ServerVerdict, explain
 from dsv4.verify.forced_rows import FORCED_REQUESTS, forced_findings
@@ -16,9 +17,11 @@ from dsv4.verify.observations import Observation
 from dsv4.verify.output_checks import cache_finding, call_findings, other_routes
 from dsv4.verify.probes import PROBES, Probe, probes, requests_of_probes, words
 from dsv4.verify.prompt_routes import (
+    LOOP_TURNS,
     QUICKLY_SHOWN,
     ROUTES,
     SHOWN_PROBES,
+    loop_findings,
     order_findings,
     shown_prompts,
 )
@@ -36,7 +39,9 @@ MOST_TOKENS = 1_000_000_000
 OWN_REQUEST = "request"
 
 # What a full run adds: caches, forced completions, what comes back, prompts that are shown.
-FULL_REQUESTS = 3 + FORCED_REQUESTS + ANSWER_REQUESTS + 4 + len(ROUTES) + len(SHOWN_PROBES)
+FULL_REQUESTS = (
+    3 + FORCED_REQUESTS + ANSWER_REQUESTS + 4 + LOOP_TURNS + len(ROUTES) + len(SHOWN_PROBES)
+)
 FULL_TOKENS = 30_000
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -165,7 +170,7 @@ class ServerRun:
             yield "E3"
         if any(f.id in ("forced-read", "forced-misread") for f in further):
             yield "E3f"
-        if any(f.id in ("schema-valid", "schema-invalid") for f in further):
+        if any(f.probe in RATED and f.verdict in ("pass", "fault") for f in further):
             yield "E4"
 
     # Which probes are sent.
@@ -278,7 +283,9 @@ class ServerRun:
         if looks and not any(o.shows_prompt for o in self._seen):
             self._shown = list(shown_prompts(post, self._forecaster))
         if self._mode == "full" and verdict.outcome == "explained" and verdict.best:
-            findings += order_findings(post, verdict.best.hypothesis, self._forecaster)
+            best = verdict.best.hypothesis
+            findings += order_findings(post, best, self._forecaster)
+            findings += loop_findings(post, best, self._forecaster)
         return findings
 
 
