@@ -48,7 +48,7 @@ from dsv4.serve.completion_run import (
 )
 from dsv4.serve.forced_generation import forced_opening
 from dsv4.serve.observe.inspector import OnBegin
-from dsv4.serve.observe.request_report import CLIENT_GONE, RequestReport
+from dsv4.serve.observe.logs import CLIENT_GONE, RequestReport
 from dsv4.serve.request_adapter import SentRequest, sent_as_given
 from dsv4.serve.server import GatewayState
 from dsv4.serve.session_calls import SessionEntry
