@@ -1,6 +1,6 @@
-"""Who may use the gateway, and how much: API keys and their limits (requests and tokens in a minute,
-streams at once, models, until when), what slows down whoever guesses keys, a guard against other
-sites' pages, and a bounded queue for streams.
+"""Who may use the gateway, and how much: API keys and their limits (requests and tokens in a
+minute, streams at once, models, until when), what slows down whoever guesses keys, a guard against
+other sites' pages, and a bounded queue for streams.
 """
 
 from __future__ import annotations
