@@ -10,8 +10,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, TypeAlias, TypeVar
 
-from dsv4._encode.fragments import Piece
-from dsv4._encode.prompt import Prompt
+from dsv4._encode.prompt import Piece, Prompt
 from dsv4._parse.events import Event
 from dsv4._parse.parse import assemble
 from dsv4._parse.parser import StreamParser

@@ -21,15 +21,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_che
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from dsv4._decode.dialect_detection import dialects_of
-from dsv4._encode.fragments import Piece
-from dsv4._encode.inputs import RawTurn, as_list
-from dsv4._encode.prompt import Prompt, prompt_from_tokens
+from dsv4._encode.inputs import as_list
+from dsv4._encode.prompt import Piece, Prompt, RawTurn, prompt_from_tokens
 from dsv4._format.dialects import V4, Dialect, dialect_named
 from dsv4._format.spellings import COMPLETION_TOKENS
 from dsv4._format.tokens import BOS, DSML, EOS, THINK_END, THINK_START
 from dsv4._parse.events import Event
 from dsv4._parse.parser import StreamParser
-from dsv4._parse.parser_options import Reason
+from dsv4._parse.source import Reason
 from dsv4.errors import EncodeError, Location, OptionError, short_repr
 from dsv4.tokens.masks import AttributedIds, Policy, Span, piece_token_ends, weigher
 from dsv4.tokens.vocabulary import (

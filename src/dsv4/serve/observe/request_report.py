@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dsv4._parse.events import Diagnostic, Event
-from dsv4._parse.parser_options import new_id
+from dsv4._parse.parser import new_id
 from dsv4.api import ApiError, Usage
 from dsv4.serve.access import Key
 from dsv4.serve.asgi import AsgiApp, Receive, Scope, Send
