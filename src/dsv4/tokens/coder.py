@@ -524,7 +524,16 @@ def common_prefix_length(a: Sequence[Any], b: Sequence[Any]) -> int:
     shorter = min(len(a), len(b))
     if a[:shorter] == b[:shorter]:
         return shorter
-    return next(n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
+    # Slices are compared in C. The first difference is in the second of ever smaller halves.
+    same, width = 0, shorter
+    while width > 1:
+        half = width // 2
+        if a[same : same + half] == b[same : same + half]:
+            same += half
+            width -= half
+        else:
+            width = half
+    return same
 
 
 # Parses a completion from token ids: special tokens are recognised by their ids, and by their
