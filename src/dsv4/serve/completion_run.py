@@ -48,9 +48,8 @@ from dsv4.serve.engine_pool import EngineLease, PromptPrefix
 from dsv4.serve.forced_generation import ForcedGeneration
 from dsv4.serve.generation import Generation, PassEvents
 from dsv4.serve.healing_reader import HealingReader
-from dsv4.serve.observe.healing_report import log_healed
+from dsv4.serve.observe.logs import RequestFacts, log_healed
 from dsv4.serve.observe.records import Exchange
-from dsv4.serve.observe.request_report import RequestFacts
 from dsv4.serve.request_adapter import SentRequest
 from dsv4.serve.server import GatewayState
 from dsv4.serve.session_calls import SessionEntry

@@ -19,15 +19,14 @@ from dsv4.serve.choice_reader import estimated_tokens
 from dsv4.tokens import Tokenizer
 
 # Ways of leaving it to the model whether to call.
-_FREE = ("auto", "none")
+FREE_CHOICES = ("auto", "none")
 
 
 def forced_opening(call: ApiRequest, backend: AnyBackend) -> str:
-    """What begins the call that a request asks for, where it must follow the reasoning and the
-    backend cannot be told so; empty for all other requests."""
+    """What begins the call that a request forces, where it must follow the reasoning and the
+    backend cannot be told so; empty for all others."""
     request = call.request
-    forced = request.tool_choice not in _FREE
-    if not forced or not request.thinking or backend.grammar_form is not None or is_chat(backend):
+    if not request.thinking or backend.grammar_form is not None or is_chat(backend):
         return ""
     # The same words as in a prompt that the model does not think after.
     asked = replace(request, thinking=False, messages=[{"role": "user", "content": ""}], prefix="")

@@ -41,8 +41,8 @@ from dsv4.serve.completion_route import (
     retry_headers,
 )
 from dsv4.serve.completion_run import client_error, is_expected
+from dsv4.serve.observe.logs import CLIENT_GONE, RequestReport
 from dsv4.serve.observe.metrics import CONTENT_TYPE
-from dsv4.serve.observe.request_report import CLIENT_GONE, RequestReport
 from dsv4.serve.server import GatewayState
 from dsv4.serve.worker_threads import Cancellation
 from dsv4.tokens import IdParser

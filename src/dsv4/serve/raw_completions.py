@@ -35,7 +35,7 @@ from dsv4.serve.completion_route import read_json, retry_headers
 from dsv4.serve.completion_run import client_error, is_expected
 from dsv4.serve.engine_pool import EngineLease, PromptPrefix
 from dsv4.serve.generation import Generation
-from dsv4.serve.observe.request_report import CLIENT_GONE, RequestFacts, RequestReport
+from dsv4.serve.observe.logs import CLIENT_GONE, RequestFacts, RequestReport
 from dsv4.serve.server import GatewayState
 from dsv4.tokens import Tokenizer
 
