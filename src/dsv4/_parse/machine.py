@@ -18,8 +18,6 @@ from dsv4._parse import events as kinds
 from dsv4._parse.call_arguments import CallWriter
 from dsv4._parse.events import Diagnostic, DiagnosticKind, Event, ToolCallStart
 from dsv4._parse.lexer import read_tag
-from dsv4._parse.parser_options import DeclaredTools
-from dsv4._parse.prose_lines import LineTracker
 from dsv4._parse.source import (
     LONGEST_NAME,
     LONGEST_TAG,
@@ -31,7 +29,7 @@ from dsv4._parse.source import (
     TextSource,
 )
 from dsv4._parse.strict import StrictBlock
-from dsv4._parse.tag_rules import CALL_TAGS, Lookahead, TagRules
+from dsv4._parse.tag_rules import CALL_TAGS, DeclaredTools, LineTracker, Lookahead, TagRules
 from dsv4.errors import ParseError
 
 _EOS = str(tokens.EOS)
