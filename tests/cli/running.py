@@ -32,12 +32,16 @@ def command(*arguments: object, bare: bool = False) -> list[str]:
 
 
 def dsv4(
-    *arguments: object, stdin: str | bytes = b"", bare: bool = False, **options: Any
+    *arguments: object,
+    stdin: str | bytes = b"",
+    bare: bool = False,
+    cwd: Path = ROOT,
+    **options: Any,
 ) -> subprocess.CompletedProcess[bytes]:
     data = stdin.encode() if isinstance(stdin, str) else stdin
     if AVAILABLE and not bare and not options:
-        return fork_server().run([str(argument) for argument in arguments], data)
-    options = {"capture_output": True, "env": ENVIRONMENT, "cwd": ROOT, "check": False, **options}
+        return fork_server().run([str(argument) for argument in arguments], data, cwd)
+    options = {"capture_output": True, "env": ENVIRONMENT, "cwd": cwd, "check": False, **options}
     return subprocess.run(command(*arguments, bare=bare), input=data, **options)
 
 
