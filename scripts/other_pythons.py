@@ -49,11 +49,8 @@ def main() -> int:
     missing = [".".join(map(str, version)) for version in SUPPORTED if version not in found]
     print(f"other Pythons: {len(found)} found; not found, or this one: {', '.join(missing)}")
     if not run_all:  # what breaks on one between them breaks on one of these too
-        found = (
-            {version: found[version] for version in sorted({min(found), max(found)})}
-            if found
-            else {}
-        )
+        ends = {min(found), max(found)} if found else set()
+        found = {version: path for version, path in found.items() if version in ends}
     with ThreadPoolExecutor(len(SUPPORTED)) as pool:
         passed = pool.map(lambda version: passes(version, found[version], run_all), found)
         failed = [
