@@ -102,14 +102,16 @@ test-wheel: $(VENV)/installed-for-dist
 	$(BIN)/python scripts/check_wheel.py $(PARALLEL) -m "not large"
 
 # The documentation as a site, in build/site. A warning is an error.
+BUILD_DOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 docs: $(VENV)/installed-for-docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BUILD_DOCS)
 
 # The site as it is published: the documentation, and the playground, which needs no server. Without
 # npm the documentation is all of it.
 INSTALL_PYODIDE := npm install --silent --no-save --prefix build/npm pyodide@314.0.7 \
 	@huggingface/tokenizers@0.2.0
-site: docs $(VENV)/installed-for-tests
+site: $(VENV)/installed-for-site
+	$(BUILD_DOCS)
 	@if $(INSTALL_PYODIDE); then $(BIN)/python scripts/build_playground.py build/site/playground; \
 	else echo "npm did not install Pyodide, so the site has no playground"; fi
 
@@ -214,6 +216,12 @@ $(VENV)/installed-for-docs: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) '.[docs]'
 	touch $(VENV)/installed $@
+
+# The playground of static files has the vocabulary in it.
+$(VENV)/installed-for-site: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) '.[docs,tokens]'
+	touch $(VENV)/installed $(VENV)/installed-for-docs $@
 
 # TORCH is where PyTorch comes from: its CPU build, which is a tenth of the usual one in size.
 TORCH ?= --extra-index-url https://download.pytorch.org/whl/cpu
