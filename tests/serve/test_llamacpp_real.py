@@ -446,8 +446,13 @@ def showing_url(tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokenizer) 
 
 def shown_request(prompt: str) -> dict[str, Any]:
     rows = [line.split("] ", 1) for line in prompt.splitlines() if line.startswith("[")]
-    found: dict[str, Any] = {"messages": [json.loads(text) for name, text in rows if "m" in name]}
-    return found | {"tools": json.loads(text) for name, text in rows if "tools" in name}
+    found: dict[str, Any] = {}
+    for name, text in rows:
+        if name == "[tools":
+            found["tools"] = json.loads(text)
+        else:
+            found.setdefault("messages", []).append(json.loads(text))
+    return found
 
 
 def test_the_profile_prepares_requests_as_the_server_does(showing_url: str) -> None:
