@@ -41,7 +41,7 @@ PYRIGHT := @if $(BIN)/pyright --version >/dev/null 2>&1; \
 	then $(BIN)/pyright --pythonpath $(BIN)/python; \
 	else echo "pyright cannot run here, so mypy alone has checked the types"; fi
 
-.PHONY: demo examples test check-types test-core test-coverage test-training test-all test-thorough test-grammar test-large test-pythons test-wheel test-browser test-static-playground smoke-in-a-browser smoke-on-other-pythons test-llamacpp test-vllm test-sglang clients docs site dist format bench fuzz clean
+.PHONY: demo examples test check-types test-core test-coverage test-training test-all test-thorough test-grammar test-large test-pythons test-wheel test-browser test-static-playground smoke-in-a-browser smoke-on-other-pythons test-llamacpp test-vllm test-sglang test-litellm clients docs site dist format bench fuzz clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/demo.py
@@ -106,14 +106,16 @@ test-wheel: $(VENV)/installed-for-dist
 	$(BIN)/python scripts/check_wheel.py $(PARALLEL) -m "not large"
 
 # The documentation as a site, in build/site. A warning is an error.
+BUILD_DOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 docs: $(VENV)/installed-for-docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BUILD_DOCS)
 
 # The site as it is published: the documentation, and the playground, which needs no server. Without
 # npm the documentation is all of it.
 INSTALL_PYODIDE := npm install --silent --no-save --prefix build/npm pyodide@314.0.7 \
 	@huggingface/tokenizers@0.2.0
-site: docs $(VENV)/installed-for-tests
+site: $(VENV)/installed-for-site
+	$(BUILD_DOCS)
 	@if $(INSTALL_PYODIDE); then $(BIN)/python scripts/build_playground.py build/site/playground; \
 	else echo "npm did not install Pyodide, so the site has no playground"; fi
 
@@ -141,6 +143,11 @@ test-vllm: $(VENV)/installed-for-tests
 test-sglang: $(VENV)/installed-for-tests
 	$(if $(SGLANG_VENV),,-$(MAKE) --no-print-directory $(VENV)-sglang/installed)
 	SGLANG_VENV=$(or $(SGLANG_VENV),$(VENV)-sglang) $(BIN)/pytest tests/engines/test_parser_classes.py
+
+# What litellm changes of a request, before stand-ins. LITELLM_VENV names an environment that has it.
+test-litellm: $(VENV)/installed-for-tests
+	$(if $(LITELLM_VENV),,$(MAKE) --no-print-directory $(VENV)-litellm/installed)
+	LITELLM_VENV=$(or $(LITELLM_VENV),$(VENV)-litellm) $(BIN)/pytest tests/verify/test_litellm_real.py
 
 # Real agents and SDKs against the demo model, installed into CLIENTS (1.6 GB) where they are missing.
 # `make clients ONLY="codex openai"` runs those alone, `HEAL=sqlite` all of them through `dsv4 heal`. clients/README.md says what is needed.
@@ -181,7 +188,7 @@ fuzz: $(VENV)/installed-for-fuzzing
 		-artifact_prefix=build/fuzz/ -max_total_time=$(SECONDS)
 
 clean:
-	rm -rf $(VENV) $(VENV)-training $(VENV)-vllm $(VENV)-sglang build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-training $(VENV)-vllm $(VENV)-sglang $(VENV)-litellm build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Making the environment again does no harm to a whole one, and mends one left half made.
@@ -213,6 +220,12 @@ $(VENV)/installed-for-docs: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) '.[docs]'
 	touch $(VENV)/installed $@
+
+# The playground of static files has the vocabulary in it.
+$(VENV)/installed-for-site: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) '.[docs,tokens]'
+	touch $(VENV)/installed $(VENV)/installed-for-docs $@
 
 # TORCH is where PyTorch comes from: its CPU build, which is a tenth of the usual one in size.
 TORCH ?= --extra-index-url https://download.pytorch.org/whl/cpu
@@ -246,6 +259,11 @@ $(VENV)-sglang/installed: $(VENV)-vllm/installed
 	$(VENV)-sglang/bin/python -m pip install --quiet --no-deps sglang==0.5.23 orjson IPython traitlets
 	realpath $(VENV)-vllm/lib/python3*/site-packages \
 		> $$(echo $(VENV)-sglang/lib/python3*/site-packages)/vllm_packages.pth
+	touch $@
+
+$(VENV)-litellm/installed: Makefile
+	$(PYTHON) -m venv $(VENV)-litellm
+	$(VENV)-litellm/bin/python -m pip install --quiet litellm==1.108.4
 	touch $@
 
 $(VENV)/installed-for-fuzzing: pyproject.toml
