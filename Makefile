@@ -33,7 +33,7 @@ INSTALL_ENGINES := $(BIN)/python -m pip install --quiet --disable-pip-version-ch
 	--only-binary :all: $(ENGINES) || echo "no engines for grammars: their tests will be skipped"
 
 # Of the core's lines and branches, at least this share is run by the core's own tests, in percent.
-# Counting takes long, so the others run without it, and those that go through the same lines often.
+# Counting makes them several times as slow, so `make test` does without it.
 COVERAGE := --cov --cov-fail-under=95
 
 # pyright runs in Node.js, and fetches itself from npm when it first runs: both may be missing.
@@ -41,7 +41,7 @@ PYRIGHT := @if $(BIN)/pyright --version >/dev/null 2>&1; \
 	then $(BIN)/pyright --pythonpath $(BIN)/python; \
 	else echo "pyright cannot run here, so mypy alone has checked the types"; fi
 
-.PHONY: demo examples test check-types test-core test-training test-all test-thorough test-grammar test-large test-pythons test-wheel test-browser test-static-playground smoke-in-a-browser smoke-on-other-pythons test-llamacpp test-vllm test-sglang test-litellm clients docs site dist format bench fuzz clean
+.PHONY: demo examples test check-types test-core test-coverage test-training test-all test-thorough test-grammar test-large test-pythons test-wheel test-browser test-static-playground smoke-in-a-browser smoke-on-other-pythons test-llamacpp test-vllm test-sglang test-litellm clients docs site dist format bench fuzz clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/demo.py
@@ -71,6 +71,10 @@ check-types:
 	$(BIN)/python scripts/check_javascript.py
 
 test-core:
+	$(BIN)/pytest $(PARALLEL) -m "counted and not large" tests/core
+
+# What the core's tests run of the core, without those that go through the same lines often.
+test-coverage: $(VENV)/installed-for-tests
 	$(BIN)/pytest $(PARALLEL) $(COVERAGE) -m "counted and not large" tests/core
 
 # Side by side: each leaves a core to the other for much of its time.
@@ -80,9 +84,9 @@ smoke-in-a-browser:
 smoke-on-other-pythons:
 	$(BIN)/python scripts/other_pythons.py
 
-# Everything that takes longer: large inputs, all tests in the browser, more on other Pythons, all
+# Everything that takes longer: the coverage of the core, large inputs, all tests in the browser, more on other Pythons, all
 # against the wheel, the documentation.
-test-all: test test-thorough test-large test-browser test-pythons test-wheel docs
+test-all: test test-coverage test-thorough test-large test-browser test-pythons test-wheel docs
 
 # Everything on this Python in full: where `make test` takes a part of the cases, all of them.
 test-thorough: $(VENV)/installed-for-tests
@@ -102,14 +106,16 @@ test-wheel: $(VENV)/installed-for-dist
 	$(BIN)/python scripts/check_wheel.py $(PARALLEL) -m "not large"
 
 # The documentation as a site, in build/site. A warning is an error.
+BUILD_DOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 docs: $(VENV)/installed-for-docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BUILD_DOCS)
 
 # The site as it is published: the documentation, and the playground, which needs no server. Without
 # npm the documentation is all of it.
 INSTALL_PYODIDE := npm install --silent --no-save --prefix build/npm pyodide@314.0.7 \
 	@huggingface/tokenizers@0.2.0
-site: docs $(VENV)/installed-for-tests
+site: $(VENV)/installed-for-site
+	$(BUILD_DOCS)
 	@if $(INSTALL_PYODIDE); then $(BIN)/python scripts/build_playground.py build/site/playground; \
 	else echo "npm did not install Pyodide, so the site has no playground"; fi
 
@@ -214,6 +220,12 @@ $(VENV)/installed-for-docs: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) '.[docs]'
 	touch $(VENV)/installed $@
+
+# The playground of static files has the vocabulary in it.
+$(VENV)/installed-for-site: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) '.[docs,tokens]'
+	touch $(VENV)/installed $(VENV)/installed-for-docs $@
 
 # TORCH is where PyTorch comes from: its CPU build, which is a tenth of the usual one in size.
 TORCH ?= --extra-index-url https://download.pytorch.org/whl/cpu
