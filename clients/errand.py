@@ -12,6 +12,8 @@ import secrets
 
 # A variable with what to run before the command.
 FIRST = "DSV4_CLIENTS_FIRST"
+# A variable that says that the server keeps no answers.
+NO_STORE = "DSV4_CLIENTS_NO_STORE"
 
 
 class Failure(Exception):

@@ -26,7 +26,7 @@ from pathlib import Path
 
 import agents
 import install
-from errand import FIRST, Failure
+from errand import FIRST, NO_STORE, Failure
 from printed import Printed
 
 HERE = Path(__file__).resolve().parent
@@ -223,6 +223,7 @@ def _run_sdks(args: argparse.Namespace, url: str, key: str) -> int:
     failed, ran = 0, set()
     environment = {"PATH": os.environ["PATH"], "HOME": str(args.work)}
     environment[FIRST] = os.environ.get(FIRST, "")
+    environment[NO_STORE] = "1" if args.heal == "sealed" else ""
     for name in install.SDKS:
         command = [str(installation.python(name)), str(HERE / "sdks.py"), url, key, "deepseek-v4"]
         process = subprocess.Popen(

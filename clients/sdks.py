@@ -18,9 +18,9 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-from errand import Errand, Failure, require
+from errand import NO_STORE, Errand, Failure, require
 
 BASE, KEY, MODEL = sys.argv[1:4]
 LIMIT = 120
@@ -57,14 +57,35 @@ class Shell(Errand):
 
 
 Check = Callable[[Shell], None]
-CHECKS: list[tuple[str, str, str | None, Check]] = []
 
 
-def check(package: str, what: str, *, needs: str | None = None) -> Callable[[Check], Check]:
-    """Adds a check of `package`. `needs` is another package that tells its environment."""
+class SdkCheck(NamedTuple):
+    """A check of a package. `needs` is another package that tells its environment; `stored` says
+    that the server must keep answers, because one is asked for by its id."""
+
+    package: str
+    what: str
+    needs: str | None
+    stored: bool
+    function: Check
+
+    def is_for(self, names: list[str]) -> bool:
+        """Whether it can run here, and is among those that are asked for."""
+        installed = all(version_of(name) for name in (self.package, self.needs) if name)
+        kept = not (self.stored and os.environ.get(NO_STORE))
+        return installed and kept and (not names or self.package in names)
+
+
+CHECKS: list[SdkCheck] = []
+
+
+def check(
+    package: str, what: str, *, needs: str | None = None, stored: bool = False
+) -> Callable[[Check], Check]:
+    """Adds a check."""
 
     def add(function: Check) -> Check:
-        CHECKS.append((package, what, needs, function))
+        CHECKS.append(SdkCheck(package, what, needs, stored, function))
         return function
 
     return add
@@ -287,7 +308,7 @@ def openai_responses_helper(shell: Shell) -> None:
     shell.done(answer().output_text)
 
 
-@check("openai", "responses, previous_response_id")
+@check("openai", "responses, previous_response_id", stored=True)
 def openai_responses_continued(shell: Shell) -> None:
     client = openai_client()
     first = client.responses.create(model=MODEL, input=shell.prompt, tools=RESPONSES_TOOLS)
@@ -718,16 +739,16 @@ def main(names: list[str]) -> None:
     # Nothing is to be looked up on the network, which is not there.
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
     os.environ["LANGSMITH_TRACING"] = "false"
-    for package, what, needs, function in CHECKS:
-        version = version_of(package)
-        if version is None or (needs and version_of(needs) is None):
-            continue
-        if names and package not in names:
-            continue
+    for package, what, _, _, function in filter(lambda each: each.is_for(names), CHECKS):
         began = time.monotonic()
         failure = failure_of(function)
         seconds = time.monotonic() - began
-        line = {"package": package, "version": version, "what": what, "seconds": seconds}
+        line = {
+            "package": package,
+            "version": version_of(package),
+            "what": what,
+            "seconds": seconds,
+        }
         print(json.dumps({**line, "failure": failure}), flush=True)
 
 

@@ -463,24 +463,30 @@ def test_places_beside_a_system_prompt_are_those_of_the_body() -> None:
     assert [finding.path for finding in dsv4.check(body)] == ["system", "messages[1].content"]
 
 
-# The page that lists the kinds.
+# The page that lists the kinds, and an example of each.
 
 PAGE = (Path(__file__).parent.parent / "docs" / "checking.md").read_text("utf-8")
-SECTIONS = dict(re.findall(r"^### (\w+)\n(.*?)(?=^### |\Z)", PAGE, re.MULTILINE | re.DOTALL))
+ROWS = re.findall(r"^\| `(\w+)` \| (\w+) \| (.*) \|$", PAGE, re.MULTILINE)
+FINDINGS = Path(__file__).with_name("findings.jsonl")
+EXAMPLES = [json.loads(line) for line in FINDINGS.read_text("utf-8").splitlines()]
 
 
 def test_every_kind_is_documented() -> None:
-    assert list(SECTIONS) == list(dsv4.FINDING_KINDS)
+    assert [kind for kind, _, _ in ROWS] == list(dsv4.FINDING_KINDS)
+    for kind, level, text in ROWS:
+        assert level == dsv4.FINDING_KINDS[kind][0]
+        assert text.startswith(dsv4.FINDING_KINDS[kind][1])
 
 
-@pytest.mark.parametrize("kind", [kind for kind in dsv4.FINDING_KINDS if kind != "not_json"])
-def test_the_example_of_a_kind_has_it(kind: str) -> None:
-    level, meaning = dsv4.FINDING_KINDS[kind]
-    text = " ".join(SECTIONS[kind].split())
-    assert text.startswith(f"**{level}** · {meaning}")
-    (example,) = re.findall(r"```json\n(.*?)```", SECTIONS[kind], re.DOTALL)
-    purpose: Any = "training" if kind == "nothing_to_learn" else None
-    assert kind in {finding.kind for finding in dsv4.check(json.loads(example), purpose=purpose)}
+def test_every_kind_has_an_example() -> None:
+    assert [each["kind"] for each in EXAMPLES] == [k for k in dsv4.FINDING_KINDS if k != "not_json"]
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example["kind"])
+def test_the_example_of_a_kind_has_it(example: dict[str, Any]) -> None:
+    purpose: Any = "training" if example["kind"] == "nothing_to_learn" else None
+    found = dsv4.check(example["conversation"], purpose=purpose)
+    assert example["kind"] in {finding.kind for finding in found}
 
 
 CALL_OF_ANTHROPIC = {"type": "tool_use", "id": "a", "name": "add", "input": {"x": 1}}

@@ -8,10 +8,8 @@ from dsv4 import dataset, types
 from dsv4._check import FINDING_KINDS, Finding, FindingKind, check
 from dsv4._decode import Decoded, Note, decode
 from dsv4._encode.encode import encode
-from dsv4._encode.fragments import Field, Origin, Piece
-from dsv4._encode.prompt import Prompt
+from dsv4._encode.prompt import Field, Omission, OmissionRule, Origin, Piece, Prompt
 from dsv4._encode.tools import set_cache_size
-from dsv4._encode.turns import Omission, OmissionRule
 from dsv4._format.dialects import DIALECTS, V3_2_SERVED, Dialect, dialect_for
 from dsv4._format.endings import Ending, EndingKind
 from dsv4._format.tokens import Special

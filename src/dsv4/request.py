@@ -12,8 +12,7 @@ from dsv4._encode.inputs import maybe_dict
 from dsv4._encode.prompt import Prompt
 from dsv4._format.dialects import Dialect
 from dsv4._format.endings import Ending
-from dsv4._parse.parser import StreamParser
-from dsv4._parse.parser_options import CallDelivery, new_call_id
+from dsv4._parse.parser import CallDelivery, StreamParser, new_call_id
 from dsv4.types import DialectName, Effort, MessageInput, ResponseFormatParam, ToolChoice, ToolInput
 
 
@@ -162,7 +161,12 @@ class Request:
         own = () if self.tools is None else self.tools
         before = () if self.context is None else self.context
         given = (*own, *(tool for _, tool in visible_tools(before, self.messages)))
-        return [tool if (fields := maybe_dict(tool)) is None else fields for tool in given]
+        return [tool if tool.__class__ is dict else _converted(tool) for tool in given]
+
+
+def _converted(tool: object) -> object:
+    fields = maybe_dict(tool)
+    return tool if fields is None else fields
 
 
 class _Defaults(NamedTuple):

@@ -369,6 +369,103 @@ def test_find_in_the_request(tab: Any, axe: str) -> None:
     assert count.inner_text() == "No hits"
 
 
+# Folding.
+
+
+def buttons(tab: Any) -> list[str]:
+    """The buttons beside the lines: which lines each folds, and whether it is open."""
+    return tab.locator(".folds button").evaluate_all(
+        "all => all.map(b => `${b.ariaLabel} ${b.ariaExpanded}`)"
+    )
+
+
+def numbers(tab: Any) -> list[str]:
+    shown = "e => [...e.children].map(l => getComputedStyle(l, '::before').counterIncrement)"
+    return [said.split()[1] for said in tab.locator(".editor .lines").evaluate(shown)]
+
+
+CONVERSATION = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
+
+
+def test_lines_fold_and_unfold(tab: Any, axe: str) -> None:
+    write(tab, CONVERSATION)
+    area = tab.get_by_label("Request, as JSON")
+    assert buttons(tab) == ["Lines 1 to 10 true", "Lines 2 to 5 true", "Lines 6 to 9 true"]
+    tab.get_by_label("Lines 2 to 5").click()
+    assert area.input_value().split("\n")[:4] == ["[", "  {", "  },", "  {"]
+    assert numbers(tab) == ["1", "1", "3", "1", "1", "1", "1", "1"]
+    after = "getComputedStyle(document.querySelector('.folded'), '::after').content"
+    assert "Hi" in tab.evaluate(after)
+    assert violations(tab, axe) == []
+    # The buttons are one stop of the Tab key, and arrows go from one to the next.
+    tab.keyboard.press("ArrowDown")
+    tab.keyboard.press("Enter")
+    assert buttons(tab)[1:] == ["Lines 2 to 5 false", "Lines 6 to 9 false"]
+    assert area.input_value() == "[\n  {\n  },\n  {\n  }\n]"
+    tab.keyboard.press("Home")
+    tab.keyboard.press("Space")
+    assert area.input_value() == "[\n]"
+    tab.get_by_role("button", name="Unfold", exact=True).click()
+    assert json.loads(area.input_value()) == CONVERSATION
+
+
+def test_the_items_of_a_request_fold_at_once(tab: Any) -> None:
+    text = tab.get_by_label("Request, as JSON").input_value()
+    tab.get_by_role("button", name="Fold", exact=True).click()
+    area = tab.get_by_label("Request, as JSON")
+    assert len(area.input_value()) < len(text) / 3
+    assert '"messages": [' in area.input_value()
+    tops = tab.evaluate(
+        """() => [...document.querySelectorAll(".folds button")].map(b => b.offsetTop)"""
+    )
+    assert tops == sorted(set(tops))
+    tab.get_by_role("button", name="Unfold", exact=True).click()
+    assert area.input_value() == text
+
+
+def test_what_is_typed_beside_a_fold_keeps_it(tab: Any) -> None:
+    write(tab, CONVERSATION)
+    tab.get_by_label("Lines 2 to 5").click()
+    area = tab.get_by_label("Request, as JSON")
+    at = area.input_value().index("Hello.")
+    area.evaluate("(area, at) => { area.focus(); area.setSelectionRange(at, at); }", at)
+    with answered(tab, "prompt"):
+        tab.keyboard.type("Oh. ")
+    tab.locator(".rows .text", has_text="Oh. Hello.").wait_for()
+    assert buttons(tab)[1] == "Lines 2 to 5 false"
+    with answered(tab, "prompt"):
+        tab.keyboard.press("Control+a")
+        tab.keyboard.press("Control+x")
+    copied = json.loads(tab.evaluate("navigator.clipboard.readText()"))
+    assert [turn["content"] for turn in copied] == ["Hi", "Oh. Hello."]
+    assert area.input_value() == ""
+
+
+def test_the_caret_folds_what_is_around_it(tab: Any) -> None:
+    write(tab, CONVERSATION)
+    area = tab.get_by_label("Request, as JSON")
+    at = area.input_value().index("Hello.")
+    area.evaluate("(area, at) => { area.focus(); area.setSelectionRange(at, at); }", at)
+    tab.keyboard.press("Control+Shift+BracketLeft")
+    assert buttons(tab)[2] == "Lines 6 to 9 false"
+    assert area.evaluate("a => a.value.slice(0, a.selectionStart)").endswith("  {")
+    tab.keyboard.press("Control+Shift+BracketRight")
+    assert buttons(tab)[2] == "Lines 6 to 9 true"
+
+
+def test_what_is_pointed_at_or_found_opens_its_fold(tab: Any) -> None:
+    write(tab, CONVERSATION)
+    tab.get_by_role("button", name="Fold", exact=True).click()
+    tab.locator(".rows .text .assistant").first.hover()
+    assert tab.evaluate(LIT_JSON) == '"Hello."'
+    assert buttons(tab)[1:] == ["Lines 2 to 5 false", "Lines 6 to 9 true"]
+    area = tab.get_by_label("Request, as JSON")
+    area.press("Control+f")
+    tab.keyboard.type("hi")
+    assert tab.evaluate("[...CSS.highlights.get('json-hit-chosen')].join()") == "Hi"
+    assert buttons(tab)[1] == "Lines 2 to 5 true"
+
+
 # The form.
 
 

@@ -39,6 +39,12 @@ def test_the_reasons_and_the_place() -> None:
     ]
 
 
+def test_a_request_of_the_responses_api() -> None:
+    body = json.dumps({"input": "Oslo?", "reasoning": {"effort": "low"}}).encode()
+    shown = printed("diff", *VLLM, *OFFICIAL, "-", stdin=body, bare=True)
+    assert shown.endswith("A and B write the same prompt.\n")
+
+
 def test_as_json() -> None:
     developer = {"role": "developer", "content": "Be brief."}
     body = as_json(developer, model="DeepSeek-V4.1-Flash")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import dsv4
 from builders import assistant, call, developer, openai_tool, reminder, result, system, text, user
 from dsv4 import Special
-from dsv4._encode.fragments import Fragment
+from dsv4._encode.prompt import Fragment
 from dsv4._encode.tools import PrewrittenText
 from dsv4._format.tokens import MarkupText
 from strategies import TASKS, V4_LAYOUT, call_ids, dialects, fitting, json_objects, options

@@ -13,7 +13,6 @@ from dsv4._format import tokens
 from dsv4._format.dialects import V4
 from dsv4._parse.machine import NEXT, Machine, Move, ParserState
 from dsv4._parse.parser import STATE_READERS
-from loading import loaded
 
 TAGS = V4.tags
 FRAGMENTS = [
@@ -78,9 +77,3 @@ def test_the_parser_makes_the_moves_of_the_table_and_no_others(
             parser.feed(text)
             parser.finish()
     assert moves == {(state, after) for state in ParserState for after in NEXT[state]}
-
-
-def test_the_documentation_draws_the_table() -> None:
-    script = loaded("docs/draw_states.py")
-    page = script.PAGE.read_text(encoding="utf-8")
-    assert script.drawn(page) == page, "run: python docs/draw_states.py"

@@ -15,7 +15,7 @@ from builders import VECTORS, vectors
 from conversations import Conversation
 from dsv4 import V3_2_SERVED
 from dsv4._decode.part_readers import MAX_ATTEMPTS
-from dsv4._encode.fragments import BLANK_LINE
+from dsv4._encode.prompt import BLANK_LINE
 from dsv4._format.texts import RESPONSE_FORMAT
 
 DIALECTS = tuple(dsv4.DIALECTS)

@@ -21,7 +21,7 @@ class CountsAlone(HttpServer):
     """Does not ask for the prompt itself."""
 
     def post(self, path: str, body: Mapping[str, Any]) -> Reply:
-        if path.startswith("/../"):
+        if path.startswith("/../") or path.endswith("/render"):
             return Reply(404)
         asked = {key: value for key, value in body.items() if key != "return_token_ids"}
         return super().post(path, asked)

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dsv4
-from dsv4._encode.fragments import Fragment
-from dsv4._encode.prompt import Prompt, prompt_from_tokens
+from dsv4._encode.prompt import Fragment, Prompt, prompt_from_tokens
 from dsv4._format.dialects import V4
 from dsv4._format.tokens import THINK_END, THINK_START
 from dsv4._playground.prompt_view import MAX_EDITS, changes, differing_ranges

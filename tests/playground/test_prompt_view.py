@@ -6,6 +6,8 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dsv4
+from dsv4 import profiles
 from dsv4._format.tokens import USER
 from dsv4._playground.page_examples import EXAMPLE_REQUESTS, example_sources
 from dsv4._playground.page_functions import PAGE_FUNCTIONS
@@ -21,6 +24,8 @@ from dsv4._playground.page_request import PlaygroundContext
 from dsv4._view.characters import visible_character
 from dsv4._view.view_rows import view_of
 from dsv4.profiles import PROFILES
+from dsv4.profiles.saved_profile import saved
+from dsv4.profiles.server_faults import fault_named
 from dsv4.tokens import Tokenizer
 from dsv4.version import how_to_install
 from loading import ROOT
@@ -321,6 +326,22 @@ def test_servers_side_by_side(title: str, name: str) -> None:
         texts = [t for _, t, origin in parts(side, source) if origin]
         assert any("Bergen" in t or "sky" in t or "token" in t or "mean" in t for t in texts)
     assert bool(answer["reasons"]) == (answer["same"] is not True)
+
+
+def test_a_saved_server_is_a_side_like_any_other(tmp_path: Path) -> None:
+    path = tmp_path / "server.json"
+    path.write_text(saved("vllm-0.32", "v4", (fault_named("effort-max-as-high"),)), "utf-8")
+    server = profiles.load(path)
+    bench = replace(BENCH, saved={server.name: server})
+    body = {"messages": [{"role": "user", "content": "Hi"}], "reasoning_effort": "max"}
+    answer = asked(body, bench, protocol="chat", sides=["profile:server.json", "profile:vllm-0.32"])
+    assert shown_text(answer["sides"][0]) == profiles.render(body, server)
+    assert not answer["same"]
+    assert [reason["kind"] for reason in answer["reasons"]][:1] == ["fault"]
+    listed = PAGE_FUNCTIONS["settings"]({}, bench)["profiles"]
+    assert {"name": "server.json", "server": server.server, "dialects": ["v4"]} in listed
+    with pytest.raises(PageProblem, match=r"found .profile:server\.json., expected one of"):
+        asked(body, protocol="chat", sides=["profile:server.json"])
 
 
 def test_what_a_server_refuses_stands_beside_what_another_writes() -> None:

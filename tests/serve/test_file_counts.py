@@ -1,4 +1,5 @@
-"""How many files of the package a request runs through. Run it with `pytest -s` to see them."""
+"""Through how few files of the package a request runs: what someone reads who follows it. Run it
+with `pytest -s` to see them."""
 
 from __future__ import annotations
 
@@ -26,6 +27,9 @@ CALL = (
 )
 BODY: dict[str, Any] = {"messages": [{"role": "user", "content": "Hi"}], "stream": True}
 LOADS = {"plain": (BODY, PLAIN), "a call": ({**BODY, "tools": TOOLS}, CALL)}
+# What may become less, and never more. Lower a bound when the code allows it.
+MOST_FOR_FRAMES = {"plain": 26, "a call": 26}
+MOST_FOR_HTTP = {"plain": 35, "a call": 44}
 every_load = pytest.mark.parametrize("load", LOADS)
 # Options that were read before are cached.
 NEW_OPTIONS = {"seed": 20_261_116}
@@ -70,6 +74,7 @@ def test_a_chat_body_to_frames(load: str) -> None:
     with counted(f"a Chat body to frames, {load}") as files:
         assert frames({**body, **NEW_OPTIONS}, text).endswith(b"data: [DONE]\n\n")
     assert "api/chat_requests.py" in files
+    assert len(files) <= MOST_FOR_FRAMES[load]
 
 
 class Engine:
@@ -103,5 +108,6 @@ def test_an_http_request(load: str) -> None:
                 events = await g.stream("/v1/chat/completions", {**body, **NEW_OPTIONS})
             assert events[-1] == "[DONE]"
             assert "serve/completion_route.py" in files
+            assert len(files) <= MOST_FOR_HTTP[load]
 
     run(scenario())

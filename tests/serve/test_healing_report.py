@@ -18,7 +18,7 @@ from dsv4.api import chat
 from dsv4.api.api_request import ApiSettings
 from dsv4.serve.backend import Chunk
 from dsv4.serve.healing_reader import HealingReader
-from dsv4.serve.observe.healing_report import healed_kinds, healing_summary
+from dsv4.serve.observe.logs import healed_kinds, healing_summary
 from dsv4.tokens import Tokenizer
 
 USER = {"role": "user", "content": "Hi"}

@@ -11,14 +11,14 @@ from gateway import gateway, run
 from standins import THINK_END, Scripted
 
 from dsv4.serve import Chunk
-from dsv4.serve.access import read_keys
-from dsv4.serve.key_limits import (
+from dsv4.serve.access import (
     KeyLimitReached,
     KeyLimits,
     KeyMeter,
     SharedUsageTable,
     UsageTable,
     WrongKeys,
+    read_keys,
     read_limits,
 )
 from dsv4.serve.settings import SettingError

@@ -76,7 +76,7 @@ def test_without_a_file_everybody_is_let_in() -> None:
         ("# nothing\n", "found no key"),
         ("ann:a b\n", "line 1"),
         ("ann:\n", "line 1"),
-        ("ann:1\nann:2\n", "twice"),
+        ("ann:1\nann:2\n", "line 2: found the name .ann. again"),
     ],
 )
 def test_a_file_that_makes_no_sense_is_refused(tmp_path: Path, text: str, problem: str) -> None:

@@ -287,7 +287,7 @@ def test_an_answer_is_held_to_its_schema(url: str, tokenizer: Tokenizer) -> None
 
 
 def test_a_call_can_be_read_from_its_text(url: str, tokenizer: Tokenizer) -> None:
-    """As docs/grammar-llamacpp.md shows: the grammar's fields keep the markup in the text."""
+    """As docs/grammar.md shows: the grammar's fields keep the markup in the text."""
     request = dsv4.Request(QUESTION, tools=TOOLS, tool_choice="required")
     body = {
         "prompt": tokenizer.encode(request.encode()),

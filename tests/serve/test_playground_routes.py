@@ -15,7 +15,9 @@ from gateway import gateway, run
 from dsv4 import _playground
 from dsv4._playground import page_functions
 from dsv4._playground.page_examples import example_sources
+from dsv4.profiles.saved_profile import saved
 from dsv4.serve import playground_routes
+from dsv4.serve.settings import SettingError
 
 PAGE = Path(_playground.__file__).parent / "page"
 SOURCE = example_sources()[0]["source"]
@@ -233,3 +235,33 @@ def test_curl_as_it_is_copied() -> None:
             assert json.loads(done.stdout) == shown
 
     run(scenario())
+
+
+def test_saved_servers_are_known_by_the_names_of_their_files(tmp_path: Path) -> None:
+    path = tmp_path / "server.json"
+    path.write_text(saved("vllm-0.32", "v4", ()), "utf-8")
+
+    async def scenario() -> None:
+        async with gateway(playground=True, profile=(str(path),)) as g:
+            _, settings = await call(g, "settings", {})
+            assert "server.json" in [each["name"] for each in settings["profiles"]]
+            body = {"source": SOURCE, "shown": "profile:server.json"}
+            assert (await call(g, "text", body))[0] == 200
+            body["shown"] = f"profile:{path}"
+            assert (await call(g, "text", body))[0] == 400
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(("text", "words"), [("{}", "dsv4_server"), (None, "No such file")])
+def test_a_file_that_is_no_saved_server_is_named(
+    tmp_path: Path, text: str | None, words: str
+) -> None:
+    path = tmp_path / "server.json"
+    if text is not None:
+        path.write_text(text, "utf-8")
+    with pytest.raises(SettingError, match=words):
+        playground_routes.saved_servers([str(path)])
+    path.write_text(saved("dsv4", "v4", ()), "utf-8")
+    with pytest.raises(SettingError, match=r"found a second server\.json, expected one"):
+        playground_routes.saved_servers([str(path), str(path)])

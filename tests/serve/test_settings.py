@@ -18,7 +18,6 @@ from dsv4.serve.settings import (
     load,
     to_toml,
 )
-from loading import ROOT, loaded
 
 
 def test_flags_win_over_variables_and_those_over_the_file(tmp_path: Path) -> None:
@@ -129,9 +128,3 @@ def test_every_setting_has_a_help_text() -> None:
     import dataclasses
 
     assert all(field.metadata["help"] for field in dataclasses.fields(Settings))
-
-
-def test_the_page_of_settings_is_current() -> None:
-    script = loaded("scripts/write_settings.py")
-    page = (ROOT / "docs" / "serving.md").read_text("utf-8")
-    assert page == script.with_table(page), "run python scripts/write_settings.py"

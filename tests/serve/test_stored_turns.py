@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from dsv4.api import ApiRequest, chat
 from dsv4.serve.storage import stored_turns
 from dsv4.serve.storage.stored_turns import (
+    MemoryTurnStore,
     SampledCall,
     SampledTurn,
     SampledTurns,
@@ -21,7 +22,6 @@ from dsv4.serve.storage.stored_turns import (
     turn_key,
     turn_keys,
 )
-from dsv4.serve.storage.turn_store import MemoryTurnStore
 
 TURN = SampledTurn(
     id="turn_1",

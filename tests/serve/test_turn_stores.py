@@ -14,7 +14,7 @@ from standins import redis_server
 from dsv4.serve.settings import SettingError, Settings
 from dsv4.serve.storage import store_for
 from dsv4.serve.storage.redis_store import RedisTurnStore
-from dsv4.serve.storage.turn_store import MemoryTurnStore, SqliteTurnStore, TurnStore
+from dsv4.serve.storage.stored_turns import MemoryTurnStore, SqliteTurnStore, TurnStore
 
 MakeStore = Callable[..., TurnStore]
 

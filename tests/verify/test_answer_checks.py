@@ -13,11 +13,12 @@ from stand_ins import FORECASTER, VLLM, StandIn, server
 import dsv4
 from dsv4.profiles.text_shields import TEXT_PLACES, shielded
 from dsv4.verify import HttpServer, Reply, ServerFinding, run
-from dsv4.verify.answer_checks import NASTY, answer_findings, wilson
+from dsv4.verify.answer_checks import ANSWER_REQUESTS, NASTY, answer_findings
+from dsv4.verify.answer_rates import wilson
 from dsv4.verify.answers import streamed_answer, whole_answer
 from dsv4.verify.forced_rows import FORCED_REQUESTS, TOOLS, forced_findings, forced_rows
 from dsv4.verify.output_checks import other_routes
-from dsv4.verify.prompt_routes import order_findings, shown_prompts
+from dsv4.verify.prompt_routes import loop_bodies, loop_findings, order_findings, shown_prompts
 from encoding_dsv4 import dsml_token
 
 Body = Mapping[str, Any]
@@ -28,15 +29,20 @@ def message(content: str = "", finish: str = "stop", tokens: int = 1, **fields: 
     return Reply(200, {"choices": [choice], "usage": {"completion_tokens": tokens}})
 
 
-def called(*arguments: str, ids: str = "abc") -> list[Any]:
+def called(*arguments: str, ids: str = "abc", name: str = "run") -> list[Any]:
     return [
-        {"index": n, "id": ids[n], "function": {"name": "run", "arguments": each}}
+        {"index": n, "id": ids[n], "function": {"name": name, "arguments": each}}
         for n, each in enumerate(arguments)
     ]
 
 
 def streamed(**delta: Any) -> Reply:
     return Reply(200, events=({"choices": [{"delta": delta, "finish_reason": "stop"}]},))
+
+
+def either(body: Body, **fields: Any) -> Reply:
+    """An answer as it was asked for: streamed, or whole."""
+    return streamed(**fields) if body.get("stream") else message(**fields)
 
 
 def well_behaved(path: str, body: Body) -> Reply:
@@ -47,7 +53,9 @@ def well_behaved(path: str, body: Body) -> Reply:
     if "Count" in asked:
         return message("1 2 3 4 ")
     if "json" in asked:
-        return message('{"answer": "forty-two", "number": 42}')
+        return either(body, content='{"answer": "forty-two", "number": 42}')
+    if "in Paris" in asked or "for Paris, now" in asked:
+        return either(body, tool_calls=called('{"city":"Paris"}', name="weather"))
     if "logprobs" in body:
         reply = message("Hi 🛰")
         rows = [{"token": "Hi", "bytes": [72, 105], "logprob": -0.1}]
@@ -67,10 +75,11 @@ def findings(post: Callable[[str, Body], Reply]) -> dict[str, ServerFinding]:
 
 
 def but(word: str, reply: Reply) -> Callable[[str, Body], Reply]:
-    """The good server, with another answer where a word is asked."""
+    """The good server, with another answer where a word is asked, streamed or whole."""
 
     def post(path: str, body: Body) -> Reply:
-        return reply if word in json.dumps(body) else well_behaved(path, body)
+        is_meant = word in json.dumps(body) and bool(reply.events) == bool(body.get("stream"))
+        return reply if is_meant else well_behaved(path, body)
 
     return post
 
@@ -78,7 +87,8 @@ def but(word: str, reply: Reply) -> Callable[[str, Body], Reply]:
 def test_a_good_server_passes() -> None:
     found = findings(well_behaved)
     assert {finding.verdict for finding in found.values()} == {"pass"}
-    assert found["schema-valid"].seen == "5 of 5 (57% to 100%)"
+    assert found["schema-valid"].seen == "6 of 6 (61% to 100%)"
+    assert found["calls-often-valid"].seen == "6 of 6 (61% to 100%)"
     assert found["reasoning-field"].message == "reasoning comes back as `reasoning`, not counted"
 
 
@@ -89,6 +99,10 @@ def test_a_good_server_passes() -> None:
         ("story", message("Once", "stop", 1), "stops-finish"),
         ("Count", message("1 2 3 4 5 6"), "stops-string"),
         ("six by seven", message("Forty-two!"), "schema-invalid"),
+        ("json object", message("[1]"), "json-invalid"),
+        ("for Paris, now", message(tool_calls=called("{}")), "calls-often-invalid"),
+        ("for Paris, now", message(f"<{dsml_token}tool_calls>"), "calls-often-invalid"),
+        ('required", "tools', message("It rains."), "calls-required-invalid"),
         ("17 times", message("Let me see.</think>391"), "reasoning-leaks"),
         ("three times", streamed(tool_calls=called('{"a', '":1}')), "calls-parallel-merged"),
         ("three times", streamed(tool_calls=called("{}", "{}", ids="aa")), "calls-parallel-merged"),
@@ -100,6 +114,22 @@ def test_what_no_weights_explain_is_a_fault(word: str, reply: Reply, id: str) ->
     assert found[id].verdict == "fault"
     assert found[id].effect
     assert [each.verdict for each in found.values()].count("fault") == 1
+
+
+def test_a_rate_has_its_interval() -> None:
+    found = findings(but("six by seven", message("Forty-two!")))["schema-invalid"]
+    assert (found.expected, found.seen) == ("6 of 6", "3 of 6 (19% to 81%)")
+
+
+def test_what_a_model_does_not_do_is_no_fault_of_a_server() -> None:
+    found = findings(lambda path, body: either(body, content="No."))
+    assert found["calls-often-unseen"].verdict == "inconclusive"
+
+
+def test_the_requests_are_as_many_as_announced() -> None:
+    sent: list[str] = []
+    list(answer_findings(lambda path, body: sent.append(path) or well_behaved(path, body)))
+    assert len(sent) == ANSWER_REQUESTS
 
 
 def test_log_probabilities_that_are_none() -> None:
@@ -174,7 +204,11 @@ class TestForced:
             id: len(dsv4.parse(text, thinking=False, tools=TOOLS).tool_calls)
             for id, text in rows.items()
         }
-        assert {id for id, n in calls.items() if not n} == {"cut", "quoted", "fenced", "plain"}
+        assert {id for id, n in calls.items() if not n} == {
+            *("cut", "cut-in-tag", "cut-after-block", "plain", "plain-angles"),
+            *("quoted", "quoted-call", "quoted-end", "fenced", "fenced-xml", "think-quoted"),
+        }
+        assert len(rows) == 40
         assert calls["calls"] == 2
 
 
@@ -257,6 +291,39 @@ class TestEvidence:
         assert verdicts(896)["order-calls"] == ("pass" if sorts else "fault")
         assert verdicts(256)["order-calls"] == ("fault" if sorts else "pass")
         assert verdicts(0) == {}
+
+
+class TestLoops:
+    """Four requests of an agent, each of which continues the one before."""
+
+    @staticmethod
+    def verdict(*cached: int | None) -> list[ServerFinding]:
+        left = iter(cached)
+
+        def post(path: str, body: Body) -> Reply:
+            return Reply(200, {"usage": {"prompt_tokens_details": {"cached_tokens": next(left)}}})
+
+        return list(loop_findings(post, VLLM, FORECASTER))
+
+    def test_each_turn_reuses_what_it_shares_with_the_one_before(self) -> None:
+        sizes = [count(body) for body in loop_bodies()]
+        (found,) = self.verdict(0, *(size // 64 * 64 for size in sizes[:3]))
+        assert found.verdict == "pass"
+        assert found.expected == f"{sizes[0]:,}, {sizes[1]:,}, {sizes[2]:,} tokens in common"
+
+    def test_a_turn_that_is_computed_again_is_named(self) -> None:
+        sizes = [count(body) for body in loop_bodies()]
+        (found,) = self.verdict(0, sizes[0], 64, sizes[2])
+        assert (found.id, found.verdict) == ("cache-loop", "fault")
+        assert found.message.startswith("turn 3 of an agent's loop")
+
+    def test_a_server_that_says_nothing_of_it(self) -> None:
+        assert self.verdict(None, None, None, None) == []
+
+
+def count(body: Body) -> int:
+    dialect = VLLM.server.release(VLLM.dialect)
+    return FORECASTER.counter.count(VLLM.prompt(dict(body)), dialect, frozenset())
 
 
 def test_routes_beside_the_api_are_found() -> None:

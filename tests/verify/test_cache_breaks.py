@@ -205,6 +205,12 @@ class TestTheCommand:
         assert lines[5].startswith("3 requests, ")
         assert lines[6].endswith("in 1 request: the tools differ")
 
+    def test_requests_of_other_protocols(self, tmp_path: Path) -> None:
+        rows = [{"input": "Hi", "instructions": "Be brief."}, {"system": "Be brief.", **body()}]
+        path = tmp_path / "log.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+        assert b"\n2 requests, " in dsv4("cache", path).stdout
+
     def test_as_json(self, log: Path) -> None:
         done = dsv4("cache", "--json", "--profile", "vllm-0.32", log)
         *rows, last = map(json.loads, done.stdout.splitlines())

@@ -213,6 +213,25 @@ class TestQuickly:
         if len(sizes) > 50:  # a few are no average
             assert sum(sizes) / len(sizes) <= 8
 
+    def test_a_prompt_that_is_shown_tells_what_counts_do_not(self) -> None:
+        truth = server("vllm-0.32", "v4", "parameters-all-strings")
+        client = StandIn(truth, shows_ids=True)
+        report = report_on(client, mode="quick")
+        assert is_named(report, truth)
+        assert report.evidence == ("E0", "E1")
+        assert client.requests <= 8
+
+    def test_where_counts_decide_nothing_a_route_that_shows_prompts_does(self) -> None:
+        class Rendering(StandIn):
+            def post(self, path: str, body: Mapping[str, Any]) -> Reply:
+                if path == "/../apply-template":
+                    asked = {k: v for k, v in body.items() if k != "model"}
+                    return Reply(200, body={"prompt": VLLM.prompt(asked)})
+                return super().post(path, body)
+
+        report = report_on(Rendering(VLLM, counts=lambda prompt: len(prompt) // 4), mode="quick")
+        assert report.evidence == ("E0", "E1")
+
 
 class TestFindings:
     def test_a_fault_says_what_shows_it_and_what_mends_it(self) -> None:

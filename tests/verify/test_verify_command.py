@@ -63,6 +63,12 @@ class TestReports:
         asked = json.dumps({**HI, "reasoning_effort": "max"})
         counted = json.loads(printed("count", "--json", "--profile", saved, stdin=asked))
         assert counted["tokens"] == 84  # as with high effort; max has 97
+        fault = "`max` arrives as `high`"
+        assert fault in dsv4("check", "--profile", saved, "-", stdin=asked).stdout.decode()
+        shown = dsv4("show", "--profile", saved, "-", stdin=asked).stdout.decode()
+        assert "Absolute maximum with no shortcuts permitted." in shown
+        both = ("--profile", saved, "--profile", "vllm-0.32")
+        assert fault in dsv4("diff", *both, "-", stdin=asked).stdout.decode()
 
     @pytest.mark.large  # in one process this is a part of test_runner.py
     def test_few_requests_suffice(self) -> None:

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from dsv4._encode.fragments import Piece
 from dsv4._encode.inputs import fields_of, maybe_dict, maybe_list
-from dsv4._encode.prompt import Prompt
+from dsv4._encode.prompt import Piece, Prompt
 from dsv4._encode.turns import NATIVE
 from dsv4._format import tokens
 from dsv4._inputs.request_bodies import role_of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ dsv4 cache --profile vllm-0.32 requests.jsonl
 dsv4 cache --profile server.json --only-breaks requests.jsonl
 """
 OWN = "dsv4"
+SHORT_LOG = 4_000_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,12 +84,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _turns(args: argparse.Namespace, profile: Profile) -> Iterator[tuple[str, CacheTurn | str]]:
+    from dsv4.tokens import Tokenizer
     from dsv4.verify.cache_breaks import CacheForecast
     from dsv4.verify.recorded import logged_request
     from dsv4.verify.token_counts import PromptCounter
 
     forecasts: dict[str, CacheForecast] = {}
-    counter = PromptCounter()
+    counter = PromptCounter(Tokenizer.load(engine="one-shot" if _is_short(args.log) else "auto"))
     for document in read_json_lines(args.log):
         if document.problem is not None:
             raise document.problem
@@ -101,6 +104,14 @@ def _turns(args: argparse.Namespace, profile: Profile) -> Iterator[tuple[str, Ca
             yield document.place, forecasts[dialect].add(found.body, found.cached)
         except dsv4.Error as error:
             yield document.place, str(error)
+
+
+def _is_short(log: str) -> bool:
+    """Whether an engine that loads at once is done with it before one that encodes faster."""
+    try:
+        return os.path.getsize(log) < SHORT_LOG
+    except OSError:
+        return True
 
 
 def _dialect(args: argparse.Namespace, profile: Profile, model: object) -> str:

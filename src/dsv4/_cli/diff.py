@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dsv4
 from dsv4._cli.command_options import (
@@ -24,6 +24,7 @@ from dsv4._cli.conversation_files import (
     read_documents,
     read_one_request,
 )
+from dsv4._inputs.request_bodies import chat_form
 from dsv4._view.characters import terminal_safe
 
 if TYPE_CHECKING:
@@ -213,8 +214,8 @@ def run_profile_diff(args: argparse.Namespace) -> int:
         if getattr(args, option):
             raise Failure(f"--{option.replace('_', '-')}: found it with --profile, expected it not")
     servers = [profile_option(name) for name in args.profile]
-    document = _only_document(args.a)
-    compared = compare(document.value, *servers, dialect=_profile_dialect(args, document.value))
+    body: Any = chat_form(_only_document(args.a).value)
+    compared = compare(body, *servers, dialect=_profile_dialect(args, body))
     text = (
         _comparison_json(compared)
         if args.json

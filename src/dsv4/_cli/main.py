@@ -110,6 +110,16 @@ class StableFormatter(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, max_help_position=28, width=_help_width())
         self._action_max_length = 20  # so that all commands have their column in common
 
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        """Sentences are wrapped; the lines of examples, which are indented, stay as they are."""
+        import textwrap
+
+        lines = (
+            [line] if line.startswith(" ") or not line else textwrap.wrap(line, width)
+            for line in text.splitlines()
+        )
+        return "\n".join(f"{indent}{line}" for wrapped in lines for line in wrapped)
+
     def _format_action_invocation(self, action: argparse.Action) -> str:
         if not action.option_strings or action.nargs == 0:
             return super()._format_action_invocation(action)

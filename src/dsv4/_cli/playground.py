@@ -11,6 +11,7 @@ EXAMPLE = """\
 dsv4 playground
 dsv4 playground --port 9000 --no-browser
 dsv4 playground --backend vllm --upstream http://gpu:8000
+dsv4 playground --profile server.json
 """
 # A port that is not the server's: both may run.
 PLAYGROUND = serve.GatewayCommand({"playground": True}, {"port": 8004})

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from dsv4._encode.fragments import BLANK_LINE
+from dsv4._encode.prompt import BLANK_LINE
 from dsv4._encode.tools import JSON_ERRORS, scan_json, to_json
 from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, Dialect, Tags
 from dsv4._format.texts import RESPONSE_FORMAT

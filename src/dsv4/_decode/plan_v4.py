@@ -19,7 +19,7 @@ from dsv4._decode.prompt_scan import (
     lexemes,
 )
 from dsv4._decode.turn_splitter import PromptTurn, TurnSplitter, TurnState
-from dsv4._encode.fragments import BLANK_LINE
+from dsv4._encode.prompt import BLANK_LINE
 from dsv4._format import tokens
 from dsv4._format.dialects import Dialect
 

@@ -8,7 +8,7 @@ from dsv4._decode.part_readers import ImageContent, Section, UserTurnPart
 from dsv4._decode.plan_v4 import PromptPlan
 from dsv4._decode.prompt_scan import Interpretation, LexemeKind, PromptReading, ScannedPrompt
 from dsv4._decode.turn_splitter import PromptTurn
-from dsv4._encode.fragments import BLANK_LINE
+from dsv4._encode.prompt import BLANK_LINE
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, Dialect
 

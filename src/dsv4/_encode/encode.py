@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from dsv4._encode.fragments import ANSWER, ending_of, forced_call
 from dsv4._encode.inputs import (
     MessageFields,
     as_list,
@@ -20,11 +19,10 @@ from dsv4._encode.inputs import (
     is_nonempty,
     maybe_dict,
     maybe_list,
-    prefix_entries,
     refuse_image_text,
     type_of,
 )
-from dsv4._encode.prompt import Prompt
+from dsv4._encode.prompt import ANSWER, Prompt, ending_of, forced_call, prefix_entries
 from dsv4._encode.render_v4 import NEVER_SHOWN, RendererV4, maybe_plain_chat, plain_chat_omissions
 from dsv4._encode.render_v32 import RendererV32
 from dsv4._encode.tools import (
@@ -245,7 +243,8 @@ def encode(
     rules = NATIVE_WITHOUT_TOOLS if mode == "none" else NATIVE
     preamble = None
     if extras_given:
-        tools = as_list(() if tools is None else tools, ("tools",), "a list of tools")
+        if tools.__class__ is not list:
+            tools = as_list(() if tools is None else tools, ("tools",), "a list of tools")
         extras = _request_extras(() if mode == "none" else tools, response_format, release)
         if extras:
             new, before, preamble = _with_extras(extras, new, before)

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dsv4._encode.fragments import (
+from dsv4._encode.inputs import (
+    MessageFields,
+    SampledMessage,
+    is_nonempty,
+    maybe_list,
+    text_of,
+    unknown_role,
+)
+from dsv4._encode.prompt import (
     ANSWER,
     ANSWER_AFTER_RESULTS,
     ANSWER_END,
@@ -22,18 +30,11 @@ from dsv4._encode.fragments import (
     SYSTEM,
     THINK_AFTER_RESULTS,
     USER,
-)
-from dsv4._encode.inputs import (
-    MessageFields,
+    Omission,
     RawTurn,
-    SampledMessage,
-    is_nonempty,
-    maybe_list,
-    text_of,
-    unknown_role,
 )
 from dsv4._encode.tools import schemas_text
-from dsv4._encode.turns import Conventions, Omission, TurnWriter, omissions_v32
+from dsv4._encode.turns import Conventions, TurnWriter, omissions_v32
 from dsv4._format.dialects import Dialect
 from dsv4.errors import EncodeError
 

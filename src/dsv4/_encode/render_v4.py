@@ -9,7 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
-from dsv4._encode.fragments import (
+from dsv4._encode.inputs import (
+    IMAGE_TYPES,
+    ContentBlock,
+    MessageFields,
+    SampledMessage,
+    is_nonempty,
+    maybe_dict,
+    maybe_list,
+    read_block,
+    text_of,
+    type_of,
+    unknown_role,
+)
+from dsv4._encode.prompt import (
     ANSWER,
     ANSWER_END,
     ASK_ANSWER,
@@ -34,27 +47,14 @@ from dsv4._encode.fragments import (
     URL,
     USER,
     Fragment,
+    Omission,
     Openings,
-    effort_fragment,
-)
-from dsv4._encode.inputs import (
-    IMAGE_TYPES,
-    ContentBlock,
-    MessageFields,
     RawTurn,
-    SampledMessage,
-    is_nonempty,
-    maybe_dict,
-    maybe_list,
-    read_block,
-    text_of,
-    type_of,
-    unknown_role,
+    effort_fragment,
 )
 from dsv4._encode.turns import (
     NATIVE,
     Conventions,
-    Omission,
     TextBesideBlocks,
     TurnWriter,
     UnseenImage,

@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 from weakref import WeakSet
 
-from dsv4._encode.fragments import CALLS_LABEL, SAME_MESSAGE, Fragment
 from dsv4._encode.inputs import MessageFields, is_nonempty, maybe_dict, maybe_list, text_of
+from dsv4._encode.prompt import CALLS_LABEL, SAME_MESSAGE, Fragment
 from dsv4._format.dialects import NAMESPACE_END, STRING_FALSE, STRING_TRUE, Arguments, Tags
 from dsv4._format.endings import NOTHING
 from dsv4.errors import EncodeError, Location, OptionError, refusal, short_repr

@@ -10,9 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from operator import itemgetter
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
-from dsv4._encode.fragments import (
+from dsv4._encode.inputs import (
+    IMAGE_TYPES,
+    MessageFields,
+    image_record,
+    is_nonempty,
+    maybe_dict,
+    maybe_list,
+    read_block,
+    text_of,
+    type_of,
+)
+from dsv4._encode.prompt import (
     BETWEEN_CALLS,
     BETWEEN_ITEMS,
     BETWEEN_MODEL_ITEMS,
@@ -21,19 +32,10 @@ from dsv4._encode.fragments import (
     MODEL_IMAGE,
     RESPONSE_FORMAT_START,
     DialectFragments,
-    fragments_of,
-)
-from dsv4._encode.inputs import (
-    IMAGE_TYPES,
-    MessageFields,
+    Omission,
+    OmissionRule,
     RawTurn,
-    image_record,
-    is_nonempty,
-    maybe_dict,
-    maybe_list,
-    read_block,
-    text_of,
-    type_of,
+    fragments_of,
 )
 from dsv4._encode.tools import (
     ParametersWriter,
@@ -263,32 +265,6 @@ def count_skipped_by_release(
 # What the format leaves out of a prompt, and by which rule (docs/encoding.md).
 
 
-OmissionRule: TypeAlias = Literal[
-    "old_reasoning",  # it comes before the last user turn, and nothing keeps it
-    "chat_mode",  # there is no reasoning without thinking
-    "task_answer",  # what answers a task has no reasoning
-    "vanished",  # the role does not stay before the last user turn
-    "joined",  # the message joined a user turn, which keeps the fields of its first message
-    "not_asked",  # the task is followed by something that does not answer it
-    "tool_choice",  # no tools are shown with tool_choice="none"
-    "unseen_block",  # a block that is neither text nor an image, on another role than a user's
-    "unread",  # the format has no use for this field on this role
-]
-"""Why something is not in the prompt."""
-
-
-class Omission(NamedTuple):
-    """Something that the prompt does not show.
-
-    `message` is the index in the caller's messages, `field` the name of the field, or "message" for
-    all of it, and `rule` says why.
-    """
-
-    message: int
-    field: str
-    rule: OmissionRule
-
-
 # What is read of each role besides its content. No text is lost with ids: they order results.
 _READ: dict[str, tuple[str, ...]] = {
     "system": ("tools", "response_format", "task"),
@@ -449,12 +425,14 @@ class TurnWriter:
     def _extras(self, message: MessageFields, location: Location) -> None:
         """Tools and response format of a message, or of the request."""
         tools, response_format = message.get("tools"), message.get("response_format")
-        if is_nonempty(tools) and self.rules.shows_tools:
+        # Those of the request are written already, and never empty.
+        has_tools = type(tools) is PrewrittenText or is_nonempty(tools)
+        if has_tools and self.rules.shows_tools:
             words, rules = fragments_of(self.dialect), self.rules
             place = (*location, "tools")
             schemas = schemas_text(tools, rules.named_tools, self.dialect.namespaces, place)
             self.flat += words.tools_start, schemas, words.tools_end
-        if is_nonempty(response_format):
+        if response_format is not None and is_nonempty(response_format):
             if type(response_format) is PrewrittenText:
                 schema = str.__str__(response_format)
             else:

@@ -1,20 +1,32 @@
-"""Inside a block of calls, between the calls (recovery.md, rules 2, 5, 11, 14, 16 and 18)."""
+"""A block of calls, and the calls in it: what stands between the calls (recovery.md, rules 2, 5,
+11, 14, 16 and 18), and in a call between its parameters (rules 2, 3, 8, 9, 10, 11, 14 and 18).
+"""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from dsv4._parse import events as kinds
-from dsv4._parse.events import DiagnosticKind
-from dsv4._parse.invokes import InvokeOpening
+from dsv4._parse.call_arguments import (
+    is_item,
+    json_string,
+    members_of,
+    object_in,
+    read_json,
+    typed_json,
+)
+from dsv4._parse.events import AbortReason, DiagnosticKind
 from dsv4._parse.machine import Machine, Move, ParserState
 from dsv4._parse.markup_in_prose import QUOTES_AN_INVOKE, HeldCalls
-from dsv4._parse.parser_options import Ended
-from dsv4._parse.prose_lines import LineTracker
-from dsv4._parse.source import TOKENS, PartialTag, Tag, pattern
-from dsv4._parse.tag_rules import Lookahead, begins_json_calls
-
-# Between text in a wrapper and prose: a blank line. Between text and JSON: a line's start.
-_BREAK = pattern(r"\n[ \t\r]*(?:\n\s*|(?=[\[{]))")
-_OPEN_BREAK = pattern(r"\n\s*\Z")
+from dsv4._parse.source import MOST_PARAMETERS, TOKENS, Ended, PartialTag, Tag
+from dsv4._parse.tag_rules import (
+    LineTracker,
+    Lookahead,
+    begins_json_calls,
+    closes_in_run,
+    is_argument,
+    is_odd_close,
+)
 
 
 class BlockReader:
@@ -199,143 +211,375 @@ class BlockReader:
         return (ParserState.AFTER,)
 
 
-class JunkReader:
-    """Text in a wrapper that is no call: removed (rule 5)."""
+class InvokeOpening(NamedTuple):
+    """A call that comes next: its tag, if it has one, and whether it is quoted (rule 21)."""
 
-    def __init__(self, machine: Machine, kind: DiagnosticKind = kinds.UNEXPECTED_TEXT) -> None:
-        self._machine = machine
-        self._source = machine.source
-        self._kind: DiagnosticKind = kind
-        self._at = machine.source.pos + 1
+    tag: Tag | None
+    is_quoted: bool = False
 
-    def read(self) -> Move | None:
-        source = self._source
-        while True:
-            mark = source.next_mark(self._at)
-            found = None if mark == self._at else source.search(_BREAK, self._at, mark)
-            if found is not None:
-                move = self._read_break(source.place(found.start()), source.place(found.end()))
-                if move is None or move:
-                    return move or None
-                continue
-            if mark == source.end:
-                return self._wait(mark)
-            tag = source.tag_at(mark)
-            if isinstance(tag, PartialTag):
-                return self._wait(mark)
-            ends = tag is not None and self._ends(tag)
-            if ends is None:
-                return self._wait(mark)
-            if ends:
-                self._report(mark, is_last=isinstance(tag, Tag) and self._is_over(tag))
-                return (ParserState.BLOCK,)
-            self._at = mark + 1 if tag is None else max(mark + 1, tag.end)
 
-    def _wait(self, at: int) -> Move | None:
-        """Sets aside text that will certainly be removed."""
-        if at > self._at:
-            pending = self._source.search(_OPEN_BREAK, self._at, at)
-            self._at = at if pending is None else self._source.place(pending.start())
-        if self._at > self._source.pos:
-            self._source.set_aside(self._at)
-        return None
+class GivenValue(NamedTuple):
+    """A value that a call has: where it stands, and its text."""
 
-    def _read_break(self, start: int, after: int) -> Move | None:
-        """A blank line, or JSON at a line's start. None to wait, () to go on."""
-        source, machine = self._source, self._machine
-        if after == source.end and not source.final:
-            return self._hold(start)
-        if source.at(after) in ("{", "["):
-            begins = begins_json_calls(machine.rules, after)
-            if begins is None:
-                return self._hold(start)
-            if begins:
-                self._report(after)
-                return (ParserState.BLOCK,)
-            if "\n" not in source.slice(start + 1, after):
-                self._at = after
-                return ()
-        ahead = machine.rules.look_ahead(after)
-        if ahead is Lookahead.MORE:
-            return self._hold(start)
-        if isinstance(ahead, Tag) and (ahead.marked or ahead.kind in ("eos", "think")):
-            self._at = after
-            return ()
-        self._report(after, is_last=True)
-        machine.settle_calls(ahead)
-        machine.block = None
-        return (ParserState.PROSE, LineTracker())
+    start: int
+    raw: str
+    json_text: str | None = None  # None: it is the text, as a string
 
-    def _hold(self, at: int) -> Move | None:
-        """Waits for what follows `at`."""
-        self._at = at
-        self._source.set_aside(at)
-        return None
+    @property
+    def as_json(self) -> str:
+        return json_string(self.raw) if self.json_text is None else self.json_text
 
-    def _ends(self, tag: Tag) -> bool | None:
-        """Whether a tag acts, so that the text before it ends. None: not known yet."""
-        machine = self._machine
-        if tag.kind in ("eos", "think", "role", "native"):
-            return True
-        if tag.broken:
-            return machine.rules.kind(tag) in ("invoke", "parameter")
-        kind = machine.rules.kind(tag)
-        if kind == "wrapper":
-            return tag.marked or tag.closing
-        if tag.closing or kind not in ("invoke", "parameter"):
+
+class Invoke:
+    """A call. It outlives the values of its parameters.
+
+    A call that may not be made, or cannot be read, goes on unseen; its text is recorded, and is in
+    a diagnostic in the end.
+    """
+
+    def __init__(self, machine: Machine, opening: InvokeOpening) -> None:
+        tag, is_quoted = opening
+        self.machine = machine
+        self._source = source = machine.source
+        name = None if tag is None else machine.rules.tool_called(tag)
+        hidden = kinds.DROPPED_CALL if is_quoted else self._why_hidden(tag, name)
+        self._hidden: DiagnosticKind | None = hidden
+        self._start = source.pos
+        self._opening = None if tag is None else tag.raw
+        self._remarked = False  # there was text that nobody understood
+        self.body: str | None = None  # arguments that came as one JSON object
+        self.body_text = GivenValue(source.pos, "")  # the same as it was written
+        self._given: dict[str, GivenValue] = {}  # the last value of each parameter
+        if self._hidden is not None or machine.whole_calls:
+            source.record()
+        if tag is not None and self._hidden in (None, kinds.FORBIDDEN_CALL):
+            machine.check_spelling(tag, padded=name != tag.name and tag.name is not None)
+            machine.check_declared(name or "", tag.start, tag.raw)
+        self.name = name or ""
+        self.call = machine.begin_call(self.name, visible=self._hidden is None)
+        if tag is not None:
+            source.advance(tag.end)
+            self._read_attributes(tag)
+        self._closed = tag is not None and tag.self_closed
+
+    def _why_hidden(self, tag: Tag | None, name: str | None) -> DiagnosticKind | None:
+        machine = self.machine
+        if machine.rules.is_example(name):
+            return kinds.PROMPT_EXAMPLE
+        if tag is None or name is None or self._begins_nameless(tag):
+            return kinds.DROPPED_CALL
+        if machine.is_quoted_in_json(tag):
+            return kinds.DROPPED_CALL
+        if machine.is_beyond_limits(name):
+            machine.report_raw(kinds.LIMIT, tag.start, tag.raw)
+            return kinds.DROPPED_CALL
+        return kinds.FORBIDDEN_CALL if machine.forbidden else None
+
+    def _begins_nameless(self, tag: Tag) -> bool:
+        """Whether the first parameter has no name: then the call does not even begin (rule 9)."""
+        machine, tool = self.machine, self.machine.rules.tool_called(tag) or ""
+        first = machine.rules.look_ahead(tag.end)
+        if tag.self_closed or not machine.rules.opens(first, "parameter", tool):
             return False
-        if kind == "parameter":
-            return tag.marked
-        name = machine.rules.tool_called(tag)
-        if not tag.marked:
-            return name is not None and machine.tools.given and machine.tools.declares(name)
-        if name is None or machine.tools.may_be_tool(name):
-            return True
-        return machine.rules.is_certain(tag, wrapped=True)
+        if not isinstance(first, Tag) or machine.rules.is_container(first, tool):
+            return False
+        return machine.rules.key(first, tool) is None
 
-    def _is_over(self, tag: Tag) -> bool:
-        """Whether the block ends at a tag behind the text."""
-        return tag.kind in TOKENS or self._machine.rules.closes(tag, "wrapper")
+    def _read_attributes(self, tag: Tag) -> None:
+        """Arguments in the tag itself (rule 14)."""
+        machine = self.machine
+        keys = machine.tools.keys(self.name)
+        found = {a: v for a, v in tag.attributes.items() if is_argument(a, keys)}
+        if not found or self.name not in machine.tools.parameters:
+            return
+        machine.report_raw(kinds.ARGUMENT_IN_TAG, tag.start, tag.raw)
+        for attribute, value in found.items():
+            given = (
+                object_in(value) if attribute == "arguments" and "arguments" not in keys else None
+            )
+            if given is None:
+                types = machine.tools.types_of(self.name, attribute)
+                self.give(attribute, GivenValue(tag.start, tag.raw, typed_json(value, types)))
+            else:
+                for key, json_text in members_of(given.text):
+                    self.give(key, GivenValue(tag.start, tag.raw, json_text))
 
-    def _report(self, to: int, is_last: bool = False) -> None:
-        """Removes the text up to `to`. If the block holds nothing else, a call was meant."""
-        machine, source = self._machine, self._source
-        source.set_aside(to)
-        start = source.aside_from
-        lacks = is_last and isinstance(machine.block, BlockReader) and machine.block.lacks_calls
-        machine.report_raw(kinds.DROPPED_CALL if lacks else self._kind, start, source.aside())
-
-    def end(self) -> Move | None:
-        source = self._source
-        self._report(source.end, is_last=source.ended in (Ended.END, Ended.STOP))
-        return (ParserState.BLOCK,)
-
-
-class BrokenTagReader:
-    """After a tag that breaks off in a wrapper: removes all text up to the next tag (rule 18)."""
-
-    def __init__(self, machine: Machine, tag: Tag) -> None:
-        self._machine = machine
-        self._source = machine.source
-        self._at = tag.end
+    # Going through the call.
 
     def read(self) -> Move | None:
-        source = self._source
-        while True:
-            self._at, tag = source.next_tag(self._at)
-            if tag is None:
-                source.set_aside(self._at)
-                return None
-            if tag.marked or tag.kind in ("eos", "think"):
-                return self._leave(tag.start)
-            self._at += 1
+        source, machine = self._source, self.machine
+        if self._closed:
+            return self.complete()
+        while source.pos < source.end:
+            at = source.past_space(source.pos)
+            if at == source.pos:
+                break
+            source.advance(at)
+        if source.pos == source.end:
+            return None
+        if source.at(source.pos) == "{" and self.may_have_body:
+            return (ParserState.JSON, self)
+        tag = source.tag_at(source.pos) if source.is_mark(source.pos) else None
+        if isinstance(tag, PartialTag):
+            return None
+        if tag is None or tag.broken:
+            if tag is not None and machine.rules.kind(tag) == "invoke":
+                return self.complete_implied()
+            if tag is not None and machine.rules.kind(tag) == "parameter":
+                self.drop("unreadable")
+            return (ParserState.REMARK, self)
+        return self._read_tag(tag)
 
-    def _leave(self, to: int) -> Move:
+    @property
+    def may_have_body(self) -> bool:
+        return not self.call.parameters and self.body is None
+
+    def _read_tag(self, tag: Tag) -> Move | None:
+        machine = self.machine
+        closes: bool | None
+        if not self.acts(tag):
+            return (ParserState.REMARK, self)
+        kind = machine.rules.kind(tag, self.name)
+        if machine.rules.is_container(tag, self.name):
+            return self._skip(tag)
+        if self.is_parameter(tag):
+            return self._begin_parameter(tag)
+        if tag.kind in TOKENS or kind == "wrapper":
+            return self.complete_implied()
+        if kind == "invoke" and not tag.closing and self._is_stutter(tag):
+            return self._skip(tag)
+        if kind == "invoke" and not tag.closing:
+            closes = False
+            if is_odd_close(machine.rules, tag, "invoke", self.name):  # a close without its slash
+                closes = closes_in_run(
+                    machine.rules, tag.end, "invoke", self.name, machine.block is not None
+                )
+            if closes is None:
+                return None
+            return self._close(tag) if closes else self.complete_implied()
+        if kind == "invoke" or tag.label == self.name:
+            return self._close(tag)
+        if kind == "parameter":
+            return self._remove(tag)
+        closes = closes_in_run(
+            machine.rules, tag.end, "invoke", self.name, machine.block is not None
+        )
+        if closes is None:
+            return None
+        return self._close(tag) if closes else self._remove(tag)
+
+    def acts(self, tag: Tag) -> bool:
+        """Whether a tag means anything between parameters."""
+        if tag.kind in TOKENS or self.is_parameter(tag):
+            return True
+        if tag.marked:
+            return not tag.broken and (
+                tag.closing or self.machine.rules.kind(tag, self.name) is not None
+            )
+        return tag.closing and (tag.kind in ("invoke", "wrapper") or tag.label == self.name)
+
+    def is_parameter(self, tag: Tag) -> bool:
+        machine = self.machine
+        if tag.closing or tag.broken:
+            return False
+        if tag.self_closed and "name" in tag.attributes and self._has_value(tag):
+            return tag.marked or self.name in machine.tools.parameters
+        if tag.marked:
+            return machine.rules.kind(tag, self.name) == "parameter"
+        return machine.rules.is_element(tag, self.name) or machine.rules.is_plain_parameter(
+            tag, self.name
+        )
+
+    @staticmethod
+    def _has_value(tag: Tag) -> bool:
+        return "string" in tag.attributes or "value" in tag.attributes
+
+    def _is_stutter(self, tag: Tag) -> bool:
+        """Whether the call is opened once more, with nothing between (rule 28)."""
+        untouched = not self.call.parameters and self.body is None and not self._remarked
+        return untouched and tag.raw == self._opening and bool(self.machine.tools.keys(self.name))
+
+    def _remove(self, tag: Tag) -> Move:
+        if tag.closing:
+            self.machine.note_surplus(tag)
+        return self._skip(tag)
+
+    def _skip(self, tag: Tag) -> Move:
+        if self._hidden is None:
+            self.machine.report_raw(kinds.UNEXPECTED_TAG, tag.start, tag.raw)
+        self._source.advance(tag.end)
+        return (ParserState.INVOKE,)
+
+    # Parameters.
+
+    def _begin_parameter(self, tag: Tag) -> Move:
+        machine, call = self.machine, self.call
+        key = machine.rules.key(tag, self.name) if tag.marked or tag.name else tag.label
+        if self.body is not None:
+            self._spread_body()
+        if key is None:
+            self.drop("unreadable")
+            key = ""
+        elif call.has(key) and self._hidden is None:
+            self._report_again(key, tag)
+        if call.parameters >= MOST_PARAMETERS and call.visible:
+            machine.report_raw(kinds.LIMIT, tag.start, tag.raw)
+            self.drop("limit")
+        if self._hidden in (None, kinds.FORBIDDEN_CALL):
+            self._check_parameter(tag)
+        lone = call.may_hold_all(key)
+        call.settle()
+        self._source.advance(tag.end)
+        if tag.self_closed:
+            self.give(key, GivenValue(tag.start, tag.raw, self._own_value(tag, key)))
+            return (ParserState.INVOKE,)
+        state = ParserState.JSON if tag.string == "false" else ParserState.VALUE
+        return (state, ParameterOpening(self, key, tag, lone))
+
+    def _report_again(self, key: str, tag: Tag) -> None:
+        """A parameter is given once more: what it was before is quoted, because it may be lost."""
+        before = self._given.get(key)
+        if before is None or before.start < 0:  # the prompt has it
+            before = GivenValue(tag.start, tag.raw)
+        self.machine.report_raw(kinds.DUPLICATE_PARAMETER, before.start, before.raw)
+
+    def may_list(self, key: str) -> bool:
+        """Whether one more value of a parameter may make a list of all of them (rule 28)."""
+        return key in self._given and "array" in self.machine.tools.types_of(self.name, key)
+
+    def give(self, key: str, value: GivenValue) -> None:
+        """Writes a value. Those of a declared array make a list, if they come one by one."""
+        text = value.as_json
+        before = self._given[key].as_json if self.may_list(key) else None
+        if before is not None and is_item(before) and is_item(text):
+            self.call.add_item(key, before, text)
+        else:
+            self.call.add(key, text)
+        self.remember(key, value)
+
+    def remember(self, key: str, value: GivenValue) -> None:
+        """Keeps a value, for the case that the parameter is given once more."""
+        self._given[key] = value
+
+    def _check_parameter(self, tag: Tag) -> None:
+        if tag.string in ("true", "false") or tag.self_closed:
+            padded = tag.name is not None and self.machine.rules.key(tag, self.name) != tag.name
+            self.machine.check_spelling(tag, padded)
+        else:
+            self.machine.report_raw(kinds.UNTYPED_PARAMETER, tag.start, tag.raw)
+
+    def _own_value(self, tag: Tag, key: str) -> str:
+        """The value of a parameter that closes itself: an attribute (rules 7 and 14)."""
+        types = self.machine.tools.types_of(self.name, key)
+        value = tag.attributes.get("value")
+        if value is None:
+            return typed_json(tag.attributes.get("string", ""), types)
+        if tag.string == "true":
+            return json_string(value)
+        found = read_json(value) if tag.string == "false" else None
+        return typed_json(value, types) if found is None else found.text
+
+    def _spread_body(self) -> None:
+        """Parameters follow arguments that came as JSON: those are parameters too."""
+        start, raw, _ = self.body_text
+        for key, json_text in members_of(self.body or "{}"):
+            self.give(key, GivenValue(start, raw, json_text))
+        self.body = None
+
+    # Remarks.
+
+    def remark(self, start: int, raw: str) -> None:
+        self._remarked = True
+        if self._hidden is None:
+            self.machine.report_raw(kinds.UNEXPECTED_TEXT, start, raw)
+
+    # The end.
+
+    def drop(self, reason: AbortReason, rest: str = "") -> None:
+        """Gives up the call: no more events of it. `rest` is a member that was not written."""
         source = self._source
-        source.set_aside(to)
-        start = source.aside_from
-        self._machine.report_raw(kinds.DROPPED_CALL, start, source.aside())
-        return (ParserState.BLOCK,)
+        if self.body is not None:
+            self._spread_body()
+        if self.call.visible:
+            self.call.abort(reason, rest=rest)
+        if not source.is_recording:
+            source.record()
+            self._start = source.pos
+        if self._hidden is None:
+            self._hidden = kinds.DROPPED_CALL
+
+    def _close(self, tag: Tag) -> Move:
+        if self._hidden in (None, kinds.FORBIDDEN_CALL):
+            self.machine.check_spelling(tag)
+        self._source.advance(tag.end)
+        return self.complete()
+
+    def complete_implied(self) -> Move:
+        if self._hidden is None:
+            self.machine.report_raw(kinds.IMPLIED_CLOSE, self._source.pos, "")
+        return self.complete()
+
+    def complete(self) -> Move:
+        machine, call = self.machine, self.call
+        understood = call.parameters or self.body is not None or not self._remarked
+        if self._hidden is None and not understood:
+            # Never run a call without the arguments it came with (rule 11).
+            call.abort("unreadable")
+            if not self._source.is_recording:
+                machine.report_raw(kinds.DROPPED_CALL, self._source.pos, "")
+            else:
+                self._hidden = kinds.DROPPED_CALL
+        elif self._hidden is None:
+            if call.end(self.body):
+                machine.report_raw(kinds.UNWRAPPED_ARGUMENTS, self._source.pos, "")
+            machine.calls_completed += 1
+        return self.leave()
+
+    def leave(self) -> Move:
+        raw = self._source.recorded()
+        if self._hidden is not None:
+            self.machine.report_raw(self._hidden, self._start, raw)
+        self.machine.invoke = None
+        return (ParserState.BLOCK,) if self.machine.block is not None else (ParserState.AFTER, True)
 
     def end(self) -> Move | None:
-        return self._leave(self._source.end)
+        """The text ends inside the call (rule 10)."""
+        source = self._source
+        if source.stopped:
+            if self.machine.breaks_off(source.pos):  # a parameter may be lost (rule 11)
+                self.drop("unreadable")
+                source.advance(source.end)
+            elif source.pos < source.end:
+                self.machine.report_cut(source.pos)
+            return self.complete_implied()
+        return self.cut()
+
+    def cut(self, in_string: bool = False, rest: str = "") -> Move:
+        """Gives the call up where the text ends. `rest` is a member that was not written."""
+        machine, source = self.machine, self._source
+        if self.body is not None:
+            self._spread_body()
+        if self.call.visible:
+            self.call.abort("cut_short", in_string, rest)
+        if source.is_recording:
+            source.advance(source.end)
+            raw = source.recorded()
+            if self._hidden is None:
+                machine.report_cut(self._start, raw)
+            else:
+                machine.report_raw(self._hidden, self._start, raw)
+        if source.pos < source.end or not machine.cut:
+            machine.report_cut(source.pos)
+        machine.cut = True  # even if the model ended it: what it quotes never ended
+        machine.invoke = None
+        machine.block = None
+        return (ParserState.AFTER,)
+
+
+class ParameterOpening(NamedTuple):
+    """A parameter whose value comes next."""
+
+    invoke: Invoke
+    key: str
+    tag: Tag
+    may_hold_all: bool  # arguments of the call (rule 8)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from copy import copy
 from json.encoder import encode_basestring
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from dsv4._format.spellings import CDATA, JSON_ARGUMENTS, JSON_FRAME
 from dsv4._parse.events import (
@@ -20,9 +20,13 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4._parse.parser_options import DeclaredTools, JsonValue
 from dsv4._parse.source import DEEPEST_JSON, pattern
+from dsv4._parse.tag_rules import DeclaredTools
 from dsv4.schema import has_type
+
+# What `json` makes of a text.
+JsonValue: TypeAlias = str | bool | int | float | list[Any] | dict[str, Any] | None
+
 
 # Texts as JSON (recovery.md, rules 7, 8, 14 and 19).
 

@@ -1,9 +1,8 @@
 """The state machine: its states, which may follow which, and what the readers of all states share.
 
 A reader says which state comes next, and what that state has to know. The machine takes the
-reader for it from a table, and refuses a move that is not in `NEXT`; docs/parsing.md draws its
-diagram from that table. No reader decides what more text could change: it waits, or the text is
-final.
+reader for it from a table, and refuses a move that is not in `NEXT`. No reader decides what more
+text could change: it waits, or the text is final.
 """
 
 from __future__ import annotations
@@ -19,8 +18,6 @@ from dsv4._parse import events as kinds
 from dsv4._parse.call_arguments import CallWriter
 from dsv4._parse.events import Diagnostic, DiagnosticKind, Event, ToolCallStart
 from dsv4._parse.lexer import read_tag
-from dsv4._parse.parser_options import DeclaredTools
-from dsv4._parse.prose_lines import LineTracker
 from dsv4._parse.source import (
     LONGEST_NAME,
     LONGEST_TAG,
@@ -32,7 +29,7 @@ from dsv4._parse.source import (
     TextSource,
 )
 from dsv4._parse.strict import StrictBlock
-from dsv4._parse.tag_rules import CALL_TAGS, Lookahead, TagRules
+from dsv4._parse.tag_rules import CALL_TAGS, DeclaredTools, LineTracker, Lookahead, TagRules
 from dsv4.errors import ParseError
 
 _EOS = str(tokens.EOS)

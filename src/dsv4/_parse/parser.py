@@ -18,15 +18,16 @@ The machine is told how much has gone by when it is next needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from json.encoder import encode_basestring
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4._format.endings import Ending
 from dsv4._format.spellings import FENCES
 from dsv4._parse import events as kinds
-from dsv4._parse.blocks import BlockReader, BrokenTagReader, JunkReader
+from dsv4._parse.blocks import BlockReader, Invoke, InvokeOpening, ParameterOpening
 from dsv4._parse.events import (
     ArgumentsDelta,
     ContentDelta,
@@ -38,7 +39,6 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4._parse.invokes import Invoke, InvokeOpening, ParameterOpening, RemarkReader
 from dsv4._parse.machine import Machine, ParserState, StateReader
 from dsv4._parse.markup_in_prose import (
     AfterBlockReader,
@@ -49,28 +49,12 @@ from dsv4._parse.markup_in_prose import (
     PossibleTurnReader,
     StrayParameterReader,
 )
-from dsv4._parse.parser_options import (
-    CallDelivery,
-    DeclaredTools,
-    Ended,
-    GivenStops,
-    GivenTools,
-    Reason,
-    StopIn,
-    checked_bool,
-    checked_ending,
-    checked_id_maker,
-    checked_reason,
-    checked_stops,
-    checked_text,
-    checked_tools,
-    checked_word,
-    new_call_id,
-)
 from dsv4._parse.plain_calls import NativeCallsReader, PlainCallReader
 from dsv4._parse.prose import ProseReader, StopStrings
-from dsv4._parse.source import MARKS, Tag
+from dsv4._parse.source import MARKS, Ended, Reason, Tag, ended_by
 from dsv4._parse.strict import StrictMessage, StrictParser, read_plainly
+from dsv4._parse.tag_rules import DeclaredTools, GivenObject
+from dsv4._parse.text_in_blocks import BrokenTagReader, JunkReader, RemarkReader
 from dsv4._parse.value_readers import (
     JsonBody,
     JsonCallList,
@@ -81,6 +65,109 @@ from dsv4._parse.value_readers import (
 )
 from dsv4.errors import OptionError, short_repr
 from dsv4.types import DialectName
+
+# Ids: of calls, and of whatever else must be told apart.
+
+
+# A byte picks a letter or digit. Some are picked by five bytes and some by four, which takes a
+# tenth of a bit off each of them.
+_LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+_PICKED = (_LETTERS * 5)[:256]
+_LENGTH = 24
+
+
+def new_id(prefix: str) -> str:
+    """The prefix, and 24 random letters and digits."""
+    return prefix + os.urandom(_LENGTH).translate(_PICKED).decode("ascii")
+
+
+def new_call_id() -> str:
+    """A new id of a call."""
+    return new_id("call_")
+
+
+# The options of a parser, checked when it is made.
+
+
+GivenStops: TypeAlias = Sequence[str] | str
+GivenTools: TypeAlias = Iterable[object] | None
+# Where stop strings act, and when a call is seen.
+StopIn: TypeAlias = Literal["content", "all"]
+CallDelivery: TypeAlias = Literal["streamed", "whole"]
+
+
+def checked_bool(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise OptionError(name, f"found {short_repr(value)}, expected True or False")
+    return value
+
+
+def checked_word(name: str, value: object, words: tuple[str, ...]) -> str:
+    if not isinstance(value, str) or value not in words:
+        spelled = " or ".join(f'"{word}"' for word in words)
+        raise OptionError(name, f"found {short_repr(value)}, expected {spelled}")
+    return value
+
+
+def checked_text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise OptionError(name, f"found {short_repr(value)}, expected text")
+    return value
+
+
+def checked_tools(tools: object) -> list[GivenObject] | None:
+    """Tools as a list of tool or function objects, each of which has a name."""
+    if tools is None:
+        return None
+    if isinstance(tools, (str, bytes, Mapping)) or not isinstance(tools, Iterable):
+        raise OptionError("tools", f"found {short_repr(tools)}, expected a list of tools")
+    listed = []
+    for index, tool in enumerate(tools):
+        function = tool.get("function", tool) if isinstance(tool, Mapping) else None
+        if not isinstance(function, Mapping):
+            problem = f"found {short_repr(tool)}, expected a tool: an object with a function"
+            raise OptionError(("tools", index), problem)
+        if not isinstance(function.get("name"), str):
+            where = ("tools", index, *(("function",) if "function" in tool else ()), "name")
+            raise OptionError(where, f"found {short_repr(function.get('name'))}, expected text")
+        listed.append(tool)
+    return listed
+
+
+def checked_stops(stop: object) -> list[str]:
+    """Stop strings, those that are not empty."""
+    given = [stop] if isinstance(stop, str) else stop
+    if isinstance(given, Mapping) or not isinstance(given, Iterable):
+        raise OptionError("stop", f"found {short_repr(stop)}, expected text or a list of texts")
+    stops = []
+    for index, string in enumerate(given):
+        if not isinstance(string, str):
+            raise OptionError(("stop", index), f"found {short_repr(string)}, expected text")
+        stops.append(string)
+    return [string for string in stops if string]
+
+
+def checked_ending(ending: object) -> Ending | None:
+    if ending is not None and not isinstance(ending, Ending):
+        raise OptionError("ending", f"found {short_repr(ending)}, expected a prompt's ending")
+    return ending
+
+
+def checked_id_maker(new_id: Callable[[], str]) -> Callable[[], str]:
+    if not callable(new_id):
+        raise OptionError("new_id", f"found {short_repr(new_id)}, expected a function")
+    return new_id
+
+
+def checked_reason(reason: object) -> Ended | None:
+    """What the reason that a caller gives says. Raises an `OptionError` for what is no text."""
+    if reason is not None and not isinstance(reason, str):
+        problem = f'found {short_repr(reason)}, expected text, such as "stop", "eos" or "length"'
+        raise OptionError("reason", problem)
+    return ended_by(reason)
+
+
+# Why text waits.
 
 
 class Hold(NamedTuple):
@@ -160,6 +247,9 @@ def _in_parameter(machine: Machine, value: ParameterValue) -> Hold:
     if not source.slice(source.pos, source.end).strip():
         return HELD_VALUE_BREAK
     return HELD_BY_TAG if source.pending is not None else HELD_BY_CLOSER
+
+
+# The parser, with the shortcut in front of it.
 
 
 _BRACKET, _WIDE, _BAR = MARKS

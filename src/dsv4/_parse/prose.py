@@ -10,14 +10,14 @@ from typing import NamedTuple
 from dsv4._format import tokens
 from dsv4._format.spellings import ECHO, EXAMPLE_ELEMENTS, JSON_WRAPPERS, QUOTING
 from dsv4._parse import events as kinds
+from dsv4._parse.blocks import InvokeOpening
 from dsv4._parse.events import ContentDelta, DiagnosticKind, ReasoningDelta, StopHit
-from dsv4._parse.invokes import InvokeOpening
 from dsv4._parse.lexer import PLAIN_LABEL
 from dsv4._parse.machine import Machine, Move, ParserState
 from dsv4._parse.markup_in_prose import HeldCalls, Quotation
-from dsv4._parse.prose_lines import LineTracker
 from dsv4._parse.source import LONGEST_TAG, NOWHERE, TOKENS, PartialTag, Tag, pattern
 from dsv4._parse.tag_rules import (
+    LineTracker,
     Lookahead,
     begins_json_calls,
     is_plain_invoke,

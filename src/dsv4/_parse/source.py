@@ -6,7 +6,7 @@ looked at again, but may still have to be given back, is set aside (`set_aside`)
 buffer stays small however much is held. Every pattern is matched through `match` and `search`,
 which is how the tests count the characters that patterns are given. Patterns are compiled when
 they are first used: compiling those of the parser takes longer than importing it, and many
-programs that import dsv4 never parse.
+programs that import dsv4 never parse. Why a text ended is a table here too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,45 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from dsv4._format import tokens
 from dsv4._format.spellings import BAR, COMPLETION_TOKENS, NAME_ATTRIBUTES, OPENING_BRACKETS
-from dsv4._parse.parser_options import Ended
+
+# Why a text ended: what the words of servers mean, one table for the parser and the gateway
+# (docs/recovery.md, rule 26).
+
+
+# What a caller knows about why the text ended: any word that a server uses.
+Reason: TypeAlias = str
+
+
+class Ended(Enum):
+    """What a finish reason says about the text."""
+
+    END = "the model ended it"
+    STOP = "a stop string may have ended it"
+    LENGTH = "it reached its longest length"
+    FILTER = "a filter ended it"
+    FAILURE = "generation was given up"
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the text is known to be shorter than the model would have made it."""
+        return self in _CUTS
+
+
+_CUTS = frozenset({Ended.LENGTH, Ended.FILTER, Ended.FAILURE})
+
+_WORDS = {
+    Ended.END: ("eos", "eos_token", "end_turn", "tool_calls", "function_call", "tool_use"),
+    Ended.STOP: ("stop",),
+    Ended.LENGTH: ("length", "max_tokens", "model_length"),
+    Ended.FILTER: ("content_filter", "refusal"),
+}
+_TABLE = {word: ended for ended, words in _WORDS.items() for word in words}
+
+
+def ended_by(word: str | None) -> Ended | None:
+    """What a server's word says. None where it says nothing."""
+    return _TABLE.get(word, Ended.FAILURE) if word else None
+
 
 # Kinds of tags that are one token each, and belong to no call.
 TOKENS = frozenset(kind for _, kind, _ in COMPLETION_TOKENS)

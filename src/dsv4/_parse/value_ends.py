@@ -6,7 +6,7 @@ from collections import Counter
 from enum import Enum
 
 from dsv4._parse import events as kinds
-from dsv4._parse.invokes import Invoke
+from dsv4._parse.blocks import Invoke
 from dsv4._parse.machine import Machine
 from dsv4._parse.source import LONGEST_REMARK, MARK, NOWHERE, TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import CALL_TAGS, Lookahead, closes_in_run, is_odd_close

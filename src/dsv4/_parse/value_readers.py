@@ -20,6 +20,7 @@ from dsv4._format.spellings import (
     WORD,
 )
 from dsv4._parse import events as kinds
+from dsv4._parse.blocks import GivenValue, Invoke, ParameterOpening
 from dsv4._parse.call_arguments import (
     JsonCalls,
     json_calls_in,
@@ -30,7 +31,6 @@ from dsv4._parse.call_arguments import (
     typed_json,
 )
 from dsv4._parse.events import DiagnosticKind
-from dsv4._parse.invokes import GivenValue, Invoke, ParameterOpening
 from dsv4._parse.machine import Machine, Move, ParserState
 from dsv4._parse.markup_in_prose import HeldCalls
 from dsv4._parse.source import LONGEST_SPACE, PartialTag, Tag, TextSource, pattern

@@ -27,7 +27,6 @@ from dsv4._playground.page_request import (
     live_request,
 )
 from dsv4._playground.prompt_view import (
-    SIDES,
     own_side,
     server_dialect,
     side_or_problem,
@@ -225,7 +224,7 @@ CodeWriter: TypeAlias = Callable[[Mapping[str, Any], PlaygroundContext, str], st
 def _prompt_code(body: Mapping[str, Any], context: PlaygroundContext, form: str) -> str:
     """Code that writes the prompt that is shown."""
     page = PageRequest.from_body(body, context)
-    shown = choice_field(body, "shown", SIDES, "dsv4")
+    shown = choice_field(body, "shown", context.sides, "dsv4")
     side = side_or_problem(page, shown)
     if isinstance(side, PageProblem):
         raise side
@@ -244,8 +243,10 @@ def _prompt_code(body: Mapping[str, Any], context: PlaygroundContext, form: str)
 
 
 def _server_prompt_code(page: PageRequest, name: str) -> tuple[str, str, str]:
-    options = f"{name!r}, dialect={server_dialect(page, name)!r}"
     value, imports, given = page.source.value, "from dsv4.profiles import render", "BODY"
+    options = f"{name!r}, dialect={server_dialect(page, name)!r}"
+    if name in page.context.saved:
+        imports, options = "from dsv4.profiles import load, render", f"load({name!r})"
     if page.protocol not in ("file", "chat"):
         imports = f"from dsv4.api import convert\n{imports}"
         given = f'convert(BODY, "{page.protocol}", "chat")'

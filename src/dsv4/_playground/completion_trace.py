@@ -32,7 +32,7 @@ from dsv4._parse.events import ArgumentsDelta, ContentDelta, Diagnostic, Event, 
 from dsv4._parse.machine import NEXT, ParserState
 from dsv4._parse.parse import Message, assemble
 from dsv4._parse.parser import Hold, StreamParser
-from dsv4._parse.parser_options import Reason
+from dsv4._parse.source import Reason
 from dsv4._playground.page_examples import COMPLETION_TOOLS, EXAMPLE_COMPLETIONS
 from dsv4._playground.page_request import PlaygroundContext
 from dsv4._playground.provenance import Utf16Offsets, utf16_length

@@ -20,7 +20,6 @@ from dsv4._playground.prompt_view import prompt_text, view_prompt
 from dsv4._playground.saved_page import save_page
 from dsv4.api import ApiError
 from dsv4.errors import Error
-from dsv4.profiles import PROFILES
 from dsv4.version import __version__
 
 
@@ -38,7 +37,7 @@ def page_settings(body: Mapping[str, Any], context: PlaygroundContext) -> dict[s
         ],
         "profiles": [
             {"name": name, "server": profile.server, "dialects": list(profile.dialects)}
-            for name, profile in PROFILES.items()
+            for name, profile in context.servers.items()
         ],
         "examples": example_sources(),
         "tokens": context.tokenizer is not None,

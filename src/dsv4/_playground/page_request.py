@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from dsv4._format.dialects import DIALECTS
@@ -28,6 +28,7 @@ from dsv4.api import ApiError, convert
 from dsv4.api.api_request import ProtocolName
 from dsv4.api.protocols import PROTOCOLS
 from dsv4.errors import Error, Location, short_repr
+from dsv4.profiles import PROFILES, Profile
 from dsv4.request import Request
 from dsv4.types import DialectName
 
@@ -46,6 +47,7 @@ class PlaygroundContext:
     - `published`: the address of a playground that anyone can open, for links; may be empty.
     - `inspects`: whether the server keeps the last requests to be looked at.
     - `asks_for_key`: whether calls need a key.
+    - `saved`: servers that `dsv4 verify --save` wrote to files, by the names of the files.
     """
 
     tokenizer: Tokenizer | None = None
@@ -55,6 +57,18 @@ class PlaygroundContext:
     published: str = ""
     inspects: bool = False
     asks_for_key: bool = False
+    saved: Mapping[str, Profile] = field(default_factory=dict)
+
+    @property
+    def servers(self) -> dict[str, Profile]:
+        """The servers whose prompts can be shown, by their names."""
+        return {**PROFILES, **self.saved}
+
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """What can be shown: the prompts of dsv4, of a dialect, of a server."""
+        own = ("dsv4", *(f"dialect:{name}" for name in DIALECTS))
+        return (*own, *(f"profile:{name}" for name in self.servers))
 
 
 SOURCE_PROTOCOLS: tuple[SourceProtocol, ...] = ("file", "chat", "responses", "messages")

@@ -13,7 +13,7 @@ from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dsv4._encode.prompt import Prompt, prompt_from_tokens
-from dsv4._format.dialects import DIALECTS, dialect_named
+from dsv4._format.dialects import dialect_named
 from dsv4._format.tokens import markup
 from dsv4._inputs.request_bodies import SourceProtocol
 from dsv4._playground.page_problem import PageProblem, choice_field, flag_field
@@ -35,7 +35,7 @@ from dsv4._view.html_page import css_classes_and_text
 from dsv4._view.view_rows import Line, Segment, View, ViewRow, maybe_folded, view_of
 from dsv4.api import convert
 from dsv4.errors import Error, Location, short_repr
-from dsv4.profiles import PROFILES, compare, render
+from dsv4.profiles import compare, render
 from dsv4.version import how_to_install
 
 if TYPE_CHECKING:
@@ -346,7 +346,7 @@ def view_prompt(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str
     "dsv4", "dialect:NAME" or "profile:NAME", and `ids`, whether borders of tokens are wanted.
     """
     page = PageRequest.from_body(body, context)
-    names = _sides_in(body)
+    names = _sides_in(body, context)
     with_ids = bool(flag_field(body, "ids"))
     sides = [side_or_problem(page, name) for name in names]
     if len(sides) == 1 and isinstance(sides[0], PageProblem):
@@ -371,7 +371,7 @@ def view_prompt(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str
 def prompt_text(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str, Any]:
     """Only the prompt, for scripts: its text, and how many tokens it has, None if not known."""
     page = PageRequest.from_body(body, context)
-    side = side_or_problem(page, choice_field(body, "shown", SIDES, "dsv4"))
+    side = side_or_problem(page, choice_field(body, "shown", context.sides, "dsv4"))
     if isinstance(side, PageProblem):
         raise side
     tokenizer, _ = tokenizer_for(context.tokenizer, side.prompt)
@@ -379,18 +379,15 @@ def prompt_text(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str
     return {"prompt": side.prompt.text, "tokens": tokens}
 
 
-SIDES = ("dsv4", *(f"dialect:{n}" for n in DIALECTS), *(f"profile:{n}" for n in PROFILES))
-
-
-def _sides_in(body: Mapping[str, Any]) -> list[str]:
+def _sides_in(body: Mapping[str, Any], context: PlaygroundContext) -> list[str]:
     given = body.get("sides", ["dsv4"])
     if not isinstance(given, list) or not 1 <= len(given) <= 2:
         raise PageProblem(
             f"found {short_repr(given)}, expected one side or two", location=("sides",)
         )
     for n, side in enumerate(given):
-        if side not in SIDES:
-            expected = f"one of {', '.join(SIDES)}"
+        if side not in context.sides:
+            expected = f"one of {', '.join(context.sides)}"
             raise PageProblem(
                 f"found {short_repr(side)}, expected {expected}", location=("sides", n)
             )
@@ -445,16 +442,16 @@ def own_side(page: PageRequest) -> PageSide:
 
 def _server_side(page: PageRequest, name: str) -> PageSide:
     """The prompt that a server writes."""
-    profile = PROFILES[name]
+    profile = page.context.servers[name]
     dialect = server_dialect(page, name)
     value = page.source.value
     marks = TextMarks(value)
     try:
-        text = render(chat_body(value, page.protocol), name, dialect=dialect)
+        text = render(chat_body(value, page.protocol), profile, dialect=dialect)
     except Error as error:
         raise page.problem(error) from None
     try:
-        marked = render(chat_body(marks.value, page.protocol), name, dialect=dialect)
+        marked = render(chat_body(marks.value, page.protocol), profile, dialect=dialect)
         texts = spans_of_texts(text, marked, marks)
     except Error:
         texts = []
@@ -467,7 +464,7 @@ def _server_side(page: PageRequest, name: str) -> PageSide:
 def server_dialect(page: PageRequest, name: str) -> str:
     """The dialect that a server writes: the one that is asked for, if it can."""
     wanted = page.switches.dialect or page.context.dialect
-    allowed = PROFILES[name].dialects
+    allowed = page.context.servers[name].dialects
     return wanted if wanted in allowed else allowed[0]
 
 
@@ -495,13 +492,13 @@ def _decoded_prompt(text: str, dialect: str) -> Prompt:
 
 def _difference_reasons(page: PageRequest, names: list[str]) -> list[dict[str, Any]]:
     """Why two servers write different prompts, in words."""
-    profiles = [name.partition(":")[2] for name in names if name.startswith("profile:")]
-    if len(profiles) != 2:
+    servers = [name.partition(":")[2] for name in names if name.startswith("profile:")]
+    if len(servers) != 2:
         return []
-    dialect = server_dialect(page, profiles[0])
+    dialect = server_dialect(page, servers[0])
     try:
         body = chat_body(page.source.value, page.protocol)
-        compared = compare(body, *profiles, dialect=dialect)
+        compared = compare(body, *(page.context.servers[name] for name in servers), dialect=dialect)
     except Error:
         return []
     found = []

@@ -20,8 +20,7 @@ from functools import cached_property
 from json import decoder
 from typing import Any, NamedTuple
 
-from dsv4._encode.fragments import Piece
-from dsv4._encode.prompt import Prompt
+from dsv4._encode.prompt import Piece, Prompt
 from dsv4._inputs.input_files import line_and_column
 from dsv4._playground.page_problem import PageProblem
 from dsv4.errors import Location

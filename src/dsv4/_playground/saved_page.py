@@ -14,7 +14,6 @@ from typing import Any
 from dsv4._playground.page_problem import PageProblem, choice_field
 from dsv4._playground.page_request import PageRequest, PlaygroundContext
 from dsv4._playground.prompt_view import (
-    SIDES,
     PageRow,
     PageSide,
     SentSegment,
@@ -57,7 +56,7 @@ def save_page(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str, 
     `body` has the JSON text `source`, the switches, and `shown`, the side whose prompt is saved.
     """
     page = PageRequest.from_body(body, context)
-    side = side_or_problem(page, choice_field(body, "shown", SIDES, "dsv4"))
+    side = side_or_problem(page, choice_field(body, "shown", context.sides, "dsv4"))
     if isinstance(side, PageProblem):
         raise side
     return {"name": "dsv4-prompt.html", "html": "".join(_page(page, side))}

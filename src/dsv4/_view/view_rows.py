@@ -15,9 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from dsv4._encode.fragments import Piece
 from dsv4._encode.inputs import fields_of
-from dsv4._encode.prompt import Prompt
+from dsv4._encode.prompt import Piece, Prompt
 from dsv4._format import tokens
 from dsv4._format.dialects import ROLES
 from dsv4._format.endings import EndingKind

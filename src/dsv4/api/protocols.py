@@ -165,21 +165,6 @@ HARMLESS_FIELDS: Mapping[ProtocolName, frozenset[str]] = {
 }
 
 
-def unread_fields(protocol: ProtocolName, body: JsonObject) -> list[str]:
-    """The fields of a body, and of its options, that are not read. Null is absent."""
-    read, inside = FIELDS_READ[protocol], OPTION_FIELDS_READ[protocol]
-    unread = [name for name, value in body.items() if name not in read and value is not None]
-    for field, known in inside.items():
-        options = body.get(field)
-        if isinstance(options, dict):
-            unread += [
-                f"{field}.{name}"
-                for name, value in options.items()
-                if name not in known and value is not None
-            ]
-    return unread
-
-
 # A request of one protocol, written as a request of another.
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import marshal
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from math import isfinite
 from typing import Any, TypeAlias, TypeGuard, TypeVar
@@ -401,3 +401,20 @@ UNSUPPORTED_FIELDS: dict[str, dict[str, FieldCheck]] = {
 }
 # Which old reasoning is shown is decided by the format.
 REASONING_CONTEXT = _refused_but(("auto",), '"auto": the format decides which reasoning is kept')
+
+
+def unread_fields(
+    body: JsonObject, read: Collection[str], inside: Mapping[str, Collection[str]]
+) -> list[str]:
+    """The fields of a body that are not among those `read`, and those of its options that are not
+    among those read `inside` them. Null is absent."""
+    unread = [name for name, value in body.items() if name not in read and value is not None]
+    for field, known in inside.items():
+        options = body.get(field)
+        if isinstance(options, dict):
+            unread += [
+                f"{field}.{name}"
+                for name, value in options.items()
+                if name not in known and value is not None
+            ]
+    return unread

@@ -226,7 +226,7 @@ def apply_chat_template(
 
     `tokenizer` is a fast tokenizer of `transformers`, or a processor that has one; for text only
     it may be None. `dialect` is recognised by it, unless you give one. `messages`, `tools` and the
-    options of `transformers` mean what they mean there; `docs/template.md` lists them all. Returns
+    options of `transformers` mean what they mean there; `docs/template.md` has the others. Returns
     what `transformers` returns. Raises `EncodeError` with the place in `messages`, `OptionError`
     with the name of the option, and `TypeError` for options that are not known.
     """

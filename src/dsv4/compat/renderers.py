@@ -24,8 +24,7 @@ from renderers import (
 )
 
 from dsv4._encode.encode import encode
-from dsv4._encode.fragments import Piece
-from dsv4._encode.prompt import Prompt, without_final_header
+from dsv4._encode.prompt import Piece, Prompt, without_final_header
 from dsv4._format import tokens
 from dsv4._parse.parse import ToolCall, assemble
 from dsv4._parse.parser import StreamParser

@@ -18,8 +18,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple, TypeAlias
 
 from dsv4._check.training_checks import find_unfit
-from dsv4._encode.fragments import Piece
-from dsv4._encode.prompt import Prompt
+from dsv4._encode.prompt import Piece, Prompt
 from dsv4._format.dialects import Dialect
 from dsv4._format.tokens import EOS, PAD, THINK_END, THINK_START, Special, markup
 from dsv4._inputs.input_files import BYTE_ORDER_MARK, decode_utf8, parse_json

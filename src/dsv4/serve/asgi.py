@@ -1,5 +1,6 @@
 """Requests and responses on bare ASGI: the pieces of a stream go out with nothing in between,
-and each stream has one timer for keep-alives and deadlines.
+and each stream has one timer for keep-alives and deadlines. A server that stops takes no new
+requests, says so, and ends when the running ones have (`Drain`).
 
 A time-out around every read and every write would cost more than the read. So a stream notes when
 something happened, and its timer looks now and then.
@@ -15,6 +16,8 @@ from typing import Any, TypeAlias, TypeVar
 from starlette.applications import Starlette
 
 from dsv4.api import ApiError
+from dsv4.api.api_request import ProtocolName
+from dsv4.api.protocols import protocol_of_client
 from dsv4.serve.settings import Settings
 
 T = TypeVar("T")
@@ -276,3 +279,55 @@ class GatewayApp(Starlette):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope[SEND_PIECE] = send
         await super().__call__(scope, receive, send)
+
+
+# How a server stops.
+
+
+# Whoever watches the server may go on watching.
+_STILL_ANSWERED = ("/health", "/metrics")
+
+
+class Drain:
+    """Whether a server still takes requests, and how many it is answering."""
+
+    def __init__(self) -> None:
+        self.has_begun = False
+        self.active = 0
+
+    def begin(self) -> None:
+        """Takes no more requests. Nothing is locked, so a signal may call it."""
+        self.has_begun = True
+
+    @property
+    def is_over(self) -> bool:
+        return self.has_begun and not self.active
+
+
+class DrainedApp:
+    """An app that refuses what comes after its drain has begun."""
+
+    def __init__(self, app: AsgiApp, drain: Drain) -> None:
+        self._app = app
+        self._drain = drain
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] in _STILL_ANSWERED:
+            await self._app(scope, receive, send)
+        elif self._drain.has_begun:
+            await _refuse(scope, send)
+        else:
+            self._drain.active += 1
+            try:
+                await self._app(scope, receive, send)
+            finally:
+                self._drain.active -= 1
+
+
+async def _refuse(scope: Scope, send: Send) -> None:
+    """Sends a client elsewhere: to another connection, and so to another server."""
+    spoken: ProtocolName = "messages" if "/messages" in scope["path"] else "chat"
+    error = ApiError("The server is shutting down.", status=503)
+    status, body = protocol_of_client(headers_of(scope), spoken).error(error)
+    headers = {"retry-after": "1", "x-should-retry": "true", "connection": "close"}
+    await send_json(send, status, body, headers)

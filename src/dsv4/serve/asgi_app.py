@@ -19,13 +19,12 @@ from dsv4.api.api_request import ProtocolName
 from dsv4.api.protocols import protocol_of_client
 from dsv4.serve.access import GuardedApp, SiteGuard
 from dsv4.serve.admin_routes import admin_routes
-from dsv4.serve.asgi import AsgiApp, GatewayApp
+from dsv4.serve.asgi import AsgiApp, DrainedApp, GatewayApp
 from dsv4.serve.backend import AnyBackend, BackendError, PassingBackend, is_chat
 from dsv4.serve.backends import engines_of
 from dsv4.serve.completion_route import CompletionRoute
-from dsv4.serve.drain import DrainedApp
 from dsv4.serve.engine_pool import Engine
-from dsv4.serve.observe.request_report import RefusalLog
+from dsv4.serve.observe.logs import RefusalLog
 from dsv4.serve.passed_routes import PassedRoute
 from dsv4.serve.plain_routes import JsonRoute, PlainRoutes, WorkerRoute
 from dsv4.serve.playground_routes import inspector_routes, playground_routes

@@ -16,11 +16,11 @@ from typing import Any, TypeAlias
 
 from dsv4._encode.prompt import Prompt
 from dsv4._format.tokens import Special, markup
-from dsv4._parse.parser_options import new_id
+from dsv4._parse.parser import new_id
 from dsv4.api import ApiError, ApiRequest, ContextOverflow
 from dsv4.api.api_request import ProtocolName, client_path
-from dsv4.api.protocols import PROTOCOLS, unread_fields, with_flat_names
-from dsv4.api.request_fields import UNSUPPORTED_FIELDS, JsonObject, json_body
+from dsv4.api.protocols import FIELDS_READ, OPTION_FIELDS_READ, PROTOCOLS, with_flat_names
+from dsv4.api.request_fields import UNSUPPORTED_FIELDS, JsonObject, json_body, unread_fields
 from dsv4.errors import EncodeError, OptionError
 from dsv4.grammar import Grammar, for_request
 from dsv4.serve.access import Key
@@ -35,7 +35,7 @@ from dsv4.serve.asgi import (
     read_body,
     send_json,
 )
-from dsv4.serve.backend import BackendError, Options, is_chat
+from dsv4.serve.backend import AnyBackend, BackendError, Options, is_chat
 from dsv4.serve.choice_reader import estimated_tokens
 from dsv4.serve.completion_run import (
     BrokenOff,
@@ -46,9 +46,9 @@ from dsv4.serve.completion_run import (
     client_error,
     is_expected,
 )
-from dsv4.serve.forced_generation import forced_opening
+from dsv4.serve.forced_generation import FREE_CHOICES, forced_opening
 from dsv4.serve.observe.inspector import OnBegin
-from dsv4.serve.observe.request_report import CLIENT_GONE, RequestReport
+from dsv4.serve.observe.logs import CLIENT_GONE, RequestReport
 from dsv4.serve.request_adapter import SentRequest, sent_as_given
 from dsv4.serve.server import GatewayState
 from dsv4.serve.session_calls import SessionEntry
@@ -193,7 +193,10 @@ class CompletionRoute:
         return self._protocol == "chat" and is_chat(self._server.backend)
 
     def _unread(self, body: JsonObject) -> list[str]:
-        return [] if self._passes_on else unread_fields(self._protocol, body)
+        if self._passes_on:
+            return []
+        spoken = self._protocol
+        return unread_fields(body, FIELDS_READ[spoken], OPTION_FIELDS_READ[spoken])
 
     def _check_model(self, call: ApiRequest, key: Key) -> None:
         key.limits.check_model(call.model)
@@ -242,7 +245,7 @@ class CompletionRoute:
             engine=engine,
             began=began,
             sent=sent,
-            opening=forced_opening(call, server.backend),
+            opening=_opening(call, server.backend),
         )
 
     def _options(
@@ -289,6 +292,11 @@ class CompletionRoute:
             raise
         except ValueError as error:
             raise _unenforceable(call, error) from None
+
+
+def _opening(call: ApiRequest, backend: AnyBackend) -> str:
+    """What we write after the reasoning; empty where the model is free to call or not."""
+    return "" if call.request.tool_choice in FREE_CHOICES else forced_opening(call, backend)
 
 
 def _new_turn_ids(count: int) -> Iterator[str]:

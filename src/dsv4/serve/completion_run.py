@@ -19,7 +19,7 @@ from urllib.parse import quote
 from dsv4._encode.prompt import Prompt
 from dsv4._parse.events import Diagnostic, End, Event, ReasoningDelta
 from dsv4._parse.parse import ToolCall, assemble
-from dsv4._parse.parser_options import Reason
+from dsv4._parse.source import Reason
 from dsv4.api import ApiError, ApiRequest, ContextOverflow, Usage
 from dsv4.api.errors import as_api_error
 from dsv4.api.event_writer import Events, EventWriter, FinishReason, LoggedEvent
@@ -48,9 +48,8 @@ from dsv4.serve.engine_pool import EngineLease, PromptPrefix
 from dsv4.serve.forced_generation import ForcedGeneration
 from dsv4.serve.generation import Generation, PassEvents
 from dsv4.serve.healing_reader import HealingReader
-from dsv4.serve.observe.healing_report import log_healed
+from dsv4.serve.observe.logs import RequestFacts, log_healed
 from dsv4.serve.observe.records import Exchange
-from dsv4.serve.observe.request_report import RequestFacts
 from dsv4.serve.request_adapter import SentRequest
 from dsv4.serve.server import GatewayState
 from dsv4.serve.session_calls import SessionEntry

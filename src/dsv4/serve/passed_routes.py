@@ -24,7 +24,7 @@ from dsv4.serve.asgi import (
 from dsv4.serve.backend import PassedAnswer, PassingBackend
 from dsv4.serve.completion_route import retry_headers
 from dsv4.serve.completion_run import client_error, is_expected
-from dsv4.serve.observe.request_report import CLIENT_GONE, RequestReport
+from dsv4.serve.observe.logs import CLIENT_GONE, RequestReport
 from dsv4.serve.server import GatewayState
 
 METHODS = ("GET", "POST", "DELETE")

@@ -10,8 +10,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, TypeAlias, TypeVar
 
-from dsv4._encode.fragments import Piece
-from dsv4._encode.prompt import Prompt
+from dsv4._encode.prompt import Piece, Prompt
 from dsv4._parse.events import Event
 from dsv4._parse.parse import assemble
 from dsv4._parse.parser import StreamParser
@@ -42,8 +41,8 @@ from dsv4.serve.completion_route import (
     retry_headers,
 )
 from dsv4.serve.completion_run import client_error, is_expected
+from dsv4.serve.observe.logs import CLIENT_GONE, RequestReport
 from dsv4.serve.observe.metrics import CONTENT_TYPE
-from dsv4.serve.observe.request_report import CLIENT_GONE, RequestReport
 from dsv4.serve.server import GatewayState
 from dsv4.serve.worker_threads import Cancellation
 from dsv4.tokens import IdParser

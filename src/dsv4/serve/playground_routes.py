@@ -17,7 +17,7 @@ that is marked `admin` in the file of keys.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -34,7 +34,8 @@ from dsv4._playground.page_request import PlaygroundContext
 from dsv4._view.html_page import STYLE
 from dsv4._view.session_view import session_facts
 from dsv4.api import ApiError
-from dsv4.errors import short_repr
+from dsv4.errors import EncodeError, short_repr
+from dsv4.profiles import Profile, load
 from dsv4.serve.access import SiteGuard
 from dsv4.serve.asgi import (
     ClientGone,
@@ -51,7 +52,7 @@ from dsv4.serve.completion_route import read_json
 from dsv4.serve.observe.inspector import PATIENCE_SECONDS, Inspector
 from dsv4.serve.server import GatewayState
 from dsv4.serve.session_calls import checked_session_id
-from dsv4.serve.settings import MIB
+from dsv4.serve.settings import MIB, SettingError
 from dsv4.serve.storage.session_store import StoreFailure
 from dsv4.trajectories.trajectory_export import built_session
 
@@ -130,6 +131,21 @@ class PageFiles:
         await send_bytes(send, 200, body, kind, {**HEADERS, "etag": tag})
 
 
+def saved_servers(paths: Iterable[str]) -> dict[str, Profile]:
+    """The servers in files of `dsv4 verify --save`, by the names of the files: the page sends
+    names, and never paths. Raises `SettingError`."""
+    found: dict[str, Profile] = {}
+    for path in paths:
+        try:
+            profile = load(path)
+        except (EncodeError, OSError) as error:
+            raise SettingError("profile", f"{path}: {error}") from None
+        if profile.name in found:
+            raise SettingError("profile", f"{path}: found a second {profile.name}, expected one")
+        found[profile.name] = profile
+    return found
+
+
 class FunctionRoute:
     """The functions, each as a route. They run in a thread: streams do not wait."""
 
@@ -139,6 +155,7 @@ class FunctionRoute:
         limit = min(server.settings.max_body, MAX_BODY)
         self._settings = replace(server.settings, max_body=limit)
         # One at a time: what is on its way while somebody types is of no use any more.
+        self._saved = saved_servers(server.settings.profile)
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="playground")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -188,6 +205,7 @@ class FunctionRoute:
             published=server.settings.playground_url,
             inspects=server.settings.inspect,
             asks_for_key=server.keys.asks,
+            saved=self._saved,
         )
 
 

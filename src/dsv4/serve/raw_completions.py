@@ -11,7 +11,8 @@ from typing import Any, cast
 from dsv4._encode.prompt import Prompt
 from dsv4._format.tokens import Special, markup
 from dsv4._parse.events import ContentDelta, Event
-from dsv4._parse.parser_options import Ended, ended_by, new_id
+from dsv4._parse.parser import new_id
+from dsv4._parse.source import Ended, ended_by
 from dsv4.api import ApiError, ApiRequest, ContextOverflow, Usage, chat
 from dsv4.api.errors import error_body, wrong
 from dsv4.api.request_fields import JsonObject
@@ -34,7 +35,7 @@ from dsv4.serve.completion_route import read_json, retry_headers
 from dsv4.serve.completion_run import client_error, is_expected
 from dsv4.serve.engine_pool import EngineLease, PromptPrefix
 from dsv4.serve.generation import Generation
-from dsv4.serve.observe.request_report import CLIENT_GONE, RequestFacts, RequestReport
+from dsv4.serve.observe.logs import CLIENT_GONE, RequestFacts, RequestReport
 from dsv4.serve.server import GatewayState
 from dsv4.tokens import Tokenizer
 

@@ -30,12 +30,12 @@ from dsv4.serve.adapted_messages import reasoning_of, text_of
 from dsv4.serve.backend import Model
 from dsv4.serve.settings import Settings
 from dsv4.serve.storage.stored_turns import (
+    MemoryTurnStore,
     SampledTurn,
     SampledTurns,
     keys_of_turns,
     says_the_same,
 )
-from dsv4.serve.storage.turn_store import MemoryTurnStore
 from dsv4.types import ToolInput
 
 _BY_ID = {adaptation.id: adaptation for adaptation in ADAPTATIONS}

@@ -5,7 +5,7 @@ backend tells, what its prompts begin with, and how long they may be.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dsv4._format.dialects import DIALECTS, V4, V4_0731, Dialect, dialect_for
 from dsv4.api.api_request import dialect_effort
@@ -71,11 +71,12 @@ class PromptFacts:
     effort: str
     text: str
     note: str = ""
+    # All but the note, in one line of ASCII: every answer says it.
+    in_short: str = field(init=False)
 
-    @property
-    def in_short(self) -> str:
-        """All but the note, in one line of ASCII."""
-        return f"{self.dialect}, effort {self.effort}, {self.text}"
+    def __post_init__(self) -> None:
+        in_short = f"{self.dialect}, effort {self.effort}, {self.text}"
+        object.__setattr__(self, "in_short", in_short)
 
     def to_dict(self) -> dict[str, str]:
         """The fields by name, the note where there is one."""

@@ -19,19 +19,26 @@ from dsv4._encode.prompt import Prompt
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4.api import ApiError
 from dsv4.api.api_request import ApiSettings, ProtocolName
-from dsv4.serve.access import Key, Keyring, StreamGate, read_keys, refuse_open_file
+from dsv4.serve.access import (
+    Key,
+    KeyMeter,
+    Keyring,
+    SharedUsageTable,
+    StreamGate,
+    UsageTable,
+    WrongKeys,
+    read_keys,
+    refuse_open_file,
+)
 from dsv4.serve.adaptations import check_ids
-from dsv4.serve.asgi import Scope, headers_of
+from dsv4.serve.asgi import Drain, Scope, headers_of
 from dsv4.serve.backend import AnyBackend, BackendError, Model, ProbedBackend, is_chat
 from dsv4.serve.backends import engine_of
-from dsv4.serve.drain import Drain
 from dsv4.serve.engine_pool import Engine, EnginePool
-from dsv4.serve.key_limits import KeyMeter, SharedUsageTable, UsageTable, WrongKeys
 from dsv4.serve.observe.inspector import OnBegin, common_prefix_length, inspector_for
-from dsv4.serve.observe.logs import log_fields
+from dsv4.serve.observe.logs import RequestReport, log_fields
 from dsv4.serve.observe.metrics import Metrics
 from dsv4.serve.observe.records import Recorder
-from dsv4.serve.observe.request_report import RequestReport
 from dsv4.serve.observe.tracing import tracing_for
 from dsv4.serve.request_adapter import RequestAdapter, adapter_for
 from dsv4.serve.served_model import (

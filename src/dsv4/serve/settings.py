@@ -164,6 +164,9 @@ class Settings:
     playground_url: str = _setting(
         "", "address of a published playground, for links that others can open"
     )
+    profile: tuple[str, ...] = _setting(
+        (), "server to show prompts of in the playground: a file of `dsv4 verify --save`"
+    )
     inspect: bool = _setting(
         False, "keep recent requests in memory, and show them in the playground"
     )
@@ -420,6 +423,7 @@ _METAVARS = {
     **dict.fromkeys(("model", "upstream_model", "dialect"), "NAME"),
     "upstream": "URL",
     "adapt_for": "SERVER",
+    "profile": "FILE",
     "tokenizer": "PATH",
     **dict.fromkeys(("host", "metrics_host"), "ADDRESS"),
     "replay": "STORE",

@@ -21,15 +21,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_che
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from dsv4._decode.dialect_detection import dialects_of
-from dsv4._encode.fragments import Piece
-from dsv4._encode.inputs import RawTurn, as_list
-from dsv4._encode.prompt import Prompt, prompt_from_tokens
+from dsv4._encode.inputs import as_list
+from dsv4._encode.prompt import Piece, Prompt, RawTurn, prompt_from_tokens
 from dsv4._format.dialects import V4, Dialect, dialect_named
 from dsv4._format.spellings import COMPLETION_TOKENS
 from dsv4._format.tokens import BOS, DSML, EOS, THINK_END, THINK_START
 from dsv4._parse.events import Event
 from dsv4._parse.parser import StreamParser
-from dsv4._parse.parser_options import Reason
+from dsv4._parse.source import Reason
 from dsv4.errors import EncodeError, Location, OptionError, short_repr
 from dsv4.tokens.masks import AttributedIds, Policy, Span, piece_token_ends, weigher
 from dsv4.tokens.vocabulary import (
@@ -525,7 +524,16 @@ def common_prefix_length(a: Sequence[Any], b: Sequence[Any]) -> int:
     shorter = min(len(a), len(b))
     if a[:shorter] == b[:shorter]:
         return shorter
-    return next(n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
+    # Slices are compared in C. The first difference is in the second of ever smaller halves.
+    same, width = 0, shorter
+    while width > 1:
+        half = width // 2
+        if a[same : same + half] == b[same : same + half]:
+            same += half
+            width -= half
+        else:
+            width = half
+    return same
 
 
 # Parses a completion from token ids: special tokens are recognised by their ids, and by their

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple, TypeAlias
 
-from dsv4._encode.fragments import Piece
+from dsv4._encode.prompt import Piece
 from dsv4.errors import OptionError, short_repr
 
 # What a policy says of a piece: its tokens' weight.

@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from dsv4._encode.fragments import Piece
-from dsv4._encode.prompt import Prompt
-from dsv4._encode.turns import Omission
+from dsv4._encode.prompt import Omission, Piece, Prompt
 from dsv4._format import tokens
 from dsv4.tokens.coder import Coder, common_prefix_length
 from dsv4.tokens.masks import AttributedIds

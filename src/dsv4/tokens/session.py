@@ -6,10 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dsv4._encode.fragments import Piece
 from dsv4._encode.inputs import MessageFields, as_inputs, as_message, maybe_list
-from dsv4._encode.prompt import Prompt
-from dsv4._encode.turns import NATIVE, Omission, last_turn_start, turn_stop
+from dsv4._encode.prompt import Omission, Piece, Prompt
+from dsv4._encode.turns import NATIVE, last_turn_start, turn_stop
 from dsv4._format import tokens
 from dsv4._parse.parse import Message, assemble
 from dsv4._parse.parser import StreamParser

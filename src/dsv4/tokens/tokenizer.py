@@ -12,9 +12,8 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dsv4._encode.fragments import Piece
 from dsv4._encode.inputs import MessageFields, as_message, maybe_list
-from dsv4._encode.prompt import Prompt
+from dsv4._encode.prompt import Piece, Prompt
 from dsv4._encode.turns import call_places
 from dsv4.errors import OptionError, short_repr
 from dsv4.request import Request, RequestOptions

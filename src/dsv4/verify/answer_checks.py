@@ -1,5 +1,5 @@
-"""Checks of what comes back that a whole run makes: lengths, stops, schemas, log probabilities,
-reasoning, several calls at once, arguments that are hard to read.
+"""Checks of what comes back that a whole run makes: lengths, stops, log probabilities, reasoning,
+several calls at once, arguments that are hard to read.
 
 Weights decide much of it. So a server is at fault only where no weights could explain what came.
 """
@@ -8,48 +8,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from math import sqrt
 from typing import Any
 
 from dsv4._format.tokens import THINK_END, THINK_START
-from dsv4.schema import has_type
-from dsv4.verify.answers import ServerAnswer, loaded_json, streamed_answer, value_at, whole_answer
+from dsv4.verify.answer_rates import RATE_REQUESTS, rate_findings
+from dsv4.verify.answers import ServerAnswer, streamed_answer, value_at, whole_answer
 from dsv4.verify.forced_rows import NOT_THINKING
 from dsv4.verify.probes import WEATHER
 from dsv4.verify.report import HEAL, Post, ServerFinding, Standing
 
 CHAT = "/chat/completions"
-# How often a rate is measured.
-TRIALS = 5
 
 
 def answer_findings(post: Post) -> Iterator[ServerFinding]:
     """All of these checks, one after the other."""
     yield _length_finding(post)
     yield _stop_finding(post)
-    yield _schema_finding(post)
     yield _logprobs_finding(post)
     yield _reasoning_finding(post)
     yield _parallel_finding(post)
     yield _nasty_finding(post)
+    yield from rate_findings(post)
 
 
 # So many requests does that take.
-ANSWER_REQUESTS = 2 + 1 + TRIALS + 1 + 1 + 1 + 3
-
-
-def wilson(successes: int, trials: int) -> tuple[float, float]:
-    """The interval of a rate, at 95 %."""
-    z, share = 1.96, successes / trials
-    middle = share + z * z / (2 * trials)
-    spread = z * sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
-    scale = 1 + z * z / trials
-    return max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
-
-
-def _rate(successes: int, trials: int) -> str:
-    low, high = wilson(successes, trials)
-    return f"{successes} of {trials} ({low:.0%} to {high:.0%})"
+ANSWER_REQUESTS = 2 + 1 + 1 + 1 + 1 + 3 + RATE_REQUESTS
 
 
 def _finding(
@@ -96,49 +79,6 @@ def _stop_finding(post: Post) -> ServerFinding:
         message = "the model did not write the stop string"
         return _finding("stops", "string-unwritten", "inconclusive", message)
     return _finding("stops", "string", "pass", "a stop string ends the answer")
-
-
-_SCHEMA = {
-    "type": "object",
-    "properties": {"answer": {"type": "string"}, "number": {"type": "integer"}},
-    "required": ["answer", "number"],
-    "additionalProperties": False,
-}
-
-
-def _schema_finding(post: Post) -> ServerFinding:
-    """Answers to a strict schema are valid, however often one asks."""
-    form = {
-        "type": "json_schema",
-        "json_schema": {"name": "answer", "strict": True, "schema": _SCHEMA},
-    }
-    body = _asked("Answer in json: what is six by seven?", max_tokens=200, response_format=form)
-    valid = 0
-    for _ in range(TRIALS):
-        reply = post(CHAT, body)
-        answer = whole_answer(reply)
-        if reply.refused or answer is None:
-            message = "no answers that follow a strict schema"
-            return _finding("schema", "none", "not offered", message)
-        if answer.finish == "length":
-            message = "answers to a strict schema did not end"
-            return _finding("schema", "long", "inconclusive", message)
-        valid += _follows_schema(loaded_json(answer.content))
-    rate = _rate(valid, TRIALS)
-    if valid == TRIALS:
-        message = "answers follow a strict schema"
-        return _finding("schema", "valid", "pass", message, seen=rate)
-    message = "answers do not always follow a strict schema"
-    return _finding("schema", "invalid", "fault", message, "programs that read them fail", rate)
-
-
-def _follows_schema(value: object) -> bool:
-    return (
-        isinstance(value, dict)
-        and value.keys() == {"answer", "number"}
-        and has_type(value["answer"], ["string"])
-        and has_type(value["number"], ["integer"])
-    )
 
 
 def _logprobs_finding(post: Post) -> ServerFinding:

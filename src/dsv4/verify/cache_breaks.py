@@ -170,6 +170,8 @@ class CacheForecast:
 
 
 def _shared_letters(a: str, b: str) -> int:
+    if b.startswith(a):
+        return len(a)
     shorter = min(len(a), len(b))
     for start in range(0, shorter, BLOCK):
         end = min(start + BLOCK, shorter)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
 from dsv4.profiles.fault_table import FAULTS
 from dsv4.profiles.server_faults import FaultVariant, variants
+from dsv4.verify.explain import MadeForecasts, is_shown
 from dsv4.verify.hypotheses import (
     Counts,
     Forecaster,
@@ -17,13 +18,17 @@ from dsv4.verify.hypotheses import (
     clean_servers,
     forecasts_of_probes,
 )
+from dsv4.verify.observations import Observation
 
 
-def next_probe(remaining: Mapping[Hypothesis, Counts], asked: Collection[str]) -> str | None:
+def next_probe(
+    remaining: Mapping[Hypothesis, Counts | Mapping[str, str | None]], asked: Collection[str]
+) -> str | None:
     """The probe after whose answer the fewest hypotheses remain, on average.
 
     `remaining` are the hypotheses that explain everything so far, with the counts that they
-    forecast; `asked` are the probes that were sent. None: no probe tells any of them apart.
+    forecast, or the prompts where a server shows them; `asked` are the probes that were sent. None:
+    no probe tells any of them apart.
     """
     candidates = dict.fromkeys(id for counts in remaining.values() for id in counts)
     best: tuple[int, str] | None = None
@@ -76,7 +81,45 @@ def _is_answer(prediction: Prediction, seen: int | None) -> bool:
     return seen in prediction.values()
 
 
-def _answer(counts: Counts, id: str) -> Hashable:
+class QuickSearch:
+    """What a quick run has not ruled out: by counts, and by prompts once the server shows them."""
+
+    def __init__(self, forecaster: Forecaster) -> None:
+        self._forecaster = forecaster
+        self._remaining = likely_servers()
+        self._prompts_are_shown = False
+
+    def next(self, asked: Collection[str]) -> str | None:
+        """The probe that tells most of them apart."""
+        of = self._forecaster.prompts if self._prompts_are_shown else self._forecaster.counts
+        return next_probe({each: of(each) for each in self._remaining}, asked)
+
+    def narrow(self, seen: Observation) -> None:
+        """Rules out what does not explain this answer."""
+        known = {each: self._forecaster.counts(each) for each in self._remaining}
+        fitting = still_possible(known, seen.probe, seen.seen)
+        if seen.shows_prompt:
+            self._prompts_are_shown = True
+            shown = self._shown_by(seen)
+            self._remaining = [each for each in fitting if shown(each)]
+        else:
+            self._remaining = list(fitting)
+
+    def _shown_by(self, seen: Observation) -> Callable[[Hypothesis], bool]:
+        """Whether a hypothesis writes what was shown. Many write the same, which is read once."""
+        forecasts = MadeForecasts(self._forecaster)
+        known: dict[tuple[str, str | None], bool] = {}
+
+        def shown(hypothesis: Hypothesis) -> bool:
+            key = hypothesis.texts, forecasts.prompt(hypothesis, seen.probe)
+            if key not in known:
+                known[key] = is_shown(forecasts, hypothesis, seen)
+            return known[key]
+
+        return shown
+
+
+def _answer(counts: Counts | Mapping[str, str | None], id: str) -> Hashable:
     """What a hypothesis forecasts, as something that can be counted."""
     prediction = counts.get(id, "unknown")
     if prediction is None or isinstance(prediction, (int, str)):

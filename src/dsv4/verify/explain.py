@@ -108,7 +108,7 @@ def explain(
         return ServerVerdict("void", faults=(void,), of=len(seen))
     if counts is not None:
         return _Search(seen, _Given(counts)).verdict()
-    return _Search(seen, _Forecasts(forecaster or _forecaster_for(seen))).verdict()
+    return _Search(seen, MadeForecasts(forecaster or _forecaster_for(seen))).verdict()
 
 
 def _forecaster_for(seen: Sequence[Observation]) -> Forecaster:
@@ -120,7 +120,7 @@ def _forecaster_for(seen: Sequence[Observation]) -> Forecaster:
 # Where the forecasts come from.
 
 
-class _Forecasts:
+class MadeForecasts:
     """Forecasts that are made when they are asked for."""
 
     def __init__(self, forecaster: Forecaster) -> None:
@@ -197,7 +197,7 @@ Matcher: TypeAlias = Callable[[Hypothesis], "Explanation | None"]
 
 
 class _Search:
-    def __init__(self, seen: Sequence[Observation], forecasts: _Forecasts | _Given) -> None:
+    def __init__(self, seen: Sequence[Observation], forecasts: MadeForecasts | _Given) -> None:
         self._seen = seen
         self._forecasts = forecasts
         self._order: dict[Hypothesis, Sequence[Observation]] = {}
@@ -382,24 +382,8 @@ class _Search:
         if not known:
             return True
         return _agrees(prediction, observation.seen, added) and (
-            bool(added) or self._shows(hypothesis, observation)
+            bool(added) or is_shown(self._forecasts, hypothesis, observation)
         )
-
-    def _shows(self, hypothesis: Hypothesis, observation: Observation) -> bool:
-        """Whether a prompt that the server shows is the one that is forecast."""
-        if observation.ids is None and observation.prompt is None:
-            return True
-        prompt = self._forecasts.prompt(hypothesis, observation.probe)
-        if prompt is None:
-            return True
-        if observation.prompt is not None:
-            return unshielded(prompt) == observation.prompt
-        nowhere: frozenset[TextPlace] = frozenset()
-        for acting in (nowhere, frozenset(TEXT_PLACES)):
-            forecast = self._forecasts.ids(hypothesis, prompt, acting)
-            if _same_ids(forecast, observation.ids or ()):
-                return True
-        return False
 
     def _exact(self, hypothesis: Hypothesis) -> bool:
         """Most hypotheses fail where the clean server does: that is looked at first."""
@@ -578,6 +562,24 @@ def _agrees(prediction: Prediction, seen: int | None, added: int) -> bool:
     if isinstance(prediction, int):
         return prediction + added == seen
     return any(count + added == seen for count in prediction.values())
+
+
+def is_shown(
+    forecasts: MadeForecasts | _Given, hypothesis: Hypothesis, observation: Observation
+) -> bool:
+    """Whether a prompt that the server shows is the one that is forecast."""
+    if not observation.shows_prompt:
+        return True
+    prompt = forecasts.prompt(hypothesis, observation.probe)
+    if prompt is None:
+        return True
+    if observation.prompt is not None:
+        return unshielded(prompt) == observation.prompt
+    nowhere: frozenset[TextPlace] = frozenset()
+    return any(
+        _same_ids(forecasts.ids(hypothesis, prompt, acting), observation.ids or ())
+        for acting in (nowhere, frozenset(TEXT_PLACES))
+    )
 
 
 def _same_ids(forecast: Sequence[int | None], seen: Sequence[int]) -> bool:

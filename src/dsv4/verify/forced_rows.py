@@ -6,14 +6,15 @@ write: mostly calls with something missing, quoted or unusual in them.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dsv4._encode.encode import encode
-from dsv4._format.dialects import STRING_TRUE
-from dsv4._format.tokens import DSML, EOS
+from dsv4._format.dialects import STRING_FALSE, STRING_TRUE
+from dsv4._format.tokens import DSML, EOS, THINK_START
 from dsv4._parse.parse import parse
 from dsv4.verify.answers import ServerAnswer, streamed_answer, whole_answer
 from dsv4.verify.report import HEAL, Post, ServerFinding
@@ -33,36 +34,78 @@ NOT_THINKING: Mapping[str, Any] = {
     "chat_template_kwargs": {"thinking": False},
     "temperature": 0,
 }
-# One to see whether it can be done, and two for each row.
-FORCED_REQUESTS = 1 + 2 * 18
 GREETING = "Hello there, friend."
+
+
+_CALL, _OTHER = '{"command": "ls", "count": 2}', '{"command": "pwd"}'
+_BLOCK, _INVOKE = f"<{DSML}tool_calls>", f"<{DSML}invoke"
+_END = {name: f"</{DSML}{name}>" for name in ("parameter", "invoke", "tool_calls")}
 
 
 def forced_rows() -> dict[str, str]:
     """Completions by their names."""
-    call, other = '{"command": "ls", "count": 2}', '{"command": "pwd"}'
-    one, text = _completion("", ("run", call)), _completion("Let me look.", ("run", call))
-    end_of = {name: f"</{DSML}{name}>" for name in ("parameter", "invoke", "tool_calls")}
-    block = f"<{DSML}tool_calls>"
+    return {**_missing_and_mentioned(), **_arguments(), **_spelled_otherwise()}
+
+
+def _missing_and_mentioned() -> dict[str, str]:
+    """Calls that lack something, and texts that only speak of calls."""
+    one, text = _completion("", ("run", _CALL)), _completion("Let me look.", ("run", _CALL))
     return {
         "call": one,
         "text-and-call": text,
-        "calls": _completion("", ("run", call), ("note", other)),
-        "block-not-closed": one.replace(end_of["tool_calls"], "").rstrip(),
-        "call-not-closed": one.replace(end_of["invoke"] + "\n", ""),
-        "parameter-not-closed": one.replace(end_of["parameter"], "", 1),
-        "no-block": one.replace(block + "\n", "").replace("\n" + end_of["tool_calls"], ""),
-        "cut": one[: one.index(end_of["invoke"]) - 20],
+        "calls": _completion("", ("run", _CALL), ("note", _OTHER)),
+        "three-calls": _completion("", *[("run", f'{{"count": {n}}}') for n in range(3)]),
+        "long-text": _completion("I will look at each of the files. " * 12, ("run", _CALL)),
+        "two-blocks": f"{one}\n\n{_completion('', ('note', _OTHER)).lstrip()}",
+        "block-not-closed": one.replace(_END["tool_calls"], "").rstrip(),
+        "call-not-closed": one.replace(_END["invoke"] + "\n", ""),
+        "parameter-not-closed": one.replace(_END["parameter"], "", 1),
+        "no-block": one.replace(_BLOCK + "\n", "").replace("\n" + _END["tool_calls"], ""),
+        "cut": one[: one.index(_END["invoke"]) - 20],
+        "cut-in-tag": one[: one.index(_INVOKE) + len(_INVOKE) + 3],
+        "cut-after-block": one[: one.index(_BLOCK) + len(_BLOCK)],
+        "text-after": f"{one}\n\nDone.",
+        "quoted": f"Calls begin with `{_BLOCK}`, and that is all.",
+        "quoted-call": f'A call begins with `{_INVOKE} name="run">`, and that is all.',
+        "quoted-end": f"Calls end with `{_END['tool_calls']}`, and that is all.",
+        "fenced": f"As in\n```\n{one.strip()}\n```\nand no more.",
+        "fenced-xml": f"As in\n\n```xml\n{one.strip()}\n```\n\nand no more.",
+        "think-quoted": f"The tag `{THINK_START}` begins reasoning.",
+        "plain": "There is nothing to call.",
+        "plain-angles": "If a < b and c > d, then <b>nothing</b> is to be called.",
+    }
+
+
+def _arguments() -> dict[str, str]:
+    """Calls as they should be, with arguments that are hard to read."""
+    commands = {
+        "redirection": "make 2>&1",
+        "closing-tag": "echo </parameter>",
+        "line-breaks": "a\n\nb\n",
+        "long": "echo word; " * 40,
+        "code": "def f(x):\n    if x < 1:\n        return '>'\n\n    return f(x - 1)",
+        "scripts": "echo 北京 größe 🛰",
+        "quotes": "echo \"a\" 'b' \\n",
+        "empty": "",
+        "spaces": "  ls  ",
+        "number-as-text": "42",
+        "json-as-text": '{"a": [1, 2]}',
+        "html": "<p class='x'>a &amp; b</p>",
+    }
+    written = {name: json.dumps({"command": command}) for name, command in commands.items()}
+    written |= {"no-arguments": "{}", "nested": '{"count": [1, {"a": null}, 0.5]}'}
+    return {name: _completion("", ("run", arguments)) for name, arguments in written.items()}
+
+
+def _spelled_otherwise() -> dict[str, str]:
+    """Calls with other spaces and attributes than the format has."""
+    one = _completion("", ("run", _CALL))
+    return {
         "blank-lines": one.replace("\n", "\n\n\n"),
         "string-True": one.replace(STRING_TRUE, STRING_TRUE.replace("true", "True")),
-        "redirection": _completion("", ("run", '{"command": "make 2>&1"}')),
-        "closing-tag": _completion("", ("run", '{"command": "echo </parameter>"}')),
-        "line-breaks": _completion("", ("run", '{"command": "a\\n\\nb\\n"}')),
-        "long": _completion("", ("run", f'{{"command": "{"echo word; " * 40}"}}')),
-        "quoted": f"Calls begin with `{block}`, and that is all.",
-        "fenced": f"As in\n```\n{one.strip()}\n```\nand no more.",
-        "text-after": f"{one}\n\nDone.",
-        "plain": "There is nothing to call.",
+        "string-missing": one.replace(STRING_TRUE, '">').replace(STRING_FALSE, '">'),
+        "json-inside": f'{_BLOCK}\n{_INVOKE} name="run">\n{_CALL}\n{_END["invoke"]}\n'
+        + _END["tool_calls"],
     }
 
 
@@ -72,6 +115,10 @@ def _completion(text: str, *calls: tuple[str, str]) -> str:
     before = str(encode([_QUESTION], thinking=False, tools=TOOLS))
     whole = str(encode([_QUESTION, answer], thinking=False, tools=TOOLS))
     return whole.removeprefix(before).removesuffix(EOS)
+
+
+# One to see whether it can be done, and two for each row.
+FORCED_REQUESTS = 1 + 2 * len(forced_rows())
 
 
 def forcing(text: str, **fields: Any) -> dict[str, Any]:

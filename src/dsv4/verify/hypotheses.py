@@ -165,6 +165,11 @@ class Forecaster:
             self._counts[hypothesis] = known
         return self._counts[hypothesis]
 
+    def prompts(self, hypothesis: Hypothesis) -> Mapping[str, str | None]:
+        """The prompts that a `hypothesis` forecasts, as `counts` has their counts."""
+        found = {id: self.forecast(hypothesis, id) for id in self.requests}
+        return {id: each.prompt for id, each in found.items() if each is not None}
+
     def touched(self, fault: FaultVariant) -> frozenset[str]:
         """The requests of which a `fault` can change what becomes, on whatever server."""
         found = self._touched.get(fault)

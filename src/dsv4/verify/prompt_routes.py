@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dsv4._format.dialects import V4_1
@@ -17,24 +17,28 @@ from dsv4.verify.probes import PROBES, REASONING, WEATHER, words
 from dsv4.verify.report import Post, ServerFinding
 from dsv4.verify.server_client import Reply
 
-# Beside the API: vLLM gives ids, llama.cpp and `dsv4 serve` the text.
+# vLLM gives ids, llama.cpp and `dsv4 serve` the text, beside the API.
 ROUTES: Mapping[str, str] = {
+    "/chat/completions/render": "token_ids",
     "/../tokenize": "tokens",
     "/../apply-template": "prompt",
     "/../render": "prompt",
 }
-# Requests without an effort, which the first of these routes does not take.
+# Requests without an effort, which `/tokenize` does not take.
 SHOWN_PROBES = ("tools-two", "loop", "parts", "system-late", "plain")
+QUICKLY_SHOWN = SHOWN_PROBES[:2]
 
 
-def shown_prompts(post: Post, forecaster: Forecaster) -> Iterator[Observation]:
-    """The prompts of some probes, by the first route that shows any."""
+def shown_prompts(
+    post: Post, forecaster: Forecaster, probes: Sequence[str] = SHOWN_PROBES
+) -> Iterator[Observation]:
+    """The prompts of some `probes`, by the first route that shows any."""
     for path, field in ROUTES.items():
-        for id in SHOWN_PROBES:
+        for id in probes:
             found = _shown(post(path, PROBES[id].request), id, field, forecaster)
             if found is not None:
                 yield found
-            elif id == SHOWN_PROBES[0]:
+            elif id == probes[0]:
                 break
         else:
             return
@@ -123,6 +127,74 @@ def _order_finding(id: str, expected: int, cached: int, total: int) -> ServerFin
         )
     message = f"{_WHAT[id]} in another order share what they should"
     return ServerFinding(id, "cache", "pass", message, probe=id, expected=forecast, seen=seen)
+
+
+# A loop, as an agent has it: each request continues the one before.
+
+LOOP_TURNS = 4
+# The largest blocks that caches are known to keep.
+MOST_UNUSED = 256
+
+
+def loop_bodies() -> list[Object]:
+    """The requests of an agent that calls a tool three times."""
+    system = f"You look at the weather. {words(600)}"
+    messages: list[Object] = [
+        {"role": "system", "content": system},
+        {"role": "user", "content": "Weather of all cities?"},
+    ]
+    bodies = [{"messages": [*messages], "tools": [WEATHER]}]
+    for turn in range(1, LOOP_TURNS):
+        call = {
+            "id": f"call_{turn}",
+            "type": "function",
+            "function": {"name": "weather", "arguments": f'{{"city":"{words(100)} {turn}"}}'},
+        }
+        answer = {"role": "assistant", "content": "", "reasoning_content": REASONING}
+        result = {"role": "tool", "tool_call_id": call["id"], "content": words(300)}
+        messages += [{**answer, "tool_calls": [call]}, result]
+        bodies.append({"messages": [*messages], "tools": [WEATHER]})
+    return bodies
+
+
+def loop_findings(
+    post: Post, hypothesis: Hypothesis, forecaster: Forecaster
+) -> Iterator[ServerFinding]:
+    """Whether each turn of a loop reuses what this server's prompts have in common."""
+    bodies = loop_bodies()
+    rows: list[tuple[int, int]] = []
+    for before, body in zip([None, *bodies], bodies, strict=False):
+        usage = value_at(post("/chat/completions", {**body, "max_tokens": 1}).body, "usage")
+        cached = value_at(usage, "prompt_tokens_details", "cached_tokens")
+        if before is None:
+            continue
+        expected = _shared(hypothesis, forecaster, before, body)
+        if expected is None or type(cached) is not int:
+            return
+        rows.append((expected, cached))
+    yield _loop_finding(rows)
+
+
+def _loop_finding(rows: Sequence[tuple[int, int]]) -> ServerFinding:
+    forecast = ", ".join(f"{expected:,}" for expected, _ in rows) + " tokens in common"
+    seen = ", ".join(f"{cached:,}" for _, cached in rows) + " tokens reused"
+    missed = [n for n, (expected, cached) in enumerate(rows, 2) if cached + MOST_UNUSED < expected]
+    if missed:
+        return ServerFinding(
+            "cache-loop",
+            "cache",
+            "fault",
+            f"turn {missed[0]} of an agent's loop reuses less of the one before than it could",
+            "every turn of an agent pays for a large part of the prompt again",
+            "enable prefix caching, and send the requests of one agent to the same engine",
+            "cache",
+            forecast,
+            seen,
+        )
+    message = f"{LOOP_TURNS} turns of an agent's loop reuse what they have in common"
+    return ServerFinding(
+        "cache-loop", "cache", "pass", message, probe="cache", expected=forecast, seen=seen
+    )
 
 
 def _shared(

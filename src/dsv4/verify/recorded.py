@@ -103,7 +103,7 @@ def logged_request(row: object) -> LoggedRequest | None:
     """The request in a line of a log; None where there is none."""
     if not isinstance(row, dict):
         return None
-    request = _first(row, _REQUESTS) or (row if "messages" in row else None)
+    request = _first(row, _REQUESTS) or (row if "messages" in row or "input" in row else None)
     body = _chat_body(request, row.get("protocol"))
     if body is None:
         return None

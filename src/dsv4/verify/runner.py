@@ -8,15 +8,24 @@ from typing import Any, Literal, TypeAlias
 
 from dsv4.profiles.server_requests import Object
 from dsv4.verify.answer_checks import ANSWER_REQUESTS, answer_findings
-from dsv4.verify.choice import MOST_QUICK, likely_servers, next_probe, still_possible
+from dsv4.verify.answer_rates import RATED
+from dsv4.verify.choice import MOST_QUICK, QuickSearch
 from dsv4.verify.explain import ServerVerdict, explain
 from dsv4.verify.forced_rows import FORCED_REQUESTS, forced_findings
 from dsv4.verify.hypotheses import Forecaster, forecasts_of_probes
 from dsv4.verify.observations import Observation
 from dsv4.verify.output_checks import cache_finding, call_findings, other_routes
 from dsv4.verify.probes import PROBES, Probe, probes, requests_of_probes, words
-from dsv4.verify.prompt_routes import ROUTES, SHOWN_PROBES, order_findings, shown_prompts
-from dsv4.verify.report import Findings, ServerFinding, VerifyReport, without_key
+from dsv4.verify.prompt_routes import (
+    LOOP_TURNS,
+    QUICKLY_SHOWN,
+    ROUTES,
+    SHOWN_PROBES,
+    loop_findings,
+    order_findings,
+    shown_prompts,
+)
+from dsv4.verify.report import Findings, Post, ServerFinding, VerifyReport, without_key
 from dsv4.verify.server_client import HttpServer, Reply, ServerClient, ServerProblem
 
 RunMode: TypeAlias = Literal["quick", "default", "full"]
@@ -30,7 +39,9 @@ MOST_TOKENS = 1_000_000_000
 OWN_REQUEST = "request"
 
 # What a full run adds: caches, forced completions, what comes back, prompts that are shown.
-FULL_REQUESTS = 3 + FORCED_REQUESTS + ANSWER_REQUESTS + 4 + len(ROUTES) + len(SHOWN_PROBES)
+FULL_REQUESTS = (
+    3 + FORCED_REQUESTS + ANSWER_REQUESTS + 4 + LOOP_TURNS + len(ROUTES) + len(SHOWN_PROBES)
+)
 FULL_TOKENS = 30_000
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -62,7 +73,7 @@ def run(
 def planned(mode: RunMode = "default", only: Collection[str] = ()) -> tuple[int, int]:
     """How many requests a run sends at most, and about how many prompt tokens that are."""
     if mode == "quick":
-        return MOST_QUICK + 1, 300 * MOST_QUICK
+        return MOST_QUICK + 1 + len(ROUTES) + len(QUICKLY_SHOWN), 300 * MOST_QUICK
     chosen = [probe for probe in probes() if not only or probe.group in only or probe.id in ALWAYS]
     sent = sum(probe.repeats for probe in chosen)
     tokens = 12_500 if not only else 250 * sent
@@ -108,7 +119,7 @@ class ServerRun:
                 self._ask_all()
             if self._request is not None:
                 self._ask(Probe(OWN_REQUEST, "prompt", self._request))
-            if self._mode != "quick" and not self._only and self._silent < MOST_SILENCE:
+            if self._silent < MOST_SILENCE:
                 findings = self._look_further()
         except KeyboardInterrupt:
             self._notes.append("The run was interrupted: this is what was found until then.")
@@ -159,7 +170,7 @@ class ServerRun:
             yield "E3"
         if any(f.id in ("forced-read", "forced-misread") for f in further):
             yield "E3f"
-        if any(f.id in ("schema-valid", "schema-invalid") for f in further):
+        if any(f.probe in RATED and f.verdict in ("pass", "fault") for f in further):
             yield "E4"
 
     # Which probes are sent.
@@ -176,17 +187,17 @@ class ServerRun:
                     return
 
     def _ask_quickly(self) -> None:
-        known = {each: self._forecaster.counts(each) for each in likely_servers()}
-        asked: list[str] = []
-        while len(asked) < MOST_QUICK and self._silent < MOST_SILENCE:
-            probe = next_probe(known, [*asked, OWN_REQUEST])
+        search = QuickSearch(self._forecaster)
+        asked = [OWN_REQUEST]
+        while len(asked) <= MOST_QUICK and self._silent < MOST_SILENCE:
+            probe = search.next(asked)
             if probe is None:
                 break
             asked.append(probe)
             found = self._ask(PROBES[probe])
             if found.tells:
-                known = still_possible(known, probe, found.seen)
-        if next_probe(known, [*asked, OWN_REQUEST]) is not None:
+                search.narrow(found)
+        if search.next(asked) is not None:
             self._notes.append("Other faults are possible: --quick did not look for all of them.")
 
     # One request.
@@ -249,6 +260,19 @@ class ServerRun:
         def post(path: str, body: Mapping[str, Any]) -> Reply:
             return self.post(path, {"model": self._model, **body})
 
+        if self._mode == "quick":
+            self._look_at_prompts(post)
+            return []
+        return [] if self._only else self._look_at_all(post)
+
+    def _look_at_prompts(self, post: Post) -> None:
+        """The prompt itself, where counts leave open whose it is."""
+        verdict = self._verdict()
+        is_certain = verdict.outcome == "explained" and not verdict.alternatives
+        if not is_certain and not any(o.shows_prompt for o in self._seen):
+            self._shown = list(shown_prompts(post, self._forecaster, QUICKLY_SHOWN))
+
+    def _look_at_all(self, post: Post) -> list[ServerFinding]:
         plain = [o.count for o in self._seen if o.probe == "plain" and o.count is not None]
         findings = [*call_findings(post), *other_routes(post, plain)]
         if self._mode == "full":
@@ -259,7 +283,9 @@ class ServerRun:
         if looks and not any(o.shows_prompt for o in self._seen):
             self._shown = list(shown_prompts(post, self._forecaster))
         if self._mode == "full" and verdict.outcome == "explained" and verdict.best:
-            findings += order_findings(post, verdict.best.hypothesis, self._forecaster)
+            best = verdict.best.hypothesis
+            findings += order_findings(post, best, self._forecaster)
+            findings += loop_findings(post, best, self._forecaster)
         return findings
 
 

@@ -1,9 +1,12 @@
 // A text area with line numbers, in which places can be lit. The lines are drawn a second time
 // behind it: that gives numbers that follow wrapped lines, and something that places can be marked in
 // and that has colours (CSS highlights: painting only, no layout). Where the browser has those, the
-// text that is seen is that of the lines; elsewhere it is that of the text area.
+// text that is seen is that of the lines; elsewhere it is that of the text area. Where lines are
+// folded, both have those that are left; places are always those of the whole text.
 
-import { element } from "./dom.js";
+import { button, element } from "./dom.js";
+import { FoldButtons } from "./foldbuttons.js";
+import { FoldedText } from "./folding.js";
 import { JsonColours, isColourable } from "./jsoncolours.js";
 
 /** @typedef {import("./types.js").Place} Place */
@@ -21,9 +24,12 @@ const CHOSEN_HIT = "json-hit-chosen";
 export class Editor {
   #area;
   #lines;
-  #starts = [0];
+  #folded = new FoldedText("");
+  #buttons;
   /** @type {string[]} */
   #shown = [];
+  /** @type {{ lit: Place | null, wrong: Place | null, hits: Place[], chosen: number }} */
+  #marked = { lit: null, wrong: null, hits: [], chosen: -1 };
   #colours = window.CSS?.highlights ? new JsonColours() : null;
 
   /**
@@ -42,17 +48,27 @@ export class Editor {
       autocomplete: "off",
       autocapitalize: "off",
       oninput: () => {
-        this.#draw();
-        oninput(this.#area.value);
+        this.#take(this.#folded.edited(this.#area.value));
+        oninput(this.text);
       },
     });
     this.#area.setAttribute("autocorrect", "off");
     for (const event of ["keyup", "click"])
-      this.#area.addEventListener(event, () => oncaret(this.#area.selectionStart, false));
+      this.#area.addEventListener(event, () => oncaret(this.caret, false));
+    for (const event of /** @type {const} */ (["copy", "cut"]))
+      this.#area.addEventListener(event, (copied) => this.#copyWhole(copied));
     this.#area.addEventListener("keydown", (event) => {
-      if (event.key !== "f" || !(event.ctrlKey || event.metaKey) || event.shiftKey) return;
+      if (!(event.ctrlKey || event.metaKey)) return;
+      if (event.key === "f" && !event.shiftKey) onfind();
+      else if (event.code === "BracketLeft" && event.shiftKey) this.#foldAtCaret(true);
+      else if (event.code === "BracketRight" && event.shiftKey) this.#foldAtCaret(false);
+      else return;
       event.preventDefault();
-      onfind();
+    });
+    this.#buttons = new FoldButtons(this.#lines, (head) => this.#fold(this.#folded.toggled(head)));
+    this.folder = button("Fold", () => {
+      const isFolded = this.#folded.folds.size > 0;
+      this.#fold(isFolded ? this.#folded.withFolds([]) : this.#folded.outlined());
     });
     let line = -1;
     this.#area.addEventListener("pointermove", (event) => {
@@ -68,32 +84,76 @@ export class Editor {
     this.root = element(
       "div",
       { className: this.#colours ? "editor coloured" : "editor" },
-      element("div", { className: "sheet" }, this.#lines, this.#area),
+      element("div", { className: "sheet" }, this.#lines, this.#area, this.#buttons.root),
     );
   }
 
   get text() {
-    return this.#area.value;
+    return this.#folded.text;
   }
 
   get caret() {
-    return this.#area.selectionStart;
+    return this.#folded.toText(this.#area.selectionStart);
   }
 
   get selected() {
     return this.#area.value.slice(this.#area.selectionStart, this.#area.selectionEnd);
   }
 
-  /** Another text. The caret stays where it is, as far as that is there. */
+  /** Another text, in which nothing is folded. The caret stays where it is, as far as that is there. */
   set text(text) {
-    if (text === this.#area.value) return;
-    this.#area.value = text;
+    if (text === this.text) return;
+    this.#take(new FoldedText(text));
+  }
+
+  /** Shows another text. */
+  #take(/** @type {FoldedText} */ folded) {
+    const caret = this.#folded.folds.size ? this.#area.selectionStart : null;
+    this.#marked = { lit: null, wrong: null, hits: [], chosen: -1 };
+    this.#folded = folded;
+    if (this.#area.value !== folded.shownText) {
+      this.#area.value = folded.shownText;
+      if (caret !== null) this.#area.setSelectionRange(caret, caret);
+    }
     this.#draw();
+  }
+
+  /** Shows the same text with other lines folded. The caret stays in its line. */
+  #fold(/** @type {FoldedText} */ folded) {
+    const before = this.#folded;
+    const places = [this.#area.selectionStart, this.#area.selectionEnd];
+    const [start, end] = places.map((place) => folded.toShown(before.toText(place)));
+    this.#folded = folded;
+    this.#area.value = folded.shownText;
+    this.#area.setSelectionRange(start, end);
+    this.#draw();
+  }
+
+  /** Folds what is around the caret, or opens what is folded in its line. */
+  #foldAtCaret(/** @type {boolean} */ isFolding) {
+    const head = this.#folded.around(this.caret);
+    if (head !== null && this.#folded.folds.has(head) !== isFolding)
+      this.#fold(this.#folded.toggled(head));
+  }
+
+  /** Puts a place in sight if it is folded away. */
+  #open(/** @type {Place | null} */ place) {
+    if (place && this.#folded.isHidden(place[0])) this.#fold(this.#folded.openedAt(place[0]));
+  }
+
+  /** What is copied has the lines that are folded away in it. */
+  #copyWhole(/** @type {ClipboardEvent} */ event) {
+    const { selectionStart, selectionEnd } = this.#area;
+    if (!this.#folded.folds.size || selectionStart === selectionEnd) return;
+    const [start, end] = [selectionStart, selectionEnd].map((at) => this.#folded.toText(at));
+    event.clipboardData?.setData("text/plain", this.text.slice(start, end));
+    event.preventDefault();
+    if (event.type === "cut") document.execCommand("delete");
   }
 
   /** Draws the lines that have changed: not those before them, nor those after. */
   #draw() {
-    const lines = this.#area.value.split("\n");
+    const lines = this.#folded.shownLines;
     const old = this.#shown;
     let from = 0;
     while (from < lines.length && from < old.length && lines[from] === old[from]) from++;
@@ -110,27 +170,50 @@ export class Editor {
     for (const line of made) fresh.append(element("div", {}, line || "\u200b"));
     this.#lines.insertBefore(fresh, before);
     this.#shown = lines;
-    this.#starts = [];
-    let at = 0;
-    for (const line of lines) {
-      this.#starts.push(at);
-      at += line.length + 1;
-    }
+    this.#number();
     // Of both, the lines and what is typed in: their text must stand in the same place.
-    this.root.style.setProperty("--digits", String(String(lines.length).length));
+    this.root.style.setProperty("--digits", String(String(this.#folded.lines.length).length));
     this.#colours?.paint(isColourable(lines) ? this.#lines.children : []);
-    this.light(null);
-    this.mark(null);
-    this.showHits([], -1);
+    this.#buttons.draw(this.#folded);
+    this.folder.hidden = !this.#folded.foldable.size;
+    this.folder.textContent = this.#folded.folds.size ? "Unfold" : "Fold";
+    this.#paint();
+  }
+
+  /** The lines are counted by the browser: where some are folded, by more than one. */
+  #number() {
+    const { folds, shown } = this.#folded;
+    const lines = /** @type {HTMLCollectionOf<HTMLElement>} */ (this.#lines.children);
+    const isPlain = !folds.size && !this.#lines.querySelector(".folded, .counted");
+    if (isPlain) return;
+    shown.forEach((line, n) => {
+      const by = n ? line - shown[n - 1] : 1;
+      lines[n].classList.toggle("counted", by > 1);
+      lines[n].style.setProperty("--by", String(by));
+      lines[n].classList.toggle("folded", folds.has(line));
+      if (folds.has(line)) lines[n].dataset.summary = ` ⋯ ${this.#folded.summary(line)}`;
+    });
+  }
+
+  /** Marks what is marked, where its lines are now. */
+  #paint() {
+    const { lit, wrong, hits, chosen } = this.#marked;
+    this.#highlight(LIT, lit, false);
+    this.#highlight(WRONG, wrong, false);
+    this.#paintHits(hits, chosen, false);
   }
 
   /** Lights a place, `[start, end]`, or none. `scroll` brings it into view. */
   light(/** @type {Place | null} */ place, { scroll = false } = {}) {
+    this.#marked.lit = place;
+    if (scroll) this.#open(place);
     this.#highlight(LIT, place, scroll);
   }
 
   /** Marks a place as wrong. */
   mark(/** @type {Place | null} */ place) {
+    this.#marked.wrong = place;
+    this.#open(place);
     this.#highlight(WRONG, place, false);
   }
 
@@ -140,8 +223,20 @@ export class Editor {
    * @param {number} chosen
    */
   showHits(hits, chosen, { scroll = false } = {}) {
+    Object.assign(this.#marked, { hits, chosen });
+    if (scroll) this.#open(hits[chosen] ?? null);
+    this.#paintHits(hits, chosen, scroll);
+  }
+
+  /**
+   * @param {Place[]} hits
+   * @param {number} chosen
+   * @param {boolean} scroll
+   */
+  #paintHits(hits, chosen, scroll) {
     if (!window.CSS?.highlights) return;
-    const found = new Highlight(...hits.map((hit) => this.#range(hit)));
+    const seen = hits.filter(([start]) => !this.#folded.isHidden(start));
+    const found = new Highlight(...seen.map((hit) => this.#range(hit)));
     found.priority = 1;
     CSS.highlights.set(HIT, found);
     this.#highlight(CHOSEN_HIT, hits[chosen] ?? null, scroll, 2);
@@ -171,19 +266,14 @@ export class Editor {
   }
 
   /**
-   * The node and offset of a character, by binary search among the lines.
+   * The node and offset of a character; of one that is folded away, the end of the line before.
    * @param {number} offset
    * @returns {[Text, number]}
    */
   #point(offset) {
-    let [low, high] = [0, this.#starts.length - 1];
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (this.#starts[middle] <= offset) low = middle;
-      else high = middle - 1;
-    }
-    const node = /** @type {Text} */ (this.#lines.children[low].firstChild);
-    return [node, Math.max(0, Math.min(offset - this.#starts[low], node.length))];
+    const line = this.#folded.lineAt(offset);
+    const node = /** @type {Text} */ (this.#lines.children[line].firstChild);
+    return [node, Math.max(0, Math.min(offset - this.#folded.starts[line], node.length))];
   }
 
   /** The line at a height of the window, by binary search. */
@@ -200,7 +290,7 @@ export class Editor {
 
   /** The last character of a line that belongs to a value: that line's value is there. */
   #endOf(/** @type {number} */ line) {
-    return this.#starts[line] + this.#shown[line].replace(/[\s,]+$/, "").length;
+    return this.#folded.starts[line] + this.#shown[line].replace(/[\s,]+$/, "").length;
   }
 
   #reveal(/** @type {Range} */ range) {
@@ -212,14 +302,19 @@ export class Editor {
 
   /** Puts the caret at a character, and the keyboard here. */
   focus(/** @type {number} */ offset) {
+    this.#open([offset, offset]);
+    const caret = this.#folded.toShown(offset);
     this.#area.focus({ preventScroll: true });
-    this.#area.setSelectionRange(offset, offset);
+    this.#area.setSelectionRange(caret, caret);
     this.#reveal(this.#range([offset, offset + 1]));
   }
 
   /** Selects a place, if there is one, and puts the keyboard here. */
   select(/** @type {Place | null} */ place) {
+    this.#open(place);
     this.#area.focus({ preventScroll: true });
-    if (place) this.#area.setSelectionRange(...place);
+    if (!place) return;
+    const [start, end] = place.map((offset) => this.#folded.toShown(offset));
+    this.#area.setSelectionRange(start, end);
   }
 }

@@ -60,6 +60,7 @@ export class RequestPane {
         element("div", modes, this.#modes),
         protocol,
         examples(context),
+        this.#editor.folder,
         this.#finds,
       ),
       this.#find.root,
@@ -99,6 +100,7 @@ export class RequestPane {
     this.#editor.root.hidden = this.#isForm;
     this.#form.root.hidden = !this.#isForm;
     this.#finds.hidden = this.#isForm;
+    this.#editor.folder.classList.toggle("away", this.#isForm);
     if (this.#isForm) this.#find.root.hidden = true;
     this.#intro.hidden = this.#context.request.get().source !== undefined;
     this.#shown.text = sourceOf(this.#context);

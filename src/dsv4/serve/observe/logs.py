@@ -1,4 +1,5 @@
-"""The log: one line for each request and each thing that happens to the server, as text or JSON.
+"""The log: one line for each request and each thing that happens to the server, as text or JSON;
+what is known of a request while it is answered, and what was repaired in an answer.
 
 No line has a text of a request, nor a key.
 """
@@ -9,9 +10,17 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
+from dsv4._parse.events import BROKEN_CALL, LEAKED_CALL, LEAKED_REASONING, Diagnostic, Event
+from dsv4._parse.parser import new_id
+from dsv4.api import ApiError, Usage
+from dsv4.serve.access import Key
+from dsv4.serve.asgi import AsgiApp, Receive, Scope, Send
+from dsv4.serve.backend import BackendError
 from dsv4.serve.settings import Settings
 
 logger = logging.getLogger("dsv4.serve")
@@ -81,3 +90,183 @@ def configure_logs(settings: Settings) -> None:
 
 def _is_worth_a_line(record: logging.LogRecord) -> bool:
     return _BROKEN_OFF not in record.getMessage()
+
+
+# What is known of one request while it is answered, and the line that is logged at its end.
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFacts:
+    """What a request asks for: as far as the log and traces tell."""
+
+    model: str
+    max_tokens: int
+    temperature: float | None
+    shared: int | None
+    adaptations: tuple[str, ...] = ()
+
+
+class ReadChoice(Protocol):
+    """A completion that is read."""
+
+    @property
+    def events(self) -> list[Event]: ...
+
+
+class ReportedRun(Protocol):
+    """What answers a request."""
+
+    @property
+    def usage(self) -> Usage: ...
+
+    @property
+    def engine(self) -> str | None: ...
+
+    @property
+    def readers(self) -> Sequence[ReadChoice]: ...
+
+
+# Of a path that nobody serves, so many characters are logged.
+_LONGEST_PATH = 200
+_NOT_ALLOWED = 405
+# A client that went away before its answer. No HTTP status: nginx has made it known.
+CLIENT_GONE = 499
+
+
+class RequestReport:
+    """A request: what it is called, whose it is, what came of it.
+
+    `id` is the name that the client is told, in the header `x-request-id`.
+    """
+
+    def __init__(self, protocol: str, path: str) -> None:
+        self.protocol = protocol
+        self.path = path
+        self.id = new_id("turn_")
+        self.began = time.monotonic()
+        self.key: Key | None = None
+        self.status = 500
+        self.failure: str | None = None
+        self.facts: RequestFacts | None = None
+        self.run: ReportedRun | None = None
+
+    def fail(self, error: Exception) -> None:
+        """Notes why it failed; the first reason is the one that counts."""
+        self.failure = self.failure or _reason(error)
+
+    @property
+    def usage(self) -> Usage | None:
+        return None if self.run is None else self.run.usage
+
+    @property
+    def repairs(self) -> int | None:
+        """How many deviations from the grammar were repaired in what was generated."""
+        if self.run is None:
+            return None
+        events = (event for reader in self.run.readers for event in reader.events)
+        return sum(isinstance(event, Diagnostic) for event in events)
+
+    def fields(self) -> dict[str, Any]:
+        """What the log says of it. What is None is not known."""
+        usage, facts = self.usage, self.facts
+        return {
+            "id": self.id,
+            "key": None if self.key is None else self.key.name,
+            "protocol": self.protocol,
+            "path": self.path,
+            "model": None if facts is None else facts.model,
+            "status": self.status,
+            "seconds": round(time.monotonic() - self.began, 3),
+            "prompt_tokens": None if usage is None else usage.prompt,
+            "cached_tokens": None if usage is None else usage.cached,
+            "completion_tokens": None if usage is None else usage.completion,
+            "shared_tokens": None if facts is None else facts.shared,
+            "repairs": self.repairs,
+            "adaptations": ",".join(self.adaptations) if self.adaptations else None,
+            "engine": None if self.run is None else self.run.engine,
+            "error": self.failure,
+        }
+
+    @property
+    def adaptations(self) -> tuple[str, ...] | None:
+        """What was changed for a chat server; None where nothing was."""
+        return (self.facts.adaptations or None) if self.facts is not None else None
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether it failed, and the server or its backend is to blame."""
+        return self.status >= 500 or (self.status == 200 and self.failure is not None)
+
+    def log(self) -> None:
+        """Logs it, as a warning where it is a fault."""
+        log_fields(logging.WARNING if self.is_fault else logging.INFO, "request", self.fields())
+
+
+class RefusalLog:
+    """An app that logs what no route has answered, and so no route has logged: requests while the
+    server drains, of other sites' pages, for paths and methods that there are not."""
+
+    def __init__(self, app: AsgiApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        report = RequestReport("-", scope["path"][:_LONGEST_PATH])
+
+        async def noted(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                report.status = message["status"]
+            await send(message)
+
+        await self._app(scope, receive, noted)
+        is_unknown = "endpoint" not in scope and report.status >= 400
+        if is_unknown or report.status == _NOT_ALLOWED:
+            report.log()
+
+
+def _reason(error: Exception) -> str:
+    """Why a request failed. What is wrong with a request may be a text of its own, so only its
+    place is told, and nothing of what a backend says about it."""
+    if isinstance(error.__cause__, BackendError):
+        return error.__cause__.summary
+    if isinstance(error, ApiError) and error.path is not None:
+        return f"{error.code or error.type} at {error.path}"
+    return str(error) or type(error).__name__
+
+
+# What was repaired in the answers of a chat server.
+
+
+# What a summary says of each kind.
+HEALED_KINDS = {
+    LEAKED_CALL: "leaked calls",
+    LEAKED_REASONING: "leaked reasoning",
+    BROKEN_CALL: "had broken calls",
+}
+
+
+def healed_kinds(events: Iterable[Event]) -> Counter[str]:
+    """How often each kind was found in an answer."""
+    return Counter(
+        event.kind
+        for event in events
+        if isinstance(event, Diagnostic) and event.kind in HEALED_KINDS
+    )
+
+
+def log_healed(id: str, events: Iterable[Event]) -> None:
+    """A line for an answer in which something was repaired that the server got wrong."""
+    kinds = healed_kinds(events)
+    if kinds:
+        log_fields(logging.INFO, "healed", {"id": id, **kinds})
+
+
+def healing_summary(answers: float, healed: Mapping[str, float]) -> str:
+    """What was healed since the start, in a sentence: of so many answers, those with each kind."""
+    found = [f"{healed[kind]:g} {words}" for kind, words in HEALED_KINDS.items() if healed[kind]]
+    if not found:
+        return f"{answers:g} answers, none of them in need of healing"
+    first, _, rest = found[0].partition(" ")
+    return ", ".join([f"{first} of {answers:g} answers {rest}", *found[1:]])

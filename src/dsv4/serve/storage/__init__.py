@@ -7,7 +7,7 @@ from __future__ import annotations
 from dsv4.errors import short_repr
 from dsv4.serve.settings import SettingError, Settings
 from dsv4.serve.storage.session_store import SessionStore, SqliteSessionStore
-from dsv4.serve.storage.turn_store import MemoryTurnStore, TurnStore
+from dsv4.serve.storage.stored_turns import MemoryTurnStore, TurnStore
 from dsv4.trajectories.session_file import Retention
 
 
@@ -17,7 +17,7 @@ def store_for(settings: Settings) -> TurnStore | None:
     if kind == "memory":
         return MemoryTurnStore(settings.replay_entries, settings.replay_bytes)
     if kind == "sqlite":
-        from dsv4.serve.storage.turn_store import SqliteTurnStore
+        from dsv4.serve.storage.stored_turns import SqliteTurnStore
 
         path = settings.replay.partition(":")[2]
         return SqliteTurnStore(path, settings.replay_entries, settings.replay_bytes)

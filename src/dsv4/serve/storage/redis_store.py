@@ -9,7 +9,7 @@ from typing import Any
 from redis import asyncio as redis_client
 from redis.exceptions import RedisError
 
-from dsv4.serve.storage.turn_store import TurnStore
+from dsv4.serve.storage.stored_turns import TurnStore
 
 # What nobody asks for goes after a week, whatever the bounds.
 _SECONDS = 7 * 24 * 3600

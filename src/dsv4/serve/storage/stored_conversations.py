@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 from dsv4.api import ApiError, request_fields
 from dsv4.api.request_fields import JsonObject, clean
-from dsv4.serve.storage.turn_store import TurnStore
+from dsv4.serve.storage.stored_turns import TurnStore
 
 
 class StoredResponse(NamedTuple):

@@ -1,0 +1,183 @@
+"""How often answers are what was asked for: the same request several times, as a rate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+from dsv4.schema import has_type
+from dsv4.verify.answers import ServerAnswer, loaded_json, streamed_answer, whole_answer
+from dsv4.verify.forced_rows import NOT_THINKING
+from dsv4.verify.probes import WEATHER
+from dsv4.verify.report import HEAL, Post, ServerFinding, Standing
+
+CHAT = "/chat/completions"
+# How often a rate is measured: every second time streamed.
+TRIALS = 6
+
+
+def wilson(successes: int, trials: int) -> tuple[float, float]:
+    """The interval of a rate, at 95 %."""
+    z, share = 1.96, successes / trials
+    middle = share + z * z / (2 * trials)
+    spread = z * sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
+    scale = 1 + z * z / trials
+    return max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
+
+
+def rate_words(successes: int, trials: int) -> str:
+    """A rate with its interval."""
+    low, high = wilson(successes, trials)
+    return f"{successes} of {trials} ({low:.0%} to {high:.0%})"
+
+
+@dataclass(frozen=True)
+class AnswerRate:
+    """Something that should hold of every answer to one request.
+
+    `holds` says whether it does of an answer; None where nothing follows, as from one that was cut.
+    `what` says what should hold, `broken` what does not and `effect` what that does.
+    """
+
+    probe: str
+    body: Mapping[str, Any]
+    holds: Callable[[ServerAnswer], bool | None]
+    what: str
+    broken: str
+    effect: str
+
+
+_SCHEMA = {
+    "type": "object",
+    "properties": {"answer": {"type": "string"}, "number": {"type": "integer"}},
+    "required": ["answer", "number"],
+    "additionalProperties": False,
+}
+_FORM = {
+    "type": "json_schema",
+    "json_schema": {"name": "answer", "strict": True, "schema": _SCHEMA},
+}
+
+
+def _asking(text: str, **fields: Any) -> dict[str, Any]:
+    sampled = {**NOT_THINKING, "temperature": 1}
+    return {"messages": [{"role": "user", "content": text}], **sampled, "max_tokens": 200, **fields}
+
+
+def _follows_schema(answer: ServerAnswer) -> bool | None:
+    if answer.finish == "length":
+        return None
+    value = loaded_json(answer.content)
+    return (
+        isinstance(value, dict)
+        and value.keys() == {"answer", "number"}
+        and has_type(value["answer"], ["string"])
+        and has_type(value["number"], ["integer"])
+    )
+
+
+def _is_object(answer: ServerAnswer) -> bool | None:
+    return None if answer.finish == "length" else isinstance(loaded_json(answer.content), dict)
+
+
+def _is_right_call(answer: ServerAnswer) -> bool | None:
+    """Whether all calls can be run. What the model does not call, no server can."""
+    if answer.leaks_markup:
+        return False
+    if answer.finish == "length" or not answer.calls:
+        return None
+    return all(
+        name == "weather" and isinstance(arguments, dict) and has_type(arguments.get("city"), _TEXT)
+        for name, arguments in answer.read_calls
+    )
+
+
+def _is_forced_call(answer: ServerAnswer) -> bool | None:
+    if answer.finish == "length":
+        return None
+    return bool(answer.calls) and _is_right_call(answer) is True
+
+
+_TEXT = ["string"]
+_TOOLS = {"tools": [WEATHER]}
+RATES = (
+    AnswerRate(
+        "schema",
+        _asking("Answer in json: what is six by seven?", response_format=_FORM),
+        _follows_schema,
+        "answers follow a strict schema",
+        "answers do not always follow a strict schema",
+        "programs that read them fail",
+    ),
+    AnswerRate(
+        "json",
+        _asking("Reply with a json object.", response_format={"type": "json_object"}),
+        _is_object,
+        "answers are a JSON object where one was asked for",
+        "answers are not always a JSON object where one was asked for",
+        "programs that read them fail",
+    ),
+    AnswerRate(
+        "calls-often",
+        _asking("Call the tool weather for Paris, now.", **_TOOLS),
+        _is_right_call,
+        "calls are complete, and no markup is left in a text",
+        "calls are not always complete, or markup is left in a text",
+        "agents miss calls, or run them with wrong arguments",
+    ),
+    AnswerRate(
+        "calls-required",
+        _asking("What is the weather in Paris?", tool_choice="required", **_TOOLS),
+        _is_forced_call,
+        "a call that is required is made",
+        "a call that is required is not always made",
+        "agents wait for a call that does not come",
+    ),
+)
+RATE_REQUESTS = len(RATES) * TRIALS
+RATED = frozenset(rate.probe for rate in RATES)
+
+
+def rate_findings(post: Post) -> Iterator[ServerFinding]:
+    """All rates, one after the other."""
+    for rate in RATES:
+        yield _finding(rate, post)
+
+
+def _finding(rate: AnswerRate, post: Post) -> ServerFinding:
+    held: list[bool] = []
+    for trial in range(TRIALS):
+        is_streamed = trial % 2 == 1
+        reply = post(CHAT, {**rate.body, "stream": True} if is_streamed else rate.body)
+        answer = streamed_answer(reply) if is_streamed else whole_answer(reply)
+        if reply.refused or answer is None:
+            message = f"no answers to see how often {rate.what}"
+            return _standing(rate, "none", "not offered", message)
+        holds = rate.holds(answer)
+        held += [] if holds is None else [holds]
+    if not held:
+        message = f"nothing was seen of how often {rate.what}"
+        return _standing(rate, "unseen", "inconclusive", message)
+    seen = rate_words(sum(held), len(held))
+    if all(held):
+        return _standing(rate, "valid", "pass", rate.what, seen)
+    return ServerFinding(
+        f"{rate.probe}-invalid",
+        "output",
+        "fault",
+        rate.broken,
+        rate.effect,
+        HEAL,
+        rate.probe,
+        f"{len(held)} of {len(held)}",
+        seen,
+    )
+
+
+def _standing(
+    rate: AnswerRate, name: str, verdict: Standing, message: str, seen: str = ""
+) -> ServerFinding:
+    id = f"{rate.probe}-{name}"
+    return ServerFinding(id, "output", verdict, message, probe=rate.probe, seen=seen)
