@@ -33,7 +33,7 @@ INSTALL_ENGINES := $(BIN)/python -m pip install --quiet --disable-pip-version-ch
 	--only-binary :all: $(ENGINES) || echo "no engines for grammars: their tests will be skipped"
 
 # Of the core's lines and branches, at least this share is run by the core's own tests, in percent.
-# Counting takes long, so the others run without it, and those that go through the same lines often.
+# Counting makes them several times as slow, so `make test` does without it.
 COVERAGE := --cov --cov-fail-under=95
 
 # pyright runs in Node.js, and fetches itself from npm when it first runs: both may be missing.
@@ -41,7 +41,7 @@ PYRIGHT := @if $(BIN)/pyright --version >/dev/null 2>&1; \
 	then $(BIN)/pyright --pythonpath $(BIN)/python; \
 	else echo "pyright cannot run here, so mypy alone has checked the types"; fi
 
-.PHONY: demo examples test check-types test-core test-training test-all test-thorough test-grammar test-large test-pythons test-wheel test-browser test-static-playground smoke-in-a-browser smoke-on-other-pythons test-llamacpp test-vllm test-sglang clients docs site dist format bench fuzz clean
+.PHONY: demo examples test check-types test-core test-coverage test-training test-all test-thorough test-grammar test-large test-pythons test-wheel test-browser test-static-playground smoke-in-a-browser smoke-on-other-pythons test-llamacpp test-vllm test-sglang test-litellm clients docs site dist format bench fuzz clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/demo.py
@@ -71,6 +71,10 @@ check-types:
 	$(BIN)/python scripts/check_javascript.py
 
 test-core:
+	$(BIN)/pytest $(PARALLEL) -m "counted and not large" tests/core
+
+# What the core's tests run of the core, without those that go through the same lines often.
+test-coverage: $(VENV)/installed-for-tests
 	$(BIN)/pytest $(PARALLEL) $(COVERAGE) -m "counted and not large" tests/core
 
 # Side by side: each leaves a core to the other for much of its time.
@@ -80,9 +84,9 @@ smoke-in-a-browser:
 smoke-on-other-pythons:
 	$(BIN)/python scripts/other_pythons.py
 
-# Everything that takes longer: large inputs, all tests in the browser, more on other Pythons, all
+# Everything that takes longer: the coverage of the core, large inputs, all tests in the browser, more on other Pythons, all
 # against the wheel, the documentation.
-test-all: test test-thorough test-large test-browser test-pythons test-wheel docs
+test-all: test test-coverage test-thorough test-large test-browser test-pythons test-wheel docs
 
 # Everything on this Python in full: where `make test` takes a part of the cases, all of them.
 test-thorough: $(VENV)/installed-for-tests
@@ -102,14 +106,16 @@ test-wheel: $(VENV)/installed-for-dist
 	$(BIN)/python scripts/check_wheel.py $(PARALLEL) -m "not large"
 
 # The documentation as a site, in build/site. A warning is an error.
+BUILD_DOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 docs: $(VENV)/installed-for-docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BUILD_DOCS)
 
 # The site as it is published: the documentation, and the playground, which needs no server. Without
 # npm the documentation is all of it.
 INSTALL_PYODIDE := npm install --silent --no-save --prefix build/npm pyodide@314.0.7 \
 	@huggingface/tokenizers@0.2.0
-site: docs $(VENV)/installed-for-tests
+site: $(VENV)/installed-for-site
+	$(BUILD_DOCS)
 	@if $(INSTALL_PYODIDE); then $(BIN)/python scripts/build_playground.py build/site/playground; \
 	else echo "npm did not install Pyodide, so the site has no playground"; fi
 
@@ -137,6 +143,11 @@ test-vllm: $(VENV)/installed-for-tests
 test-sglang: $(VENV)/installed-for-tests
 	$(if $(SGLANG_VENV),,-$(MAKE) --no-print-directory $(VENV)-sglang/installed)
 	SGLANG_VENV=$(or $(SGLANG_VENV),$(VENV)-sglang) $(BIN)/pytest tests/engines/test_parser_classes.py
+
+# What litellm changes of a request, before stand-ins. LITELLM_VENV names an environment that has it.
+test-litellm: $(VENV)/installed-for-tests
+	$(if $(LITELLM_VENV),,$(MAKE) --no-print-directory $(VENV)-litellm/installed)
+	LITELLM_VENV=$(or $(LITELLM_VENV),$(VENV)-litellm) $(BIN)/pytest tests/verify/test_litellm_real.py
 
 # Real agents and SDKs against the demo model, installed into CLIENTS (1.6 GB) where they are missing.
 # `make clients ONLY="codex openai"` runs those alone, `HEAL=sqlite` all of them through `dsv4 heal`. clients/README.md says what is needed.
@@ -177,7 +188,7 @@ fuzz: $(VENV)/installed-for-fuzzing
 		-artifact_prefix=build/fuzz/ -max_total_time=$(SECONDS)
 
 clean:
-	rm -rf $(VENV) $(VENV)-training $(VENV)-vllm $(VENV)-sglang build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-training $(VENV)-vllm $(VENV)-sglang $(VENV)-litellm build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Making the environment again does no harm to a whole one, and mends one left half made.
@@ -209,6 +220,12 @@ $(VENV)/installed-for-docs: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) '.[docs]'
 	touch $(VENV)/installed $@
+
+# The playground of static files has the vocabulary in it.
+$(VENV)/installed-for-site: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) '.[docs,tokens]'
+	touch $(VENV)/installed $(VENV)/installed-for-docs $@
 
 # TORCH is where PyTorch comes from: its CPU build, which is a tenth of the usual one in size.
 TORCH ?= --extra-index-url https://download.pytorch.org/whl/cpu
@@ -242,6 +259,11 @@ $(VENV)-sglang/installed: $(VENV)-vllm/installed
 	$(VENV)-sglang/bin/python -m pip install --quiet --no-deps sglang==0.5.23 orjson IPython traitlets
 	realpath $(VENV)-vllm/lib/python3*/site-packages \
 		> $$(echo $(VENV)-sglang/lib/python3*/site-packages)/vllm_packages.pth
+	touch $@
+
+$(VENV)-litellm/installed: Makefile
+	$(PYTHON) -m venv $(VENV)-litellm
+	$(VENV)-litellm/bin/python -m pip install --quiet litellm==1.108.4
 	touch $@
 
 $(VENV)/installed-for-fuzzing: pyproject.toml

@@ -7,6 +7,7 @@
 - A link whose text is the name of a file gets the title of the page as its text.
 - A link to the guide of the playground whose title is the name of a request in
   docs/playground_links.json opens that request in the playground, which is built beside the pages.
+- The page of servers gets the table of all their differences, which the comparison speaks from.
 - Links to files that are no pages, such as source code, lead to the repository if its address is
   set in pyproject.toml. Without one they are not links.
 """
@@ -42,6 +43,9 @@ OTHER_PAGES = {
 LINK = re.compile(r"(?P<text>!?\[[^\]]*\])\((?P<path>(?![a-z]+:|#)[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
 
 TO_PLAYGROUND = re.compile(r'\[(?P<text>[^\]]*)\]\(playground-guide\.md "(?P<name>[^"]+)"\)')
+
+# Where the page of servers has a table that is not kept in it.
+DIFFERENCES_HERE = "<!-- differences -->"
 
 # What the theme writes that keeps screen readers from telling parts apart: a dialog without a name,
 # parts of the navigation that are named by what is hidden, empty headers of columns.
@@ -169,6 +173,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     # Where the page stands in the repository: those of docs/ are not at the top there.
     source = page.file.src_uri
     place = source if source in OTHER_PAGES else f"docs/{source}"
+    if DIFFERENCES_HERE in markdown:
+        markdown = markdown.replace(DIFFERENCES_HERE, differences_table())
 
     def in_site(link: re.Match[str]) -> str:
         path = posixpath.normpath(posixpath.join(posixpath.dirname(place), link["path"]))
@@ -191,6 +197,28 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         return LINK.sub(in_site, TO_PLAYGROUND.sub(in_playground, prose))
 
     return "".join(outside_code(markdown, change))
+
+
+def differences_table() -> str:
+    """What servers do differently: a row for each topic, a column for each server."""
+    sys.path.insert(0, str(SRC))
+    from dsv4.profiles import PROFILES
+    from dsv4.profiles.comparison import DIFFERENCE_COLUMNS, DIFFERENCES
+
+    def words(cell: str | tuple[str, str]) -> str:
+        return cell if isinstance(cell, str) else f"V4: {cell[0]}; V4.1: {cell[1]}"
+
+    names = list(DIFFERENCE_COLUMNS)
+    rows = [
+        ["", *(PROFILES[each].server for each in names)],
+        ["---"] * (len(names) + 1),
+        *(
+            [row.title, *(words(row.cell(name)) for name in DIFFERENCE_COLUMNS)]
+            for row in DIFFERENCES
+        ),
+    ]
+    escaped = ((cell.replace("|", "\\|") for cell in row) for row in rows)
+    return "\n".join(f"| {' | '.join(row)} |" for row in escaped)
 
 
 @cache

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -70,9 +71,15 @@ def module_name(path: Path) -> str:
 MODULES = {module_name(path): path for path in sorted(SRC.rglob("*.py"))}
 
 
+@cache
+def nodes_of(path: Path) -> list[ast.AST]:
+    """The syntax of a file, of which each test looks at another part."""
+    return list(ast.walk(ast.parse(path.read_text("utf-8"))))
+
+
 def imported(path: Path) -> Iterator[str]:
     """Every module that a file imports, wherever in it the statement stands."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -86,12 +93,6 @@ def imported(path: Path) -> Iterator[str]:
 def imports() -> dict[str, list[str]]:
     """What each module imports."""
     return {module: sorted(set(imported(path))) for module, path in MODULES.items()}
-
-
-@pytest.fixture(scope="module")
-def trees() -> dict[str, ast.Module]:
-    """Each module's syntax tree."""
-    return {module: ast.parse(path.read_text("utf-8")) for module, path in MODULES.items()}
 
 
 def package_of(module: str) -> str:
@@ -181,10 +182,10 @@ class TestPrivatePackages:
 
 
 class TestNames:
-    def test_a_class_name_is_defined_once(self, trees: dict[str, ast.Module]) -> None:
+    def test_a_class_name_is_defined_once(self) -> None:
         homes = defaultdict(list)
-        for module, tree in trees.items():
-            for node in tree.body:
+        for module, path in MODULES.items():
+            for node in ast.iter_child_nodes(nodes_of(path)[0]):
                 if isinstance(node, ast.ClassDef):
                     homes[node.name].append(module)
         assert {name: modules for name, modules in homes.items() if len(modules) > 1} == {}
@@ -234,14 +235,14 @@ class TestSizes:
         lines = {m: path.read_text("utf-8").count("\n") for m, path in MODULES.items()}
         assert {m: n for m, n in lines.items() if n > MOST_LINES_OF_A_FILE} == {}
 
-    def test_no_more_parameters_may_be_anything(self, trees: dict[str, ast.Module]) -> None:
-        bare = Counter(module for module, tree in trees.items() for _ in bare_any(tree))
+    def test_no_more_parameters_may_be_anything(self) -> None:
+        bare = Counter(module for module, path in MODULES.items() for _ in bare_any(path))
         assert bare.total() <= MOST_BARE_ANY, bare.most_common(10)
 
 
-def bare_any(tree: ast.Module) -> Iterator[ast.arg]:
+def bare_any(path: Path) -> Iterator[ast.arg]:
     """The parameters that are annotated `Any` and nothing more."""
-    for node in ast.walk(tree):
+    for node in nodes_of(path):
         if isinstance(node, ast.arg) and getattr(node.annotation, "id", "") == "Any":
             yield node
 
@@ -286,7 +287,7 @@ def exists(name: str) -> bool:
 def spellings(path: Path) -> list[str]:
     """Special tokens and tags in a file, those that are written with escapes as well."""
     source = path.read_text("utf-8")
-    values = [n.value for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Constant)]
+    values = [n.value for n in nodes_of(path) if isinstance(n, ast.Constant)]
     texts = [source, *(value for value in values if isinstance(value, str))]
     return [found for text in texts for found in SPELLING.findall(text)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from functools import cache
 from pathlib import Path
 
 SRC = Path(__file__).parent.parent / "src"
@@ -16,26 +17,30 @@ UNIX = {"fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "tty"}
 WINDOWS = {"msvcrt", "winreg", "winsound", "_winapi"}
 
 
+@cache
+def parsed(source: str) -> ast.Module:
+    return ast.parse(source)
+
+
 def without_encoding(source: str) -> list[int]:
     """Lines that open a file as text in whatever encoding the system prefers."""
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.Call):
             name = getattr(node.func, "id", getattr(node.func, "attr", ""))
-            given = [ast.unparse(argument) for argument in node.args]
             named = {keyword.arg for keyword in node.keywords}
             if name == "open" and isinstance(node.func, ast.Name):
-                binary = any("b'" in text for text in given[1:2])
+                binary = any("b'" in ast.unparse(argument) for argument in node.args[1:2])
                 found += [] if binary or "encoding" in named else [node.lineno]
             elif name in ("read_text", "write_text") and isinstance(node.func, ast.Attribute):
-                encoded = len(given) > (name == "write_text") or "encoding" in named
+                encoded = len(node.args) > (name == "write_text") or "encoding" in named
                 found += [] if encoded else [node.lineno]
     return found
 
 
 def imported_first(source: str) -> set[str]:
     """Modules that are imported as soon as this one is."""
-    nodes = ast.parse(source).body
+    nodes = parsed(source).body
     plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     return plain | {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}
 

@@ -87,7 +87,7 @@ def native(messages: Any, dialect: str, named: dict[str, Any]) -> str:
 class TestVectors:
     @each_row(
         "dialect, case",
-        part([(dialect, case) for dialect in TEMPLATED for case in cases(dialect)], 3),
+        part([(dialect, case) for dialect in TEMPLATED for case in cases(dialect)], 6),
     )
     def test_each(self, engine: str, dialect: str, case: Case) -> None:
         named = template_options(case)
@@ -103,7 +103,7 @@ class TestVectors:
 @in_engines
 @in_dialects
 class TestEveryConversation:
-    @settings(max_examples=fewer(100, 2))
+    @settings(max_examples=fewer(100, 4))
     @given(st.data())
     def test_is_as_encoded(self, engine: str, dialect: str, data: st.DataObject) -> None:
         messages = with_objects(data.draw(conversations))
@@ -126,7 +126,7 @@ class TestEveryConversation:
 
 @in_engines
 class TestJson:
-    @settings(max_examples=300)
+    @settings(max_examples=fewer(300, 4))
     @given(json_values)
     def test_every_value_is_written_as_python_does(self, engine: str, value: Any) -> None:
         messages = [user(), calling(call("f", {"a": [value]}))]

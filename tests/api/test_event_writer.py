@@ -196,7 +196,7 @@ def check(
 
 
 @EVERY
-@each_row("case", [pytest.param(case, id=case["id"]) for case in part(corpus(), 3)])
+@each_row("case", [pytest.param(case, id=case["id"]) for case in part(corpus(), 9)])
 def test_the_sdks_rebuild_what_is_in_a_completion(sdk: Answering, protocol: str, case: Any) -> None:
     thinking = case["start"] == "reasoning"
     choice = case["tool_choice"] if case["tool_choice"] != "auto" else None

@@ -31,8 +31,10 @@ class ForkServer:
         theirs.close()
         self._socket = ours
 
-    def run(self, arguments: list[str], stdin: bytes) -> subprocess.CompletedProcess[bytes]:
-        """What `subprocess.run` returns for a command."""
+    def run(
+        self, arguments: list[str], stdin: bytes, folder: Path
+    ) -> subprocess.CompletedProcess[bytes]:
+        """What `subprocess.run` returns for a command in a folder."""
         with (
             tempfile.TemporaryFile() as given,
             tempfile.TemporaryFile() as out,
@@ -41,7 +43,7 @@ class ForkServer:
             given.write(stdin)
             given.seek(0)
             fds = [file.fileno() for file in (given, out, err)]
-            data = json.dumps(arguments).encode()
+            data = json.dumps([str(folder), *arguments]).encode()
             socket.send_fds(self._socket, [len(data).to_bytes(4, "big")], fds)
             self._socket.sendall(data)
             status = int.from_bytes(_received(self._socket, 4), "big", signed=True)
@@ -72,10 +74,10 @@ def _serve(connection: socket.socket) -> None:
             if not head:
                 return
             head += _received(connection, 4 - len(head))
-            arguments = json.loads(_received(connection, int.from_bytes(head, "big")))
+            folder, *arguments = json.loads(_received(connection, int.from_bytes(head, "big")))
             child = os.fork()
             if not child:
-                _become(arguments, fds, connection)
+                _become(arguments, folder, fds, connection)
             for fd in fds:
                 os.close(fd)
             status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -83,19 +85,25 @@ def _serve(connection: socket.socket) -> None:
 
 
 def _import_everything() -> None:
-    """What commands import. Packages that are not installed are not there for them either."""
+    """What commands import, and the vocabulary, which takes a second to load. Packages that are not
+    installed are not there for them either."""
     import importlib
 
     for name in ("dsv4._cli.main", "dsv4.tokens", "dsv4.grammar", "dsv4.profiles", "fastokens"):
         with suppress(ImportError):
             importlib.import_module(name)
+    with suppress(ImportError):
+        from dsv4.tokens import Tokenizer
+
+        Tokenizer.load().encode_text("Hi")
 
 
-def _become(arguments: list[str], fds: list[int], connection: socket.socket) -> None:
-    """Runs a command in a process of its own, with its own files. Does not return."""
+def _become(arguments: list[str], folder: str, fds: list[int], connection: socket.socket) -> None:
+    """Runs a command in a process and a folder of its own, with its own files. Does not return."""
     import runpy
 
     connection.close()
+    os.chdir(folder)
     for number, fd in enumerate(fds):
         os.dup2(fd, number)
         os.close(fd)

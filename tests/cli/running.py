@@ -13,7 +13,7 @@ import sys
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fork_server import AVAILABLE, ForkServer
 
@@ -32,12 +32,16 @@ def command(*arguments: object, bare: bool = False) -> list[str]:
 
 
 def dsv4(
-    *arguments: object, stdin: str | bytes = b"", bare: bool = False, **options: Any
+    *arguments: object,
+    stdin: str | bytes = b"",
+    bare: bool = False,
+    cwd: Path = ROOT,
+    **options: Any,
 ) -> subprocess.CompletedProcess[bytes]:
     data = stdin.encode() if isinstance(stdin, str) else stdin
     if AVAILABLE and not bare and not options:
-        return fork_server().run([str(argument) for argument in arguments], data)
-    options = {"capture_output": True, "env": ENVIRONMENT, "cwd": ROOT, "check": False, **options}
+        return fork_server().run([str(argument) for argument in arguments], data, cwd)
+    options = {"capture_output": True, "env": ENVIRONMENT, "cwd": cwd, "check": False, **options}
     return subprocess.run(command(*arguments, bare=bare), input=data, **options)
 
 
@@ -50,6 +54,18 @@ def interruptible() -> None:
     """For a process that is to be stopped with Ctrl-C, where the tests run with it switched off:
     after `nohup`, in cron and on some servers."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+class Said(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def said(*arguments: object, **options: Any) -> Said:
+    """How a command ends, and what it prints, as text."""
+    done = dsv4(*arguments, **options)
+    return Said(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def printed(*arguments: object, **options: Any) -> str:

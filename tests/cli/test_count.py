@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+from running import Said, said
 
 import dsv4
 from small_vocabulary import write_small_vocabulary
@@ -17,7 +14,6 @@ from small_vocabulary import write_small_vocabulary
 pytest.importorskip("tokenizers")
 from dsv4.tokens import Tokenizer
 
-SRC = str(Path(dsv4.__file__).parent.parent)
 MESSAGES = [
     {"role": "system", "content": "Be brief."},
     {"role": "user", "content": "Oslo?"},
@@ -28,13 +24,9 @@ MESSAGES = [
 TOOLS = [{"name": "first"}, {"name": "second", "description": "one\u2028two\n"}]
 
 
-def count(folder: Path, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    vocabulary = str(write_small_vocabulary(folder / "tokenizer.json"))
-    command = [sys.executable, "-m", "dsv4", "count", "--tokenizer", vocabulary, *arguments]
-    environment = {**os.environ, "PYTHONPATH": SRC}
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, **options
-    )
+def count(folder: Path, *arguments: str, input: str = "") -> Said:
+    vocabulary = write_small_vocabulary(folder / "tokenizer.json")
+    return said("count", "--tokenizer", vocabulary, *arguments, stdin=input, cwd=folder)
 
 
 def test_numbers_add_up(tmp_path: Path) -> None:

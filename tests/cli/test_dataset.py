@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from running import dsv4 as dsv4_command
 from running import interruptible
 
 import dsv4
@@ -42,12 +43,39 @@ def vocabulary(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(write_small_vocabulary(tmp_path_factory.mktemp("vocabulary") / "tokenizer.json"))
 
 
+# A run that writes its journal after the first chunk, and then waits for the signal that stops it:
+# no input has to be so long that the run is still going when the test has seen the journal.
+HOLD = """
+import time
+from dsv4.dataset import resumable_output
+
+def journal_and_wait(sink):
+    write_journal(sink)
+    if sink.progress.conversations:
+        resumable_output.ResumableSink._write_journal = write_journal
+        while True:
+            time.sleep(0.01)
+
+resumable_output.SECONDS_BETWEEN_JOURNAL_ENTRIES = 0
+write_journal = resumable_output.ResumableSink._write_journal
+resumable_output.ResumableSink._write_journal = journal_and_wait
+"""
+
+
+@pytest.fixture(scope="module")
+def holding(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what Python imports when it starts."""
+    folder = tmp_path_factory.mktemp("holding")
+    (folder / "sitecustomize.py").write_text(HOLD)
+    return folder
+
+
 @pytest.fixture
-def dataset(tmp_path: Path, vocabulary: str) -> Callable[..., subprocess.Popen[str]]:
+def dataset(tmp_path: Path, vocabulary: str, holding: Path) -> Callable[..., subprocess.Popen[str]]:
     """Starts the command in a folder of its own."""
 
-    def start(*arguments: str, **options: Any) -> subprocess.Popen[str]:
-        path = os.pathsep.join([str(tmp_path / "path"), SRC])
+    def start(*arguments: str, held: bool = False, **options: Any) -> subprocess.Popen[str]:
+        path = os.pathsep.join([str(holding)] * held + [str(tmp_path / "path"), SRC])
         command = [sys.executable, "-m", "dsv4", "dataset", "--tokenizer", vocabulary, *arguments]
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options}
         options.setdefault("preexec_fn", interruptible)
@@ -59,17 +87,33 @@ def dataset(tmp_path: Path, vocabulary: str) -> Callable[..., subprocess.Popen[s
     return start
 
 
+Run = Callable[..., tuple[int, list[str]]]
+
+
+def said_besides_counts(said: str) -> list[str]:
+    """What a run said, but for the columns and the counts at the end."""
+    return [line for line in said.splitlines() if line != COLUMNS and not CLOSING.match(line)]
+
+
 @pytest.fixture
-def run(dataset: Callable[..., subprocess.Popen[str]]) -> Callable[..., tuple[int, list[str]]]:
-    """Runs the command. Returns its status, and what it said on stderr but for the columns and the
-    counts at the end."""
+def run(tmp_path: Path, vocabulary: str) -> Run:
+    """Runs the command. Returns its status, and what it said besides counts."""
+
+    def run(*arguments: str) -> tuple[int, list[str]]:
+        done = dsv4_command("dataset", "--tokenizer", vocabulary, *arguments, cwd=tmp_path)
+        return done.returncode, said_besides_counts(done.stderr.decode())
+
+    return run
+
+
+@pytest.fixture
+def run_anew(dataset: Callable[..., subprocess.Popen[str]]) -> Run:
+    """The same in a Python that has imported nothing yet, with options of a process."""
 
     def run(*arguments: str, **options: Any) -> tuple[int, list[str]]:
         process = dataset(*arguments, **options)
-        said = process.communicate()[1].splitlines()
-        return process.returncode, [
-            line for line in said if line != COLUMNS and not CLOSING.match(line)
-        ]
+        said = process.communicate()[1]
+        return process.returncode, said_besides_counts(said)
 
     return run
 
@@ -115,8 +159,8 @@ def left_in(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def test_rows_are_ids_and_masks_in_order(tmp_path: Path, run: Any, vocabulary: str) -> None:
-    values = mixed(700)
+def test_rows_are_ids_and_masks_in_order(tmp_path: Path, run: Run, vocabulary: str) -> None:
+    values = mixed(100)
     write_lines(tmp_path / "in.jsonl", values)
     assert run("in.jsonl", "-o", "one.jsonl", "--jobs", "1") == (0, [])
     assert run("in.jsonl", "-o", "two.jsonl", "--jobs", "2") == (0, [])
@@ -136,35 +180,36 @@ def test_rows_are_ids_and_masks_in_order(tmp_path: Path, run: Any, vocabulary: s
     ],
 )
 def test_trainers_that_would_ignore_the_mask_are_named(
-    tmp_path: Path, dataset: Any, arguments: list[str], is_said: bool
+    tmp_path: Path, vocabulary: str, arguments: list[str], is_said: bool
 ) -> None:
     """They would train every token."""
     write_lines(tmp_path / "in.jsonl", [conversation(0)])
-    said = dataset("in.jsonl", *arguments).communicate()[1].splitlines()
-    assert (COLUMNS in said) == is_said
+    done = dsv4_command("dataset", "--tokenizer", vocabulary, "in.jsonl", *arguments, cwd=tmp_path)
+    assert done.returncode == 0
+    assert (COLUMNS in done.stderr.decode().splitlines()) == is_said
 
 
-def test_several_inputs_and_compression(tmp_path: Path, run: Any) -> None:
-    values = mixed(300)
+def test_several_inputs_and_compression(tmp_path: Path, run: Run) -> None:
+    values = mixed(60)
     lines = write_lines(tmp_path / "all.jsonl", values)
-    write_lines(tmp_path / "a.jsonl", values[:100])
-    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress("\n".join(lines[100:]).encode()))
+    write_lines(tmp_path / "a.jsonl", values[:20])
+    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress("\n".join(lines[20:]).encode()))
     run("all.jsonl", "-o", "all.out.jsonl", "--jobs", "1")
     assert run("a.jsonl", "b.jsonl.gz", "-o", "out.jsonl.gz", "--jobs", "1") == (0, [])
     packed = (tmp_path / "out.jsonl.gz").read_bytes()
     assert gzip.decompress(packed) == (tmp_path / "all.out.jsonl").read_bytes()
 
 
-def test_zstd_and_parquet(tmp_path: Path, run: Any) -> None:
+def test_zstd_and_parquet(tmp_path: Path, run: Run) -> None:
     zstandard = pytest.importorskip("zstandard")
     arrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
-    lines = write_lines(tmp_path / "in.jsonl", mixed(300))
+    lines = write_lines(tmp_path / "in.jsonl", mixed(60))
     text = (tmp_path / "in.jsonl").read_bytes()
     frames = zstandard.compress(text[:5000]) + zstandard.compress(text[5000:])
     (tmp_path / "in.jsonl.zst").write_bytes(frames)
-    table = arrow.table({"conversation": lines, "n": list(range(300))})
-    parquet.write_table(table, tmp_path / "in.parquet", row_group_size=100)
+    table = arrow.table({"conversation": lines, "n": list(range(60))})
+    parquet.write_table(table, tmp_path / "in.parquet", row_group_size=20)
     run("in.jsonl", "-o", "plain.jsonl", "--jobs", "1")
     assert run("in.jsonl.zst", "-o", "out.parquet", "--jobs", "1") == (0, [])
     assert run("in.parquet", "-o", "out.jsonl.zst", "--jobs", "1") == (0, [])
@@ -179,7 +224,7 @@ def test_zstd_and_parquet(tmp_path: Path, run: Any) -> None:
     assert said[0].startswith("dsv4: cut.jsonl.zst: the compressed file is cut short")
 
 
-def test_options_reach_the_encoder(tmp_path: Path, run: Any, vocabulary: str) -> None:
+def test_options_reach_the_encoder(tmp_path: Path, run: Run, vocabulary: str) -> None:
     values = [conversation(n) + conversation(n + 1) for n in range(3)]
     write_lines(tmp_path / "in.jsonl", values)
     options = ("--mode", "thinking", "--effort", "max", "--keep-thinking", "--dialect", "v4")
@@ -212,7 +257,7 @@ def write_bad_lines(path: Path) -> None:
     path.write_bytes(b"\xef\xbb\xbf" + b"\r\n".join(lines))
 
 
-def test_bad_lines_are_skipped_and_told(tmp_path: Path, run: Any) -> None:
+def test_bad_lines_are_skipped_and_told(tmp_path: Path, run: Run) -> None:
     write_bad_lines(tmp_path / "in.jsonl")
     status, said = run("in.jsonl", "-o", "out.jsonl", "--jobs", "2", "--on-error", "skip")
     assert status == 0
@@ -223,7 +268,7 @@ def test_bad_lines_are_skipped_and_told(tmp_path: Path, run: Any) -> None:
     assert len(rows(tmp_path / "out.jsonl")) == 2
 
 
-def test_a_bad_line_ends_the_run(tmp_path: Path, run: Any) -> None:
+def test_a_bad_line_ends_the_run(tmp_path: Path, run: Run) -> None:
     write_bad_lines(tmp_path / "in.jsonl")
     (tmp_path / "out.jsonl").write_text("as it was")
     status, said = run("in.jsonl", "-o", "out.jsonl", "--jobs", "2", "--overwrite")
@@ -246,22 +291,34 @@ MISUSE: list[tuple[list[str], str]] = [
     (["in.jsonl", "-o", "out.jsonl", "--tokenizer", "odd.json"], "odd.json does not fit"),
     (["bad.jsonl.gz", "-o", "out.jsonl", "--jobs", "1"], "bad.jsonl.gz: not a gzipped file"),
     (["in.jsonl", "-o", "/dev/full", "--jobs", "1"], "cannot write /dev/full: no space left on"),
+]
+UNINSTALLED: list[tuple[list[str], str]] = [
     (["in.jsonl", "-o", "out.jsonl.zst"], "zstd needs the package zstandard: pip install "),
     (["in.jsonl", "-o", "out.parquet"], "Parquet needs the package pyarrow: pip install "),
     (["in.jsonl", "-o", "out.jsonl", "--engine", "ray"], "the engine ray needs the package ray"),
 ]
 
 
-def test_misuse_is_told_in_one_line(tmp_path: Path, run: Any) -> None:
+def test_misuse_is_told_in_one_line(tmp_path: Path, run: Run) -> None:
     write_lines(tmp_path / "in.jsonl", [conversation(0)])
     (tmp_path / "bad.jsonl.gz").write_text("not gzip")
     (tmp_path / "odd.json").write_text('{"added_tokens": [], "model": {"vocab": {}}}')
+    before = left_in(tmp_path)
+    for arguments, problem in MISUSE:
+        status, said = run(*arguments)
+        assert (status, len(said)) == (2, 1), (arguments, said)
+        assert problem in said[0]
+        assert left_in(tmp_path) == before
+
+
+def test_what_is_not_installed_is_told_in_one_line(tmp_path: Path, run_anew: Run) -> None:
+    write_lines(tmp_path / "in.jsonl", [conversation(0)])
     (tmp_path / "path").mkdir()
     for name in ("zstandard", "pyarrow", "ray"):  # as if they were not installed
         (tmp_path / "path" / f"{name}.py").write_text(f"raise ImportError(name={name!r})")
     before = left_in(tmp_path)
-    for arguments, problem in part(MISUSE, 3):
-        status, said = run(*arguments, stdin=subprocess.DEVNULL)
+    for arguments, problem in part(UNINSTALLED, 3):
+        status, said = run_anew(*arguments)
         assert (status, len(said)) == (2, 1), (arguments, said)
         assert problem in said[0]
         assert left_in(tmp_path) == before
@@ -278,7 +335,7 @@ def test_stdin_to_stdout(tmp_path: Path, dataset: Any, vocabulary: str) -> None:
 
 
 def test_a_reader_that_has_seen_enough(tmp_path: Path, dataset: Any) -> None:
-    write_lines(tmp_path / "in.jsonl", mixed(600))
+    write_lines(tmp_path / "in.jsonl", mixed(100))
     process = dataset("in.jsonl", "-o", "-", "--jobs", "2")
     process.stdout.close()
     with process.stderr:
@@ -286,18 +343,18 @@ def test_a_reader_that_has_seen_enough(tmp_path: Path, dataset: Any) -> None:
     assert process.wait() == 141
 
 
-def test_conversations_without_an_answer_are_told(tmp_path: Path, run: Any) -> None:
+def test_conversations_without_an_answer_are_told(tmp_path: Path, run: Run) -> None:
     write_lines(tmp_path / "in.jsonl", [conversation(1), conversation(2)[:1]])
     status, said = run("in.jsonl", "-o", "out.jsonl", "--expand")
     assert (status, len(rows(tmp_path / "out.jsonl"))) == (0, 1)
     assert said == ["dsv4: 1 conversation without an answer left out: there is nothing to expand"]
 
 
-def test_stats(tmp_path: Path, run: Any) -> None:
-    write_lines(tmp_path / "in.jsonl", mixed(600))
+def test_stats(tmp_path: Path, run: Run) -> None:
+    write_lines(tmp_path / "in.jsonl", mixed(100))
     status, said = run("in.jsonl", "-o", "out.jsonl", "--jobs", "2", "--stats")
     stats = json.loads(said[-1])
-    assert (status, stats["conversations"], stats["bad"]) == (0, 600, 0)
+    assert (status, stats["conversations"], stats["bad"]) == (0, 100, 0)
     assert stats["finished"] is True
     assert stats["tokens"] == sum(len(row["input_ids"]) for row in rows(tmp_path / "out.jsonl"))
     assert 0 < len(stats["worker_peak_mb"]) <= 2
@@ -307,8 +364,8 @@ def test_stats(tmp_path: Path, run: Any) -> None:
 
 
 @pytest.fixture
-def long_input(tmp_path: Path) -> Path:
-    values = [conversation(n, turns=60) for n in range(2500)]
+def lines_in_chunks(tmp_path: Path) -> Path:
+    values = [conversation(n, turns=3) for n in range(100)]
     write_lines(tmp_path / "in.jsonl", values)
     return tmp_path / "in.jsonl"
 
@@ -330,7 +387,7 @@ def wait_for_entry(process: subprocess.Popen[str], folder: Path) -> None:
 
 def is_gone(group: int) -> bool:
     """Whether no process of a group is left."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         try:
             os.killpg(group, 0)
@@ -340,9 +397,9 @@ def is_gone(group: int) -> bool:
     return False
 
 
-def test_killed_and_resumed(tmp_path: Path, long_input: Path, dataset: Any, run: Any) -> None:
+def test_killed_and_resumed(tmp_path: Path, lines_in_chunks: Path, dataset: Any, run: Run) -> None:
     arguments = ("in.jsonl", "-o", "out.jsonl.gz", "--jobs", "2", "--resume")
-    process = dataset(*arguments)
+    process = dataset(*arguments, held=True)
     wait_for_entry(process, tmp_path)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
@@ -356,13 +413,15 @@ def test_killed_and_resumed(tmp_path: Path, long_input: Path, dataset: Any, run:
     assert run(*arguments) == (0, [])
     resumed = (tmp_path / "out.jsonl.gz").read_bytes()
     assert left_in(tmp_path) == {"in.jsonl", "out.jsonl.gz"}
-    assert run("in.jsonl", "-o", "whole.jsonl.gz", "--jobs", "2") == (0, [])
+    assert run("in.jsonl", "-o", "whole.jsonl.gz", "--jobs", "1") == (0, [])
     assert resumed == (tmp_path / "whole.jsonl.gz").read_bytes()
 
 
 @pytest.mark.large  # the test above resumes as well
-def test_interrupted_and_resumed(tmp_path: Path, long_input: Path, dataset: Any, run: Any) -> None:
-    process = dataset("in.jsonl", "-o", "out.jsonl.gz", "--jobs", "2")
+def test_interrupted_and_resumed(
+    tmp_path: Path, lines_in_chunks: Path, dataset: Any, run: Run
+) -> None:
+    process = dataset("in.jsonl", "-o", "out.jsonl.gz", "--jobs", "2", held=True)
     wait_for_entry(process, tmp_path)
     os.killpg(process.pid, signal.SIGINT)
     said = process.communicate()[1].splitlines()
@@ -371,15 +430,15 @@ def test_interrupted_and_resumed(tmp_path: Path, long_input: Path, dataset: Any,
     assert process.returncode == 130
     assert is_gone(process.pid)
     assert run("in.jsonl", "-o", "out.jsonl.gz", "--jobs", "2", "--resume") == (0, [])
-    assert len(gzip.decompress((tmp_path / "out.jsonl.gz").read_bytes()).splitlines()) == 2500
+    assert len(gzip.decompress((tmp_path / "out.jsonl.gz").read_bytes()).splitlines()) == 100
 
 
-def test_a_full_disk(tmp_path: Path, run: Any) -> None:
+def test_a_full_disk(tmp_path: Path, run: Run, run_anew: Run) -> None:
     def fill_up() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 17, 1 << 17))
 
-    write_lines(tmp_path / "in.jsonl", mixed(400))
-    status, said = run("in.jsonl", "-o", "out.jsonl", "--jobs", "1", preexec_fn=fill_up)
+    write_lines(tmp_path / "in.jsonl", mixed(100))
+    status, said = run_anew("in.jsonl", "-o", "out.jsonl", "--jobs", "1", preexec_fn=fill_up)
     assert (status, len(said)) == (2, 1)
     assert "out.jsonl.partial: file too large (--resume continues after" in said[0]
     assert "out.jsonl" not in left_in(tmp_path)
@@ -388,8 +447,10 @@ def test_a_full_disk(tmp_path: Path, run: Any) -> None:
     assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
 
 
-def test_two_runs_do_not_share_an_output(tmp_path: Path, long_input: Path, dataset: Any) -> None:
-    first = dataset("in.jsonl", "-o", "out.jsonl.gz", "--jobs", "1")
+def test_two_runs_do_not_share_an_output(
+    tmp_path: Path, lines_in_chunks: Path, dataset: Any
+) -> None:
+    first = dataset("in.jsonl", "-o", "out.jsonl.gz", "--jobs", "1", held=True)
     wait_for_entry(first, tmp_path)
     second = dataset("in.jsonl", "-o", "out.jsonl.gz", "--jobs", "1")
     assert "out.jsonl.gz is being written by another run" in second.communicate()[1]
@@ -397,7 +458,7 @@ def test_two_runs_do_not_share_an_output(tmp_path: Path, long_input: Path, datas
     first.communicate()
 
 
-def test_ray_writes_the_same(tmp_path: Path, run: Any) -> None:
+def test_ray_writes_the_same(tmp_path: Path, run: Run) -> None:
     if find_spec("ray") is None:
         pytest.skip("Ray is not installed")
     write_lines(tmp_path / "in.jsonl", mixed(600))

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from running import Said, said
 
 import dsv4
 from small_vocabulary import write_small_vocabulary
 
 pytest.importorskip("tokenizers")
 
-SRC = str(Path(dsv4.__file__).parent.parent)
 DROPPED = "reasoning is dropped once another user turn follows"
 ASKED: list[dict[str, Any]] = [{"role": "user", "content": "Oslo?"}]
 ANSWERED = [*ASKED, {"role": "assistant", "reasoning_content": "Hm.", "content": "Rain."}]
@@ -24,17 +21,11 @@ ASKED_AGAIN = [*ANSWERED, {"role": "user", "content": "Rome?"}]
 SPELLED = str(dsv4.encode(ASKED))[-len("<think>") :]
 
 
-def diff(folder: Path, a: Any, b: Any, *arguments: str) -> subprocess.CompletedProcess[str]:
-    vocabulary = str(write_small_vocabulary(folder / "tokenizer.json"))
+def diff(folder: Path, a: Any, b: Any, *arguments: str) -> Said:
+    vocabulary = write_small_vocabulary(folder / "tokenizer.json")
     (folder / "a.json").write_text(json.dumps(a))
     (folder / "b.json").write_text(json.dumps(b))
-    command = [sys.executable, "-m", "dsv4", "diff", "--tokenizer", vocabulary, *arguments]
-    environment = {**os.environ, "PYTHONPATH": SRC}
-    return subprocess.run(
-        [*command, "a.json", "b.json"],
-        **{"cwd": folder, "env": environment, "capture_output": True, "text": True},
-        check=False,
-    )
+    return said("diff", "--tokenizer", vocabulary, *arguments, "a.json", "b.json", cwd=folder)
 
 
 def opened(text: str) -> list[dict[str, Any]]:

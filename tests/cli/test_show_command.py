@@ -98,7 +98,7 @@ def test_colours_are_for_terminals() -> None:
     ],
 )
 def test_where_the_model_goes_on(messages: list[object], options: list[str], words: str) -> None:
-    assert words in printed("show", *options, stdin=as_json(*messages), bare=True)
+    assert words in printed("show", *options, stdin=as_json(*messages))
 
 
 def test_lines_fit() -> None:

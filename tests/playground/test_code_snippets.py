@@ -52,26 +52,24 @@ def test_python_prints_what_another_side_writes(
     assert printed(code, tmp_path, capsys) == call("text", **body)["prompt"]
 
 
-def test_cases_pass(tmp_path: Path) -> None:
+def test_cases_pass_and_fail_where_something_else_comes_out(tmp_path: Path) -> None:
     prompts = [*SOURCES.values(), HOSTILE, NAN]
     cases = [call("copy", form="pytest", view="prompt", source=source) for source in prompts]
     for source in SOURCES.values():
         for variant in VARIANTS:
             cases.append(call("copy", form="pytest", view="cache", source=source, variant=variant))
-    assert f"{len(cases)} passed" in run_cases([case["text"] for case in cases], tmp_path)
-
-
-def test_cases_fail_where_something_else_comes_out(tmp_path: Path) -> None:
     source = SOURCES["Several turns"]
     prompt = call("copy", form="pytest", view="prompt", source=source)["text"]
     turns = call("copy", form="pytest", view="cache", source=source)["text"]
-    cases = [
+    wrong = [
         prompt.replace("Be brief", "Be long", 1),
         turns.replace("request = chat", "request = replace(chat").replace(
             ").request", ").request, drop_thinking=True, tools=None)"
         ),
     ]
-    assert "2 failed" in run_cases(cases, tmp_path)
+    told = run_cases([*wrong, *(case["text"] for case in cases)], tmp_path)
+    assert f"2 failed, {len(cases)} passed" in told
+    assert all(f"FAILED test_copied_{n}.py" in told for n in range(2))
 
 
 def test_python_prints_the_turns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -308,6 +308,22 @@ def test_two_dialects_side_by_side() -> None:
     assert "Be brief" not in marked(left) + marked(right)
 
 
+def test_two_dialects_have_reasons() -> None:
+    answer = asked(SOURCES["An agent, Chat Completions"], sides=["dsv4", "dialect:v4.1"])
+    assert [reason["kind"] for reason in answer["reasons"]] == ["effort", "tags", "system"]
+    assert "writes no effort text, " in answer["reasons"][0]["message"]
+    assert "`tool_calls`" in answer["reasons"][1]["message"]
+
+
+@pytest.mark.parametrize("shown", ["dialect:v3.2", "dialect:v4.1", "dialect:v4-0731"])
+@pytest.mark.parametrize("beside", ["dsv4", "profile:sglang-0.5.23", "profile:verl-0.9.1"])
+def test_every_pair_that_differs_has_a_reason_that_is_more_than_a_place(
+    shown: str, beside: str
+) -> None:
+    answer = asked(SOURCES["An agent, Chat Completions"], sides=[shown, beside])
+    assert {reason["kind"] for reason in answer["reasons"]} - {"text"}
+
+
 def test_the_same_prompt_twice_has_no_marks() -> None:
     answer = asked(SOURCES["An agent, Chat Completions"], sides=["dsv4", "dialect:v4"])
     assert answer["same"] is True
@@ -421,13 +437,13 @@ def test_hostile_text_is_shown_as_it_is() -> None:
 # Work.
 
 
-def test_a_megabyte_is_folded() -> None:
-    [side] = asked(
-        [{"role": "user", "content": "A line of text.\n" * 65_536}], PlaygroundContext()
-    )["sides"]
+def test_a_long_text_is_folded() -> None:
+    [side] = asked([{"role": "user", "content": "A line of text.\n" * 4_096}], PlaygroundContext())[
+        "sides"
+    ]
     [row] = [row for row in side["rows"] if row["field"] == "content"]
     assert sum(len(segment[0]) for segment in row["head"]) < 2_000
-    assert row["fold"] == "65,528 more lines, 1,048,448 characters"
+    assert row["fold"] == "4,088 more lines, 65,408 characters"
 
 
 def test_more_messages_than_anybody_looks_at_are_refused() -> None:

@@ -60,21 +60,19 @@ def streams() -> list[dict[str, Any]]:
     ]
 
 
-def test_cases_pass(tmp_path: Path) -> None:
+def test_cases_pass_and_fail_where_something_else_is_read(tmp_path: Path) -> None:
     cases = [call("copy", form="pytest", view="stream", **body)["text"] for body in streams()]
     for protocol in ("chat", "responses", "messages"):
         body = {"protocol": protocol, "messages": TALK, "tools": COMPLETION_TOOLS, "effort": "max"}
         cases.append(call("copy", form="pytest", view="live", **body)["text"])
-    assert f"{len(cases)} passed" in run_cases(cases, tmp_path)
-
-
-def test_cases_fail_where_something_else_is_read(tmp_path: Path) -> None:
     body = {"text": EXAMPLE_COMPLETIONS[3].text, "tools": COMPLETION_TOOLS, "cut": "character"}
     text = call("copy", form="pytest", view="stream", **body)["text"]
     talk = call("copy", form="pytest", view="live", messages=TALK, tools=COMPLETION_TOOLS)["text"]
-    cases = [text.replace("umbrella", "coat", 1), text.replace("missing_wrapper", "limit")]
-    cases += [talk.replace("'content': 'Noon'", "'content': 'Now'")]
-    assert "3 failed" in run_cases(cases, tmp_path)
+    wrong = [text.replace("umbrella", "coat", 1), text.replace("missing_wrapper", "limit")]
+    wrong += [talk.replace("'content': 'Noon'", "'content': 'Now'")]
+    told = run_cases([*wrong, *cases], tmp_path)
+    assert f"3 failed, {len(cases)} passed" in told
+    assert all(f"FAILED test_copied_{n}.py" in told for n in range(3))
 
 
 def test_python_prints_events_and_message(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,12 +12,12 @@ from requests_of import ROWS, mutated
 
 import dsv4
 from dsv4 import profiles
-from dsv4.profiles.comparison import DIFFERENCE_COLUMNS, DIFFERENCES, CellWords
+from dsv4.profiles.comparison import DIFFERENCE_COLUMNS, DIFFERENCES
+from loading import ROOT, loaded
 
 USER = {"role": "user", "content": "Hi"}
 TOOL = {"type": "function", "function": {"name": "f", "description": "", "parameters": {}}}
 BARE_TOOL = {"type": "function", "function": {"name": "f"}}
-SERVERS_PAGE = Path(__file__).parent.parent.parent / "docs" / "servers.md"
 
 
 def call(id: str, arguments: str | None = None) -> dict[str, Any]:
@@ -195,14 +194,16 @@ class TestTraps:
 
 
 class TestThePage:
-    """docs/servers.md shows the table that the comparison speaks from."""
+    """The site's page of servers shows the table that the comparison speaks from."""
 
-    @staticmethod
-    def cell(words: CellWords) -> str:
-        text = words if isinstance(words, str) else f"V4: {words[0]}; V4.1: {words[1]}"
-        return text.replace("|", "\\|")
+    SITE = loaded("scripts/site.py")
 
-    @pytest.mark.parametrize("topic", DIFFERENCES, ids=[topic.kind for topic in DIFFERENCES])
-    def test_it_has_a_row_for_each_topic(self, topic: Any) -> None:
-        cells = [self.cell(topic.cell(profile)) for profile in DIFFERENCE_COLUMNS]
-        assert f"| {topic.title} | {' | '.join(cells)} |\n" in SERVERS_PAGE.read_text("utf-8")
+    def test_it_has_a_row_for_each_topic(self) -> None:
+        _, _, *rows = self.SITE.differences_table().splitlines()
+        assert [row.split(" | ")[0] for row in rows] == [
+            f"| {topic.title}" for topic in DIFFERENCES
+        ]
+        assert {row.replace("\\|", "").count("|") for row in rows} == {len(DIFFERENCE_COLUMNS) + 2}
+
+    def test_it_has_a_place_on_the_page(self) -> None:
+        assert self.SITE.DIFFERENCES_HERE in (ROOT / "docs/servers.md").read_text("utf-8")

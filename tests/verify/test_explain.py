@@ -131,9 +131,15 @@ class TestFaults:
             ("vllm-0.32", "v4-0731", ("effort-max-as-high", "tools-compact"))
         ]
 
-    def test_three_faults_of_a_proxy(self) -> None:
-        """What litellm 1.108.4 does to requests for its provider `deepseek`."""
-        proxy = ("developer-as-system", "effort-ignored", "parts-joined-by-nothing")
+    @pytest.mark.parametrize(
+        "proxy",
+        [
+            ("developer-as-system", "effort-ignored", "parts-joined-by-nothing"),
+            ("additional-properties-lost", "developer-as-system", "thinking-as-effort"),
+        ],
+    )
+    def test_three_faults_of_a_proxy(self, proxy: tuple[str, ...]) -> None:
+        """What litellm 1.108.4 does to requests for its providers `deepseek` and `hosted_vllm`."""
         found = verdict(observed(server("vllm-0.32", "v4", *proxy)))
         assert ("vllm-0.32", "v4-0731", proxy) in named(found)
         assert {len(faults) for _, _, faults in named(found)} == {3}

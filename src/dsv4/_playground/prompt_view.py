@@ -513,23 +513,73 @@ def _difference_reasons(page: PageRequest, names: list[str]) -> list[dict[str, A
 # Fields that differ and are named; the others are only counted.
 MOST_FIELDS = 6
 
+MessageField: TypeAlias = tuple[int | None, str]
+
 
 def _differing_fields(
     sides: Sequence[PageSide | PageProblem], differing: Sequence[Ranges]
 ) -> list[dict[str, Any]]:
-    """Which fields two prompts write differently, where nobody knows more about the pair."""
-    fields: dict[str, None] = {}
-    for side, ranges in zip(sides, differing, strict=False):
-        if isinstance(side, PageSide):
-            fields.update(dict.fromkeys(_fields_in(side.prompt, ranges)))
-    named = list(fields)[:MOST_FIELDS]
-    more = len(fields) - len(named)
-    words = [f"{field} is written differently." for field in named]
-    words += [f"{more} more fields are written differently."] * bool(more)
-    return [{"kind": "text", "message": sentence, "place": None} for sentence in words]
+    """Why two prompts differ, of which one is no server's: what their dialects do differently, and
+    the fields that this does not explain.
+    """
+    shown = [side for side in sides if isinstance(side, PageSide)]
+    fields: dict[MessageField, None] = {}
+    for side, ranges in zip(shown, differing, strict=False):
+        fields.update(dict.fromkeys(_fields_in(side.prompt, ranges)))
+    if len(shown) != 2 or not fields:
+        return []
+    reasons = [each for each in _dialect_reasons(*shown) if each[2] & {name for _, name in fields}]
+    known = {name for _, _, names in reasons for name in names}
+    others = [field for field in fields if field[1] not in known]
+    words = [(kind, sentence) for kind, sentence, _ in reasons]
+    words += [
+        ("text", f"{_named(field)} is written differently.") for field in others[:MOST_FIELDS]
+    ]
+    more = len(others) - MOST_FIELDS
+    rest = "field is" if more == 1 else "fields are"
+    words += [("text", f"{more} more {rest} written differently.")] * (more > 0)
+    return [{"kind": kind, "message": sentence, "place": None} for kind, sentence in words]
 
 
-def _fields_in(prompt: Prompt, ranges: Ranges) -> Iterator[str]:
+def _named(field: MessageField) -> str:
+    message, name = field
+    return f"`{name}`" if message is None else f"messages[{message}]: `{name}`"
+
+
+def _dialect_reasons(a: PageSide, b: PageSide) -> Iterator[tuple[str, str, set[str]]]:
+    """What two prompts do differently, each with its kind and the fields that it explains."""
+    one, other = a.prompt, b.prompt
+    if one.ending.thinking != other.ending.thinking:
+        thinks, answers = (a, b) if one.ending.thinking else (b, a)
+        words = f"{thinks.title} lets the model think, {answers.title} does not."
+        yield "thinking", words, {"header", "reasoning", "effort"}
+    elif _effort_of(one) != _effort_of(other):
+        words = f"{a.title} writes {_effort_of(one)}, {b.title} {_effort_of(other)}."
+        yield "effort", words, {"effort"}
+    names = [side.dialect.tags.calls for side in (one, other)]
+    if names[0] != names[1]:
+        words = f"Blocks of calls are named `{names[0]}` in {a.title}, `{names[1]}` in {b.title}."
+        yield "tags", words, {"tools", "tool_calls"}
+    tokens = [side.dialect.system_token for side in (one, other)]
+    if tokens[0] != tokens[1]:
+        known, without = (a, b) if tokens[0] else (b, a)
+        token = tokens[0] or tokens[1]
+        words = f"{known.title} opens system turns with {token}, {without.title} with no token."
+        yield "system", words, {"header"}
+    if one.dialect.layout != other.dialect.layout:
+        words = (
+            "In V3.2, tool results are blocks of their own, and the header of an answer follows "
+            "every user turn."
+        )
+        yield "layout", words, {"header", "tool_result", "separator", "reasoning", "content"}
+
+
+def _effort_of(prompt: Prompt) -> str:
+    text = "".join(piece.text for piece in prompt.pieces if piece.field == "effort")
+    return f"“{text[:50].strip()}…”" if text else "no effort text"
+
+
+def _fields_in(prompt: Prompt, ranges: Ranges) -> Iterator[MessageField]:
     """The fields of the pieces that hold some of these ranges."""
     starts = [start for start, _ in ranges]
     end = 0
@@ -537,8 +587,7 @@ def _fields_in(prompt: Prompt, ranges: Ranges) -> Iterator[str]:
         begin, end = end, end + len(piece.text)
         at = bisect_right(starts, end - 1) - 1
         if at >= 0 and ranges[at][1] > begin:
-            owner = "" if piece.message is None else f"messages[{piece.message}]: "
-            yield f"{owner}`{piece.field}`"
+            yield piece.message, piece.field
 
 
 # Sending a side.

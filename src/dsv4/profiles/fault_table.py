@@ -6,59 +6,12 @@ writes. Some come in several variants, which have the same name, effect and cure
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal, TypeAlias
 
 from dsv4._format.dialects import V3_2
 from dsv4.profiles import prompt_changes, request_changes
-from dsv4.profiles.prompt_changes import PromptChange
-from dsv4.profiles.request_changes import RequestChange
-
-FaultGroup: TypeAlias = Literal[
-    "prompt", "system", "thinking", "effort", "tools", "history", "content", "counting", "safety"
-]
-
-
-@dataclass(frozen=True)
-class FaultChange:
-    """One way in which a fault comes about: a change of the request, or of the prompt."""
-
-    request: RequestChange | None = None
-    prompt: PromptChange | None = None
-
-
-@dataclass(frozen=True)
-class ServerFault:
-    """Something that a server does wrong.
-
-    `message` says what it does, `effect` what that does to the answers, and `mend` what helps.
-    `variants` are the ways in which it comes about; a fault of counting has none. Where
-    `any_length` is true, a text of unknown length is added: the variants have an example of it.
-    A fault with a limit has a `family` of changes, one for each number, and the `usual` numbers.
-    One that `replaces_prompt` writes another format altogether.
-    """
-
-    id: str
-    group: FaultGroup
-    message: str
-    effect: str
-    mend: str
-    variants: tuple[FaultChange, ...] = ()
-    any_length: bool = False
-    family: Callable[[int], RequestChange] | None = None
-    usual: tuple[int, ...] = ()
-    replaces_prompt: bool = False
-
-
-def _requests(*changes: RequestChange) -> tuple[FaultChange, ...]:
-    return tuple(FaultChange(request=change) for change in changes)
-
-
-def _prompts(*changes: PromptChange) -> tuple[FaultChange, ...]:
-    return tuple(FaultChange(prompt=change) for change in changes)
-
+from dsv4.profiles.fault_values import ServerFault, by_prompt, by_request
 
 _ENCODER = "have the server use the encoder that was released with the model"
 _TEMPLATE = "start the server with the model's own chat template"
@@ -79,7 +32,7 @@ _PROMPT_FAULTS = (
         "the prompt begins with two BOS tokens",
         "the model sees a start that it was not trained on; quality drops a little everywhere",
         "the tokenizer adds BOS to a template that has one: switch one of them off",
-        _prompts(prompt_changes.bos_twice),
+        by_prompt(prompt_changes.bos_twice),
     ),
     ServerFault(
         "bos-missing",
@@ -87,7 +40,7 @@ _PROMPT_FAULTS = (
         "the prompt has no BOS token",
         "the model sees a start that it was not trained on; long answers derail",
         "let the template or the tokenizer add BOS (`add_special_tokens`)",
-        _prompts(prompt_changes.bos_missing),
+        by_prompt(prompt_changes.bos_missing),
     ),
     ServerFault(
         "no-header",
@@ -95,7 +48,7 @@ _PROMPT_FAULTS = (
         "the prompt ends without the header of an answer",
         "the model has to begin the answer's turn itself, and may write the user's turn instead",
         "set `add_generation_prompt` to true",
-        _prompts(prompt_changes.no_header),
+        by_prompt(prompt_changes.no_header),
     ),
     ServerFault(
         "think-token-missing",
@@ -103,7 +56,7 @@ _PROMPT_FAULTS = (
         "the header of the answer has no think token",
         "the model decides for itself whether it thinks, and reasoning ends up in the answer",
         _ENCODER,
-        _prompts(prompt_changes.think_token_missing),
+        by_prompt(prompt_changes.think_token_missing),
     ),
     ServerFault(
         "trailing-newline",
@@ -111,7 +64,7 @@ _PROMPT_FAULTS = (
         "the prompt ends with a line break",
         "the first token of the answer is sampled from a state the model was not trained on",
         "strip the line break at the end of the template",
-        _prompts(prompt_changes.trailing_newline),
+        by_prompt(prompt_changes.trailing_newline),
     ),
     ServerFault(
         "other-vocabulary",
@@ -144,7 +97,7 @@ _PROMPT_FAULTS = (
         "the prompt is written with the template of DeepSeek-V3",
         "efforts, reasoning and tools are not as the model was trained",
         _TEMPLATE,
-        _prompts(
+        by_prompt(
             prompt_changes.template_v3(think_token=False),
             prompt_changes.template_v3(think_token=True),
         ),
@@ -156,7 +109,7 @@ _PROMPT_FAULTS = (
         "the prompt is written as ChatML",
         "the model sees turns that it was not trained on",
         _TEMPLATE,
-        _prompts(
+        by_prompt(
             prompt_changes.template_chatml(bos=False), prompt_changes.template_chatml(bos=True)
         ),
         replaces_prompt=True,
@@ -167,7 +120,7 @@ _PROMPT_FAULTS = (
         "the prompt is written in the format of DeepSeek-V3.2",
         "efforts are lost, and tools and results have another markup than the model knows",
         _ENCODER,
-        _prompts(prompt_changes.format_v3_2(), prompt_changes.format_v3_2(V3_2)),
+        by_prompt(prompt_changes.format_v3_2(), prompt_changes.format_v3_2(V3_2)),
         replaces_prompt=True,
     ),
 )
@@ -179,7 +132,7 @@ _SYSTEM_FAULTS = (
         "system messages are dropped",
         "instructions have no effect",
         _PROXY,
-        _requests(request_changes.system_dropped),
+        by_request(request_changes.system_dropped),
     ),
     ServerFault(
         "system-default-added",
@@ -187,7 +140,7 @@ _SYSTEM_FAULTS = (
         "a system text is added where the request has none",
         "the model follows instructions that you did not give",
         "send a system message of your own, or have the default removed",
-        _requests(request_changes.default_system(DEFAULT_SYSTEM)),
+        by_request(request_changes.default_system(DEFAULT_SYSTEM)),
         any_length=True,
     ),
     ServerFault(
@@ -196,7 +149,7 @@ _SYSTEM_FAULTS = (
         "a text, such as the date, is added to the system text of every request",
         "the prompt changes every day, so that no prefix cache outlives it",
         "have the text removed, or put it into the last message",
-        _requests(
+        by_request(
             request_changes.system_text_added(DATE, before=True),
             request_changes.system_text_added(DATE, before=False),
             request_changes.system_text_added(DATE.rstrip("."), before=True),
@@ -210,7 +163,7 @@ _SYSTEM_FAULTS = (
         "system messages are moved to another place",
         "later instructions come too early, or count as the user's",
         "send one system message, at the start",
-        _requests(request_changes.later_systems_in_front, request_changes.systems_in_first_user),
+        by_request(request_changes.later_systems_in_front, request_changes.systems_in_first_user),
     ),
     ServerFault(
         "developer-dropped",
@@ -218,7 +171,7 @@ _SYSTEM_FAULTS = (
         "developer messages are dropped",
         "instructions have no effect",
         "send them as system messages",
-        _requests(request_changes.developer_dropped),
+        by_request(request_changes.developer_dropped),
     ),
     ServerFault(
         "developer-as-system",
@@ -226,7 +179,7 @@ _SYSTEM_FAULTS = (
         "developer messages become system messages",
         "instructions have the rank of a system text",
         "send them as system messages, so that every server agrees",
-        _requests(request_changes.developer_as_system),
+        by_request(request_changes.developer_as_system),
     ),
     ServerFault(
         "billing-kept",
@@ -234,7 +187,7 @@ _SYSTEM_FAULTS = (
         "the billing line of Claude Code stays in the system text",
         "it changes with each version, so that no prefix cache is shared",
         "set CLAUDE_CODE_ATTRIBUTION_HEADER=0 in the client",
-        _requests(request_changes.billing_kept),
+        by_request(request_changes.billing_kept),
     ),
 )
 
@@ -245,7 +198,7 @@ _THINKING_FAULTS = (
         "the model never thinks",
         "hard questions get worse answers",
         "look for a switch of the server or proxy that turns thinking off",
-        _requests(request_changes.thinking_set(False)),
+        by_request(request_changes.thinking_set(False)),
     ),
     ServerFault(
         "thinking-always",
@@ -253,7 +206,7 @@ _THINKING_FAULTS = (
         "the model always thinks",
         "short answers are slow and expensive",
         "look for a switch of the server or proxy that turns thinking on",
-        _requests(request_changes.thinking_set(True)),
+        by_request(request_changes.thinking_set(True)),
     ),
     ServerFault(
         "thinking-kwargs-ignored",
@@ -261,7 +214,7 @@ _THINKING_FAULTS = (
         "`chat_template_kwargs` is ignored",
         "thinking cannot be switched with it",
         "send `reasoning_effort`, or `thinking` where the server reads it",
-        _requests(request_changes.without("chat_template_kwargs")),
+        by_request(request_changes.without("chat_template_kwargs")),
     ),
     ServerFault(
         "thinking-type-ignored",
@@ -269,7 +222,15 @@ _THINKING_FAULTS = (
         "`thinking.type` is ignored",
         "thinking cannot be switched with it",
         "send `reasoning_effort`, or `chat_template_kwargs.thinking`",
-        _requests(request_changes.without("thinking")),
+        by_request(request_changes.without("thinking")),
+    ),
+    ServerFault(
+        "thinking-as-effort",
+        "thinking",
+        "`thinking.type` becomes an effort: `enabled` arrives as `minimal`",
+        "whoever asks for thinking gets none, or little of it",
+        "litellm 1.108 does it (`hosted_vllm`): send `reasoning_effort`, and not `thinking`",
+        by_request(request_changes.thinking_as_effort),
     ),
 )
 
@@ -289,7 +250,7 @@ def _effort_swapped(source: str, target: str) -> ServerFault:
         + ("less" if EFFORT_NAMES.index(target) < EFFORT_NAMES.index(source) else "more")
         + " than you asked for",
         "a proxy in front changes it (litellm 1.108 does): " + _MIDDLE,
-        _requests(request_changes.effort_as(source, target)),
+        by_request(request_changes.effort_as(source, target)),
     )
 
 
@@ -300,7 +261,7 @@ _EFFORT_FAULTS = (
         "`reasoning_effort` is ignored",
         "every request has the server's default effort",
         "a proxy in front drops it (litellm 1.108 does): " + _MIDDLE,
-        _requests(request_changes.without("reasoning_effort")),
+        by_request(request_changes.without("reasoning_effort"), request_changes.effort_as_switch),
     ),
     ServerFault(
         "effort-unwritten",
@@ -308,7 +269,7 @@ _EFFORT_FAULTS = (
         "the text about effort is never written",
         "every effort is the lowest",
         _ENCODER,
-        _prompts(prompt_changes.effort_unwritten),
+        by_prompt(prompt_changes.effort_unwritten),
     ),
     ServerFault(
         "effort-always-high",
@@ -316,7 +277,7 @@ _EFFORT_FAULTS = (
         "every effort is `high`",
         "`low` is slower, and `max` worse, than it should be",
         _PROXY,
-        _requests(request_changes.effort_as(None, "high"), request_changes.effort_always("high")),
+        by_request(request_changes.effort_as(None, "high"), request_changes.effort_always("high")),
     ),
     ServerFault(
         "effort-always-max",
@@ -324,7 +285,7 @@ _EFFORT_FAULTS = (
         "every effort is `max`",
         "answers are slow and expensive",
         _PROXY,
-        _requests(request_changes.effort_as(None, "max"), request_changes.effort_always("max")),
+        by_request(request_changes.effort_as(None, "max"), request_changes.effort_always("max")),
     ),
     ServerFault(
         "effort-april",
@@ -332,7 +293,7 @@ _EFFORT_FAULTS = (
         "efforts arrive one step low: the texts are those of April",
         "`high` writes nothing, and `max` what `high` should",
         "update the server's encoder to the release of 31 July",
-        _prompts(prompt_changes.effort_april),
+        by_prompt(prompt_changes.effort_april),
     ),
     *(
         _effort_swapped(source, target)
@@ -349,7 +310,7 @@ _TOOL_FAULTS = (
         "tools do not reach the model",
         "no tool is ever called",
         _PROXY,
-        _requests(request_changes.tools_dropped),
+        by_request(request_changes.tools_dropped),
     ),
     ServerFault(
         "tools-wrapped",
@@ -357,7 +318,7 @@ _TOOL_FAULTS = (
         "each schema is written inside `function`",
         "the model sees schemas in a form that it was not trained on",
         _ENCODER,
-        _prompts(prompt_changes.tools_wrapped),
+        by_prompt(prompt_changes.tools_wrapped),
     ),
     ServerFault(
         "tools-compact",
@@ -365,7 +326,7 @@ _TOOL_FAULTS = (
         "schemas are written without spaces",
         "the model sees schemas in a form that it was not trained on",
         _ENCODER,
-        _prompts(prompt_changes.tools_compact),
+        by_prompt(prompt_changes.tools_compact),
     ),
     ServerFault(
         "tools-indented",
@@ -373,7 +334,7 @@ _TOOL_FAULTS = (
         "schemas are written with indentation",
         "tools cost more tokens, in a form that the model was not trained on",
         _ENCODER,
-        _prompts(prompt_changes.tools_indented, prompt_changes.tools_indented_more),
+        by_prompt(prompt_changes.tools_indented, prompt_changes.tools_indented_more),
     ),
     ServerFault(
         "tools-sorted",
@@ -381,7 +342,7 @@ _TOOL_FAULTS = (
         "the keys of schemas are sorted",
         "descriptions and names change places with what they describe",
         "serialise requests without `sort_keys`",
-        _prompts(prompt_changes.tools_sorted),
+        by_prompt(prompt_changes.tools_sorted),
     ),
     ServerFault(
         "tools-ascii",
@@ -389,7 +350,7 @@ _TOOL_FAULTS = (
         "schemas are written with \\u escapes",
         "descriptions in other scripts are hard to read and cost several times the tokens",
         "serialise schemas with `ensure_ascii=False`",
-        _prompts(prompt_changes.tools_ascii),
+        by_prompt(prompt_changes.tools_ascii),
     ),
     ServerFault(
         "tools-descriptions-stripped",
@@ -397,7 +358,7 @@ _TOOL_FAULTS = (
         "descriptions of tools are lost",
         "the model guesses what tools and parameters are for",
         _PROXY,
-        _requests(
+        by_request(
             request_changes.descriptions_stripped,
             request_changes.descriptions_stripped_inside,
             request_changes.descriptions_stripped_everywhere,
@@ -409,7 +370,7 @@ _TOOL_FAULTS = (
         "tools are written in another order",
         "prefix caches are missed where the order changes",
         _PROXY,
-        _requests(request_changes.tools_reversed),
+        by_request(request_changes.tools_reversed),
     ),
     ServerFault(
         "tools-strict-lost",
@@ -417,7 +378,17 @@ _TOOL_FAULTS = (
         "`strict` of a tool is lost",
         "arguments may break their schema",
         _PROXY,
-        _requests(request_changes.strict_lost),
+        by_request(request_changes.strict_lost),
+    ),
+    ServerFault(
+        "additional-properties-lost",
+        "tools",
+        "`additionalProperties: false` of tools is lost, and so may be `strict`",
+        "arguments that the schema forbids are not told to the model, and not refused",
+        "litellm 1.108 does it (`hosted_vllm`): send the request past it",
+        by_request(
+            request_changes.closed_and_strict_lost, request_changes.additional_properties_lost
+        ),
     ),
     ServerFault(
         "tools-kept-at-none",
@@ -425,7 +396,7 @@ _TOOL_FAULTS = (
         'tools stay in the prompt at `tool_choice: "none"`',
         "they cost tokens, and the model may call one all the same",
         "send no tools",
-        _requests(request_changes.choice_none_lost),
+        by_request(request_changes.choice_none_lost),
     ),
     ServerFault(
         "tool-choice-ignored",
@@ -433,7 +404,7 @@ _TOOL_FAULTS = (
         "`tool_choice` is ignored",
         "calls can be neither forced nor forbidden",
         "send only the tools that may be called",
-        _requests(request_changes.without("tool_choice")),
+        by_request(request_changes.without("tool_choice")),
     ),
     ServerFault(
         "response-format-unseen",
@@ -441,7 +412,7 @@ _TOOL_FAULTS = (
         "the model does not see `response_format`",
         "it does not know the schema that its answer is held to",
         "repeat the schema in the system text",
-        _requests(request_changes.without("response_format")),
+        by_request(request_changes.without("response_format")),
     ),
 )
 
@@ -452,7 +423,7 @@ _HISTORY_FAULTS = (
         "reasoning of earlier answers is lost",
         "the model starts thinking anew after each tool result",
         "send `reasoning_content` back, and check that each proxy keeps it",
-        _requests(request_changes.reasoning_dropped),
+        by_request(request_changes.reasoning_dropped),
     ),
     ServerFault(
         "reasoning-kept",
@@ -461,8 +432,8 @@ _HISTORY_FAULTS = (
         "prompts are longer than the model was trained on",
         "leave `drop_thinking` at its default",
         (
-            *_requests(request_changes.old_reasoning_kept),
-            *_prompts(
+            *by_request(request_changes.old_reasoning_kept),
+            *by_prompt(
                 prompt_changes.reasoning_written(where_missing=False),
                 prompt_changes.reasoning_written(where_missing=True),
             ),
@@ -474,7 +445,7 @@ _HISTORY_FAULTS = (
         "reasoning between tool calls is lost",
         "the model forgets its plan after each tool result",
         "send `reasoning_content` back with each call, and check that each proxy keeps it",
-        _requests(request_changes.reasoning_dropped_in_loop),
+        by_request(request_changes.reasoning_dropped_in_loop),
     ),
     ServerFault(
         "reasoning-other-field",
@@ -482,7 +453,7 @@ _HISTORY_FAULTS = (
         "reasoning is read from another field",
         "reasoning that you send back is lost",
         "send both `reasoning` and `reasoning_content`",
-        _requests(request_changes.only_reasoning, request_changes.only_reasoning_content),
+        by_request(request_changes.only_reasoning, request_changes.only_reasoning_content),
     ),
     ServerFault(
         "reasoning-space",
@@ -490,7 +461,7 @@ _HISTORY_FAULTS = (
         "answers without reasoning get a space for it",
         "the model sees a turn that nobody wrote; prefix caches are missed",
         "litellm 1.108 does it: send reasoning back, or send the request past litellm",
-        _requests(
+        by_request(
             request_changes.space_for_reasoning_of_calls, request_changes.space_for_reasoning
         ),
     ),
@@ -500,7 +471,7 @@ _HISTORY_FAULTS = (
         "calls of earlier answers are lost",
         "the model does not know what it has called, and calls it again",
         _PROXY,
-        _requests(
+        by_request(
             request_changes.calls_dropped,
             request_changes.calls_and_results_dropped,
             request_changes.calling_turns_dropped,
@@ -512,7 +483,7 @@ _HISTORY_FAULTS = (
         "of parallel calls only one is kept",
         "results have no call, and the model repeats the others",
         "set `parallel_tool_calls` to false",
-        _requests(
+        by_request(
             request_changes.one_call_kept(0, results_too=False),
             request_changes.one_call_kept(0, results_too=True),
             request_changes.one_call_kept(-1, results_too=False),
@@ -525,7 +496,7 @@ _HISTORY_FAULTS = (
         "arguments of earlier calls are lost",
         "the model does not know what it has asked for",
         _PROXY,
-        _requests(request_changes.arguments_lost),
+        by_request(request_changes.arguments_lost),
     ),
     ServerFault(
         "arguments-twice-encoded",
@@ -533,7 +504,7 @@ _HISTORY_FAULTS = (
         "arguments of earlier calls are JSON inside JSON",
         "the model copies the wrong form into its next call",
         "send arguments as the text that the model wrote",
-        _requests(request_changes.arguments_twice_encoded),
+        by_request(request_changes.arguments_twice_encoded),
     ),
     ServerFault(
         "arguments-reserialised",
@@ -541,7 +512,7 @@ _HISTORY_FAULTS = (
         "arguments of earlier calls are written by another hand",
         "prefix caches are missed after each call",
         _ENCODER,
-        _prompts(prompt_changes.arguments_compact),
+        by_prompt(prompt_changes.arguments_compact),
     ),
     ServerFault(
         "floats-rounded",
@@ -549,7 +520,7 @@ _HISTORY_FAULTS = (
         "floats in arguments lose digits",
         "the model sees other numbers than it wrote",
         "send such numbers as text",
-        _requests(request_changes.floats_rounded),
+        by_request(request_changes.floats_rounded),
     ),
     ServerFault(
         "parameters-all-strings",
@@ -557,7 +528,7 @@ _HISTORY_FAULTS = (
         "every parameter of earlier calls is written as text",
         "the model learns from its own history to quote numbers",
         _ENCODER,
-        _requests(request_changes.parameters_all_strings),
+        by_request(request_changes.parameters_all_strings),
     ),
     ServerFault(
         "empty-content-none",
@@ -565,7 +536,7 @@ _HISTORY_FAULTS = (
         "empty content is written as `None`",
         "the model sees, and repeats, an answer that nobody wrote",
         'send `""` in place of null, and mend the template',
-        _requests(request_changes.empty_content_none, request_changes.null_content_none),
+        by_request(request_changes.empty_content_none, request_changes.null_content_none),
     ),
     ServerFault(
         "result-tags-missing",
@@ -573,7 +544,7 @@ _HISTORY_FAULTS = (
         "results of tools have no tags around them",
         "the model takes results for the user's words",
         _ENCODER,
-        _prompts(prompt_changes.result_tags_missing),
+        by_prompt(prompt_changes.result_tags_missing),
     ),
     ServerFault(
         "results-reserialised",
@@ -581,7 +552,7 @@ _HISTORY_FAULTS = (
         "results that hold JSON are written by another hand",
         "the model sees other text than the tool gave",
         _PROXY,
-        _requests(
+        by_request(
             request_changes.results_written(ensure_ascii=False),
             request_changes.results_written(ensure_ascii=False, indent=2),
             request_changes.results_written(ensure_ascii=False, separators=(",", ":")),
@@ -597,7 +568,7 @@ _CONTENT_FAULTS = (
         "parts of a content list are joined without a separator",
         "the last word of a part runs into the first of the next",
         "send one text for each message",
-        _requests(request_changes.parts_joined("")),
+        by_request(request_changes.parts_joined("")),
     ),
     ServerFault(
         "parts-joined-by-newline",
@@ -605,7 +576,7 @@ _CONTENT_FAULTS = (
         "parts of a content list are joined with one line break",
         "paragraphs run together",
         "send one text for each message",
-        _requests(request_changes.parts_joined("\n")),
+        by_request(request_changes.parts_joined("\n")),
     ),
     ServerFault(
         "first-part-only",
@@ -613,7 +584,7 @@ _CONTENT_FAULTS = (
         "only the first part of a content list is read",
         "the rest of the message is lost",
         "send one text for each message",
-        _requests(request_changes.parts_joined(None)),
+        by_request(request_changes.parts_joined(None)),
     ),
     ServerFault(
         "texts-stripped",
@@ -621,7 +592,7 @@ _CONTENT_FAULTS = (
         "white space around texts is cut",
         "code and diffs lose their first indentation",
         _PROXY,
-        _requests(request_changes.texts_stripped),
+        by_request(request_changes.texts_stripped),
     ),
 )
 

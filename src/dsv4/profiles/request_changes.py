@@ -191,6 +191,26 @@ def effort_always(target: str) -> RequestChange:
     return changed
 
 
+def effort_as_switch(body: Object) -> Object:
+    """Thinking on or off in place of an effort."""
+    given = body.get("reasoning_effort")
+    if given is None:
+        return body
+    kind = "disabled" if given == "none" else "enabled"
+    return {**without("reasoning_effort")(body), "thinking": {"type": kind}}
+
+
+def thinking_as_effort(body: Object) -> Object:
+    """The lowest effort in place of thinking that is on; one that is given stays."""
+    thinking = body.get("thinking")
+    if not isinstance(thinking, dict):
+        return body
+    changed = without("thinking")(body)
+    if thinking.get("type") == "enabled":
+        changed.setdefault("reasoning_effort", "minimal")
+    return changed
+
+
 # Tools.
 
 
@@ -241,6 +261,22 @@ descriptions_stripped = each_function(_without_description)
 descriptions_stripped_inside = each_function(_parameters_undescribed)
 descriptions_stripped_everywhere = each_function(
     lambda function: _without_description(_parameters_undescribed(function))
+)
+
+
+def _opened(value: object) -> Any:
+    """A schema that forbids no further properties, at any depth."""
+    if isinstance(value, list):
+        return [_opened(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {k: v for k, v in value.items() if k != "additionalProperties" or v is not False}
+    return {key: _opened(item) for key, item in kept.items()}
+
+
+additional_properties_lost = each_function(_opened)
+closed_and_strict_lost = each_function(
+    lambda f: _opened({key: value for key, value in f.items() if key != "strict"})
 )
 strict_lost = each_function(lambda f: {key: value for key, value in f.items() if key != "strict"})
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from dsv4.errors import short_repr
-from dsv4.profiles.fault_table import FAULTS, HIGHEST_LIMIT, FaultChange, ServerFault
+from dsv4.profiles.fault_table import FAULTS, HIGHEST_LIMIT
+from dsv4.profiles.fault_values import FaultChange, ServerFault
 from dsv4.profiles.server_requests import Object, server_refusal
 
 
@@ -37,6 +38,18 @@ class FaultVariant:
         change = self.change.request
         return change is not None and change(body) is not body
 
+
+# What proxies are known to do at once: litellm 1.108 for `hosted_vllm`, and for `deepseek`.
+KNOWN_TOGETHER = (
+    (
+        *(FaultVariant("developer-as-system"), FaultVariant("thinking-as-effort")),
+        FaultVariant("additional-properties-lost"),
+    ),
+    (
+        *(FaultVariant("developer-as-system"), FaultVariant("effort-ignored", 1)),
+        FaultVariant("parts-joined-by-nothing"),
+    ),
+)
 
 _ORDER = {id: n for n, id in enumerate(FAULTS)}
 

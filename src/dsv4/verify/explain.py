@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from dsv4.profiles.fault_table import FAULTS
 from dsv4.profiles.request_changes import longest_text
-from dsv4.profiles.server_faults import FaultVariant, variants
+from dsv4.profiles.server_faults import KNOWN_TOGETHER, FaultVariant, variants
 from dsv4.profiles.text_shields import TEXT_PLACES, TextPlace, unshielded
 from dsv4.verify.counting_checks import counting_fault
 from dsv4.verify.hypotheses import (
@@ -288,11 +288,14 @@ class _Search:
                 yield server.having(one, other)
 
     def _three_faults(self) -> Iterator[Explanation]:
-        """Three faults, as a proxy may have them that rewrites much. Many requests must show them:
-        with few, three faults would explain anything."""
+        """Three faults, as a proxy has them that rewrites much. Where no known one does, many
+        requests must show them: with few, three faults would explain anything."""
         if isinstance(self._forecasts, _Given):
             return
         for server in self._forecasts.servers():
+            for hypothesis in (server.having(*faults) for faults in KNOWN_TOGETHER):
+                if self._exact(hypothesis):
+                    yield Explanation(hypothesis, hypothesis.ids)
             if len(self._failed(server)) >= LEAST_OF_THREE_FAULTS:
                 for hypothesis in self._triples(server):
                     yield Explanation(hypothesis, hypothesis.ids)

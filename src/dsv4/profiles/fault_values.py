@@ -1,0 +1,55 @@
+"""What a fault of a server is: a value, with the changes that it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from dsv4.profiles.prompt_changes import PromptChange
+from dsv4.profiles.request_changes import RequestChange
+
+FaultGroup: TypeAlias = Literal[
+    "prompt", "system", "thinking", "effort", "tools", "history", "content", "counting", "safety"
+]
+
+
+@dataclass(frozen=True)
+class FaultChange:
+    """One way in which a fault comes about: a change of the request, or of the prompt."""
+
+    request: RequestChange | None = None
+    prompt: PromptChange | None = None
+
+
+@dataclass(frozen=True)
+class ServerFault:
+    """Something that a server does wrong.
+
+    `message` says what it does, `effect` what that does to the answers, and `mend` what helps.
+    `variants` are the ways in which it comes about; a fault of counting has none. Where
+    `any_length` is true, a text of unknown length is added: the variants have an example of it.
+    A fault with a limit has a `family` of changes, one for each number, and the `usual` numbers.
+    One that `replaces_prompt` writes another format altogether.
+    """
+
+    id: str
+    group: FaultGroup
+    message: str
+    effect: str
+    mend: str
+    variants: tuple[FaultChange, ...] = ()
+    any_length: bool = False
+    family: Callable[[int], RequestChange] | None = None
+    usual: tuple[int, ...] = ()
+    replaces_prompt: bool = False
+
+
+def by_request(*changes: RequestChange) -> tuple[FaultChange, ...]:
+    """The ways in which changes of the request come about."""
+    return tuple(FaultChange(request=change) for change in changes)
+
+
+def by_prompt(*changes: PromptChange) -> tuple[FaultChange, ...]:
+    """The ways in which changes of the prompt come about."""
+    return tuple(FaultChange(prompt=change) for change in changes)
