@@ -33,7 +33,7 @@ INSTALL_ENGINES := $(BIN)/python -m pip install --quiet --disable-pip-version-ch
 	--only-binary :all: $(ENGINES) || echo "no engines for grammars: their tests will be skipped"
 
 # Of the core's lines and branches, at least this share is run by the core's own tests, in percent.
-# Counting takes long, so the others run without it, and those that go through the same lines often.
+# Counting makes them several times as slow, so `make test` does without it.
 COVERAGE := --cov --cov-fail-under=95
 
 # pyright runs in Node.js, and fetches itself from npm when it first runs: both may be missing.
@@ -41,7 +41,7 @@ PYRIGHT := @if $(BIN)/pyright --version >/dev/null 2>&1; \
 	then $(BIN)/pyright --pythonpath $(BIN)/python; \
 	else echo "pyright cannot run here, so mypy alone has checked the types"; fi
 
-.PHONY: demo examples test check-types test-core test-training test-all test-thorough test-grammar test-large test-pythons test-wheel test-browser test-static-playground smoke-in-a-browser smoke-on-other-pythons test-llamacpp test-vllm test-sglang test-litellm clients docs site dist format bench fuzz clean
+.PHONY: demo examples test check-types test-core test-coverage test-training test-all test-thorough test-grammar test-large test-pythons test-wheel test-browser test-static-playground smoke-in-a-browser smoke-on-other-pythons test-llamacpp test-vllm test-sglang test-litellm clients docs site dist format bench fuzz clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/demo.py
@@ -71,6 +71,10 @@ check-types:
 	$(BIN)/python scripts/check_javascript.py
 
 test-core:
+	$(BIN)/pytest $(PARALLEL) -m "counted and not large" tests/core
+
+# What the core's tests run of the core, without those that go through the same lines often.
+test-coverage: $(VENV)/installed-for-tests
 	$(BIN)/pytest $(PARALLEL) $(COVERAGE) -m "counted and not large" tests/core
 
 # Side by side: each leaves a core to the other for much of its time.
@@ -80,9 +84,9 @@ smoke-in-a-browser:
 smoke-on-other-pythons:
 	$(BIN)/python scripts/other_pythons.py
 
-# Everything that takes longer: large inputs, all tests in the browser, more on other Pythons, all
+# Everything that takes longer: the coverage of the core, large inputs, all tests in the browser, more on other Pythons, all
 # against the wheel, the documentation.
-test-all: test test-thorough test-large test-browser test-pythons test-wheel docs
+test-all: test test-coverage test-thorough test-large test-browser test-pythons test-wheel docs
 
 # Everything on this Python in full: where `make test` takes a part of the cases, all of them.
 test-thorough: $(VENV)/installed-for-tests

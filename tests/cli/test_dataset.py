@@ -387,7 +387,7 @@ def wait_for_entry(process: subprocess.Popen[str], folder: Path) -> None:
 
 def is_gone(group: int) -> bool:
     """Whether no process of a group is left."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         try:
             os.killpg(group, 0)

@@ -98,7 +98,7 @@ class TestBlank:
         assert after(*text).after_blank is expected
 
 
-@settings(max_examples=fewer(3000, 10))
+@settings(max_examples=fewer(3000, 30))
 @given(st.lists(st.text("`~a -1.>\n\t", max_size=5), max_size=12))
 def test_pieces_make_no_difference(pieces: list[str]) -> None:
     whole, cut = after("".join(pieces)), after(*pieces)

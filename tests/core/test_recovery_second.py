@@ -651,7 +651,7 @@ def test_diagnostics_are_bounded_in_number() -> None:
     assert last.kind == "more_departures"
     assert text[last.start : last.end] == last.raw
     parser = dsv4.StreamParser(thinking=False, tools=TOOLS)
-    events = [event for character in text for event in parser.feed(character)]
+    events = [event for at in range(0, len(text), 7) for event in parser.feed(text[at : at + 7])]
     assert dsv4.assemble([*events, *parser.finish()]) == message
 
 

@@ -186,7 +186,7 @@ def patch(chance: Random) -> str:
 @pytest.mark.parametrize("seed", range(4))
 def test_a_quoted_call_never_runs(seed: int) -> None:
     """Rule 21, whatever becomes of the call that quotes: its block is strict or not."""
-    for number in range(fewer(150, 3)):
+    for number in range(fewer(150, 5)):
         chance = Random(seed * 1_000_003 + number)
         line_end = chance.choice(("\n", "\n", "", " \n"))
         text = line_end.join(

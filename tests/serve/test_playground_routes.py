@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-import time
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -182,18 +182,21 @@ def test_half_characters_are_sent_as_escapes() -> None:
 
 
 def test_streams_do_not_wait_for_a_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
     def slow(body: Any, bench: Any) -> Any:
-        time.sleep(1)
-        return {"slow": True}
+        begun.set()
+        return {"slow": may_end.wait(60)}
 
     monkeypatch.setitem(page_functions.PAGE_FUNCTIONS, "slow", slow)
 
     async def scenario() -> None:
         async with gateway(playground=True) as g:
             waiting = asyncio.create_task(call(g, "slow", {}))
-            await asyncio.sleep(0.05)
+            await asyncio.to_thread(begun.wait, 60)
             assert (await g.get("/health"))[0] == 200
             assert not waiting.done()
+            may_end.set()
             assert await waiting == (200, {"slow": True})
 
     run(scenario())
@@ -201,10 +204,11 @@ def test_streams_do_not_wait_for_a_function(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_what_nobody_waits_for_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[int] = []
+    may_end = threading.Event()
 
     def slow(body: Any, bench: Any) -> Any:
         begun.append(body["n"])
-        time.sleep(0.3)
+        may_end.wait(60)
         return {}
 
     monkeypatch.setitem(page_functions.PAGE_FUNCTIONS, "slow", slow)
@@ -215,8 +219,12 @@ def test_what_nobody_waits_for_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> 
             for n in range(6):
                 calls.append(asyncio.create_task(call(g, "slow", {"n": n})))
                 await asyncio.sleep(0.02)
+            while not begun:
+                await asyncio.sleep(0.01)
             for task in calls[1:-1]:
                 task.cancel()
+            await asyncio.sleep(0.2)  # until the server has seen that nobody waits
+            may_end.set()
             await asyncio.gather(calls[0], calls[-1])
             assert begun == [0, 5]
 

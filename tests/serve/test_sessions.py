@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import stat
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -598,20 +599,25 @@ class TestStoreFailures:
 
 
 class TestRetention:
-    def test_idle_sessions_are_closed_and_old_ones_deleted(self, store: str) -> None:
+    def test_idle_sessions_are_closed_and_old_ones_deleted(
+        self, store: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        now = time.time
+        later = 0.0
+        monkeypatch.setattr(time, "time", lambda: now() + later)
+
         async def scenario() -> None:
-            async with gateway(
-                trajectories=store, trajectory_idle=0.05, trajectory_days=0.15 / 86400
-            ) as at:
+            nonlocal later
+            async with gateway(trajectories=store, trajectory_idle=3600, trajectory_days=1) as at:
                 path = f"/sessions/idle{CHAT}"
                 assert (await at.post(path, asking("Hi")))[0] == 200
-                await asyncio.sleep(0.1)
+                later = 3601.0
                 assert (await at.post(path, asking("Hi")))[0] == 409
                 at.server.sessions.store._next_sweep = 0
                 await at.post(f"/sessions/other-1{CHAT}", asking("Hi"))
                 _, seen = await at.get("/sessions/idle")
                 assert seen["closed"] is True
-                await asyncio.sleep(0.2)
+                later = 2 * 86400.0
                 at.server.sessions.store._next_sweep = 0
                 await at.post(f"/sessions/other-2{CHAT}", asking("Hi"))
                 assert (await at.get("/sessions/idle"))[0] == 404
