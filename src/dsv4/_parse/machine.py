@@ -35,9 +35,13 @@ from dsv4.errors import ParseError
 _EOS = str(tokens.EOS)
 # The strict grammar is asked again when so many characters have come.
 _STRICT_STEP = 32
+# So many stretches of text between values are held for the strict reader.
+_MOST_PASSED = 256
 
 
 class ParserState(Enum):
+    __hash__ = object.__hash__  # a member is equal to itself only; that of `Enum` is slow
+
     PROSE = "reasoning or content"
     ORPHANS = "closing tags in prose, until it is clear whether prose goes on after them"
     STRAY = "a parameter in prose, without a call around it"
@@ -249,7 +253,12 @@ class Machine:
         self._shown: list[Event] = []  # events that are not held, while others are
         self._first_is_escaped: bool | None = None  # the quotes in the tag of the first call are
         self.quoted_to = NOWHERE  # closes before this place are known to be quoted
-        self.strict_block: StrictBlock | None = None  # reads the open block, while it is strict
+        # Whether the strict grammar may accept the open block, the reader that finds it out, and
+        # what it has to read before that: few blocks are ever doubted (rule 20).
+        self.may_be_strict = False
+        self._strict_block: StrictBlock | None = None
+        self._strict_start = NOWHERE
+        self._strict_passed: list[tuple[str, int]] = []
         self._strict_fed = NOWHERE  # how far it was fed with text that is not read yet
         self._strict_after = NOWHERE  # how far what follows the block was looked at
         self._refuted_to = NOWHERE  # a value that closes before this is in no strict block
@@ -355,10 +364,12 @@ class Machine:
     # The strict reading of the open block (rule 20).
 
     def follow_strictly(self, start: int) -> None:
-        """Starts the strict reader on a block whose opening tag is spelled strictly."""
-        self.strict_block = StrictBlock(self.tags, start, longest=LONGEST_TAG)
+        """Lets the strict grammar be asked about a block whose opening tag is spelled strictly."""
+        self.may_be_strict = True
+        self._strict_block = None
+        self._strict_start = start
+        self._strict_passed = self.source.passed = []
         self._strict_fed = self._strict_after = NOWHERE
-        self.source.follower = self._feed_strict_block
 
     def read_strictly(self) -> None:
         """From now on the open block is read strictly: the strict grammar accepts it."""
@@ -367,14 +378,27 @@ class Machine:
 
     def forget_strict_block(self) -> None:
         """The open block is not strict, or is over."""
-        self.strict_block = None
-        self.source.follower = None
+        self.may_be_strict = False
+        self.source.passed = None
         self.reads_strictly = False
 
-    def _feed_strict_block(self, text: str, start: int) -> None:
-        assert self.strict_block is not None
+    def _read_passed_strictly(self) -> StrictBlock:
+        """The strict reader, behind what has been passed. Raises a `ParseError` where that leaves
+        the grammar."""
+        block = self._strict_block
+        if block is None:
+            block = self._strict_block = StrictBlock(
+                self.tags, self._strict_start, longest=LONGEST_TAG
+            )
+        for text, start in self._strict_passed:
+            block.feed(text, start)
+        self._strict_passed.clear()
+        return block
+
+    def _release_passed(self) -> None:
+        """Reads what has been passed, so that it need not be held."""
         try:
-            self.strict_block.feed(text, start)
+            self._read_passed_strictly()
         except ParseError:
             self.forget_strict_block()
 
@@ -384,8 +408,11 @@ class Machine:
         `at` is where the first doubt arises, in the value that begins at `value`. None: not known
         yet.
         """
-        source, block = self.source, self.strict_block
-        assert block is not None
+        source = self.source
+        try:
+            block = self._read_passed_strictly()
+        except ParseError:
+            return False
         if at < self._refuted_to:
             return False
         if not source.final and source.end - self._strict_fed < _STRICT_STEP:
@@ -537,6 +564,8 @@ class Machine:
     def begin_call(self, name: str, visible: bool) -> CallWriter:
         """A new call. One that is not visible has no place among the others."""
         self.calls_seen += 1
+        if self.may_be_strict and len(self._strict_passed) > _MOST_PASSED:
+            self._release_passed()
         namespace, bare = self._split(name)
         start = ToolCallStart(self.calls_begun, bare, "", namespace)
         if visible:

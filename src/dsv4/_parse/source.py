@@ -249,8 +249,8 @@ class TextSource:
         "end",
         "ended",
         "final",
-        "follower",
         "no_json_before",
+        "passed",
         "pending",
         "pos",
         "text",
@@ -279,8 +279,8 @@ class TextSource:
         self.no_json_before = NOWHERE  # no JSON in an attribute begins before this
         self._pinned: list[str] | None = None
         self._pinned_from = 0
-        # Is given the text that is passed between the values of a block.
-        self.follower: Callable[[str, int], None] | None = None
+        # The text that is passed between the values of a block, and its places, if it is wanted.
+        self.passed: list[tuple[str, int]] | None = None
 
     @property
     def stopped(self) -> bool:
@@ -331,11 +331,12 @@ class TextSource:
 
     def is_inert(self, start: int, end: int) -> bool:
         """Whether any of this text cannot spell a special token."""
-        return any(a < end and start < b for a, b in self._inert)
+        return bool(self._inert) and any(a < end and start < b for a, b in self._inert)
 
     def acting(self, start: int, end: int) -> str:
         """The text, with something else where ordinary text has a bar of a token."""
-        return self.as_acting(self.slice(start, end), start)
+        text = self.text[start - self.base : end - self.base]
+        return self.as_acting(text, start) if self._inert else text
 
     def as_acting(self, text: str, start: int) -> str:
         """The same of a text that stands at `start`, and may have been set aside."""
@@ -485,8 +486,8 @@ class TextSource:
     # What is done with.
 
     def advance(self, to: int) -> None:
-        if self.follower is not None:
-            self.follower(self.acting(self.pos, to), self.pos)
+        if self.passed is not None:
+            self.passed.append((self.acting(self.pos, to), self.pos))
         if self._recorded is not None:
             self._recorded.append(self.slice(self.pos, to))
         self.pos = to

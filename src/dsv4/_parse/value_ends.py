@@ -82,7 +82,7 @@ class ValueJudge:
             self.reopens = False
             verdict = self._would_be = self._judge(tag, json_ended)
             self._asked = None
-        if self._machine.strict_block is not None and verdict is not Verdict.WAIT:
+        if self._machine.may_be_strict and verdict is not Verdict.WAIT:
             verdict = self._judge_strictly(tag, verdict)
         if verdict is Verdict.IMPLIED and self.reopens and tag.start < self._machine.quoted_to:
             self.quoted = True
