@@ -1,4 +1,5 @@
-"""What pyproject.toml cannot say of a distribution: links that work away from the repository.
+"""What pyproject.toml cannot say of a distribution: links that work away from the repository, and
+the recorded cases of `dsv4 conform`, which a wheel has compressed.
 
 The page of a package index shows README.md without the files beside it. So its links are made
 absolute, from the one setting `repository` in pyproject.toml. While that is empty they stay as
@@ -10,8 +11,10 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from zipfile import ZIP_LZMA, ZipFile, ZipInfo
 
 from setuptools import setup
+from setuptools.command.build_py import build_py
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -20,6 +23,7 @@ else:
 
 ROOT = Path(__file__).parent
 VERSION = re.compile(r'^__version__ = "(.+)"$', re.MULTILINE)
+CASES = (("vectors", "encode-*.jsonl"), ("vectors", "parse-*.jsonl"), ("corpus", "*.jsonl"))
 # A Markdown link or image whose target is a path: no scheme, no anchor of the page itself.
 LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]*)\]\((?P<path>(?![a-z]+:|#)[^)\s]+)\)")
 
@@ -47,5 +51,20 @@ def metadata() -> dict[str, object]:
     }
 
 
+class BuildWithCases(build_py):
+    """Packs the files of tests/ that `dsv4 conform` reads."""
+
+    def run(self) -> None:
+        super().run()
+        if self.editable_mode:  # a checkout has the files themselves
+            return
+        target = Path(self.build_lib, "dsv4", "compat", "conformance_cases.zip")
+        with ZipFile(target, "w", ZIP_LZMA) as archive:
+            for folder, pattern in CASES:
+                for path in sorted(ROOT.joinpath("tests", folder).glob(pattern)):
+                    # The same bytes every time: no time of the file.
+                    archive.writestr(ZipInfo(path.name), path.read_bytes(), ZIP_LZMA)
+
+
 if __name__ == "__main__":
-    setup(**metadata())
+    setup(**metadata(), cmdclass={"build_py": BuildWithCases})

@@ -6,12 +6,18 @@ import json
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
+from zipfile import ZipFile
 
 import pytest
 from running import ROOT, dsv4, printed, refused
 
+from dsv4 import encode
+from dsv4.compat import conformance
+from dsv4.compat.conformance import bundled_cases, prompt_ids
+from dsv4.tokens import Tokenizer
+from loading import loaded
+
 TESTS = ROOT / "tests"
-RECORDED = ("--vectors", TESTS / "vectors", "--vectors", TESTS / "corpus")
 # Answers as this implementation does, and then changes something.
 PEER = """
 import json, sys
@@ -30,22 +36,37 @@ def peer(change: str = "pass") -> tuple[str, ...]:
 
 class TestSelf:
     def test_all_that_is_recorded_is_answered_right(self) -> None:
-        report = json.loads(printed("conform", "--self", *RECORDED, "--random", 40, "--json", "-"))
+        report = json.loads(printed("conform", "--self", "--random", 40, "--json", "-"))
         assert (report["failed"], report["differences"]) == (0, [])
         passed = {(part["kind"], part["dialect"]): part["pass"] for part in report["parts"]}
         assert passed["encode", "v4"] > 217
         assert passed["parse", "v4"] > 300
-        assert passed["pieces", "v4"] == 183
+        assert passed["pieces", "v4"] > 183 + 120
+
+    def test_a_wheel_has_the_same_cases(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        expected = list(bundled_cases())
+        bundle = tmp_path / "cases.zip"
+        with ZipFile(bundle, "w") as archive:
+            for folder, pattern in loaded("setup.py").CASES:
+                for path in sorted((TESTS / folder).glob(pattern)):
+                    archive.write(path, path.name)
+        monkeypatch.setattr(conformance, "BUNDLE", bundle)
+        assert list(bundled_cases()) == expected
+        assert {case.name.partition(":")[0] for case in expected} >= {"third", "encode-v4.1"}
 
     def test_so_it_is_as_a_command(self) -> None:
         command = ("--", sys.executable, "-m", "dsv4", "conform", "--answer")
-        text = printed("conform", "--random", 8, *command)
+        text = printed("conform", "--no-recorded", "--random", 8, *command)
         assert text.count(" right") == text.count("\n") > 3
 
 
 class TestOthers:
     def test_one_that_is_right(self) -> None:
-        assert "encode  v4.1" in printed("conform", "--dialect", "v4.1", "--random", 5, *peer())
+        assert "encode  v4.1" in printed(
+            "conform", "--no-recorded", "--dialect", "v4.1", "--random", 5, *peer()
+        )
 
     @pytest.mark.parametrize(
         ("change", "kind", "section"),
@@ -60,7 +81,7 @@ class TestOthers:
     def test_what_differs_is_explained(self, change: str, kind: str, section: str) -> None:
         changed = f"if 'prompt' in answer: {change}" if kind == "encode" else change
         changed = f"if 'message' in answer: {change}" if kind == "parse" else changed
-        options = ("--only", kind, "--dialect", "v4", "--random", 10)
+        options = ("--no-recorded", "--only", kind, "--dialect", "v4", "--random", 10)
         done = dsv4("conform", *options, "--json", "-", *peer(changed))
         assert done.returncode == 1, done.stderr
         report = json.loads(done.stdout)
@@ -71,7 +92,17 @@ class TestOthers:
     def test_the_report_in_words_and_for_ci(self, tmp_path: Path) -> None:
         junit = tmp_path / "report.xml"
         wrong = "if 'prompt' in answer: answer['prompt'] = '\\x1b[31m<b>'"
-        done = dsv4("conform", "--only", "encode", "--random", 15, "--junit", junit, *peer(wrong))
+        done = dsv4(
+            "conform",
+            "--no-recorded",
+            "--only",
+            "encode",
+            "--random",
+            15,
+            "--junit",
+            junit,
+            *peer(wrong),
+        )
         text = done.stdout.decode()
         assert "random:0: at character 0: found" in text
         assert "    see docs/format.md, section" in text
@@ -80,15 +111,31 @@ class TestOthers:
         suite = ElementTree.parse(junit).getroot()
         assert (suite.get("tests"), suite.get("failures")) == ("15", "15")
 
+    def test_ids_in_place_of_a_prompt(self) -> None:
+        """As the vocabulary of the checkpoint gives them."""
+        ids = "if 'prompt' in answer: answer = {'ids': prompt_ids(answer['prompt'])}"
+        start = "from dsv4.compat.conformance import own_answer"
+        command = [part.replace(start, f"{start}, prompt_ids") for part in peer(ids)]
+        options = ("--no-recorded", "--only", "encode", "--dialect", "v4", "--random", 3)
+        assert "3 of 3 right" in printed("conform", *options, *command)
+        wrong = [part.replace("prompt'])}", "prompt'][1:])}") for part in command]
+        done = dsv4("conform", *options, *wrong)
+        assert done.returncode == 1
+        assert b"at id 0: found [" in done.stdout
+
+    def test_the_ids_are_those_of_the_tokenizer(self) -> None:
+        prompt = encode([{"role": "user", "content": "Hi 北京"}])
+        assert prompt_ids(str(prompt)) == Tokenizer.load().encode(prompt)
+
     def test_what_is_not_supported_is_no_difference(self) -> None:
         some = "answer = {'unsupported': 'later'} if request['do'] == 'parse' else answer"
-        text = printed("conform", "--dialect", "v4", "--random", 4, *peer(some))
+        text = printed("conform", "--no-recorded", "--dialect", "v4", "--random", 4, *peer(some))
         assert "parse   v4             0 of 0 right, 4 not supported" in text
 
     def test_deepseek_recipe_where_it_claims_to(self) -> None:
         pytest.importorskip("deepseek_recipe")
         command = ("--", sys.executable, TESTS / "cli" / "recipe_peer.py")
-        options = ("--only", "encode", "--dialect", "v4-0731", "--dialect", "v4.1")
+        options = ("--no-recorded", "--only", "encode", "--dialect", "v4-0731", "--dialect", "v4.1")
         asked = (*options, "--random", 300, "--json", "-")
         report = json.loads(printed("conform", *asked, *command))
         assert sum(part["pass"] for part in report["parts"]) >= 8
@@ -110,12 +157,12 @@ class TestWhatCannotBeAsked:
         assert words in refused("conform", *arguments)
 
     def test_an_answer_that_is_no_json(self) -> None:
-        done = dsv4("conform", "--random", 1, "--", "sed", "-u", "s/.*/hello/")
+        done = dsv4("conform", "--no-recorded", "--random", 1, "--", "sed", "-u", "s/.*/hello/")
         assert done.returncode == 1
         assert b"expected an object with the answer" in done.stdout
 
     def test_answers_in_another_order(self) -> None:
-        done = dsv4("conform", "--random", 1, *peer("request['id'] += 1"))
+        done = dsv4("conform", "--no-recorded", "--random", 1, *peer("request['id'] += 1"))
         assert b"an answer to 2, expected one to 1" in done.stdout
 
     def test_requests_that_are_none(self) -> None:

@@ -224,3 +224,13 @@ def test_reasoning_that_was_dropped_is_noted_at_its_answer_only(
     messages = [user("a"), thought, user("b"), thought]
     notes = dsv4.decode(str(dsv4.encode(messages, thinking=thinking))).notes
     assert [note.message for note in notes if note.kind == "reasoning-dropped"] == noted
+
+
+def test_calls_behind_a_user_without_a_header_are_an_open_answer() -> None:
+    """A system text between them, even an empty one, is why no header asks for the answer."""
+    messages = [user("a"), system(""), answer("", tool_calls=calls(), wo_eos=True)]
+    decoded = dsv4.decode(dsv4.encode(messages, dialect="v4", thinking=False), dialect="v4")
+    assert decoded.exact
+    assert [each["role"] for each in decoded.request.messages] == ["user", "system", "assistant"]
+    assert decoded.request.messages[0] == user("a")
+    assert decoded.request.messages[2]["tool_calls"][0]["function"]["name"] == "f"

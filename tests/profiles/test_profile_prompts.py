@@ -285,6 +285,31 @@ class TestWhatVllmTakes:
         tool = {"type": "function", "function": {"name": "f", **function}}
         assert vllm_takes({"tools": [tool]}) == taken
 
+    @pytest.mark.parametrize(
+        ("given", "taken"),
+        [
+            (None, True),
+            ({}, False),
+            ("text", False),
+            ({"type": "text"}, True),
+            ({"type": "bogus"}, False),
+            ({"type": "json_object", "x": 1}, True),
+            ({"type": "json_schema"}, False),
+            ({"type": "json_schema", "json_schema": {"name": "a", "schema": {}}}, True),
+            ({"type": "json_schema", "json_schema": {"name": "a", "schema": None}}, False),
+            ({"type": "json_schema", "json_schema": {"schema": {}}}, False),
+            (
+                {"type": "json_schema", "json_schema": {"name": "a", "schema": {}, "strict": "?"}},
+                False,
+            ),
+            ({"type": "text", "json_schema": 5}, False),
+            ({"type": "structural_tag", "format": {"type": "any_text"}}, True),
+            ({"type": "structural_tag", "format": 5}, False),
+        ],
+    )
+    def test_formats_of_the_answer(self, given: object, taken: bool) -> None:
+        assert vllm_takes({"response_format": given}) == taken
+
     def test_a_tool_of_another_type(self) -> None:
         assert not vllm_takes({"tools": [{"type": "custom", "function": {"name": "f"}}]})
         assert vllm_takes({"tools": [{"function": {"name": "f"}}]})

@@ -284,9 +284,10 @@ def test_log_probabilities_of_llamacpp(tokenizer: Tokenizer) -> None:
 
 
 def test_log_probabilities_of_vllm_come_by_ids(tokenizer: Tokenizer) -> None:
-    """A part of a character has no text of its own."""
-    known = {"tokens": ["token_id:5"], "token_logprobs": [-0.5]}
-    tops = [{"token_id:7": -3.0, "token_id:5": -0.5}]
+    """A part of a character has no text of its own. The sampled token comes first, then the
+    likeliest, as vLLM 0.32 sends them."""
+    known = {"tokens": ["token_id:5"], "token_logprobs": [-3.0]}
+    tops = [{"token_id:5": -3.0, "token_id:7": -0.5}]
     choice = {"text": "", "logprobs": known | {"top_logprobs": tops}, "finish_reason": "stop"}
 
     async def knows(request: web.Request, number: int) -> web.Response:
@@ -297,5 +298,5 @@ def test_log_probabilities_of_vllm_come_by_ids(tokenizer: Tokenizer) -> None:
     server.fault = knows
     chunks = run(generated("vllm", server, tokenizer, Options(max_tokens=9, logprobs=2)))
     assert server.requests[0]["return_tokens_as_token_ids"] is True
-    top = (("token_id:7", -3.0), ("token_id:5", -0.5))
-    assert chunks[0].logprobs == (Logprob("token_id:5", -0.5, top, 5, (7, 5)),)
+    top = (("token_id:5", -3.0), ("token_id:7", -0.5))
+    assert chunks[0].logprobs == (Logprob("token_id:5", -3.0, top, 5, (5, 7)),)

@@ -18,6 +18,7 @@ import tiny_model
 from gateway import TOOLS, Gateway, gateway, run
 
 import dsv4
+from dsv4 import profiles, verify
 from dsv4.compat import chat_template
 from dsv4.grammar import for_request
 from dsv4.serve.backend import BackendError, Chunk, Options
@@ -404,3 +405,76 @@ def posted(url: str, path: str, body: Any) -> Any:
             return await response.json()
 
     return run(scenario(), 600)
+
+
+# What `dsv4 verify` and the profile say of it.
+
+
+def test_verify_names_nothing_that_is_not_so(url: str) -> None:
+    """It has our template and its own way with requests, which no profile has."""
+    report = verify.run(verify.HttpServer(f"{url}/v1"), "tiny")
+    assert report.verdict.outcome == "not explained"
+    named = {f"inject-{place}" for place in ("user", "result", "tool", "history")}
+    assert set(report.verdict.faults) <= named
+    groups = {name: report.groups[name] for name in ("counting", "thinking", "content", "safety")}
+    assert groups == {"counting": "pass", "thinking": "pass", "content": "pass", "safety": "fault"}
+    assert report.evidence[:3] == ("E1", "E2", "E3")
+    shown = {finding.probe for finding in report.findings if finding.id == "not-explained"}
+    # Tools stay at "none" and have a description, floats are rounded.
+    assert {"choice-none", "tools-two", "arguments-float"} <= shown
+
+
+# No JSON as a whole, which it would take for a call.
+SHOWING_TEMPLATE = """\
+{%- for message in messages %}[message] {{ message | tojson }}
+{% endfor %}{% if tools %}[tools] {{ tools | tojson }}
+{% endif %}"""
+# What is added where an answer is gone on with is no message.
+CONTINUED = ("answer-last", "prefix")
+
+
+@pytest.fixture(scope="session")
+def showing_url(tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokenizer) -> Iterator[str]:
+    """A server whose template shows what it is given."""
+    folder = tmp_path_factory.mktemp("showing")
+    template = folder / "template.jinja"
+    template.write_text(SHOWING_TEMPLATE, "utf-8")
+    tiny_model.write(folder / "tiny.gguf", tokenizer)
+    with llama_server.running(folder / "tiny.gguf", template, folder / "log") as address:
+        yield address
+
+
+def shown_request(prompt: str) -> dict[str, Any]:
+    rows = [line.split("] ", 1) for line in prompt.splitlines() if line.startswith("[")]
+    found: dict[str, Any] = {}
+    for name, text in rows:
+        if name == "[tools":
+            found["tools"] = json.loads(text)
+        else:
+            found.setdefault("messages", []).append(json.loads(text))
+    return found
+
+
+def test_the_profile_prepares_requests_as_the_server_does(showing_url: str) -> None:
+    """What the server makes of a request before its template sees it changes no prompt of the
+    profile: it has made the same of it."""
+    compared = 0
+    for probe in verify.probes():
+        try:
+            written = profiles.render(probe.request, "llama.cpp")
+        except dsv4.EncodeError:
+            continue
+        if probe.id in CONTINUED:
+            continue
+        answer = posted(showing_url, "/apply-template", probe.request)
+        prepared = {**probe.request, **shown_request(answer["prompt"])}
+        assert (probe.id, profiles.render(prepared, "llama.cpp")) == (probe.id, written)
+        compared += 1
+    assert compared > 50
+
+
+def test_a_last_answer_is_gone_on_with(showing_url: str) -> None:
+    body = verify.PROBES["answer-last"].request
+    prompt = posted(showing_url, "/apply-template", body)["prompt"]
+    assert prompt.endswith(body["messages"][-1]["content"])
+    assert profiles.render(body, "llama.cpp").endswith(body["messages"][-1]["content"])

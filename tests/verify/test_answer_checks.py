@@ -121,6 +121,22 @@ def test_a_rate_has_its_interval() -> None:
     assert (found.expected, found.seen) == ("6 of 6", "3 of 6 (19% to 81%)")
 
 
+def test_few_answers_that_say_something_make_no_fault() -> None:
+    cut = message("The", "length")
+    sent: list[Body] = []
+
+    def post(path: str, body: Body) -> Reply:
+        if "six by seven" not in json.dumps(body):
+            return well_behaved(path, body)
+        sent.append(body)
+        if body.get("stream"):
+            choice = {"delta": {"content": "The"}, "finish_reason": "length"}
+            return Reply(200, events=({"choices": [choice]},))
+        return message("Forty-two!") if len(sent) == 1 else cut
+
+    assert findings(post)["schema-unseen"].verdict == "inconclusive"
+
+
 def test_what_a_model_does_not_do_is_no_fault_of_a_server() -> None:
     found = findings(lambda path, body: either(body, content="No."))
     assert found["calls-often-unseen"].verdict == "inconclusive"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = """
 dsv4 conform -- node my-encoder.js
-dsv4 conform --vectors tests/vectors --vectors tests/corpus -- ./my-encoder
+dsv4 conform --no-recorded --random 5000 -- ./my-encoder
 dsv4 conform --only encode --dialect v4.1 --junit report.xml -- ./my-encoder
 dsv4 conform --self
 """
@@ -52,7 +52,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         action="append",
         default=[],
-        help="also recorded cases: tests/vectors and tests/corpus of the repository",
+        help="recorded cases of this folder, in place of those that come with dsv4",
+    )
+    parser.add_argument(
+        "--no-recorded", action="store_true", help="leave out the recorded cases, which are many"
     )
     parser.add_argument(
         "--random",
@@ -119,9 +122,12 @@ def _answer_requests() -> int:
 
 
 def _cases(args: argparse.Namespace) -> Iterator[ConformanceCase]:
-    from dsv4.compat.conformance import random_cases, recorded_cases
+    from dsv4.compat.conformance import bundled_cases, random_cases, recorded_cases
 
     def all_cases() -> Iterator[ConformanceCase]:
+        yield from random_cases(args.random, tuple(args.dialect or dsv4.DIALECTS))
+        if not args.vectors and not args.no_recorded:
+            yield from bundled_cases()
         for folder in args.vectors:
             if not Path(folder).is_dir():
                 raise Failure(f"--vectors: {folder}: found no such folder")
@@ -130,7 +136,6 @@ def _cases(args: argparse.Namespace) -> Iterator[ConformanceCase]:
             except (OSError, ValueError, KeyError) as error:
                 reason = os_error_reason(error) if isinstance(error, OSError) else repr(error)
                 raise Failure(f"--vectors: {folder}: {reason}") from None
-        yield from random_cases(args.random, tuple(args.dialect or dsv4.DIALECTS))
 
     for case in all_cases():
         if args.only and case.kind not in args.only:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
+from zipfile import ZipFile
 
 from dsv4._encode.encode import encode
 from dsv4._format.dialects import DIALECTS
+from dsv4._format.tokens import Special, markup
 from dsv4._parse.parse import assemble, parse
 from dsv4._parse.parser import StreamParser
 from dsv4.compat import release, release_v32
@@ -66,20 +68,66 @@ class ConformanceOutcome:
 # Where cases come from.
 
 
+# In a wheel: the files of these folders. A checkout has the folders themselves.
+BUNDLE = Path(__file__).with_name("conformance_cases.zip")
+FOLDERS = ("tests/vectors", "tests/corpus")
+
+
+def bundled_cases() -> Iterator[ConformanceCase]:
+    """The recorded cases that came with this package, or those of the checkout that it is in.
+
+    None where it has neither.
+    """
+    if BUNDLE.is_file():
+        with ZipFile(BUNDLE) as archive:
+            for name in archive.namelist():
+                # Texts may have other ends of lines in them.
+                lines = archive.read(name).decode("utf-8").rstrip("\n").split("\n")
+                yield from _cases_in(name.removesuffix(".jsonl"), lines)
+        return
+    for folder in FOLDERS:
+        yield from recorded_cases(Path(__file__).parents[3] / folder)
+
+
 def recorded_cases(folder: Path) -> Iterator[ConformanceCase]:
     """The cases of the files in a `folder`, which are named as in `tests/vectors` and
     `tests/corpus`; others are passed over."""
     for path in sorted(folder.glob("*.jsonl")):
-        kind, _, dialect = path.stem.partition("-")
         with path.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, 1):
-                row, name = json.loads(line), f"{path.stem}:{number}"
-                if kind == "encode":
-                    yield _encode_case(name, dialect.removesuffix("-namespaces"), row)
-                elif kind == "parse" and row.get("namespaces", True):
-                    yield _strict_case(name, dialect, row)
-                elif path.stem in ("malformed", "second"):
-                    yield from _tolerant_cases(f"{path.stem}:{row['id']}", row)
+            yield from _cases_in(path.stem, lines)
+
+
+def _cases_in(file: str, lines: Iterable[str]) -> Iterator[ConformanceCase]:
+    kind, _, dialect = file.partition("-")
+    for number, line in enumerate(lines, 1):
+        row, name = json.loads(line), f"{file}:{number}"
+        if kind == "encode":
+            yield _encode_case(name, dialect.removesuffix("-namespaces"), row)
+        elif kind == "parse" and row.get("namespaces", True):
+            yield _strict_case(name, dialect, row)
+        elif file in ("malformed", "second"):
+            yield from _tolerant_cases(f"{file}:{row['id']}", row)
+        elif file == "third" and _is_plain(row["options"]):
+            yield from _tolerant_cases(f"{file}:{row['id']}", _like_others(row))
+
+
+def _is_plain(options: Mapping[str, Any]) -> bool:
+    """Whether a request can say it: no text before the completion, and tools that are known."""
+    return options["tools"] is not None and options.keys() <= {"thinking", "tools", "dialect"}
+
+
+def _like_others(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of the third corpus in the form that the others have."""
+    options, expected = row["options"], row["expect"]
+    wanted = {name: expected.get(name) for name in ("reasoning", "content")}
+    start = "reasoning" if options.get("thinking", True) else "content"
+    choice = {"start": start, "tools": options["tools"], "tool_choice": "auto"}
+    dialect = options.get("dialect", "v4")
+    return {
+        **{"text": row["text"], "dialect": dialect, "tool_calls": expected.get("calls")},
+        **choice,
+        **wanted,
+    }
 
 
 def _encode_case(name: str, dialect: str, row: Mapping[str, Any]) -> ConformanceCase:
@@ -99,17 +147,18 @@ def _strict_case(name: str, dialect: str, row: Mapping[str, Any]) -> Conformance
 
 def _tolerant_cases(name: str, row: Mapping[str, Any]) -> Iterator[ConformanceCase]:
     thinking = "thinking" if row["start"] == "reasoning" else "chat"
+    dialect = row.get("dialect", "v4")
     request: dict[str, Any] = {
-        **{"do": "parse", "dialect": "v4", "text": row["text"], "thinking_mode": thinking},
+        **{"do": "parse", "dialect": dialect, "text": row["text"], "thinking_mode": thinking},
         **{"strict": False, "tools": _declared(row["tools"]), "tool_choice": row["tool_choice"]},
     }
     wanted = {"reasoning_content": row["reasoning"], "content": row["content"]}
     wanted["calls"] = row["tool_calls"]
     expected = {"message": {key: value for key, value in wanted.items() if value is not None}}
-    yield ConformanceCase(name, "parse", "v4", request, expected)
+    yield ConformanceCase(name, "parse", dialect, request, expected)
     in_pieces = {**request, "do": "pieces", "pieces": pieces_of(row["text"])}
     del in_pieces["text"]
-    yield ConformanceCase(f"{name} in pieces", "pieces", "v4", in_pieces, expected)
+    yield ConformanceCase(f"{name} in pieces", "pieces", dialect, in_pieces, expected)
 
 
 def pieces_of(text: str, size: int = 3) -> list[str]:
@@ -303,17 +352,47 @@ def _refusal_outcome(case: ConformanceCase, answer: Mapping[str, Any]) -> Confor
 
 def _encode_outcome(case: ConformanceCase, answer: Mapping[str, Any]) -> ConformanceOutcome:
     expected, found = case.expected["prompt"], answer.get("prompt")
+    if "ids" in answer and found in (None, expected):
+        return _ids_outcome(case, answer["ids"])
     if found == expected:
         return ConformanceOutcome(case, "pass")
     if not isinstance(found, str):
-        return ConformanceOutcome(case, "fail", "found no prompt, expected one as text")
+        found = "found no prompt, expected one as text, or its ids"
+        return ConformanceOutcome(case, "fail", found)
     at = _first_difference(found, expected)
     around = slice(max(0, at - EXCERPT), at + EXCERPT)
     difference = f"at character {at:,}: found {found[around]!r}, expected {expected[around]!r}"
     return ConformanceOutcome(case, "fail", difference, section_of(case, at))
 
 
-def _first_difference(a: str, b: str) -> int:
+def _ids_outcome(case: ConformanceCase, found: object) -> ConformanceOutcome:
+    """Ids in place of a prompt, or beside it."""
+    expected = prompt_ids(case.expected["prompt"])
+    if None in expected:
+        return ConformanceOutcome(case, "unsupported", "the vocabulary has no ids for this dialect")
+    if not isinstance(found, list):
+        return ConformanceOutcome(case, "fail", "found no list of ids, expected one")
+    if found == expected:
+        return ConformanceOutcome(case, "pass")
+    at = _first_difference(found, expected)
+    around = slice(max(0, at - 3), at + 3)
+    difference = f"at id {at:,}: found {found[around]}, expected {expected[around]}"
+    return ConformanceOutcome(case, "fail", difference, "docs/format.md, section 1")
+
+
+def prompt_ids(prompt: str) -> list[int | None]:
+    """The ids of a prompt, as the vocabulary gives them for its text. Needs the extra `tokens`."""
+    from dsv4.tokens import Tokenizer
+
+    tokenizer = Tokenizer.load(engine="one-shot")
+    known = tokenizer.vocabulary.added
+    ids: list[int | None] = []
+    for part in markup(prompt).parts:
+        ids += [known.get(part)] if isinstance(part, Special) else tokenizer.encode_text(part)
+    return ids
+
+
+def _first_difference(a: Sequence[Any], b: Sequence[Any]) -> int:
     return next(
         (n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
     )

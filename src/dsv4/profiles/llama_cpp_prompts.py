@@ -1,7 +1,7 @@
 """The prompts of llama.cpp with its V4 template.
 
-This follows the template and the server's own preparation of messages; it was never checked
-against the engine that runs the template.
+This follows the template, which no package has and which was never run here, and the server's own
+preparation of messages, which is held against a real server (`make test-llamacpp`).
 """
 
 from __future__ import annotations

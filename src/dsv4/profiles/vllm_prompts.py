@@ -62,11 +62,13 @@ _FLAGS: dict[object, bool] = {
     **dict.fromkeys((True, "true", "t", "yes", "y", "on", "1"), True),
     **dict.fromkeys((False, "false", "f", "no", "n", "off", "0"), False),
 }
+RESPONSE_FORMATS = ("text", "json_object", "json_schema", "structural_tag")
 # What is kept of a message besides its role and text. On V4 only a developer has `tools`.
 KEPT = ("tool_call_id", "task")
 
 
 def render(body: Object, dialect: str) -> str:
+    _check_response_format(body.get("response_format"))
     tools = _tools(body)
     thinking, effort, drop = _options(body, dialect)
     messages = [_message(m, path, dialect) for m, path in messages_of(body)]
@@ -84,6 +86,29 @@ def render(body: Object, dialect: str) -> str:
 
 
 # The request.
+
+
+def _check_response_format(given: object) -> None:
+    """Refuses what vLLM refuses. A format that it takes is no part of the prompt."""
+    path = "response_format"
+    if given is None:
+        return
+    fields = object_at(given, path)
+    kind = one_of(fields.get("type"), RESPONSE_FORMATS, f"{path}.type")
+    if kind == "structural_tag":
+        object_at(fields.get("format"), f"{path}.format")
+    elif kind == "json_schema" or fields.get("json_schema") is not None:
+        path = f"{path}.json_schema"
+        _check_json_schema(object_at(fields.get("json_schema"), path), path, kind)
+
+
+def _check_json_schema(named: Object, path: str, kind: str) -> None:
+    text_at(named.get("name"), f"{path}.name")
+    _maybe_text(named.get("description"), f"{path}.description")
+    if named.get("strict") is not None:
+        _flag(named["strict"], f"{path}.strict")
+    if kind == "json_schema" or named.get("schema") is not None:
+        object_at(named.get("schema"), f"{path}.schema")
 
 
 def _tools(body: Object) -> list[Object]:

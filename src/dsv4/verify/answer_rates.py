@@ -16,6 +16,8 @@ from dsv4.verify.report import HEAL, Post, ServerFinding, Standing
 CHAT = "/chat/completions"
 # How often a rate is measured: every second time streamed.
 TRIALS = 6
+# Fewer answers that say something make no fault.
+LEAST_JUDGED = 3
 
 
 def wilson(successes: int, trials: int) -> tuple[float, float]:
@@ -157,7 +159,7 @@ def _finding(rate: AnswerRate, post: Post) -> ServerFinding:
             return _standing(rate, "none", "not offered", message)
         holds = rate.holds(answer)
         held += [] if holds is None else [holds]
-    if not held:
+    if not held or (len(held) < LEAST_JUDGED and not all(held)):
         message = f"nothing was seen of how often {rate.what}"
         return _standing(rate, "unseen", "inconclusive", message)
     seen = rate_words(sum(held), len(held))

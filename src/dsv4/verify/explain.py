@@ -273,18 +273,16 @@ class _Search:
         """
         everything = (1 << len(self._seen)) - 1
         clean = self._bits(lambda o: self._fits(server, o))
-        single: list[tuple[FaultVariant, int, int]] = []
-        for fault in variants():
-            touched = self._touched_bits(fault)
-            if not fault.fault.replaces_prompt and touched & ~clean:
-                single.append((fault, touched, self._fitting_bits(server, fault, touched)))
+        touched = {fault: self._touched_bits(fault) for fault in variants()}
+        single = [
+            (fault, bits, _FitsOfFault(self, server, fault, clean))
+            for fault, bits in touched.items()
+            if not fault.fault.replaces_prompt and bits & ~clean
+        ]
         for (one, touches, fits), (other, also, fits_too) in combinations(single, 2):
-            failing = (
-                (everything & ~touches & ~also & ~clean)
-                | (touches & ~also & ~fits)
-                | (also & ~touches & ~fits_too)
-            )
-            if not failing and one.id != other.id:
+            if everything & ~touches & ~also & ~clean or one.id == other.id:
+                continue
+            if fits.all_of(touches & ~also) and fits_too.all_of(also & ~touches):
                 yield server.having(one, other)
 
     def _three_faults(self) -> Iterator[Explanation]:
@@ -338,16 +336,9 @@ class _Search:
         touched = self._forecasts.touched(fault)
         return self._bits(lambda observation: observation.probe in touched)
 
-    def _fitting_bits(self, server: Hypothesis, fault: FaultVariant, touched: int) -> int:
-        """Of the observations that a fault has to do with, those that it explains by itself."""
-        if fault.fault.any_length:
-            return touched
-        hypothesis = server.having(fault)
-        return sum(
-            1 << n
-            for n, observation in enumerate(self._seen)
-            if touched >> n & 1 and self._fits(hypothesis, observation)
-        )
+    def fits_at(self, hypothesis: Hypothesis, index: int) -> bool:
+        """Whether a hypothesis explains the observation with this number."""
+        return self._fits(hypothesis, self._seen[index])
 
     def _bits(self, holds: Callable[[Observation], bool]) -> int:
         return sum(1 << n for n, observation in enumerate(self._seen) if holds(observation))
@@ -557,6 +548,38 @@ class _Search:
 
     def _mask(self, hypothesis: Hypothesis) -> frozenset[int]:
         return frozenset(n for n, o in enumerate(self._seen) if self._fits(hypothesis, o))
+
+
+class _FitsOfFault:
+    """Which observations a fault explains by itself, as far as it was asked: a forecast that no
+    pair needs is not made."""
+
+    def __init__(
+        self, search: _Search, server: Hypothesis, fault: FaultVariant, clean: int
+    ) -> None:
+        self._search, self._hypothesis, self._clean = search, server.having(fault), clean
+        self._any_length = fault.fault.any_length
+        self._known = self._failing = 0
+
+    def all_of(self, wanted: int) -> bool:
+        """Whether it explains all of these. What the clean server does not is asked first."""
+        if self._any_length:
+            return True
+        for bits in (wanted & ~self._clean, wanted & self._clean):
+            if wanted & self._failing:
+                return False
+            self._ask(bits & ~self._known)
+        return not wanted & self._failing
+
+    def _ask(self, bits: int) -> None:
+        """Until one fails."""
+        while bits:
+            bit = bits & -bits
+            bits ^= bit
+            self._known |= bit
+            if not self._search.fits_at(self._hypothesis, bit.bit_length() - 1):
+                self._failing |= bit
+                return
 
 
 def _agrees(prediction: Prediction, seen: int | None, added: int) -> bool:

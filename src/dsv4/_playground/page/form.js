@@ -3,16 +3,22 @@
 
 import { button, choice, element, fill } from "./dom.js";
 import { scan, withItems, withMember, withoutMember } from "./jsontext.js";
+import { messageOf } from "./server.js";
 
 /** @typedef {import("./jsontext.js").JsonNode} JsonNode */
 /** @typedef {JsonNode & { items: JsonNode[] }} JsonList */
+/** @typedef {import("./types.js").Place} Place */
 
 const ROLES = ["system", "user", "assistant", "tool", "developer", "latest_reminder"];
-// What a card shows of each role, also where the message does not have it.
+/**
+ * What a card shows of each role, also where the message does not have it.
+ * @type {Record<string, string[]>}
+ */
 const FIELDS = {
   assistant: ["reasoning_content", "content"],
   tool: ["tool_call_id", "content"],
 };
+/** @type {Record<string, string>} */
 const TITLES = {
   reasoning_content: "reasoning",
   tool_call_id: "id of the call",
@@ -26,7 +32,13 @@ export class Form {
   #cards = element("ol", { className: "cards" });
   #add = element("div", { className: "adding" });
 
-  /** `oncaret(offset)` is called with the place of a field that somebody works in. */
+  /**
+   * `oncaret(offset)` is called with the place of a field that somebody works in.
+   * @param {{
+   *   onchange: (text: string) => void, say: (words: string) => void,
+   *   oncaret: (offset: number | null, isPointer: boolean) => void,
+   * }} options
+   */
   constructor({ onchange, oncaret, say }) {
     this.onchange = onchange;
     this.oncaret = oncaret;
@@ -36,6 +48,7 @@ export class Form {
     this.root = element("div", { className: "form", hidden: true }, this.#cards, this.#add);
   }
 
+  /** @param {string} text */
   set text(text) {
     if (text === this.#text && this.#tree) return;
     this.#text = text;
@@ -43,12 +56,16 @@ export class Form {
     this.#draw();
   }
 
+  /** @param {number} offset */
   #cardAt(offset) {
     const at = this.#list?.items.findIndex(({ start, end }) => start <= offset && offset < end);
     return at === undefined ? undefined : this.#cards.children[at];
   }
 
-  /** Lights the message that a place of the JSON is in, or none. */
+  /**
+   * Lights the message that a place of the JSON is in, or none.
+   * @param {Place | null} place
+   */
   light(place, { scroll = false } = {}) {
     this.#cards.querySelector(".lit")?.classList.remove("lit");
     const card = place && this.#cardAt(place[0]);
@@ -56,7 +73,10 @@ export class Form {
     if (scroll) card?.scrollIntoView({ block: "nearest" });
   }
 
-  /** Puts the keyboard in the message that a character of the JSON is in. */
+  /**
+   * Puts the keyboard in the message that a character of the JSON is in.
+   * @param {number} offset
+   */
   focus(offset) {
     /** @type {HTMLElement | null | undefined} */
     const control = this.#cardAt(offset)?.querySelector("textarea, select");
@@ -97,7 +117,11 @@ export class Form {
     });
   }
 
-  /** Another text, which this form made. `isDrawn` says that the cards show it already. */
+  /**
+   * Another text, which this form made. `isDrawn` says that the cards show it already.
+   * @param {string} text
+   * @param {boolean} isDrawn
+   */
   #change(text, isDrawn) {
     this.#text = text;
     this.#tree = scan(text);
@@ -105,10 +129,16 @@ export class Form {
     this.onchange(text);
   }
 
+  /** @param {number} n */
   #item(n) {
     return this.#messages.items[n];
   }
 
+  /**
+   * @param {JsonNode} item
+   * @param {number} n
+   * @param {number} count
+   */
   #card(item, n, count) {
     const name = `Message ${n}`;
     const tools = element(
@@ -149,6 +179,10 @@ export class Form {
     );
   }
 
+  /**
+   * @param {string} role
+   * @param {number} n
+   */
   #role(role, n) {
     const roles = ROLES.includes(role) ? ROLES : [...ROLES, String(role)];
     const options = roles.map((name) => [name, name]);
@@ -163,6 +197,10 @@ export class Form {
     );
   }
 
+  /**
+   * @param {number} n
+   * @param {string} name
+   */
   #field(n, name) {
     const value = this.#item(n).value[name];
     const isText = value === undefined || value === null || typeof value === "string";
@@ -183,6 +221,12 @@ export class Form {
     );
   }
 
+  /**
+   * @param {number} n
+   * @param {string} name
+   * @param {boolean} isText
+   * @param {HTMLTextAreaElement} area
+   */
   #typed(n, name, isText, area) {
     let value = area.value;
     if (!isText) {
@@ -190,7 +234,7 @@ export class Form {
         value = JSON.parse(value);
       } catch (error) {
         area.setAttribute("aria-invalid", "true");
-        area.title = error.message;
+        area.title = messageOf(error);
         return;
       }
       area.removeAttribute("aria-invalid");
@@ -204,6 +248,7 @@ export class Form {
     this.#change(text, true);
   }
 
+  /** @param {string} role */
   #append(role) {
     /** @type {Record<string, string>} */
     const value = { role, content: "" };
@@ -222,6 +267,10 @@ export class Form {
     return calls.map((call) => call?.id).findLast((id) => id && !answered.has(id));
   }
 
+  /**
+   * @param {number} from
+   * @param {number} to
+   */
   #move(from, to) {
     const list = this.#messages;
     const items = [...list.items];
@@ -231,6 +280,7 @@ export class Form {
     this.#focus(to, to > from ? "button:nth-of-type(2)" : "button");
   }
 
+  /** @param {number} n */
   #remove(n) {
     const list = this.#messages;
     this.#change(
@@ -245,15 +295,30 @@ export class Form {
     this.#focus(Math.max(0, n - 1), "button:last-of-type");
   }
 
-  /** The keyboard goes on where it was: in a card that may not be drawn yet. */
+  /**
+   * The keyboard goes on where it was: in a card that may not be drawn yet.
+   * @param {number} n
+   * @param {string} what
+   */
   #focus(n, what) {
+    /** @param {number} tries */
     const seek = (tries) => {
-      const found = this.#cards.children[n]?.querySelector(what);
+      const card = this.#cards.children[n];
+      const found = /** @type {HTMLButtonElement | HTMLTextAreaElement | null | undefined} */ (
+        card?.querySelector(what)
+      );
       if (found && !found.disabled) found.focus();
-      else if (found) found.closest(".card").querySelector("button:not(:disabled)")?.focus();
+      else if (found) enabledIn(card)?.focus();
       else if (tries) setTimeout(() => seek(tries - 1), 50);
       else this.#add.querySelector("button")?.focus();
     };
     seek(20);
   }
 }
+
+/**
+ * The first button of a card that can be used.
+ * @param {Element} card
+ * @returns {HTMLButtonElement | null}
+ */
+const enabledIn = (card) => card.querySelector("button:not(:disabled)");

@@ -31,6 +31,12 @@ import * as live from "./views/live.js";
 import * as prompt from "./views/prompt.js";
 import * as stream from "./views/stream.js";
 
+/** @typedef {import("./types.js").PageContext} PageContext */
+/** @typedef {import("./types.js").PageSettings} PageSettings */
+/** @typedef {{ mount: (root: HTMLElement, context: PageContext) => void }} ViewModule */
+/** @typedef {{ name: string, title: string, module: ViewModule }} View */
+
+/** @type {View[]} */
 const VIEWS = [
   { name: "prompt", title: "Prompt", module: prompt },
   { name: "cache", title: "Cache", module: cache },
@@ -41,10 +47,12 @@ const VIEWS = [
 // Where `dsv4 playground` listens, for commands that are copied from a page without a server.
 const LOCAL = "http://127.0.0.1:8004";
 
+/** @param {string} name */
 const isView = (name) => VIEWS.some((view) => view.name === name);
 
 /** @param {string} selector */
 const found = (selector) => {
+  /** @type {HTMLElement | null} */
   const element = document.querySelector(selector);
   if (!element) throw new Error(`${selector} is not in index.html`);
   return element;
@@ -53,12 +61,15 @@ const main = found("main");
 const tabs = found(".tabs");
 const said = found("#said");
 
+/** @param {string} words */
 const say = (words) => {
   // The same words twice would not be read twice.
   said.textContent = said.textContent === words ? `${words}\u00a0` : words;
 };
 
+/** @type {ReturnType<typeof setTimeout> | undefined} */
 let telling;
+/** @param {string} words */
 const tell = (words) => {
   say(words);
   said.classList.remove("visually-hidden");
@@ -126,7 +137,10 @@ function showProgress() {
   });
 }
 
-/** The settings, with a key where one is asked for. */
+/**
+ * The settings, with a key where one is asked for.
+ * @returns {Promise<PageSettings>}
+ */
 async function settingsOf() {
   for (;;) {
     try {
@@ -138,9 +152,11 @@ async function settingsOf() {
   }
 }
 
+/** @returns {Promise<string>} */
 function askForKey() {
   return new Promise((resolve) => {
     const input = element("input", { type: "password", id: "key", autocomplete: "off" });
+    /** @param {SubmitEvent} event */
     const give = (event) => {
       event.preventDefault();
       asking.remove();
@@ -165,9 +181,15 @@ function askForKey() {
 class Shell {
   #store;
   #settings;
+  /** @type {Map<string, { tab: HTMLButtonElement, panel: HTMLElement }>} */
   #parts = new Map();
+  /** @type {Map<string, (() => void)[]>} */
   #mounted = new Map();
 
+  /**
+   * @param {Store} store
+   * @param {PageSettings} settings
+   */
   constructor(store, settings) {
     this.#store = store;
     this.#settings = settings;
@@ -175,6 +197,7 @@ class Shell {
     tabs.addEventListener("keydown", (event) => this.#move(event));
   }
 
+  /** @param {View} view */
   #add({ name, title }) {
     const tab = button(title, () => this.open(name), {
       role: "tab",
@@ -192,18 +215,24 @@ class Shell {
     this.#parts.set(name, { tab, panel });
   }
 
-  /** Arrows go from tab to tab, as the pattern for tabs has it. */
+  /**
+   * Arrows go from tab to tab, as the pattern for tabs has it.
+   * @param {KeyboardEvent} event
+   */
   #move(event) {
     const names = VIEWS.map((view) => view.name);
     const at = names.indexOf(this.#store.view);
-    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: names.length - 1 }[event.key];
+    /** @type {Record<string, number>} */
+    const jumps = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: names.length - 1 };
+    const to = jumps[event.key];
     if (to === undefined) return;
     event.preventDefault();
-    const name = names.at(to % names.length);
+    const name = names[(to + names.length) % names.length];
     this.open(name);
-    this.#parts.get(name).tab.focus();
+    this.#parts.get(name)?.tab.focus();
   }
 
+  /** @param {string} name */
   open(name) {
     this.#store.open(name);
     this.show();
@@ -218,15 +247,19 @@ class Shell {
     }
     const view = VIEWS.find(({ name }) => name === open);
     if (view && !this.#mounted.has(open)) this.#mount(view);
-    for (const run of this.#mounted.get(open)) run();
+    for (const run of this.#mounted.get(open) ?? []) run();
   }
 
+  /** @param {View} view */
   #mount({ name, module }) {
+    /** @type {(() => void)[]} */
     const runs = [];
     this.#mounted.set(name, runs);
     const call = latest();
     const copied = latest();
-    module.mount(this.#parts.get(name).panel, {
+    const part = this.#parts.get(name);
+    if (!part) return;
+    module.mount(part.panel, {
       state: this.#store.slice(name),
       request: this.#store.slice("request"),
       slice: (other) => this.#store.slice(other),
@@ -250,14 +283,22 @@ class Shell {
   }
 }
 
-/** A link to what is shown: in the published playground, if the server names one. */
+/**
+ * A link to what is shown: in the published playground, if the server names one.
+ * @param {Store} store
+ * @param {string | null} published
+ */
 async function linkTo(store, published) {
   const fragment = await store.toFragment();
   return fragment === null ? null : (published || location.href).replace(/#.*$/, "") + fragment;
 }
 
-/** Writes the state into the address, a moment after it has changed; reads it when that changes. */
+/**
+ * Writes the state into the address, a moment after it has changed; reads it when that changes.
+ * @param {Store} store
+ */
 function keepInAddress(store) {
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
   let timer;
   let written = location.hash;
   const write = async () => {

@@ -6,13 +6,21 @@ import { brief, harmless, whole } from "./characters.js";
 import { Diagram } from "./diagram.js";
 import { button, element } from "./dom.js";
 
+/** @typedef {import("./trace.js").Trace} Trace */
+/** @typedef {ReturnType<Trace["at"]>} Moment */
+/** @typedef {ReturnType<Trace["messageAt"]>} MessageSoFar */
+
 /**
  * @param {string} words
  * @param {"span" | "li"} name
  */
 const elided = (words, name = "span") => element(name, { className: "elided" }, words);
 
-/** The end of a text in a box, and how much is before it. */
+/**
+ * The end of a text in a box, and how much is before it.
+ * @param {string} kind
+ * @param {{ before: number, text: string }} said
+ */
 const ending = (kind, { before, text }) =>
   element(
     "pre",
@@ -21,6 +29,10 @@ const ending = (kind, { before, text }) =>
     harmless(text),
   );
 
+/**
+ * @param {number} n
+ * @param {string} [title]
+ */
 const repairMark = (n, title) =>
   element("sup", { className: "repair-mark", title }, String(n));
 
@@ -28,6 +40,7 @@ const repairMark = (n, title) =>
 export class TextMap {
   root = element("div", { className: "map", "aria-hidden": "true" });
   static #SEGMENTS = 200;
+  /** @type {Record<string, string>} */
   static #WORDS = {
     prose: "reasoning or content",
     block: "between tags",
@@ -35,11 +48,13 @@ export class TextMap {
     rare: "something malformed",
     gone: "removed",
   };
+  /** @type {Record<string, string>} */
   static #KINDS = {
     PROSE: "prose", AFTER: "prose", BLOCK: "block", INVOKE: "block", VALUE: "value", JSON: "value",
     HALTED: "gone", INVENTED: "gone",
   };
 
+  /** @param {Trace} trace */
   show(trace) {
     const count = Math.min(TextMap.#SEGMENTS, trace.steps);
     /** @type {{ kind: string, size: number }[]} */
@@ -51,17 +66,20 @@ export class TextMap {
       if (last && last.kind === kind) last.size++;
       else runs.push({ kind, size: 1 });
     }
+    /** @param {number} step */
     const share = (step) => Math.round((step / trace.steps) * TextMap.#SEGMENTS) / TextMap.#SEGMENTS;
     const places = new Set(trace.repairs.map(({ step }) => share(step)));
     this.root.replaceChildren(...runs.map(this.#run), ...[...places].map(this.#repair));
   }
 
+  /** @param {{ kind: string, size: number }} run */
   #run({ kind, size }) {
     const piece = element("span", { className: kind, title: TextMap.#WORDS[kind] });
     piece.style.flexGrow = String(size);
     return piece;
   }
 
+  /** @param {number} place */
   #repair(place) {
     const mark = element("i", {});
     mark.style.left = `${place * 100}%`;
@@ -81,6 +99,11 @@ export class TextPane {
   static #AFTER = 800;
   static #MARKS = 200;
 
+  /**
+   * @param {Trace} trace
+   * @param {number} step
+   * @param {Moment} at
+   */
   show({ text, repairs }, step, { start, end }) {
     const from = lineStart(text, Math.max(0, end - TextPane.#BEFORE), end - 2 * TextPane.#BEFORE);
     const to = whole(text, Math.min(text.length, end + TextPane.#AFTER));
@@ -88,6 +111,7 @@ export class TextPane {
       .filter((repair) => repair.step <= step && repair.start <= to && repair.end >= from)
       .slice(-TextPane.#MARKS);
     const cursor = element("span", { className: "cursor" });
+    /** @type {Node[]} */
     const nodes = from ? [elided(`… ${counted(from, "character")} before\n`)] : [];
     const places = borders([from, start, end, to, ...made.flatMap((r) => [r.start, r.end])], from, to);
     places.forEach((place, n) => {
@@ -106,6 +130,7 @@ export class TextPane {
     this.#reveal(cursor);
   }
 
+  /** @param {HTMLElement} cursor */
   #reveal({ offsetTop }) {
     const { scrollTop, clientHeight } = this.root;
     if (offsetTop < scrollTop + 24 || offsetTop > scrollTop + clientHeight - 48)
@@ -113,10 +138,20 @@ export class TextPane {
   }
 }
 
+/**
+ * @param {number[]} places
+ * @param {number} from
+ * @param {number} to
+ */
 const borders = (places, from, to) =>
   [...new Set(places)].filter((place) => place >= from && place <= to).sort((a, b) => a - b);
 
-/** The start of the line that a place is on, if it is not before `least`. */
+/**
+ * The start of the line that a place is on, if it is not before `least`.
+ * @param {string} text
+ * @param {number} place
+ * @param {number} least
+ */
 function lineStart(text, place, least) {
   const found = text.lastIndexOf("\n", place - 1) + 1;
   return found >= least ? found : whole(text, place);
@@ -126,11 +161,20 @@ export class StatePane {
   #diagram;
   #words = element("p", { className: "state-words" });
 
+  /**
+   * @param {ConstructorParameters<typeof Diagram>[0]} states
+   * @param {ConstructorParameters<typeof Diagram>[1]} moves
+   */
   constructor(states, moves) {
     this.#diagram = new Diagram(states, moves);
     this.root = card("state", "State", [], this.#diagram.root, this.#words);
   }
 
+  /**
+   * @param {Trace} trace
+   * @param {number} step
+   * @param {Moment} at
+   */
   show(trace, step, at) {
     this.#diagram.light(at, trace.seen(step));
     this.#words.replaceChildren(element("code", {}, at.state), ` ${at.words}`);
@@ -143,6 +187,11 @@ export class HeldPane {
   root = card("held", "Held back", [], this.#text, this.#why);
   static #TEXT = 1600;
 
+  /**
+   * @param {Trace} trace
+   * @param {number} _step
+   * @param {Moment} at
+   */
   show({ text }, _step, { start, end, hold: { rule, reason } }) {
     const length = end - start;
     this.#text.hidden = !length;
@@ -167,6 +216,7 @@ export class EventsPane {
   root = card("event-list", "Events", [this.#count], this.#list);
   static #ROWS = 60;
   static #LONGEST = 160;
+  /** @type {Record<string, string>} */
   static #KINDS = {
     ReasoningDelta: "reasoning", ContentDelta: "content",
     ToolCallStart: "call", ArgumentsDelta: "call", ToolCallEnd: "call",
@@ -182,6 +232,10 @@ export class EventsPane {
     End: ({ finish }) => finish,
   };
 
+  /**
+   * @param {Trace} trace
+   * @param {number} step
+   */
   show(trace, step) {
     const count = trace.rowsAt(step);
     const from = Math.max(0, count - EventsPane.#ROWS);
@@ -196,6 +250,10 @@ export class EventsPane {
     this.#count.textContent = counted(count, "row");
   }
 
+  /**
+   * @param {ReturnType<Trace["row"]>} row
+   * @param {number | undefined} repair
+   */
   #row(row, repair) {
     const pill = element("span", { className: `pill ${EventsPane.#KINDS[row.type]}` }, row.type);
     if (repair) return [pill, repairMark(repair), element("span", { className: "said" }, `${row.kind}. ${row.sentence}`)];
@@ -208,6 +266,7 @@ export class EventsPane {
   }
 }
 
+/** @param {{ namespace: string | null, name: string }} call */
 const fullName = ({ namespace, name }) => (namespace === null ? name : `${namespace}::${name}`);
 
 /** The message so far, and beside it what the strict grammar says of the whole. */
@@ -218,9 +277,16 @@ export class MessagePane {
   static #TEXT = 1600;
   static #CALLS = 12;
 
-  /** `onplace(place)` is called to go to a place of the text. */
+  /**
+   * `onplace(place)` is called to go to a place of the text.
+   * @param {(place: number) => void} onplace
+   */
   constructor(onplace) {
     this.#onplace = onplace;
+    /**
+     * @param {string} title
+     * @param {Node} content
+     */
     const side = (title, content) => element("div", {}, element("h3", {}, title), content);
     this.root = card(
       "readings", "Message", [],
@@ -233,6 +299,10 @@ export class MessagePane {
     );
   }
 
+  /**
+   * @param {Trace} trace
+   * @param {number} step
+   */
   show(trace, step) {
     const message = trace.messageAt(step, MessagePane.#TEXT, MessagePane.#CALLS);
     const nodes = this.#describe(message);
@@ -241,10 +311,13 @@ export class MessagePane {
     this.#strict.replaceChildren(...this.#judged(trace.strict, step >= trace.steps));
   }
 
+  /** @param {MessageSoFar} message */
   #describe({ reasoning, content, calls, callsBefore, finish }) {
+    /** @type {Node[]} */
     const nodes = [];
-    for (const [name, kind, said] of [["Reasoning", "reasoning", reasoning], ["Content", "content", content]])
-      if (said.before || said.text) nodes.push(element("h4", {}, name), ending(kind, said));
+    for (const [name, said] of Object.entries({ Reasoning: reasoning, Content: content }))
+      if (said.before || said.text)
+        nodes.push(element("h4", {}, name), ending(name.toLowerCase(), said));
     if (callsBefore) nodes.push(element("p", { className: "faint" }, `… ${counted(callsBefore, "call")} before`));
     for (const call of calls) {
       const status = element("span", { className: `status ${call.status}` }, call.status);
@@ -255,8 +328,12 @@ export class MessagePane {
     return nodes;
   }
 
-  /** The strict parser reads complete turns: before the end it has no result. */
-  #judged({ accepts, position, problem, message }, isEnd) {
+  /**
+   * The strict parser reads complete turns: before the end it has no result.
+   * @param {import("./types.js").StrictResult} strict
+   * @param {boolean} isEnd
+   */
+  #judged({ accepts, position = 0, problem = "", message }, isEnd) {
     if (!isEnd) return [element("p", { className: "faint" }, "Holds everything until the end.")];
     if (!accepts)
       return [
@@ -279,12 +356,20 @@ export class FramesPane {
   static #FRAMES = 24;
   static #LONGEST = 420;
 
+  /**
+   * @param {string} name
+   * @param {string} title
+   */
   constructor(name, title) {
     this.#name = name;
     this.#list = element("ol", { tabIndex: 0, "aria-label": `Frames of ${title} so far` });
     this.root = card(`protocol ${name}`, title, [this.#count], this.#list);
   }
 
+  /**
+   * @param {Trace} trace
+   * @param {number} step
+   */
   show(trace, step) {
     const sent = trace.frameCount(this.#name, step);
     const from = Math.max(0, sent - FramesPane.#FRAMES);
@@ -297,6 +382,10 @@ export class FramesPane {
     this.#count.textContent = counted(sent, "frame");
   }
 
+  /**
+   * @param {ReturnType<Trace["frame"]>} sent
+   * @param {number} now
+   */
   #row({ frame: { type, ...frame }, step }, now) {
     const data = JSON.stringify(this.#name === "chat" ? frame.choices : frame);
     return element(

@@ -5,16 +5,15 @@ import { button, choice, element } from "./dom.js";
 import { factsOf, sharesOf } from "./facts.js";
 import { Rows } from "./rows.js";
 
+/** @typedef {import("./types.js").Place} Place */
+/** @typedef {import("./types.js").PromptSide} PromptSide */
+
 const TOKENS = [
   ["off", "hidden"],
   ["borders", "borders"],
   ["ids", "with ids"],
 ];
 
-/**
- * `onpoint(place, how)` is called when somebody points at a part that has a place in the request,
- * `oncopy()` when the prompt is to be copied, `onsave()` when it is to be saved as a page.
- */
 export class PromptPane {
   #state;
   #onpoint;
@@ -26,6 +25,14 @@ export class PromptPane {
   #scroller;
   #wanted = "";
 
+  /**
+   * `onpoint(place, how)` is called when somebody points at a part that has a place in the request,
+   * `oncopy()` when the prompt is to be copied, `onsave()` when it is to be saved as a page.
+   * @param {import("./types.js").PageContext} context
+   * @param {(place: Place | null, how: import("./types.js").Pointing) => void} onpoint
+   * @param {() => unknown} oncopy
+   * @param {() => unknown} onsave
+   */
   constructor({ state, settings }, onpoint, oncopy, onsave) {
     this.#state = state;
     this.#onpoint = onpoint;
@@ -61,23 +68,29 @@ export class PromptPane {
     return { ids: tokens !== "off", sides: beside ? [shown, beside] : [shown] };
   }
 
-  /** Says that an answer is on its way, or that there is none for what stands in the request. */
+  /**
+   * Says that an answer is on its way, or that there is none for what stands in the request.
+   * @param {boolean} isWaiting
+   */
   wait(isWaiting, isStale = false) {
     this.root.classList.toggle("waiting", isWaiting);
     if (!isWaiting) this.root.classList.toggle("stale", isStale);
   }
 
-  /** Shows an answer. Resolves when all of it is there. */
+  /**
+   * Shows an answer. Resolves when all of it is there.
+   * @param {import("./types.js").PromptAnswer} answer
+   */
   show(answer) {
     const frame = this.#frame();
     const reading = this.#isSwitched() && frame.scrollTop > 0 ? this.#reading() : null;
-    const good = answer.sides.filter((side) => !side.problem);
+    const good = answer.sides.filter(isPrompt);
     this.#total.textContent = good.map((side) => side.total).join("  ·  ");
     this.#shares.replaceChildren(...(good.length === 1 ? drawnShares(sharesOf(good[0])) : []));
     this.#facts.replaceChildren(
       ...factsOf(answer).map((fact) => drawnFact(fact, (place) => this.#onpoint(place, "focus"))),
     );
-    const names = answer.sides.map((side) => side.title ?? side.problem.message);
+    const names = answer.sides.map((side) => (isPrompt(side) ? side.title : side.problem.message));
     this.#titles.replaceChildren(
       ...(names.length > 1 ? names.map((name) => element("b", {}, name)) : []),
     );
@@ -105,6 +118,7 @@ export class PromptPane {
     return isOwn ? pane : (document.scrollingElement ?? document.documentElement);
   }
 
+  /** @param {PromptSide["ending"] | undefined} ending */
   #end(ending) {
     this.#ending.textContent = ending ? `${ending.generates ? "▶" : "■"} ${ending.words}` : "";
     this.#ending.classList.toggle("silent", ending?.generates === false);
@@ -112,15 +126,27 @@ export class PromptPane {
 }
 
 /**
+ * @param {PromptSide | { problem: import("./types.js").Problem }} side
+ * @returns {side is PromptSide}
+ */
+const isPrompt = (side) => !side.problem;
+
+/**
  * Scrolls so that a row stands at a height of the window: now, and once the rows that came into view
  * are drawn and have their own heights.
+ * @param {Element} row
+ * @param {number} top
+ * @param {Element} frame
  */
 function keepAt(row, top, frame, times = 3) {
   frame.scrollTop += row.getBoundingClientRect().top - top;
   if (times > 1) requestAnimationFrame(() => keepAt(row, top, frame, times - 1));
 }
 
-/** Shares as a bar, and in words. */
+/**
+ * Shares as a bar, and in words.
+ * @param {ReturnType<typeof sharesOf>} shares
+ */
 function drawnShares({ unit, parts }) {
   const bar = parts.map(({ kind, amount }) => {
     const title = `${kind}: ${counted(amount, unit)}`;
@@ -143,7 +169,11 @@ function drawnShares({ unit, parts }) {
   ];
 }
 
-/** A fact as a paragraph. `point(place)` shows a place of the request. */
+/**
+ * A fact as a paragraph. `point(place)` shows a place of the request.
+ * @param {ReturnType<typeof factsOf>[number]} fact
+ * @param {(place: Place) => void} point
+ */
 function drawnFact({ words, style, name, place }, point) {
   const shown = place && button("Show in the request", () => point(place), { className: "small" });
   return element(
@@ -155,7 +185,11 @@ function drawnFact({ words, style, name, place }, point) {
   );
 }
 
-/** Which prompts are shown, and whether with their tokens. */
+/**
+ * Which prompts are shown, and whether with their tokens.
+ * @param {import("./types.js").Slice} state
+ * @param {import("./types.js").PageSettings} settings
+ */
 function choicesOf(state, settings) {
   const { shown = "dsv4", beside = "", tokens = "off" } = state.get();
   const sides = [

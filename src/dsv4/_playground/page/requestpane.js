@@ -7,6 +7,8 @@ import { Form } from "./form.js";
 import { placeName } from "./places.js";
 import { examples, sourceOf } from "./switches.js";
 
+/** @typedef {import("./types.js").Place} Place */
+
 const PROTOCOLS = [
   ["auto", "detected"],
   ["chat", "Chat Completions"],
@@ -16,7 +18,6 @@ const PROTOCOLS = [
 ];
 const NAMES = Object.fromEntries(PROTOCOLS);
 
-/** `onpoint(offset, isPointer)` is called when somebody points at a character of the request. */
 export class RequestPane {
   #context;
   #editor;
@@ -33,8 +34,14 @@ export class RequestPane {
   );
   #where = element("p", { className: "whereabouts faint" }, "\u00a0");
 
+  /**
+   * `onpoint(offset, isPointer)` is called when somebody points at a character of the request.
+   * @param {import("./types.js").PageContext} context
+   * @param {(offset: number | null, isPointer: boolean) => void} onpoint
+   */
   constructor(context, onpoint) {
     const { request, say, state } = context;
+    /** @param {string} source */
     const oninput = (source) => request.set({ source });
     this.#context = context;
     const onfind = () => this.#find.open();
@@ -107,7 +114,10 @@ export class RequestPane {
     this.#find.renew();
   }
 
-  /** Names the protocol that was found. */
+  /**
+   * Names the protocol that was found.
+   * @param {string} protocol
+   */
   detected(protocol) {
     this.#protocol.options[0].textContent = `${NAMES[protocol]} (detected)`;
   }
@@ -115,6 +125,8 @@ export class RequestPane {
   /**
    * Lights a place, or none, and names it. It is brought into view, unless the pointer is in this
    * pane ("own"); a `click` goes there as well.
+   * @param {Place | null} place
+   * @param {import("./types.js").Pointing} how
    */
   light(place, how) {
     this.#shown.light(place, { scroll: how !== "own" });
@@ -122,29 +134,47 @@ export class RequestPane {
     if (place && how === "click") this.#shown.focus(place[0]);
   }
 
-  /** Offers what can be done with a text that is no JSON: each is a title and what to do. */
+  /**
+   * Offers what can be done with a text that is no JSON: each is a title and what to do.
+   * @param {[string, () => void][]} offers
+   */
   offer(offers) {
     this.#problem.append(" ", ...offers.map(([title, run]) => button(title, run, { className: "small" })));
   }
 
-  /** Offers a choice among the lines of a file. */
+  /**
+   * Offers a choice among the lines of a file.
+   * @param {string[]} titles
+   * @param {(number: number) => void} onchoose
+   */
   offerLines(titles, onchoose) {
     this.#problem.append(" ", menu("Lines", titles, onchoose));
   }
 
-  /** Says what is wrong, at its place; null is nothing. */
+  /**
+   * Says what is wrong, at its place; null is nothing.
+   * @param {import("./types.js").Problem | null} found
+   */
   complain(found) {
-    const isPlaced = Number.isInteger(found?.start);
     this.#problem.hidden = !found;
-    this.#editor.mark(isPlaced ? [found.start, found.end] : null);
+    const spot = found && spotOf(found);
+    this.#editor.mark(spot);
     if (!found) return this.#problem.replaceChildren();
     const where = found.line ? `Line ${found.line}, column ${found.column}` : "";
     const place = [where, found.path].filter(Boolean).join(": ");
-    const go = () => this.#shown.focus(found.start);
     this.#problem.replaceChildren(
-      isPlaced ? button(place, go, { className: "place" }) : element("b", {}, place),
+      spot
+        ? button(place, () => this.#shown.focus(spot[0]), { className: "place" })
+        : element("b", {}, place),
       " ",
       element("span", {}, found.message),
     );
   }
 }
+
+/**
+ * Where a problem stands in the text, if it says so.
+ * @param {import("./types.js").Problem} problem
+ * @returns {Place | null}
+ */
+const spotOf = ({ start, end }) => (typeof start === "number" ? [start, end ?? start] : null);

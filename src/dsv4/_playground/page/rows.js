@@ -8,6 +8,7 @@ import { button, element, idle } from "./dom.js";
 import { commonEnds, innermostPlace, pairedRows, sameRow } from "./pairing.js";
 
 /** @typedef {import("./types.js").Place} Place */
+/** @typedef {import("./types.js").Pointing} Pointing */
 /** @typedef {import("./types.js").PromptRow} PromptRow */
 /** @typedef {import("./types.js").PromptSide} PromptSide */
 /** @typedef {import("./types.js").Segment} Segment */
@@ -34,6 +35,7 @@ export class Rows {
   /**
    * `onpoint(place, how)` is called when somebody points at a part that has a place in the source:
    * `how` is "hover", "focus" or "click"; with null when nothing is pointed at any more.
+   * @param {{ label: string, onpoint: (place: Place | null, how: Pointing) => void }} options
    */
   constructor({ label, onpoint }) {
     this.#list = element("div", { className: "rows dsv4", role: "list", "aria-label": label });
@@ -129,6 +131,7 @@ export class Rows {
     this.#keys = [];
   }
 
+  /** @param {(number | null)[]} pair */
   #pair(pair) {
     const cells = pair.map((row, side) =>
       row === null ? element("div", { className: "gap" }) : this.#row(this.#sides[side].rows[row]),
@@ -145,7 +148,7 @@ export class Rows {
     const text = element("div", { className: "text" }, this.#segments(row, row.head));
     if (row.fold) text.append(this.#fold(row));
     const name = row.message === null ? "" : `${row.message} ${row.role}`;
-        return element(
+    return element(
       "div",
       { className: row.ghost ? "row ghost" : "row", role: "listitem", tabIndex: -1 },
       element(
@@ -161,7 +164,10 @@ export class Rows {
     );
   }
 
-  /** A button that shows the rest of a long row. */
+  /**
+   * A button that shows the rest of a long row.
+   * @param {PromptRow} row
+   */
   #fold(row) {
     const rest = element("span", { className: "rest", hidden: true });
     const control = button(
@@ -179,6 +185,10 @@ export class Rows {
     return made;
   }
 
+  /**
+   * @param {PromptRow} row
+   * @param {Segment[]} segments
+   */
   #segments(row, segments) {
     const carriers = this.#tokens === "ids" ? carriersOf(segments) : new Set();
     return segments.map((segment) => {
@@ -188,7 +198,7 @@ export class Rows {
       if (differs) made.classList.add("differs");
       if (token >= 0) {
         made.classList.add(token % 2 ? "odd" : "even");
-        const ids = row.ids[token].join(" ");
+        const ids = row.ids?.[token].join(" ") ?? "";
         made.title = `id ${ids}`;
         made.append(...(carriers.has(segment) ? withIds(text, ids) : [text]));
       } else made.append(text);
@@ -198,10 +208,14 @@ export class Rows {
 
   // From the prompt to its source.
 
+  /**
+   * @param {Event} event
+   * @param {Pointing} how
+   */
   #pointed(event, how) {
-    const row = event.target.closest(".row");
-    const part = event.target.closest("[data-source]");
-    if (!row || event.target.closest("button")) return;
+    const row = closest(event, ".row");
+    const part = closest(event, "[data-source]");
+    if (!row || closest(event, "button")) return;
     if (!part) {
       if (how === "hover") this.#unpointed();
       return;
@@ -214,7 +228,10 @@ export class Rows {
     this.onpoint(null, "hover");
   }
 
-  /** The places of the source that a row came from, by their number. */
+  /**
+   * The places of the source that a row came from, by their number.
+   * @param {Element} element
+   */
   #placesOf(element) {
     const shown = this.#shown.get(element);
     return (shown && this.#sides[shown.side]?.places[shown.row]) ?? [];
@@ -225,10 +242,16 @@ export class Rows {
     return [...this.#list.querySelectorAll(".row")].filter((row) => row instanceof HTMLElement);
   }
 
+  /** @param {Element} row */
   #chosenIn(row) {
     return this.#shown.get(row)?.chosen ?? 0;
   }
 
+  /**
+   * @param {Element} row
+   * @param {number} source
+   * @param {Pointing} how
+   */
   #light(row, source, how) {
     const place = this.#placesOf(row)[source];
     if (!place) return this.#unpointed();
@@ -236,14 +259,20 @@ export class Rows {
     this.onpoint(place, how);
   }
 
-  /** Arrows go from row to row, and from part to part of a row; Enter goes to the source. */
+  /**
+   * Arrows go from row to row, and from part to part of a row; Enter goes to the source.
+   * @param {KeyboardEvent} event
+   */
   #pressed(event) {
-    const row = event.target.closest(".row");
+    const row = closest(event, ".row");
     if (!row || event.target !== row) return;
     const rows = this.#rowElements();
     const at = rows.indexOf(row);
-    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1 }[event.key];
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    /** @type {Record<string, number>} */
+    const jumps = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1 };
+    /** @type {Record<string, number>} */
+    const steps = { ArrowRight: 1, ArrowLeft: -1 };
+    const [to, step] = [jumps[event.key], steps[event.key]];
     if (to !== undefined) rows[Math.max(0, Math.min(to, rows.length - 1))].focus();
     else if (step !== undefined) this.#step(row, step);
     else if (event.key === "Enter") this.#light(row, this.#chosenIn(row), "click");
@@ -251,6 +280,10 @@ export class Rows {
     event.preventDefault();
   }
 
+  /**
+   * @param {Element} row
+   * @param {number} step
+   */
   #step(row, step) {
     const shown = this.#shown.get(row);
     const count = this.#placesOf(row).length;
@@ -259,8 +292,9 @@ export class Rows {
     this.#light(row, shown.chosen, "focus");
   }
 
+  /** @param {Event} event */
   #focused(event) {
-    const row = event.target.closest(".row");
+    const row = closest(event, ".row");
     if (!row) return;
     for (const other of this.#rowElements()) if (other.tabIndex === 0) other.tabIndex = -1;
     row.tabIndex = 0;
@@ -289,11 +323,23 @@ export class Rows {
     if (scroll) this.#lit[0]?.scrollIntoView({ block, behavior: "auto" });
   }
 
-  /** The innermost place that holds a character of the source, or null. */
+  /**
+   * The innermost place that holds a character of the source, or null.
+   * @param {number} offset
+   */
   placeAt(offset) {
     return innermostPlace(this.#sides, offset);
   }
 }
+
+/**
+ * The element around what an event is about, or null.
+ * @param {Event} event
+ * @param {string} selector
+ * @returns {HTMLElement | null}
+ */
+const closest = (event, selector) =>
+  event.target instanceof Element ? event.target.closest(selector) : null;
 
 /**
  * The segments that ids of tokens stand in: the last of each token that is no line break. Behind a

@@ -22,6 +22,12 @@ export class CallError extends Error {
 // Only in memory: a key is in no link and no storage.
 let key = "";
 
+/**
+ * What was thrown, in words.
+ * @param {unknown} error
+ */
+export const messageOf = (error) => (error instanceof Error ? error.message : String(error));
+
 /** @param {string} value */
 export const useKey = (value) => {
   key = value;

@@ -2,24 +2,41 @@
 
 import { choice, element, menu } from "./dom.js";
 
+/** @typedef {import("./types.js").PageContext} PageContext */
+
 const UNSET = "";
+/** @param {string} words */
 const asSaid = (words) => [UNSET, words];
 
-/** Reads a choice as the JSON that is sent: nothing, true, false or a text. */
+/** @type {Record<string, boolean | undefined>} */
 const VALUES = { [UNSET]: undefined, true: true, false: false };
+/**
+ * Reads a choice as the JSON that is sent: nothing, true, false or a text.
+ * @param {string} value
+ */
 const read = (value) => (value in VALUES ? VALUES[value] : value);
 
-/** The part of the shared slice that api/prompt and api/cache take. */
+/**
+ * The part of the shared slice that api/prompt and api/cache take.
+ * @param {import("./types.js").Slice} request
+ */
 export function requestBody(request) {
   const { source, protocol, dialect, thinking, effort, drop_thinking, tool_choice } = request.get();
   return { source, protocol, dialect, thinking, effort, drop_thinking, tool_choice };
 }
 
-/** The JSON text that is looked at: somebody's, or the first example. */
+/**
+ * The JSON text that is looked at: somebody's, or the first example.
+ * @param {Pick<PageContext, "request" | "settings">} context
+ * @returns {string}
+ */
 export const sourceOf = ({ request, settings }) =>
   request.get().source ?? settings.examples[0].source;
 
-/** A menu of requests to begin with. */
+/**
+ * A menu of requests to begin with.
+ * @param {PageContext} context
+ */
 export const examples = ({ request, settings }) =>
   menu(
     "Examples",
@@ -27,10 +44,14 @@ export const examples = ({ request, settings }) =>
     (n) => request.set({ source: settings.examples[n].source, protocol: undefined }),
   );
 
-/** A row of switches. `update(tools)` renews the names of tools that can be chosen. */
+/**
+ * A row of switches. `update(tools)` renews the names of tools that can be chosen.
+ * @param {PageContext} context
+ */
 export function switches(context) {
   const { request, settings } = context;
   const root = element("div", { className: "switches", role: "group", "aria-label": "Switches" });
+  /** @type {string[]} */
   let tools = [];
   const draw = () => {
     const now = request.get();
@@ -39,6 +60,11 @@ export function switches(context) {
     const efforts =
       settings.dialects.find(({ name }) => name === (now.dialect ?? settings.dialect))?.efforts ??
       [];
+    /**
+     * @param {string} label
+     * @param {string} name
+     * @param {string[][]} options
+     */
     const made = (label, name, options) =>
       choice(
         label,
@@ -70,6 +96,7 @@ export function switches(context) {
   draw();
   return {
     root,
+    /** @param {string[]} names */
     update(names) {
       if (String(names) === String(tools)) return;
       tools = names;

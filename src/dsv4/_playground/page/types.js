@@ -110,4 +110,54 @@
  * }} RequestSummary
  */
 
+/**
+ * The answer of api/settings: what the page can offer.
+ * @typedef {{
+ *   version: string, published: string | null, tokens: boolean, dialect: string,
+ *   dialects: { name: string, efforts: string[] }[], profiles: { name: string, server: string }[],
+ *   examples: { title: string, source: string }[],
+ * }} PageSettings
+ */
+
+/**
+ * A turn of the answer of api/cache: a prompt, and what of it is in the cache.
+ * @typedef {{
+ *   size: number, reused: number, held: number, before: number, messages: number, words: string,
+ *   place: Place | null,
+ * }} CacheTurn
+ */
+
+/**
+ * A client of the answer of api/cache: what a conversation costs with it.
+ * @typedef {{
+ *   name: string, title: string, computed: number, prompted: number, lost: number,
+ * }} CacheVariant
+ */
+
+/**
+ * The answer of api/cache.
+ * @typedef {{
+ *   unit: string, variant: string, variants: CacheVariant[], turns: CacheTurn[],
+ *   no_tokens: string | null, left_out: number,
+ * }} CacheAnswer
+ */
+
+/**
+ * How somebody points at a part: "own" is in the pane itself.
+ * @typedef {"hover" | "focus" | "click" | "own"} Pointing
+ */
+
+/** @typedef {import("./state.js").Slice} Slice */
+
+/**
+ * What a view gets to work with. `main.js` describes it.
+ * @typedef {{
+ *   state: Slice, request: Slice, slice: (name: string) => Slice, settings: PageSettings,
+ *   call: (name: string, body: object) => Promise<any>,
+ *   copy: (describe: () => object) => HTMLElement,
+ *   say: (words: string) => void, tell: (words: string) => void, go: (name: string) => void,
+ *   onShown: (run: () => void) => void,
+ * }} PageContext
+ */
+
 export {};

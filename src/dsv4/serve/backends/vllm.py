@@ -175,9 +175,10 @@ def _logprob(token: str, logprob: float, top: Mapping[str, float]) -> Logprob:
     id = _token_id(token)
     if len(top) == 1 and token in top:  # as with every token of a session
         return Logprob(token, logprob, ((token, logprob),), id, () if id is None else (id,))
-    ids = [id for other in top if (id := _token_id(other)) is not None]
+    ids = [_token_id(other) for other in top]
+    known = [each for each in ids if each is not None]
     # One token by its text is a server that knows ids of some only.
-    top_ids = tuple(ids) if len(ids) == len(top) else ()
+    top_ids = tuple(known) if len(known) == len(ids) else ()
     return Logprob(token, logprob, tuple(top.items()), id, top_ids)
 
 

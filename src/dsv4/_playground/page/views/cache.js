@@ -1,14 +1,29 @@
 // A conversation turn by turn: how much of each prompt the engine has in its cache, and why not more.
 
-import { debounced } from "../server.js";
+import { CallError, debounced } from "../server.js";
 import { counted, number } from "../cards.js";
 import { button, element, fill } from "../dom.js";
 import { examples, requestBody, sourceOf, switches } from "../switches.js";
 
-// The server names units in the plural.
+/** @typedef {import("../types.js").CacheAnswer} CacheAnswer */
+/** @typedef {import("../types.js").Place} Place */
+
+/**
+ * The server names units in the plural.
+ * @param {number} count
+ * @param {string} unit
+ */
 const amount = (count, unit) => counted(count, unit.replace(/s$/, ""));
+/**
+ * @param {number} part
+ * @param {number} whole
+ */
 const percent = (part, whole) => (whole ? `${Math.floor((100 * part) / whole)}%` : "–");
 
+/**
+ * @param {HTMLElement} root
+ * @param {import("../types.js").PageContext} context
+ */
 export function mount(root, context) {
   const { request, state } = context;
   const source = () => sourceOf(context);
@@ -43,7 +58,7 @@ export function mount(root, context) {
       const answer = await context.call("cache", body);
       if (answer) show(answer);
     } catch (error) {
-      if (!error.problem) throw error;
+      if (!(error instanceof CallError)) throw error;
       const { line, path, message } = error.problem;
       const place = [line && `Line ${line}`, path].filter(Boolean).join(": ");
       facts.replaceChildren(
@@ -61,6 +76,7 @@ export function mount(root, context) {
     }
   }, 120);
 
+  /** @param {CacheAnswer} answer */
   function show(answer) {
     head.replaceChildren(...answer.variants.map((variant) => clientOf(variant, answer, state)));
     const said = answer.no_tokens ? `${answer.no_tokens} Characters are counted instead.` : null;
@@ -80,7 +96,10 @@ export function mount(root, context) {
     fill(strip, answer.turns, (turn, n) => turnOf(turn, n, widest, answer.unit, open));
   }
 
-  /** Opens the Prompt view where a prompt breaks. */
+  /**
+   * Opens the Prompt view where a prompt breaks.
+   * @param {Place} place
+   */
   function open(place) {
     request.set({ caret: place[0] });
     context.go("prompt");
@@ -96,7 +115,12 @@ export function mount(root, context) {
   context.onShown(() => ask.now());
 }
 
-/** A client: what a conversation costs with it, and what it loses. */
+/**
+ * A client: what a conversation costs with it, and what it loses.
+ * @param {import("../types.js").CacheVariant} variant
+ * @param {CacheAnswer} answer
+ * @param {import("../types.js").Slice} state
+ */
 function clientOf(variant, { unit, variant: chosen }, state) {
   const { name, title, computed, prompted, lost } = variant;
   const saved = percent(prompted - computed, prompted);
@@ -125,14 +149,19 @@ function clientOf(variant, { unit, variant: chosen }, state) {
   );
 }
 
+/**
+ * @param {import("../types.js").CacheTurn} turn
+ * @param {number} n
+ * @param {number} widest
+ * @param {string} unit
+ * @param {(place: Place) => void} open
+ */
 function turnOf(turn, n, widest, unit, open) {
   const fresh = turn.size - turn.reused;
+  const { place } = turn;
   const isBroken = turn.held > turn.reused;
   const bar = element("div", { className: "turn-bar", "aria-hidden": "true" });
-  for (const [kind, amount] of [
-    ["reused", turn.reused],
-    ["fresh", fresh],
-  ]) {
+  for (const [kind, amount] of Object.entries({ reused: turn.reused, fresh })) {
     const part = element("span", { className: kind });
     part.style.width = `${(100 * amount) / widest}%`;
     bar.append(part);
@@ -184,8 +213,8 @@ function turnOf(turn, n, widest, unit, open) {
           ` It loses ${number(turn.held - turn.reused)} of what the engine held: ${turn.words}. `,
         ),
       isBroken &&
-        turn.place &&
-        button("Show in the request", () => open(turn.place), { className: "small" }),
+        place &&
+        button("Show in the request", () => open(place), { className: "small" }),
     ),
   );
 }

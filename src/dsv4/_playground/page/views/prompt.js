@@ -1,14 +1,21 @@
 // A request, and the prompt that it becomes: each lights up what it has to do with in the other.
 
-import { debounced } from "../server.js";
+import { CallError, debounced, messageOf } from "../server.js";
 import { toClipboard } from "../copybuttons.js";
 import { button, element } from "../dom.js";
 import { PromptPane } from "../promptpane.js";
 import { RequestPane } from "../requestpane.js";
 import { requestBody, sourceOf, switches } from "../switches.js";
 
+/** @typedef {import("../types.js").Place} Place */
+/** @typedef {import("../types.js").Pointing} Pointing */
+
 const TYPING = 120; // milliseconds without a key until the prompt is asked for
 
+/**
+ * @param {HTMLElement} root
+ * @param {import("../types.js").PageContext} context
+ */
 export function mount(root, context) {
   const { request, state } = context;
   const set = switches(context);
@@ -34,14 +41,17 @@ export function mount(root, context) {
       right.show(answer);
       right.wait(false);
     } catch (error) {
-      if (!error.problem) throw error;
+      if (!(error instanceof CallError)) throw error;
       left.complain(error.problem);
       right.wait(false, true);
       if (!error.problem.path) offerToRead(sourceOf(context));
     }
   }, TYPING);
 
-  /** For a text that is no JSON: a prompt can be decoded, and of many lines one chosen. */
+  /**
+   * For a text that is no JSON: a prompt can be decoded, and of many lines one chosen.
+   * @param {string} source
+   */
   async function offerToRead(source) {
     const found = await context.call("import", { source }).catch(() => undefined);
     if (found?.kind === "prompt")
@@ -56,7 +66,7 @@ export function mount(root, context) {
       ]);
     if (found?.kind === "lines")
       left.offerLines(
-        found.lines.map((line, n) => `Line ${n + 1}: ${line.replace(/\s+/g, " ").slice(0, 60)}`),
+        found.lines.map((/** @type {string} */ line, /** @type {number} */ n) => `Line ${n + 1}: ${line.replace(/\s+/g, " ").slice(0, 60)}`),
         (n) => request.set({ source: found.lines[n], protocol: undefined }),
       );
   }
@@ -68,7 +78,7 @@ export function mount(root, context) {
       await toClipboard(answer.prompt);
       context.tell("Copied the prompt.");
     } catch (error) {
-      context.tell(`Nothing was copied: ${error.message}`);
+      context.tell(`Nothing was copied: ${messageOf(error)}`);
     }
   }
 
@@ -81,15 +91,23 @@ export function mount(root, context) {
       setTimeout(() => URL.revokeObjectURL(file), 1000);
       context.tell(`Saved ${saved.name}.`);
     } catch (error) {
-      context.tell(`Nothing was saved: ${error.message}`);
+      context.tell(`Nothing was saved: ${messageOf(error)}`);
     }
   }
 
+  /**
+   * @param {Place | null} place
+   * @param {Pointing} how
+   */
   function lightRequest(place, how) {
     left.light(place, how);
     if (how === "focus") right.rows.light(place);
   }
 
+  /**
+   * @param {number | null} offset
+   * @param {boolean} isPointer
+   */
   function lightPrompt(offset, isPointer) {
     const place = offset === null ? null : right.rows.placeAt(offset);
     left.light(place, "own");
@@ -119,13 +137,17 @@ export function mount(root, context) {
   });
 }
 
-/** Where both do not fit, on a phone, one of the panes is shown, and this chooses which. */
+/**
+ * Where both do not fit, on a phone, one of the panes is shown, and this chooses which.
+ * @param {HTMLElement} panes
+ */
 function sidesOf(panes) {
   const names = [
     ["request", "Request"],
     ["prompt", "Prompt"],
   ];
   const buttons = names.map(([name, title]) => button(title, () => show(name), { "data-side": name }));
+  /** @param {string} side */
   const show = (side) => {
     panes.dataset.side = side;
     for (const one of buttons) one.setAttribute("aria-pressed", String(one.dataset.side === side));
