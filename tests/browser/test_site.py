@@ -61,7 +61,7 @@ def test_search_finds_what_people_ask(browser: Any, site: str) -> None:
     context = browser.new_context(viewport={"width": 1280, "height": 800})
     tab = context.new_page()
     tab.goto(site)
-    tab.get_by_label("Search", exact=True).first.fill("DSML appears in my answers")
+    tab.locator("input.md-search__input").fill("DSML appears in my answers")
     first = tab.locator(".md-search-result__link").first
     first.wait_for()
     address = first.get_attribute("href")

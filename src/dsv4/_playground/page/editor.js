@@ -102,8 +102,9 @@ export class Editor {
 
   /** Another text, in which nothing is folded. The caret stays where it is, as far as that is there. */
   set text(text) {
-    if (text === this.text) return;
-    this.#take(new FoldedText(text));
+    // A link may hold anything.
+    const given = String(text);
+    if (given !== this.text) this.#take(new FoldedText(given));
   }
 
   /** Shows another text. */
