@@ -4,7 +4,7 @@ import { page } from "./page.js";
 
 const { Answer, eventsOf } = await page("answers.js");
 const { brief, harmless, whole } = await page("characters.js");
-const { latest } = await page("server.js");
+const { isAborted, latest, refusalOf } = await page("server.js");
 
 const streamOf = (text, size) => {
   const bytes = new TextEncoder().encode(text);
@@ -109,4 +109,21 @@ test("of calls of one name, only the newest counts", async () => {
   const answers = await Promise.all([call("a", { n: 1 }), call("b", { n: 2 }), call("a", { n: 3 })]);
   assert.deepEqual(answers, [undefined, "b 2", "a 3"]);
   assert.deepEqual(ended, [1]);
+});
+
+test("a refusal is told in the server's words, and by its status where a proxy sent none", async () => {
+  const told = new Response('{"error": {"message": "no such model", "path": "model"}}', { status: 404 });
+  const refusal = await refusalOf(told);
+  assert.equal(refusal.message, "no such model");
+  assert.deepEqual([refusal.status, refusal.problem.path], [404, "model"]);
+  for (const body of ["<html>Bad Gateway</html>", "", "null", '"busy"']) {
+    const { message } = await refusalOf(new Response(body, { status: 502 }));
+    assert.equal(message, "The server answered with status 502.");
+  }
+});
+
+test("what somebody ended is told from what failed", () => {
+  assert.ok(isAborted(AbortSignal.abort().reason));
+  assert.ok(!isAborted(new TypeError("network")));
+  assert.ok(!isAborted(undefined));
 });

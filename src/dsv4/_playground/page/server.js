@@ -63,6 +63,23 @@ async function postToPython(python, name, body, signal) {
 }
 
 /**
+ * Whether somebody has ended what was waited for.
+ * @param {unknown} error
+ */
+export const isAborted = (error) => error instanceof Error && error.name === "AbortError";
+
+/**
+ * What an answer that is none says is wrong. A proxy may have sent it, which says nothing in JSON.
+ * @param {Response} response
+ */
+export async function refusalOf(response) {
+  /** @type {{ error?: Problem } | null} */
+  const answer = await response.json().catch(() => null);
+  const message = `The server answered with status ${response.status}.`;
+  return new CallError(response.status, answer?.error ?? { message });
+}
+
+/**
  * The same for another route of the playground.
  * @type {Post}
  */
@@ -70,13 +87,12 @@ export async function postTo(path, body, signal) {
   const headers = { "content-type": "application/json", ...credentials() };
   const sent = { method: "POST", headers, body: JSON.stringify(body), signal };
   const response = await fetch(path, sent).catch((error) => {
-    if (error.name === "AbortError") throw error;
+    if (isAborted(error)) throw error;
     throw new CallError(0, { message: "The server does not answer. Is it still running?" });
   });
-  const answer = await response.json().catch(() => null);
-  if (response.ok && answer !== null) return answer;
-  const message = `The server answered with status ${response.status}.`;
-  throw new CallError(response.status, answer?.error ?? { message });
+  const answer = response.ok ? await response.json().catch(() => null) : null;
+  if (answer !== null) return answer;
+  throw await refusalOf(response);
 }
 
 /**

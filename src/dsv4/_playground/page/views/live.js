@@ -1,7 +1,7 @@
 // A conversation with the model behind the server, in any protocol; and what its clients send.
 
 import { Answer, eventsOf } from "../answers.js";
-import { CallError, credentials } from "../server.js";
+import { CallError, credentials, refusalOf } from "../server.js";
 import { area, card, counted, number } from "../cards.js";
 import { brief, harmless, whole } from "../characters.js";
 import { button, choice, element, tick } from "../dom.js";
@@ -194,7 +194,7 @@ class Talk {
         body: JSON.stringify(body),
         signal: this.#running?.signal,
       });
-      if (!response.ok) throw new CallError(response.status, (await response.json()).error);
+      if (!response.ok) throw await refusalOf(response);
       const stream = response.body;
       if (!stream) throw new CallError(response.status, { message: "The server sent no answer." });
       for await (const frame of eventsOf(stream)) {
