@@ -25,7 +25,7 @@ def main() -> int:
         return _skip("JavaScript is not checked: found no Node of at least version 20.19")
     checks = [[node, "--test", *map(str, sorted(TESTS.glob("*.test.js")))]]
     if npm is not None and _installed(npm):
-        checks += [*_type_checks(node), _lint()]
+        checks += [_type_check(node), _lint()]
     else:
         _skip("JavaScript is tested without types and lint: npm could not install the packages")
     return max(subprocess.run(check, cwd=ROOT).returncode for check in checks)
@@ -57,11 +57,9 @@ def _installed(npm: str) -> bool:
     return done.returncode == 0
 
 
-def _type_checks(node: str) -> list[list[str]]:
-    """The modules in which every parameter has a type, in full; then all, where it need not."""
-    compiler = str(TOOLS / "node_modules" / "typescript" / "bin" / "tsc")
-    configurations = ("tsconfig.typed.json", "tsconfig.json")
-    return [[node, compiler, "--project", str(TESTS / name)] for name in configurations]
+def _type_check(node: str) -> list[str]:
+    compiler = TOOLS / "node_modules" / "typescript" / "bin" / "tsc"
+    return [node, str(compiler), "--project", str(TESTS / "tsconfig.json")]
 
 
 def _lint() -> list[str]:

@@ -1,6 +1,7 @@
 // An answer as it arrives, in any of the three protocols: server-sent events in, a message out.
 
 /** @typedef {import("./types.js").Frame} Frame */
+/** @typedef {import("./types.js").ChatMessage} ChatMessage */
 /** @typedef {{ id: string, name: string, text: string }} AnswerCall */
 
 /**
@@ -42,14 +43,14 @@ export class Answer {
   /** @type {Map<number, AnswerCall>} */
   #items = new Map();
 
-  /** @param {"chat" | "responses" | "messages"} protocol */
+  /** @param {import("./types.js").ProtocolName} protocol */
   constructor(protocol) {
     this.write = { chat: this.#chat, responses: this.#responses, messages: this.#messages }[protocol];
   }
 
   /** The turn as Chat Completions has it, to be sent back. */
   get message() {
-    /** @type {Record<string, any>} */
+    /** @type {ChatMessage} */
     const message = { role: "assistant", content: this.content };
     if (this.reasoning) message.reasoning_content = this.reasoning;
     if (this.calls.length)

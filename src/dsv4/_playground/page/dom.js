@@ -31,6 +31,19 @@ export function element(name, properties = {}, ...children) {
 export const button = (label, onclick, properties = {}) =>
   element("button", { type: "button", onclick, ...properties }, label);
 
+/**
+ * The element of a name that was built inside another.
+ * @template {keyof HTMLElementTagNameMap} Name
+ * @param {Element} root
+ * @param {Name} name
+ * @returns {HTMLElementTagNameMap[Name]}
+ */
+export function inside(root, name) {
+  const found = root.querySelector(name);
+  if (!found) throw new Error(`there is no ${name} in ${root.className}`);
+  return found;
+}
+
 let labels = 0;
 
 /**

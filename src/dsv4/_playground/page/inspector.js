@@ -1,11 +1,20 @@
 // The last requests that clients made, as they happen (dsv4 serve --inspect).
 
-import { post, postTo } from "./server.js";
+import { CallError, messageOf, post, postTo } from "./server.js";
 import { counted, number } from "./cards.js";
 import { brief, harmless, whole } from "./characters.js";
 import { button, choice, element, tick } from "./dom.js";
 import { EVERYTHING, PROTOCOL_NAMES, clientName, isWanted } from "./requestfilter.js";
 import { Rows } from "./rows.js";
+
+/** @typedef {import("./requestfilter.js").RequestFilter} RequestFilter */
+/** @typedef {import("./types.js").InspectedCompletion} InspectedCompletion */
+/** @typedef {import("./types.js").InspectedRepair} InspectedRepair */
+/** @typedef {import("./types.js").PromptAnswer} PromptAnswer */
+/** @typedef {import("./types.js").RequestDetails} RequestDetails */
+/** @typedef {import("./types.js").RequestSummary} RequestSummary */
+/** @typedef {import("./types.js").SessionAnswer} SessionAnswer */
+/** @typedef {import("./types.js").SessionNote} SessionNote */
 
 const AGAIN = 2000; // after a failure, in milliseconds
 const REFRESH = 400;
@@ -22,8 +31,16 @@ export class Inspector {
   #notice = element("p", { className: "faint" }, NOTHING);
   #filter = EVERYTHING;
   #matches = element("p", { className: "faint", role: "status" });
-  #seen = new Map(); // by number: the summary, and its element
-  #sessions = new Map(); // by id: the row of a session, and the list of its requests
+  /**
+   * By number: the summary, its place in the list, and what chooses it.
+   * @type {Map<number, { summary: RequestSummary, item: HTMLElement, control: HTMLElement }>}
+   */
+  #seen = new Map();
+  /**
+   * By id: the row of a session, and the list of its requests.
+   * @type {Map<string, { item: HTMLElement, list: HTMLElement }>}
+   */
+  #sessions = new Map();
   /** @type {number | null} */
   #chosen = null;
   #name = "";
@@ -32,6 +49,7 @@ export class Inspector {
   /** @type {ReturnType<typeof setTimeout> | null} */
   #refresh = null;
 
+  /** @param {import("./types.js").PageContext} context */
   constructor(context) {
     this.#context = context;
     this.#filters = this.#drawFilters();
@@ -52,6 +70,7 @@ export class Inspector {
 
   /** What chooses among the requests; nothing to choose from, nothing to see. */
   #drawFilters() {
+    /** @type {HTMLInputElement} */
     const text = element("input", {
       type: "search", placeholder: "Find text", "aria-label": "Requests with this text",
       oninput: () => this.#want({ text: text.value }),
@@ -65,6 +84,7 @@ export class Inspector {
     );
   }
 
+  /** @param {Partial<RequestFilter>} change */
   #want(change) {
     this.#filter = { ...this.#filter, ...change };
     this.#sift();
@@ -78,7 +98,7 @@ export class Inspector {
       if (!item.hidden) count++;
     }
     for (const { item, list } of this.#sessions.values())
-      item.hidden = [...list.children].every((request) => request.hidden);
+      item.hidden = !list.querySelector("li:not([hidden])");
     const all = this.#seen.size;
     this.#notice.hidden = all > 0;
     this.#notice.textContent = NOTHING;
@@ -97,14 +117,15 @@ export class Inspector {
         this.#take(answer);
       } catch (error) {
         this.#notice.hidden = false;
-        this.#notice.textContent = error.message;
-        if (error.status === 401 || error.status === 403) break;
+        this.#notice.textContent = messageOf(error);
+        if (error instanceof CallError && (error.status === 401 || error.status === 403)) break;
         await new Promise((resolve) => setTimeout(resolve, AGAIN));
       }
     }
     this.#watches = false;
   }
 
+  /** @param {import("./types.js").InspectorChanges} changes */
   #take({ name, version, changed, numbers }) {
     if (name !== this.#name) this.#forget(() => true);
     this.#name = name;
@@ -115,6 +136,7 @@ export class Inspector {
     this.#sift();
   }
 
+  /** @param {(number: number) => boolean} isGone */
   #forget(isGone) {
     for (const [n, { item }] of this.#seen)
       if (isGone(n)) {
@@ -128,20 +150,28 @@ export class Inspector {
       }
   }
 
+  /** @param {RequestSummary} summary */
   #show(summary) {
     const n = summary.number;
-    const control = button("", () => this.#choose(n), { className: "request" });
+    const { item, control } = this.#seen.get(n) ?? this.#add(summary);
     control.replaceChildren(...row(summary));
-    control.setAttribute("aria-current", String(n === this.#chosen));
-    const item = element("li", {}, control);
-    const old = this.#seen.get(n);
-    if (old) old.item.firstChild.replaceChildren(...control.childNodes);
-    else this.#place(summary.session).prepend(item);
-    this.#seen.set(n, { summary, item: old?.item ?? item });
+    this.#seen.set(n, { summary, item, control });
     if (n === this.#chosen) this.#later();
   }
 
-  /** Where requests are listed: a session is one row, with its requests below it. */
+  /** @param {RequestSummary} summary */
+  #add({ number: n, session }) {
+    const control = button("", () => this.#choose(n), { className: "request" });
+    control.setAttribute("aria-current", String(n === this.#chosen));
+    const item = element("li", {}, control);
+    this.#place(session).prepend(item);
+    return { item, control };
+  }
+
+  /**
+   * Where requests are listed: a session is one row, with its requests below it.
+   * @param {string | null} id
+   */
   #place(id) {
     if (!id) return this.#list;
     const known = this.#sessions.get(id);
@@ -155,20 +185,22 @@ export class Inspector {
     return list;
   }
 
+  /** @param {string} id */
   async #openSession(id) {
     this.#choose(null);
     try {
       this.#details.replaceChildren(...sessionTurns(await postTo("inspector/session", { session: id })));
       this.#details.scrollIntoView({ block: "nearest" });
     } catch (error) {
-      this.#details.replaceChildren(element("p", { className: "problem", role: "alert" }, error.message));
+      this.#details.replaceChildren(problemOf(error));
     }
   }
 
+  /** @param {number | null} n */
   #choose(n) {
     this.#chosen = n;
-    for (const [other, { item }] of this.#seen)
-      item.firstChild.setAttribute("aria-current", String(other === n));
+    for (const [other, { control }] of this.#seen)
+      control.setAttribute("aria-current", String(other === n));
     if (n === null) this.#details.replaceChildren();
     else this.#open(n, true);
   }
@@ -181,6 +213,10 @@ export class Inspector {
     }, REFRESH);
   }
 
+  /**
+   * @param {number} n
+   * @param {boolean} scroll
+   */
   async #open(n, scroll) {
     try {
       const answer = await postTo("inspector/request", { number: n });
@@ -188,10 +224,11 @@ export class Inspector {
       this.#details.replaceChildren(...this.#describe(answer));
       if (scroll) this.#details.scrollIntoView({ block: "nearest" });
     } catch (error) {
-      this.#details.replaceChildren(element("p", { className: "problem", role: "alert" }, error.message));
+      this.#details.replaceChildren(problemOf(error));
     }
   }
 
+  /** @param {RequestDetails} answer */
   #describe(answer) {
     const facts = [
       ["Client", answer.client],
@@ -213,14 +250,15 @@ export class Inspector {
       ...this.#prefix(answer),
       ...this.#request(answer),
       ...answer.completions.flatMap((completion, n) => this.#completion(answer, completion, n)),
-    ].filter(Boolean);
+    ].filter((part) => part !== null);
   }
 
+  /** @param {RequestDetails} answer */
   #prefix({ before, shared, shared_tokens: tokens, prompt_tokens: all, prompt }) {
     if (prompt === null) return [];
     const nodes = [element("h4", {}, "Shared prefix")];
     if (before === null) return [...nodes, element("p", {}, "The first request of this client.")];
-    const saved = tokens === null ? "" : ` A prefix cache saves ${number(tokens)} of ${counted(all, "token")}.`;
+    const saved = tokens === null || all === null ? "" : ` A prefix cache saves ${number(tokens)} of ${counted(all, "token")}.`;
     if (shared >= prompt.length)
       return [...nodes, element("p", {}, `The whole prompt was in request ${before} already.${saved}`)];
     const at = whole(prompt, shared);
@@ -236,6 +274,7 @@ export class Inspector {
     ];
   }
 
+  /** @param {RequestDetails} answer */
   #request({ request, prompt, protocol }) {
     if (request === null) return [element("p", { className: "faint" }, "The request is too large to be kept.")];
     const open = button("Open in Prompt", () => {
@@ -253,6 +292,11 @@ export class Inspector {
     ];
   }
 
+  /**
+   * @param {RequestDetails} answer
+   * @param {InspectedCompletion} completion
+   * @param {number} n
+   */
   #completion({ options, completions }, { text, repairs, finish }, n) {
     const title = completions.length > 1 ? `Completion ${n + 1}` : "Completion";
     const open = button("Open in Stream", () => {
@@ -260,7 +304,7 @@ export class Inspector {
         text,
         thinking: options.thinking,
         dialect: options.dialect,
-        tools: pretty(options.tools),
+        tools: pretty(options.tools ?? ""),
         step: 0,
       });
       this.#context.go("stream");
@@ -275,15 +319,25 @@ export class Inspector {
             { className: "repairs" },
             repairs.slice(0, 200).map(({ kind, sentence }) => element("li", {}, element("code", {}, kind), ` ${sentence}`)),
           )
-        : finish && element("p", { className: "faint" }, "No repairs."),
+        : finish
+          ? element("p", { className: "faint" }, "No repairs.")
+          : null,
     ];
   }
 }
 
+/** @param {unknown} error */
+const problemOf = (error) => element("p", { className: "problem", role: "alert" }, messageOf(error));
+
+/** @param {SessionNote} noted */
 const note = ({ call, kind, message }) => element("li", {}, element("code", {}, kind), ` ${harmless(message)} (${harmless(call ?? "")})`);
+/** @param {SessionNote[]} listed */
 const notes = (listed) => (listed.length ? element("ol", { className: "repairs" }, listed.map(note)) : null);
 
-/** The turns of a session: what was sampled in colour, by how sure the model was. */
+/**
+ * The turns of a session: what was sampled in colour, by how sure the model was.
+ * @param {SessionAnswer} session
+ */
 function sessionTurns({ id, summary, turns, notes: rest }) {
   const shown = turns.flatMap(({ trajectory, call, facts, notes: own, runs }, n) => [
     n === 0 || turns[n - 1].trajectory !== trajectory ? element("h4", {}, `Trajectory ${trajectory}`) : null,
@@ -295,13 +349,17 @@ function sessionTurns({ id, summary, turns, notes: rest }) {
       runs.map(([shade, text]) => element("span", { className: `sampled ${shade.length === 1 ? `shade${shade}` : shade}` }, harmless(text))),
     ),
   ]);
-  return [element("h3", {}, `Session ${harmless(id)}`), element("p", {}, summary), ...shown, notes(rest)].filter(Boolean);
+  return [element("h3", {}, `Session ${harmless(id)}`), element("p", {}, summary), ...shown, notes(rest)].filter((part) => part !== null);
 }
 
+/** @param {number | null} value */
 const seconds = (value) => (value === null ? "" : value < 1 ? `${Math.round(value * 1000)} ms` : `${value.toFixed(2)} s`);
+/** @param {RequestSummary} summary */
 const timeOf = ({ time }) => new Date(time * 1000).toLocaleTimeString();
+/** @param {RequestSummary} summary */
 const status = ({ status: name }) => element("span", { className: `status ${name}` }, name);
 
+/** @param {RequestSummary} summary */
 function row(summary) {
   const { prompt_tokens: prompt, shared_tokens: shared, usage, repairs, problem, said, tail } = summary;
   const facts = [
@@ -326,7 +384,10 @@ function row(summary) {
   ].filter((part) => part !== null);
 }
 
-/** JSON with its lines; what is none, as it is. */
+/**
+ * JSON with its lines; what is none, as it is.
+ * @param {string} text
+ */
 function pretty(text) {
   try {
     return JSON.stringify(JSON.parse(text), null, 2);
@@ -335,9 +396,14 @@ function pretty(text) {
   }
 }
 
-/** Something that is built when somebody opens it. */
+/**
+ * Something that is built when somebody opens it.
+ * @param {string} title
+ * @param {() => Node[] | Promise<Node[]>} build
+ */
 function folded(title, build) {
   const body = element("div", {});
+  /** @type {HTMLDetailsElement} */
   const details = element("details", {
     ontoggle: async () => {
       if (details.open && !body.hasChildNodes()) body.replaceChildren(...(await build()));
@@ -346,9 +412,15 @@ function folded(title, build) {
   return details;
 }
 
+/** @param {string} text */
 const raw = (text) => element("pre", { className: "raw", tabIndex: 0 }, cut(text, (part) => [harmless(part)]));
 
-/** A prompt as the Prompt view shows it; as it is, where the server wrote another prompt. */
+/**
+ * A prompt as the Prompt view shows it; as it is, where the server wrote another prompt.
+ * @param {string} source
+ * @param {string} protocol
+ * @param {string} sent
+ */
 async function promptRows(source, protocol, sent) {
   try {
     const { prompt } = await post("text", { source, protocol });
@@ -358,24 +430,35 @@ async function promptRows(source, protocol, sent) {
         raw(sent),
       ];
     const rows = new Rows({ label: "Prompt", onpoint: () => {} });
-    const { sides } = await post("prompt", { source, protocol });
-    await rows.show(sides, "off");
+    /** @type {PromptAnswer} */
+    const { sides: [side] } = await post("prompt", { source, protocol });
+    if (side.problem) return [raw(sent)];
+    await rows.show([side], "off");
     return [rows.root];
   } catch {
     return [raw(sent)];
   }
 }
 
-/** The end of a text, if it is too long to be shown, and what was left out. */
+/**
+ * The end of a text, if it is too long to be shown, and what was left out.
+ * @param {string} text
+ * @param {(part: string, from: number) => (Node | string)[]} shown
+ */
 function cut(text, shown) {
   const from = whole(text, Math.max(0, text.length - TEXT));
   const before = from ? [element("span", { className: "elided" }, `… ${counted(from, "character")} before\n`)] : [];
   return [...before, ...shown(text.slice(from), from)];
 }
 
-/** A text with its repairs marked and numbered. */
+/**
+ * A text with its repairs marked and numbered.
+ * @param {string} text
+ * @param {InspectedRepair[]} repairs
+ */
 const marked = (text, repairs) =>
   cut(text, (shown, from) => {
+    /** @type {(Node | string)[]} */
     const nodes = [];
     let at = 0;
     repairs.slice(0, 200).forEach(({ start, end, kind, sentence }, n) => {

@@ -1,6 +1,6 @@
 // The request, as JSON or as a form, and what is wrong with it.
 
-import { button, choice, element, menu } from "./dom.js";
+import { button, choice, element, inside, menu } from "./dom.js";
 import { Editor } from "./editor.js";
 import { FindBar } from "./findbar.js";
 import { Form } from "./form.js";
@@ -56,7 +56,7 @@ export class RequestPane {
     const protocol = choice("Read as", PROTOCOLS, "auto", (value) =>
       request.set({ protocol: value === "auto" ? undefined : value }),
     );
-    this.#protocol = /** @type {HTMLSelectElement} */ (protocol.querySelector("select"));
+    this.#protocol = inside(protocol, "select");
     const modes = { className: "modes", role: "group", "aria-label": "Edit as" };
     this.root = element(
       "section",

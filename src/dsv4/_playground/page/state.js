@@ -127,10 +127,11 @@ export async function fromFragment(fragment) {
 }
 
 /**
+ * Whether a value is an object of JSON.
  * @param {unknown} value
  * @returns {value is Values}
  */
-const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+export const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** @param {string} text */
 async function pack(text) {

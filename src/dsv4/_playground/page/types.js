@@ -101,19 +101,102 @@
  */
 
 /**
- * What the inspector's list knows of a request.
+ * What the inspector's list knows of a request. Times are in seconds; `before` is the number of the
+ * request that its prompt is compared with.
  * @typedef {{
  *   number: number, owner: string, session: string | null, client: string, said: string,
  *   protocol: string, model: string, status: string, problem: string, time: number,
- *   prompt_tokens: number | null, shared_tokens: number | null, usage: Record<string, number>,
- *   repairs: number, tail: string,
+ *   queued: number | null, first: number | null, total: number | null,
+ *   prompt_tokens: number | null, shared_tokens: number | null, before: number | null,
+ *   usage: { completion?: number, reasoning?: number }, repairs: number, tail: string,
  * }} RequestSummary
+ */
+
+/**
+ * A repair in a completion that the inspector shows.
+ * @typedef {{ kind: string, start: number, end: number, sentence: string }} InspectedRepair
+ */
+
+/**
+ * A completion that the inspector shows; `finish` is null while it runs.
+ * @typedef {{ text: string, finish: string | null, repairs: InspectedRepair[] }} InspectedCompletion
+ */
+
+/**
+ * The answer of inspector/request: all that is known of a request. It has no options before it has
+ * a prompt, and no text of what is too large to be kept.
+ * @typedef {RequestSummary & {
+ *   request: string | null, prompt: string | null, shared: number,
+ *   options: { dialect?: string, thinking?: boolean, tools?: string },
+ *   completions: InspectedCompletion[],
+ * }} RequestDetails
+ */
+
+/**
+ * The answer of inspector/changes: what has changed since a version, and which requests there are.
+ * @typedef {{
+ *   name: string, version: number, changed: RequestSummary[], numbers: number[],
+ * }} InspectorChanges
+ */
+
+/**
+ * A remark on a session, or on one of its calls.
+ * @typedef {{ call: string | null, kind: string, message: string }} SessionNote
+ */
+
+/**
+ * The answer of inspector/session. The runs of a turn are shades, each with its text.
+ * @typedef {{
+ *   id: string, summary: string, notes: SessionNote[],
+ *   turns: {
+ *     trajectory: number, call: string, facts: string, notes: SessionNote[],
+ *     runs: [string, string][],
+ *   }[],
+ * }} SessionAnswer
+ */
+
+/** @typedef {"chat" | "responses" | "messages"} ProtocolName */
+
+/**
+ * A call in a message of the Live view.
+ * @typedef {{
+ *   id: string, type?: string, function: { name: string, arguments: string },
+ * }} ChatCall
+ */
+
+/**
+ * A message of the Live view, as Chat Completions has it.
+ * @typedef {{
+ *   role: "system" | "user" | "assistant" | "tool", content?: string | null,
+ *   reasoning_content?: string | null, tool_calls?: ChatCall[], tool_call_id?: unknown,
+ * }} ChatMessage
+ */
+
+/**
+ * The answer of api/live: what is to be sent, and where.
+ * @typedef {{ path: string, body: object }} LiveRequest
+ */
+
+/**
+ * A completion that the Stream view offers.
+ * @typedef {{
+ *   name: string, words: string, rule: number, text: string, thinking: boolean,
+ * }} CompletionExample
+ */
+
+/**
+ * The answer of api/stream: what the Stream view needs once.
+ * @typedef {{
+ *   states: ParserState[], moves: [string, string][], examples: CompletionExample[],
+ *   tools: object[],
+ * }} StreamSetup
  */
 
 /**
  * The answer of api/settings: what the page can offer.
  * @typedef {{
  *   version: string, published: string | null, tokens: boolean, dialect: string,
+ *   serves: boolean, inspects: boolean, model: string,
  *   dialects: { name: string, efforts: string[] }[], profiles: { name: string, server: string }[],
  *   examples: { title: string, source: string }[],
  * }} PageSettings

@@ -1,18 +1,35 @@
 // A conversation with the model behind the server, in any protocol; and what its clients send.
 
 import { Answer, eventsOf } from "../answers.js";
-import { CallError, credentials, refusalOf } from "../server.js";
+import { CallError, credentials, isAborted, messageOf, refusalOf } from "../server.js";
 import { area, card, counted, number } from "../cards.js";
 import { brief, harmless, whole } from "../characters.js";
-import { button, choice, element, tick } from "../dom.js";
+import { button, choice, element, inside, tick } from "../dom.js";
 import { Inspector } from "../inspector.js";
+import { isObject } from "../state.js";
 
+/** @typedef {import("../types.js").ChatCall} ChatCall */
+/** @typedef {import("../types.js").ChatMessage} ChatMessage */
+/** @typedef {import("../types.js").Frame} Frame */
+/** @typedef {import("../types.js").PageContext} PageContext */
+/** @typedef {import("../types.js").ProtocolName} ProtocolName */
+
+/**
+ * What was said in a turn.
+ * @typedef {{ reasoning: string, content: string, calls: { name: string, text: string }[] }} Said
+ */
+
+/** @type {[ProtocolName, string][]} */
 const PROTOCOLS = [["chat", "Chat Completions"], ["responses", "Responses"], ["messages", "Messages"]];
 const EFFORTS = [["", "as the server has it"], ["none", "no thinking"], ["low", "low"], ["high", "high"], ["max", "max"]];
 const TEXT = 12_000; // characters of an answer that are shown while it comes
 const FRAMES = 30;
 const LONGEST_FRAME = 400;
 
+/**
+ * @param {HTMLElement} root
+ * @param {PageContext} context
+ */
 export function mount(root, context) {
   if (!context.settings.serves) return root.append(notHere());
   const talk = new Talk(context);
@@ -47,6 +64,7 @@ class Talk {
   /** @type {AbortController | null} */
   #running = null;
 
+  /** @param {PageContext} context */
   constructor(context) {
     this.#context = context;
     this.#state = context.state;
@@ -60,18 +78,24 @@ class Talk {
 
   get #said() {
     const said = this.#state.get();
+    /** @type {unknown[]} */
+    const messages = Array.isArray(said.messages) ? said.messages : [];
     return {
-      protocol: PROTOCOLS.some(([name]) => name === said.protocol) ? said.protocol : "chat",
-      effort: EFFORTS.some(([name]) => name === said.effort) ? said.effort : "",
+      protocol: PROTOCOLS.find(([name]) => name === said.protocol)?.[0] ?? "chat",
+      effort: EFFORTS.find(([name]) => name === said.effort)?.[0] ?? "",
       offers: said.offers === true,
       tools: typeof said.tools === "string" ? said.tools : TOOLS,
       draft: typeof said.draft === "string" ? said.draft : "",
-      messages: Array.isArray(said.messages) ? said.messages.filter(isMessage) : [],
+      messages: messages.filter(isMessage),
     };
   }
 
   #toolbar() {
     const said = this.#said;
+    /**
+     * @param {string} name
+     * @returns {(value: string) => void}
+     */
     const set = (name) => (value) => this.#state.set({ [name]: value });
     const tools = area("As a JSON list", said.tools, 8, set("tools"));
     const more = element("details", { className: "tools", hidden: !said.offers }, element("summary", {}, "Tools"), tools);
@@ -122,13 +146,13 @@ class Talk {
     if (open.length) {
       const results = open.map(({ function: called }) => area(`Result of ${called.name}`, "", 2, () => {}));
       const send = button("Send results", () =>
-        this.#send(open.map(({ id }, n) => ({ role: "tool", tool_call_id: id, content: results[n].querySelector("textarea").value }))),
+        this.#send(open.map(({ id }, n) => ({ role: "tool", tool_call_id: id, content: inside(results[n], "textarea").value }))),
       { className: "primary" });
       send.disabled = this.#running !== null;
       return this.#composer.replaceChildren(...results, element("div", { className: "row-of-buttons" }, send, stop));
     }
     const box = area("Your message", draft, 3, (text) => this.#state.set({ draft: text }));
-    const input = /** @type {HTMLTextAreaElement} */ (box.querySelector("textarea"));
+    const input = inside(box, "textarea");
     const say = () => {
       if (!input.value.trim() || this.#running) return;
       this.#send([{ role: "user", content: input.value }]);
@@ -152,6 +176,7 @@ class Talk {
 
   // Sending.
 
+  /** @param {ChatMessage[]} added */
   async #send(added) {
     const messages = [...this.#said.messages, ...added];
     this.#problem.hidden = true;
@@ -162,7 +187,7 @@ class Talk {
       const request = await this.#context.call("live", this.#requestBody(messages));
       if (request !== undefined) await this.#answer(request, messages);
     } catch (error) {
-      if (error.name !== "AbortError") this.#fail(error.message);
+      if (!isAborted(error)) this.#fail(messageOf(error));
       // Nothing was answered: what was to be sent is there to be sent again.
       if (this.#said.messages.length === messages.length) {
         const draft = added[0].role === "user" ? added[0].content : "";
@@ -176,6 +201,10 @@ class Talk {
     }
   }
 
+  /**
+   * @param {import("../types.js").LiveRequest} request
+   * @param {ChatMessage[]} messages
+   */
   async #answer({ path, body }, messages) {
     const { protocol } = this.#said;
     const answer = new Answer(protocol);
@@ -207,7 +236,7 @@ class Talk {
     } catch (error) {
       // A call that was cut short is not sent back.
       answer.calls = [];
-      if (error.name !== "AbortError") throw error;
+      if (!isAborted(error)) throw error;
       answer.finish = "stopped here";
     } finally {
       cancelAnimationFrame(drawing);
@@ -218,6 +247,7 @@ class Talk {
     }
   }
 
+  /** @param {string} words */
   #fail(words) {
     this.#problem.textContent = harmless(words);
     this.#problem.hidden = false;
@@ -231,18 +261,22 @@ class Shown {
   /** @type {number | null} */
   #first = null;
   #count = 0;
+  /** @type {Frame[]} */
   #frames = [];
   #body = element("div", {});
   #facts = element("p", { className: "faint figures" });
   #list = element("ol", { className: "frame-list", tabIndex: 0, "aria-label": "Frames" });
   #title = element("summary", {}, "Frames");
+  /** @type {HTMLDetailsElement} */
   #details = element("details", { className: "faint", ontoggle: () => this.#drawFrames() }, this.#title, this.#list);
 
+  /** @param {Answer} answer */
   constructor(answer) {
     this.#answer = answer;
     this.root = element("article", { className: "spoken assistant coming" }, element("h3", {}, "Assistant"), this.#body, this.#facts, this.#details);
   }
 
+  /** @param {Frame} frame */
   note(frame) {
     const { reasoning, content, calls } = this.#answer;
     if (this.#first === null && (reasoning || content || calls.length)) this.#first = performance.now();
@@ -281,10 +315,15 @@ class Shown {
   }
 }
 
+/** @param {number} value */
 const milliseconds = (value) => (value < 1000 ? `${Math.round(value)} ms` : `${(value / 1000).toFixed(2)} s`);
 
-/** What was said in a turn: thinking, answer and calls. */
+/**
+ * What was said in a turn: thinking, answer and calls.
+ * @param {Said} turn
+ */
 function said({ reasoning, content, calls }, most = Infinity) {
+  /** @param {string} text */
   const cut = (text) => {
     const from = text.length > most ? whole(text, text.length - most) : 0;
     return (from ? `… ${counted(from, "character")} before\n` : "") + harmless(text.slice(from));
@@ -294,12 +333,16 @@ function said({ reasoning, content, calls }, most = Infinity) {
     content ? element("pre", { className: "content" }, cut(content)) : null,
     ...calls.map(({ name, text }) =>
       element("div", { className: "called" }, element("code", {}, harmless(name)), element("pre", {}, cut(text)))),
-  ].filter(Boolean);
+  ].filter((part) => part !== null);
 }
 
+/** @type {Record<ChatMessage["role"], string>} */
 const NAMES = { user: "You", assistant: "Assistant", tool: "Result", system: "System" };
 
-/** A turn of the conversation, as Chat Completions has it. */
+/**
+ * A turn of the conversation, as Chat Completions has it.
+ * @param {ChatMessage} message
+ */
 function turn(message) {
   const calls = (message.tool_calls ?? []).map((call) => ({ name: call.function.name, text: call.function.arguments }));
   return element(
@@ -310,18 +353,31 @@ function turn(message) {
   );
 }
 
-/** Whether a message from a link has the form that is shown. */
-function isMessage(message) {
-  const isText = (value) => value === undefined || value === null || typeof value === "string";
-  const isCall = (call) => typeof call?.id === "string" && typeof call.function?.name === "string" && typeof call.function.arguments === "string";
-  return (
-    typeof message === "object" && message !== null && Object.hasOwn(NAMES, message.role) &&
-    isText(message.content) && isText(message.reasoning_content) &&
-    (message.tool_calls === undefined || (Array.isArray(message.tool_calls) && message.tool_calls.every(isCall)))
-  );
-}
+/** @param {unknown} value */
+const isText = (value) => value === undefined || value === null || typeof value === "string";
 
-/** The calls that wait for their results. */
+/**
+ * @param {unknown} call
+ * @returns {call is ChatCall}
+ */
+const isCall = (call) =>
+  isObject(call) && typeof call.id === "string" && isObject(call.function) &&
+  typeof call.function.name === "string" && typeof call.function.arguments === "string";
+
+/**
+ * Whether a message from a link has the form that is shown.
+ * @param {unknown} message
+ * @returns {message is ChatMessage}
+ */
+const isMessage = (message) =>
+  isObject(message) && typeof message.role === "string" && Object.hasOwn(NAMES, message.role) &&
+  isText(message.content) && isText(message.reasoning_content) &&
+  (message.tool_calls === undefined || (Array.isArray(message.tool_calls) && message.tool_calls.every(isCall)));
+
+/**
+ * The calls that wait for their results.
+ * @param {ChatMessage[]} messages
+ */
 function unanswered(messages) {
   const last = messages.findLastIndex(({ role }) => role === "assistant");
   if (last < 0) return [];

@@ -4,23 +4,47 @@
 // One call brings the whole trace. Moving the slider asks nobody: what is shown is a window on it,
 // and costs as much however long the text is.
 
-import { debounced } from "../server.js";
+import { CallError, debounced, messageOf } from "../server.js";
 import { area, card, counted, number } from "../cards.js";
-import { button, choice, element, tick } from "../dom.js";
+import { button, choice, element, inside, tick } from "../dom.js";
 import { EventsPane, FramesPane, HeldPane, MessagePane, StatePane, TextMap, TextPane } from "../panes.js";
 import { Trace } from "../trace.js";
+
+/** @typedef {import("../panes.js").Moment} Moment */
+/** @typedef {import("../types.js").CompletionExample} CompletionExample */
+/** @typedef {import("../types.js").PageContext} PageContext */
+/** @typedef {import("../types.js").StreamSetup} StreamSetup */
+
+/**
+ * What is read, and how, as the controls show it.
+ * @typedef {{
+ *   text: string, thinking: boolean, tools: string, tool_choice: string, dialect: string,
+ *   stop: string, calls: string, reason: string, cut: string, seed: number,
+ * }} StreamOptions
+ */
+
+/** @typedef {"dialect" | "calls" | "tool_choice" | "reason"} ChoiceName */
 
 const SPEEDS = [15, 60, 400, 4000].map((speed) => [String(speed), `${number(speed)} steps a second`]);
 const PROTOCOLS = [["chat", "Chat Completions"], ["responses", "Responses"], ["messages", "Messages"]];
 
+/**
+ * @param {HTMLElement} root
+ * @param {PageContext} context
+ */
 export function mount(root, context) {
-  new Stream(root, context);
+  root.append(element("p", { className: "notice faint" }, "Reading…"));
+  context.call("stream", {}).then(
+    (known) => new Stream(root, context, known),
+    (error) => root.replaceChildren(problem(messageOf(error))),
+  );
 }
 
 class Stream {
   #context;
   #state;
   #known;
+  #root;
   /** @type {Trace | null} */
   #trace = null;
   #step = 0;
@@ -29,30 +53,58 @@ class Stream {
   /** @type {number | null} */
   #playing = null;
   #frame = 0;
-  /** @type {Record<string, any>} */
-  #parts = {};
-  #controls = new Map();
+  #problem = element("p", { className: "problem", role: "alert", hidden: true });
+  #words = element("p", { className: "words faint" });
+  #count = element("output", { className: "count faint" });
+  #speeds = choice("Speed", SPEEDS, "60", () => {});
+  #playButton = button("Play", () => this.#toggle(), { className: "primary play", title: "Space" });
+  #editButton = button("Edit", () => this.#edit(this.#source.hidden));
+  #repairs = element("span", { className: "group" });
+  /** @type {HTMLInputElement} */
+  #slider = element("input", {
+    type: "range", min: 0, max: 1, step: 1, value: 0, "aria-label": "Point in the completion",
+    oninput: () => {
+      this.#pause();
+      this.#go(Number(this.#slider.value));
+    },
+  });
+  /** @type {HTMLTextAreaElement} */
+  #source = element("textarea", {
+    className: "source",
+    "aria-label": "Completion",
+    spellcheck: false,
+    hidden: true,
+    placeholder: "What the model wrote after the prompt. Type or paste it here.",
+    oninput: () => this.#state.set({ text: this.#source.value }),
+  });
+  /**
+   * What makes each control show what the options say.
+   * @type {((said: StreamOptions) => void)[]}
+   */
+  #followers = [];
   #text = new TextPane();
   #map = new TextMap();
+  /** @type {{ show: (trace: Trace, step: number, at: Moment) => void }[]} */
   #panes = [];
 
-  constructor(root, context) {
+  /**
+   * @param {HTMLElement} root
+   * @param {PageContext} context
+   * @param {StreamSetup} known
+   */
+  constructor(root, context, known) {
+    this.#root = root;
     this.#context = context;
     this.#state = context.state;
-    root.append(element("p", { className: "notice faint" }, "Reading…"));
-    context.call("stream", {}).then(
-      (known) => {
-        this.#known = known;
-        root.replaceChildren();
-        this.#build(root);
-        this.#begin();
-      },
-      (error) => root.replaceChildren(problem(error.message)),
-    );
+    this.#known = known;
+    this.#build();
+    this.#begin();
   }
 
-  // What the link says, or the first example.
-
+  /**
+   * What the link says, or the first example.
+   * @returns {StreamOptions}
+   */
   get #options() {
     const said = this.#state.get();
     const first = this.#known.examples[0];
@@ -95,28 +147,37 @@ class Stream {
   /** Controls say what the state says: another view may have changed it. */
   #sync() {
     const said = this.#options;
-    const { source, example, thinking, seed } = this.#parts;
-    if (source.value !== said.text) source.value = said.text;
-    const chosen = this.#known.examples.findIndex(({ text }) => text === said.text);
-    example.querySelector("select").value = chosen < 0 ? "" : String(chosen);
-    this.#sayExample(this.#known.examples[chosen]);
-    thinking.querySelector("input").checked = said.thinking;
-    seed.hidden = said.cut !== "random";
-    for (const [name, control] of this.#controls) if (control.value !== said[name]) control.value = said[name];
+    if (this.#source.value !== said.text) this.#source.value = said.text;
+    this.#sayExample(this.#exampleOf(said));
+    for (const follow of this.#followers) follow(said);
+  }
+
+  /**
+   * Keeps a control at what an option says.
+   * @param {"tools" | "stop" | "cut" | ChoiceName} name
+   * @param {HTMLSelectElement | HTMLTextAreaElement} control
+   */
+  #follow(name, control) {
+    this.#followers.push((said) => {
+      if (control.value !== said[name]) control.value = said[name];
+    });
   }
 
   #later = debounced(() => this.#ask(), 200);
 
-  /** Asks for the trace, and shows it at a step: where the slider was, by the place in the text. */
+  /**
+   * Asks for the trace, and shows it at a step: where the slider was, by the place in the text.
+   * @param {number} [step]
+   */
   async #ask(step) {
     let body;
     try {
       body = this.#requestBody();
     } catch (error) {
-      return this.#refuse(`tools: not JSON: ${error.message}`);
+      return this.#refuse(`tools: not JSON: ${messageOf(error)}`);
     }
     const turn = ++this.#turn;
-    this.#parts.root.classList.add("busy");
+    this.#root.classList.add("busy");
     try {
       const answer = await this.#context.call("trace", body);
       if (answer === undefined) return;
@@ -125,29 +186,31 @@ class Stream {
       const same = this.#trace?.text === body.text;
       const trace = new Trace(answer, body.text, this.#known.states);
       this.#trace = trace;
-      this.#parts.problem.hidden = true;
-      this.#parts.slider.max = String(trace.steps);
-      this.#parts.repairs.hidden = !trace.repairs.length;
+      this.#problem.hidden = true;
+      this.#slider.max = String(trace.steps);
+      this.#repairs.hidden = !trace.repairs.length;
       this.#map.show(trace);
       const kept = atEnd ? trace.steps : trace.stepAt(place);
       this.#shown = -1;
       this.#go(step ?? (same ? kept : (trace.repair(0, 1) ?? 0)));
     } catch (error) {
-      const path = error.problem?.path;
-      this.#refuse(path ? `${path}: ${error.message}` : error.message);
+      const path = error instanceof CallError ? error.problem.path : undefined;
+      this.#refuse(path ? `${path}: ${messageOf(error)}` : messageOf(error));
     } finally {
-      if (turn === this.#turn) this.#parts.root.classList.remove("busy");
+      if (turn === this.#turn) this.#root.classList.remove("busy");
     }
   }
 
+  /** @param {string} words */
   #refuse(words) {
     this.#pause();
-    this.#parts.problem.textContent = words;
-    this.#parts.problem.hidden = false;
+    this.#problem.textContent = words;
+    this.#problem.hidden = false;
   }
 
   // Moving.
 
+  /** @param {number} step */
   #go(step) {
     if (!this.#trace) return;
     this.#step = Math.max(0, Math.min(Math.round(step), this.#trace.steps));
@@ -164,8 +227,10 @@ class Stream {
     if (this.#step >= trace.steps) this.#go(0);
     let last = performance.now();
     let owed = 0;
+    const speed = inside(this.#speeds, "select");
+    /** @param {number} now */
     const tickOn = (now) => {
-      owed += ((now - last) / 1000) * Number(this.#parts.speed.value);
+      owed += ((now - last) / 1000) * Number(speed.value);
       last = now;
       if (owed >= 1) {
         this.#go(this.#step + Math.floor(owed));
@@ -175,44 +240,50 @@ class Stream {
       this.#playing = requestAnimationFrame(tickOn);
     };
     this.#playing = requestAnimationFrame(tickOn);
-    this.#playButton();
+    this.#labelPlay();
   }
 
   #pause() {
     if (this.#playing === null) return;
     cancelAnimationFrame(this.#playing);
     this.#playing = null;
-    this.#playButton();
+    this.#labelPlay();
   }
 
-  #toggle = () => (this.#playing === null ? this.#play() : this.#pause());
+  #toggle() {
+    if (this.#playing === null) this.#play();
+    else this.#pause();
+  }
 
-  #playButton() {
-    const { play } = this.#parts;
+  #labelPlay() {
     const plays = this.#playing !== null;
-    play.textContent = plays ? "Pause" : "Play";
-    play.classList.toggle("primary", !plays);
+    this.#playButton.textContent = plays ? "Pause" : "Play";
+    this.#playButton.classList.toggle("primary", !plays);
   }
 
-  #by = (steps) => {
+  /** @param {number} steps */
+  #by(steps) {
     this.#pause();
     this.#go(this.#step + steps);
-  };
+  }
 
-  #to = (step) => {
+  /** @param {number | null} step */
+  #to(step) {
     this.#pause();
     if (step !== null) this.#go(step);
-  };
+  }
 
+  /** @param {KeyboardEvent} event */
   #keys(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const at = event.target;
-    if (at.matches("textarea, input:not([type=range]), select")) return;
+    if (!(at instanceof Element) || at.matches("textarea, input:not([type=range]), select")) return;
     // Buttons and the slider have keys of their own.
     const own = at.matches("button, summary, a") ? [" "] : [];
     const slides = at.matches("input[type=range]");
     const trace = this.#trace;
     if (!trace) return;
+    /** @type {Record<string, () => void>} */
     const keys = {
       " ": () => this.#toggle(),
       n: () => this.#to(trace.change(this.#step, 1)),
@@ -228,75 +299,43 @@ class Stream {
             End: () => this.#to(trace.steps),
           }),
     };
-    if (!keys[event.key] || own.includes(event.key)) return;
+    const run = keys[event.key];
+    if (!run || own.includes(event.key)) return;
     event.preventDefault();
-    keys[event.key]();
+    run();
   }
 
   // What is drawn once.
 
-  #build(root) {
-    const parts = this.#parts;
-    parts.root = root;
-    root.append(this.#toolbar(), this.#player(), this.#points());
-    root.addEventListener("keydown", (event) => this.#keys(event));
+  #build() {
+    this.#root.replaceChildren(this.#toolbar(), this.#player(), this.#points());
+    this.#root.addEventListener("keydown", (event) => this.#keys(event));
     if (!this.#options.text) this.#edit(true);
   }
 
+  /**
+   * @param {keyof StreamOptions} name
+   * @returns {(value: string | boolean) => void}
+   */
   #set = (name) => (value) => this.#state.set({ [name]: value });
 
   #toolbar() {
     const said = this.#options;
-    const { settings } = this.#context;
-    const parts = this.#parts;
-    const examples = this.#known.examples;
-    const chosen = examples.findIndex(({ text }) => text === said.text);
-    parts.example = choice(
-      "Example",
-      [["", "Your own"], ...examples.map(({ name }, n) => [String(n), name])],
-      chosen < 0 ? "" : String(chosen),
-      (n) => this.#takeExample(n),
-    );
-    const cuts = [["character", "By character"], ["token", "By token"], ["random", "By random cuts"]];
-    parts.cut = choice("Cut", cuts, said.cut, this.#set("cut"));
-    if (!settings.tokens) {
-      const token = parts.cut.querySelector("option[value=token]");
-      token.disabled = true;
-      token.textContent = "By token (needs the extra tokens)";
-    }
-    const seed = element("input", {
-      type: "number", id: "stream-seed", value: String(said.seed), min: 0, step: 1,
-      onchange: () => this.#state.set({ seed: Number.parseInt(seed.value, 10) || 0 }),
-    });
-    parts.seed = element("span", { className: "choice" }, element("label", { htmlFor: "stream-seed" }, "Seed"), seed);
-    parts.seed.hidden = said.cut !== "random";
-    parts.thinking = tick("Begins in reasoning", said.thinking, this.#set("thinking"));
-    const reasons = [["", "unknown"], ["stop", "the model ended it"], ["length", "it was cut"]];
-    const dialects = settings.dialects.map(({ name }) => [name, name]);
     const stop = area("Stop strings, one a line; \\n is a line break", said.stop, 2, this.#set("stop"));
     const tools = area("Tools, as a JSON list; nothing: not known", said.tools, 8, this.#set("tools"));
-    const choices = [
-      ["dialect", "Dialect", dialects],
-      ["calls", "Calls", [["streamed", "as they come"], ["whole", "once complete"]]],
-      ["tool_choice", "Tool choice", [["auto", "auto"], ["none", "none"]]],
-      ["reason", "Why it ended", reasons],
-    ];
-    const rest = choices.map(([name, label, options]) => choice(label, options, said[name], this.#set(name)));
-    /** @type {[string, any][]} */
-    const controls = [
-      ...choices.map(([name], n) => /** @type {[string, any]} */ ([name, rest[n].querySelector("select")])),
-      ["cut", parts.cut.querySelector("select")],
-      ["tools", tools.querySelector("textarea")],
-      ["stop", stop.querySelector("textarea")],
-    ];
-    this.#controls = new Map(controls);
+    this.#follow("stop", inside(stop, "textarea"));
+    this.#follow("tools", inside(tools, "textarea"));
+    const thinking = tick("Begins in reasoning", said.thinking, this.#set("thinking"));
+    this.#followers.push((now) => {
+      inside(thinking, "input").checked = now.thinking;
+    });
     return element(
       "div",
       { className: "stream-options" },
       element(
         "div",
         { className: "toolbar" },
-        parts.example, parts.cut, parts.seed, parts.thinking,
+        this.#exampleChoice(said), this.#cutChoice(said), this.#seedField(said), thinking,
         this.#context.copy(() => this.#requestBody()),
       ),
       element(
@@ -310,7 +349,7 @@ class Stream {
           element(
             "div",
             { className: "column" },
-            rest,
+            this.#rareChoices(said),
             stop,
           ),
         ),
@@ -318,52 +357,114 @@ class Stream {
     );
   }
 
+  /** @param {StreamOptions} said */
+  #exampleOf(said) {
+    return this.#known.examples.find(({ text }) => text === said.text);
+  }
+
+  /** @param {StreamOptions} said */
+  #exampleChoice(said) {
+    const { examples } = this.#known;
+    /** @param {StreamOptions} now */
+    const chosen = (now) => {
+      const example = this.#exampleOf(now);
+      return example ? String(examples.indexOf(example)) : "";
+    };
+    const options = [["", "Your own"], ...examples.map(({ name }, n) => [String(n), name])];
+    const made = choice("Example", options, chosen(said), (n) => this.#takeExample(n));
+    this.#followers.push((now) => {
+      inside(made, "select").value = chosen(now);
+    });
+    return made;
+  }
+
+  /** @param {StreamOptions} said */
+  #cutChoice(said) {
+    const cuts = [["character", "By character"], ["token", "By token"], ["random", "By random cuts"]];
+    const made = choice("Cut", cuts, said.cut, this.#set("cut"));
+    const select = inside(made, "select");
+    const token = [...select.options].find(({ value }) => value === "token");
+    if (token && !this.#context.settings.tokens) {
+      token.disabled = true;
+      token.textContent = "By token (needs the extra tokens)";
+    }
+    this.#follow("cut", select);
+    return made;
+  }
+
+  /** @param {StreamOptions} said */
+  #seedField(said) {
+    /** @type {HTMLInputElement} */
+    const seed = element("input", {
+      type: "number", id: "stream-seed", value: String(said.seed), min: 0, step: 1,
+      onchange: () => this.#state.set({ seed: Number.parseInt(seed.value, 10) || 0 }),
+    });
+    const made = element("span", { className: "choice" }, element("label", { htmlFor: "stream-seed" }, "Seed"), seed);
+    made.hidden = said.cut !== "random";
+    this.#followers.push((now) => {
+      made.hidden = now.cut !== "random";
+    });
+    return made;
+  }
+
+  /** @param {StreamOptions} said */
+  #rareChoices(said) {
+    const reasons = [["", "unknown"], ["stop", "the model ended it"], ["length", "it was cut"]];
+    const dialects = this.#context.settings.dialects.map(({ name }) => [name, name]);
+    /** @type {[ChoiceName, string, string[][]][]} */
+    const choices = [
+      ["dialect", "Dialect", dialects],
+      ["calls", "Calls", [["streamed", "as they come"], ["whole", "once complete"]]],
+      ["tool_choice", "Tool choice", [["auto", "auto"], ["none", "none"]]],
+      ["reason", "Why it ended", reasons],
+    ];
+    return choices.map(([name, label, options]) => {
+      const made = choice(label, options, said[name], this.#set(name));
+      this.#follow(name, inside(made, "select"));
+      return made;
+    });
+  }
+
+  /** @param {string} n */
   #takeExample(n) {
     const example = this.#known.examples[Number(n)];
     this.#pause();
     if (n === "" || !example) {
-      this.#parts.words.textContent = "";
+      this.#words.textContent = "";
       return this.#edit(true);
     }
     this.#edit(false);
     this.#state.set({ text: example.text, thinking: example.thinking, step: undefined });
   }
 
+  /** @param {CompletionExample | undefined} example */
   #sayExample(example) {
     const rule = example?.rule ? ` Recovery rule ${example.rule}.` : "";
-    this.#parts.words.textContent = example ? example.words + rule : "";
+    this.#words.textContent = example ? example.words + rule : "";
   }
 
   #player() {
-    const parts = this.#parts;
-    parts.slider = element("input", {
-      type: "range", min: 0, max: 1, step: 1, value: 0, "aria-label": "Point in the completion",
-      oninput: () => {
-        this.#pause();
-        this.#go(Number(parts.slider.value));
-      },
-    });
-    parts.play = button("Play", this.#toggle, { className: "primary play", title: "Space" });
-    parts.count = element("output", { className: "count faint" });
-    const speeds = choice("Speed", SPEEDS, "60", () => {});
-    parts.speed = speeds.querySelector("select");
+    /**
+     * @param {string} label
+     * @param {string} name
+     * @param {string} title
+     * @param {() => void} run
+     */
     const step = (label, name, title, run) => button(label, run, { title, "aria-label": name });
-    parts.repairs = element(
-      "span",
-      { className: "group" },
+    this.#repairs.replaceChildren(
       step("‹ repair", "Previous repair", "[", () => this.#to(this.#trace?.repair(this.#step, -1) ?? null)),
       step("repair ›", "Next repair", "]", () => this.#to(this.#trace?.repair(this.#step, 1) ?? null)),
     );
     return element(
       "div",
       { className: "player" },
-      element("div", { className: "track" }, this.#map.root, parts.slider),
+      element("div", { className: "track" }, this.#map.root, this.#slider),
       element(
         "div",
         { className: "controls" },
         step("|‹", "To the start", "Home", () => this.#to(0)),
         step("‹ step", "One step back", "Left arrow", () => this.#by(-1)),
-        parts.play,
+        this.#playButton,
         step("step ›", "One step on", "Right arrow", () => this.#by(1)),
         step("›|", "To the end", "End", () => this.#to(this.#trace?.steps ?? 0)),
         element(
@@ -372,52 +473,44 @@ class Stream {
           step("‹ change", "Previous change", "p", () => this.#to(this.#trace?.change(this.#step, -1) ?? null)),
           step("change ›", "Next change", "n", () => this.#to(this.#trace?.change(this.#step, 1) ?? null)),
         ),
-        parts.repairs,
-        speeds,
-        parts.count,
+        this.#repairs,
+        this.#speeds,
+        this.#count,
       ),
     );
   }
 
   #points() {
-    const parts = this.#parts;
     const said = this.#options;
-    parts.problem = element("p", { className: "problem", role: "alert", hidden: true });
-    parts.words = element("p", { className: "words faint" });
-    this.#sayExample(this.#known.examples.find(({ text }) => text === said.text));
-    parts.source = element("textarea", {
-      className: "source",
-      "aria-label": "Completion",
-      spellcheck: false,
-      value: said.text,
-      hidden: true,
-      placeholder: "What the model wrote after the prompt. Type or paste it here.",
-      oninput: () => this.#state.set({ text: parts.source.value }),
-    });
-    parts.edit = button("Edit", () => this.#edit(parts.source.hidden));
-    const completion = card("completion", "Completion", [parts.edit], parts.words, parts.source, this.#text.root);
+    this.#sayExample(this.#exampleOf(said));
+    this.#source.value = said.text;
+    const completion = card("completion", "Completion", [this.#editButton], this.#words, this.#source, this.#text.root);
     const events = new EventsPane();
     const state = new StatePane(this.#known.states, this.#known.moves);
     const held = new HeldPane();
     const message = new MessagePane((place) => this.#to(this.#trace?.stepAt(place + 1) ?? null));
     const frames = PROTOCOLS.map(([name, title]) => new FramesPane(name, title));
     this.#panes = [this.#text, events, state, held, message, ...frames];
+    /**
+     * @param {string} className
+     * @param {...HTMLElement} content
+     */
     const group = (className, ...content) => element("div", { className }, content);
     return group(
       "points",
-      parts.problem,
+      this.#problem,
       group("column", completion, events.root),
       group("column", state.root, held.root, message.root),
       group("frames", ...frames.map(({ root }) => root)),
     );
   }
 
+  /** @param {boolean} on */
   #edit(on) {
-    const { source, edit } = this.#parts;
-    source.hidden = !on;
+    this.#source.hidden = !on;
     this.#text.root.hidden = on;
-    edit.textContent = on ? "Done" : "Edit";
-    if (on) source.focus();
+    this.#editButton.textContent = on ? "Done" : "Edit";
+    if (on) this.#source.focus();
   }
 
   // What is drawn at each step.
@@ -432,17 +525,22 @@ class Stream {
     this.#state.set({ step: this.#step });
   }
 
+  /**
+   * @param {Trace} trace
+   * @param {Moment} at
+   */
   #showPlace({ steps, text }, { state, start, end }) {
-    const { slider, count } = this.#parts;
-    slider.value = String(this.#step);
+    this.#slider.value = String(this.#step);
     const ended = this.#step >= steps ? ", the end" : "";
     const words = `Step ${number(this.#step)} of ${number(steps)}${ended}`;
     const held = end > start ? `${number(end - start)} held` : "Nothing held";
-    slider.setAttribute("aria-valuetext", `${words}. ${state}. ${held}.`);
-    count.textContent = `${words} · ${number(end)} of ${counted(text.length, "character")}`;
+    this.#slider.setAttribute("aria-valuetext", `${words}. ${state}. ${held}.`);
+    this.#count.textContent = `${words} · ${number(end)} of ${counted(text.length, "character")}`;
   }
 }
 
 // Stop strings stand one in a line.
+/** @param {string} line */
 const unescaped = (line) => line.replace(/\\n/g, "\n").replace(/\\t/g, "\t");
+/** @param {string} words */
 const problem = (words) => element("p", { className: "notice problem", role: "alert" }, words);
