@@ -242,21 +242,25 @@ def encode(
             )
     rules = NATIVE_WITHOUT_TOOLS if mode == "none" else NATIVE
     preamble = None
+    listed: Sequence[Any] = ()
     if extras_given:
-        if tools.__class__ is not list:
-            tools = as_list(() if tools is None else tools, ("tools",), "a list of tools")
-        extras = _request_extras(() if mode == "none" else tools, response_format, release)
+        listed = tools if type(tools) is list else _tool_list(tools)
+        extras = _request_extras(() if mode == "none" else listed, response_format, release)
         if extras:
             new, before, preamble = _with_extras(extras, new, before)
     forced = mode not in _UNFORCED
     if forced:
-        tool = chosen_tool(tool, () if tools is None else tools, before, new, release)
+        tool = chosen_tool(tool, listed, before, new, release)
     done = render_conversation(
         new, before, release, rules, thinking, drop_thinking, bos, effort_words, preamble
     )
     if prefix.__class__ is not str or prefix or forced:
         _open_answer(done.flat, prefix, forced, tool, release)
     return Prompt(done.flat, release, done.images, done.omissions, done.sampled)
+
+
+def _tool_list(tools: Iterable[ToolInput] | None) -> Sequence[Any]:
+    return as_list(() if tools is None else tools, ("tools",), "a list of tools")
 
 
 def _message_list(messages: Iterable[MessageInput] | None, name: str) -> Sequence[Any]:
