@@ -92,8 +92,8 @@ smoke-in-a-browser:
 smoke-on-other-pythons:
 	$(BIN)/python scripts/other_pythons.py
 
-# Everything that takes longer: the coverage of the core, large inputs, all tests in the browser, more on other Pythons, all
-# against the wheel, the documentation.
+# Everything that takes longer: the coverage of the core, large inputs, all tests in the browser,
+# more on other Pythons, all against the wheel, the documentation.
 test-all: test test-coverage test-thorough test-large test-browser test-pythons test-wheel docs
 
 # Everything on this Python in full: where `make test` takes a part of the cases, all of them.
@@ -158,7 +158,8 @@ test-litellm: $(VENV)/installed-for-tests
 	LITELLM_VENV=$(or $(LITELLM_VENV),$(VENV)-litellm) $(BIN)/pytest tests/verify/test_litellm_real.py
 
 # Real agents and SDKs against the demo model, installed into CLIENTS (1.6 GB) where they are missing.
-# `make clients ONLY="codex openai"` runs those alone, `HEAL=sqlite` all of them through `dsv4 heal`. clients/README.md says what is needed.
+# `make clients ONLY="codex openai"` runs those alone, `HEAL=sqlite` all of them through `dsv4 heal`.
+# clients/README.md says what is needed.
 CLIENTS ?= build/clients
 clients: $(VENV)/installed-for-serving
 	$(BIN)/python clients/run.py --install $(CLIENTS) $(if $(HEAL),--heal $(HEAL)) $(ONLY)
