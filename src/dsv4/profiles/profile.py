@@ -78,10 +78,16 @@ PROFILES: dict[str, Profile] = {
         ),
         Profile(
             "llama.cpp",
-            "llama.cpp (unverified)",
-            llama_cpp_prompts.render,
+            "llama.cpp of August 2026",
+            llama_cpp_prompts.render_august,
             llama_cpp_prompts.mode,
-            verified=False,
+            dialects=("v4",),
+        ),
+        Profile(
+            "llama.cpp-2026.10",
+            "llama.cpp of October 2026",
+            llama_cpp_prompts.render_october,
+            llama_cpp_prompts.mode,
             dialects=("v4",),
         ),
         Profile(

@@ -628,7 +628,15 @@ def _with_injections(best: Explanation, acting: frozenset[TextPlace]) -> tuple[s
     return tuple(sorted({*best.faults, *(f"inject-{place}" for place in acting)}))
 
 
-_COMMON = Counter({"vllm-0.32": 5, "sglang-0.5.23": 4, "recipe-0.2.0": 3, "llama.cpp": 2})
+_COMMON = Counter(
+    {
+        "vllm-0.32": 5,
+        "sglang-0.5.23": 4,
+        "recipe-0.2.0": 3,
+        "llama.cpp": 2,
+        "llama.cpp-2026.10": 1,
+    }
+)
 
 
 def _simplest(
