@@ -12,6 +12,7 @@ from stand_ins import FORECASTER, VLLM, StandIn, server
 
 import dsv4
 from dsv4.profiles.text_shields import TEXT_PLACES, shielded
+from dsv4.tokens.coder import common_prefix_length
 from dsv4.verify import HttpServer, Reply, ServerFinding, run
 from dsv4.verify.answer_checks import ANSWER_REQUESTS, NASTY, answer_findings
 from dsv4.verify.answer_rates import wilson
@@ -19,7 +20,7 @@ from dsv4.verify.answers import streamed_answer, whole_answer
 from dsv4.verify.forced_rows import FORCED_REQUESTS, TOOLS, forced_findings, forced_rows
 from dsv4.verify.output_checks import other_routes
 from dsv4.verify.prompt_routes import loop_bodies, loop_findings, order_findings, shown_prompts
-from encoding_dsv4 import dsml_token
+from encoding_dsv4 import bos_token, dsml_token
 
 Body = Mapping[str, Any]
 
@@ -283,6 +284,21 @@ class TestEvidence:
         assert len(shown) == 5
         assert all(o.ids if "tokenize" in route else o.prompt for o in shown)
 
+    def test_llama_cpp_shows_prompts_without_the_bos_that_its_tokenizer_adds(self) -> None:
+        class WithoutBos(Showing):
+            route = "/../apply-template"
+
+            def post(self, path: str, body: Body) -> Reply:
+                reply = super().post(path, body)
+                if path != self.route:
+                    return reply
+                return Reply(200, {"prompt": reply.body["prompt"].removeprefix(bos_token)})
+
+        truth = server("llama.cpp-2026.10")
+        report = run(WithoutBos(truth), mode="full")
+        assert report.verdict.faults == ()
+        assert "E0" in report.evidence
+
     def test_count_tokens_and_usage_are_compared(self) -> None:
         def post(path: str, body: Body) -> Reply:
             counted = {"/messages": {"usage": {"input_tokens": 84}}}
@@ -307,6 +323,25 @@ class TestEvidence:
         assert verdicts(896)["order-calls"] == ("pass" if sorts else "fault")
         assert verdicts(256)["order-calls"] == ("fault" if sorts else "pass")
         assert verdicts(0) == {}
+
+    def test_a_cache_that_knows_an_earlier_run_misleads_nobody(self) -> None:
+        known: list[list[int | None]] = []
+
+        def reusing(path: str, body: Body) -> Reply:
+            dialect = VLLM.server.release(VLLM.dialect)
+            asked = shielded({k: v for k, v in body.items() if k != "max_tokens"})
+            ids = FORECASTER.counter.ids(VLLM.prompt(asked), dialect, TEXT_PLACES)
+            cached = max((common_prefix_length(ids, each) for each in known), default=0)
+            known.append(ids)
+            details = {"prompt_tokens_details": {"cached_tokens": cached}}
+            return Reply(200, {"usage": {"prompt_tokens": len(ids), **details}})
+
+        for _ in range(2):
+            found = order_findings(reusing, VLLM, FORECASTER)
+            assert {f.id: f.verdict for f in found} == {
+                "order-calls": "pass",
+                "order-tools": "pass",
+            }
 
 
 class TestLoops:

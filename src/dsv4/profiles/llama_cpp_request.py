@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from dsv4._encode.tools import JSON_ERRORS
+from dsv4._encode.tools import JSON_ERRORS, to_json
 from dsv4.errors import short_repr
 from dsv4.profiles.llama_cpp_schemas import check_schema
 from dsv4.profiles.server_requests import (
@@ -116,7 +116,7 @@ def template_options(body: Object) -> Object:
 
 def read_request(body: Object, release: LlamaRelease) -> LlamaRequest:
     """The request as this release reads it. Raises `EncodeError` where it is refused."""
-    _check_unicode(body)
+    _check_text(body)
     options = template_options(body)
     if isinstance(options.get("enable_thinking"), str):
         problem = f"found {short_repr(options['enable_thinking'])}, expected true or false"
@@ -135,36 +135,35 @@ def read_request(body: Object, release: LlamaRelease) -> LlamaRequest:
     )
 
 
-def _check_unicode(body: Object) -> None:
-    """Refuse what no JSON text can hold, wherever it stands."""
+def _check_text(body: Object) -> None:
+    """Refuse what no JSON text can hold, wherever it stands: half of a surrogate pair."""
     try:
-        json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
-    except JSON_ERRORS:
+        to_json(body).encode()
+    except JSON_ERRORS as whole:
         for path, value in _leaves(body, ""):
-            _check_leaf(value, path)
-        raise
+            try:
+                to_json(value).encode()
+            except JSON_ERRORS as error:
+                raise _no_json(value, path, error) from None
+        raise _no_json(body, "", whole) from None
+
+
+def _no_json(value: object, path: str, error: Exception) -> Exception:
+    problem = f"found {short_repr(value)}, expected JSON: {error}"
+    return server_refusal(path or "request", problem)
 
 
 def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
-    """Every key and every value that has none inside, with its place."""
+    """Every name, and every value with none inside, with its place."""
     if isinstance(value, dict):
         for name, item in value.items():
-            inside = f"{path}.{name}" if path else str(name)
             yield path, name
-            yield from _leaves(item, inside)
+            yield from _leaves(item, f"{path}.{name}" if path else str(name))
     elif isinstance(value, (list, tuple)):
         for n, item in enumerate(value):
             yield from _leaves(item, f"{path}[{n}]")
     else:
         yield path, value
-
-
-def _check_leaf(value: object, path: str) -> None:
-    try:
-        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-    except JSON_ERRORS as error:
-        problem = f"found {short_repr(value)}, expected JSON: {error}"
-        raise server_refusal(path or "request", problem) from None
 
 
 def _check_end(

@@ -342,6 +342,12 @@ _RULES: tuple[_TrapRule, ...] = (
         (*LLAMA,),
     ),
     _TrapRule(
+        "integers-signed",
+        _where_fact_holds(request_facts.unsigned_integers),
+        "integers from 2^63 to 2^64 become negative",
+        (LLAMA[-1],),
+    ),
+    _TrapRule(
         "thinking-off",
         _thinking_off_without_switch,
         "the model does not think unless chat_template_kwargs.enable_thinking is true",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from secrets import token_hex
 from typing import Any
 
 from dsv4._format.dialects import V4_1
+from dsv4._format.tokens import BOS
 from dsv4.errors import Error
 from dsv4.profiles.server_requests import Object
 from dsv4.profiles.text_shields import TEXT_PLACES, shielded
@@ -18,10 +21,11 @@ from dsv4.verify.report import Post, ServerFinding
 from dsv4.verify.server_client import Reply
 
 # vLLM gives ids, llama.cpp and `dsv4 serve` the text, beside the API.
+LLAMA_ROUTE = "/../apply-template"
 ROUTES: Mapping[str, str] = {
     "/chat/completions/render": "token_ids",
     "/../tokenize": "tokens",
-    "/../apply-template": "prompt",
+    LLAMA_ROUTE: "prompt",
     "/../render": "prompt",
 }
 # Requests without an effort, which `/tokenize` does not take.
@@ -35,13 +39,22 @@ def shown_prompts(
     """The prompts of some `probes`, by the first route that shows any."""
     for path, field in ROUTES.items():
         for id in probes:
-            found = _shown(post(path, PROBES[id].request), id, field, forecaster)
+            reply = _with_bos(post(path, PROBES[id].request), path)
+            found = _shown(reply, id, field, forecaster)
             if found is not None:
                 yield found
             elif id == probes[0]:
                 break
         else:
             return
+
+
+def _with_bos(reply: Reply, path: str) -> Reply:
+    """llama.cpp takes the BOS off what it shows, where its tokenizer adds one."""
+    prompt = value_at(reply.body, ROUTES[path])
+    if path != LLAMA_ROUTE or not isinstance(prompt, str) or prompt.startswith(BOS):
+        return reply
+    return replace(reply, body={ROUTES[path]: BOS + prompt})
 
 
 def _shown(reply: Reply, id: str, field: str, forecaster: Forecaster) -> Observation | None:
@@ -98,7 +111,11 @@ def order_findings(
 ) -> Iterator[ServerFinding]:
     """Whether two long things in the other order have as much in common as they should."""
     for id, body_of in ORDERS.items():
-        first, second = body_of(*_LONG), body_of(*reversed(_LONG))
+        system = _text_of_this_run()
+        first, second = (
+            {**body, "messages": [system, *body["messages"]]}
+            for body in (body_of(*_LONG), body_of(*reversed(_LONG)))
+        )
         expected = _shared(hypothesis, forecaster, first, second)
         post("/chat/completions", {**first, "max_tokens": 1})
         usage = value_at(post("/chat/completions", {**second, "max_tokens": 1}).body, "usage")
@@ -107,6 +124,12 @@ def order_findings(
         if expected is None or type(total) is not int or type(cached) is not int or not cached:
             continue
         yield _order_finding(id, expected, cached, total)
+
+
+def _text_of_this_run() -> Object:
+    """A system message that no server has seen: a cache that knows the prompts of an earlier run
+    would reuse more of them than two orders share."""
+    return {"role": "system", "content": f"Run {token_hex(8)}."}
 
 
 def _order_finding(id: str, expected: int, cached: int, total: int) -> ServerFinding:
