@@ -10,9 +10,10 @@ from xml.etree import ElementTree
 import pytest
 from http_servers import served
 from stand_ins import FORECASTER, VLLM, StandIn, server
+from unknown_faults import UNCOUNTED_FAULTS, UNKNOWN_FAULTS, UnknownFault
 
 from dsv4 import profiles
-from dsv4.profiles.request_changes import each_message, messages_in
+from dsv4.profiles.request_changes import messages_in
 from dsv4.profiles.server_faults import variants
 from dsv4.verify import (
     HttpServer,
@@ -180,20 +181,55 @@ class TestTheGauntlet:
         assert named == {"vllm-0.32", "sglang-0.5.23"}
 
 
-def shouted(message: dict[str, Any]) -> dict[str, Any]:
-    """Nobody listed this fault: a word is added to each result of a tool."""
-    return {**message, "content": f"{message['content']} Please mind that this came from a tool."}
+UNKNOWN = [
+    (fault, profile, dialect)
+    for fault in UNKNOWN_FAULTS
+    for profile, dialect in (
+        *(("vllm-0.32", "v4"), ("sglang-0.5.23", "v4"), ("recipe-0.2.0", "v4")),
+        *(("llama.cpp", "v4"), ("dsv4", "v4.1")),
+    )
+]
 
 
 class TestUnknownFaults:
-    def test_they_are_not_explained_and_in_the_right_group(self) -> None:
-        report = report_on(StandIn(VLLM, changed=each_message(shouted, "tool")))
-        assert report.verdict.outcome == "not explained"
-        assert report.to_dict()["prompt"]["faults"] == []
-        groups = {f.group for f in report.findings if f.id == "not-explained"}
-        assert "history" in groups
-        assert groups <= {"history", "prompt"}
-        assert "not explained" in report_text(report)
+    """What nobody listed is not explained, where it belongs, and nothing false is named."""
+
+    @pytest.mark.parametrize(("id", "profile", "dialect"), part(UNKNOWN, 16))
+    def test_they_are_not_explained_and_in_the_right_group(
+        self, id: str, profile: str, dialect: str
+    ) -> None:
+        fault = UNKNOWN_FAULTS[id]
+        report = report_on(StandIn(server(profile, dialect), changed=fault.change))
+        assert is_not_explained(report, fault)
+        assert report.to_dict()["prompt"]["profile"] == profile
+
+    @pytest.mark.parametrize("fault", UNCOUNTED_FAULTS.values(), ids=str)
+    def test_prompts_show_what_counts_do_not(self, fault: UnknownFault) -> None:
+        report = report_on(StandIn(VLLM, changed=fault.change, shows_ids=True))
+        assert is_not_explained(report, fault)
+        assert "of as many tokens" in report_text(report)
+
+    def test_a_group_whose_every_request_is_changed_says_nothing(self) -> None:
+        changed = UNKNOWN_FAULTS["user-named"].change
+        groups = report_on(StandIn(VLLM, changed=changed)).groups
+        assert (groups["prompt"], groups["thinking"]) == ("fault", "inconclusive")
+
+    def test_an_offset_goes_with_no_fault_that_only_the_request_of_everything_shows(self) -> None:
+        """That one would be explained by whatever adds a token somewhere."""
+        changed = UNKNOWN_FAULTS["preamble"].change
+        report = report_on(StandIn(server("sglang-0.5.23"), changed=changed))
+        assert report.verdict.faults == ()
+
+
+def is_not_explained(report: Report, fault: UnknownFault) -> bool:
+    groups = {f.group for f in report.findings if f.id == "not-explained"}
+    return (
+        report.verdict.outcome == "not explained"
+        and report.to_dict()["prompt"]["faults"] == []
+        and bool(groups)
+        and groups <= fault.groups
+        and "not explained" in report_text(report)
+    )
 
 
 class TestEvidence:

@@ -33,6 +33,9 @@ LEAST_OF_ONE_SERVER = 2
 MOST_FAULTS = 3
 LEAST_OF_THREE_FAULTS = 8
 
+# The probe that nearly every fault changes.
+EVERYTHING = "rich"
+
 # The fault whose limit is searched, and over how many characters one token may reach.
 LIMIT = "long-texts-truncated"
 WORD = 8
@@ -428,6 +431,8 @@ class _Search:
         """The hypothesis with a counter that adds something to every count."""
         if any(fault.fault.any_length for fault in hypothesis.faults):
             return
+        if hypothesis.faults and not self._shows_plainly(hypothesis):
+            return
         if self._without_completions._exact(hypothesis):
             faults = tuple(sorted((*hypothesis.ids, "counts-include-completion")))
             yield Explanation(hypothesis, faults)
@@ -435,6 +440,17 @@ class _Search:
         if added:
             faults = tuple(sorted((*hypothesis.ids, "counts-offset")))
             yield Explanation(hypothesis, faults, added)
+
+    def _shows_plainly(self, hypothesis: Hypothesis) -> bool:
+        """Whether the faults change another count than that of the request that has everything in
+        it: with any number added, that one alone would say whatever it is asked."""
+        clean = replace(hypothesis, faults=())
+        predict = self._forecasts.prediction
+        return any(
+            predict(hypothesis, o.probe) != predict(clean, o.probe)
+            for o in self._seen
+            if o.probe != EVERYTHING
+        )
 
     @cached_property
     def _without_completions(self) -> _Search:
@@ -481,7 +497,7 @@ class _Search:
         """The clean server that fails least: nothing is named that is not certain."""
         servers = self._forecasts.servers()
         fits = {s: sum(self._fits(s, o) for o in self._seen) for s in servers}
-        nearest = max(servers, key=lambda server: fits[server])
+        nearest = max(servers, key=lambda server: (self._alike(server), fits[server]))
         best = Explanation(nearest, ())
         acting, inert = self._safety(best)
         return ServerVerdict(
@@ -494,6 +510,20 @@ class _Search:
             inert=inert,
             faults=_with_injections(best, acting),
         )
+
+    def _alike(self, server: Hypothesis) -> int:
+        """How many counts are off by the same number, which may be none: a text that is added to
+        every request changes all of them."""
+        off: Counter[int | None] = Counter()
+        for observation in self._seen:
+            _, prediction = self._forecasts.prediction(server, observation.probe)
+            expected = usual_count(prediction, server.server.special_text_acts)
+            if expected is None or observation.seen is None:
+                off[None] += expected is observation.seen
+            else:
+                off[observation.seen - expected] += 1
+        refused = off.pop(None, 0)
+        return refused + max(off.values(), default=0)
 
     def _mismatches(self, server: Hypothesis) -> Iterator[Mismatch]:
         for observation in self._seen:
