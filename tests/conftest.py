@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +26,9 @@ pytest.register_assert_rewrite("shapes")
 # What this machine sets for servers of its own is not for those that tests start.
 for name in {name for name in os.environ if name.startswith("DSV4_")} - {"DSV4_TESTS", "DSV4_SOAK"}:
     del os.environ[name]
+
+# What tests keep is for the next run of them, and never in the caches of whoever runs them.
+os.environ["DSV4_CACHE_DIR"] = str(Path(__file__).parent.parent / "build" / "tests")
 
 # How long an example takes says more about the machine than about the code.
 UNTIMED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}

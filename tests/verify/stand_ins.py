@@ -10,9 +10,10 @@ from dsv4.profiles.prompt_changes import Unpredictable
 from dsv4.profiles.server_faults import FaultVariant, fault_named
 from dsv4.profiles.text_shields import TEXT_PLACES, shielded, unshielded
 from dsv4.verify import PROBES, Hypothesis, Observation, Reply
-from dsv4.verify.hypotheses import forecasts_of_probes
+from dsv4.verify.explain import usual_count
+from dsv4.verify.kept_counts import kept_forecasts
 
-FORECASTER = forecasts_of_probes()
+FORECASTER = kept_forecasts()
 VLLM = Hypothesis("vllm-0.32", "v4")
 
 
@@ -22,12 +23,9 @@ def server(profile: str = "vllm-0.32", dialect: str = "v4", *faults: str) -> Hyp
 
 def count_on(hypothesis: Hypothesis, probe: str, acts: bool | None = None) -> int | None:
     """What this server would count; None where it refuses."""
-    forecast = FORECASTER.forecast(hypothesis, probe)
-    assert forecast is not None
-    if forecast.count is None or isinstance(forecast.count, int):
-        return forecast.count
-    acts = hypothesis.server.special_text_acts if acts is None else acts
-    return forecast.count[max(forecast.count, key=len) if acts else frozenset()]
+    known, count = FORECASTER.count(hypothesis, probe)
+    assert known
+    return usual_count(count, hypothesis.server.special_text_acts if acts is None else acts)
 
 
 def observed(
@@ -40,7 +38,7 @@ def observed(
     """What a run over this server would see."""
     found = []
     for probe in probes:
-        if FORECASTER.forecast(hypothesis, probe) is None:
+        if not FORECASTER.count(hypothesis, probe)[0]:
             continue
         count = count_on(hypothesis, probe)
         if count is None:

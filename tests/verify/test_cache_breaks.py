@@ -10,7 +10,6 @@ import pytest
 from running import dsv4, printed, refused
 
 from dsv4.profiles.profile import profile_named
-from dsv4.tokens import Tokenizer
 from dsv4.verify.cache_breaks import FORGOTTEN, NEW, CacheForecast, CacheSummary, CacheTurn
 from dsv4.verify.token_counts import PromptCounter
 
@@ -56,7 +55,7 @@ class TestReuse:
         _, second = turns(body(), body(*call(0)))
         asked = body(*call(0))
         prompt = encode(asked["messages"], tools=asked["tools"])
-        assert second.tokens == Tokenizer.load().count(prompt)
+        assert second.tokens == COUNTER.tokenizer.count(prompt)
 
     def test_conversations_may_take_turns(self) -> None:
         other = {"role": "user", "content": "Something else altogether."}

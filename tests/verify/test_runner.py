@@ -54,12 +54,8 @@ def is_named(report: Report, truth: Hypothesis) -> bool:
 
 def visible(hypothesis: Hypothesis) -> bool:
     clean = Hypothesis(hypothesis.profile, hypothesis.dialect)
-    return any(
-        (a := FORECASTER.forecast(hypothesis, id)) is not None
-        and (b := FORECASTER.forecast(clean, id)) is not None
-        and a.count != b.count
-        for id in PROBES
-    )
+    counts, others = FORECASTER.counts(hypothesis), FORECASTER.counts(clean)
+    return any(counts[id] != others[id] for id in counts.keys() & others.keys())
 
 
 BASES = [each for each in clean_servers() if each.texts != "v4-vision"]

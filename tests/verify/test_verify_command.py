@@ -26,8 +26,11 @@ def clean() -> Iterator[str]:
         yield url
 
 
-def with_key(key: str = KEY) -> dict[str, str]:
-    return {**ENVIRONMENT, "DSV4_VERIFY_KEY": key}
+@pytest.fixture
+def key_file(tmp_path: Path) -> Path:
+    path = tmp_path / "key"
+    path.write_text(f"{KEY}\n")
+    return path
 
 
 class TestReports:
@@ -35,7 +38,8 @@ class TestReports:
         out = {name: tmp_path / f"r.{name}" for name in ("html", "json", "junit")}
         views = [word for name, path in out.items() for word in (f"--{name}", path)]
         saved = tmp_path / "server.json"
-        done = dsv4("verify", clean, "--yes", *views, "--save", saved, env=with_key())
+        with_key = {**ENVIRONMENT, "DSV4_VERIFY_KEY": KEY}
+        done = dsv4("verify", clean, "--yes", *views, "--save", saved, env=with_key)
         assert done.returncode == 0, done.stderr
         text = done.stdout.decode()
         assert "dsv4 serve with DeepSeek-V4 (texts of 31 July)" in text
@@ -148,9 +152,12 @@ class TestOneLine:
             (b"HTTP/1.1 200 OK\r\n\r\n{}", "does not say how many tokens the prompt had"),
         ],
     )
-    def test_a_server_that_cannot_be_measured(self, answer: bytes, words: str) -> None:
+    def test_a_server_that_cannot_be_measured(
+        self, answer: bytes, words: str, key_file: Path
+    ) -> None:
         with behaving(lambda send: send(answer)) as there:
-            done = dsv4("verify", there.url, "--yes", "--timeout", 5, env=with_key())
+            options = ("--yes", "--timeout", 5, "--key-file", key_file)
+            done = dsv4("verify", there.url, *options)
         assert (done.returncode, done.stdout) == (2, b"")
         _, complaint = done.stderr.decode().splitlines()
         assert words in complaint
@@ -170,8 +177,8 @@ class TestOneLine:
     def test_wrong_arguments(self, arguments: list[str], words: str) -> None:
         assert words in refused("verify", *arguments)
 
-    def test_a_key_does_not_go_to_another_machine_unencrypted(self) -> None:
-        complaint = refused("verify", "http://192.0.2.1/v1", "--yes", env=with_key())
+    def test_a_key_does_not_go_to_another_machine_unencrypted(self, key_file: Path) -> None:
+        complaint = refused("verify", "http://192.0.2.1/v1", "--yes", "--key-file", key_file)
         assert "use https, or allow it with --insecure-http" in complaint
 
     def test_a_key_file_that_holds_no_key(self, tmp_path: Path) -> None:

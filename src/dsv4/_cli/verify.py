@@ -127,11 +127,20 @@ def _check_groups(only: list[str]) -> None:
 
 def _print_matrix() -> int:
     from dsv4.verify.choice import all_matrices
+    from dsv4.verify.kept_counts import KeptForecaster
     from dsv4.verify.report_views import matrix_text
 
     with output() as file:
-        file.write(matrix_text(all_matrices()))
+        file.write(matrix_text(all_matrices(KeptForecaster(notice=_say_that_counts_are_made))))
     return DONE
+
+
+def _say_that_counts_are_made() -> None:
+    """For once, nothing else would happen for some seconds."""
+    if sys.stderr is not None:
+        clear = "\r\x1b[K" if sys.stderr.isatty() else ""
+        said = "counting what every known server would do; this is kept for the next time"
+        print(f"{clear}dsv4: {said}", file=sys.stderr, flush=True)
 
 
 # Where reports come from.
@@ -139,11 +148,13 @@ def _print_matrix() -> int:
 
 def _measured(args: argparse.Namespace, url: str) -> Report:
     from dsv4.verify import run as verify
-    from dsv4.verify.runner import RunMode, planned
+    from dsv4.verify.kept_counts import KeptForecaster
+    from dsv4.verify.runner import OWN_REQUEST, RunMode, planned
 
     server = _server(args, url)
     mode: RunMode = "quick" if args.quick else "full" if args.full else "default"
     requests, tokens = planned(mode, args.only)
+    own = _own_request(args.request)
     _ask(f"{requests} requests at most, about {tokens:,} prompt tokens.", args.yes)
     shown = sys.stderr is not None and sys.stderr.isatty()
 
@@ -157,8 +168,11 @@ def _measured(args: argparse.Namespace, url: str) -> Report:
             args.model,
             mode=mode,
             only=args.only,
-            request=_own_request(args.request),
+            request=own,
             progress=progress,
+            forecaster=KeptForecaster(
+                {} if own is None else {OWN_REQUEST: own}, _say_that_counts_are_made
+            ),
         )
     finally:
         if shown:

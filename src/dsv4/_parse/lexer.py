@@ -141,7 +141,15 @@ def read_tag(source: TextSource, start: int) -> TagReading | PartialTag | Tag | 
     if source.text[index] == BAR:
         if second and second != _DSML[1]:
             return None
-    elif second.isalpha() or second == "/":
+    elif second == "/":
+        if index + 2 == len(source.text) and not source.final:
+            return PartialTag.MAYBE  # a slash alone says no more than the bracket
+        if _NO_HEAD.match(source.text, index, index + _LONGEST_HEAD):
+            return None
+        named = source.match(_NAMED, start)
+        if named is not None:
+            return _named(named, start)
+    elif second.isalpha():
         named = source.match(_NAMED, start)
         if named is not None:
             return _named(named, start)
@@ -431,11 +439,13 @@ class _TagReader:
     def _quoted(self, quote: str, at: int) -> Generator[PartialTag, None, int]:
         """Where a quoted value ends: at the first quote, after which the tag must go on."""
         source = self.source
+        marks = _IN_VALUE[quote]
         while True:
-            found = source.search(_IN_VALUE[quote], at, source.end)
+            found = marks.search(source.text, at - source.base)
             if found is None:
                 at = source.end
-                yield from self._wait(at)
+                self._check_length(at)
+                yield self.partial
                 continue
             at = source.place(found.start())
             self._check_length(at)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
 from dsv4.errors import short_repr
 from dsv4.profiles.fault_table import FAULTS, HIGHEST_LIMIT
@@ -59,10 +60,14 @@ def ordered(faults: Iterable[FaultVariant]) -> tuple[FaultVariant, ...]:
     return tuple(sorted(faults, key=lambda each: (_ORDER[each.id], each.variant)))
 
 
-def variants() -> Iterator[FaultVariant]:
+@cache
+def variants() -> tuple[FaultVariant, ...]:
     """Every variant of every fault that changes prompts."""
-    for id, fault in FAULTS.items():
-        yield from (FaultVariant(id, n) for n in (fault.usual or range(len(fault.variants))))
+    return tuple(
+        FaultVariant(id, n)
+        for id, fault in FAULTS.items()
+        for n in (fault.usual or range(len(fault.variants)))
+    )
 
 
 def fault_named(name: object) -> FaultVariant:

@@ -156,20 +156,21 @@ def matrix(server: Hypothesis, forecaster: Forecaster | None = None) -> Matrix:
     `forecaster` has the forecasts for the probes; without one they are made.
     """
     forecaster = forecaster or forecasts_of_probes()
-    ids = list(forecaster.requests)
     rows: dict[str, set[Hashable]] = {"": {_row(forecaster.counts(server))}}
     for fault in variants():
         faulty = server.having(fault)
-        if any(_prompt(faulty, id, forecaster) != _prompt(server, id, forecaster) for id in ids):
+        if _changes_any(faulty, server, forecaster):
             rows.setdefault(fault.id, set()).add(_row(forecaster.counts(faulty)))
     pairs = list(combinations(rows, 2))
     apart = sum(rows[a].isdisjoint(rows[b]) for a, b in pairs)
     return Matrix(server, tuple(_alike(rows)), apart, len(pairs))
 
 
-def _prompt(hypothesis: Hypothesis, id: str, forecaster: Forecaster) -> str | None:
-    forecast = forecaster.forecast(hypothesis, id)
-    return None if forecast is None else forecast.prompt
+def _changes_any(faulty: Hypothesis, server: Hypothesis, forecaster: Forecaster) -> bool:
+    """Whether any prompt of the two differs. Most do in length, which is looked at first."""
+    if forecaster.counts(faulty) != forecaster.counts(server):
+        return True
+    return forecaster.prompts(faulty) != forecaster.prompts(server)
 
 
 def _row(counts: Counts) -> Hashable:
@@ -187,6 +188,6 @@ def _alike(rows: Mapping[str, Iterable[Hashable]]) -> list[tuple[str, ...]]:
     return sorted(groups, key=lambda ids: [order.index(id) for id in ids])
 
 
-def all_matrices() -> list[Matrix]:
+def all_matrices(forecaster: Forecaster | None = None) -> list[Matrix]:
     """One for each known server. The forecasts are shared."""
-    return [matrix(server) for server in clean_servers()]
+    return [matrix(server, forecaster) for server in clean_servers()]

@@ -143,8 +143,7 @@ class MadeForecasts:
 
     def prediction(self, hypothesis: Hypothesis, id: str) -> tuple[bool, Prediction]:
         """Whether anything is known of the prompt, and the count."""
-        found = self._forecaster.forecast(hypothesis, id)
-        return (False, None) if found is None else (True, found.count)
+        return self._forecaster.count(hypothesis, id)
 
     def prompt(self, hypothesis: Hypothesis, id: str) -> str | None:
         found = self._forecaster.forecast(hypothesis, id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from itertools import chain, combinations
 from typing import TypeAlias
@@ -21,7 +21,7 @@ from dsv4.profiles.profile import (
 from dsv4.profiles.prompt_changes import Unpredictable
 from dsv4.profiles.server_faults import FaultVariant, ordered, variants
 from dsv4.profiles.server_requests import Object
-from dsv4.profiles.text_shields import TextPlace, shielded, unshielded
+from dsv4.profiles.text_shields import TextPlace, shielded
 from dsv4.verify.probes import requests_of_probes
 from dsv4.verify.token_counts import PromptCounter, places_in
 
@@ -61,7 +61,8 @@ class Hypothesis:
 
     def having(self, *faults: FaultVariant) -> Hypothesis:
         """The same server with more `faults`."""
-        return replace(self, faults=ordered({*self.faults, *faults}))
+        together = ordered({*self.faults, *faults})
+        return Hypothesis(self.profile, self.dialect, together)
 
     def prompt(self, body: Object, write: PromptWriter | None = None) -> str:
         """The prompt of a `body` that has marks in what callers spelled, with these marks. Raises
@@ -85,10 +86,9 @@ def clean_servers() -> list[Hypothesis]:
 
 def hypotheses() -> Iterator[Hypothesis]:
     """Every known server, clean, and with every fault that changes prompts."""
-    faults = list(variants())
     for server in clean_servers():
         yield server
-        yield from (server.having(fault) for fault in faults)
+        yield from (server.having(fault) for fault in variants())
 
 
 # A count; by the places whose special tokens act where the texts spell some; None for a refusal.
@@ -150,19 +150,30 @@ class Forecaster:
 
         Faults that have nothing to do with it are left out: many hypotheses share a forecast.
         """
-        faults = tuple([f for f in hypothesis.faults if id in self.touched(f)])
-        key = hypothesis.profile, hypothesis.dialect, faults, id
+        needed = self.needed(hypothesis, id)
+        key = needed.profile, needed.dialect, needed.faults, id
         if key not in self._made:
-            needed = Hypothesis(hypothesis.profile, hypothesis.dialect, faults)
             self._made[key] = self._new(needed, self.requests[id])
         return self._made[key]
+
+    def needed(self, hypothesis: Hypothesis, id: str) -> Hypothesis:
+        """A `hypothesis` with those of its faults alone that have to do with the request `id`."""
+        faults = tuple([fault for fault in hypothesis.faults if id in self.touched(fault)])
+        if len(faults) == len(hypothesis.faults):
+            return hypothesis
+        return Hypothesis(hypothesis.profile, hypothesis.dialect, faults)
+
+    def count(self, hypothesis: Hypothesis, id: str) -> tuple[bool, Prediction]:
+        """Whether anything is known of the prompt that a `hypothesis` makes of the request with
+        this `id`, and its count."""
+        found = self.forecast(hypothesis, id)
+        return (False, None) if found is None else (True, found.count)
 
     def counts(self, hypothesis: Hypothesis) -> Counts:
         """The counts that a `hypothesis` forecasts, by the ids of requests, where it does."""
         if hypothesis not in self._counts:
-            found = {id: self.forecast(hypothesis, id) for id in self.requests}
-            known = {id: each.count for id, each in found.items() if each is not None}
-            self._counts[hypothesis] = known
+            found = {id: self.count(hypothesis, id) for id in self.requests}
+            self._counts[hypothesis] = {id: count for id, (known, count) in found.items() if known}
         return self._counts[hypothesis]
 
     def prompts(self, hypothesis: Hypothesis) -> Mapping[str, str | None]:
@@ -204,10 +215,6 @@ class Forecaster:
             frozenset(acting): self.counter.count(prompt, dialect, frozenset(acting))
             for acting in subsets
         }
-
-
-def plain_prompt(forecast: Forecast) -> str | None:
-    return None if forecast.prompt is None else unshielded(forecast.prompt)
 
 
 @cache

@@ -217,8 +217,7 @@ class Findings:
             finding = self._finding(id, "fault", observation)
             best = self._verdict.best
             if observation is not None and best is not None:
-                forecast = self._forecaster.forecast(best.hypothesis, id)
-                text = usual_count(forecast.count, False) if forecast else None
+                text = usual_count(self._forecaster.count(best.hypothesis, id)[1], False)
                 finding = replace(finding, expected=f"{text} tokens if it were text")
             yield finding
 
@@ -290,9 +289,8 @@ class Findings:
         for observation in own:
             if observation.probe not in touched or observation.probe == "rich":
                 continue
-            forecast = self._forecaster.forecast(other, observation.probe)
-            expected = usual_count(forecast.count, True) if forecast else None
-            if forecast is not None and expected != observation.seen:
+            known, count = self._forecaster.count(other, observation.probe)
+            if known and usual_count(count, True) != observation.seen:
                 return observation
         return None
 
@@ -307,8 +305,8 @@ class Findings:
         expected = ""
         other = other or self._clean
         if shown is not None and other is not None:
-            forecast = self._forecaster.forecast(other, shown.probe)
-            expected = _count_words(usual_count(forecast.count, True) if forecast else None)
+            count = self._forecaster.count(other, shown.probe)[1]
+            expected = _count_words(usual_count(count, True))
         return ServerFinding(
             id,
             fault.group,

@@ -12,10 +12,11 @@ from dsv4.verify.answer_rates import RATED
 from dsv4.verify.choice import MOST_QUICK, QuickSearch
 from dsv4.verify.explain import ServerVerdict, explain
 from dsv4.verify.forced_rows import FORCED_REQUESTS, forced_findings
-from dsv4.verify.hypotheses import Forecaster, forecasts_of_probes
+from dsv4.verify.hypotheses import Forecaster
+from dsv4.verify.kept_counts import KeptForecaster, kept_forecasts
 from dsv4.verify.observations import Observation
 from dsv4.verify.output_checks import cache_finding, call_findings, other_routes
-from dsv4.verify.probes import PROBES, Probe, probes, requests_of_probes, words
+from dsv4.verify.probes import PROBES, Probe, probes, words
 from dsv4.verify.prompt_routes import (
     LOOP_TURNS,
     QUICKLY_SHOWN,
@@ -62,7 +63,8 @@ def run(
     `client` sends them; `model` is the name in them. `mode` is "quick", which chooses the next
     request by what it tells apart, "default", or "full", which also looks at caches. `only` names
     groups, for a part of it. `request` is a body of your own to be counted too. `progress` is
-    called with the number of requests that were sent, and of all. `forecaster` makes the forecasts.
+    called with the number of requests that were sent, and of all. `forecaster` makes the forecasts;
+    without one their counts are kept in the user's cache folder.
 
     Raises `ServerProblem` where nothing could be measured. `KeyboardInterrupt` ends the run, and
     the report says what was found until then.
@@ -105,6 +107,7 @@ class ServerRun:
         self._planned = planned(mode, only)[0]
         self._seen: list[Observation] = []
         self._shown: list[Observation] = []
+        self._verdicts: dict[tuple[int, int], ServerVerdict] = {}
         self._notes: list[str] = []
         self._sent = self._silent = 0
         self._tokens = self._completion = 0
@@ -148,6 +151,14 @@ class ServerRun:
         return without_key(report, key)
 
     def _verdict(self) -> ServerVerdict:
+        """What explains all that was seen so far. It is asked for more than once, and may have
+        taken a long search."""
+        key = len(self._seen), len(self._shown)
+        if key not in self._verdicts:
+            self._verdicts[key] = self._new_verdict()
+        return self._verdicts[key]
+
+    def _new_verdict(self) -> ServerVerdict:
         """What explains the counts, and the prompts that were shown. Where the counts are not to be
         believed, the prompts decide; where both do not fit, the counts."""
         verdict = explain(self._seen, forecaster=self._forecaster)
@@ -291,9 +302,7 @@ class ServerRun:
 
 def _forecasts_with(request: Object | None) -> Forecaster:
     """The forecasts for the probes, and for a request of one's own."""
-    if request is None:
-        return forecasts_of_probes()
-    return Forecaster({**requests_of_probes(), OWN_REQUEST: request})
+    return kept_forecasts() if request is None else KeptForecaster({OWN_REQUEST: request})
 
 
 def observed(probe: str, reply: Reply) -> Observation:
