@@ -13,7 +13,7 @@ from stand_ins import FORECASTER, VLLM, StandIn, server
 from unknown_faults import UNCOUNTED_FAULTS, UNKNOWN_FAULTS, UnknownFault
 
 from dsv4 import profiles
-from dsv4.profiles.request_changes import messages_in
+from dsv4.profiles.request_changes import messages_in, system_text_added
 from dsv4.profiles.server_faults import variants
 from dsv4.verify import (
     HttpServer,
@@ -199,10 +199,10 @@ class TestUnknownFaults:
         assert is_not_explained(report, fault)
         assert report.to_dict()["prompt"]["profile"] == profile
 
-    @pytest.mark.parametrize("fault", UNCOUNTED_FAULTS.values(), ids=str)
+    @pytest.mark.parametrize("fault", UNCOUNTED_FAULTS.values(), ids=UNCOUNTED_FAULTS)
     def test_prompts_show_what_counts_do_not(self, fault: UnknownFault) -> None:
         report = report_on(StandIn(VLLM, changed=fault.change, shows_ids=True))
-        assert is_not_explained(report, fault)
+        assert is_not_explained(report, fault)  # and no two faults that cancel each other
         assert "of as many tokens" in report_text(report)
 
     def test_a_group_whose_every_request_is_changed_says_nothing(self) -> None:
@@ -233,6 +233,24 @@ class TestEvidence:
         truth = server("vllm-0.32", "v4", "parameters-all-strings")
         assert not visible(truth)
         assert is_named(report_on(StandIn(truth, shows_ids=True)), truth)
+
+    def test_a_refusal_does_not_end_the_showing(self) -> None:
+        """vLLM refuses an effort that it does not know; what follows shows its prompts too."""
+        asked = []
+
+        class Noting(StandIn):
+            def post(self, path: str, body: Mapping[str, Any]) -> Reply:
+                asked.append(bool(body.get("return_token_ids") or body.get("stream")))
+                return super().post(path, body)
+
+        report = report_on(Noting(VLLM, shows_ids=True), only=["effort", "content"])
+        assert report.verdict.explained == len(asked)
+        assert all(asked)
+
+    def test_a_text_of_any_length_may_be_shown(self) -> None:
+        told = system_text_added("It is the first Tuesday of a rather warm August.", before=True)
+        report = report_on(StandIn(VLLM, changed=told, shows_ids=True))
+        assert report.verdict.faults == ("date-added",)
 
     def test_it_is_said_what_was_offered(self) -> None:
         assert report_on(StandIn(VLLM, shows_ids=True)).evidence[:2] == ("E0", "E1")

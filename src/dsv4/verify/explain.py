@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from dsv4.profiles.fault_table import FAULTS
 from dsv4.profiles.request_changes import longest_text
 from dsv4.profiles.server_faults import KNOWN_TOGETHER, FaultVariant, variants
-from dsv4.profiles.text_shields import TEXT_PLACES, TextPlace, unshielded
+from dsv4.profiles.text_shields import TextPlace
 from dsv4.verify.counting_checks import counting_fault
 from dsv4.verify.hypotheses import (
     Counts,
@@ -24,6 +24,7 @@ from dsv4.verify.hypotheses import (
     forecasts_of_probes,
 )
 from dsv4.verify.observations import Observation
+from dsv4.verify.prompt_matches import LONGEST_STAND_IN, is_shown
 
 # A text of unknown length explains any one count. Three that agree are evidence.
 LEAST_OF_UNKNOWN_LENGTH = 3
@@ -377,9 +378,14 @@ class _Search:
         known, prediction = self._forecasts.prediction(hypothesis, observation.probe)
         if not known:
             return True
-        return _agrees(prediction, observation.seen, added) and (
-            bool(added) or is_shown(self._forecasts, hypothesis, observation)
+        if not _agrees(prediction, observation.seen, added):
+            return False
+        stands_in = any(
+            fault.fault.any_length and observation.probe in self._forecasts.touched(fault)
+            for fault in hypothesis.faults
         )
+        other = LONGEST_STAND_IN if stands_in else 0 if added else None
+        return is_shown(self._forecasts, hypothesis, observation, other)
 
     def _exact(self, hypothesis: Hypothesis) -> bool:
         """Most hypotheses fail where the clean server does: that is looked at first."""
@@ -617,30 +623,6 @@ def _agrees(prediction: Prediction, seen: int | None, added: int) -> bool:
     if isinstance(prediction, int):
         return prediction + added == seen
     return any(count + added == seen for count in prediction.values())
-
-
-def is_shown(
-    forecasts: MadeForecasts | _Given, hypothesis: Hypothesis, observation: Observation
-) -> bool:
-    """Whether a prompt that the server shows is the one that is forecast."""
-    if not observation.shows_prompt:
-        return True
-    prompt = forecasts.prompt(hypothesis, observation.probe)
-    if prompt is None:
-        return True
-    if observation.prompt is not None:
-        return unshielded(prompt) == observation.prompt
-    nowhere: frozenset[TextPlace] = frozenset()
-    return any(
-        _same_ids(forecasts.ids(hypothesis, prompt, acting), observation.ids or ())
-        for acting in (nowhere, frozenset(TEXT_PLACES))
-    )
-
-
-def _same_ids(forecast: Sequence[int | None], seen: Sequence[int]) -> bool:
-    return len(forecast) == len(seen) and all(
-        a is None or a == b for a, b in zip(forecast, seen, strict=True)
-    )
 
 
 def usual_count(prediction: Prediction, acts: bool) -> int | None:
