@@ -526,6 +526,40 @@ class TestIds:
         assert note.kind == "not-this-encoder"
         assert decoded.request.encode().text[note.start : note.end] == "｜DSML｜"
 
+    @pytest.mark.parametrize(
+        "answers",
+        [
+            [("Why", "", True)],
+            [("", "Yes", False), ("", "More", True)],
+            [("", "", True), ("Why", "Yes", False)],
+            [("", "Yes", True), ("Why", "", True)],
+        ],
+    )
+    def test_open_answers_end_where_the_next_must_have_begun(
+        self, answers: list[tuple[str, str, bool]]
+    ) -> None:
+        """A block of calls ends an answer, and the end of reasoning begins one."""
+        call = {"id": "call_0", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+        messages = [
+            {"role": "system", "content": "Be brief."},
+            *(
+                {
+                    "role": "assistant",
+                    "content": content,
+                    "wo_eos": True,
+                    **({"reasoning_content": reasoning} if reasoning else {}),
+                    **({"tool_calls": [call]} if calls else {}),
+                }
+                for reasoning, content, calls in answers
+            ),
+        ]
+        prompt = dsv4.encode(messages, drop_thinking=False)
+        decoded = dsv4.decode(prompt)
+        assert decoded.exact
+        # What was thought first cannot be told from the system text before it.
+        messages[0]["content"] += messages[1].pop("reasoning_content", "")
+        assert decoded.request.messages == messages
+
     def test_tools_between_results_and_an_answer(self) -> None:
         call = {"id": "call_0", "type": "function", "function": {"name": "f", "arguments": "{}"}}
         messages = [

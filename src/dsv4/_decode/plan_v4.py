@@ -78,7 +78,7 @@ def _without_answer(turn: PromptTurn, reasons: bool, scan: ScannedPrompt) -> Ite
     taken = scan.sections_in(turn.start, turn.end)
     begin = taken[-1].end if taken else turn.start
     at = _first_trace(begin, turn.end, reasons, scan)
-    if turn.task is not None or at is None:
+    if at is None:
         yield turn
         return
     yield replace(turn, end=at)

@@ -308,7 +308,10 @@ class Shortcut:
             ):
                 self._string.append(text)
                 inside = text if text.isalnum() else encode_basestring(text)[1:-1]
-                return [ArgumentsDelta(self._index, inside)]
+                written = _new(ArgumentsDelta)
+                written.index = self._index
+                written.text = inside
+                return [written]
         except (TypeError, AttributeError):
             pass  # it is no text, which is refused below
         return self._read(text)
@@ -476,7 +479,8 @@ class StreamParser(Shortcut):
         if self._strict is not None:
             self._strict.feed(text, self._inert)
             return []
-        machine, source = self._machine, self._machine.source
+        machine = self._machine
+        source = machine.source
         if self._string or self._passed or self._newlines:
             self._catch_up()
         source.append(text, self._inert)
@@ -484,7 +488,10 @@ class StreamParser(Shortcut):
         machine.run()
         if source.pos > source.base:
             source.trim()
-        self._choose()
+        if source.text:
+            self._words = self._line_words = self._index = None  # nothing goes by what waits
+        else:
+            self._choose()
         return events
 
     def _begin(self) -> list[Event]:

@@ -258,7 +258,8 @@ class ProseReader:
             text = text[told:]
         if not text:
             return
-        self._machine.settle_calls(Lookahead.TEXT)
+        if self._machine.hold is not None:
+            self._machine.settle_calls(Lookahead.TEXT)
         if not self.reasoning:
             self._machine.emit(ContentDelta(text))
             return

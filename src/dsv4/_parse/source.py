@@ -302,9 +302,12 @@ class TextSource:
             self._pinned.append(text)
         # CPython lets a text that nothing else refers to grow in place. Were it copied with each
         # piece, a long run of EOS in a value, which waits here whole, would take quadratic time.
-        waiting, self.text = self.text, ""
-        waiting += text
-        self.text = waiting
+        if self.text:
+            waiting, self.text = self.text, ""
+            waiting += text
+            self.text = waiting
+        else:
+            self.text = text
         self.end += len(text)
 
     def skip(self, count: int, last: str) -> None:
@@ -398,8 +401,8 @@ class TextSource:
         if at < self.end and self.text[at - self.base] in MARKS:
             return at  # where a reader waited
         if self.end - at < _SHORT:
-            found_mark = self.search(MARK, at, self.end)
-            return self.end if found_mark is None else self.place(found_mark.start())
+            found_mark = MARK.search(self.text, at - self.base)
+            return self.end if found_mark is None else found_mark.start() + self.base
         first = self.end
         for n, mark in enumerate(MARKS):
             begun, place = self._marks[n]

@@ -589,10 +589,10 @@ class JsonValueReader:
             return _read_strictly(self._machine, self.value)
         while True:
             pattern = _JSON_STRING_MARK if self._in_string else _JSON_MARK
-            found = source.search(pattern, self._at, source.end)
+            found = pattern.search(source.text, self._at - source.base)
             if found is None:
                 return self._wait(source.end)
-            at = source.place(found.start())
+            at = found.start() + source.base
             if found[0] == '"':
                 self._in_string = not self._in_string
             elif found[0] == "\n":
