@@ -152,7 +152,8 @@ test-sglang: $(VENV)/installed-for-tests
 	$(if $(SGLANG_VENV),,-$(MAKE) --no-print-directory $(VENV)-sglang/installed)
 	SGLANG_VENV=$(or $(SGLANG_VENV),$(VENV)-sglang) $(BIN)/pytest tests/engines/test_parser_classes.py
 
-# What litellm changes of a request, before stand-ins. LITELLM_VENV names an environment that has it.
+# What litellm's proxy changes of a request, in front of stand-ins: a minute. LITELLM_VENV names an
+# environment that has it.
 test-litellm: $(VENV)/installed-for-tests
 	$(if $(LITELLM_VENV),,$(MAKE) --no-print-directory $(VENV)-litellm/installed)
 	LITELLM_VENV=$(or $(LITELLM_VENV),$(VENV)-litellm) $(BIN)/pytest tests/verify/test_litellm_real.py
@@ -270,9 +271,14 @@ $(VENV)-sglang/installed: $(VENV)-vllm/installed
 		> $$(echo $(VENV)-sglang/lib/python3*/site-packages)/vllm_packages.pth
 	touch $@
 
+# It asks for a certifi that was days old when it was released, which not every index has. Any
+# other will do.
 $(VENV)-litellm/installed: Makefile
 	$(PYTHON) -m venv $(VENV)-litellm
-	$(VENV)-litellm/bin/python -m pip install --quiet litellm==1.108.4
+	$(VENV)-litellm/bin/python -m pip install --quiet uv
+	echo certifi > $(VENV)-litellm/any-release.txt
+	$(VENV)-litellm/bin/uv pip install --quiet --python $(VENV)-litellm/bin/python \
+		--override $(VENV)-litellm/any-release.txt 'litellm[proxy]==1.108.4'
 	touch $@
 
 $(VENV)/installed-for-fuzzing: pyproject.toml

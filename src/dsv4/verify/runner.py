@@ -112,6 +112,7 @@ class ServerRun:
         self._sent = self._silent = 0
         self._tokens = self._completion = 0
         self._asks_for_ids = True
+        self._shows_ids = False
 
     def report(self) -> VerifyReport:
         findings: list[ServerFinding] = []
@@ -225,11 +226,8 @@ class ServerRun:
         elif self._asks_for_ids:
             body["return_token_ids"] = True
         reply = self.post(CHAT, body)
-        if self._asks_for_ids and not stream:
-            self._asks_for_ids = bool(_ids(reply))
-            if reply.refused:
-                del body["return_token_ids"]
-                reply = self.post(CHAT, body)
+        if "return_token_ids" in body:
+            reply = self._with_or_without_ids(reply, body)
         self._check_first(reply)
         observation = observed(probe.id, reply)
         if probe.id == OWN_REQUEST:
@@ -241,6 +239,18 @@ class ServerRun:
         self._completion += observation.completion_tokens
         self._seen.append(observation)
         return observation
+
+    def _with_or_without_ids(self, reply: Reply, body: dict[str, Any]) -> Reply:
+        """The reply to a request for ids. Until they were seen, a refusal may mean the asking."""
+        if _ids(reply):
+            self._shows_ids = True
+        elif not self._shows_ids and not reply.refused:
+            self._asks_for_ids = False
+        elif not self._shows_ids:
+            del body["return_token_ids"]
+            reply = self.post(CHAT, body)
+            self._asks_for_ids = reply.refused
+        return reply
 
     def post(self, path: str, body: Mapping[str, Any]) -> Reply:
         """The reply to a `body` sent to a `path`, counted as a request of this run."""
