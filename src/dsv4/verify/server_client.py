@@ -24,7 +24,7 @@ from urllib.parse import parse_qsl, urlsplit
 from dsv4.errors import Error
 
 MOST_BYTES = 8 * 1024 * 1024
-MOST_EVENTS = 4_000
+MOST_EVENTS = 16_000
 SECONDS_FOR_ONE = 60.0
 SECONDS_TO_WAIT = 30.0
 # How often a request is sent again to a server that asks for patience.
@@ -45,13 +45,17 @@ class ServerProblem(Error):
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back: a status and JSON, or the events of a stream; or a `problem` in words."""
+    """What came back: a status and JSON, or the events of a stream; or a `problem` in words.
+
+    `times` are the seconds from the request to each event.
+    """
 
     status: int = 0
     body: Any = None
     events: tuple[Any, ...] = ()
     problem: str = ""
     retry_after: float | None = None
+    times: tuple[float, ...] = ()
 
     @property
     def refused(self) -> bool:
@@ -133,8 +137,9 @@ class HttpServer:
             deadline.connect()
             # Some routes are beside the API: `/v1/../tokenize`.
             route = posixpath.normpath(f"/{parts.path}{path}".replace("//", "/"))
+            started = time.monotonic()
             connection.request("POST", route, data, headers)
-            reply = self._read(connection.getresponse())
+            reply = self._read(connection.getresponse(), started)
         except ssl.SSLError as error:
             reply = Reply(problem=f"no secure connection: {error.reason or error}")
         except (OSError, http.client.HTTPException, ValueError) as error:
@@ -146,14 +151,14 @@ class HttpServer:
             return Reply(problem=f"no complete answer within {self.seconds:g} seconds")
         return reply
 
-    def _read(self, response: http.client.HTTPResponse) -> Reply:
+    def _read(self, response: http.client.HTTPResponse, started: float) -> Reply:
         status, after = response.status, _seconds(response.getheader("retry-after"))
         if 300 <= status < 400:
             return Reply(status, problem=f"a redirect (status {status}), which is not followed")
         if response.getheader("content-encoding", "identity") != "identity":
             return Reply(status, problem="a compressed answer, which was not asked for")
         if "text/event-stream" in (response.getheader("content-type") or ""):
-            return _read_events(response, status)
+            return _read_events(response, status, started)
         data = response.read(MOST_BYTES + 1)
         if len(data) <= MOST_BYTES and response.length:
             return Reply(problem=f"an answer that breaks off after {len(data):,} bytes")
@@ -194,9 +199,11 @@ class _Deadline:
                 connected.shutdown(socket.SHUT_RDWR)
 
 
-def _read_events(response: http.client.HTTPResponse, status: int) -> Reply:
+def _read_events(response: http.client.HTTPResponse, status: int, started: float) -> Reply:
     events: list[Any] = []
+    times: list[float] = []
     size = 0
+    problem = ""
     while len(events) < MOST_EVENTS and size < MOST_BYTES:
         line = response.readline(MOST_BYTES)
         size += len(line)
@@ -210,10 +217,12 @@ def _read_events(response: http.client.HTTPResponse, status: int) -> Reply:
         try:
             events.append(json.loads(data))
         except (ValueError, RecursionError):
-            return Reply(status, events=tuple(events), problem="an event that is no JSON")
+            problem = "an event that is no JSON"
+            break
+        times.append(time.monotonic() - started)
     else:
-        return Reply(status, events=tuple(events), problem="a stream that does not end")
-    return Reply(status, events=tuple(events))
+        problem = "a stream that does not end"
+    return Reply(status, events=tuple(events), problem=problem, times=tuple(times))
 
 
 def _seconds(header: str | None) -> float | None:
