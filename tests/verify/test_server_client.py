@@ -98,6 +98,14 @@ class TestBoundedTime:
         assert len(there.received) == MOST_ATTEMPTS
 
 
+def test_each_event_has_its_time() -> None:
+    events = b'data: {"n": 1}\n\ndata: {"n": 2}\n\ndata: [DONE]\n\n'
+    reply = asked(once(STREAM_HEAD + events))
+    assert [event["n"] for event in reply.events] == [1, 2]
+    assert len(reply.times) == 2
+    assert 0 < reply.times[0] <= reply.times[1]
+
+
 class TestBoundedMemory:
     def test_an_answer_that_does_not_end(self) -> None:
         with behaving(repeats(JSON_HEAD + b"\r\n", b"[" * 65536)) as there:

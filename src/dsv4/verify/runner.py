@@ -13,6 +13,7 @@ from dsv4.verify.answers import value_at
 from dsv4.verify.choice import MOST_QUICK, QuickSearch
 from dsv4.verify.explain import ServerVerdict, explain
 from dsv4.verify.forced_rows import FORCED_REQUESTS, forced_findings
+from dsv4.verify.forcing import forcing_way
 from dsv4.verify.hypotheses import Forecaster
 from dsv4.verify.kept_counts import KeptForecaster, kept_forecasts
 from dsv4.verify.observations import Observation
@@ -20,6 +21,7 @@ from dsv4.verify.output_checks import cache_finding, call_findings, other_routes
 from dsv4.verify.probes import PROBES, Probe, probes, words
 from dsv4.verify.prompt_routes import (
     LOOP_TURNS,
+    ORDERS,
     QUICKLY_SHOWN,
     ROUTES,
     SHOWN_PROBES,
@@ -27,6 +29,7 @@ from dsv4.verify.prompt_routes import (
     order_findings,
     shown_prompts,
 )
+from dsv4.verify.raw_checks import RAW_REQUESTS, raw_findings
 from dsv4.verify.report import (
     Findings,
     Post,
@@ -52,9 +55,10 @@ OWN_REQUEST = "request"
 
 # What a full run adds: caches, forced completions, what comes back, prompts that are shown.
 FULL_REQUESTS = (
-    3 + FORCED_REQUESTS + ANSWER_REQUESTS + 4 + LOOP_TURNS + len(ROUTES) + len(SHOWN_PROBES)
+    *(3, FORCED_REQUESTS, ANSWER_REQUESTS, RAW_REQUESTS, 2 * len(ORDERS), LOOP_TURNS),
+    *(len(ROUTES), len(SHOWN_PROBES)),
 )
-FULL_TOKENS = 30_000
+FULL_TOKENS = 52_000
 
 Progress: TypeAlias = Callable[[int, int], None]
 
@@ -94,7 +98,7 @@ def planned(mode: RunMode = "default", only: Collection[str] = ()) -> tuple[int,
         sent += 7
         tokens += 1_200
     if mode == "full":
-        sent, tokens = sent + FULL_REQUESTS, tokens + FULL_TOKENS
+        sent, tokens = sent + sum(FULL_REQUESTS), tokens + FULL_TOKENS
     return sent, tokens
 
 
@@ -347,15 +351,18 @@ class ServerRun:
 
     def _look_at_all(self, post: Post) -> list[ServerFinding]:
         plain = [o.count for o in self._seen if o.probe == "plain" and o.count is not None]
+        full = self._mode == "full"
         findings = [*call_findings(post), *other_routes(post, plain)]
-        if self._mode == "full":
-            findings += [*answer_findings(post), *forced_findings(post)]
+        findings += raw_findings(post, self._forecaster.counter, full=full)
+        if full:
+            way = forcing_way(post)
+            findings += [*answer_findings(post, way), *forced_findings(post, way)]
             findings.append(cache_finding(post, words(2_000)))
         verdict = self._verdict()
-        looks = self._mode == "full" or verdict.outcome == "void"
+        looks = full or verdict.outcome == "void"
         if looks and not any(o.shows_prompt for o in self._seen):
             self._shown = list(shown_prompts(post, self._forecaster))
-        if self._mode == "full" and verdict.outcome == "explained" and verdict.best:
+        if full and verdict.outcome == "explained" and verdict.best:
             best = verdict.best.hypothesis
             findings += order_findings(post, best, self._forecaster)
             findings += loop_findings(post, best, self._forecaster)
