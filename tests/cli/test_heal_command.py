@@ -19,7 +19,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
     """The settings of servers that would have run."""
     found: list[Settings] = []
 
-    def serve(settings: Settings, say: Any, listens: Any) -> int:
+    def serve(settings: Settings, say: Any, listens: Any, banner: Any) -> int:
         found.append(settings)
         return 0
 

@@ -56,6 +56,10 @@ class TestWordsThatAreNearlyRight:
     def test_a_choice(self) -> None:
         assert refused("template", "--for", "jinja").endswith("(did you mean jinja2?)")
 
+    def test_an_address_without_its_option(self) -> None:
+        for command in ("heal", "serve", "playground"):
+            assert refused(command, "http://gpu").endswith("(did you mean --upstream http://gpu?)")
+
     def test_a_word_that_is_like_no_other(self) -> None:
         assert refused("qqq").endswith("(see dsv4 --help)")
 

@@ -9,6 +9,7 @@ import pytest
 
 from dsv4._cli.main import main
 from dsv4.serve import uvicorn_runner
+from dsv4.serve.banner import playground_banner_text
 from dsv4.serve.settings import Settings
 
 
@@ -18,8 +19,9 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     found: list[Any] = []
     opened = threading.Event()
 
-    def serve(settings: Settings, say: Any, listens: Any) -> int:
+    def serve(settings: Settings, say: Any, listens: Any, banner: Any) -> int:
         found.append(settings)
+        assert banner is playground_banner_text
         listens("http://127.0.0.1:8004")
         opened.wait(0.2)
         return 0

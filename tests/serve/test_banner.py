@@ -6,7 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from dsv4.serve.banner import ServerSummary, banner_text, short_clients, summary_of_settings
+from dsv4.serve.banner import (
+    ServerSummary,
+    banner_text,
+    playground_banner_text,
+    short_clients,
+    summary_of_settings,
+)
 from dsv4.serve.settings import Settings
 
 
@@ -50,6 +56,17 @@ def test_healing_has_a_banner_of_its_own() -> None:
     assert "effort" not in text  # the upstream's
     assert text.endswith("More clients: dsv4 serve --clients --port 8003")
     assert "calls where" not in said(summary, **settings)
+
+
+def test_the_playground_has_a_banner_of_its_own() -> None:
+    summary = replace(SUMMARY, url="http://0.0.0.0:8004", notes=("it is slow",))
+    text = playground_banner_text(Settings(playground=True, host="0.0.0.0"), summary)
+    assert text.startswith("dsv4 playground  http://127.0.0.1:8004/playground/\n  Paste a request")
+    assert "live view   the demo model (deepseek-v4, v4)\n" in text
+    assert "open to the network, no keys\n  API         http://0.0.0.0:8004" in text
+    assert "note        it is slow\n" in text
+    upstream = Settings(playground=True, backend="vllm", upstream=("http://gpu",))
+    assert "live view   http://gpu (" in playground_banner_text(upstream, summary)
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,20 @@ from stand_ins import FORECASTER, VLLM, StandIn, server
 import dsv4
 from dsv4.profiles.text_shields import TEXT_PLACES, shielded
 from dsv4.tokens.coder import common_prefix_length
-from dsv4.verify import HttpServer, Reply, ServerFinding, run
+from dsv4.verify import HttpServer, Hypothesis, Reply, ServerFinding, run
 from dsv4.verify.answer_checks import ANSWER_REQUESTS, NASTY, answer_findings
 from dsv4.verify.answer_rates import wilson
 from dsv4.verify.answers import streamed_answer, whole_answer
-from dsv4.verify.forced_rows import FORCED_REQUESTS, TOOLS, forced_findings, forced_rows
-from dsv4.verify.output_checks import other_routes
+from dsv4.verify.forced_rows import (
+    BIASED_ROWS,
+    FORCED_REQUESTS,
+    TOOLS,
+    WORD,
+    forced_findings,
+    forced_rows,
+)
+from dsv4.verify.forcing import WAYS, forcing_way
+from dsv4.verify.output_checks import ASKING, call_findings, other_routes
 from dsv4.verify.prompt_routes import loop_bodies, loop_findings, order_findings, shown_prompts
 from encoding_dsv4 import bos_token, dsml_token
 
@@ -37,8 +45,9 @@ def called(*arguments: str, ids: str = "abc", name: str = "run") -> list[Any]:
     ]
 
 
-def streamed(**delta: Any) -> Reply:
-    return Reply(200, events=({"choices": [{"delta": delta, "finish_reason": "stop"}]},))
+def streamed(finish: str = "stop", **delta: Any) -> Reply:
+    choice = {"delta": delta, "finish_reason": finish}
+    return Reply(200, events=({"choices": [choice]},), times=(0.5,))
 
 
 def either(body: Body, **fields: Any) -> Reply:
@@ -51,6 +60,8 @@ def well_behaved(path: str, body: Body) -> Reply:
     asked = body["messages"][0]["content"]
     if "story" in asked:
         return message("Once", "length", body["max_tokens"])
+    if "thoughts" in asked:
+        return message("", reasoning="1 2 3 4 ")
     if "Count" in asked:
         return message("1 2 3 4 ")
     if "json" in asked:
@@ -68,7 +79,7 @@ def well_behaved(path: str, body: Body) -> Reply:
     if "three times" in asked:
         return streamed(tool_calls=called('{"city":"Paris"}', '{"city":"Rome"}', '{"city":"Oslo"}'))
     command = json.loads(asked.partition(": ")[2])
-    return message(tool_calls=called(json.dumps({"command": command})))
+    return either(body, tool_calls=called(json.dumps({"command": command})))
 
 
 def findings(post: Callable[[str, Body], Reply]) -> dict[str, ServerFinding]:
@@ -108,6 +119,9 @@ def test_a_good_server_passes() -> None:
         ("three times", streamed(tool_calls=called('{"a', '":1}')), "calls-parallel-merged"),
         ("three times", streamed(tool_calls=called("{}", "{}", ids="aa")), "calls-parallel-merged"),
         ("2>&1", message(tool_calls=called('{"command": "make test 2"}')), "calls-nasty-cut"),
+        ("2>&1", streamed(tool_calls=called('{"command": "make test 2"}')), "calls-nasty-cut"),
+        ("build-9", streamed(tool_calls=called('{"command": "echo step"}')), "calls-nasty-cut"),
+        ("thoughts", message("1 2 3 4 5", reasoning="Hm."), "stops-string"),
     ],
 )
 def test_what_no_weights_explain_is_a_fault(word: str, reply: Reply, id: str) -> None:
@@ -115,6 +129,92 @@ def test_what_no_weights_explain_is_a_fault(word: str, reply: Reply, id: str) ->
     assert found[id].verdict == "fault"
     assert found[id].effect
     assert [each.verdict for each in found.values()].count("fault") == 1
+
+
+class TestStopStringsInReasoning:
+    """Servers cut reasoning at a stop string or not: it is said which."""
+
+    @pytest.mark.parametrize(
+        ("reply", "id", "said"),
+        [
+            (message("", reasoning="1 2 3 4 "), "stops-reasoning", "ends reasoning too"),
+            (message("", reasoning="1 2 3 4 5"), "stops-reasoning", "too, which keeps it"),
+            (message("done", reasoning="1 2 3 4 5 6"), "stops-reasoning", "end no reasoning"),
+            (message("", "length", reasoning="1 2 3 4 5 6"), "stops-reasoning", "end no reasoning"),
+        ],
+    )
+    def test_what_is_seen(self, reply: Reply, id: str, said: str) -> None:
+        found = findings(but("thoughts", reply))[id]
+        assert found.verdict == "pass"
+        assert said in found.message
+
+    def test_the_text_and_the_finish_are_said(self) -> None:
+        found = findings(well_behaved)["stops-reasoning"]
+        assert found.seen == "8 characters of reasoning, no text, `stop`"
+
+    @pytest.mark.parametrize(
+        "reply",
+        [
+            *(message("done"), message("done", reasoning="One, two.")),
+            message("", "length", reasoning="One, two."),
+        ],
+    )
+    def test_a_model_that_does_not_think_of_it(self, reply: Reply) -> None:
+        found = findings(but("thoughts", reply))
+        (seen,) = [found[id] for id in found if id.startswith("stops-reasoning")]
+        assert seen.verdict == "inconclusive"
+
+
+class TestTheFirstByteOfAnArgument:
+    @staticmethod
+    def arriving(*times: float) -> ServerFinding:
+        """What is said where the long argument comes in pieces, at these seconds."""
+        text = json.dumps({"command": NASTY["10 KB"]})
+        size = len(text) // len(times) + 1
+        pieces = [text[at : at + size] for at in range(0, len(text), size)]
+
+        def post(path: str, body: Body) -> Reply:
+            if "build-9" not in json.dumps(body):
+                return well_behaved(path, body)
+            role: Any = {"role": "assistant", "content": None}
+            named = {"index": 0, "id": "a", "function": {"name": "run", "arguments": ""}}
+            deltas = [role, {"tool_calls": [named]}]
+            for piece in pieces:
+                deltas.append({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]})
+            events = tuple({"choices": [{"delta": delta}]} for delta in deltas)
+            return Reply(200, events=events, times=(0.1, 0.2, *times))
+
+        return findings(post)["calls-nasty-first-byte"]
+
+    def test_an_argument_that_is_streamed(self) -> None:
+        found = self.arriving(0.5, 4.0, 9.5, 10.0)
+        assert "is streamed while it is written" in found.message
+        assert found.seen == "first byte after 0.5 of 10.0 seconds, 4 pieces"
+
+    @pytest.mark.parametrize("times", [(10.0,), (9.9, 9.95, 10.0)])
+    def test_an_argument_that_is_held_back(self, times: tuple[float, ...]) -> None:
+        found = self.arriving(*times)
+        assert "is held back until it is complete" in found.message
+        assert found.verdict == "pass"
+
+
+def test_arguments_that_were_forced_are_the_parsers_fault() -> None:
+    """A model that was asked may write something else; one that is forced writes this."""
+
+    def post(path: str, body: Body) -> Reply:
+        if "structured_outputs" not in body:
+            return well_behaved(path, body)
+        text = body["structured_outputs"]["choice"][0]
+        if "tools" not in body:
+            return message(text)
+        (call,) = dsv4.parse(text, thinking=False, tools=TOOLS).tool_calls
+        read = call.arguments.replace("2>&1", "2>&1 ")
+        return either(body, tool_calls=called(read))
+
+    way = forcing_way(post)
+    found = {each.id: each for each in answer_findings(post, way)}
+    assert found["calls-nasty-changed"].verdict == "fault"
+    assert found["calls-nasty-changed"].message.endswith("and not: redirection")
 
 
 def test_a_rate_has_its_interval() -> None:
@@ -174,6 +274,8 @@ class TestForced:
         """A server that obeys, and reads what its model was forced to write."""
 
         def post(path: str, body: Body) -> Reply:
+            if "structured_outputs" not in body:
+                return message("Something else.")
             text = body["structured_outputs"]["choice"][0]
             fields = read(text) if "tools" in body else {"content": text}
             if body.get("stream"):
@@ -191,6 +293,11 @@ class TestForced:
         ]
         return {"content": read.content, "tool_calls": calls}
 
+    @staticmethod
+    def forced(post: Callable[[str, Body], Reply]) -> ServerFinding:
+        (found,) = forced_findings(post, forcing_way(post))
+        return found
+
     def test_a_server_that_reads_as_it_should(self) -> None:
         sent = []
 
@@ -198,20 +305,65 @@ class TestForced:
             sent.append(body)
             return self.reading(self.as_parsed)(path, body)
 
-        (found,) = forced_findings(post)
+        found = self.forced(post)
         assert (found.id, found.verdict) == ("forced-read", "pass")
-        assert len(sent) == FORCED_REQUESTS
+        assert len(sent) == FORCED_REQUESTS - len(WAYS) + 1
 
     def test_a_server_that_reads_nothing(self) -> None:
-        (found,) = forced_findings(self.reading(lambda text: {"content": text}))
+        found = self.forced(self.reading(lambda text: {"content": text}))
         assert (found.id, found.verdict) == ("forced-misread", "fault")
         assert "a call is lost (call)" in found.message
         assert "markup leaks (call)" in found.message
         assert "(plain)" not in found.message
 
+    def test_a_server_that_takes_only_a_grammar(self) -> None:
+        sent = []
+
+        def post(path: str, body: Body) -> Reply:
+            sent.append(body)
+            if "regex" in body:
+                return Reply(400, body={"error": "one of regex and ebnf"})
+            text = json.loads(body["ebnf"].removeprefix("root ::= "))
+            fields = self.as_parsed(text) if "tools" in body else {"content": text}
+            return either(body, **fields)
+
+        assert self.forced(post).id == "forced-read"
+        assert len(sent) == FORCED_REQUESTS
+
+    @staticmethod
+    def biased(leak: bool) -> Callable[[str, Body], Reply]:
+        """A server that takes no grammar, and a bias."""
+        known = {str(token.id): token for token in (WORD, *(t for t, _ in BIASED_ROWS.values()))}
+
+        def post(path: str, body: Body) -> Reply:
+            if "logit_bias" not in body:
+                return message("Something else.")
+            ((id, bias),) = body["logit_bias"].items()
+            assert bias == 100
+            token = known[id]
+            shown = token * body["max_tokens"] if token == WORD or leak else ""
+            return either(body, content=shown)
+
+        return post
+
+    def test_where_only_a_bias_is_taken_single_tokens_are_forced(self) -> None:
+        found = self.forced(self.biased(leak=False))
+        assert (found.id, found.verdict) == ("forced-read", "pass")
+        assert found.message.startswith("4 forced completions")
+
+    def test_a_server_that_shows_the_end_of_thinking(self) -> None:
+        found = self.forced(self.biased(leak=True))
+        assert found.id == "forced-misread"
+        assert "markup leaks (end-of-thinking)" in found.message
+
+    def test_the_word_has_the_id_that_it_is_forced_by(self) -> None:
+        assert FORECASTER.counter.tokenizer.encode_text(WORD * 2) == [WORD.id] * 2
+
     def test_a_server_that_does_not_obey(self) -> None:
-        (found,) = forced_findings(lambda path, body: message("Something else."))
+        sent = []
+        found = self.forced(lambda path, body: sent.append(body) or message("Something else."))
         assert (found.id, found.verdict) == ("forced-none", "not offered")
+        assert len(sent) == len(WAYS) + 1
 
     def test_the_rows_are_what_they_are_called(self) -> None:
         rows = forced_rows()
@@ -249,6 +401,40 @@ class TestReading:
         found = streamed_answer(streamed(tool_calls=parts))
         assert found is not None
         assert len(found.calls) == 4
+
+
+class TestCalls:
+    """One call, whole and streamed."""
+
+    @staticmethod
+    def found(**fields: Any) -> dict[str, str]:
+        calls = fields.pop("calls", called('{"city": "Paris"}', name="weather"))
+        fields = {"finish": "tool_calls", "tool_calls": calls, **fields}
+        return {f.id: f.verdict for f in call_findings(lambda _, body: either(body, **fields))}
+
+    def test_a_call_as_it_should_be(self) -> None:
+        assert self.found() == {"output-calls": "pass"}
+        assert ASKING["tools"]
+
+    def test_a_finish_that_hides_it(self) -> None:
+        assert self.found(finish="stop")["output-finish"] == "fault"
+
+    def test_calls_without_ids_of_their_own(self) -> None:
+        twice = ['{"city": "Paris"}'] * 2
+        assert self.found(calls=called(*twice, ids="aa"))["output-ids"] == "fault"
+        assert "output-ids" not in self.found(calls=called(*twice, ids="ab"))
+
+    @pytest.mark.parametrize("arguments", ['{"town": "Paris"}', '{"city": 5}', "{}"])
+    def test_a_call_that_the_model_may_have_got_wrong(self, arguments: str) -> None:
+        assert self.found(calls=called(arguments))["output-schema"] == "inconclusive"
+
+    def test_texts_that_differ(self) -> None:
+        def post(path: str, body: Body) -> Reply:
+            text = "I will look." if body.get("stream") else "Let me see."
+            return either(body, content=text)
+
+        (found,) = call_findings(post)
+        assert found.id == "output-streams"
 
 
 class Showing(StandIn):
@@ -301,11 +487,13 @@ class TestEvidence:
 
     def test_count_tokens_and_usage_are_compared(self) -> None:
         def post(path: str, body: Body) -> Reply:
-            counted = {"/messages": {"usage": {"input_tokens": 84}}}
+            usage = {"input_tokens": 4, "cache_read_input_tokens": 64}
+            counted = {"/messages": {"usage": {**usage, "cache_creation_input_tokens": 16}}}
             counted["/messages/count_tokens"] = {"input_tokens": 80}
             return Reply(200, counted[path]) if path in counted else Reply(404)
 
         found = {finding.id: finding for finding in other_routes(post, [84])}
+        assert "protocols-messages" not in found  # what a cache knew is counted apart
         assert found["protocols-count-tokens"].seen == "80 tokens"
 
     @pytest.mark.parametrize(("profile", "sorts"), [("vllm-0.32", False), ("sglang-0.5.23", True)])
@@ -320,28 +508,44 @@ class TestEvidence:
             found = order_findings(reusing(cached), server(profile), FORECASTER)
             return {finding.id: finding.verdict for finding in found}
 
+        assert "effort-v41" not in verdicts(896)
         assert verdicts(896)["order-calls"] == ("pass" if sorts else "fault")
         assert verdicts(256)["order-calls"] == ("fault" if sorts else "pass")
         assert verdicts(0) == {}
 
-    def test_a_cache_that_knows_an_earlier_run_misleads_nobody(self) -> None:
+    @pytest.mark.parametrize("truth", [VLLM, server("vllm-0.32", "v4.1")], ids=str)
+    def test_a_cache_that_knows_an_earlier_run_misleads_nobody(self, truth: Hypothesis) -> None:
         known: list[list[int | None]] = []
 
         def reusing(path: str, body: Body) -> Reply:
-            dialect = VLLM.server.release(VLLM.dialect)
+            dialect = truth.server.release(truth.dialect)
             asked = shielded({k: v for k, v in body.items() if k != "max_tokens"})
-            ids = FORECASTER.counter.ids(VLLM.prompt(asked), dialect, TEXT_PLACES)
+            ids = FORECASTER.counter.ids(truth.prompt(asked), dialect, TEXT_PLACES)
             cached = max((common_prefix_length(ids, each) for each in known), default=0)
             known.append(ids)
             details = {"prompt_tokens_details": {"cached_tokens": cached}}
             return Reply(200, {"usage": {"prompt_tokens": len(ids), **details}})
 
         for _ in range(2):
-            found = order_findings(reusing, VLLM, FORECASTER)
-            assert {f.id: f.verdict for f in found} == {
-                "order-calls": "pass",
-                "order-tools": "pass",
-            }
+            found = list(order_findings(reusing, truth, FORECASTER))
+            assert {finding.verdict for finding in found} == {"pass"}
+            assert len(found) >= 3
+
+    def test_a_cache_tells_where_a_late_system_text_stands(self) -> None:
+        assert self.order("order-system", VLLM, cached=896) == "pass"
+        assert self.order("order-system", VLLM, cached=256) == "fault"  # it was moved to the start
+
+    def test_a_cache_tells_whether_an_effort_of_v41_arrives(self) -> None:
+        """Its digits have as many tokens as others, so counts say nothing."""
+        assert self.order("effort-v41", server("dsv4", "v4.1"), cached=704) == "fault"
+        assert self.order("effort-v41", server("dsv4", "v4.1"), cached=0) == ""
+
+    @staticmethod
+    def order(id: str, truth: Hypothesis, cached: int) -> str:
+        details = {"prompt_tokens_details": {"cached_tokens": cached}}
+        reply = Reply(200, {"usage": {"prompt_tokens": 1000, **details}})
+        found = order_findings(lambda path, body: reply, truth, FORECASTER)
+        return next((finding.verdict for finding in found if finding.id == id), "")
 
 
 class TestLoops:
@@ -386,4 +590,5 @@ def test_routes_beside_the_api_are_found() -> None:
 
 
 def test_arguments_that_are_hard_to_read_are_so() -> None:
-    assert any(len(command) > 10_000 for command in NASTY)
+    assert len(NASTY["10 KB"]) > 10_000
+    assert NASTY["redirection"].endswith("2>&1")

@@ -10,9 +10,10 @@ from xml.etree import ElementTree
 import pytest
 from http_servers import served
 from stand_ins import FORECASTER, VLLM, StandIn, server
+from unknown_faults import UNCOUNTED_FAULTS, UNKNOWN_FAULTS, UnknownFault
 
 from dsv4 import profiles
-from dsv4.profiles.request_changes import each_message, messages_in
+from dsv4.profiles.request_changes import messages_in, system_text_added
 from dsv4.profiles.server_faults import variants
 from dsv4.verify import (
     HttpServer,
@@ -176,20 +177,55 @@ class TestTheGauntlet:
         assert named == {"vllm-0.32", "sglang-0.5.23"}
 
 
-def shouted(message: dict[str, Any]) -> dict[str, Any]:
-    """Nobody listed this fault: a word is added to each result of a tool."""
-    return {**message, "content": f"{message['content']} Please mind that this came from a tool."}
+UNKNOWN = [
+    (fault, profile, dialect)
+    for fault in UNKNOWN_FAULTS
+    for profile, dialect in (
+        *(("vllm-0.32", "v4"), ("sglang-0.5.23", "v4"), ("recipe-0.2.0", "v4")),
+        *(("llama.cpp", "v4"), ("dsv4", "v4.1")),
+    )
+]
 
 
 class TestUnknownFaults:
-    def test_they_are_not_explained_and_in_the_right_group(self) -> None:
-        report = report_on(StandIn(VLLM, changed=each_message(shouted, "tool")))
-        assert report.verdict.outcome == "not explained"
-        assert report.to_dict()["prompt"]["faults"] == []
-        groups = {f.group for f in report.findings if f.id == "not-explained"}
-        assert "history" in groups
-        assert groups <= {"history", "prompt"}
-        assert "not explained" in report_text(report)
+    """What nobody listed is not explained, where it belongs, and nothing false is named."""
+
+    @pytest.mark.parametrize(("id", "profile", "dialect"), part(UNKNOWN, 16))
+    def test_they_are_not_explained_and_in_the_right_group(
+        self, id: str, profile: str, dialect: str
+    ) -> None:
+        fault = UNKNOWN_FAULTS[id]
+        report = report_on(StandIn(server(profile, dialect), changed=fault.change))
+        assert is_not_explained(report, fault)
+        assert report.to_dict()["prompt"]["profile"] == profile
+
+    @pytest.mark.parametrize("fault", UNCOUNTED_FAULTS.values(), ids=UNCOUNTED_FAULTS)
+    def test_prompts_show_what_counts_do_not(self, fault: UnknownFault) -> None:
+        report = report_on(StandIn(VLLM, changed=fault.change, shows_ids=True))
+        assert is_not_explained(report, fault)  # and no two faults that cancel each other
+        assert "of as many tokens" in report_text(report)
+
+    def test_a_group_whose_every_request_is_changed_says_nothing(self) -> None:
+        changed = UNKNOWN_FAULTS["user-named"].change
+        groups = report_on(StandIn(VLLM, changed=changed)).groups
+        assert (groups["prompt"], groups["thinking"]) == ("fault", "inconclusive")
+
+    def test_an_offset_goes_with_no_fault_that_only_the_request_of_everything_shows(self) -> None:
+        """That one would be explained by whatever adds a token somewhere."""
+        changed = UNKNOWN_FAULTS["preamble"].change
+        report = report_on(StandIn(server("sglang-0.5.23"), changed=changed))
+        assert report.verdict.faults == ()
+
+
+def is_not_explained(report: Report, fault: UnknownFault) -> bool:
+    groups = {f.group for f in report.findings if f.id == "not-explained"}
+    return (
+        report.verdict.outcome == "not explained"
+        and report.to_dict()["prompt"]["faults"] == []
+        and bool(groups)
+        and groups <= fault.groups
+        and "not explained" in report_text(report)
+    )
 
 
 class TestEvidence:
@@ -197,6 +233,24 @@ class TestEvidence:
         truth = server("vllm-0.32", "v4", "parameters-all-strings")
         assert not visible(truth)
         assert is_named(report_on(StandIn(truth, shows_ids=True)), truth)
+
+    def test_a_refusal_does_not_end_the_showing(self) -> None:
+        """vLLM refuses an effort that it does not know; what follows shows its prompts too."""
+        asked = []
+
+        class Noting(StandIn):
+            def post(self, path: str, body: Mapping[str, Any]) -> Reply:
+                asked.append(bool(body.get("return_token_ids") or body.get("stream")))
+                return super().post(path, body)
+
+        report = report_on(Noting(VLLM, shows_ids=True), only=["effort", "content"])
+        assert report.verdict.explained == len(asked)
+        assert all(asked)
+
+    def test_a_text_of_any_length_may_be_shown(self) -> None:
+        told = system_text_added("It is the first Tuesday of a rather warm August.", before=True)
+        report = report_on(StandIn(VLLM, changed=told, shows_ids=True))
+        assert report.verdict.faults == ("date-added",)
 
     def test_it_is_said_what_was_offered(self) -> None:
         assert report_on(StandIn(VLLM, shows_ids=True)).evidence[:2] == ("E0", "E1")
@@ -291,6 +345,9 @@ class TestBadServers:
         [
             (Reply(401, body={}), "does not accept the key"),
             (Reply(404, body={}), "no chat route"),
+            (Reply(404, body={"error": {"message": "No such model."}}), "model or route .*No such"),
+            (Reply(400, body={"detail": "No\nmodel"}), "every request was refused: No model$"),
+            (Reply(422, body=["no"]), "every request was refused$"),
             (Reply(problem="no server answers at this address"), "no server answers"),
             (Reply(200, body={"choices": []}), "does not say how many tokens"),
             (Reply(200, body={"usage": {"prompt_tokens": "84"}}), "does not say how many tokens"),
@@ -303,6 +360,12 @@ class TestBadServers:
     def test_each_is_answered_with_a_sentence(self, reply: Reply, sentence: str) -> None:
         with pytest.raises(ServerProblem, match=sentence):
             report_on(Answering(reply))
+
+    def test_a_key_that_a_refusal_repeats_is_struck_out(self) -> None:
+        refusing = Answering(Reply(400, body={"error": f"{'x' * 190} sk-secret-1234 is no key"}))
+        with served(refusing) as url, pytest.raises(ServerProblem) as caught:
+            report_on(HttpServer(url, "sk-secret-1234"))
+        assert "sk-" not in str(caught.value)
 
     def test_what_was_measured_is_kept_when_a_server_stops_answering(self) -> None:
         class Dying(StandIn):

@@ -98,6 +98,14 @@ class TestBoundedTime:
         assert len(there.received) == MOST_ATTEMPTS
 
 
+def test_each_event_has_its_time() -> None:
+    events = b'data: {"n": 1}\n\ndata: {"n": 2}\n\ndata: [DONE]\n\n'
+    reply = asked(once(STREAM_HEAD + events))
+    assert [event["n"] for event in reply.events] == [1, 2]
+    assert len(reply.times) == 2
+    assert 0 < reply.times[0] <= reply.times[1]
+
+
 class TestBoundedMemory:
     def test_an_answer_that_does_not_end(self) -> None:
         with behaving(repeats(JSON_HEAD + b"\r\n", b"[" * 65536)) as there:
@@ -173,6 +181,23 @@ class TestClearWords:
                 .post("/chat/completions", {})
                 .problem.startswith("no secure connection")
             )
+
+
+@pytest.mark.parametrize(
+    ("header", "adapted"),
+    [
+        (b"developer,later-system", ("developer", "later-system")),
+        (b"", ()),
+        (b"developer, \x1b[31m", ()),
+        (b"a" * 5_000, ()),
+    ],
+)
+def test_what_heal_says_that_it_changed_is_ids_or_nothing(
+    header: bytes, adapted: tuple[str, ...]
+) -> None:
+    named = b"x-dsv4-adapted: " + header + b"\r\n"
+    for head in (JSON_HEAD + named, STREAM_HEAD.removesuffix(b"\r\n") + named):
+        assert asked(body(b"{}", head)).adapted == adapted
 
 
 class TestKeys:

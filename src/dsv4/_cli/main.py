@@ -145,6 +145,12 @@ def _closest_choice(message: str) -> str:
     return _did_you_mean(wrong[1], re.findall(r"[\w.-]+", wrong[2])) if wrong else ""
 
 
+def _hint_for(argument: str, options: list[str]) -> str:
+    if argument.startswith(("http://", "https://")) and "--upstream" in options:
+        return f"(did you mean --upstream {argument}?)"
+    return _did_you_mean(argument.partition("=")[0], options)
+
+
 def _did_you_mean(word: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches
 
@@ -189,8 +195,8 @@ def _run(arguments: list[str]) -> int:
     parser = make_parser(arguments[:1])
     args, unknown = parser.parse_known_args(arguments)
     if unknown:
-        close = _did_you_mean(unknown[0].partition("=")[0], _options_of(parser, args.command))
-        hint = close or f"(see dsv4 {args.command} --help)"
+        hint = _hint_for(unknown[0], _options_of(parser, args.command))
+        hint = hint or f"(see dsv4 {args.command} --help)"
         raise Failure(f"unrecognized arguments: {' '.join(unknown)} {hint}")
     return load_command(args.command).run(args)
 

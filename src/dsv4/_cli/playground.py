@@ -14,7 +14,7 @@ dsv4 playground --backend vllm --upstream http://gpu:8000
 dsv4 playground --profile server.json
 """
 # A port that is not the server's: both may run.
-PLAYGROUND = serve.GatewayCommand({"playground": True}, {"port": 8004})
+PLAYGROUND = serve.GatewayCommand({"playground": True}, {"port": 8004}, opens_page=True)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -26,6 +26,7 @@ class GatewayCommand:
 
     fixed: Mapping[str, Any] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    opens_page: bool = False  # it is started for the playground
 
 
 SERVE = GatewayCommand()
@@ -58,12 +59,18 @@ def run(
 
     try:
         settings = load({**flags_of(args), **command.fixed}, defaults=command.defaults)
-        return _run(args, settings, listens)
+        return _run(args, settings, command, listens)
     except SettingError as error:
         raise Failure(str(error)) from None
 
 
-def _run(args: argparse.Namespace, settings: Settings, listens: Callable[[str], None]) -> int:
+def _run(
+    args: argparse.Namespace,
+    settings: Settings,
+    command: GatewayCommand,
+    listens: Callable[[str], None],
+) -> int:
+    from dsv4.serve.banner import banner_text, playground_banner_text
     from dsv4.serve.settings import to_toml
 
     if args.print_config:
@@ -82,7 +89,8 @@ def _run(args: argparse.Namespace, settings: Settings, listens: Callable[[str], 
     except ImportError as error:
         raise missing_package("serving", error, "serve") from None
 
-    return serve(settings, _print_to_stderr, listens)
+    banner = playground_banner_text if command.opens_page else banner_text
+    return serve(settings, _print_to_stderr, listens, banner)
 
 
 def _explained(settings: Settings) -> str:

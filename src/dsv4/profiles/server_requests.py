@@ -75,7 +75,8 @@ def one_of(value: object, expected: Sequence[str], path: str) -> str:
 def messages_of(body: Object) -> Iterator[tuple[Object, str]]:
     """Every message, and where it stands."""
     for index, message in enumerate(list_at(body.get("messages"), "messages")):
-        yield object_at(message, f"messages[{index}]"), f"messages[{index}]"
+        path = f"messages[{index}]"
+        yield object_at(message, path), path
 
 
 TOOL_CHOICES = ("none", "auto", "required")
@@ -170,7 +171,10 @@ class ServerRules:
         return [bool(arguments[name]) for name in self.thinking_switches if name in arguments]
 
     def reasoning(self, message: Object) -> object:
-        return next((message[name] for name in self.reasoning_fields if name in message), None)
+        for name in self.reasoning_fields:
+            if name in message:
+                return message[name]
+        return None
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import pairwise
 
 from dsv4._encode.encode import effort_text, render_conversation
@@ -14,7 +15,7 @@ from dsv4._encode.prompt import Prompt
 from dsv4._encode.turns import NATIVE
 from dsv4._format import tokens
 from dsv4._format.texts import BILLING_HEADER
-from dsv4.errors import EncodeError, short_repr
+from dsv4.errors import short_repr
 from dsv4.profiles.server_requests import (
     Object,
     ServerRules,
@@ -201,9 +202,12 @@ def _message(message: Object, path: str, dialect: str) -> Object:
     rules = RULES[dialect]
     role = rules.role(message.get("role"), f"{path}.role")
     for field in ("name", "tool_call_id"):
-        _maybe_text(message.get(field), f"{path}.{field}")
+        if field in message:
+            _maybe_text(message[field], f"{path}.{field}")
     kept: Object = {"role": role, "content": _content(message, role, path, dialect)}
-    kept |= {field: message[field] for field in KEPT if message.get(field) is not None}
+    for field in KEPT:
+        if message.get(field) is not None:
+            kept[field] = message[field]
     if message.get("tools") and (dialect == "v4.1" or role == "developer"):
         kept["tools"] = message["tools"]
     if role == "assistant":
@@ -256,13 +260,22 @@ def _calls(calls: object, path: str) -> Iterator[Object]:
 
 def _arguments(arguments: object, path: str) -> Object:
     """The arguments as Python reads them. What is no JSON object is lost without a word."""
+    text = text_at(arguments, path)
+    return _known_arguments(text) if len(text) <= REMEMBERED_LENGTH else _read_arguments(text)
+
+
+def _read_arguments(text: str) -> Object:
     try:
-        value = json.loads(text_at(arguments, path))
-    except EncodeError:
-        raise
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
+
+
+# Agents send the same calls again with every request.
+REMEMBERED_CALLS = 4096
+REMEMBERED_LENGTH = 1000
+_known_arguments = lru_cache(REMEMBERED_CALLS)(_read_arguments)
 
 
 # Where the prompt is vLLM's own.

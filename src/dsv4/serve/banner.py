@@ -52,6 +52,22 @@ def banner_text(settings: Settings, summary: ServerSummary) -> str:
     return "\n".join(lines)
 
 
+def playground_banner_text(settings: Settings, summary: ServerSummary) -> str:
+    """The same for a gateway that is started for its page."""
+    live = ", ".join(settings.upstream) or f"the {settings.backend} model"
+    access, _ = _access_lines(settings, summary)
+    lines = [
+        f"dsv4 playground  {client_url(summary.url)}/playground/",
+        "  Paste a request or a prompt there, drop a file, or pick an example.",
+        "",
+        f"  live view   {live} ({summary.model}, {summary.dialect})",
+        access,
+        f"  API         {summary.url}, as that of dsv4 serve",
+    ]
+    lines += [f"  note        {note}" for note in summary.notes]
+    return "\n".join([*lines, "", "  Ctrl+C stops it."])
+
+
 def _serving_lines(settings: Settings, summary: ServerSummary) -> list[str]:
     backend = (
         settings.backend

@@ -156,8 +156,9 @@ def serve(
     settings: Settings,
     say: Callable[[str], None],
     listens: Callable[[str], None] = lambda url: None,
+    banner: Callable[[Settings, ServerSummary], str] = banner_text,
 ) -> int:
-    """Serves until a signal ends it. `say` gets what is to be printed at the start.
+    """Serves until a signal ends it. `say` gets what is to be printed at the start, the `banner`.
 
     `listens` is called with the server's URL once connections are accepted.
     """
@@ -169,7 +170,7 @@ def serve(
     shown = f"[{host}]" if ":" in host else host
     url = f"{'https' if settings.tls_cert else 'http'}://{shown}:{port}"
     try:
-        say(_startup_banner(made.state.server, url))
+        say(banner(settings, _summary(made.state.server, url)))
     except SettingError:
         listening.close()
         raise
@@ -291,7 +292,7 @@ def _bound_socket(settings: Settings) -> socket.socket:
     return listening
 
 
-def _startup_banner(server: GatewayState, url: str) -> str:
+def _summary(server: GatewayState, url: str) -> ServerSummary:
     """What is known of the server, with the backend asked if it answers."""
     notes = []
     try:
@@ -310,7 +311,7 @@ def _startup_banner(server: GatewayState, url: str) -> str:
         notes.append(f"no request can be answered: {server.vocabulary_problem}")
     if server.settings.workers > 1 and server.settings.replay == "memory":
         notes.append("each worker remembers its own turns: --replay sqlite:PATH is shared by all")
-    summary = ServerSummary(
+    return ServerSummary(
         url=url,
         model=server.model.name,
         dialect=str(server.dialect),
@@ -321,7 +322,6 @@ def _startup_banner(server: GatewayState, url: str) -> str:
         adapted_to="nothing" if server.adapter is None else server.adapter.server.title,
         notes=tuple(notes),
     )
-    return banner_text(server.settings, summary)
 
 
 async def _meet_backend(server: GatewayState) -> None:

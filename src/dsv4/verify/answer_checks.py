@@ -7,32 +7,53 @@ Weights decide much of it. So a server is at fault only where no weights could e
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dsv4._format.tokens import THINK_END, THINK_START
 from dsv4.verify.answer_rates import RATE_REQUESTS, rate_findings
-from dsv4.verify.answers import ServerAnswer, streamed_answer, value_at, whole_answer
-from dsv4.verify.forced_rows import NOT_THINKING
+from dsv4.verify.answers import (
+    ServerAnswer,
+    argument_times,
+    streamed_answer,
+    value_at,
+    whole_answer,
+)
+from dsv4.verify.forced_rows import TOOLS, call_of
+from dsv4.verify.forcing import NOT_THINKING, THINKING, ForcingWay
+from dsv4.verify.output_checks import has_own_ids
 from dsv4.verify.probes import WEATHER
 from dsv4.verify.report import HEAL, Post, ServerFinding, Standing
+from dsv4.verify.server_client import Reply
 
 CHAT = "/chat/completions"
 
 
-def answer_findings(post: Post) -> Iterator[ServerFinding]:
-    """All of these checks, one after the other."""
+def answer_findings(post: Post, way: ForcingWay | None = None) -> Iterator[ServerFinding]:
+    """All of these checks, one after the other. `way` forces answers, where the server takes it."""
     yield _length_finding(post)
     yield _stop_finding(post)
+    yield _reasoning_stop_finding(post)
     yield _logprobs_finding(post)
     yield _reasoning_finding(post)
     yield _parallel_finding(post)
-    yield _nasty_finding(post)
+    yield from _nasty_findings(post, way)
     yield from rate_findings(post)
 
 
-# So many requests does that take.
-ANSWER_REQUESTS = 2 + 1 + 1 + 1 + 1 + 3 + RATE_REQUESTS
+LONG = "10 KB"
+_SCRIPT = "\n".join(
+    f"echo step {n} of the build, with its log in build-{n}.txt" for n in range(200)
+)
+NASTY: Mapping[str, str] = {
+    "redirection": "make test 2>&1",
+    "closing tag": "echo </parameter>",
+    LONG: _SCRIPT,
+}
+# Whole and streamed; the long one only streamed.
+NASTY_REQUESTS = 2 * len(NASTY) - 1
+# So many requests does all of that take.
+ANSWER_REQUESTS = 2 + 1 + 1 + 1 + 1 + 1 + NASTY_REQUESTS + RATE_REQUESTS
 
 
 def _finding(
@@ -78,7 +99,34 @@ def _stop_finding(post: Post) -> ServerFinding:
     if answer.finish == "length":
         message = "the model did not write the stop string"
         return _finding("stops", "string-unwritten", "inconclusive", message)
-    return _finding("stops", "string", "pass", "a stop string ends the answer")
+    message = f"a stop string ends the answer, with the finish `{answer.finish}`"
+    return _finding("stops", "string", "pass", message)
+
+
+def _reasoning_stop_finding(post: Post) -> ServerFinding:
+    """Whether a stop string ends an answer whose reasoning has it, or only one whose text has it.
+    Servers do either: a client has to know which."""
+    stop = "5"
+    text = "Count from 1 to 9 in your thoughts, with spaces between. Then answer: done."
+    body = {**_asked(text, max_tokens=400, stop=[stop]), **THINKING}
+    answer = whole_answer(post(CHAT, body))
+    if answer is None or not answer.reasoning:
+        message = "no reasoning came back with a stop string"
+        return _finding("stops", "reasoning-unseen", "inconclusive", message)
+    if stop in answer.content:
+        effect = "clients read what they asked not to get"
+        message = "a stop string does not end an answer after reasoning"
+        return _finding("stops", "string", "fault", message, effect)
+    if stop in answer.reasoning and (answer.content or answer.finish == "length"):
+        message = f"stop strings end no reasoning, and the finish is `{answer.finish}`"
+        return _finding("stops", "reasoning", "pass", message)
+    if answer.content or answer.finish == "length":
+        message = "the model did not think of the stop string"
+        return _finding("stops", "reasoning-unwritten", "inconclusive", message)
+    left = ", which keeps it" if stop in answer.reasoning else ""
+    message = "a stop string ends reasoning too" + left
+    seen = f"{len(answer.reasoning):,} characters of reasoning, no text, `{answer.finish}`"
+    return _finding("stops", "reasoning", "pass", message, seen=seen)
 
 
 def _logprobs_finding(post: Post) -> ServerFinding:
@@ -112,8 +160,7 @@ def _bytes(row: object) -> bytes:
 
 def _reasoning_finding(post: Post) -> ServerFinding:
     """Where reasoning comes back; never in the content."""
-    on = {"thinking": {"type": "enabled"}, "chat_template_kwargs": {"thinking": True}}
-    body = {**_asked("What is 17 times 23?", max_tokens=400), **on}
+    body = {**_asked("What is 17 times 23?", max_tokens=400), **THINKING}
     reply = post(CHAT, body)
     answer = whole_answer(reply)
     if answer is None:
@@ -150,33 +197,82 @@ def _merged(answer: ServerAnswer) -> str:
         return "the arguments of calls at once are no JSON"
     if any(not name for name, _ in answer.calls):
         return "a call among several has no name"
-    if len(set(answer.call_ids)) < len(answer.call_ids) or "" in answer.call_ids:
+    if not has_own_ids(answer):
         return "calls at once share an id"
     return ""
 
 
-NASTY = ("make test 2>&1", "echo </parameter>", "echo " + "word " * 2_000)
+# An argument whose first byte comes so late was held back until all of it was there.
+HELD_BACK = 0.9
 
 
-def _nasty_finding(post: Post) -> ServerFinding:
+def _nasty_findings(post: Post, way: ForcingWay | None) -> Iterator[ServerFinding]:
     """Arguments that are hard to read. A cut one is the parser's fault, another one may be the
-    model's."""
-    parameters = {"type": "object", "properties": {"command": {"type": "string"}}}
-    tool = {"type": "function", "function": {"name": "run", "parameters": parameters}}
-    exact = 0
-    for command in NASTY:
-        text = f"Call the tool run with exactly this command: {json.dumps(command)}"
-        body = _asked(text, max_tokens=len(command) + 100, tools=[tool])
-        answer = whole_answer(post(CHAT, body))
-        calls = answer.read_calls if answer is not None else []
-        found = value_at(calls[0][1], "command") if calls else None
-        is_exact = found in (command, command.strip())
-        is_start = isinstance(found, str) and bool(found) and command.startswith(found)
-        if answer is not None and is_start and not is_exact and answer.finish != "length":
-            message = "an argument that holds signs of markup is cut"
+    model's, unless it was forced to write it."""
+    wrong: list[str] = []
+    for name, command in NASTY.items():
+        body = _nasty_body(command, way)
+        streamed = post(CHAT, {**body, "stream": True})
+        answers = [streamed_answer(streamed)]
+        answers += [whole_answer(post(CHAT, body))] if name != LONG else []
+        if cut := next((part for each in answers if (part := _cut(each, command))), ""):
+            message = f"an argument that holds signs of markup is cut ({name})"
             effect = "tools run half a command"
-            return _finding("calls-nasty", "cut", "fault", message, effect, str(found)[-20:])
-        exact += is_exact
-    verdict: Standing = "pass" if exact == len(NASTY) else "inconclusive"
-    message = f"{exact} of {len(NASTY)} arguments that are hard to read came back exactly"
-    return _finding("calls-nasty", "exact", verdict, message)
+            yield _finding("calls-nasty", "cut", "fault", message, effect, cut[-20:])
+            return
+        wrong += [] if all(_command(each) in _exact(command) for each in answers) else [name]
+        if name == LONG and name not in wrong:
+            yield _first_byte_finding(streamed)
+    yield _exact_finding(wrong, way)
+
+
+def _nasty_body(command: str, way: ForcingWay | None) -> dict[str, Any]:
+    if way is not None:
+        written = call_of("run", json.dumps({"command": command}, ensure_ascii=False))
+        return way.request(written, tools=TOOLS)
+    text = f"Call the tool run with exactly this command: {json.dumps(command)}"
+    return _asked(text, max_tokens=len(command) // 2 + 200, tools=TOOLS[:1])
+
+
+def _exact(command: str) -> tuple[str, ...]:
+    return command, command.strip()
+
+
+def _command(answer: ServerAnswer | None) -> Any:
+    calls = answer.read_calls if answer is not None else []
+    return value_at(calls[0][1], "command") if calls else None
+
+
+def _cut(answer: ServerAnswer | None, command: str) -> str:
+    """The start of a command that came in place of all of it; empty where none did."""
+    found = _command(answer)
+    if answer is None or answer.finish == "length" or not isinstance(found, str):
+        return ""
+    return found if found not in _exact(command) and command.startswith(found) else ""
+
+
+def _exact_finding(wrong: list[str], way: ForcingWay | None) -> ServerFinding:
+    exact = f"{len(NASTY) - len(wrong)} of {len(NASTY)}"
+    message = f"{exact} arguments that are hard to read came back exactly"
+    if wrong:
+        message += f", and not: {', '.join(wrong)}"
+    if wrong and way is not None:
+        effect = "tools run another command than the model wrote"
+        return _finding("calls-nasty", "changed", "fault", message, effect)
+    return _finding("calls-nasty", "exact", "inconclusive" if wrong else "pass", message)
+
+
+def _first_byte_finding(streamed: Reply) -> ServerFinding:
+    """Whether a long argument comes while it is written, or all at once. Both are right: clients
+    that run half a call need the second, and those that show it the first."""
+    times = argument_times(streamed)
+    if not times:
+        message = "it was not seen when the first byte of an argument came"
+        return _finding("calls-nasty", "first-byte-unseen", "inconclusive", message)
+    first, last = times[0], times[-1]
+    seen = f"first byte after {first:.1f} of {last:.1f} seconds, {len(times):,} pieces"
+    if len(times) == 1 or first > HELD_BACK * last:
+        message = f"an argument of {LONG} is held back until it is complete"
+        return _finding("calls-nasty", "first-byte", "pass", message, seen=seen)
+    message = f"an argument of {LONG} is streamed while it is written"
+    return _finding("calls-nasty", "first-byte", "pass", message, seen=seen)

@@ -9,7 +9,8 @@ from typing import Any
 
 from dsv4.schema import has_type
 from dsv4.verify.answers import ServerAnswer, loaded_json, streamed_answer, whole_answer
-from dsv4.verify.forced_rows import NOT_THINKING
+from dsv4.verify.forcing import NOT_THINKING
+from dsv4.verify.output_checks import follows_schema
 from dsv4.verify.probes import WEATHER
 from dsv4.verify.report import HEAL, Post, ServerFinding, Standing
 
@@ -91,8 +92,7 @@ def _is_right_call(answer: ServerAnswer) -> bool | None:
     if answer.finish == "length" or not answer.calls:
         return None
     return all(
-        name == "weather" and isinstance(arguments, dict) and has_type(arguments.get("city"), _TEXT)
-        for name, arguments in answer.read_calls
+        name == "weather" and follows_schema(arguments) for name, arguments in answer.read_calls
     )
 
 
@@ -102,7 +102,6 @@ def _is_forced_call(answer: ServerAnswer) -> bool | None:
     return bool(answer.calls) and _is_right_call(answer) is True
 
 
-_TEXT = ["string"]
 _TOOLS = {"tools": [WEATHER]}
 RATES = (
     AnswerRate(

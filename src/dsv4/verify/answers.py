@@ -70,6 +70,15 @@ def streamed_answer(reply: Reply) -> ServerAnswer | None:
     return ServerAnswer(content, reasoning, tuple(calls), tuple(ids), finish)
 
 
+def argument_times(reply: Reply) -> list[float]:
+    """When each piece of an argument came in a stream, in seconds."""
+    return [
+        seconds
+        for event, seconds in zip(reply.events, reply.times, strict=False)
+        if value_at(event, "choices", 0, "delta", "tool_calls", 0, "function", "arguments")
+    ]
+
+
 def _add_call(calls: list[tuple[str, str]], ids: list[str], part: object) -> None:
     index = value_at(part, "index")
     number = index if type(index) is int and 0 <= index < MOST_CALLS else len(calls)

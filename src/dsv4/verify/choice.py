@@ -9,7 +9,7 @@ from itertools import combinations
 
 from dsv4.profiles.fault_table import FAULTS
 from dsv4.profiles.server_faults import FaultVariant, variants
-from dsv4.verify.explain import MadeForecasts, is_shown
+from dsv4.verify.explain import MadeForecasts
 from dsv4.verify.hypotheses import (
     Counts,
     Forecaster,
@@ -19,6 +19,7 @@ from dsv4.verify.hypotheses import (
     forecasts_of_probes,
 )
 from dsv4.verify.observations import Observation
+from dsv4.verify.prompt_matches import is_shown
 
 
 def next_probe(

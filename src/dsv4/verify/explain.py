@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from dsv4.profiles.fault_table import FAULTS
 from dsv4.profiles.request_changes import longest_text
 from dsv4.profiles.server_faults import KNOWN_TOGETHER, FaultVariant, variants
-from dsv4.profiles.text_shields import TEXT_PLACES, TextPlace, unshielded
+from dsv4.profiles.text_shields import TextPlace
 from dsv4.verify.counting_checks import counting_fault
 from dsv4.verify.hypotheses import (
     Counts,
@@ -24,6 +24,7 @@ from dsv4.verify.hypotheses import (
     forecasts_of_probes,
 )
 from dsv4.verify.observations import Observation
+from dsv4.verify.prompt_matches import LONGEST_STAND_IN, is_shown
 
 # A text of unknown length explains any one count. Three that agree are evidence.
 LEAST_OF_UNKNOWN_LENGTH = 3
@@ -32,6 +33,9 @@ LEAST_OF_ONE_SERVER = 2
 # Beyond two faults nothing is named unless so many requests show it.
 MOST_FAULTS = 3
 LEAST_OF_THREE_FAULTS = 8
+
+# The probe that nearly every fault changes.
+EVERYTHING = "rich"
 
 # The fault whose limit is searched, and over how many characters one token may reach.
 LIMIT = "long-texts-truncated"
@@ -374,9 +378,14 @@ class _Search:
         known, prediction = self._forecasts.prediction(hypothesis, observation.probe)
         if not known:
             return True
-        return _agrees(prediction, observation.seen, added) and (
-            bool(added) or is_shown(self._forecasts, hypothesis, observation)
+        if not _agrees(prediction, observation.seen, added):
+            return False
+        stands_in = any(
+            fault.fault.any_length and observation.probe in self._forecasts.touched(fault)
+            for fault in hypothesis.faults
         )
+        other = LONGEST_STAND_IN if stands_in else 0 if added else None
+        return is_shown(self._forecasts, hypothesis, observation, other)
 
     def _exact(self, hypothesis: Hypothesis) -> bool:
         """Most hypotheses fail where the clean server does: that is looked at first."""
@@ -427,6 +436,8 @@ class _Search:
         """The hypothesis with a counter that adds something to every count."""
         if any(fault.fault.any_length for fault in hypothesis.faults):
             return
+        if hypothesis.faults and not self._shows_plainly(hypothesis):
+            return
         if self._without_completions._exact(hypothesis):
             faults = tuple(sorted((*hypothesis.ids, "counts-include-completion")))
             yield Explanation(hypothesis, faults)
@@ -434,6 +445,17 @@ class _Search:
         if added:
             faults = tuple(sorted((*hypothesis.ids, "counts-offset")))
             yield Explanation(hypothesis, faults, added)
+
+    def _shows_plainly(self, hypothesis: Hypothesis) -> bool:
+        """Whether the faults change another count than that of the request that has everything in
+        it: with any number added, that one alone would say whatever it is asked."""
+        clean = replace(hypothesis, faults=())
+        predict = self._forecasts.prediction
+        return any(
+            predict(hypothesis, o.probe) != predict(clean, o.probe)
+            for o in self._seen
+            if o.probe != EVERYTHING
+        )
 
     @cached_property
     def _without_completions(self) -> _Search:
@@ -480,7 +502,7 @@ class _Search:
         """The clean server that fails least: nothing is named that is not certain."""
         servers = self._forecasts.servers()
         fits = {s: sum(self._fits(s, o) for o in self._seen) for s in servers}
-        nearest = max(servers, key=lambda server: fits[server])
+        nearest = max(servers, key=lambda server: (self._alike(server), fits[server]))
         best = Explanation(nearest, ())
         acting, inert = self._safety(best)
         return ServerVerdict(
@@ -493,6 +515,20 @@ class _Search:
             inert=inert,
             faults=_with_injections(best, acting),
         )
+
+    def _alike(self, server: Hypothesis) -> int:
+        """How many counts are off by the same number, which may be none: a text that is added to
+        every request changes all of them."""
+        off: Counter[int | None] = Counter()
+        for observation in self._seen:
+            _, prediction = self._forecasts.prediction(server, observation.probe)
+            expected = usual_count(prediction, server.server.special_text_acts)
+            if expected is None or observation.seen is None:
+                off[None] += expected is observation.seen
+            else:
+                off[observation.seen - expected] += 1
+        refused = off.pop(None, 0)
+        return refused + max(off.values(), default=0)
 
     def _mismatches(self, server: Hypothesis) -> Iterator[Mismatch]:
         for observation in self._seen:
@@ -587,30 +623,6 @@ def _agrees(prediction: Prediction, seen: int | None, added: int) -> bool:
     if isinstance(prediction, int):
         return prediction + added == seen
     return any(count + added == seen for count in prediction.values())
-
-
-def is_shown(
-    forecasts: MadeForecasts | _Given, hypothesis: Hypothesis, observation: Observation
-) -> bool:
-    """Whether a prompt that the server shows is the one that is forecast."""
-    if not observation.shows_prompt:
-        return True
-    prompt = forecasts.prompt(hypothesis, observation.probe)
-    if prompt is None:
-        return True
-    if observation.prompt is not None:
-        return unshielded(prompt) == observation.prompt
-    nowhere: frozenset[TextPlace] = frozenset()
-    return any(
-        _same_ids(forecasts.ids(hypothesis, prompt, acting), observation.ids or ())
-        for acting in (nowhere, frozenset(TEXT_PLACES))
-    )
-
-
-def _same_ids(forecast: Sequence[int | None], seen: Sequence[int]) -> bool:
-    return len(forecast) == len(seen) and all(
-        a is None or a == b for a, b in zip(forecast, seen, strict=True)
-    )
 
 
 def usual_count(prediction: Prediction, acts: bool) -> int | None:

@@ -1,22 +1,30 @@
 """How a server reads completions that are forced: any weights then write exactly these texts.
 
-vLLM and SGLang take a choice or a regex with a chat request. The rows are what models are known to
-write: mostly calls with something missing, quoted or unusual in them.
+The rows are what models are known to write: mostly calls with something missing, quoted or unusual
+in them.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dsv4._encode.encode import encode
 from dsv4._format.dialects import STRING_FALSE, STRING_TRUE
-from dsv4._format.tokens import DSML, EOS, THINK_START
+from dsv4._format.tokens import DSML, EOS, THINK_END, THINK_START, Special
 from dsv4._parse.parse import parse
 from dsv4.verify.answers import ServerAnswer, streamed_answer, whole_answer
+from dsv4.verify.forcing import (
+    CHAT,
+    NOT_THINKING,
+    QUESTION,
+    THINKING,
+    WAYS,
+    ForcingWay,
+    repeating,
+)
 from dsv4.verify.report import HEAL, Post, ServerFinding
 
 _PARAMETERS = {
@@ -27,16 +35,6 @@ TOOLS: list[Any] = [
     {"type": "function", "function": {"name": name, "description": "d", "parameters": _PARAMETERS}}
     for name in ("run", "note")
 ]
-_QUESTION: Any = {"role": "user", "content": "Go on."}
-# No thinking, in the words of every server: a grammar may only begin after it.
-NOT_THINKING: Mapping[str, Any] = {
-    "thinking": {"type": "disabled"},
-    "chat_template_kwargs": {"thinking": False},
-    "temperature": 0,
-}
-GREETING = "Hello there, friend."
-
-
 _CALL, _OTHER = '{"command": "ls", "count": 2}', '{"command": "pwd"}'
 _BLOCK, _INVOKE = f"<{DSML}tool_calls>", f"<{DSML}invoke"
 _END = {name: f"</{DSML}{name}>" for name in ("parameter", "invoke", "tool_calls")}
@@ -94,7 +92,7 @@ def _arguments() -> dict[str, str]:
     }
     written = {name: json.dumps({"command": command}) for name, command in commands.items()}
     written |= {"no-arguments": "{}", "nested": '{"count": [1, {"a": null}, 0.5]}'}
-    return {name: _completion("", ("run", arguments)) for name, arguments in written.items()}
+    return {name: call_of("run", arguments) for name, arguments in written.items()}
 
 
 def _spelled_otherwise() -> dict[str, str]:
@@ -109,55 +107,46 @@ def _spelled_otherwise() -> dict[str, str]:
     }
 
 
+def call_of(name: str, arguments: str) -> str:
+    """What a model writes to call a tool."""
+    return _completion("", (name, arguments))
+
+
 def _completion(text: str, *calls: tuple[str, str]) -> str:
     listed = [{"function": {"name": name, "arguments": arguments}} for name, arguments in calls]
     answer: Any = {"role": "assistant", "content": text, "tool_calls": listed}
-    before = str(encode([_QUESTION], thinking=False, tools=TOOLS))
-    whole = str(encode([_QUESTION, answer], thinking=False, tools=TOOLS))
+    before = str(encode([QUESTION], thinking=False, tools=TOOLS))
+    whole = str(encode([QUESTION, answer], thinking=False, tools=TOOLS))
     return whole.removeprefix(before).removesuffix(EOS)
 
 
-# One to see whether it can be done, and two for each row.
-FORCED_REQUESTS = 1 + 2 * len(forced_rows())
+# Of each way whether it is taken, and then two for each row.
+FORCED_REQUESTS = len(WAYS) + 2 * len(forced_rows())
 
 
-def forcing(text: str, **fields: Any) -> dict[str, Any]:
-    """A request whose answer can be nothing else, where the server takes a choice or a regex."""
-    return {
-        "messages": [_QUESTION],
-        **NOT_THINKING,
-        # Weights that were never trained may write each byte as a token of its own.
-        "max_tokens": len(text.encode()) + 16,
-        "structured_outputs": {"choice": [text]},
-        "regex": re.escape(text),
-        **fields,
-    }
-
-
-def forced_findings(post: Post) -> Iterator[ServerFinding]:
-    """What the server's own parser makes of forced completions, whole and streamed."""
-    route = "/chat/completions"
-    greeting = whole_answer(post(route, forcing(GREETING)))
-    if greeting is None or greeting.content != GREETING:
-        message = "completions cannot be forced, so the parser was not looked at with them"
-        yield ServerFinding("forced-none", "output", "not offered", message, probe="forced")
+def forced_findings(post: Post, way: ForcingWay | None) -> Iterator[ServerFinding]:
+    """What the server's own parser makes of forced completions, whole and streamed. Where no `way`
+    forces them, of single tokens."""
+    if way is None:
+        yield from _biased_findings(post)
         return
     wrong: Counter[str] = Counter()
     rows = forced_rows()
     for name, text in rows.items():
-        body = forcing(text, tools=TOOLS)
-        whole = whole_answer(post(route, body))
-        streamed = streamed_answer(post(route, {**body, "stream": True}))
-        wrong.update({f"{problem} ({name})" for problem in _problems(text, whole, streamed)})
+        body = way.request(text, tools=TOOLS)
+        wrong.update({f"{problem} ({name})" for problem in _read_both_ways(post, body, text)})
+    yield _forced_finding(len(rows), wrong)
+
+
+def _forced_finding(rows: int, wrong: Mapping[str, int]) -> ServerFinding:
     if not wrong:
-        message = f"{len(rows)} forced completions are read right, whole and streamed"
-        yield ServerFinding("forced-read", "output", "pass", message, probe="forced")
-        return
-    yield ServerFinding(
+        message = f"{rows} forced completions are read right, whole and streamed"
+        return ServerFinding("forced-read", "output", "pass", message, probe="forced")
+    return ServerFinding(
         "forced-misread",
         "output",
         "fault",
-        f"of {len(rows)} forced completions, the server's parser misreads some: "
+        f"of {rows} forced completions, the server's parser misreads some: "
         + "; ".join(sorted(wrong)),
         "calls are lost or changed where the model writes them a little differently",
         HEAL,
@@ -167,10 +156,42 @@ def forced_findings(post: Post) -> Iterator[ServerFinding]:
     )
 
 
+def _read_both_ways(post: Post, body: Mapping[str, Any], text: str) -> Iterator[str]:
+    thinking = body["thinking"] == THINKING["thinking"]
+    whole = whole_answer(post(CHAT, body))
+    streamed = streamed_answer(post(CHAT, {**body, "stream": True}))
+    yield from _problems(text, thinking, whole, streamed)
+
+
+# Single tokens. A bias cannot force an order, so nothing longer.
+
+WORD, WORD_TIMES = Special("Hello", 19923), 2
+# With whether the model thinks.
+BIASED_ROWS: Mapping[str, tuple[Special, bool]] = {
+    "end-of-thinking": (THINK_END, True),
+    "end-of-no-thinking": (THINK_END, False),
+    "start-of-thinking": (THINK_START, False),
+    "end": (EOS, False),
+}
+
+
+def _biased_findings(post: Post) -> Iterator[ServerFinding]:
+    answer = whole_answer(post(CHAT, repeating(WORD, WORD_TIMES)))
+    if answer is None or answer.content != WORD * WORD_TIMES:
+        message = "completions cannot be forced, so the parser was not looked at with them"
+        yield ServerFinding("forced-none", "output", "not offered", message, probe="forced")
+        return
+    wrong: Counter[str] = Counter()
+    for name, (token, thinking) in BIASED_ROWS.items():
+        body = repeating(token, **(THINKING if thinking else NOT_THINKING))
+        wrong.update({f"{problem} ({name})" for problem in _read_both_ways(post, body, token)})
+    yield _forced_finding(len(BIASED_ROWS), wrong)
+
+
 def _problems(
-    text: str, whole: ServerAnswer | None, streamed: ServerAnswer | None
+    text: str, thinking: bool, whole: ServerAnswer | None, streamed: ServerAnswer | None
 ) -> Iterator[str]:
-    read = parse(text, thinking=False, tools=TOOLS)
+    read = parse(text, thinking=thinking, tools=TOOLS)
     calls = [(call.name, call.arguments) for call in read.tool_calls]
     right = ServerAnswer(read.content, read.reasoning, tuple(calls))
     if whole is None or streamed is None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dsv4.verify.answers import streamed_answer, value_at, whole_answer
-from dsv4.verify.probes import HI, SPELLED, WEATHER
+from dsv4.schema import has_type
+from dsv4.verify.answers import ServerAnswer, streamed_answer, value_at, whole_answer
+from dsv4.verify.probes import HI, WEATHER
 from dsv4.verify.report import HEAL, Post, ServerFinding, Standing
 from dsv4.verify.server_client import Reply
 
@@ -21,6 +22,9 @@ ASKING = {
 
 
 # Calls, whole and streamed.
+
+# A server that stops at a length may have cut a call.
+CALL_FINISHES = ("tool_calls", "length")
 
 
 def call_findings(post: Post) -> Iterator[ServerFinding]:
@@ -51,7 +55,27 @@ def call_findings(post: Post) -> Iterator[ServerFinding]:
             "arguments of a call are no JSON object",
             "the tool cannot be run",
         )
-    if whole and streamed and whole.read_calls != streamed.read_calls:
+    if any(answer.calls and answer.finish not in CALL_FINISHES for answer in answers):
+        yield _output(
+            "output-finish",
+            "fault",
+            "an answer with a call does not end with `tool_calls`",
+            "agents that look at it take the turn for finished, and run nothing",
+        )
+    if not all(has_own_ids(answer) for answer in answers):
+        yield _output(
+            "output-ids",
+            "fault",
+            "a call has no id of its own",
+            "its result cannot be sent back",
+        )
+    if any(not follows_schema(arguments) for _, arguments in calls):
+        yield _output(
+            "output-schema",
+            "inconclusive",
+            "a call does not follow the schema of its tool: the model, or the parser, has it wrong",
+        )
+    if whole and streamed and _said(whole) != _said(streamed):
         yield _output(
             "output-streams",
             "inconclusive",
@@ -63,6 +87,24 @@ def call_findings(post: Post) -> Iterator[ServerFinding]:
         yield _output("output-no-call", "inconclusive", "the model called no tool when asked to")
 
 
+def has_own_ids(answer: ServerAnswer) -> bool:
+    """Whether each call has an id that no other has."""
+    return "" not in answer.call_ids and len(set(answer.call_ids)) == len(answer.call_ids)
+
+
+def _said(answer: ServerAnswer) -> tuple[str, Any]:
+    return answer.content.strip(), answer.read_calls
+
+
+def follows_schema(arguments: Any) -> bool:
+    """Whether the arguments of a call are what the tool `weather` takes."""
+    given = arguments if isinstance(arguments, dict) else {}
+    types = {"city": ["string"], "days": ["integer"]}
+    return "city" in given and all(
+        key in types and has_type(value, types[key]) for key, value in given.items()
+    )
+
+
 def _output(id: str, verdict: Standing, message: str, effect: str = "") -> ServerFinding:
     return ServerFinding(id, "output", verdict, message, effect, HEAL if effect else "", "calls")
 
@@ -71,7 +113,7 @@ def _output(id: str, verdict: Standing, message: str, effect: str = "") -> Serve
 
 
 def other_routes(post: Post, plain: Sequence[int]) -> Iterator[ServerFinding]:
-    """Whether Messages, Responses and raw completions count as Chat does."""
+    """Whether Messages and Responses count as Chat does."""
     routes: dict[str, tuple[str, dict[str, Any]]] = {
         "messages": ("/messages", {"messages": [HI], "max_tokens": 1}),
         "responses": ("/responses", {"input": "Hi", "max_output_tokens": 1}),
@@ -103,7 +145,6 @@ def other_routes(post: Post, plain: Sequence[int]) -> Iterator[ServerFinding]:
     else:
         message = f"counted through {', '.join(offered)}"
         yield ServerFinding("protocols-counted", "protocols", "pass", message)
-    yield _raw(post)
 
 
 def _counted_beforehand(post: Post, plain: Sequence[int]) -> Iterator[ServerFinding]:
@@ -129,18 +170,13 @@ def _input_tokens(reply: Reply) -> int | None:
     usage = value_at(reply.body, "usage")
     if reply.refused or not isinstance(usage, dict):
         return None
-    parts = [usage.get("input_tokens"), usage.get("cache_read_input_tokens", 0)]
+    # Messages counts what a cache knew, or was told to keep, apart.
+    cached = (usage.get(f"cache_{done}_input_tokens") for done in ("read", "creation"))
+    parts: list[Any] = [
+        usage.get("input_tokens"),
+        *(0 if part is None else part for part in cached),
+    ]
     return sum(parts) if all(type(part) is int for part in parts) else None
-
-
-def _raw(post: Post) -> ServerFinding:
-    reply = post("/completions", {"prompt": SPELLED, "max_tokens": 1, "temperature": 0})
-    count = value_at(reply.body, "usage", "prompt_tokens")
-    if type(count) is not int:
-        return ServerFinding("raw-none", "raw", "not offered", "no raw completions")
-    acts = count < 15
-    way = "special tokens in a raw prompt act" if acts else "raw prompts are plain text"
-    return ServerFinding("raw-tokens", "raw", "pass", way, probe="raw", seen=f"{count:,} tokens")
 
 
 # Caches.

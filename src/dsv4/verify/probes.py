@@ -275,7 +275,8 @@ _PROBES = (
             _user([{"type": "text", "text": "One"}, {"type": "text", "text": "\n" * 14 + "Two"}])
         ),
     ),
-    Probe("two-users", "content", _body(HI, _user("Ho"))),
+    # A system text without a full stop: a text that is added to it costs a line break more.
+    Probe("two-users", "content", _body(_system("Be brief"), HI, _user("\n" * 14 + "Ho"))),
     Probe("spaces", "content", _body(_user("  Hi  \n\n"))),
     # Special tokens in texts.
     Probe("inject-user", "safety", _body(_user(SPELLED))),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from secrets import token_hex
 from typing import Any
 
@@ -102,53 +102,100 @@ def _tools_body(first: str, second: str) -> Object:
     return {"messages": [{"role": "user", "content": "Hi"}], "tools": tools}
 
 
-ORDERS = {"order-calls": _calls_body, "order-tools": _tools_body}
-_WHAT = {"order-calls": "calls of one turn", "order-tools": "tools"}
+def _late_system_body(first: str, second: str) -> Object:
+    """A system text in the middle: after much that another one leaves as it is."""
+    messages = [
+        {"role": "system", "content": words(200)},
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": words(700)},
+        {"role": "system", "content": first},
+        {"role": "user", "content": "And?"},
+    ]
+    return {"messages": messages}
+
+
+def _effort_body(first: str, second: str) -> Object:
+    """An effort that stands at the start, where another one leaves nothing in common. No other
+    request begins with this text: a cache would know it."""
+    effort = "low" if first == _LONG[0] else "high"
+    question = {"role": "user", "content": f"Weigh this. {words(700)}"}
+    return {"messages": [question], "reasoning_effort": effort}
+
+
+@dataclass(frozen=True)
+class OrderProbe:
+    """Two requests that are the same but for something long, of which a cache tells where it
+    stands. `body` makes either, `group` is that of a fault, `broken` says what it would be."""
+
+    body: Callable[[str, str], Object]
+    group: str
+    what: str
+    broken: str
+
+
+_OTHER_ORDER = "stand in another order than they should"
+ORDERS: Mapping[str, OrderProbe] = {
+    "order-calls": OrderProbe(_calls_body, "history", "calls of one turn", _OTHER_ORDER),
+    "order-tools": OrderProbe(_tools_body, "tools", "tools", _OTHER_ORDER),
+    "order-system": OrderProbe(
+        _late_system_body, "system", "later system texts", "stand in another place than they should"
+    ),
+    "effort-v41": OrderProbe(
+        _effort_body, "effort", "efforts of V4.1", "do not stand in the prompt where they should"
+    ),
+}
+
+
+# The digits that tell a run from others. Two runs may begin with some of the same.
+RUN_LENGTH = 16
 
 
 def order_findings(
     post: Post, hypothesis: Hypothesis, forecaster: Forecaster
 ) -> Iterator[ServerFinding]:
-    """Whether two long things in the other order have as much in common as they should."""
-    for id, body_of in ORDERS.items():
-        system = _text_of_this_run()
-        first, second = (
-            {**body, "messages": [system, *body["messages"]]}
-            for body in (body_of(*_LONG), body_of(*reversed(_LONG)))
-        )
+    """Whether two requests that differ in one place have as much in common as they should. An
+    effort is looked at where counts do not show it."""
+    for id, probe in ORDERS.items():
+        if id == "effort-v41" and hypothesis.texts != V4_1.name:
+            continue
+        this, earlier = _text_of_a_run(), _text_of_a_run()
+        first, second = (this(probe.body(*texts)) for texts in (_LONG, _LONG[::-1]))
         expected = _shared(hypothesis, forecaster, first, second)
+        known = _shared(hypothesis, forecaster, second, earlier(probe.body(*_LONG[::-1])))
         post("/chat/completions", {**first, "max_tokens": 1})
         usage = value_at(post("/chat/completions", {**second, "max_tokens": 1}).body, "usage")
         total = value_at(usage, "prompt_tokens")
         cached = value_at(usage, "prompt_tokens_details", "cached_tokens")
         if expected is None or type(total) is not int or type(cached) is not int or not cached:
             continue
-        yield _order_finding(id, expected, cached, total)
+        yield _order_finding(id, expected, (known or 0) + RUN_LENGTH, cached, total)
 
 
-def _text_of_this_run() -> Object:
-    """A system message that no server has seen: a cache that knows the prompts of an earlier run
-    would reuse more of them than two orders share."""
-    return {"role": "system", "content": f"Run {token_hex(8)}."}
+def _text_of_a_run() -> Callable[[Object], Object]:
+    """Puts a system message in front that no server has seen. A cache that knows the prompts of an
+    earlier run reuses what stands before it, and nothing behind."""
+    message = {"role": "system", "content": f"Run {token_hex(RUN_LENGTH // 2)}."}
+    return lambda body: {**body, "messages": [message, *body["messages"]]}
 
 
-def _order_finding(id: str, expected: int, cached: int, total: int) -> ServerFinding:
+def _order_finding(id: str, expected: int, known: int, cached: int, total: int) -> ServerFinding:
+    probe = ORDERS[id]
     seen = f"{cached:,} of {total:,} tokens reused"
     forecast = f"{expected:,} tokens in common"
     # A cache reuses whole blocks, so less than expected says little; half of it says enough.
-    if cached > expected or cached * 2 < expected:
+    if cached > max(expected, known) or cached * 2 < expected:
         return ServerFinding(
             id,
-            "history" if id == "order-calls" else "tools",
+            probe.group,
             "fault",
-            f"{_WHAT[id]} stand in another order than they should",
-            "the model reads another history than the one that was sent",
+            f"{probe.what} {probe.broken}",
+            "the model reads another prompt than the one that was meant",
             "compare with the server's own configuration; `dsv4 show` draws the right prompt",
             id,
             forecast,
             seen,
         )
-    message = f"{_WHAT[id]} in another order share what they should"
+    message = f"{probe.what} share what they should"
     return ServerFinding(id, "cache", "pass", message, probe=id, expected=forecast, seen=seen)
 
 

@@ -10,10 +10,11 @@ from typing import Any, Literal, TypeAlias
 
 from dsv4.profiles.fault_table import FAULTS
 from dsv4.profiles.server_faults import fault_named
-from dsv4.verify.explain import Explanation, ServerVerdict, usual_count
+from dsv4.verify.common_causes import common_causes
+from dsv4.verify.explain import Explanation, Mismatch, ServerVerdict, usual_count
 from dsv4.verify.hypotheses import Forecaster, Hypothesis
 from dsv4.verify.observations import Observation
-from dsv4.verify.probes import PROBES
+from dsv4.verify.probes import PROBES, Probe
 from dsv4.verify.server_client import Reply
 
 Standing: TypeAlias = Literal["pass", "differs", "fault", "inconclusive", "not offered"]
@@ -50,6 +51,10 @@ OWN_WAYS: Mapping[str, tuple[str, ...]] = {
 # The server that writes what was released.
 REFERENCE = Hypothesis("dsv4", "v4-0731")
 NOT_EXPLAINED = "not-explained"
+# So many requests of a group are shown that are not explained.
+MOST_SHOWN = 3
+# Where every request is changed, few groups say what that is: all others only have it too.
+EVERYWHERE = ("prompt", "content")
 HEAL = "put `dsv4 heal` or `dsv4 serve` in front of it"
 # Sends a body to a path.
 Post: TypeAlias = Callable[[str, Mapping[str, Any]], Reply]
@@ -148,8 +153,13 @@ def without_key(report: VerifyReport, key: str) -> VerifyReport:
         replace(f, **{n: v.replace(key, "$KEY") for n, v in asdict(f).items()})
         for f in report.findings
     )
-    notes = tuple(note.replace(key, "$KEY") for note in report.notes)
-    return replace(report, findings=findings, notes=notes, model=report.model.replace(key, "$KEY"))
+    notes = tuple(struck_out(note, key) for note in report.notes)
+    return replace(report, findings=findings, notes=notes, model=struck_out(report.model, key))
+
+
+def struck_out(text: str, key: str) -> str:
+    """A text of a server without the key."""
+    return text.replace(key, "$KEY") if key else text
 
 
 # From a verdict to findings.
@@ -179,9 +189,10 @@ class Findings:
         """The worst of each group's findings; a group that was not looked at is inconclusive."""
         void = self._verdict.outcome in ("void", "nothing seen")
         standing: dict[str, Standing] = dict.fromkeys(GROUPS, "inconclusive")
+        failing = {each.probe for each in self._verdict.unexplained}
         for observation in self._seen:
             probe = PROBES.get(observation.probe)
-            if probe is not None and not void:
+            if probe is not None and not void and probe.id not in failing:
                 standing[probe.group] = "pass"
         if not void and self._seen:
             standing["prompt"] = "pass"
@@ -218,24 +229,50 @@ class Findings:
             yield finding
 
     def _unexplained(self) -> Iterator[ServerFinding]:
-        plain = [each for each in self._verdict.unexplained if not _shows_several(each.probe)]
-        for each in plain or self._verdict.unexplained:
-            probe = PROBES.get(each.probe)
-            server = self._clean.server.server if self._clean else "any known server"
-            refused = each.seen is None
-            yield ServerFinding(
-                NOT_EXPLAINED,
-                probe.group if probe else "prompt",
-                "inconclusive" if refused else "fault",
-                f"not explained: {server} "
-                + ("would take this request" if refused else "would have counted otherwise"),
-                "the prompt of such requests is not what any known server writes",
-                "compare with the server's own configuration; `dsv4 show` draws the right prompt",
-                each.probe,
-                _count_words(each.expected),
-                _count_words(each.seen),
-                self._curl(next((o for o in self._seen if o.probe == each.probe), None)),
+        """The simplest requests of each group. The verdict has all of them."""
+        by_group: dict[str, list[Mismatch]] = {}
+        groups = self._unexplained_groups()
+        for each in self._verdict.unexplained:
+            own = by_group.setdefault(groups[each.probe], [])
+            if each.probe not in {other.probe for other in own}:
+                own.append(each)
+        for group, own in by_group.items():
+            simplest = sorted(
+                own, key=lambda each: (_shows_several(each.probe), _group_of(each.probe) != group)
             )
+            if set(by_group) != {group} and all(_shows_several(each.probe) for each in own):
+                continue
+            for each in simplest[:MOST_SHOWN]:
+                yield self._not_explained(each, group, len(own))
+
+    def _unexplained_groups(self) -> dict[str, str]:
+        """The group that each request that is not explained says something about."""
+        failing = {each.probe for each in self._verdict.unexplained}
+        if "plain" in failing:  # so every request is changed, whatever it is about
+            own = {probe: _group_of(probe) for probe in failing}
+            return {probe: g if g in EVERYWHERE else "prompt" for probe, g in own.items()}
+        requests = {o.probe: o.body for o in self._seen if o.body is not None}
+        causes = common_causes(failing, requests)
+        return {probe: causes.get(probe, _group_of(probe)) for probe in failing}
+
+    def _not_explained(self, each: Mismatch, group: str, of: int) -> ServerFinding:
+        server = self._clean.server.server if self._clean else "any known server"
+        refused = each.seen is None
+        way = "would take this request" if refused else "would have counted otherwise"
+        if not refused and each.seen == each.expected:
+            way = "would have written another prompt of as many tokens"
+        return ServerFinding(
+            NOT_EXPLAINED,
+            group,
+            "inconclusive" if refused else "fault",
+            f"not explained: {server} {way}" + (f"; so in {of} requests" if of > 1 else ""),
+            "the prompt of such requests is not what any known server writes",
+            "compare with the server's own configuration; `dsv4 show` draws the right prompt",
+            each.probe,
+            _count_words(each.expected),
+            _count_words(each.seen),
+            self._curl(next((o for o in self._seen if o.probe == each.probe), None)),
+        )
 
     def _own_ways(self) -> Iterator[ServerFinding]:
         best = self._verdict.best
@@ -296,6 +333,20 @@ class Findings:
         return curl_line(self._url, self._model, shown.body)
 
 
+def adapted_finding(id: str, probe: Probe) -> ServerFinding:
+    """What `dsv4 heal` says that it changes in requests such as this one."""
+    return ServerFinding(
+        f"adapted-{id}",
+        probe.group,
+        "differs",
+        f"`dsv4 heal` adapts such requests to the server behind it ({id})",
+        "the server gets another request than was sent, one that it understands",
+        "nothing is wrong; `dsv4 heal --explain-adaptations` says what is changed, and a request "
+        "with the header `x-dsv4-adapt: off` is passed on as it is",
+        probe.id,
+    )
+
+
 def _shows_several(probe: str) -> bool:
     """Whether a probe is changed by faults of other groups too, so that it says little of its own
     where others say more."""
@@ -305,6 +356,13 @@ def _shows_several(probe: str) -> bool:
 def _group(observation: Observation) -> str:
     probe = PROBES.get(observation.probe)
     return probe.group if probe else ""
+
+
+def _group_of(name: str) -> str:
+    """The group of what a request says. Where counting itself is believed, a text that is counted
+    otherwise is another text."""
+    group = PROBES[name].group if name in PROBES else "prompt"
+    return "content" if group == "counting" else group
 
 
 def _count_words(count: int | None) -> str:

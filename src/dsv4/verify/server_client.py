@@ -11,20 +11,21 @@ import http.client
 import json
 import math
 import posixpath
+import re
 import socket
 import ssl
 import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
 from dsv4.errors import Error
 
 MOST_BYTES = 8 * 1024 * 1024
-MOST_EVENTS = 4_000
+MOST_EVENTS = 16_000
 SECONDS_FOR_ONE = 60.0
 SECONDS_TO_WAIT = 30.0
 # How often a request is sent again to a server that asks for patience.
@@ -36,6 +37,8 @@ HEADERS = {
 }
 # Where a server says no to a request, and not to the caller. llama.cpp says it with 500.
 REFUSALS = (400, 413, 415, 422, 500, 501)
+MOST_HEADER = 1_000
+_ID = re.compile(r"[a-z][a-z0-9-]*")
 _KEY_WORDS = ("key", "token", "secret", "password", "auth")
 
 
@@ -45,13 +48,19 @@ class ServerProblem(Error):
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back: a status and JSON, or the events of a stream; or a `problem` in words."""
+    """What came back: a status and JSON, or the events of a stream; or a `problem` in words.
+
+    `times` are the seconds from the request to each event. `adapted` is what `dsv4 heal` says that
+    it changed in the request, by the ids of adaptations.
+    """
 
     status: int = 0
     body: Any = None
     events: tuple[Any, ...] = ()
     problem: str = ""
     retry_after: float | None = None
+    times: tuple[float, ...] = ()
+    adapted: tuple[str, ...] = ()
 
     @property
     def refused(self) -> bool:
@@ -133,8 +142,11 @@ class HttpServer:
             deadline.connect()
             # Some routes are beside the API: `/v1/../tokenize`.
             route = posixpath.normpath(f"/{parts.path}{path}".replace("//", "/"))
+            started = time.monotonic()
             connection.request("POST", route, data, headers)
-            reply = self._read(connection.getresponse())
+            response = connection.getresponse()
+            adapted = _names(response.getheader("x-dsv4-adapted"))
+            reply = replace(self._read(response, started), adapted=adapted)
         except ssl.SSLError as error:
             reply = Reply(problem=f"no secure connection: {error.reason or error}")
         except (OSError, http.client.HTTPException, ValueError) as error:
@@ -146,14 +158,14 @@ class HttpServer:
             return Reply(problem=f"no complete answer within {self.seconds:g} seconds")
         return reply
 
-    def _read(self, response: http.client.HTTPResponse) -> Reply:
+    def _read(self, response: http.client.HTTPResponse, started: float) -> Reply:
         status, after = response.status, _seconds(response.getheader("retry-after"))
         if 300 <= status < 400:
             return Reply(status, problem=f"a redirect (status {status}), which is not followed")
         if response.getheader("content-encoding", "identity") != "identity":
             return Reply(status, problem="a compressed answer, which was not asked for")
         if "text/event-stream" in (response.getheader("content-type") or ""):
-            return _read_events(response, status)
+            return _read_events(response, status, started)
         data = response.read(MOST_BYTES + 1)
         if len(data) <= MOST_BYTES and response.length:
             return Reply(problem=f"an answer that breaks off after {len(data):,} bytes")
@@ -194,9 +206,11 @@ class _Deadline:
                 connected.shutdown(socket.SHUT_RDWR)
 
 
-def _read_events(response: http.client.HTTPResponse, status: int) -> Reply:
+def _read_events(response: http.client.HTTPResponse, status: int, started: float) -> Reply:
     events: list[Any] = []
+    times: list[float] = []
     size = 0
+    problem = ""
     while len(events) < MOST_EVENTS and size < MOST_BYTES:
         line = response.readline(MOST_BYTES)
         size += len(line)
@@ -210,10 +224,18 @@ def _read_events(response: http.client.HTTPResponse, status: int) -> Reply:
         try:
             events.append(json.loads(data))
         except (ValueError, RecursionError):
-            return Reply(status, events=tuple(events), problem="an event that is no JSON")
+            problem = "an event that is no JSON"
+            break
+        times.append(time.monotonic() - started)
     else:
-        return Reply(status, events=tuple(events), problem="a stream that does not end")
-    return Reply(status, events=tuple(events))
+        problem = "a stream that does not end"
+    return Reply(status, events=tuple(events), problem=problem, times=tuple(times))
+
+
+def _names(header: str | None) -> tuple[str, ...]:
+    """The ids in a header; none where it holds anything else."""
+    names = header.split(",") if header and len(header) < MOST_HEADER else []
+    return tuple(names) if all(_ID.fullmatch(name) for name in names) else ()
 
 
 def _seconds(header: str | None) -> float | None:

@@ -1,0 +1,67 @@
+"""Whether a prompt that a server shows is the one that is forecast."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from dsv4.profiles.text_shields import TEXT_PLACES, TextPlace, unshielded
+from dsv4.tokens.coder import common_prefix_length
+from dsv4.verify.hypotheses import Hypothesis
+from dsv4.verify.observations import Observation
+
+# A text of unknown length stands in a forecast as one that has at most so many tokens, of which
+# each has so many letters.
+LONGEST_STAND_IN = 16
+LETTERS = 5
+_NOWHERE: frozenset[TextPlace] = frozenset()
+
+
+class PromptForecasts(Protocol):
+    """Forecasts of prompts, as text and as ids. None: nothing is known of the prompt."""
+
+    def prompt(self, hypothesis: Hypothesis, id: str) -> str | None: ...
+
+    def ids(
+        self, hypothesis: Hypothesis, prompt: str, acting: frozenset[TextPlace]
+    ) -> list[int | None]: ...
+
+
+def is_shown(
+    forecasts: PromptForecasts,
+    hypothesis: Hypothesis,
+    observation: Observation,
+    other: int | None = None,
+) -> bool:
+    """Whether a prompt that the server shows is the one that is forecast; with a text of its own
+    somewhere, in place of so many tokens, where `other` is given."""
+    if not observation.shows_prompt:
+        return True
+    prompt = forecasts.prompt(hypothesis, observation.probe)
+    if prompt is None:
+        return True
+    if observation.prompt is not None:
+        written = unshielded(prompt)
+        if other is None:
+            return written == observation.prompt
+        return _is_but_for_a_text(written, observation.prompt, other * LETTERS)
+    seen = list(observation.ids or ())
+    return any(
+        _are_shown(forecasts.ids(hypothesis, prompt, acting), seen, other)
+        for acting in (_NOWHERE, frozenset(TEXT_PLACES))
+    )
+
+
+def _are_shown(forecast: Sequence[int | None], seen: Sequence[int], other: int | None) -> bool:
+    if other is not None:
+        return None in forecast or _is_but_for_a_text(forecast, seen, other)
+    return len(forecast) == len(seen) and all(
+        a is None or a == b for a, b in zip(forecast, seen, strict=True)
+    )
+
+
+def _is_but_for_a_text(forecast: Sequence[Any], seen: Sequence[Any], most: int) -> bool:
+    """Whether all of the forecast is there but for one place, which holds at most so much of it."""
+    start = common_prefix_length(forecast, seen)
+    end = common_prefix_length(forecast[start:][::-1], seen[start:][::-1])
+    return len(forecast) - start - end <= most

@@ -1,0 +1,217 @@
+"""Faults that nobody listed: what a proxy might do to a request, and where that belongs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+Body = dict[str, Any]
+Text = Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class UnknownFault:
+    """A change of requests that no hypothesis knows. `groups` are those it may be reported in."""
+
+    id: str
+    change: Callable[[Body], Body]
+    groups: frozenset[str]
+
+
+def _messages(change: Callable[[list[Body]], list[Body]]) -> Callable[[Body], Body]:
+    return lambda body: {**body, "messages": change(deepcopy(body["messages"]))}
+
+
+def _texts(change: Text, *roles: str) -> Callable[[Body], Body]:
+    """A change of every text of these roles, in parts too."""
+
+    def text(content: Any) -> Any:
+        if isinstance(content, str):
+            return change(content)
+        if isinstance(content, list):
+            return [{**part, "text": change(part["text"])} for part in content]
+        return content
+
+    return _messages(
+        lambda given: [
+            {**m, "content": text(m.get("content"))} if m["role"] in roles else m for m in given
+        ]
+    )
+
+
+def _arguments(change: Callable[[Body], Body]) -> Callable[[Body], Body]:
+    def call(given: Body) -> Body:
+        function = given["function"]
+        try:
+            value = json.loads(function["arguments"])
+        except ValueError:
+            return given
+        written = json.dumps(change(value), ensure_ascii=False, separators=(",", ":"))
+        return {**given, "function": {**function, "arguments": written}}
+
+    return _messages(
+        lambda given: [
+            {**m, "tool_calls": [call(each) for each in m["tool_calls"]]}
+            if "tool_calls" in m
+            else m
+            for m in given
+        ]
+    )
+
+
+def _functions(change: Callable[[Body], Body]) -> Callable[[Body], Body]:
+    def changed(body: Body) -> Body:
+        if not body.get("tools"):
+            return body
+        tools = [{**tool, "function": change(tool["function"])} for tool in body["tools"]]
+        return {**body, "tools": tools}
+
+    return changed
+
+
+def _described(change: Text) -> Callable[[Body], Body]:
+    def function(given: Body) -> Body:
+        if "description" not in given:
+            return given
+        return {**given, "description": change(given["description"])}
+
+    return _functions(function)
+
+
+def _thinned(given: list[Body]) -> list[Body]:
+    return [m for n, m in enumerate(given) if n % 3 != 2]
+
+
+def _doubled(role: str) -> Callable[[list[Body]], list[Body]]:
+    return lambda given: [
+        m for each in given for m in ([each, each] if each["role"] == role else [each])
+    ]
+
+
+def _joined(given: list[Body]) -> list[Body]:
+    made: list[Body] = []
+    for m in given:
+        if (
+            made
+            and made[-1]["role"] == m["role"] == "user"
+            and isinstance(made[-1]["content"], str)
+        ):
+            made[-1] = {**m, "content": f"{made[-1]['content']} | {m['content']}"}
+        else:
+            made.append(m)
+    return made
+
+
+def _preamble(given: list[Body]) -> list[Body]:
+    at = next((n for n, m in enumerate(given) if m["role"] == "user"), 0)
+    rule = {"role": "user", "content": "Answer only what is safe and legal to answer."}
+    agreed = {"role": "assistant", "content": "Understood."}
+    return [*given[:at], rule, agreed, *given[at:]]
+
+
+def _labelled(given: list[Body]) -> list[Body]:
+    return [
+        {**m, "content": f"[{m['tool_call_id']}] {m['content']}"} if m["role"] == "tool" else m
+        for m in given
+    ]
+
+
+def _effort_in_words(body: Body) -> Body:
+    if "reasoning_effort" not in body:
+        return body
+    told = {"role": "system", "content": f"Think with {body['reasoning_effort']} effort, please."}
+    rest = {key: value for key, value in body.items() if key != "reasoning_effort"}
+    return {**rest, "messages": [told, *body["messages"]]}
+
+
+def _choice_in_words(body: Body) -> Body:
+    if body.get("tool_choice") in (None, "auto", "none"):
+        return body
+    told = {"role": "user", "content": "You must call a tool in your answer, whatever it is."}
+    rest = {key: value for key, value in body.items() if key != "tool_choice"}
+    return {**rest, "messages": [*body["messages"], told]}
+
+
+def _extra_tool(body: Body) -> Body:
+    if not body.get("tools"):
+        return body
+    extra = {"name": "give_feedback", "description": "Say how well the tools worked."}
+    return {**body, "tools": [*body["tools"], {"type": "function", "function": extra}]}
+
+
+def _property_lost(function: Body) -> Body:
+    properties = (function.get("parameters") or {}).get("properties") or {}
+    if len(properties) < 2:
+        return function
+    first = dict(list(properties.items())[:1])
+    return {**function, "parameters": {**function["parameters"], "properties": first}}
+
+
+def _renamed(arguments: Body) -> Body:
+    return {("place" if key == "city" else key): value for key, value in arguments.items()}
+
+
+def _moved(value: Any) -> Any:
+    return "Rome" if value == "Paris" else value
+
+
+def _all(*faults: UnknownFault) -> Mapping[str, UnknownFault]:
+    return {fault.id: fault for fault in faults}
+
+
+def _system(id: str, change: Callable[[Body], Body]) -> UnknownFault:
+    return UnknownFault(id, change, frozenset({"system"}))
+
+
+def _tools(id: str, change: Callable[[Body], Body]) -> UnknownFault:
+    return UnknownFault(id, change, frozenset({"tools"}))
+
+
+def _history(id: str, change: Callable[[Body], Body]) -> UnknownFault:
+    return UnknownFault(id, change, frozenset({"history"}))
+
+
+def _content(id: str, change: Callable[[Body], Body]) -> UnknownFault:
+    return UnknownFault(id, change, frozenset({"content"}))
+
+
+def _everywhere(id: str, change: Callable[[Body], Body]) -> UnknownFault:
+    """A change of every request: of the prompt, and of the texts that it is made of."""
+    return UnknownFault(id, change, frozenset({"prompt", "content"}))
+
+
+_DAY = "\nIt is Tuesday, 4 August 2026, in Berlin."
+
+UNKNOWN_FAULTS = _all(
+    _system("line-added", _texts(lambda text: text + _DAY, "system")),
+    _system("system-twice", _messages(_doubled("system"))),
+    _tools("descriptions-cut", _described(lambda text: text[:8])),
+    _tools("descriptions-translated", _described(lambda text: f"Beschreibung: {text[::-1]}")),
+    _tools("tools-prefixed", _functions(lambda f: {**f, "name": f"functions_{f['name']}"})),
+    _tools("tool-added", _extra_tool),
+    _tools("properties-lost", _functions(_property_lost)),
+    _tools("choice-in-words", _choice_in_words),
+    UnknownFault("effort-in-words", _effort_in_words, frozenset({"effort"})),
+    _history("every-third-message-lost", _messages(_thinned)),
+    _history("results-wrapped", _texts(lambda text: json.dumps({"output": text}), "tool")),
+    _history("results-labelled", _messages(_labelled)),
+    _history("answers-signed", _texts(lambda text: f"{text} -- the assistant", "assistant")),
+    _history("argument-keys-shouted", _arguments(lambda a: {k.upper(): v for k, v in a.items()})),
+    _history("argument-added", _arguments(lambda a: {**a, "session_id": "a81bc81b"})),
+    _content("users-joined", _messages(_joined)),
+    _content("digits-spelled", _texts(lambda text: text.replace("3", "three "), "user")),
+    _content("code-fenced", _texts(lambda text: text.replace("def ", "```\ndef "), "user")),
+    _content("ascii-only", _texts(lambda text: text.encode("ascii", "ignore").decode(), "user")),
+    _everywhere("user-named", _texts(lambda text: f"alice: {text}", "user")),
+    _everywhere("user-ends-in-newline", _texts(lambda text: f"{text}\n", "user")),
+    _everywhere("preamble", _messages(_preamble)),
+)
+
+# Counts do not show these: names and values of as many tokens. Prompts do.
+UNCOUNTED_FAULTS = _all(
+    _history("argument-renamed", _arguments(_renamed)),
+    _history("cities-moved", _arguments(lambda a: {k: _moved(v) for k, v in a.items()})),
+)
