@@ -49,7 +49,7 @@ PYRIGHT := @if $(BIN)/pyright --version >/dev/null 2>&1; \
 	then $(BIN)/pyright --pythonpath $(BIN)/python; \
 	else echo "pyright cannot run here, so mypy alone has checked the types"; fi
 
-.PHONY: demo examples test check-types test-core test-coverage test-training test-all test-thorough test-grammar test-large test-pythons test-wheel test-browser test-static-playground smoke-in-a-browser smoke-on-other-pythons test-llamacpp test-vllm test-sglang test-litellm clients docs site dist format bench fuzz clean
+.PHONY: demo examples test run-tests check-all check-types test-coverage test-training test-all test-thorough test-grammar test-large test-pythons test-wheel test-browser test-static-playground test-llamacpp test-vllm test-sglang test-litellm clients docs site dist format bench fuzz clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/demo.py
@@ -65,32 +65,27 @@ examples: $(VENV)-training/installed
 test-training: $(VENV)-training/installed-for-tests
 	$(VENV)-training/bin/python -m pytest tests/test_trainers.py tests/test_arrays.py tests/trajectories
 
-# Side by side: mypy takes one core, and leaves the other idle.
+# Side by side: the checks take one process, and many of the tests wait for servers.
 test: $(VENV)/installed-for-tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(MAKE) --no-print-directory -j 2 check-types test-core
-	$(BIN)/pytest $(PARALLEL) -m "not counted and not large"
-	$(MAKE) --no-print-directory -j 2 smoke-in-a-browser smoke-on-other-pythons
+	$(MAKE) --no-print-directory -j 2 run-tests check-all
+
+run-tests:
+	$(BIN)/pytest $(PARALLEL) -m "not large"
+
+check-all: check-types
+	$(BIN)/pytest -m smoke tests/browser
+	$(BIN)/python scripts/other_pythons.py
 
 check-types:
 	$(BIN)/mypy
 	$(PYRIGHT)
 	$(BIN)/python scripts/check_javascript.py
 
-test-core:
-	$(BIN)/pytest $(PARALLEL) -m "counted and not large" tests/core
-
 # What the core's tests run of the core, without those that go through the same lines often.
 test-coverage: $(VENV)/installed-for-tests
 	$(BIN)/pytest $(PARALLEL) $(COVERAGE) -m "counted and not large" tests/core
-
-# Side by side: each leaves a core to the other for much of its time.
-smoke-in-a-browser:
-	$(BIN)/pytest -m smoke tests/browser
-
-smoke-on-other-pythons:
-	$(BIN)/python scripts/other_pythons.py
 
 # Everything that takes longer: the coverage of the core, large inputs, all tests in the browser,
 # more on other Pythons, all against the wheel, the documentation.

@@ -51,20 +51,18 @@ class WorkerThreads:
 
     async def run(self, work: Work, receive: Receive) -> bytes:
         """What `work` gives. Raises `Busy` where there is no place, and `ClientGone`."""
-        cancellation = Cancellation()
-        try:
-            return await while_connected(self._run(work, cancellation), receive)
-        finally:
-            cancellation.cancel()
+        return await while_connected(self._run(work), receive)
 
-    async def _run(self, work: Work, cancellation: Cancellation) -> bytes:
+    async def _run(self, work: Work) -> bytes:
         with self._gate.place() as turn:
             await turn.wait()
+            cancellation = Cancellation()
             self._running.add(cancellation)
             try:
                 loop = asyncio.get_running_loop()
                 return await loop.run_in_executor(self._pool, work, cancellation)
             finally:
+                cancellation.cancel()  # before the place is given to the next request
                 self._running.discard(cancellation)
 
     def close(self) -> None:
