@@ -354,6 +354,9 @@ class TestBadServers:
         [
             (Reply(401, body={}), "does not accept the key"),
             (Reply(404, body={}), "no chat route"),
+            (Reply(404, body={"error": {"message": "No such model."}}), "model or route .*No such"),
+            (Reply(400, body={"detail": "No\nmodel"}), "every request was refused: No model$"),
+            (Reply(422, body=["no"]), "every request was refused$"),
             (Reply(problem="no server answers at this address"), "no server answers"),
             (Reply(200, body={"choices": []}), "does not say how many tokens"),
             (Reply(200, body={"usage": {"prompt_tokens": "84"}}), "does not say how many tokens"),
@@ -366,6 +369,12 @@ class TestBadServers:
     def test_each_is_answered_with_a_sentence(self, reply: Reply, sentence: str) -> None:
         with pytest.raises(ServerProblem, match=sentence):
             report_on(Answering(reply))
+
+    def test_a_key_that_a_refusal_repeats_is_struck_out(self) -> None:
+        refusing = Answering(Reply(400, body={"error": f"{'x' * 190} sk-secret-1234 is no key"}))
+        with served(refusing) as url, pytest.raises(ServerProblem) as caught:
+            report_on(HttpServer(url, "sk-secret-1234"))
+        assert "sk-" not in str(caught.value)
 
     def test_what_was_measured_is_kept_when_a_server_stops_answering(self) -> None:
         class Dying(StandIn):

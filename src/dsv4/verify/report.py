@@ -14,7 +14,7 @@ from dsv4.verify.common_causes import common_causes
 from dsv4.verify.explain import Explanation, Mismatch, ServerVerdict, usual_count
 from dsv4.verify.hypotheses import Forecaster, Hypothesis
 from dsv4.verify.observations import Observation
-from dsv4.verify.probes import PROBES
+from dsv4.verify.probes import PROBES, Probe
 from dsv4.verify.server_client import Reply
 
 Standing: TypeAlias = Literal["pass", "differs", "fault", "inconclusive", "not offered"]
@@ -152,8 +152,13 @@ def without_key(report: VerifyReport, key: str) -> VerifyReport:
         replace(f, **{n: v.replace(key, "$KEY") for n, v in asdict(f).items()})
         for f in report.findings
     )
-    notes = tuple(note.replace(key, "$KEY") for note in report.notes)
-    return replace(report, findings=findings, notes=notes, model=report.model.replace(key, "$KEY"))
+    notes = tuple(struck_out(note, key) for note in report.notes)
+    return replace(report, findings=findings, notes=notes, model=struck_out(report.model, key))
+
+
+def struck_out(text: str, key: str) -> str:
+    """A text of a server without the key."""
+    return text.replace(key, "$KEY") if key else text
 
 
 # From a verdict to findings.
@@ -325,6 +330,20 @@ class Findings:
         if shown is None or shown.body is None:
             return ""
         return curl_line(self._url, self._model, shown.body)
+
+
+def adapted_finding(id: str, probe: Probe) -> ServerFinding:
+    """What `dsv4 heal` says that it changes in requests such as this one."""
+    return ServerFinding(
+        f"adapted-{id}",
+        probe.group,
+        "differs",
+        f"`dsv4 heal` adapts such requests to the server behind it ({id})",
+        "the server gets another request than was sent, one that it understands",
+        "nothing is wrong; `dsv4 heal --explain-adaptations` says what is changed, and a request "
+        "with the header `x-dsv4-adapt: off` is passed on as it is",
+        probe.id,
+    )
 
 
 def _shows_several(probe: str) -> bool:
