@@ -316,6 +316,11 @@ class TestForced:
         assert "markup leaks (call)" in found.message
         assert "(plain)" not in found.message
 
+    def test_the_request_of_the_first_that_is_misread(self) -> None:
+        post = self.reading(lambda text: {"content": text})
+        (found,) = forced_findings(post, forcing_way(post), json.dumps)
+        assert json.loads(found.curl)["structured_outputs"] == {"choice": [forced_rows()["call"]]}
+
     def test_a_server_that_takes_only_a_grammar(self) -> None:
         sent = []
 

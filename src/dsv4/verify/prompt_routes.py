@@ -17,7 +17,7 @@ from dsv4.verify.answers import value_at
 from dsv4.verify.hypotheses import Forecaster, Hypothesis
 from dsv4.verify.observations import Observation
 from dsv4.verify.probes import PROBES, REASONING, WEATHER, words
-from dsv4.verify.report import Post, ServerFinding
+from dsv4.verify.report import CHAT, Post, ServerFinding
 from dsv4.verify.server_client import Reply
 
 # vLLM gives ids, llama.cpp and `dsv4 serve` the text, beside the API.
@@ -162,8 +162,8 @@ def order_findings(
         first, second = (this(probe.body(*texts)) for texts in (_LONG, _LONG[::-1]))
         expected = _shared(hypothesis, forecaster, first, second)
         known = _shared(hypothesis, forecaster, second, earlier(probe.body(*_LONG[::-1])))
-        post("/chat/completions", {**first, "max_tokens": 1})
-        usage = value_at(post("/chat/completions", {**second, "max_tokens": 1}).body, "usage")
+        post(CHAT, {**first, "max_tokens": 1})
+        usage = value_at(post(CHAT, {**second, "max_tokens": 1}).body, "usage")
         total = value_at(usage, "prompt_tokens")
         cached = value_at(usage, "prompt_tokens_details", "cached_tokens")
         if expected is None or type(total) is not int or type(cached) is not int or not cached:
@@ -234,7 +234,7 @@ def loop_findings(
     bodies = loop_bodies()
     rows: list[tuple[int, int]] = []
     for before, body in zip([None, *bodies], bodies, strict=False):
-        usage = value_at(post("/chat/completions", {**body, "max_tokens": 1}).body, "usage")
+        usage = value_at(post(CHAT, {**body, "max_tokens": 1}).body, "usage")
         cached = value_at(usage, "prompt_tokens_details", "cached_tokens")
         if before is None:
             continue

@@ -56,6 +56,7 @@ MOST_SHOWN = 3
 # Where every request is changed, few groups say what that is: all others only have it too.
 EVERYWHERE = ("prompt", "content")
 HEAL = "put `dsv4 heal` or `dsv4 serve` in front of it"
+CHAT = "/chat/completions"
 # Sends a body to a path.
 Post: TypeAlias = Callable[[str, Mapping[str, Any]], Reply]
 
@@ -369,8 +370,9 @@ def _count_words(count: int | None) -> str:
     return "a refusal" if count is None else f"{count:,} tokens"
 
 
-def curl_line(url: str, model: str, body: Mapping[str, Any]) -> str:
+def curl_line(url: str, model: str, body: Mapping[str, Any], path: str = CHAT) -> str:
     """The request as a line for a shell, with the key as a variable."""
-    data = json.dumps({"model": model, "max_tokens": 1, **body}, ensure_ascii=False)
-    head = f"curl -s {shlex.quote(url + '/chat/completions')} -H 'content-type: application/json'"
+    short = {"max_tokens": 1} if path == CHAT else {}
+    data = json.dumps({"model": model, **short, **body}, ensure_ascii=False)
+    head = f"curl -s {shlex.quote(url + path)} -H 'content-type: application/json'"
     return f'{head} -H "authorization: Bearer $KEY" -d {shlex.quote(data)}'

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from dsv4.profiles.server_requests import Object
@@ -31,18 +32,19 @@ from dsv4.verify.prompt_routes import (
 )
 from dsv4.verify.raw_checks import RAW_REQUESTS, raw_findings
 from dsv4.verify.report import (
+    CHAT,
     Findings,
     Post,
     ServerFinding,
     VerifyReport,
     adapted_finding,
+    curl_line,
     struck_out,
     without_key,
 )
 from dsv4.verify.server_client import HttpServer, Reply, ServerClient, ServerProblem
 
 RunMode: TypeAlias = Literal["quick", "default", "full"]
-CHAT = "/chat/completions"
 # After so many requests in a row without an answer, a run ends with what it has.
 MOST_SILENCE = 3
 # Probes that say something about every group: what is counted at all, and by whom.
@@ -128,6 +130,7 @@ class ServerRun:
         self._tokens = self._completion = 0
         self._asks_for_ids = True
         self._shows_ids = False
+        self._last: tuple[str, Mapping[str, Any]] = CHAT, {}
         self._refusal = ""
         self._key = client.key if isinstance(client, HttpServer) else ""
         self._adapted: dict[str, Probe] = {}
@@ -335,6 +338,7 @@ class ServerRun:
 
     def _look_further(self) -> list[ServerFinding]:
         def post(path: str, body: Mapping[str, Any]) -> Reply:
+            self._last = path, body
             return self.post(path, {"model": self._model, **body})
 
         if self._mode == "quick":
@@ -352,21 +356,35 @@ class ServerRun:
     def _look_at_all(self, post: Post) -> list[ServerFinding]:
         plain = [o.count for o in self._seen if o.probe == "plain" and o.count is not None]
         full = self._mode == "full"
-        findings = [*call_findings(post), *other_routes(post, plain)]
-        findings += raw_findings(post, self._forecaster.counter, full=full)
+        findings = [*self._shown_by_last(call_findings(post))]
+        findings += self._shown_by_last(other_routes(post, plain))
+        findings += self._shown_by_last(raw_findings(post, self._forecaster.counter, full=full))
         if full:
             way = forcing_way(post)
-            findings += [*answer_findings(post, way), *forced_findings(post, way)]
-            findings.append(cache_finding(post, words(2_000)))
+            findings += self._shown_by_last(answer_findings(post, way))
+            findings += forced_findings(
+                post, way, partial(curl_line, self._client.url, self._model)
+            )
+            findings += self._shown_by_last([cache_finding(post, words(2_000))])
         verdict = self._verdict()
         looks = full or verdict.outcome == "void"
         if looks and not any(o.shows_prompt for o in self._seen):
             self._shown = list(shown_prompts(post, self._forecaster))
         if full and verdict.outcome == "explained" and verdict.best:
             best = verdict.best.hypothesis
-            findings += order_findings(post, best, self._forecaster)
-            findings += loop_findings(post, best, self._forecaster)
+            findings += self._shown_by_last(order_findings(post, best, self._forecaster))
+            findings += self._shown_by_last(loop_findings(post, best, self._forecaster))
         return findings
+
+    def _shown_by_last(self, found: Iterable[ServerFinding]) -> Iterator[ServerFinding]:
+        """Findings with the request that shows each, which is the last one before it."""
+        for finding in found:
+            if finding.verdict in ("fault", "differs"):
+                path, body = self._last
+                line = curl_line(self._client.url, self._model, body, path)
+                yield replace(finding, curl=line)
+            else:
+                yield finding
 
 
 def _forecasts_with(request: Object | None) -> Forecaster:
