@@ -425,7 +425,7 @@ def test_verify_names_nothing_that_is_not_so(url: str) -> None:
     groups = {name: report.groups[name] for name in ("counting", "thinking", "content", "safety")}
     assert groups == {"counting": "pass", "thinking": "pass", "content": "pass", "safety": "fault"}
     assert report.evidence[:3] == ("E1", "E2", "E3")
-    shown = {finding.probe for finding in report.findings if finding.id == "not-explained"}
+    shown = {mismatch.probe for mismatch in report.verdict.unexplained}
     # Tools stay at "none" and have a description, floats are rounded.
     assert {"choice-none", "tools-two", "arguments-float"} <= shown
 
