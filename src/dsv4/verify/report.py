@@ -31,6 +31,11 @@ _RANK: dict[Standing, int] = {
     "fault": 4,
 }
 
+_LLAMA_WAYS = (
+    *("tools-kept-at-none", "tool-choice-ignored", "developer-as-system"),
+    *("thinking-type-ignored", "floats-rounded", "parts-joined-by-newline", "billing-kept"),
+    *("effort-medium-as-low", "effort-xhigh-as-low"),
+)
 # What a server does by itself, and the released encoder does not.
 OWN_WAYS: Mapping[str, tuple[str, ...]] = {
     "vllm-0.32": (
@@ -39,11 +44,8 @@ OWN_WAYS: Mapping[str, tuple[str, ...]] = {
     ),
     "sglang-0.5.23": ("thinking-type-ignored", "developer-as-system"),
     "recipe-0.2.0": ("thinking-kwargs-ignored",),
-    "llama.cpp": (
-        *("tools-kept-at-none", "tool-choice-ignored", "developer-as-system"),
-        *("thinking-type-ignored", "floats-rounded", "parts-joined-by-newline", "billing-kept"),
-        *("effort-medium-as-low", "effort-xhigh-as-low"),
-    ),
+    "llama.cpp": _LLAMA_WAYS,
+    "llama.cpp-2026.10": _LLAMA_WAYS,
     "dsv4": (),
 }
 # The server that writes what was released.
