@@ -128,8 +128,9 @@ dist: $(VENV)/installed-for-dist
 	$(BIN)/python -m build
 	$(BIN)/python -m twine check --strict dist/*
 
-# The backend, grammars and the chat template with a real llama.cpp and a tiny model: the program
-# `llama-server` if there is one (or LLAMA_SERVER names it), else the package xllamacpp.
+# The backend, grammars, the chat template and the profile with a real llama.cpp and a tiny model: the
+# program `llama-server` if there is one (or LLAMA_SERVER names it), else the package xllamacpp. Its own
+# templates are in the source distribution of that package, which is fetched once (38 MB).
 test-llamacpp: $(VENV)/installed-for-tests
 	$(INSTALL) '.[llamacpp]'
 	$(BIN)/pytest tests/serve/test_llamacpp_real.py

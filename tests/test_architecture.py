@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 SRC = ROOT / "src"
 
 # What may become less, and never more. Lower a bound when the code allows it.
-MOST_FILES = 271
+MOST_FILES = 267
 MOST_LINES_OF_A_FILE = 700
 MOST_BARE_ANY = 100
 MOST_TESTS_OF_PRIVATE_MODULES = 66

@@ -28,6 +28,7 @@ def rows(name: str) -> list[dict[str, Any]]:
 
 ROWS = rows("profiles.jsonl.gz")
 VERL_ROWS = rows("profiles-verl.jsonl.gz")
+LLAMA_ROWS = rows("profiles-llamacpp.jsonl.gz")
 REQUESTS: list[Any] = [row["request"] for row in ROWS]
 
 

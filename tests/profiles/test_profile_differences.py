@@ -90,6 +90,26 @@ class TestComparing:
             "SGLang 0.5.23: sorted by id, and their results too"
         )
 
+    @pytest.mark.parametrize(
+        ("body", "expected"),
+        [
+            (
+                {"messages": [USER, {"role": "narrator", "content": "x"}]},
+                ["refused", "role-unknown"],
+            ),
+            ({"json_schema": {"type": "object"}}, ["json-schema-own"]),
+            ({"add_generation_prompt": False}, ["generation-prompt"]),
+            ({"messages": []}, ["messages-none"]),
+        ],
+    )
+    def test_what_only_llama_cpp_does(self, body: Any, expected: list[str]) -> None:
+        asked = {"messages": [USER], "reasoning_effort": "low", **body}
+        assert kinds(asked, "vllm-0.32", "llama.cpp-2026.10") == expected
+
+    def test_a_newer_release_of_a_server_differs_too(self) -> None:
+        body = {"messages": [USER], "response_format": {"type": "json_object"}}
+        assert kinds(body, "llama.cpp", "llama.cpp-2026.10") == ["json-object"]
+
     def test_a_refusal(self) -> None:
         body = {"messages": [{"role": "developer", "content": "x"}]}
         compared = profiles.compare(body, "vllm-0.32", "recipe-0.2.0")
@@ -132,6 +152,8 @@ class TestTraps:
             ({"response_format": {"type": "json_object"}}, "vllm-0.32", "response-format-unseen"),
             ({"tools": [TOOL], "tool_choice": "none"}, "vllm-0.32", "tools-shown"),
             ({"messages": calling(call("a", '{"x": 0.1234567}'))}, "llama.cpp", "floats-rounded"),
+            ({"messages": calling(call("a", '{"x": 9223372036854775808}'))},
+             "llama.cpp-2026.10", "integers-signed"),
             ({}, "verl-0.9.1", "thinking-off"),
             ({"messages": [{"role": "system", "content": "x"}, USER], "tools": [TOOL]},
              "verl-0.9.1", "tools-first"),
@@ -168,6 +190,7 @@ class TestTraps:
                 "recipe-0.2.0",
             ),
             ({"messages": calling(call("a", '{"x": 0.5}'))}, "llama.cpp"),
+            ({"messages": calling(call("a", '{"x": 9223372036854775807}'))}, "llama.cpp-2026.10"),
         ],
     )
     def test_plain_requests_have_none(self, body: Any, name: str) -> None:

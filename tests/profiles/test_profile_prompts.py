@@ -9,15 +9,17 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from requests_of import REQUESTS, ROWS, VERL_ROWS, mutated
+from requests_of import LLAMA_ROWS, REQUESTS, ROWS, VERL_ROWS, mutated
 
 import dsv4
 from dsv4 import profiles
+from loading import ROOT
 from rows import each_row
 
 DIALECTS = ("v4", "v4.1")
 MODELS = {"v4": "DeepSeek-V4-Pro", "v4.1": "DeepSeek-V4.1-Flash"}
 VERL = "verl-0.9.1"
+LLAMA, LLAMA_AUGUST = "llama.cpp-2026.10", "llama.cpp"
 ASKED = {"messages": [{"role": "user", "content": "Hi"}]}
 
 seeds = st.integers(0, 2**32)
@@ -35,7 +37,7 @@ def rendered(body: Any, name: str, dialect: str = "v4") -> str | None:
         assert repr(body) == repr(before), "it changed the caller's request"
 
 
-@pytest.mark.parametrize("name", [name for name in profiles.PROFILES if name != VERL])
+@pytest.mark.parametrize("name", set(profiles.PROFILES) - {VERL, LLAMA})
 @each_row("row", ROWS)
 def test_recorded_prompts(row: dict[str, Any], name: str) -> None:
     recorded = row["profiles"][name]
@@ -43,6 +45,12 @@ def test_recorded_prompts(row: dict[str, Any], name: str) -> None:
         assert row["dialect"] not in profiles.PROFILES[name].dialects
         recorded = {}
     assert rendered(row["request"], name, row["dialect"]) == recorded.get("prompt")
+
+
+@each_row("row", LLAMA_ROWS)
+def test_recorded_prompts_of_llama_cpp(row: dict[str, Any]) -> None:
+    """As a server of October 2026 wrote them, with its own template."""
+    assert rendered(row["request"], LLAMA) == row["prompt"]
 
 
 @each_row("row", VERL_ROWS)
@@ -210,23 +218,80 @@ def test_a_dialect_that_a_server_does_not_write() -> None:
         profiles.render(ASKED, "llama.cpp", dialect="v4.1")
 
 
-@pytest.mark.parametrize(
-    ("value", "problem"),
-    [
-        (10**400, "expected a number that a float can hold"),
-        (b"x", "expected JSON: a value of type bytes has no place in JSON"),
-    ],
-)
-def test_what_llama_cpp_cannot_write(value: Any, problem: str) -> None:
-    tools = [{"type": "function", "function": {"name": "f", "parameters": {"n": value}}}]
-    with pytest.raises(dsv4.EncodeError, match=f"^request: found .*, {problem}"):
-        profiles.render({**ASKED, "tools": tools}, "llama.cpp")
+class TestLlamaCpp:
+    @pytest.mark.parametrize(
+        ("body", "place"),
+        [
+            ({"tools": [{"type": "function", "function": {"name": "f", "parameters": 10**400}}]},
+             "tools[0].function.parameters"),
+            ({"tools": [{"type": "function", "function": {"name": b"x"}}]},
+             "tools[0].function.name"),
+            ({"messages": [{"role": "user", "content": "\ud800"}]}, "messages[0].content"),
+            ({"messages": [{"role": "user"}]}, "messages[0]"),
+            ({"messages": [{"role": "user", "content": "x", "name": 5}]}, "messages[0].name"),
+            ({"tool_choice": "any"}, "tool_choice"),
+            ({"chat_template_kwargs": {"enable_thinking": "no"}},
+             "chat_template_kwargs.enable_thinking"),
+            ({"continue_final_message": True}, "continue_final_message"),
+        ],
+    )  # fmt: skip
+    def test_a_refusal_names_its_place(self, body: dict[str, Any], place: str) -> None:
+        with pytest.raises(dsv4.EncodeError) as caught:
+            profiles.render({**ASKED, **body}, LLAMA)
+        assert str(caught.value).startswith(f"{place}: found ")
+
+    @pytest.mark.parametrize(
+        ("schema", "place"),
+        [
+            ({"properties": {"a": {"type": "text"}}}, "properties.a.type"),
+            ({"type": ["string", "x"]}, "type"),
+            ({"anyOf": []}, "anyOf"),
+            ({"items": [{}, {"enum": []}]}, "items[1].enum"),
+            ({"$ref": "#/$defs/a"}, "$ref"),
+            ({"type": "string", "minLength": -1}, "minLength"),
+            ({"additionalProperties": None}, "additionalProperties"),
+        ],
+    )
+    def test_a_schema_that_it_makes_no_grammar_of(self, schema: Any, place: str) -> None:
+        tools = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
+        body = {**ASKED, "tools": tools}
+        with pytest.raises(dsv4.EncodeError) as caught:
+            profiles.render(body, LLAMA)
+        assert str(caught.value).startswith(f"tools[0].function.parameters.{place}: found ")
+        assert profiles.render({**body, "tool_choice": "none"}, LLAMA)
+        assert profiles.render(body, LLAMA_AUGUST)
+
+    def test_a_schema_that_refers_to_itself(self) -> None:
+        node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}
+        schema = {"$ref": "#/$defs/node", "$defs": {"node": node}}
+        given = {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}
+        assert '"$ref"' in profiles.render({**ASKED, "response_format": given}, LLAMA)
+
+    def test_what_october_changed(self) -> None:
+        def written(name: str, arguments: str) -> str | None:
+            call = {"id": "a", "type": "function"}
+            call["function"] = {"name": "f", "arguments": arguments}
+            answer = {"role": "assistant", "content": "", "tool_calls": [call]}
+            prompt = rendered([*ASKED["messages"], answer, *ASKED["messages"]], name)
+            return None if prompt is None else prompt.partition('string="false">')[2][:6]
+
+        body = {**ASKED, "response_format": {"type": "json_object"}}
+        assert "{}<" in profiles.render(body, LLAMA_AUGUST)
+        assert '{"type": "object"}<' in profiles.render(body, LLAMA)
+        for arguments, august, october in (
+            ('{"a": NaN}', "nan</｜", None),
+            ('{"a": 18446744073709551615}', "1.8446", "-1</｜D"),
+            ("null", None, ""),
+        ):
+            assert written(LLAMA_AUGUST, arguments) == august
+            assert written(LLAMA, arguments) == october
 
 
-def test_what_was_never_checked_says_so() -> None:
-    unverified = {name for name, profile in profiles.PROFILES.items() if not profile.verified}
-    assert unverified == {"llama.cpp"}
-    assert "unverified" in profiles.PROFILES["llama.cpp"].server
+def test_every_profile_was_compared_with_its_server() -> None:
+    page = (ROOT / "docs/servers.md").read_text("utf-8")
+    for name, profile in profiles.PROFILES.items():
+        assert profile.verified
+        assert f"| `{name}`" in page
 
 
 class TestSglangOptions:

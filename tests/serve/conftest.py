@@ -12,4 +12,5 @@ os.umask(0o077)
 HERE = Path(__file__).parent
 
 sys.path.insert(0, str(HERE))
-sys.path += [str(HERE.parent / "grammar"), str(HERE.parents[1] / "clients")]
+sys.path += [str(HERE.parent / name) for name in ("grammar", "profiles")]
+sys.path.append(str(HERE.parents[1] / "clients"))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from requests_of import mutated
 
 from dsv4 import DIALECTS, EncodeError, profiles
 from dsv4.api import ApiError, chat
@@ -25,9 +25,6 @@ from dsv4.serve.adaptations import (
     server_kind,
 )
 from dsv4.serve.settings import SettingError, Settings
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "profiles"))
-from requests_of import mutated
 
 USER = {"role": "user", "content": "Hi"}
 every_server = pytest.mark.parametrize("name", SERVER_PROFILES)

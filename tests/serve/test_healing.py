@@ -441,6 +441,30 @@ def test_each_choice_is_a_request_of_its_own_for_a_model_that_is_there(
     run(scenario())
 
 
+def test_an_answer_at_the_end_is_for_the_upstream_to_decide(tokenizer: Tokenizer) -> None:
+    """Servers continue it, close it or repeat it, and vLLM has a field of its own for that."""
+    ended = {
+        "messages": [
+            {"role": "user", "content": "Hi"},
+            {"role": "assistant", "content": "Hello"},
+        ],
+        "continue_final_message": True,
+    }
+
+    async def scenario() -> None:
+        upstream = ChatServer(tokenizer, answer({"content": " there."}))
+        async with (
+            upstream.running() as url,
+            gateway(settings_backend="chat", upstream=url) as g,
+        ):
+            status, _, body = await g.post(PATHS[0], ended)
+            assert (status, body["choices"][0]["message"]["content"]) == (200, " there.")
+            (sent,) = upstream.requests
+            assert ended.items() <= sent.items()
+
+    run(scenario())
+
+
 PROSE = """\
 Two things: `a < b` holds, and x > y too. See https://example.com/?a=1&b=2 (or <b>bold</b>).
 

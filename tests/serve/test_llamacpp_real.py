@@ -1,4 +1,4 @@
-"""The backend `llamacpp`, grammars and the chat template against a real llama.cpp.
+"""The backend `llamacpp`, grammars, the chat template and the profile against a real llama.cpp.
 
 `make test-llamacpp` installs one and runs these; elsewhere they are skipped. The model's weights
 are a table, so what it writes is known: `tiny_model.py`.
@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+import random
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 import llama_server
+import llama_templates
 import pytest
+import record_llamacpp
 import tiny_model
 from gateway import TOOLS, Gateway, gateway, run
+from requests_of import REQUESTS, VECTORS, mutated
 
 import dsv4
 from dsv4 import profiles, verify
@@ -69,7 +75,7 @@ def ids_of(chunks: list[Chunk]) -> list[int]:
 def test_all_ids_come_back_those_of_a_split_character_too(url: str, tokenizer: Tokenizer) -> None:
     chunks = generated(url, tokenizer, dsv4.encode(QUESTION), GREEDY)
     assert ids_of(chunks) == tiny_model.ids_of(tokenizer, tiny_model.ANSWER)[1:]
-    assert [chunk.finish for chunk in chunks if chunk.finish] == ["stop"]
+    assert [chunk.finish for chunk in chunks if chunk.finish] == ["eos"]
     assert len(chunks) > 5
 
 
@@ -134,7 +140,7 @@ async def idle(url: str) -> bool:
 
 def through(url: str, scenario: Any) -> Any:
     async def whole() -> Any:
-        settings = {"settings_backend": "llamacpp", "upstream": url}
+        settings = {"settings_backend": "llamacpp", "upstream": url, "dialect": "v4"}
         async with gateway(**settings) as running:
             return await scenario(running)
 
@@ -407,7 +413,7 @@ def posted(url: str, path: str, body: Any) -> Any:
     return run(scenario(), 600)
 
 
-# What `dsv4 verify` and the profile say of it.
+# What `dsv4 verify` says of it.
 
 
 def test_verify_names_nothing_that_is_not_so(url: str) -> None:
@@ -419,62 +425,125 @@ def test_verify_names_nothing_that_is_not_so(url: str) -> None:
     groups = {name: report.groups[name] for name in ("counting", "thinking", "content", "safety")}
     assert groups == {"counting": "pass", "thinking": "pass", "content": "pass", "safety": "fault"}
     assert report.evidence[:3] == ("E1", "E2", "E3")
-    shown = {finding.probe for finding in report.findings if finding.id == "not-explained"}
+    shown = {mismatch.probe for mismatch in report.verdict.unexplained}
     # Tools stay at "none" and have a description, floats are rounded.
     assert {"choice-none", "tools-two", "arguments-float"} <= shown
 
 
-# No JSON as a whole, which it would take for a call.
-SHOWING_TEMPLATE = """\
-{%- for message in messages %}[message] {{ message | tojson }}
-{% endfor %}{% if tools %}[tools] {{ tools | tojson }}
-{% endif %}"""
-# What is added where an answer is gone on with is no message.
-CONTINUED = ("answer-last", "prefix")
+# With its own template: the profile.
+
+PROFILE = "llama.cpp-2026.10"
+RANDOM_BODIES = 400
 
 
 @pytest.fixture(scope="session")
-def showing_url(tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokenizer) -> Iterator[str]:
-    """A server whose template shows what it is given."""
-    folder = tmp_path_factory.mktemp("showing")
-    template = folder / "template.jinja"
-    template.write_text(SHOWING_TEMPLATE, "utf-8")
+def own_templates(
+    tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokenizer
+) -> Callable[[str], AbstractContextManager[str]]:
+    """Servers with templates of llama.cpp's own, by name."""
+    folder = tmp_path_factory.mktemp("own")
     tiny_model.write(folder / "tiny.gguf", tokenizer)
-    with llama_server.running(folder / "tiny.gguf", template, folder / "log") as address:
+
+    def serve(name: str) -> AbstractContextManager[str]:
+        try:
+            template = llama_templates.template(name)
+        except llama_templates.NoTemplates as reason:
+            pytest.skip(str(reason))
+        return llama_server.running(folder / "tiny.gguf", template, folder / f"{name}.log")
+
+    return serve
+
+
+@pytest.fixture(scope="session")
+def own_url(own_templates: Callable[[str], AbstractContextManager[str]]) -> Iterator[str]:
+    with own_templates(llama_templates.JULY) as address:
         yield address
 
 
-def shown_request(prompt: str) -> dict[str, Any]:
-    rows = [line.split("] ", 1) for line in prompt.splitlines() if line.startswith("[")]
-    found: dict[str, Any] = {}
-    for name, text in rows:
-        if name == "[tools":
-            found["tools"] = json.loads(text)
-        else:
-            found.setdefault("messages", []).append(json.loads(text))
-    return found
+def json_lines(file: Path) -> list[Any]:
+    with open(file, encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
 
 
-def test_the_profile_prepares_requests_as_the_server_does(showing_url: str) -> None:
-    """What the server makes of a request before its template sees it changes no prompt of the
-    profile: it has made the same of it."""
-    compared = 0
-    for probe in verify.probes():
-        try:
-            written = profiles.render(probe.request, "llama.cpp")
-        except dsv4.EncodeError:
-            continue
-        if probe.id in CONTINUED:
-            continue
-        answer = posted(showing_url, "/apply-template", probe.request)
-        prepared = {**probe.request, **shown_request(answer["prompt"])}
-        assert (probe.id, profiles.render(prepared, "llama.cpp")) == (probe.id, written)
-        compared += 1
-    assert compared > 50
+def encoder_request(row: Any) -> Any:
+    """What a vector of an encoder asks for, as a request."""
+    options = row.get("options", {})
+    kwargs = {"thinking": options.get("thinking_mode") != "chat"}
+    if "drop_thinking" in options:
+        kwargs["drop_thinking"] = options["drop_thinking"]
+    body = {"messages": row["messages"], "chat_template_kwargs": kwargs}
+    body["reasoning_effort"] = options.get("reasoning_effort")
+    tools = [tool for message in row["messages"] for tool in message.get("tools") or ()]
+    return {**body, "tools": tools} if tools else body
 
 
-def test_a_last_answer_is_gone_on_with(showing_url: str) -> None:
-    body = verify.PROBES["answer-last"].request
-    prompt = posted(showing_url, "/apply-template", body)["prompt"]
-    assert prompt.endswith(body["messages"][-1]["content"])
-    assert profiles.render(body, "llama.cpp").endswith(body["messages"][-1]["content"])
+BODIES: dict[str, Callable[[], list[Any]]] = {
+    "recorded": lambda: [row["request"] for row in record_llamacpp.recorded()],
+    "profiles": lambda: REQUESTS,
+    "counts": lambda: [row["request"] for row in json_lines(VECTORS / "verify-counts.jsonl")],
+    "probes": lambda: [probe.request for probe in verify.probes()],
+    "encoders": lambda: [
+        encoder_request(row)
+        for file in sorted(VECTORS.glob("encode-*.jsonl"))
+        for row in json_lines(file)
+    ],
+    "random": lambda: [mutated(n) for n in random.Random(0).sample(range(10**6), RANDOM_BODIES)],
+}
+
+
+def forecast(body: Any) -> str | None:
+    try:
+        return profiles.render(body, PROFILE)
+    except dsv4.Error:
+        return None
+
+
+@pytest.mark.parametrize("kind", BODIES)
+def test_prompts_and_refusals_are_those_of_the_profile(kind: str, own_url: str) -> None:
+    bodies = BODIES[kind]()
+    answers = [(body, record_llamacpp.prompt_of(own_url, body)) for body in bodies]
+    wrong = [
+        f"{body}\n  server {seen!r}\n  profile {forecast(body)!r}"
+        for body, seen in answers
+        if seen != forecast(body)
+    ]
+    refused = sum(seen is None for _, seen in answers)
+    print(f"{kind}: {len(bodies)} requests, {refused} refused, {len(wrong)} different")
+    assert not wrong, f"{len(wrong)} of {len(bodies)}:\n" + "\n".join(wrong[:10])
+
+
+def test_the_record_is_what_it_writes(own_url: str) -> None:
+    for row in record_llamacpp.recorded():
+        assert record_llamacpp.prompt_of(own_url, row["request"]) == row["prompt"]
+
+
+class CountsAlone(verify.HttpServer):
+    """Does not ask for the prompt itself."""
+
+    def post(self, path: str, body: Mapping[str, Any]) -> verify.Reply:
+        return verify.Reply(404) if path.startswith("/../") else super().post(path, body)
+
+
+@pytest.mark.parametrize("client", [verify.HttpServer, CountsAlone])
+@pytest.mark.parametrize("mode", ["quick", "default", "full"])
+def test_verify_names_it_without_a_fault(mode: Any, client: Any, own_url: str) -> None:
+    report = verify.run(client(f"{own_url}/v1"), "tiny", mode=mode)
+    verdict = report.verdict
+    assert (verdict.outcome, verdict.faults, verdict.alternatives) == ("explained", (), ())
+    assert verdict.best is not None
+    assert str(verdict.best.hypothesis) == f"{PROFILE} v4-0731"
+    assert ("E0" in report.evidence) == (mode == "full" and client is verify.HttpServer)
+    if mode != "quick":
+        assert verdict.explained == verdict.of > 60
+        # Special tokens in texts act on it, and the tiny model calls nothing.
+        faulty = {name for name, found in report.groups.items() if found == "fault"}
+        assert faulty == {"safety", "output"}
+
+
+def test_verify_names_the_efforts_of_its_template_of_april(
+    own_templates: Callable[[str], AbstractContextManager[str]],
+) -> None:
+    with own_templates(llama_templates.APRIL) as address:
+        verdict = verify.run(verify.HttpServer(f"{address}/v1"), "tiny").verdict
+    assert verdict.best is not None
+    assert (verdict.best.hypothesis.profile, verdict.faults) == (PROFILE, ("effort-april",))

@@ -1,4 +1,4 @@
-"""Commands are run here as in the tests of the other commands; the counts of all servers are made
+"""Commands and gateways are run here as in the tests of those; the counts of all servers are made
 once, however many processes run tests."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 
 from dsv4.verify.kept_counts import cache_folder
 
-sys.path.append(str(Path(__file__).parent.parent / "cli"))
+sys.path += [str(Path(__file__).parent.parent / name) for name in ("cli", "serve")]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -19,6 +19,9 @@ def served(client: ServerClient) -> Iterator[str]:
     """The address at which a stand-in answers over HTTP, streams included."""
 
     class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._answer(Reply(200, body={"object": "list", "data": [{"id": "deepseek-v4"}]}))
+
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             self._answer(client.post(self.path.removeprefix("/v1"), body))

@@ -12,6 +12,7 @@ from stand_ins import FORECASTER, VLLM, StandIn, server
 
 import dsv4
 from dsv4.profiles.text_shields import TEXT_PLACES, shielded
+from dsv4.tokens.coder import common_prefix_length
 from dsv4.verify import HttpServer, Hypothesis, Reply, ServerFinding, run
 from dsv4.verify.answer_checks import ANSWER_REQUESTS, NASTY, answer_findings
 from dsv4.verify.answer_rates import wilson
@@ -27,7 +28,7 @@ from dsv4.verify.forced_rows import (
 from dsv4.verify.forcing import WAYS, forcing_way
 from dsv4.verify.output_checks import ASKING, call_findings, other_routes
 from dsv4.verify.prompt_routes import loop_bodies, loop_findings, order_findings, shown_prompts
-from encoding_dsv4 import dsml_token
+from encoding_dsv4 import bos_token, dsml_token
 
 Body = Mapping[str, Any]
 
@@ -315,6 +316,11 @@ class TestForced:
         assert "markup leaks (call)" in found.message
         assert "(plain)" not in found.message
 
+    def test_the_request_of_the_first_that_is_misread(self) -> None:
+        post = self.reading(lambda text: {"content": text})
+        (found,) = forced_findings(post, forcing_way(post), json.dumps)
+        assert json.loads(found.curl)["structured_outputs"] == {"choice": [forced_rows()["call"]]}
+
     def test_a_server_that_takes_only_a_grammar(self) -> None:
         sent = []
 
@@ -469,6 +475,21 @@ class TestEvidence:
         assert len(shown) == 5
         assert all(o.ids if "tokenize" in route else o.prompt for o in shown)
 
+    def test_llama_cpp_shows_prompts_without_the_bos_that_its_tokenizer_adds(self) -> None:
+        class WithoutBos(Showing):
+            route = "/../apply-template"
+
+            def post(self, path: str, body: Body) -> Reply:
+                reply = super().post(path, body)
+                if path != self.route:
+                    return reply
+                return Reply(200, {"prompt": reply.body["prompt"].removeprefix(bos_token)})
+
+        truth = server("llama.cpp-2026.10")
+        report = run(WithoutBos(truth), mode="full")
+        assert report.verdict.faults == ()
+        assert "E0" in report.evidence
+
     def test_count_tokens_and_usage_are_compared(self) -> None:
         def post(path: str, body: Body) -> Reply:
             usage = {"input_tokens": 4, "cache_read_input_tokens": 64}
@@ -496,6 +517,24 @@ class TestEvidence:
         assert verdicts(896)["order-calls"] == ("pass" if sorts else "fault")
         assert verdicts(256)["order-calls"] == ("fault" if sorts else "pass")
         assert verdicts(0) == {}
+
+    @pytest.mark.parametrize("truth", [VLLM, server("vllm-0.32", "v4.1")], ids=str)
+    def test_a_cache_that_knows_an_earlier_run_misleads_nobody(self, truth: Hypothesis) -> None:
+        known: list[list[int | None]] = []
+
+        def reusing(path: str, body: Body) -> Reply:
+            dialect = truth.server.release(truth.dialect)
+            asked = shielded({k: v for k, v in body.items() if k != "max_tokens"})
+            ids = FORECASTER.counter.ids(truth.prompt(asked), dialect, TEXT_PLACES)
+            cached = max((common_prefix_length(ids, each) for each in known), default=0)
+            known.append(ids)
+            details = {"prompt_tokens_details": {"cached_tokens": cached}}
+            return Reply(200, {"usage": {"prompt_tokens": len(ids), **details}})
+
+        for _ in range(2):
+            found = list(order_findings(reusing, truth, FORECASTER))
+            assert {finding.verdict for finding in found} == {"pass"}
+            assert len(found) >= 3
 
     def test_a_cache_tells_where_a_late_system_text_stands(self) -> None:
         assert self.order("order-system", VLLM, cached=896) == "pass"

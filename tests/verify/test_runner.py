@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -20,6 +21,7 @@ from dsv4.verify import (
     Hypothesis,
     Reply,
     Report,
+    ServerFinding,
     ServerProblem,
     choice,
     explain_recorded,
@@ -309,6 +311,13 @@ class TestFindings:
         assert '"reasoning_effort": "max"' in finding.curl
         assert "$KEY" in finding.curl
 
+    def test_whatever_is_wrong_has_a_request_that_shows_it(self) -> None:
+        report = report_on(StandIn(VLLM), mode="full")
+        wrong = {f.id: f.curl for f in report.findings if f.verdict in ("fault", "differs")}
+        assert {"inject-user", "stops-finish", "schema-invalid"} <= wrong.keys()
+        assert all(line.startswith("curl ") for line in wrong.values())
+        assert '"strict": true' in wrong["schema-invalid"]
+
     def test_what_a_server_is_known_to_do_differs(self) -> None:
         report = report_on(StandIn(VLLM))
         kept = next(f for f in report.findings if f.id == "tools-kept-at-none")
@@ -345,6 +354,9 @@ class TestBadServers:
         [
             (Reply(401, body={}), "does not accept the key"),
             (Reply(404, body={}), "no chat route"),
+            (Reply(404, body={"error": {"message": "No such model."}}), "model or route .*No such"),
+            (Reply(400, body={"detail": "No\nmodel"}), "every request was refused: No model$"),
+            (Reply(422, body=["no"]), "every request was refused$"),
             (Reply(problem="no server answers at this address"), "no server answers"),
             (Reply(200, body={"choices": []}), "does not say how many tokens"),
             (Reply(200, body={"usage": {"prompt_tokens": "84"}}), "does not say how many tokens"),
@@ -357,6 +369,12 @@ class TestBadServers:
     def test_each_is_answered_with_a_sentence(self, reply: Reply, sentence: str) -> None:
         with pytest.raises(ServerProblem, match=sentence):
             report_on(Answering(reply))
+
+    def test_a_key_that_a_refusal_repeats_is_struck_out(self) -> None:
+        refusing = Answering(Reply(400, body={"error": f"{'x' * 190} sk-secret-1234 is no key"}))
+        with served(refusing) as url, pytest.raises(ServerProblem) as caught:
+            report_on(HttpServer(url, "sk-secret-1234"))
+        assert "sk-" not in str(caught.value)
 
     def test_what_was_measured_is_kept_when_a_server_stops_answering(self) -> None:
         class Dying(StandIn):
@@ -398,6 +416,13 @@ class TestViews:
         assert set(value["groups"].values()) <= {
             *("pass", "differs", "fault", "inconclusive", "not offered")
         }
+
+    def test_a_long_request_is_left_to_programs(self) -> None:
+        line = f"curl {'word ' * 2000}"
+        finding = ServerFinding("cache-missed", "cache", "fault", "m", curl=line)
+        report = replace(report_on(StandIn(VLLM), only=["counting"]), findings=(finding,))
+        assert "too long to show here" in report_text(report)
+        assert report.to_dict()["findings"][0]["curl"] == line
 
     def test_what_changed(self) -> None:
         before, after = (

@@ -183,6 +183,23 @@ class TestClearWords:
             )
 
 
+@pytest.mark.parametrize(
+    ("header", "adapted"),
+    [
+        (b"developer,later-system", ("developer", "later-system")),
+        (b"", ()),
+        (b"developer, \x1b[31m", ()),
+        (b"a" * 5_000, ()),
+    ],
+)
+def test_what_heal_says_that_it_changed_is_ids_or_nothing(
+    header: bytes, adapted: tuple[str, ...]
+) -> None:
+    named = b"x-dsv4-adapted: " + header + b"\r\n"
+    for head in (JSON_HEAD + named, STREAM_HEAD.removesuffix(b"\r\n") + named):
+        assert asked(body(b"{}", head)).adapted == adapted
+
+
 class TestKeys:
     def test_a_redirect_is_not_followed(self) -> None:
         with behaving(body(b"{}")) as elsewhere:

@@ -33,17 +33,20 @@ DIFFERENCE_COLUMNS = {
     "vllm-0.32": "vllm",
     "sglang-0.5.23": "sglang",
     "recipe-0.2.0": "recipe",
-    "llama.cpp": "llama",
+    "llama.cpp": "llama_august",
+    "llama.cpp-2026.10": "llama",
     "verl-0.9.1": "verl",
 }
+# Cells that may be left out, and those that hold for them then.
+_SAME_CELLS = {"sglang": "recipe", "llama_august": "llama"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerDifference:
     """A row: what it is about, which requests it applies to, and each server's way.
 
-    SGLang writes its prompts with deepseek-recipe, so its cell may be left out. Some rows matter
-    only where a server lets the model think.
+    SGLang writes its prompts with deepseek-recipe, so its cell may be left out, and so may that of
+    an older llama.cpp. Some rows matter only where a server lets the model think.
     """
 
     kind: str
@@ -54,11 +57,14 @@ class ServerDifference:
     llama: CellWords
     verl: CellWords
     sglang: CellWords | None = None
+    llama_august: CellWords | None = None
     matters_in_chat: bool = True
 
     def cell(self, profile: str) -> CellWords:
-        found: CellWords | None = getattr(self, DIFFERENCE_COLUMNS[profile])
-        return self.recipe if found is None else found
+        column = DIFFERENCE_COLUMNS[profile]
+        found: CellWords | None = getattr(self, column)
+        same: CellWords = getattr(self, _SAME_CELLS.get(column, column))
+        return same if found is None else found
 
     def words(self, profile: str, dialect: str) -> str:
         """What a server does, in words."""
@@ -104,7 +110,9 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         vllm="name, description, parameters, null where absent; then `strict`, if given",
         recipe='name, description (`""`), parameters (`{}`); `strict: true` rebuilds the parameters'
         "; names and schemas are checked",
-        llama='name, description (`""`), parameters (`{}`); a null description is refused',
+        llama='name, description (`""`), parameters (`{}`); refused: a null description, and '
+        "parameters that no grammar can be made of",
+        llama_august='name, description (`""`), parameters (`{}`); a null description is refused',
         verl="as given",
     ),
     ServerDifference(
@@ -164,7 +172,8 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
             "sorted by id; one for each call, right after it, else refused",
             "in the order of the calls; one for each call, right after it, else refused",
         ),
-        llama="in the order of the calls; any number of them",
+        llama="in the order of the calls, an unknown id first; any number of them; those after a "
+        "system message by themselves",
         verl="as given; any number of them",
     ),
     ServerDifference(
@@ -182,7 +191,8 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         applies_to=request_facts.lost_arguments,
         vllm="lost: written as a call without arguments",
         recipe="one parameter named `arguments`, as text",
-        llama="refused",
+        llama="refused; but null stands for none",
+        llama_august="refused",
         verl="one parameter named `arguments`",
     ),
     ServerDifference(
@@ -201,7 +211,8 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         applies_to=request_facts.odd_json,
         vllm="read as Python reads them",
         recipe="one parameter named `arguments`, as text",
-        llama="read, and written as a C++ stream writes them",
+        llama="refused",
+        llama_august="read, and written as a C++ stream writes them",
         verl="read as Python reads them",
     ),
     ServerDifference(
@@ -214,7 +225,9 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
             "small floats not as Python (`0.00001`, `1e-7`); integers beyond 64 bits are floats",
             "as Python writes them; integers beyond 64 bits are floats",
         ),
-        llama="rounded to six significant digits",
+        llama="rounded to six significant digits; integers from 2^63 to 2^64 become negative, "
+        "larger ones floats",
+        llama_august="rounded to six significant digits; integers beyond 63 bits are floats",
         verl="as Python writes them",
     ),
     ServerDifference(
@@ -232,7 +245,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         applies_to=request_facts.lists,
         vllm=("a blank line; a tool's result with a line break", "a blank line"),
         recipe="a blank line",
-        llama="a line break",
+        llama="a line break; a blank line in an answer that is gone on with",
         verl="nothing",
     ),
     ServerDifference(
@@ -241,7 +254,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         applies_to=request_facts.images,
         vllm="not covered by this profile",
         recipe=("`[Unsupported Image]`", "a placeholder for each image"),
-        llama="not covered by this profile",
+        llama="refused",
         verl="left out",
     ),
     ServerDifference(
@@ -251,7 +264,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         vllm="refused, but for assistants",
         sglang="empty; refused for users",
         recipe="refused, but for an assistant with calls",
-        llama="empty",
+        llama="empty; no content at all is refused, but for an assistant with calls",
         verl="empty",
     ),
     ServerDifference(
@@ -263,7 +276,8 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
             "asks for a JSON object in words of its own; refused if no message says `json`",
             'asks for the schema `{"type": "json_object"}`; refused if no message says `json`',
         ),
-        llama="asks for the schema `{}`",
+        llama='asks for the schema `{"type": "object"}`',
+        llama_august="asks for the schema `{}`",
         verl="leaves no trace",
     ),
     ServerDifference(
@@ -272,8 +286,18 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         applies_to=request_facts.json_schema,
         vllm="leaves no trace",
         recipe="the schema is shown; refused with strict tools",
-        llama="the schema is shown",
+        llama='the schema is shown, an empty one as `{"type": "object"}`',
+        llama_august="the schema is shown",
         verl="leaves no trace",
+    ),
+    ServerDifference(
+        kind="json-schema-own",
+        title="a `json_schema` of the request itself",
+        applies_to=request_facts.own_json_schema,
+        vllm="ignored",
+        recipe="ignored",
+        llama="the schema is shown",
+        verl="ignored",
     ),
     ServerDifference(
         kind="system-later",
@@ -334,6 +358,15 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         verl="in its place; the header after it",
     ),
     ServerDifference(
+        kind="role-unknown",
+        title="a role that is not known",
+        applies_to=request_facts.unknown_role,
+        vllm=("vanishes where a developer message does, else refused", "refused"),
+        recipe="refused",
+        llama="left out",
+        verl="refused",
+    ),
+    ServerDifference(
         kind="reasoning-old",
         title="reasoning of earlier answers",
         applies_to=request_facts.answers_without_tools,
@@ -350,7 +383,9 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         vllm="a closed turn; the prompt ends there",
         sglang="becomes a user message; its calls and reasoning are lost",
         recipe="history: a new answer begins after it",
-        llama="continued: left open",
+        llama="continued: left open; nothing of an empty one; refused with calls, or after another",
+        llama_august="continued: left open, without its calls; nothing of an empty one; refused "
+        "after another",
         verl="history: a new answer begins after it",
     ),
     ServerDifference(
@@ -397,8 +432,17 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         applies_to=request_facts.no_messages,
         vllm="a prompt without turns",
         recipe="refused",
-        llama="a prompt without turns",
+        llama="the header of an answer",
         verl="a prompt without turns",
+    ),
+    ServerDifference(
+        kind="generation-prompt",
+        title="`add_generation_prompt: false`",
+        applies_to=request_facts.no_generation_prompt,
+        vllm="ignored",
+        recipe="ignored",
+        llama="no header at the end",
+        verl="ignored",
     ),
 )
 

@@ -1,224 +1,158 @@
-"""The prompts of llama.cpp with its V4 template.
+"""The prompts of llama.cpp with its template `deepseek-ai-DeepSeek-V4-Flash-0731`.
 
-This follows the template, which no package has and which was never run here, and the server's own
-preparation of messages, which is held against a real server (`make test-llamacpp`).
+Held against real servers with that template (`make test-llamacpp`): `llama_cpp_request.py` has what
+the server does before it.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import groupby
+from typing import TypeAlias
 
-from dsv4._encode.tools import JSON_ERRORS, to_json
+from dsv4._encode.tools import to_json
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE
 from dsv4._format.texts import RESPONSE_FORMAT
 from dsv4.errors import short_repr
+from dsv4.profiles.llama_cpp_request import (
+    AUGUST_2026,
+    OCTOBER_2026,
+    RULES,
+    LlamaCall,
+    LlamaMessage,
+    LlamaRelease,
+    LlamaRequest,
+    joined,
+    read_request,
+    template_options,
+)
 from dsv4.profiles.server_requests import (
     BLANK_LINE,
     Object,
-    ServerRules,
     ThinkingMode,
-    list_at,
-    maybe_list,
-    maybe_object,
-    messages_of,
-    object_at,
-    one_of,
     served_dialect,
     server_refusal,
-    text_at,
 )
 
-RULES = ServerRules(
-    roles=("system", "developer", "user", "assistant", "tool", "latest_reminder"),
-    efforts=None,
-    thinking_switches=("thinking", "enable_thinking"),
-    separator="\n",
-    result_separator="\n",
-)
 # The efforts that write something; any other writes nothing.
 EFFORTS = ("high", "max")
-FORMATS = ("text", "json_object", "json_schema")
-_INTEGERS = range(-(2**63), 2**63)
+# The messages that ask: an answer comes after them.
+ASKING = ("user", "tool")
 
 
-def render(body: Object, dialect: str) -> str:
+def _render(release: LlamaRelease, body: Object, dialect: str) -> str:
     if dialect != "v4":
         problem = f"found {short_repr(dialect)}, expected v4: llama.cpp has no other template"
         raise server_refusal("dialect", problem)
-    arguments = maybe_object(body.get("chat_template_kwargs"), "chat_template_kwargs")
+    request = read_request(body, release)
     written = mode(body, dialect)
-    messages = [_message(message, path) for message, path in messages_of(body)]
-    schemas = [
-        _schema(t, f"tools[{n}]") for n, t in enumerate(maybe_list(body.get("tools"), "tools"))
-    ]
-    front = _front(messages, schemas, body)
-    others = [m for m in messages if m["role"] not in ("system", "latest_reminder")]
-    keeps = not arguments.get("drop_thinking", True) or bool(schemas)
-    continued = bool(messages) and messages[-1]["role"] == "assistant"
-    turns = _turns(others, written.thinking, keeps, continued)
-    return "".join([tokens.BOS, written.effort, front, *turns])
+    effort = written.effort if request.messages else ""
+    turns = _turns(request, written.thinking)
+    return "".join([tokens.BOS, effort, _front(request), *turns, _end(request, written.thinking)])
+
+
+PromptRenderer: TypeAlias = Callable[[Object, str], str]
+render_august: PromptRenderer = partial(_render, AUGUST_2026)
+render_october: PromptRenderer = partial(_render, OCTOBER_2026)
 
 
 def mode(body: Object, dialect: str) -> ThinkingMode:
-    arguments = maybe_object(body.get("chat_template_kwargs"), "chat_template_kwargs")
-    effort = arguments.get("reasoning_effort", body.get("reasoning_effort"))
-    thinking = _thinking(arguments, body.get("reasoning_effort"))
+    options = template_options(body)
+    given = body.get("reasoning_effort")
+    asked = given if isinstance(given, str) and given else None
+    effort = options.get("reasoning_effort") if asked is None else asked
+    thinking = next(iter(RULES.switches(options)), asked != "none")
     shown = thinking and isinstance(effort, str) and effort in EFFORTS
     return ThinkingMode(thinking, served_dialect("v4").efforts[effort] if shown else "")
 
 
-def _thinking(arguments: Object, effort: object) -> bool:
-    return next(iter(RULES.switches(arguments)), effort != "none")
-
-
-# Before the first turn.
-
-
-def _front(messages: Sequence[Object], schemas: Sequence[str], body: Object) -> str:
+def _front(request: LlamaRequest) -> str:
     """Every system text, then the tools and the format, each after a blank line if not first."""
-    texts = [BLANK_LINE.join(m["content"] for m in messages if m["role"] == "system")]
-    if schemas:
+    texts = [BLANK_LINE.join(m.text for m in request.messages if m.role == "system")]
+    if request.tools:
         dialect = served_dialect("v4")
-        texts.append(dialect.tools_open + "\n".join(schemas) + dialect.tools_close)
-    schema = _format(body.get("response_format"))
-    if schema is not None:
-        texts.append(RESPONSE_FORMAT + _json(schema))
+        texts.append(
+            dialect.tools_open + "\n".join(map(_json, request.tools)) + dialect.tools_close
+        )
+    if request.schema is not None:
+        texts.append(RESPONSE_FORMAT + _json(request.schema))
     return BLANK_LINE.join(text for text in texts if text)
-
-
-def _format(given: object) -> object:
-    """The schema that the answer must follow. None: any text."""
-    if given is None:
-        return None
-    fields = object_at(given, "response_format")
-    kind = one_of(fields.get("type"), FORMATS, "response_format.type")
-    if kind == "text":
-        return None
-    if kind == "json_schema":
-        fields = object_at(fields.get("json_schema"), "response_format.json_schema")
-    return fields.get("schema") or {}
-
-
-def _schema(tool: object, path: str) -> str:
-    function = object_at(object_at(tool, path).get("function"), f"{path}.function")
-    return _json(
-        {
-            "name": text_at(function.get("name"), f"{path}.function.name"),
-            "description": text_at(function.get("description", ""), f"{path}.function.description"),
-            "parameters": function.get("parameters", {}),
-        }
-    )
-
-
-# Messages.
-
-
-def _message(message: Object, path: str) -> Object:
-    role = RULES.role(message.get("role"), f"{path}.role")
-    read: Object = {
-        "role": "system" if role == "developer" else role,
-        "content": _content(message.get("content"), f"{path}.content"),
-        "tool_call_id": _id(message.get("tool_call_id")),
-    }
-    if role == "assistant":
-        reasoning = message.get("reasoning_content", "")
-        read["reasoning"] = text_at(reasoning, f"{path}.reasoning_content")
-        calls = maybe_list(message.get("tool_calls"), f"{path}.tool_calls")
-        read["calls"] = [_call(c, f"{path}.tool_calls[{n}]") for n, c in enumerate(calls)]
-    return read
-
-
-def _content(content: object, path: str) -> str:
-    if content is None:
-        return ""
-    if isinstance(content, str):
-        return content
-    texts = []
-    for n, part in enumerate(list_at(content, path)):
-        one_of(object_at(part, f"{path}[{n}]").get("type"), ("text",), f"{path}[{n}].type")
-        texts.append(text_at(part.get("text"), f"{path}[{n}].text"))
-    return RULES.separator.join(texts)
-
-
-def _id(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _call(call: object, path: str) -> Object:
-    fields = object_at(call, path)
-    function = object_at(fields.get("function"), f"{path}.function")
-    name = text_at(function.get("name"), f"{path}.function.name")
-    arguments, path = function.get("arguments"), f"{path}.function.arguments"
-    if isinstance(arguments, str):
-        try:
-            arguments = json.loads(arguments)
-        except (ValueError, RecursionError) as error:
-            raise server_refusal(path, f"found {short_repr(arguments)}: {error}") from None
-    return {"id": _id(fields.get("id")), "name": name, "arguments": object_at(arguments, path)}
 
 
 # Turns.
 
 
-def _turns(
-    messages: Sequence[Object], thinking: bool, keeps: bool, continued: bool
-) -> Iterator[str]:
-    asking = [n for n, m in enumerate(messages) if m["role"] in ("user", "tool")]
-    last = asking[-1] if asking else -1
-    keeps = keeps or any(message["role"] == "tool" for message in messages)
-    calls: list[Object] = []
+def _turns(request: LlamaRequest, thinking: bool) -> Iterator[str]:
+    """The conversation. Messages of other roles than these are left out."""
+    messages = [m for m in _in_order_of_calls(request.messages) if m.role in (*ASKING, "assistant")]
+    last = max((n for n, m in enumerate(messages) if m.role in ASKING), default=-1)
+    keeps = (
+        bool(request.tools)
+        or not request.options.get("drop_thinking", True)
+        or any(message.role == "tool" for message in messages)
+    )
     index = 0
-    for is_answer, run in groupby(messages, key=lambda m: m["role"] == "assistant"):
+    for is_answer, run in groupby(messages, key=lambda m: m.role == "assistant"):
         listed = list(run)
         if not is_answer:
-            yield tokens.USER + BLANK_LINE.join(map(_block, _sorted(listed, calls)))
+            yield tokens.USER + BLANK_LINE.join(map(_block, listed))
         for n, message in enumerate(listed if is_answer else (), index):
-            calls = message["calls"] or calls
-            open_end = continued and n == len(messages) - 1
-            yield _answer(message, thinking and (keeps or n > last), open_end)
+            yield _answer(message, thinking and (keeps or n > last))
         index += len(listed)
-    if not continued:
-        yield tokens.ASSISTANT + (tokens.THINK_START if thinking else tokens.THINK_END)
 
 
-def _sorted(blocks: list[Object], calls: list[Object]) -> list[Object]:
-    """Results in the order of their calls, all else where it stands."""
-    order = {call["id"]: n for n, call in enumerate(calls)}
-    results = [block for block in blocks if block["role"] == "tool"]
-    ordered = iter(sorted(results, key=lambda block: order.get(block["tool_call_id"], 0)))
-    return [next(ordered) if block["role"] == "tool" else block for block in blocks]
+def _in_order_of_calls(messages: Sequence[LlamaMessage]) -> Iterator[LlamaMessage]:
+    """Results in the order of their calls, as far as no message of another role is among them."""
+    order: dict[str, int] = {}
+    for asks, run in groupby(messages, key=lambda m: m.role in ASKING):
+        listed = list(run)
+        if asks:
+            results = [message for message in listed if message.role == "tool"]
+            ordered = iter(sorted(results, key=lambda m: order.get(m.result_of, 0)))
+            yield from (next(ordered) if m.role == "tool" else m for m in listed)
+        else:
+            yield from listed
+            called = [m.calls for m in listed if m.role == "assistant" and m.calls]
+            if called:
+                order = {call.id: n for n, call in enumerate(called[-1]) if call.id}
 
 
-def _block(message: Object) -> str:
-    text = str(message["content"])
-    return text if message["role"] == "user" else tokens.RESULT_START + text + tokens.RESULT_END
+def _block(message: LlamaMessage) -> str:
+    if message.role == "user":
+        return message.text
+    return tokens.RESULT_START + message.text + tokens.RESULT_END
 
 
-def _answer(message: Object, shown: bool, continued: bool) -> str:
-    """An answer with its own header. The last one is left open, to be gone on with."""
-    text, reasoning = str(message["content"]), str(message["reasoning"])
-    if continued:
-        if not reasoning:
-            return tokens.ASSISTANT + tokens.THINK_END + text
-        opened = tokens.ASSISTANT + tokens.THINK_START + reasoning
-        return opened + tokens.THINK_END + text if text else opened
-    thought = tokens.THINK_START + reasoning if shown else ""
-    answer = tokens.ASSISTANT + thought + tokens.THINK_END + text
-    return answer + _calls(message["calls"]) + tokens.EOS
+def _answer(message: LlamaMessage, shown: bool) -> str:
+    """An answer with its own header."""
+    thought = tokens.THINK_START + message.reasoning if shown else ""
+    answer = tokens.ASSISTANT + thought + tokens.THINK_END + message.text
+    return answer + _calls(message.calls) + tokens.EOS
 
 
-def _calls(calls: Sequence[Object]) -> str:
+def _end(request: LlamaRequest, thinking: bool) -> str:
+    """The header of the answer that is asked for, or a last answer, left open to be gone on with.
+    Of one that is empty there is nothing, not even its header."""
+    continued = request.continued
+    if continued is None:
+        header = tokens.ASSISTANT + (tokens.THINK_START if thinking else tokens.THINK_END)
+        return header if request.asks else ""
+    thought = tokens.THINK_START + continued.reasoning if continued.reasoning else ""
+    answer = tokens.THINK_END + joined(continued.texts, BLANK_LINE) if continued.texts else ""
+    return tokens.ASSISTANT + thought + answer if thought or answer else ""
+
+
+def _calls(calls: Sequence[LlamaCall]) -> str:
     if not calls:
         return ""
     tags = served_dialect("v4").tags
     written = (
-        f"{tags.invoke_open}{call['name']}{NAME_END}"
+        f"{tags.invoke_open}{call.name}{NAME_END}"
         + "\n".join(
             f"{tags.parameter_open}{key}{_typed(value)}{tags.parameter_close}"
-            for key, value in call["arguments"].items()
+            for key, value in call.arguments.items()
         )
         + tags.invoke_close
         for call in calls
@@ -236,14 +170,4 @@ def _json(value: object) -> str:
         return "{" + ", ".join(f"{to_json(k)}: {_json(v)}" for k, v in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(_json, value)) + "]"
-    try:
-        if isinstance(value, float) or (isinstance(value, int) and value not in _INTEGERS):
-            return f"{value:g}"
-        return to_json(value)
-    except OverflowError:
-        problem = f"found {short_repr(value)}, expected a number that a float can hold"
-        raise server_refusal("request", problem) from None
-    except JSON_ERRORS as error:
-        raise server_refusal(
-            "request", f"found {short_repr(value)}, expected JSON: {error}"
-        ) from None
+    return f"{value:g}" if isinstance(value, float) else to_json(value)

@@ -35,9 +35,10 @@ class Profile:
     """How a server writes prompts.
 
     `server` is what people call it. `verified` says whether its prompts were compared with those of
-    the server itself. `dialects` are the ones that it can write. `special_text_acts` says whether
-    special tokens that a text of the caller spells become control tokens. `faults` are those that
-    were found on a server of one's own, which is like `base` otherwise.
+    the server itself; docs/servers.md has what came of it. `dialects` are the ones that it can
+    write. `special_text_acts` says whether special tokens that a text of the caller spells become
+    control tokens. `faults` are those that were found on a server of one's own, which is like
+    `base` otherwise.
     """
 
     name: str
@@ -78,10 +79,16 @@ PROFILES: dict[str, Profile] = {
         ),
         Profile(
             "llama.cpp",
-            "llama.cpp (unverified)",
-            llama_cpp_prompts.render,
+            "llama.cpp of August 2026",
+            llama_cpp_prompts.render_august,
             llama_cpp_prompts.mode,
-            verified=False,
+            dialects=("v4",),
+        ),
+        Profile(
+            "llama.cpp-2026.10",
+            "llama.cpp of October 2026",
+            llama_cpp_prompts.render_october,
+            llama_cpp_prompts.mode,
             dialects=("v4",),
         ),
         Profile(

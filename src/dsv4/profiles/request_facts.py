@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
+from dsv4._format.dialects import ROLES
 from dsv4._format.texts import BILLING_HEADER
 from dsv4.errors import Location
 from dsv4.profiles.recipe_request import read_object, v4_json
@@ -168,6 +169,11 @@ def long_floats(body: Object) -> Location | None:
     return _first(place for place, number in floats if float(f"{number:g}") != number)
 
 
+def unsigned_integers(body: Object) -> Location | None:
+    """Integers that take 64 bits without a sign."""
+    return _first(place for place, n in _numbers(body) if isinstance(n, int) and 2**63 <= n < 2**64)
+
+
 def _numbers(body: Object) -> Iterator[tuple[Location, int | float]]:
     values: list[tuple[Location, object]] = [
         (place, _read(given) if isinstance(given, str) else given) for place, given in calls(body)
@@ -302,6 +308,14 @@ def reminder(body: Object) -> Location | None:
     return _first(("messages", index, "role") for index, _ in messages(body, "latest_reminder"))
 
 
+def unknown_role(body: Object) -> Location | None:
+    return _first(
+        ("messages", index, "role")
+        for index, message in messages(body)
+        if isinstance(message.get("role"), str) and message["role"] not in ROLES
+    )
+
+
 def answers_without_tools(body: Object) -> Location | None:
     """Answers, where no tools keep their reasoning."""
     if tools(body) and not choice_none(body):
@@ -353,3 +367,11 @@ def _format(kind: str) -> RequestFact:
 
 
 json_object, json_schema = _format("json_object"), _format("json_schema")
+
+
+def own_json_schema(body: Object) -> Location | None:
+    return ("json_schema",) if isinstance(body.get("json_schema"), dict) else None
+
+
+def no_generation_prompt(body: Object) -> Location | None:
+    return ("add_generation_prompt",) if body.get("add_generation_prompt") is False else None

@@ -12,7 +12,7 @@ from dsv4.profiles import request_facts
 from dsv4.profiles.profile import PROFILES, Profile, profile_named, render
 from dsv4.profiles.server_requests import Object, RequestBody, as_object, served_dialect
 
-VLLM, SGLANG, RECIPE, LLAMA, VERL = PROFILES
+VLLM, SGLANG, RECIPE, *LLAMA, VERL = PROFILES
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ _RULES: tuple[_TrapRule, ...] = (
         "thinking-ignored",
         _ignored_thinking,
         "a top-level `thinking` is not read; chat_template_kwargs.thinking is",
-        (VLLM, SGLANG, LLAMA),
+        (VLLM, SGLANG, *LLAMA),
     ),
     _TrapRule(
         "kwargs-ignored",
@@ -238,7 +238,7 @@ _RULES: tuple[_TrapRule, ...] = (
         "effort-unwritten",
         _effort("xhigh", "ultra"),
         "this effort writes nothing, as if none were asked for; only high and max do",
-        (LLAMA,),
+        (*LLAMA,),
     ),
     _TrapRule(
         "effort-revised",
@@ -265,7 +265,7 @@ _RULES: tuple[_TrapRule, ...] = (
         "tool-completed",
         _tool_by_default,
         'a tool without a description or parameters is shown with "" and {} in their place',
-        (SGLANG, RECIPE, LLAMA),
+        (SGLANG, RECIPE, *LLAMA),
     ),
     _TrapRule(
         "arguments-lost",
@@ -321,7 +321,7 @@ _RULES: tuple[_TrapRule, ...] = (
         "answer-last",
         _where_fact_holds(request_facts.answer_last),
         "an assistant message at the end is left open, and the model goes on with it",
-        (LLAMA,),
+        (*LLAMA,),
     ),
     _TrapRule(
         "answer-last",
@@ -333,13 +333,19 @@ _RULES: tuple[_TrapRule, ...] = (
         "tools-shown",
         _where_fact_holds(request_facts.choice_none),
         'tool_choice "none" leaves the tools in the prompt',
-        (VLLM, LLAMA),
+        (VLLM, *LLAMA),
     ),
     _TrapRule(
         "floats-rounded",
         _where_fact_holds(request_facts.long_floats),
         "floats are rounded to six significant digits",
-        (LLAMA,),
+        (*LLAMA,),
+    ),
+    _TrapRule(
+        "integers-signed",
+        _where_fact_holds(request_facts.unsigned_integers),
+        "integers from 2^63 to 2^64 become negative",
+        (LLAMA[-1],),
     ),
     _TrapRule(
         "thinking-off",

@@ -175,7 +175,7 @@ class CompletionRoute:
         with suppress(BackendError):
             await server.meet_backend()
         check_counts(body, server.settings)
-        own = without_unsupported(body) if self._passes_on else body
+        own = without_the_servers_own(body) if self._passes_on else body
         call = self._api.read(own, dialect=server.dialect, settings=server.api_settings)
         self._check_model(call, key)
         if stored:
@@ -355,10 +355,26 @@ def _unenforceable(call: ApiRequest, error: ValueError) -> ApiError:
     return ApiError(f"this cannot be enforced: {error.problem}", path=path)
 
 
-def without_unsupported(body: JsonObject) -> JsonObject:
-    """The body of a chat request without what only another server can do."""
+def without_the_servers_own(body: JsonObject) -> JsonObject:
+    """The body of a chat request without what is the server's to decide: fields that only it knows,
+    and answers at the end that nobody asks to continue, which servers continue, close or repeat."""
     unsupported = UNSUPPORTED_FIELDS["chat"]
-    return {name: value for name, value in body.items() if name not in unsupported}
+    own = {name: value for name, value in body.items() if name not in unsupported}
+    messages = own.get("messages")
+    if isinstance(messages, list):
+        end = len(messages)
+        while end > 1 and _is_closed_answer(messages[end - 1]):
+            end -= 1
+        own["messages"] = messages[:end]
+    return own
+
+
+def _is_closed_answer(message: object) -> bool:
+    return (
+        isinstance(message, dict)
+        and message.get("role") == "assistant"
+        and not message.get("prefix")
+    )
 
 
 def reads_failures_in_streams(headers: Mapping[str, str]) -> bool:

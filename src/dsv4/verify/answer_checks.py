@@ -23,10 +23,8 @@ from dsv4.verify.forced_rows import TOOLS, call_of
 from dsv4.verify.forcing import NOT_THINKING, THINKING, ForcingWay
 from dsv4.verify.output_checks import has_own_ids
 from dsv4.verify.probes import WEATHER
-from dsv4.verify.report import HEAL, Post, ServerFinding, Standing
+from dsv4.verify.report import CHAT, HEAL, Post, ServerFinding, Standing
 from dsv4.verify.server_client import Reply
-
-CHAT = "/chat/completions"
 
 
 def answer_findings(post: Post, way: ForcingWay | None = None) -> Iterator[ServerFinding]:

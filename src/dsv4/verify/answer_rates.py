@@ -12,9 +12,8 @@ from dsv4.verify.answers import ServerAnswer, loaded_json, streamed_answer, whol
 from dsv4.verify.forcing import NOT_THINKING
 from dsv4.verify.output_checks import follows_schema
 from dsv4.verify.probes import WEATHER
-from dsv4.verify.report import HEAL, Post, ServerFinding, Standing
+from dsv4.verify.report import CHAT, HEAL, Post, ServerFinding, Standing
 
-CHAT = "/chat/completions"
 # How often a rate is measured: every second time streamed.
 TRIALS = 6
 # Fewer answers that say something make no fault.

@@ -436,8 +436,11 @@ class _Search:
         """The hypothesis with a counter that adds something to every count."""
         if any(fault.fault.any_length for fault in hypothesis.faults):
             return
-        if hypothesis.faults and not self._shows_plainly(hypothesis):
-            return
+        for found in self._miscounts(hypothesis):
+            if not hypothesis.faults or self._shows_plainly(hypothesis):
+                yield found
+
+    def _miscounts(self, hypothesis: Hypothesis) -> Iterator[Explanation]:
         if self._without_completions._exact(hypothesis):
             faults = tuple(sorted((*hypothesis.ids, "counts-include-completion")))
             yield Explanation(hypothesis, faults)
@@ -639,7 +642,15 @@ def _with_injections(best: Explanation, acting: frozenset[TextPlace]) -> tuple[s
     return tuple(sorted({*best.faults, *(f"inject-{place}" for place in acting)}))
 
 
-_COMMON = Counter({"vllm-0.32": 5, "sglang-0.5.23": 4, "recipe-0.2.0": 3, "llama.cpp": 2})
+_COMMON = Counter(
+    {
+        "vllm-0.32": 5,
+        "sglang-0.5.23": 4,
+        "recipe-0.2.0": 3,
+        "llama.cpp": 2,
+        "llama.cpp-2026.10": 1,
+    }
+)
 
 
 def _simplest(

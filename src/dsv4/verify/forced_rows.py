@@ -7,9 +7,8 @@ in them.
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
 
 from dsv4._encode.encode import encode
 from dsv4._format.dialects import STRING_FALSE, STRING_TRUE
@@ -17,7 +16,6 @@ from dsv4._format.tokens import DSML, EOS, THINK_END, THINK_START, Special
 from dsv4._parse.parse import parse
 from dsv4.verify.answers import ServerAnswer, streamed_answer, whole_answer
 from dsv4.verify.forcing import (
-    CHAT,
     NOT_THINKING,
     QUESTION,
     THINKING,
@@ -25,7 +23,7 @@ from dsv4.verify.forcing import (
     ForcingWay,
     repeating,
 )
-from dsv4.verify.report import HEAL, Post, ServerFinding
+from dsv4.verify.report import CHAT, HEAL, Post, ServerFinding
 
 _PARAMETERS = {
     "type": "object",
@@ -124,35 +122,45 @@ def _completion(text: str, *calls: tuple[str, str]) -> str:
 FORCED_REQUESTS = len(WAYS) + 2 * len(forced_rows())
 
 
-def forced_findings(post: Post, way: ForcingWay | None) -> Iterator[ServerFinding]:
+Line: TypeAlias = Callable[[Mapping[str, Any]], str]
+
+
+def forced_findings(
+    post: Post, way: ForcingWay | None, line: Line = lambda body: ""
+) -> Iterator[ServerFinding]:
     """What the server's own parser makes of forced completions, whole and streamed. Where no `way`
-    forces them, of single tokens."""
+    forces them, of single tokens. `line` writes a request for a shell."""
     if way is None:
-        yield from _biased_findings(post)
+        yield from _biased_findings(post, line)
         return
-    wrong: Counter[str] = Counter()
     rows = forced_rows()
+    bodies = {name: way.request(text, tools=TOOLS) for name, text in rows.items()}
+    yield _forced_finding(post, rows, bodies, line)
+
+
+def _forced_finding(
+    post: Post, rows: Mapping[str, str], bodies: Mapping[str, Mapping[str, Any]], line: Line
+) -> ServerFinding:
+    """What is misread of these completions, each of which is the answer to a body."""
+    wrong: dict[str, str] = {}
     for name, text in rows.items():
-        body = way.request(text, tools=TOOLS)
-        wrong.update({f"{problem} ({name})" for problem in _read_both_ways(post, body, text)})
-    yield _forced_finding(len(rows), wrong)
-
-
-def _forced_finding(rows: int, wrong: Mapping[str, int]) -> ServerFinding:
+        for problem in _read_both_ways(post, bodies[name], text):
+            wrong.setdefault(f"{problem} ({name})", name)
     if not wrong:
-        message = f"{rows} forced completions are read right, whole and streamed"
+        message = f"{len(rows)} forced completions are read right, whole and streamed"
         return ServerFinding("forced-read", "output", "pass", message, probe="forced")
     return ServerFinding(
         "forced-misread",
         "output",
         "fault",
-        f"of {rows} forced completions, the server's parser misreads some: "
+        f"of {len(rows)} forced completions, the server's parser misreads some: "
         + "; ".join(sorted(wrong)),
         "calls are lost or changed where the model writes them a little differently",
         HEAL,
         "forced",
         "what `dsv4.parse` reads",
         f"{len(wrong)} differences",
+        line(bodies[next(iter(wrong.values()))]),
     )
 
 
@@ -175,17 +183,18 @@ BIASED_ROWS: Mapping[str, tuple[Special, bool]] = {
 }
 
 
-def _biased_findings(post: Post) -> Iterator[ServerFinding]:
+def _biased_findings(post: Post, line: Line) -> Iterator[ServerFinding]:
     answer = whole_answer(post(CHAT, repeating(WORD, WORD_TIMES)))
     if answer is None or answer.content != WORD * WORD_TIMES:
         message = "completions cannot be forced, so the parser was not looked at with them"
         yield ServerFinding("forced-none", "output", "not offered", message, probe="forced")
         return
-    wrong: Counter[str] = Counter()
-    for name, (token, thinking) in BIASED_ROWS.items():
-        body = repeating(token, **(THINKING if thinking else NOT_THINKING))
-        wrong.update({f"{problem} ({name})" for problem in _read_both_ways(post, body, token)})
-    yield _forced_finding(len(BIASED_ROWS), wrong)
+    bodies = {
+        name: repeating(token, **(THINKING if thinking else NOT_THINKING))
+        for name, (token, thinking) in BIASED_ROWS.items()
+    }
+    rows = {name: token for name, (token, _) in BIASED_ROWS.items()}
+    yield _forced_finding(post, rows, bodies, line)
 
 
 def _problems(

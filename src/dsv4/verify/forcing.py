@@ -14,9 +14,8 @@ from typing import Any
 
 from dsv4._format.tokens import Special
 from dsv4.verify.answers import whole_answer
-from dsv4.verify.report import Post
+from dsv4.verify.report import CHAT, Post
 
-CHAT = "/chat/completions"
 # No thinking, in the words of every server: a grammar may only begin after it.
 NOT_THINKING: Mapping[str, Any] = {
     "thinking": {"type": "disabled"},

@@ -81,11 +81,9 @@ class _KeptRows:
     def row(self, hypothesis: Hypothesis) -> Counts | None:
         """The counts of one; None where they are not kept. Clean servers are few: only a faulty
         one is a reason to make what is not kept yet."""
-        if len(hypothesis.faults) > 1:
-            return None
         if self._rows is None:
             self._rows = _read(self._path) if self._path else {}
-        if not self._rows and hypothesis.faults and not self._is_made:
+        if not self._rows and len(hypothesis.faults) == 1 and not self._is_made:
             self._rows, self._is_made = self._made(), True
         return self._rows.get(hypothesis)
 

@@ -8,7 +8,7 @@ from typing import Any
 from dsv4.schema import has_type
 from dsv4.verify.answers import ServerAnswer, streamed_answer, value_at, whole_answer
 from dsv4.verify.probes import HI, WEATHER
-from dsv4.verify.report import HEAL, Post, ServerFinding, Standing
+from dsv4.verify.report import CHAT, HEAL, Post, ServerFinding, Standing
 from dsv4.verify.server_client import Reply
 
 ASKING = {
@@ -29,10 +29,10 @@ CALL_FINISHES = ("tool_calls", "length")
 
 def call_findings(post: Post) -> Iterator[ServerFinding]:
     """Whether an answer with a call is read as it should be, and in both ways alike."""
-    whole = whole_answer(post("/chat/completions", ASKING))
+    whole = whole_answer(post(CHAT, ASKING))
     streamed = streamed_answer(
         post(
-            "/chat/completions",
+            CHAT,
             {**ASKING, "stream": True, "stream_options": {"include_usage": True}},
         )
     )
@@ -185,10 +185,10 @@ def _input_tokens(reply: Reply) -> int | None:
 def cache_finding(post: Post, text: str) -> ServerFinding:
     """Whether a long request that was sent twice is found again with another end."""
     body = {"messages": [{"role": "user", "content": text}], "max_tokens": 1}
-    post("/chat/completions", body)
-    post("/chat/completions", body)
+    post(CHAT, body)
+    post(CHAT, body)
     other = {**body, "messages": [{"role": "user", "content": f"{text} And now?"}]}
-    usage = value_at(post("/chat/completions", other).body, "usage")
+    usage = value_at(post(CHAT, other).body, "usage")
     total, cached = (
         value_at(usage, "prompt_tokens"),
         value_at(usage, "prompt_tokens_details", "cached_tokens"),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from secrets import token_hex
 from typing import Any
 
 from dsv4._format.dialects import V4_1
+from dsv4._format.tokens import BOS
 from dsv4.errors import Error
 from dsv4.profiles.server_requests import Object
 from dsv4.profiles.text_shields import TEXT_PLACES, shielded
@@ -15,14 +17,15 @@ from dsv4.verify.answers import value_at
 from dsv4.verify.hypotheses import Forecaster, Hypothesis
 from dsv4.verify.observations import Observation
 from dsv4.verify.probes import PROBES, REASONING, WEATHER, words
-from dsv4.verify.report import Post, ServerFinding
+from dsv4.verify.report import CHAT, Post, ServerFinding
 from dsv4.verify.server_client import Reply
 
 # vLLM gives ids, llama.cpp and `dsv4 serve` the text, beside the API.
+LLAMA_ROUTE = "/../apply-template"
 ROUTES: Mapping[str, str] = {
     "/chat/completions/render": "token_ids",
     "/../tokenize": "tokens",
-    "/../apply-template": "prompt",
+    LLAMA_ROUTE: "prompt",
     "/../render": "prompt",
 }
 # Requests without an effort, which `/tokenize` does not take.
@@ -36,13 +39,22 @@ def shown_prompts(
     """The prompts of some `probes`, by the first route that shows any."""
     for path, field in ROUTES.items():
         for id in probes:
-            found = _shown(post(path, PROBES[id].request), id, field, forecaster)
+            reply = _with_bos(post(path, PROBES[id].request), path)
+            found = _shown(reply, id, field, forecaster)
             if found is not None:
                 yield found
             elif id == probes[0]:
                 break
         else:
             return
+
+
+def _with_bos(reply: Reply, path: str) -> Reply:
+    """llama.cpp takes the BOS off what it shows, where its tokenizer adds one."""
+    prompt = value_at(reply.body, ROUTES[path])
+    if path != LLAMA_ROUTE or not isinstance(prompt, str) or prompt.startswith(BOS):
+        return reply
+    return replace(reply, body={ROUTES[path]: BOS + prompt})
 
 
 def _shown(reply: Reply, id: str, field: str, forecaster: Forecaster) -> Observation | None:
@@ -134,6 +146,10 @@ ORDERS: Mapping[str, OrderProbe] = {
 }
 
 
+# The digits that tell a run from others. Two runs may begin with some of the same.
+RUN_LENGTH = 16
+
+
 def order_findings(
     post: Post, hypothesis: Hypothesis, forecaster: Forecaster
 ) -> Iterator[ServerFinding]:
@@ -142,23 +158,32 @@ def order_findings(
     for id, probe in ORDERS.items():
         if id == "effort-v41" and hypothesis.texts != V4_1.name:
             continue
-        first, second = probe.body(*_LONG), probe.body(*reversed(_LONG))
+        this, earlier = _text_of_a_run(), _text_of_a_run()
+        first, second = (this(probe.body(*texts)) for texts in (_LONG, _LONG[::-1]))
         expected = _shared(hypothesis, forecaster, first, second)
-        post("/chat/completions", {**first, "max_tokens": 1})
-        usage = value_at(post("/chat/completions", {**second, "max_tokens": 1}).body, "usage")
+        known = _shared(hypothesis, forecaster, second, earlier(probe.body(*_LONG[::-1])))
+        post(CHAT, {**first, "max_tokens": 1})
+        usage = value_at(post(CHAT, {**second, "max_tokens": 1}).body, "usage")
         total = value_at(usage, "prompt_tokens")
         cached = value_at(usage, "prompt_tokens_details", "cached_tokens")
         if expected is None or type(total) is not int or type(cached) is not int or not cached:
             continue
-        yield _order_finding(id, expected, cached, total)
+        yield _order_finding(id, expected, (known or 0) + RUN_LENGTH, cached, total)
 
 
-def _order_finding(id: str, expected: int, cached: int, total: int) -> ServerFinding:
+def _text_of_a_run() -> Callable[[Object], Object]:
+    """Puts a system message in front that no server has seen. A cache that knows the prompts of an
+    earlier run reuses what stands before it, and nothing behind."""
+    message = {"role": "system", "content": f"Run {token_hex(RUN_LENGTH // 2)}."}
+    return lambda body: {**body, "messages": [message, *body["messages"]]}
+
+
+def _order_finding(id: str, expected: int, known: int, cached: int, total: int) -> ServerFinding:
     probe = ORDERS[id]
     seen = f"{cached:,} of {total:,} tokens reused"
     forecast = f"{expected:,} tokens in common"
     # A cache reuses whole blocks, so less than expected says little; half of it says enough.
-    if cached > expected or cached * 2 < expected:
+    if cached > max(expected, known) or cached * 2 < expected:
         return ServerFinding(
             id,
             probe.group,
@@ -209,7 +234,7 @@ def loop_findings(
     bodies = loop_bodies()
     rows: list[tuple[int, int]] = []
     for before, body in zip([None, *bodies], bodies, strict=False):
-        usage = value_at(post("/chat/completions", {**body, "max_tokens": 1}).body, "usage")
+        usage = value_at(post(CHAT, {**body, "max_tokens": 1}).body, "usage")
         cached = value_at(usage, "prompt_tokens_details", "cached_tokens")
         if before is None:
             continue

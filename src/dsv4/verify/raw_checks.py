@@ -30,36 +30,40 @@ def raw_findings(post: Post, counter: PromptCounter, *, full: bool) -> Iterator[
         return
     acting = counter.count(WITH_BOS, V4, frozenset())
     plain = len(counter.tokenizer.encode_text(WITH_BOS))
+    yield _tokens_finding(count, acting, plain)
+    if count == acting + 1:
+        yield _SECOND_BOS
     bare = None
     if full:
         reply, echoed = _echoed(post)
         bare = _count(reply)
         yield echoed
+    if count == acting or (bare is not None and count != acting + 1):
+        yield _bos_finding(bare)
+
+
+def _tokens_finding(count: int, acting: int, plain: int) -> ServerFinding:
     seen = f"{count:,} tokens"
     if count in (acting, acting + 1):
-        yield _finding("tokens", "pass", "special tokens in a raw prompt act", seen)
-        yield _bos_finding(count == acting + 1, bare)
-    elif count in (plain, plain + 1):
-        yield _finding("tokens", "pass", "raw prompts are plain text", seen)
-        if full:
-            yield _bos_finding(False, bare)
-    else:
-        message = f"a raw prompt of {acting:,} tokens, or {plain:,} as text, has another number"
-        yield _finding("tokens", "inconclusive", message, seen)
+        return _finding("tokens", "pass", "special tokens in a raw prompt act", seen)
+    if count in (plain, plain + 1):
+        return _finding("tokens", "pass", "raw prompts are plain text", seen)
+    message = f"a raw prompt of {acting:,} tokens, or {plain:,} as text, has another number"
+    return _finding("tokens", "inconclusive", message, seen)
 
 
-def _bos_finding(twice: bool, bare: int | None) -> ServerFinding:
-    if twice:
-        message = "BOS is added to raw prompts, also to those that have one"
-        return ServerFinding(
-            "raw-bos-twice",
-            "raw",
-            "differs",
-            message,
-            "a prompt that was rendered elsewhere begins twice; quality drops a little everywhere",
-            "send it without its BOS, or with `add_special_tokens: false`",
-            "raw",
-        )
+_SECOND_BOS = ServerFinding(
+    "raw-bos-twice",
+    "raw",
+    "differs",
+    "BOS is added to raw prompts, also to those that have one",
+    "a prompt that was rendered elsewhere begins twice; quality drops a little everywhere",
+    "send it without its BOS, or with `add_special_tokens: false`",
+    "raw",
+)
+
+
+def _bos_finding(bare: int | None) -> ServerFinding:
     if bare is None:
         return _finding("bos", "pass", "no second BOS is added to a raw prompt")
     if bare == ITS_TOKENS:

@@ -14,7 +14,7 @@ from dsv4.verify.common_causes import common_causes
 from dsv4.verify.explain import Explanation, Mismatch, ServerVerdict, usual_count
 from dsv4.verify.hypotheses import Forecaster, Hypothesis
 from dsv4.verify.observations import Observation
-from dsv4.verify.probes import PROBES
+from dsv4.verify.probes import PROBES, Probe
 from dsv4.verify.server_client import Reply
 
 Standing: TypeAlias = Literal["pass", "differs", "fault", "inconclusive", "not offered"]
@@ -31,6 +31,11 @@ _RANK: dict[Standing, int] = {
     "fault": 4,
 }
 
+_LLAMA_WAYS = (
+    *("tools-kept-at-none", "tool-choice-ignored", "developer-as-system"),
+    *("thinking-type-ignored", "floats-rounded", "parts-joined-by-newline", "billing-kept"),
+    *("effort-medium-as-low", "effort-xhigh-as-low"),
+)
 # What a server does by itself, and the released encoder does not.
 OWN_WAYS: Mapping[str, tuple[str, ...]] = {
     "vllm-0.32": (
@@ -39,11 +44,8 @@ OWN_WAYS: Mapping[str, tuple[str, ...]] = {
     ),
     "sglang-0.5.23": ("thinking-type-ignored", "developer-as-system"),
     "recipe-0.2.0": ("thinking-kwargs-ignored",),
-    "llama.cpp": (
-        *("tools-kept-at-none", "tool-choice-ignored", "developer-as-system"),
-        *("thinking-type-ignored", "floats-rounded", "parts-joined-by-newline", "billing-kept"),
-        *("effort-medium-as-low", "effort-xhigh-as-low"),
-    ),
+    "llama.cpp": _LLAMA_WAYS,
+    "llama.cpp-2026.10": _LLAMA_WAYS,
     "dsv4": (),
 }
 # The server that writes what was released.
@@ -54,6 +56,7 @@ MOST_SHOWN = 3
 # Where every request is changed, few groups say what that is: all others only have it too.
 EVERYWHERE = ("prompt", "content")
 HEAL = "put `dsv4 heal` or `dsv4 serve` in front of it"
+CHAT = "/chat/completions"
 # Sends a body to a path.
 Post: TypeAlias = Callable[[str, Mapping[str, Any]], Reply]
 
@@ -151,8 +154,13 @@ def without_key(report: VerifyReport, key: str) -> VerifyReport:
         replace(f, **{n: v.replace(key, "$KEY") for n, v in asdict(f).items()})
         for f in report.findings
     )
-    notes = tuple(note.replace(key, "$KEY") for note in report.notes)
-    return replace(report, findings=findings, notes=notes, model=report.model.replace(key, "$KEY"))
+    notes = tuple(struck_out(note, key) for note in report.notes)
+    return replace(report, findings=findings, notes=notes, model=struck_out(report.model, key))
+
+
+def struck_out(text: str, key: str) -> str:
+    """A text of a server without the key."""
+    return text.replace(key, "$KEY") if key else text
 
 
 # From a verdict to findings.
@@ -326,6 +334,20 @@ class Findings:
         return curl_line(self._url, self._model, shown.body)
 
 
+def adapted_finding(id: str, probe: Probe) -> ServerFinding:
+    """What `dsv4 heal` says that it changes in requests such as this one."""
+    return ServerFinding(
+        f"adapted-{id}",
+        probe.group,
+        "differs",
+        f"`dsv4 heal` adapts such requests to the server behind it ({id})",
+        "the server gets another request than was sent, one that it understands",
+        "nothing is wrong; `dsv4 heal --explain-adaptations` says what is changed, and a request "
+        "with the header `x-dsv4-adapt: off` is passed on as it is",
+        probe.id,
+    )
+
+
 def _shows_several(probe: str) -> bool:
     """Whether a probe is changed by faults of other groups too, so that it says little of its own
     where others say more."""
@@ -348,8 +370,9 @@ def _count_words(count: int | None) -> str:
     return "a refusal" if count is None else f"{count:,} tokens"
 
 
-def curl_line(url: str, model: str, body: Mapping[str, Any]) -> str:
+def curl_line(url: str, model: str, body: Mapping[str, Any], path: str = CHAT) -> str:
     """The request as a line for a shell, with the key as a variable."""
-    data = json.dumps({"model": model, "max_tokens": 1, **body}, ensure_ascii=False)
-    head = f"curl -s {shlex.quote(url + '/chat/completions')} -H 'content-type: application/json'"
+    short = {"max_tokens": 1} if path == CHAT else {}
+    data = json.dumps({"model": model, **short, **body}, ensure_ascii=False)
+    head = f"curl -s {shlex.quote(url + path)} -H 'content-type: application/json'"
     return f'{head} -H "authorization: Bearer $KEY" -d {shlex.quote(data)}'

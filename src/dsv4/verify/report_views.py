@@ -99,10 +99,18 @@ def _details(finding: ServerFinding) -> Iterator[str]:
         ("effect", finding.effect),
         ("mend", finding.mend),
         ("shown by", finding.probe),
-        ("try it", finding.curl),
+        ("try it", _short(finding.curl)),
     ):
         if text:
             yield f"  {name + ':':<9} {text}"
+
+
+# Longer lines are for programs.
+LONGEST_LINE = 2_000
+
+
+def _short(curl: str) -> str:
+    return curl if len(curl) <= LONGEST_LINE else "too long to show here; --json has the request"
 
 
 _STYLE = """

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from dsv4.profiles.server_requests import Object
 from dsv4.verify.answer_checks import ANSWER_REQUESTS, answer_findings
 from dsv4.verify.answer_rates import RATED
+from dsv4.verify.answers import value_at
 from dsv4.verify.choice import MOST_QUICK, QuickSearch
 from dsv4.verify.explain import ServerVerdict, explain
 from dsv4.verify.forced_rows import FORCED_REQUESTS, forced_findings
@@ -29,16 +31,27 @@ from dsv4.verify.prompt_routes import (
     shown_prompts,
 )
 from dsv4.verify.raw_checks import RAW_REQUESTS, raw_findings
-from dsv4.verify.report import Findings, Post, ServerFinding, VerifyReport, without_key
+from dsv4.verify.report import (
+    CHAT,
+    Findings,
+    Post,
+    ServerFinding,
+    VerifyReport,
+    adapted_finding,
+    curl_line,
+    struck_out,
+    without_key,
+)
 from dsv4.verify.server_client import HttpServer, Reply, ServerClient, ServerProblem
 
 RunMode: TypeAlias = Literal["quick", "default", "full"]
-CHAT = "/chat/completions"
 # After so many requests in a row without an answer, a run ends with what it has.
 MOST_SILENCE = 3
 # Probes that say something about every group: what is counted at all, and by whom.
 ALWAYS = ("plain", "tools-two", "rich")
 MOST_TOKENS = 1_000_000_000
+# Characters of what a server says for itself.
+MOST_WORDS = 200
 # The name of a request that is the user's and no probe.
 OWN_REQUEST = "request"
 
@@ -117,6 +130,10 @@ class ServerRun:
         self._tokens = self._completion = 0
         self._asks_for_ids = True
         self._shows_ids = False
+        self._last: tuple[str, Mapping[str, Any]] = CHAT, {}
+        self._refusal = ""
+        self._key = client.key if isinstance(client, HttpServer) else ""
+        self._adapted: dict[str, Probe] = {}
 
     def report(self) -> VerifyReport:
         findings: list[ServerFinding] = []
@@ -127,19 +144,31 @@ class ServerRun:
                 self._ask_all()
             if self._request is not None:
                 self._ask(Probe(OWN_REQUEST, "prompt", self._request))
-            if self._silent < MOST_SILENCE:
+            if self._silent < MOST_SILENCE and not self._refuses_all:
                 findings = self._look_further()
         except KeyboardInterrupt:
             self._notes.append("The run was interrupted: this is what was found until then.")
         if not any(o.tells for o in self._seen) and not self._tokens:
             first = self._notes[0].partition(": ")[2] if self._notes else ""
             raise ServerProblem(f"{self._client.url}: {first or 'nothing could be measured'}")
+        if self._refuses_all:
+            raise ServerProblem(f"{self._client.url}: every request was refused{self._refusal}")
         return self._reported(findings)
+
+    @property
+    def _refuses_all(self) -> bool:
+        return bool(self._seen) and all(o.refused for o in self._seen)
+
+    @property
+    def _compared(self) -> list[Observation]:
+        """What tells of the server. Where `dsv4 heal` adapts requests, a refusal may be its own."""
+        return [o for o in self._seen if not (self._adapted and o.refused)]
 
     def _reported(self, further: list[ServerFinding]) -> VerifyReport:
         verdict = self._verdict()
-        maker = Findings(verdict, self._seen, self._forecaster, self._client.url, self._model)
-        findings = (*maker.all(), *further)
+        maker = Findings(verdict, self._compared, self._forecaster, self._client.url, self._model)
+        adapted = [adapted_finding(id, probe) for id, probe in self._adapted.items()]
+        findings = (*maker.all(), *adapted, *further)
         report = VerifyReport(
             self._client.url,
             self._model,
@@ -152,8 +181,7 @@ class ServerRun:
             tuple(self._evidence(further)),
             tuple(dict.fromkeys(self._notes)),
         )
-        key = self._client.key if isinstance(self._client, HttpServer) else ""
-        return without_key(report, key)
+        return without_key(report, self._key)
 
     def _verdict(self) -> ServerVerdict:
         """What explains all that was seen so far. It is asked for more than once, and may have
@@ -166,13 +194,14 @@ class ServerRun:
     def _new_verdict(self) -> ServerVerdict:
         """What explains the counts, and the prompts that were shown. Where the counts are not to be
         believed, the prompts decide; where both do not fit, the counts."""
-        verdict = explain(self._seen, forecaster=self._forecaster)
+        seen = self._compared
+        verdict = explain(seen, forecaster=self._forecaster)
         if not self._shown:
             return verdict
         if verdict.outcome == "void":
             by_prompt = explain(self._shown, forecaster=self._forecaster)
             return replace(by_prompt, faults=tuple(sorted({*by_prompt.faults, *verdict.faults})))
-        both = explain([*self._seen, *self._shown], forecaster=self._forecaster)
+        both = explain([*seen, *self._shown], forecaster=self._forecaster)
         return both if both.outcome == "explained" else verdict
 
     def _evidence(self, further: list[ServerFinding]) -> Iterator[str]:
@@ -233,7 +262,11 @@ class ServerRun:
         if "return_token_ids" in body:
             reply = self._with_or_without_ids(reply, body)
         self._check_first(reply)
+        if reply.refused:
+            self._refusal = self._words_of(reply)
         observation = observed(probe.id, reply)
+        if reply.adapted:
+            return self._set_aside(probe, reply.adapted, observation)
         if probe.id == OWN_REQUEST:
             observation = replace(observation, request=probe.request)
         self._silent = 0 if observation.tells else self._silent + 1
@@ -243,6 +276,18 @@ class ServerRun:
         self._completion += observation.completion_tokens
         self._seen.append(observation)
         return observation
+
+    def _set_aside(
+        self, probe: Probe, adapted: Sequence[str], observation: Observation
+    ) -> Observation:
+        """`dsv4 heal` changed the request and says so: the count is another one's, and tells
+        nothing of this one."""
+        for id in adapted:
+            self._adapted.setdefault(id, probe)
+        self._silent = 0
+        self._tokens += observation.count or 0
+        self._completion += observation.completion_tokens
+        return Observation(probe.id)
 
     def _with_or_without_ids(self, reply: Reply, body: dict[str, Any]) -> Reply:
         """The reply to a request for ids. Until they were seen, a refusal may mean the asking."""
@@ -275,14 +320,25 @@ class ServerRun:
             raise ServerProblem(f"the server does not accept the key (status {reply.status})")
         if reply.status in (404, 405):
             where = f"{self._client.url}{CHAT}"
-            raise ServerProblem(f"no chat route at {where} (status {reply.status})")
+            said = self._words_of(reply)
+            what = "the server knows no such model or route" if said else "no chat route"
+            raise ServerProblem(f"{what} at {where} (status {reply.status}){said}")
         if reply.problem and not reply.status:
             raise ServerProblem(f"{self._client.url}: {reply.problem}")
+
+    def _words_of(self, reply: Reply) -> str:
+        """What a server says of a request that it does not take, as the end of a sentence."""
+        for path in (("error", "message"), ("error",), ("message",), ("detail",)):
+            said = value_at(reply.body, *path)
+            if isinstance(said, str) and said.strip():
+                return f": {struck_out(' '.join(said.split()), self._key)[:MOST_WORDS]}"
+        return ""
 
     # What else can be looked at.
 
     def _look_further(self) -> list[ServerFinding]:
         def post(path: str, body: Mapping[str, Any]) -> Reply:
+            self._last = path, body
             return self.post(path, {"model": self._model, **body})
 
         if self._mode == "quick":
@@ -300,21 +356,35 @@ class ServerRun:
     def _look_at_all(self, post: Post) -> list[ServerFinding]:
         plain = [o.count for o in self._seen if o.probe == "plain" and o.count is not None]
         full = self._mode == "full"
-        findings = [*call_findings(post), *other_routes(post, plain)]
-        findings += raw_findings(post, self._forecaster.counter, full=full)
+        findings = [*self._shown_by_last(call_findings(post))]
+        findings += self._shown_by_last(other_routes(post, plain))
+        findings += self._shown_by_last(raw_findings(post, self._forecaster.counter, full=full))
         if full:
             way = forcing_way(post)
-            findings += [*answer_findings(post, way), *forced_findings(post, way)]
-            findings.append(cache_finding(post, words(2_000)))
+            findings += self._shown_by_last(answer_findings(post, way))
+            findings += forced_findings(
+                post, way, partial(curl_line, self._client.url, self._model)
+            )
+            findings += self._shown_by_last([cache_finding(post, words(2_000))])
         verdict = self._verdict()
         looks = full or verdict.outcome == "void"
         if looks and not any(o.shows_prompt for o in self._seen):
             self._shown = list(shown_prompts(post, self._forecaster))
         if full and verdict.outcome == "explained" and verdict.best:
             best = verdict.best.hypothesis
-            findings += order_findings(post, best, self._forecaster)
-            findings += loop_findings(post, best, self._forecaster)
+            findings += self._shown_by_last(order_findings(post, best, self._forecaster))
+            findings += self._shown_by_last(loop_findings(post, best, self._forecaster))
         return findings
+
+    def _shown_by_last(self, found: Iterable[ServerFinding]) -> Iterator[ServerFinding]:
+        """Findings with the request that shows each, which is the last one before it."""
+        for finding in found:
+            if finding.verdict in ("fault", "differs"):
+                path, body = self._last
+                line = curl_line(self._client.url, self._model, body, path)
+                yield replace(finding, curl=line)
+            else:
+                yield finding
 
 
 def _forecasts_with(request: Object | None) -> Forecaster:

@@ -11,13 +11,14 @@ import http.client
 import json
 import math
 import posixpath
+import re
 import socket
 import ssl
 import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
@@ -36,6 +37,8 @@ HEADERS = {
 }
 # Where a server says no to a request, and not to the caller. llama.cpp says it with 500.
 REFUSALS = (400, 413, 415, 422, 500, 501)
+MOST_HEADER = 1_000
+_ID = re.compile(r"[a-z][a-z0-9-]*")
 _KEY_WORDS = ("key", "token", "secret", "password", "auth")
 
 
@@ -47,7 +50,8 @@ class ServerProblem(Error):
 class Reply:
     """What came back: a status and JSON, or the events of a stream; or a `problem` in words.
 
-    `times` are the seconds from the request to each event.
+    `times` are the seconds from the request to each event. `adapted` is what `dsv4 heal` says that
+    it changed in the request, by the ids of adaptations.
     """
 
     status: int = 0
@@ -56,6 +60,7 @@ class Reply:
     problem: str = ""
     retry_after: float | None = None
     times: tuple[float, ...] = ()
+    adapted: tuple[str, ...] = ()
 
     @property
     def refused(self) -> bool:
@@ -139,7 +144,9 @@ class HttpServer:
             route = posixpath.normpath(f"/{parts.path}{path}".replace("//", "/"))
             started = time.monotonic()
             connection.request("POST", route, data, headers)
-            reply = self._read(connection.getresponse(), started)
+            response = connection.getresponse()
+            adapted = _names(response.getheader("x-dsv4-adapted"))
+            reply = replace(self._read(response, started), adapted=adapted)
         except ssl.SSLError as error:
             reply = Reply(problem=f"no secure connection: {error.reason or error}")
         except (OSError, http.client.HTTPException, ValueError) as error:
@@ -223,6 +230,12 @@ def _read_events(response: http.client.HTTPResponse, status: int, started: float
     else:
         problem = "a stream that does not end"
     return Reply(status, events=tuple(events), problem=problem, times=tuple(times))
+
+
+def _names(header: str | None) -> tuple[str, ...]:
+    """The ids in a header; none where it holds anything else."""
+    names = header.split(",") if header and len(header) < MOST_HEADER else []
+    return tuple(names) if all(_ID.fullmatch(name) for name in names) else ()
 
 
 def _seconds(header: str | None) -> float | None:

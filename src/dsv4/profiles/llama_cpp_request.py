@@ -1,0 +1,347 @@
+"""A request as llama.cpp's server reads it, before its template sees it.
+
+What it takes and what it refuses was found by comparing with real servers (`make test-llamacpp`).
+It reads every field of every message, whatever the role, and where a field of the request itself
+has the wrong type it mostly acts as if it were not there.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from dsv4._encode.tools import JSON_ERRORS, to_json
+from dsv4.errors import short_repr
+from dsv4.profiles.llama_cpp_schemas import check_schema
+from dsv4.profiles.server_requests import (
+    TOOL_CHOICES,
+    Object,
+    ServerRules,
+    list_at,
+    maybe_list,
+    messages_of,
+    object_at,
+    one_of,
+    server_refusal,
+    text_at,
+)
+
+RULES = ServerRules(
+    roles=None,
+    efforts=None,
+    thinking_switches=("thinking", "enable_thinking"),
+    separator="\n",
+    result_separator="\n",
+)
+FORMATS = ("", "text", "json_object", "json_schema")
+_UNSIGNED = 2**64
+_SIGNED = range(-(2**63), 2**63)
+_BOM = "\ufeff"
+
+
+@dataclass(frozen=True)
+class LlamaRelease:
+    """What releases of llama.cpp differ in.
+
+    - `any_object`: the schema that is written for an answer that may be any object, as items.
+    - `checks_schemas`: whether a schema that cannot be turned into a grammar is refused.
+    - `continues_calls`: whether a last answer with calls is gone on with, without them.
+    - `python_json`: whether JSON in arguments is read as Python reads it. Then `NaN` is a number,
+      an integer beyond 63 bits a float, half of a surrogate pair a text, and null is refused.
+    """
+
+    any_object: tuple[tuple[str, str], ...]
+    checks_schemas: bool
+    continues_calls: bool
+    python_json: bool
+
+
+# The recorded prompts of August come from the template, run by Python. The server of that month
+# (xllamacpp 2026.8.10566) wrote the same, but for what Python's JSON allows and JSON does not.
+AUGUST_2026 = LlamaRelease((), checks_schemas=False, continues_calls=True, python_json=True)
+OCTOBER_2026 = LlamaRelease(
+    (("type", "object"),), checks_schemas=True, continues_calls=False, python_json=False
+)
+
+
+@dataclass(frozen=True)
+class LlamaCall:
+    id: str
+    name: str
+    arguments: Object
+
+
+@dataclass(frozen=True)
+class LlamaMessage:
+    """A message. `texts` are the parts of its content; none if that is empty."""
+
+    role: str
+    texts: tuple[str, ...]
+    reasoning: str
+    calls: tuple[LlamaCall, ...]
+    result_of: str
+
+    @property
+    def text(self) -> str:
+        return joined(self.texts, RULES.separator)
+
+
+@dataclass(frozen=True)
+class LlamaRequest:
+    """What the template is given. `continued` is a last answer that the model goes on with."""
+
+    messages: tuple[LlamaMessage, ...]
+    continued: LlamaMessage | None
+    asks: bool
+    tools: tuple[Object, ...]
+    schema: Object | None
+    options: Object = field(default_factory=dict)
+
+
+def joined(texts: Sequence[str], separator: str) -> str:
+    """Texts with a separator between them; none before the first that is not empty."""
+    whole = ""
+    for text in texts:
+        whole += separator + text if whole else text
+    return whole
+
+
+def template_options(body: Object) -> Object:
+    given = body.get("chat_template_kwargs")
+    return given if isinstance(given, dict) else {}
+
+
+def read_request(body: Object, release: LlamaRelease) -> LlamaRequest:
+    """The request as this release reads it. Raises `EncodeError` where it is refused."""
+    _check_text(body)
+    options = template_options(body)
+    if isinstance(options.get("enable_thinking"), str):
+        problem = f"found {short_repr(options['enable_thinking'])}, expected true or false"
+        raise server_refusal("chat_template_kwargs.enable_thinking", problem)
+    messages = [_message(message, path, release) for message, path in messages_of(body)]
+    asks = body.get("add_generation_prompt") is not False
+    _check_end(body, messages, asks, release)
+    continued = messages.pop() if messages and messages[-1].role == "assistant" else None
+    return LlamaRequest(
+        tuple(messages),
+        continued,
+        asks,
+        tuple(_tools(body, release)),
+        _schema_of_answer(body, release),
+        options,
+    )
+
+
+def _check_text(body: Object) -> None:
+    """Refuse what no JSON text can hold, wherever it stands: half of a surrogate pair."""
+    try:
+        to_json(body).encode()
+    except JSON_ERRORS as whole:
+        for path, value in _leaves(body, ""):
+            try:
+                to_json(value).encode()
+            except JSON_ERRORS as error:
+                raise _no_json(value, path, error) from None
+        raise _no_json(body, "", whole) from None
+
+
+def _no_json(value: object, path: str, error: Exception) -> Exception:
+    problem = f"found {short_repr(value)}, expected JSON: {error}"
+    return server_refusal(path or "request", problem)
+
+
+def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
+    """Every name, and every value with none inside, with its place."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield path, name
+            yield from _leaves(item, f"{path}.{name}" if path else str(name))
+    elif isinstance(value, (list, tuple)):
+        for n, item in enumerate(value):
+            yield from _leaves(item, f"{path}[{n}]")
+    else:
+        yield path, value
+
+
+def _check_end(
+    body: Object, messages: Sequence[LlamaMessage], asks: bool, release: LlamaRelease
+) -> None:
+    """A last answer is gone on with, if it is one alone and calls nothing."""
+    going_on = body.get("continue_final_message")
+    if going_on not in (None, False):
+        if asks:
+            problem = "found it with add_generation_prompt, expected one of the two"
+        else:
+            problem = f"found {short_repr(going_on)}, which this profile does not cover"
+        raise server_refusal("continue_final_message", problem)
+    last = len(messages) - 1
+    if last < 0 or messages[last].role != "assistant":
+        return
+    if messages[last].calls and not release.continues_calls:
+        problem = "found calls in a last answer, expected one that can be gone on with"
+        raise server_refusal(f"messages[{last}].tool_calls", problem)
+    if last and messages[last - 1].role == "assistant":
+        raise server_refusal(f"messages[{last}]", "found a second answer at the end, expected one")
+
+
+# Messages.
+
+
+def _message(message: Object, path: str, release: LlamaRelease) -> LlamaMessage:
+    role = RULES.role(message.get("role"), f"{path}.role")
+    _check_presence(message, role, path)
+    _field(message, "name", path)  # no prompt has it
+    return LlamaMessage(
+        role="system" if role == "developer" else role,
+        texts=tuple(_texts(message.get("content"), f"{path}.content")),
+        reasoning=_field(message, "reasoning_content", path),
+        calls=tuple(_calls(message.get("tool_calls"), f"{path}.tool_calls", role, release)),
+        result_of=_field(message, "tool_call_id", path),
+    )
+
+
+def _field(message: Object, name: str, path: str) -> str:
+    """Text, empty where it is absent. Null is not absent."""
+    return text_at(message.get(name, ""), f"{path}.{name}")
+
+
+def _check_presence(message: Object, role: str, path: str) -> None:
+    allowed = ("content", "tool_calls") if role == "assistant" else ("content",)
+    if not any(name in message for name in allowed):
+        problem = f"found no {' and no '.join(allowed)}, expected it, if only null"
+        raise server_refusal(path, problem)
+
+
+def _texts(content: object, path: str) -> Iterator[str]:
+    if isinstance(content, str):
+        if content:
+            yield content
+    elif content is not None:
+        for n, part in enumerate(list_at(content, path)):
+            one_of(object_at(part, f"{path}[{n}]").get("type"), ("text",), f"{path}[{n}].type")
+            yield text_at(part.get("text"), f"{path}[{n}].text")
+
+
+def _calls(given: object, path: str, role: str, release: LlamaRelease) -> Iterator[LlamaCall]:
+    """The values of an object are taken for a list. The calls of an assistant alone are written,
+    so only their arguments must be objects."""
+    values = list(given.values()) if isinstance(given, dict) else maybe_list(given, path)
+    for n, value in enumerate(values):
+        call = _call(value, f"{path}[{n}]", release)
+        if role == "assistant":
+            object_at(call.arguments, f"{path}[{n}].function.arguments")
+        yield call
+
+
+def _call(call: object, path: str, release: LlamaRelease) -> LlamaCall:
+    fields = object_at(call, path)
+    one_of(fields.get("type"), ("function",), f"{path}.type")
+    function = object_at(fields.get("function"), f"{path}.function")
+    if "arguments" not in function:
+        raise server_refusal(f"{path}.function", "found no arguments, expected some")
+    name = text_at(function.get("name"), f"{path}.function.name")
+    arguments, place = function["arguments"], f"{path}.function.arguments"
+    if isinstance(arguments, str):
+        arguments = _read_json(arguments, place, release)
+    if arguments is None and not release.python_json:
+        arguments = {}
+    held = _as_held(arguments, place, release)
+    return LlamaCall(text_at(fields.get("id", ""), f"{path}.id"), name, held)
+
+
+# Tools and the format of the answer.
+
+
+def _tools(body: Object, release: LlamaRelease) -> Iterator[Object]:
+    choice = body.get("tool_choice")
+    if isinstance(choice, str):
+        one_of(choice, TOOL_CHOICES, "tool_choice")
+    for n, tool in enumerate(maybe_list(body.get("tools"), "tools")):
+        path = f"tools[{n}]"
+        fields = object_at(tool, path)
+        one_of(fields.get("type"), ("function",), f"{path}.type")
+        function = object_at(fields.get("function"), f"{path}.function")
+        parameters, place = function.get("parameters", {}), f"{path}.function.parameters"
+        description = function.get("description", "")
+        read = {
+            "name": text_at(function.get("name"), f"{path}.function.name"),
+            "description": text_at(description, f"{path}.function.description"),
+            "parameters": _as_held(parameters, place, release),
+        }
+        if release.checks_schemas and choice != "none" and parameters is not None:
+            check_schema(parameters, place)
+        yield read
+
+
+def _schema_of_answer(body: Object, release: LlamaRelease) -> Object | None:
+    """The schema that the answer must follow. None: any text."""
+    found, path = _given_schema(body)
+    if not isinstance(found, dict):
+        return None
+    if release.checks_schemas:
+        check_schema(found, path)
+    return _as_held(found, path, release) or dict(release.any_object)
+
+
+def _given_schema(body: Object) -> tuple[object, str]:
+    """The schema that a request asks for, if it asks for one, and its place."""
+    own = body.get("json_schema")
+    given = body.get("response_format")
+    fields = given if isinstance(given, dict) else {}
+    kind = fields.get("type")
+    name = one_of(kind, FORMATS, "response_format.type") if isinstance(kind, str) else ""
+    if name == "json_object":
+        found = fields.get("schema", own if own is not None else {})
+        return {} if found is None else found, "response_format.schema"
+    if name == "json_schema":
+        wrapper = fields.get("json_schema")
+        found = wrapper.get("schema") if isinstance(wrapper, dict) else None
+        return {} if found is None else found, "response_format.json_schema.schema"
+    return own, "json_schema"
+
+
+# JSON.
+
+
+def _read_json(text: str, path: str, release: LlamaRelease) -> Any:
+    def refuse(problem: object) -> NoReturn:
+        raise server_refusal(path, f"found {short_repr(text)}: {problem}")
+
+    try:
+        if release.python_json:
+            return json.loads(text)
+        value = json.loads(text.removeprefix(_BOM), parse_constant=refuse)
+        json.dumps(value, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        refuse(error)
+    return value
+
+
+def _as_held(value: Any, path: str, release: LlamaRelease) -> Any:
+    """A value with its numbers as the server's JSON library holds them."""
+    if isinstance(value, dict):
+        return {key: _as_held(item, f"{path}.{key}", release) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_as_held(item, f"{path}[{n}]", release) for n, item in enumerate(value)]
+    if isinstance(value, float) and not release.python_json and not math.isfinite(value):
+        raise _no_float(value, path)
+    if isinstance(value, int) and value not in _SIGNED:
+        return _beyond_integers(value, path, release)
+    return value
+
+
+def _beyond_integers(value: int, path: str, release: LlamaRelease) -> int | float:
+    if not release.python_json and 0 <= value < _UNSIGNED:
+        return value - _UNSIGNED
+    try:
+        return float(value)
+    except OverflowError:
+        raise _no_float(value, path) from None
+
+
+def _no_float(value: object, path: str) -> Exception:
+    problem = f"found {short_repr(value)}, expected a number that a float can hold"
+    return server_refusal(path, problem)
