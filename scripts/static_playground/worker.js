@@ -6,13 +6,12 @@
 import { loadPyodide } from "./pyodide/pyodide.mjs";
 import { Tokenizer } from "./tokenizers.mjs";
 
-const FILES = JSON.parse(await (await fetch(new URL("files.json", import.meta.url))).text());
-
 /** Calls that came and were not answered yet, in their order. */
 const waiting = new Map();
 let playground = null;
 let isAnswering = false;
 
+// Nothing is awaited before this: a call that comes while a worker has no listener is lost.
 self.onmessage = ({ data }) => {
   if ("cancel" in data) waiting.delete(data.cancel);
   else waiting.set(data.id, data);
@@ -36,16 +35,18 @@ function answerNext() {
   });
 }
 
+const fetched = (name) => fetch(new URL(name, import.meta.url));
+
 /** Loads a file, and says how much of all has come. */
 let loaded = 0;
-async function load(name) {
-  const response = await fetch(new URL(name, import.meta.url));
+async function load(name, total) {
+  const response = await fetched(name);
   if (!response.ok) throw new Error(`${name}: status ${response.status}`);
   const parts = [];
   for await (const part of chunksOf(response.body)) {
     parts.push(part);
     loaded += part.length;
-    self.postMessage({ progress: Math.min(1, loaded / FILES.total), words: "Loading Python" });
+    self.postMessage({ progress: Math.min(1, loaded / total), words: "Loading Python" });
   }
   return new Uint8Array(await new Blob(parts).arrayBuffer());
 }
@@ -72,11 +73,12 @@ function engineOf(python, vocabulary) {
 }
 
 async function start() {
+  const files = await (await fetched("files.json")).json();
   // The browser keeps what was fetched here, so Pyodide finds it at once.
   const [packed, vocabulary] = await Promise.all([
-    load(FILES.package),
-    load(FILES.vocabulary).then(inflated),
-    ...FILES.python.map(load),
+    load(files.package, files.total),
+    load(files.vocabulary, files.total).then(inflated),
+    ...files.python.map((name) => load(name, files.total)),
   ]);
   self.postMessage({ progress: 1, words: "Starting Python" });
   const python = await loadPyodide({ indexURL: new URL("pyodide/", import.meta.url).href });

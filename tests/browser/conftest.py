@@ -66,9 +66,13 @@ def static_playground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
 
 
 @pytest.fixture
-def open_page(browser: Any, playground: str) -> Iterator[Callable[..., Any]]:
+def open_page(
+    request: pytest.FixtureRequest, browser: Any, playground: str
+) -> Iterator[Callable[..., Any]]:
     """Opens the playground. What the page throws or complains of fails the test."""
     contexts, complaints = [], []
+    # Python starts in each page of static files, which may take half a minute on a busy machine.
+    patience = 120_000 if request.config.getoption("--static") else 30_000
 
     def opened(
         fragment: str = "", width: int = 1280, height: int = 800, scheme: str = "light"
@@ -76,6 +80,7 @@ def open_page(browser: Any, playground: str) -> Iterator[Callable[..., Any]]:
         size = {"width": width, "height": height}
         context = browser.new_context(viewport=size, color_scheme=scheme)
         contexts.append(context)
+        context.set_default_timeout(patience)
         context.grant_permissions(["clipboard-read", "clipboard-write"])
         tab = context.new_page()
         tab.on("pageerror", lambda error: complaints.append(str(error)))

@@ -69,6 +69,13 @@ def test_python_answers_in_the_page(new_page: Callable[..., StaticPage]) -> None
     assert {urlsplit(url).netloc for url in page.asked if not url.startswith("data:")} == {own}
 
 
+def test_a_link_is_answered_though_python_is_not_there_yet(
+    new_page: Callable[..., StaticPage],
+) -> None:
+    tab = new_page().open("#cache")  # of which no answer was prepared
+    tab.wait_for_selector("section.cache .strip[aria-busy=false] .turn", timeout=LOADED)
+
+
 def test_the_live_view_says_why_it_is_not_here(new_page: Callable[..., StaticPage]) -> None:
     tab = new_page().open("#live")
     assert "dsv4 playground" in tab.inner_text("#view-live")

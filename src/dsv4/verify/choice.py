@@ -46,6 +46,17 @@ def next_probe(
 # Enough to single out every likely server that can be: few need more than ten, and a clean one that
 # has to be told from all its faults needs most.
 MOST_QUICK = 24
+# A fault is named when so many requests show it, or all that do. In fewer, what nobody listed may
+# look like it.
+LEAST_SHOWING = 2
+# What is asked where no likely server is left: a few requests of each group, so that what nobody
+# listed is found in the right one, and several faults at once are told from it.
+FURTHER_PROBES = (
+    *("plain", "tools-two", "system", "loop", "effort-high", "effort-max", "parts", "history"),
+    *("tools-keys", "result-json", "thinking-kwargs-off", "tools-system", "reasoning-old-tools"),
+    *("calls-two", "spaces", "two-users", "arguments-float", "count-100", "system-late"),
+    *("effort-low", "inject-user"),
+)
 # Efforts that people send.
 _COMMON_EFFORTS = ("effort-low", "effort-high", "effort-max")
 
@@ -91,9 +102,36 @@ class QuickSearch:
         self._prompts_are_shown = False
 
     def next(self, asked: Collection[str]) -> str | None:
-        """The probe that tells most of them apart."""
+        """The probe that tells most of them apart, then one that confirms the fault of one."""
+        if not self._remaining:
+            return next((id for id in FURTHER_PROBES if id not in asked), None)
         of = self._forecaster.prompts if self._prompts_are_shown else self._forecaster.counts
-        return next_probe({each: of(each) for each in self._remaining}, asked)
+        found = next_probe({each: of(each) for each in self._remaining}, asked)
+        return found or self._confirming(asked)
+
+    def _confirming(self, asked: Collection[str]) -> str | None:
+        """A probe that shows the fault of what is left, and few other faults; then one that is much
+        like it and does not show it, as another fault there would."""
+        left = self._remaining[0]
+        if not left.faults or self._prompts_are_shown:
+            return None
+        forecast = self._forecaster.counts(left)
+        usual = self._forecaster.counts(Hypothesis(left.profile, left.dialect))
+        changing = {id: self._changing(id) for id in forecast}
+        showing = [id for id in forecast if forecast[id] != usual.get(id)]
+        new = [id for id in showing if id not in asked]
+        if new and len(showing) - len(new) < LEAST_SHOWING:
+            return min(new, key=lambda id: len(changing[id]))
+        plainest = min(showing, key=lambda id: len(changing[id]), default=None)
+        silent = [id for id in forecast if id not in showing]
+        if plainest is None or not silent:
+            return None
+        like = max(silent, key=lambda id: len(changing[id] & changing[plainest]))
+        return None if like in asked else like
+
+    def _changing(self, id: str) -> set[FaultVariant]:
+        """The faults that can change this request."""
+        return {fault for fault in variants() if id in self._forecaster.touched(fault)}
 
     def narrow(self, seen: Observation) -> None:
         """Rules out what does not explain this answer."""

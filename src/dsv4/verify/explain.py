@@ -129,6 +129,7 @@ class MadeForecasts:
 
     def __init__(self, forecaster: Forecaster) -> None:
         self._forecaster = forecaster
+        self._ids: dict[tuple[str, str, frozenset[TextPlace]], list[int | None]] = {}
 
     def servers(self) -> Sequence[Hypothesis]:
         return clean_servers()
@@ -154,7 +155,10 @@ class MadeForecasts:
         self, hypothesis: Hypothesis, prompt: str, acting: frozenset[TextPlace]
     ) -> list[int | None]:
         dialect = hypothesis.server.release(hypothesis.dialect)
-        return self._forecaster.counter.ids(prompt, dialect, acting)
+        key = prompt, dialect.name, acting
+        if key not in self._ids:
+            self._ids[key] = self._forecaster.counter.ids(prompt, dialect, acting)
+        return self._ids[key]
 
 
 class _Given:
@@ -204,6 +208,7 @@ class _Search:
         self._seen = seen
         self._forecasts = forecasts
         self._order: dict[Hypothesis, Sequence[Observation]] = {}
+        self._failing: dict[Hypothesis, frozenset[str]] = {}
 
     def verdict(self) -> ServerVerdict:
         if self._inconsistent:
@@ -366,7 +371,10 @@ class _Search:
         yield from (cut(n) for n in range(least, min(least + WORD, longest)))
 
     def _failed(self, server: Hypothesis) -> frozenset[str]:
-        return frozenset(o.probe for o in self._seen if not self._fits(server, o))
+        if server not in self._failing:
+            failing = (o.probe for o in self._seen if not self._fits(server, o))
+            self._failing[server] = frozenset(failing)
+        return self._failing[server]
 
     # Whether a hypothesis fits.
 
@@ -406,6 +414,8 @@ class _Search:
         touched = self._forecasts.touched(unknown[0])
         free = [o for o in self._seen if o.probe in touched]
         fixed = [o for o in self._seen if o.probe not in touched]
+        if not self._mostly_fails(replace(hypothesis, faults=()), free):
+            return None
         added = self._constant(hypothesis, free)
         if not added or not all(self._fits(hypothesis, o) for o in fixed):
             return None
@@ -436,6 +446,8 @@ class _Search:
         """The hypothesis with a counter that adds something to every count."""
         if any(fault.fault.any_length for fault in hypothesis.faults):
             return
+        if not self._mostly_fails(replace(hypothesis, faults=()), self._seen):
+            return
         for found in self._miscounts(hypothesis):
             if not hypothesis.faults or self._shows_plainly(hypothesis):
                 yield found
@@ -448,6 +460,13 @@ class _Search:
         if added:
             faults = tuple(sorted((*hypothesis.ids, "counts-offset")))
             yield Explanation(hypothesis, faults, added)
+
+    def _mostly_fails(self, server: Hypothesis, seen: Sequence[Observation]) -> bool:
+        """Whether a clean server explains few of these. A number that is added to all counts is
+        seen in most of them: where it is not, it only makes up for a fault that is none."""
+        counted = [o for o in seen if o.seen is not None]
+        failed = self._failed(server)
+        return sum(o.probe in failed for o in counted) * 2 >= len(counted)
 
     def _shows_plainly(self, hypothesis: Hypothesis) -> bool:
         """Whether the faults change another count than that of the request that has everything in

@@ -40,16 +40,14 @@ def is_shown(
     prompt = forecasts.prompt(hypothesis, observation.probe)
     if prompt is None:
         return True
+    written = unshielded(prompt)
     if observation.prompt is not None:
-        written = unshielded(prompt)
         if other is None:
             return written == observation.prompt
         return _is_but_for_a_text(written, observation.prompt, other * LETTERS)
     seen = list(observation.ids or ())
-    return any(
-        _are_shown(forecasts.ids(hypothesis, prompt, acting), seen, other)
-        for acting in (_NOWHERE, frozenset(TEXT_PLACES))
-    )
+    acting = (_NOWHERE,) if written == prompt else (_NOWHERE, frozenset(TEXT_PLACES))
+    return any(_are_shown(forecasts.ids(hypothesis, prompt, at), seen, other) for at in acting)
 
 
 def _are_shown(forecast: Sequence[int | None], seen: Sequence[int], other: int | None) -> bool:
