@@ -3,9 +3,9 @@
 It runs in SGLang's environment, without a GPU. Requests are lines of JSON; of each comes its prompt
 as a line of JSON, or null where it is refused. SPEC is SGLang's name of the format: dsv4, dsv41.
 
-Chat requests go through `_validate_request` and `_process_messages` of `OpenAIServingChat`. They need
-no model, but their module imports much that does: those packages are stand-ins, of which nothing is
-used.
+Chat requests go through `_validate_request` and `_process_messages` of `OpenAIServingChat`. They
+need no model, but their module imports much that does: those packages are stand-ins, of which
+nothing is used.
 """
 
 from __future__ import annotations
