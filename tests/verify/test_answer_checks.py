@@ -198,23 +198,42 @@ class TestTheFirstByteOfAnArgument:
         assert found.verdict == "pass"
 
 
-def test_arguments_that_were_forced_are_the_parsers_fault() -> None:
+class TestForcedArguments:
     """A model that was asked may write something else; one that is forced writes this."""
 
-    def post(path: str, body: Body) -> Reply:
-        if "structured_outputs" not in body:
-            return well_behaved(path, body)
-        text = body["structured_outputs"]["choice"][0]
-        if "tools" not in body:
-            return message(text)
-        (call,) = dsv4.parse(text, thinking=False, tools=TOOLS).tool_calls
-        read = call.arguments.replace("2>&1", "2>&1 ")
-        return either(body, tool_calls=called(read))
+    @staticmethod
+    def found(answer: Callable[[Body, str], Reply]) -> dict[str, ServerFinding]:
+        """What is said of a server that answers so to a call it was forced to."""
 
-    way = forcing_way(post)
-    found = {each.id: each for each in answer_findings(post, way)}
-    assert found["calls-nasty-changed"].verdict == "fault"
-    assert found["calls-nasty-changed"].message.endswith("and not: redirection")
+        def post(path: str, body: Body) -> Reply:
+            if "structured_outputs" not in body:
+                return well_behaved(path, body)
+            text = body["structured_outputs"]["choice"][0]
+            if "tools" not in body:
+                return message(text)
+            (call,) = dsv4.parse(text, thinking=False, tools=TOOLS).tool_calls
+            return answer(body, call.arguments)
+
+        way = forcing_way(post)
+        return {each.id: each for each in answer_findings(post, way)}
+
+    def test_others_are_the_parsers_fault(self) -> None:
+        def changed(body: Body, arguments: str) -> Reply:
+            return either(body, tool_calls=called(arguments.replace("2>&1", "2>&1 ")))
+
+        found = self.found(changed)["calls-nasty-changed"]
+        assert found.verdict == "fault"
+        assert found.message.endswith("and not: redirection")
+
+    def test_a_refusal_of_the_long_one_is_nobodys(self) -> None:
+        """A small context has no room for it."""
+
+        def refusing(body: Body, arguments: str) -> Reply:
+            if len(arguments) > 5_000:
+                return Reply(400, body={"error": "too long"})
+            return either(body, tool_calls=called(arguments))
+
+        assert self.found(refusing)["calls-nasty-exact"].verdict == "inconclusive"
 
 
 def test_a_rate_has_its_interval() -> None:

@@ -208,6 +208,7 @@ def _nasty_findings(post: Post, way: ForcingWay | None) -> Iterator[ServerFindin
     """Arguments that are hard to read. A cut one is the parser's fault, another one may be the
     model's, unless it was forced to write it."""
     wrong: list[str] = []
+    unfinished: list[str] = []
     for name, command in NASTY.items():
         body = _nasty_body(command, way)
         streamed = post(CHAT, {**body, "stream": True})
@@ -218,18 +219,23 @@ def _nasty_findings(post: Post, way: ForcingWay | None) -> Iterator[ServerFindin
             effect = "tools run half a command"
             yield _finding("calls-nasty", "cut", "fault", message, effect, cut[-20:])
             return
-        wrong += [] if all(_command(each) in _exact(command) for each in answers) else [name]
-        if name == LONG and name not in wrong:
-            yield _first_byte_finding(streamed)
-    yield _exact_finding(wrong, way)
+        if all(_command(each) in _exact(command) for each in answers):
+            if name == LONG:
+                yield _first_byte_finding(streamed)
+            continue
+        wrong.append(name)
+        if any(each is None or each.finish == "length" for each in answers):
+            unfinished.append(name)
+    yield _exact_finding(wrong, is_forced=way is not None and wrong != unfinished)
 
 
 def _nasty_body(command: str, way: ForcingWay | None) -> dict[str, Any]:
+    most = len(command) // 2 + 200
     if way is not None:
         written = call_of("run", json.dumps({"command": command}, ensure_ascii=False))
-        return way.request(written, tools=TOOLS)
+        return way.request(written, tools=TOOLS, max_tokens=most)
     text = f"Call the tool run with exactly this command: {json.dumps(command)}"
-    return _asked(text, max_tokens=len(command) // 2 + 200, tools=TOOLS[:1])
+    return _asked(text, max_tokens=most, tools=TOOLS[:1])
 
 
 def _exact(command: str) -> tuple[str, ...]:
@@ -249,12 +255,13 @@ def _cut(answer: ServerAnswer | None, command: str) -> str:
     return found if found not in _exact(command) and command.startswith(found) else ""
 
 
-def _exact_finding(wrong: list[str], way: ForcingWay | None) -> ServerFinding:
+def _exact_finding(wrong: list[str], *, is_forced: bool) -> ServerFinding:
+    """What no answer says, or one that was cut, is nobody's fault."""
     exact = f"{len(NASTY) - len(wrong)} of {len(NASTY)}"
     message = f"{exact} arguments that are hard to read came back exactly"
     if wrong:
         message += f", and not: {', '.join(wrong)}"
-    if wrong and way is not None:
+    if wrong and is_forced:
         effect = "tools run another command than the model wrote"
         return _finding("calls-nasty", "changed", "fault", message, effect)
     return _finding("calls-nasty", "exact", "inconclusive" if wrong else "pass", message)
