@@ -338,6 +338,16 @@ def test_a_wrapper_without_its_bracket_is_one_wherever_the_text_is_cut(name: str
         assert dsv4.assemble(events_of(pieces, thinking=False, tools=TOOLS)) == whole
 
 
+@pytest.mark.parametrize("indent", ["  ", "\t", "\u3000\u3000", "\u00a0 \u2003"])
+def test_a_line_of_a_string_is_indented_by_any_space_wherever_the_text_is_cut(indent: str) -> None:
+    """A parameter that begins a line ends the string before it, which was not closed."""
+    text = f'{BLOCK}{BASH}{COMMAND}ls\n{indent}<{DSML}parameter name="timeout" string="false">5'
+    text += f"{PARAMETER_END}{INVOKE_END}{BLOCK_END}"
+    whole = dsv4.assemble(events_of([text], thinking=False, tools=TOOLS))
+    for pieces in cuts(text):
+        assert dsv4.assemble(events_of(pieces, thinking=False, tools=TOOLS)) == whole
+
+
 @pytest.mark.repeats
 @pytest.mark.parametrize("end", [EOS, f"{INVOKE_END}{EOS}", ""])
 def test_json_that_is_read_again_as_text_is_judged_afresh(end: str) -> None:

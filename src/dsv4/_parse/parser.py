@@ -370,7 +370,7 @@ class Shortcut:
         if self._string:
             text = "".join(self._string)
             self._string.clear()
-            source.skip(len(text), text[-1])
+            source.skip(len(text), text)
             assert isinstance(reader, TextValueReader)
             reader.skip(text)
         elif self._passed or self._newlines:

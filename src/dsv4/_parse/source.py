@@ -311,8 +311,11 @@ class TextSource:
         self.end += len(text)
 
     def skip(self, count: int, last: str) -> None:
-        """Skips text that the caller has handled, which ends with `last`. Nothing may wait."""
-        self.before = last or self.before
+        """Skips text that the caller has handled, which ends with `last`, or is all of it.
+
+        Nothing may wait.
+        """
+        self.before = last if len(last) < count else (self.before + last)[-_REMEMBERED:]
         self.end += count
         self.base = self.pos = self.end
 
