@@ -142,11 +142,12 @@ test-vllm: $(VENV)/installed-for-tests
 	$(if $(VLLM_VENV),,-$(MAKE) --no-print-directory $(VENV)-vllm/installed)
 	VLLM_VENV=$(or $(VLLM_VENV),$(VENV)-vllm) $(BIN)/pytest -s tests/engines
 
-# What SGLang's own parsers, which need no GPU, make of the corpora. Its server needs one. Most of
-# what it imports is vLLM's too, so its environment looks into that one. SGLANG_VENV names another.
+# What SGLang's own parsers make of the corpora, and its request handling of requests: neither needs a
+# GPU. Its server does. Most of what it imports is vLLM's too, so its environment looks into that one.
+# SGLANG_VENV names another.
 test-sglang: $(VENV)/installed-for-tests
 	$(if $(SGLANG_VENV),,-$(MAKE) --no-print-directory $(VENV)-sglang/installed)
-	SGLANG_VENV=$(or $(SGLANG_VENV),$(VENV)-sglang) $(BIN)/pytest tests/engines/test_parser_classes.py
+	SGLANG_VENV=$(or $(SGLANG_VENV),$(VENV)-sglang) $(BIN)/pytest -s tests/engines/test_parser_classes.py tests/engines/test_sglang_requests.py
 
 # What litellm's proxy changes of a request, in front of stand-ins: a minute. LITELLM_VENV names an
 # environment that has it.
@@ -262,7 +263,8 @@ $(VENV)-vllm/installed: Makefile
 
 $(VENV)-sglang/installed: $(VENV)-vllm/installed
 	$(PYTHON) -m venv $(VENV)-sglang
-	$(VENV)-sglang/bin/python -m pip install --quiet --no-deps sglang==0.5.23 orjson IPython traitlets
+	$(VENV)-sglang/bin/python -m pip install --quiet --no-deps sglang==0.5.23 deepseek-recipe==0.2.0 \
+		orjson IPython traitlets
 	realpath $(VENV)-vllm/lib/python3*/site-packages \
 		> $$(echo $(VENV)-sglang/lib/python3*/site-packages)/vllm_packages.pth
 	touch $@

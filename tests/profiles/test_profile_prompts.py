@@ -308,6 +308,44 @@ class TestSglangOptions:
         body = {"messages": messages, "continue_final_message": True}
         assert profiles.render(body, "sglang-0.5.23").endswith("</think>Hel")
 
+    def test_a_continued_answer_in_parts(self) -> None:
+        last = {"role": "assistant", "content": [{"type": "text", "text": "Hel"}]}
+        body = {"messages": [*ASKED["messages"], last], "continue_final_message": True}
+        assert profiles.render(body, "sglang-0.5.23").endswith("</think>Hel")
+
+    @pytest.mark.parametrize("prefix", [True, "yes", 1, "x"])
+    def test_a_prefix_that_is_not_last_is_refused(self, prefix: Any) -> None:
+        first = {"role": "assistant", "content": "x"}
+        messages = [first, *ASKED["messages"]]
+        assert rendered(messages, "sglang-0.5.23")
+        messages[0] = {**first, "prefix": prefix}
+        assert rendered(messages, "sglang-0.5.23") is None
+
+    @pytest.mark.parametrize(
+        ("arguments", "taken"),
+        [({}, False), ({"arguments": None}, True), ({"arguments": {}}, True),
+         ({"arguments": 5}, False), ({"arguments": []}, False)],
+    )  # fmt: skip
+    def test_arguments(self, arguments: dict[str, Any], taken: bool) -> None:
+        call = {"id": "a", "type": "function", "function": {"name": "f", **arguments}}
+        answer = {"role": "assistant", "content": "", "tool_calls": [call]}
+        result = {"role": "tool", "tool_call_id": "a", "content": "r"}
+        messages = [*ASKED["messages"], answer, result]
+        assert (rendered(messages, "sglang-0.5.23") is not None) == taken
+
+    def test_options_of_the_template_that_are_no_object(self) -> None:
+        body = {**ASKED, "chat_template_kwargs": 5}
+        assert rendered(body, "sglang-0.5.23") is None
+        taken = {**body, "reasoning_effort": "none"}
+        assert rendered(taken, "sglang-0.5.23") == rendered(ASKED, "sglang-0.5.23")
+        assert profiles.traps(taken, "sglang-0.5.23") == []
+
+    def test_a_schema_needs_a_name(self) -> None:
+        for name, taken in (({}, False), ({"name": None}, False), ({"name": ""}, True)):
+            schema = {"schema": {"type": "object"}, **name}
+            body = {**ASKED, "response_format": {"type": "json_schema", "json_schema": schema}}
+            assert (rendered(body, "sglang-0.5.23") is not None) == taken
+
     @pytest.mark.parametrize(
         ("task", "end"),
         [("action", "<｜Assistant｜></think><｜action｜>"), ("query", "Hi<｜query｜>")],

@@ -99,8 +99,14 @@ def _where_fact_holds(fact: request_facts.RequestFact) -> TrapFinder:
     return lambda request: fact(request.body)
 
 
+def _template_options(request: AcceptedRequest) -> Object:
+    """The options of the template; some servers take a request whose options are no object."""
+    given = request.body.get("chat_template_kwargs")
+    return given if isinstance(given, dict) else {}
+
+
 def _vanishing_developer(request: AcceptedRequest) -> Location | None:
-    arguments = request.body.get("chat_template_kwargs") or {}
+    arguments = _template_options(request)
     if (
         not request.thinking
         or request.body.get("tools")
@@ -116,7 +122,7 @@ def _thinking_off_unasked(request: AcceptedRequest) -> Location | None:
     """Thinking is off, and the request does not switch it off where this server looks."""
     if request.thinking:
         return None
-    arguments = request.body.get("chat_template_kwargs") or {}
+    arguments = _template_options(request)
     if "thinking" in arguments or request.body.get("reasoning_effort") == "none":
         return None
     if _asked_to_think(request.body) is False:
@@ -126,7 +132,7 @@ def _thinking_off_unasked(request: AcceptedRequest) -> Location | None:
 
 def _thinking_off_without_switch(request: AcceptedRequest) -> Location | None:
     """Thinking is off, and no option of the template says so."""
-    arguments = request.body.get("chat_template_kwargs") or {}
+    arguments = _template_options(request)
     told = "enable_thinking" in arguments or arguments.get("reasoning_effort") == "none"
     return None if request.thinking or told else ()
 
@@ -176,7 +182,7 @@ def _revised_effort(request: AcceptedRequest) -> Location | None:
 
 def _effort_by_default(request: AcceptedRequest) -> Location | None:
     """No effort is asked for, and the server writes the text of one."""
-    arguments = request.body.get("chat_template_kwargs") or {}
+    arguments = _template_options(request)
     if request.body.get("reasoning_effort") is not None or "reasoning_effort" in arguments:
         return None
     mode = request.profile.mode(request.body, request.dialect)

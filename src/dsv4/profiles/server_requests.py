@@ -64,6 +64,21 @@ def text_at(value: object, path: str) -> str:
     return value
 
 
+# What Pydantic reads as a flag, which vLLM and SGLang use.
+_FLAGS: dict[object, bool] = {
+    **dict.fromkeys((True, "true", "t", "yes", "y", "on", "1"), True),
+    **dict.fromkeys((False, "false", "f", "no", "n", "off", "0"), False),
+}
+
+
+def flag_at(value: object, path: str) -> bool:
+    known = value.lower() if isinstance(value, str) else value
+    flag = _FLAGS.get(known) if isinstance(known, (str, int, float)) else None
+    if flag is None:
+        raise server_refusal(path, f"found {short_repr(value)}, expected true or false")
+    return flag
+
+
 def one_of(value: object, expected: Sequence[str], path: str) -> str:
     if not isinstance(value, str) or value not in expected:
         raise server_refusal(

@@ -13,6 +13,7 @@ from dsv4.profiles.server_requests import (
     ServerRules,
     ThinkingMode,
     check_chosen,
+    flag_at,
     list_at,
     maybe_list,
     maybe_object,
@@ -38,7 +39,7 @@ def render(body: Object, dialect: str) -> str:
     rewritten: Object = {
         "messages": list(_messages(body)),
         "tools": _tools(body),
-        "response_format": _without_nulls(body.get("response_format")),
+        "response_format": _response_format(body.get("response_format")),
         "thinking": {"type": "enabled" if written.thinking else "disabled"},
     }
     effort = body.get("reasoning_effort")
@@ -75,8 +76,10 @@ def _number(effort: object, dialect: str) -> int:
 
 def _thinking(body: Object) -> bool:
     """Off unless `chat_template_kwargs` or an effort asks for it."""
-    arguments = maybe_object(body.get("chat_template_kwargs"), "chat_template_kwargs")
-    effort = body.get("reasoning_effort")
+    given, effort = body.get("chat_template_kwargs"), body.get("reasoning_effort")
+    if effort is not None and not isinstance(given, dict):
+        given = None
+    arguments = maybe_object(given, "chat_template_kwargs")
     return next(iter(RULES.switches(arguments)), effort is not None and effort != "none")
 
 
@@ -93,8 +96,14 @@ def _tools(body: Object) -> list[Object]:
     return [tool for tool, name in zip(tools, names, strict=True) if name == wanted]
 
 
-def _without_nulls(value: object) -> object:
-    return _fields_without_nulls(value) if isinstance(value, dict) else value
+def _response_format(given: object) -> object:
+    """Without nulls. A schema must have a name."""
+    if not isinstance(given, dict):
+        return given
+    schema = given.get("json_schema")
+    if given.get("type") == "json_schema" and isinstance(schema, dict):
+        text_at(schema.get("name"), "response_format.json_schema.name")
+    return _fields_without_nulls(given)
 
 
 def _fields_without_nulls(value: Object) -> Object:
@@ -109,11 +118,11 @@ def _fields_without_nulls(value: Object) -> Object:
 def _messages(body: Object) -> Iterator[Object]:
     listed = [_message(message, path) for message, path in messages_of(body)]
     last = listed[-1] if listed else {}
-    if last.get("role") == "assistant" and isinstance(last.get("content"), str):
+    if last.get("role") == "assistant":
         if body.get("continue_final_message"):
             last = {key: value for key, value in last.items() if key != "tool_calls"}
             listed[-1] = {**last, "prefix": True}
-        else:
+        elif isinstance(last.get("content"), str):
             listed[-1] = {"role": "user", "content": last["content"]}
     yield from listed
 
@@ -127,6 +136,8 @@ def _message(message: Object, path: str) -> Object:
     read: Object = {"role": "system" if role == "developer" else role, "content": content}
     if role == "assistant":
         read["reasoning_content"] = RULES.reasoning(message)
+        if message.get("prefix") is not None:
+            read["prefix"] = flag_at(message["prefix"], f"{path}.prefix")
         if message.get("tool_calls"):
             calls = list_at(message["tool_calls"], f"{path}.tool_calls")
             read["tool_calls"] = [_call(c, f"{path}.tool_calls[{n}]") for n, c in enumerate(calls)]
@@ -138,9 +149,11 @@ def _message(message: Object, path: str) -> Object:
 def _call(call: object, path: str) -> Object:
     fields = object_at(call, path)
     function = object_at(fields.get("function"), f"{path}.function")
-    arguments = function.get("arguments")
+    if "arguments" not in function:
+        raise server_refusal(f"{path}.function", "found no arguments, expected some")
+    arguments, place = function["arguments"], f"{path}.function.arguments"
     if not isinstance(arguments, str):
-        arguments = _compact(arguments, f"{path}.function.arguments")
+        arguments = _compact(None if arguments is None else object_at(arguments, place), place)
     return {"type": "function", **fields, "function": {**function, "arguments": arguments}}
 
 

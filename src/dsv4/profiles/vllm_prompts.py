@@ -21,6 +21,7 @@ from dsv4.profiles.server_requests import (
     ServerRules,
     ThinkingMode,
     check_chosen,
+    flag_at,
     list_at,
     maybe_list,
     maybe_object,
@@ -58,11 +59,6 @@ V4_1_EFFORTS: dict[str | None, Effort] = {
 # An unknown role is refused only where it is written: where reasoning is dropped, such a message
 # goes before the last user turn. Tools need no name.
 _ENCODING = NATIVE._replace(known_roles_only=False, named_tools=False)
-# What is read as a flag.
-_FLAGS: dict[object, bool] = {
-    **dict.fromkeys((True, "true", "t", "yes", "y", "on", "1"), True),
-    **dict.fromkeys((False, "false", "f", "no", "n", "off", "0"), False),
-}
 RESPONSE_FORMATS = ("text", "json_object", "json_schema", "structural_tag")
 # What is kept of a message besides its role and text. On V4 only a developer has `tools`.
 KEPT = ("tool_call_id", "task")
@@ -107,7 +103,7 @@ def _check_json_schema(named: Object, path: str, kind: str) -> None:
     text_at(named.get("name"), f"{path}.name")
     _maybe_text(named.get("description"), f"{path}.description")
     if named.get("strict") is not None:
-        _flag(named["strict"], f"{path}.strict")
+        flag_at(named["strict"], f"{path}.strict")
     if kind == "json_schema" or named.get("schema") is not None:
         object_at(named.get("schema"), f"{path}.schema")
 
@@ -142,20 +138,12 @@ def _tool(tool: object, path: str) -> Object:
         "parameters": None if parameters is None else object_at(parameters, f"{path}.parameters"),
     }
     if function.get("strict") is not None:
-        shown_function["strict"] = _flag(function["strict"], f"{path}.strict")
+        shown_function["strict"] = flag_at(function["strict"], f"{path}.strict")
     return {"type": "function", "function": shown_function}
 
 
 def _maybe_text(value: object, path: str) -> str | None:
     return None if value is None else text_at(value, path)
-
-
-def _flag(value: object, path: str) -> bool:
-    known = value.lower() if isinstance(value, str) else value
-    flag = _FLAGS.get(known) if isinstance(known, (str, int, float)) else None
-    if flag is None:
-        raise server_refusal(path, f"found {short_repr(value)}, expected true or false")
-    return flag
 
 
 def mode(body: Object, dialect: str) -> ThinkingMode:
