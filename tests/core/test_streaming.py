@@ -372,6 +372,22 @@ def test_where_a_plain_call_is_given_up_does_not_depend_on_the_cut(between: str)
         assert dsv4.assemble(events_of(pieces, thinking=False, tools=TOOLS)) == whole, at
 
 
+@pytest.mark.repeats
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'<tool>{{"me": "b"}}<<{DSML}to name="bash">/par',
+        f'<tool_call>\n{{"name": "bash"}}\n<<{DSML}parameter name="q" string="v"/>/x>\n</tool_call>',
+        f'<tool>{{"name": "bash", "argum<<{DSML}invoke name="zsh">![CDAT',
+    ],
+)
+def test_a_bracket_too_many_is_the_tags_where_a_plain_call_is_given_up(text: str) -> None:
+    whole = dsv4.assemble(events_of([text], thinking=False))
+    assert [diagnostic.raw[:2] for diagnostic in whole.diagnostics][:1] == ["<<"]
+    for pieces in [list(text), *cuts(text)]:
+        assert dsv4.assemble(events_of(pieces, thinking=False)) == whole
+
+
 @pytest.mark.parametrize("named", ['naame="ping"', 'name="ping"', ""])
 @pytest.mark.parametrize("mark", ["｜", "｜DSML｜", ""])
 def test_an_invoke_that_closes_itself_is_the_same_wherever_the_text_is_cut(

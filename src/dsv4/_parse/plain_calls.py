@@ -87,10 +87,11 @@ class PlainCallReader:
         return again and tag.name is not None
 
     def _release(self) -> Move:
-        """It was no call: what was held is text."""
+        """It was no call: what was held is text, but for a bracket that doubles the next tag's."""
         to = self._source.pos
         self._source.put_back()
-        return (ParserState.PROSE, None, to)
+        doubles = to < self._source.end and self._machine.rules.doubled(to - 1)
+        return (ParserState.PROSE, None, to - 1 if isinstance(doubles, Tag) else to)
 
     def end(self) -> Move | None:
         """The text ends: it is no call. Inside the JSON of one it was cut (rule 16)."""
