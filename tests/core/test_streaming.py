@@ -377,7 +377,7 @@ def test_where_a_plain_call_is_given_up_does_not_depend_on_the_cut(between: str)
     "text",
     [
         f'<tool>{{"me": "b"}}<<{DSML}to name="bash">/par',
-        f'<tool_call>\n{{"name": "bash"}}\n<<{DSML}parameter name="q" string="v"/>/x>\n</tool_call>',
+        f'<tool_call>{{"name": "bash"}}<<{DSML}parameter name="q" string="v"/>/x></tool_call>',
         f'<tool>{{"name": "bash", "argum<<{DSML}invoke name="zsh">![CDAT',
     ],
 )
