@@ -258,7 +258,7 @@ class ProseReader:
             text = text[told:]
         if not text:
             return
-        if self._machine.hold is not None:
+        if self._machine.hold is not None:  # asked here too: most text holds nothing
             self._machine.settle_calls(Lookahead.TEXT)
         if not self.reasoning:
             self._machine.emit(ContentDelta(text))

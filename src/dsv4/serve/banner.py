@@ -53,7 +53,7 @@ def banner_text(settings: Settings, summary: ServerSummary) -> str:
 
 
 def playground_banner_text(settings: Settings, summary: ServerSummary) -> str:
-    """The same for a gateway that is started for its page."""
+    """The lines that `dsv4 playground` prints at the start: the address of its page first."""
     live = ", ".join(settings.upstream) or f"the {settings.backend} model"
     access, _ = _access_lines(settings, summary)
     lines = [
