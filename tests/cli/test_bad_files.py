@@ -113,10 +113,10 @@ def test_bad_file(name: str, kind: str, tmp_path: Path, capfd: pytest.CaptureFix
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["show", CONVERSATION],
+        ["show", "--tokenizer", "VOCABULARY", CONVERSATION],
         ["check", CONVERSATION],
-        ["count", CONVERSATION],
-        ["diff", CONVERSATION, CONVERSATION],
+        ["count", "--tokenizer", "VOCABULARY", CONVERSATION],
+        ["diff", "--tokenizer", "VOCABULARY", CONVERSATION, CONVERSATION],
         ["encode", CONVERSATION],
         ["parse", CONVERSATION],
         ["parse", "--stream", CONVERSATION],
@@ -126,8 +126,10 @@ def test_bad_file(name: str, kind: str, tmp_path: Path, capfd: pytest.CaptureFix
     ],
     ids=lambda arguments: " ".join(map(str, arguments[:1])),
 )
-def test_stdout_is_closed(arguments: list[object]) -> None:
-    shell = f"{' '.join(command(*arguments))} >&-"
+def test_stdout_is_closed(arguments: list[object], tmp_path: Path) -> None:
+    small = write_small_vocabulary(tmp_path / "tokenizer.json")
+    given = [small if argument == "VOCABULARY" else argument for argument in arguments]
+    shell = f"{' '.join(command(*given))} >&-"
     done = subprocess.run(
         shell, shell=True, capture_output=True, env=ENVIRONMENT, cwd=ROOT, check=False
     )
