@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+CLOSED = -1
 AVAILABLE = hasattr(os, "fork") and hasattr(socket, "send_fds")
 
 
@@ -41,7 +42,7 @@ class ForkServer:
         stdout: int | None,
     ) -> subprocess.CompletedProcess[bytes]:
         """What `subprocess.run` returns for a command in a folder, with more variables in its
-        environment. What it prints goes to `stdout` where one is given."""
+        environment. What it prints goes to `stdout` where one is given, which may be `CLOSED`."""
         with (
             tempfile.TemporaryFile() as given,
             tempfile.TemporaryFile() as out,
@@ -49,9 +50,10 @@ class ForkServer:
         ):
             given.write(stdin)
             given.seek(0)
-            printed = out.fileno() if stdout is None else stdout
+            printed = out.fileno() if stdout in (None, CLOSED) else stdout
             fds = [given.fileno(), printed, err.fileno()]
-            data = json.dumps([str(folder), dict(variables), arguments]).encode()
+            has_stdout = stdout != CLOSED
+            data = json.dumps([str(folder), dict(variables), arguments, has_stdout]).encode()
             socket.send_fds(self._socket, [len(data).to_bytes(4, "big")], fds)
             self._socket.sendall(data)
             status = int.from_bytes(_received(self._socket, 4), "big", signed=True)
@@ -112,6 +114,7 @@ def _become(
     folder: str,
     variables: Mapping[str, str],
     arguments: list[str],
+    has_stdout: bool,
     fds: list[int],
     connection: socket.socket,
 ) -> None:
@@ -125,6 +128,9 @@ def _become(
         os.dup2(fd, number)
         os.close(fd)
     sys.stdin, sys.stdout, sys.stderr = _standard_files()
+    if not has_stdout:  # as Python starts where the shell says `>&-`
+        os.close(1)
+        sys.stdout = sys.__stdout__ = None  # type: ignore[assignment, misc]
     sys.argv = ["dsv4", *arguments]
     status: Any = 0
     try:
