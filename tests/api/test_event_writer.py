@@ -438,8 +438,8 @@ def test_complete_calls_count_more_than_a_cut(protocol: str) -> None:
 
 
 @EVERY
-@pytest.mark.parametrize(
-    ("text", "reason", "finish"),
+@each_row(
+    "text, reason, finish",
     [
         ("Hm.</think>Yes.", None, "stop"),
         ("Hm.</think>Yes.", "stop", "stop"),
@@ -739,8 +739,8 @@ def test_an_overflow_is_said_in_the_words_that_clients_know() -> None:
 
 
 @EVERY
-@pytest.mark.parametrize(
-    ("status", "kind"),
+@each_row(
+    "status, kind",
     [
         (400, "invalid_request_error"),
         (401, "authentication_error"),
