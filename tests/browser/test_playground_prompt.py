@@ -21,6 +21,7 @@ LIT_JSON = """() => {
   const lit = CSS.highlights.get("json-lit");
   return lit ? [...lit].map(String).join("") : "";
 }"""
+WRONG = "[...CSS.highlights.get('json-wrong')].join('')"
 # At once: what a driver types is slow in a long text.
 PUT = "(area, text) => { area.value = text; area.dispatchEvent(new Event('input')); }"
 # Key by key, with no pause that a busy machine could make longer.
@@ -282,11 +283,19 @@ def test_the_keyboard_goes_through_the_rows(tab: Any) -> None:
 def test_errors_stand_at_their_line(tab: Any, source: str, words: str, marked: str) -> None:
     write(tab, source)
     assert words in tab.locator(".trouble").inner_text()
-    assert tab.evaluate("[...CSS.highlights.get('json-wrong')].join('')") == marked
+    assert tab.evaluate(WRONG) == marked
     tab.locator(".trouble .place").click()
     caret = tab.evaluate("document.activeElement.selectionStart")
     assert source[caret:].startswith(marked)
     write(tab, "[]" if "usr" in source else '[{"role": "user", "content": "Hi"}]')
+
+
+def test_an_error_at_the_end_of_a_line_is_marked_before_it(tab: Any) -> None:
+    write(tab, '[\n "broken\n"]')
+    assert "Line 2, column 9" in tab.locator(".trouble").inner_text()
+    assert tab.evaluate(WRONG) == "n"
+    write(tab, "[\n 1,")
+    assert tab.evaluate(WRONG) == ","
 
 
 @pytest.mark.parametrize("lines", [1, 12, 150, 1_200])
@@ -466,6 +475,34 @@ def test_what_is_pointed_at_or_found_opens_its_fold(tab: Any) -> None:
     assert buttons(tab)[1] == "Lines 2 to 5 true"
 
 
+def test_an_error_in_a_fold_opens_it(tab: Any) -> None:
+    turns = [{"role": "user", "content": "Hi"}, {"role": "developer", "content": "Ho"}]
+    write(tab, {"messages": turns, "max_tokens": 9})
+    tab.get_by_role("button", name="Fold", exact=True).click()
+    choose(tab, "Read as", "messages")
+    assert "messages[1].role" in tab.locator(".trouble").inner_text()
+    assert buttons(tab)[2:] == ["Lines 3 to 6 false", "Lines 7 to 10 true"]
+    assert tab.evaluate(WRONG) == '"developer"'
+
+
+def test_a_fold_with_an_error_in_it_is_marked(tab: Any) -> None:
+    write(tab, '[\n  {\n    "role": "user",\n    "content": oops\n  }\n]')
+    tab.get_by_label("Lines 2 to 5").click()
+    assert tab.evaluate(WRONG) == "{"
+    assert "oops" in tab.locator(".lines .hides-wrong").get_attribute("data-summary")
+    tab.locator(".trouble .place").click()
+    assert buttons(tab)[1] == "Lines 2 to 5 true"
+    assert tab.evaluate(WRONG) == "o"
+    assert tab.locator(".lines .hides-wrong").count() == 0
+    # What is typed elsewhere is answered by the same error, which is not to be missed.
+    tab.get_by_label("Lines 2 to 5").click()
+    with answered(tab, "prompt"):
+        tab.get_by_label("Request, as JSON").press("Control+End")
+        tab.keyboard.type(" ")
+    tab.get_by_label("Lines 2 to 5").and_(tab.locator("[aria-expanded=true]")).wait_for()
+    assert tab.evaluate(WRONG) == "o"
+
+
 # The form.
 
 
@@ -505,6 +542,16 @@ def test_the_form_and_the_prompt_light_each_other(tab: Any) -> None:
     assert tab.locator(".card.lit").get_attribute("aria-label") == "Message 2"
     tab.get_by_label("content of message 1").focus()
     assert lit(tab) == "Is it a good afternoon for a walk in Bergen?"
+
+
+def test_what_the_form_wrote_wrong_is_marked_in_the_json(tab: Any) -> None:
+    write(tab, [{"role": "user", "content": "Hi"}])
+    tab.get_by_role("button", name="Form").click()
+    with answered(tab, "prompt"):
+        tab.get_by_role("button", name="Delete message 0").click()
+    tab.locator(".trouble .place").wait_for()
+    tab.get_by_role("button", name="JSON").click()
+    assert tab.evaluate(WRONG) == "[]"
 
 
 def test_the_form_says_what_it_cannot_edit(tab: Any) -> None:

@@ -32,6 +32,8 @@ export class RequestPane {
     { className: "intro-line" },
     "Paste a request or a prompt here, drop a file, or pick an example.",
   );
+  /** @type {Place | null} Where the request is wrong. */
+  #spot = null;
   #where = element("p", { className: "whereabouts faint" }, "\u00a0");
 
   /**
@@ -104,6 +106,7 @@ export class RequestPane {
     this.#protocol.value = this.#context.request.get().protocol ?? "auto";
     for (const one of this.#modes)
       one.setAttribute("aria-pressed", String((one.dataset.mode === "form") === this.#isForm));
+    const isSwitched = this.#editor.root.hidden !== this.#isForm;
     this.#editor.root.hidden = this.#isForm;
     this.#form.root.hidden = !this.#isForm;
     this.#finds.hidden = this.#isForm;
@@ -111,6 +114,8 @@ export class RequestPane {
     if (this.#isForm) this.#find.root.hidden = true;
     this.#intro.hidden = this.#context.request.get().source !== undefined;
     this.#shown.text = sourceOf(this.#context);
+    // What the form wrote was not in the editor when it was found wrong.
+    if (isSwitched) this.#editor.mark(this.#spot);
     this.#find.renew();
   }
 
@@ -158,6 +163,7 @@ export class RequestPane {
   complain(found) {
     this.#problem.hidden = !found;
     const spot = found && spotOf(found);
+    this.#spot = spot;
     this.#editor.mark(spot);
     if (!found) return this.#problem.replaceChildren();
     const where = found.line ? `Line ${found.line}, column ${found.column}` : "";
