@@ -21,6 +21,17 @@ LIT_JSON = """() => {
   const lit = CSS.highlights.get("json-lit");
   return lit ? [...lit].map(String).join("") : "";
 }"""
+# A choice that is as wide as its longest option has room for the one that is chosen.
+IS_CUT = """select => {
+  const free = select.cloneNode(true);
+  Object.assign(free.style, { maxWidth: "none", position: "absolute" });
+  free.selectedIndex = select.selectedIndex;
+  for (const other of [...free.options]) if (!other.selected) other.remove();
+  select.after(free);
+  const wanted = free.getBoundingClientRect().width;
+  free.remove();
+  return wanted > select.getBoundingClientRect().width + 1;
+}"""
 WRONG = "[...CSS.highlights.get('json-wrong')].join('')"
 # At once: what a driver types is slow in a long text.
 PUT = "(area, text) => { area.value = text; area.dispatchEvent(new Event('input')); }"
@@ -717,6 +728,8 @@ class TestAFirstVisit:
         assert tab.get_by_text("drop a file, or pick an example").is_visible()
         write(tab, [{"role": "user", "content": "Hi"}])
         assert not tab.get_by_text("drop a file, or pick an example").is_visible()
+        write(tab, "")
+        assert tab.get_by_text("drop a file, or pick an example").is_visible()
 
     def test_the_theme_can_be_switched_and_stays(self, open_page: Open) -> None:
         tab = open_page(scheme="light")
@@ -735,9 +748,25 @@ class TestAFirstVisit:
         tab = open_page(width=390, height=780)
         settle(tab)
         assert tab.locator(".result").is_visible()
+        # Rows have their labels at the left, whether they open a message or go on with it.
+        left = tab.locator(".rows .text").first.bounding_box()["x"]
+        for words in ("0 system", "tools"):
+            label = (
+                tab.locator(".rows .label").get_by_text(words, exact=True).locator("visible=true")
+            )
+            assert label.first.bounding_box()["x"] == left
         tab.get_by_role("button", name="Request", exact=True).click()
         assert tab.locator(".pane.source").is_visible()
         assert not tab.locator(".result").is_visible()
+
+    def test_no_choice_is_cut(self, open_page: Open) -> None:
+        """What is detected is named in full, whatever it is."""
+        tab = open_page()
+        settle(tab)
+        for title in TITLES:
+            example(tab, title)
+            chosen = tab.locator("section.prompt").get_by_label("Read as")
+            assert chosen.evaluate(IS_CUT) is False, chosen.input_value()
 
 
 class TestPlaces:
@@ -764,10 +793,17 @@ class TestPastedTexts:
     def test_a_line_of_a_file_is_chosen(self, open_page: Open) -> None:
         tab = open_page()
         settle(tab)
-        lines = [json.dumps([{"role": "user", "content": word}]) for word in ("One", "Two")]
-        tab.get_by_label("Request, as JSON").evaluate(PUT, "\n".join(lines))
-        lines_of_the_file = tab.get_by_label("Lines")
+        system = {"role": "system", "content": "Every line has the same long instructions. " * 4}
+        turns = [[system, {"role": "user", "content": word}] for word in ("One", "Two")]
+        text = "\n".join(map(json.dumps, turns))
+        tab.get_by_label("Request, as JSON").evaluate(PUT, text)
+        lines_of_the_file = tab.get_by_label("Choose a line")
         lines_of_the_file.wait_for()
+        assert "Each of the 2 lines is JSON" in tab.inner_text(".trouble")
+        assert tab.evaluate("CSS.highlights.has('json-wrong')") is False
+        titles = lines_of_the_file.locator("option").all_inner_texts()
+        assert "One" in titles[1]
+        assert "Two" in titles[2]
         with answered(tab, "prompt"):
             lines_of_the_file.select_option(index=2)
         settle(tab)

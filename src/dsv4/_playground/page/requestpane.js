@@ -1,5 +1,6 @@
 // The request, as JSON or as a form, and what is wrong with it.
 
+import { number } from "./cards.js";
 import { button, choice, element, inside, menu } from "./dom.js";
 import { Editor } from "./editor.js";
 import { FindBar } from "./findbar.js";
@@ -14,7 +15,7 @@ const PROTOCOLS = [
   ["chat", "Chat Completions"],
   ["responses", "Responses"],
   ["messages", "Anthropic Messages"],
-  ["file", "File, as dsv4 show does"],
+  ["file", "File for dsv4 show"],
 ];
 const NAMES = Object.fromEntries(PROTOCOLS);
 
@@ -112,7 +113,7 @@ export class RequestPane {
     this.#finds.hidden = this.#isForm;
     this.#editor.folder.classList.toggle("away", this.#isForm);
     if (this.#isForm) this.#find.root.hidden = true;
-    this.#intro.hidden = this.#context.request.get().source !== undefined;
+    this.#intro.hidden = Boolean(this.#context.request.get().source);
     this.#shown.text = sourceOf(this.#context);
     // What the form wrote was not in the editor when it was found wrong.
     if (isSwitched) this.#editor.mark(this.#spot);
@@ -148,12 +149,17 @@ export class RequestPane {
   }
 
   /**
-   * Offers a choice among the lines of a file.
+   * Offers a choice among the lines of a file, of which each is JSON.
    * @param {string[]} titles
    * @param {(number: number) => void} onchoose
    */
   offerLines(titles, onchoose) {
-    this.#problem.append(" ", menu("Lines", titles, onchoose));
+    this.#editor.mark(null);
+    this.#problem.classList.add("asking");
+    this.#problem.replaceChildren(
+      `Each of the ${number(titles.length)} lines is JSON. `,
+      menu("Choose a line", titles, onchoose),
+    );
   }
 
   /**
@@ -162,6 +168,7 @@ export class RequestPane {
    */
   complain(found) {
     this.#problem.hidden = !found;
+    this.#problem.classList.remove("asking");
     const spot = found && spotOf(found);
     this.#spot = spot;
     this.#editor.mark(spot);
