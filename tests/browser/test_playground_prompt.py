@@ -750,7 +750,7 @@ class TestAFirstVisit:
         assert tab.locator(".result").is_visible()
         # Rows have their labels at the left, whether they open a message or go on with it.
         left = tab.locator(".rows .text").first.bounding_box()["x"]
-        for words in ("0 system", "tools"):
+        for words in ("bos", "0 system", "tools"):
             label = (
                 tab.locator(".rows .label").get_by_text(words, exact=True).locator("visible=true")
             )

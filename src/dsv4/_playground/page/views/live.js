@@ -49,9 +49,9 @@ export function mount(root, context) {
 const notHere = () =>
   element(
     "p", { className: "notice" },
-    "This page runs in your browser alone: there is no model behind it to talk to, and no client " +
-      "to look at. For both, run ",
-    element("code", {}, "dsv4 playground"),
+    "This page runs entirely in your browser, so there is no model to talk to and no client to " +
+      "watch. For both, run ",
+    element("code", {}, "dsv4 playground --inspect"),
     " on your machine.",
   );
 
