@@ -719,6 +719,12 @@ def test_nothing_sticks_out_on_a_phone(open_page: Open, width: int) -> None:
         if value:
             choose(tab, label, value)
         assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    turn_to(tab, "Request")
+    turns = [[{"role": "user", "content": f"Line {n} of a file " * 9}] for n in range(2)]
+    write(tab, "\n".join(map(json.dumps, turns)))
+    choice, pane = tab.get_by_label("Choose a line"), tab.locator(".pane.source")
+    right = [(box := one.bounding_box())["x"] + box["width"] for one in (choice, pane)]
+    assert right[0] < right[1]
 
 
 class TestAFirstVisit:
