@@ -14,6 +14,8 @@ from dsv4._view.view_rows import Line, Segment
 
 ROOT = Path(__file__).parent.parent
 WIDTH = 118
+COLOURED = ["--color", "always"]
+VARIABLES = {"COLUMNS": str(WIDTH)}
 PICTURES = {
     "check": ["check", "examples/mistakes.json"],
     "count": ["count", "examples/conversation.json"],
@@ -41,10 +43,15 @@ CODED = re.compile(r"\x1b\[([\d;]*)m")
 
 def drawn(arguments: list[str]) -> str:
     """The picture of what a command prints."""
-    command = [sys.executable, "-m", "dsv4", *arguments, "--color", "always"]
-    environment = {**os.environ, "COLUMNS": str(WIDTH), "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-m", "dsv4", *arguments, *COLOURED]
+    environment = {**os.environ, **VARIABLES, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False)
-    lines = [part for line in done.stdout.decode().splitlines() for part in wrapped(line)]
+    return picture(arguments, done.stdout.decode())
+
+
+def picture(arguments: list[str], printed: str) -> str:
+    """The picture of a command that printed this."""
+    lines = [part for line in printed.splitlines() for part in wrapped(line)]
     return svg_picture(lines, WIDTH, f"dsv4 {' '.join(arguments)}")
 
 
@@ -104,7 +111,6 @@ def painted_line(line: str) -> str:
 
 if __name__ == "__main__":
     for name, server in REPORTS.items():
-        picture = drawn_report(server)
-        Path(__file__).with_name(f"{name}.svg").write_text(picture, encoding="utf-8")
+        Path(__file__).with_name(f"{name}.svg").write_text(drawn_report(server), encoding="utf-8")
     for name, arguments in PICTURES.items():
         Path(__file__).with_name(f"{name}.svg").write_text(drawn(arguments), encoding="utf-8")

@@ -271,6 +271,16 @@ class TestStates:
         tab.locator(".track input").focus()
         ring = "e => [getComputedStyle(e).outlineStyle, getComputedStyle(e).outlineWidth]"
         assert tab.locator(".track input").evaluate(ring) == ["solid", "2px"]
+        # Nothing else stands where the ring is.
+        room = """e => {
+          const { outlineOffset, outlineWidth } = getComputedStyle(e);
+          const { top, bottom } = e.getBoundingClientRect();
+          const edge = parseFloat(outlineOffset) + parseFloat(outlineWidth);
+          const above = document.querySelector(".map").getBoundingClientRect().bottom;
+          const below = document.querySelector(".controls").getBoundingClientRect().top;
+          return [top - edge - above, below - bottom - edge];
+        }"""
+        assert min(tab.locator(".track input").evaluate(room)) >= 0
 
 
 class TestCuts:

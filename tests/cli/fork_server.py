@@ -12,19 +12,21 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+CLOSED = -1
 AVAILABLE = hasattr(os, "fork") and hasattr(socket, "send_fds")
 
 
 class ForkServer:
     """The side of the tests: starts the server, and has it run commands, one at a time."""
 
-    def __init__(self, environment: dict[str, str], folder: Path) -> None:
+    def __init__(self, environment: dict[str, str], folder: Path, *flags: str) -> None:
         ours, theirs = socket.socketpair()
-        command = [sys.executable, __file__, str(theirs.fileno())]
+        command = [sys.executable, *flags, __file__, str(theirs.fileno())]
         fds = (theirs.fileno(),)
         # Ends when this end of the socket is closed, at the latest with the process of the tests.
         self._process = subprocess.Popen(command, env=environment, cwd=folder, pass_fds=fds)
@@ -32,9 +34,15 @@ class ForkServer:
         self._socket = ours
 
     def run(
-        self, arguments: list[str], stdin: bytes, folder: Path
+        self,
+        arguments: list[str],
+        stdin: bytes,
+        folder: Path,
+        variables: Mapping[str, str],
+        stdout: int | None,
     ) -> subprocess.CompletedProcess[bytes]:
-        """What `subprocess.run` returns for a command in a folder."""
+        """What `subprocess.run` returns for a command in a folder, with more variables in its
+        environment. What it prints goes to `stdout` where one is given, which may be `CLOSED`."""
         with (
             tempfile.TemporaryFile() as given,
             tempfile.TemporaryFile() as out,
@@ -42,8 +50,10 @@ class ForkServer:
         ):
             given.write(stdin)
             given.seek(0)
-            fds = [file.fileno() for file in (given, out, err)]
-            data = json.dumps([str(folder), *arguments]).encode()
+            printed = out.fileno() if stdout in (None, CLOSED) else stdout
+            fds = [given.fileno(), printed, err.fileno()]
+            has_stdout = stdout != CLOSED
+            data = json.dumps([str(folder), dict(variables), arguments, has_stdout]).encode()
             socket.send_fds(self._socket, [len(data).to_bytes(4, "big")], fds)
             self._socket.sendall(data)
             status = int.from_bytes(_received(self._socket, 4), "big", signed=True)
@@ -74,10 +84,10 @@ def _serve(connection: socket.socket) -> None:
             if not head:
                 return
             head += _received(connection, 4 - len(head))
-            folder, *arguments = json.loads(_received(connection, int.from_bytes(head, "big")))
+            asked = json.loads(_received(connection, int.from_bytes(head, "big")))
             child = os.fork()
             if not child:
-                _become(arguments, folder, fds, connection)
+                _become(*asked, fds, connection)
             for fd in fds:
                 os.close(fd)
             status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -92,22 +102,35 @@ def _import_everything() -> None:
     for name in ("dsv4._cli.main", "dsv4.tokens", "dsv4.grammar", "dsv4.verify", "fastokens"):
         with suppress(ImportError):
             importlib.import_module(name)
-    with suppress(ImportError):
+    from dsv4.errors import Error
+
+    with suppress(ImportError, Error):
         from dsv4.tokens import Tokenizer
 
         Tokenizer.load(engine="one-shot").encode_text("Hi")
 
 
-def _become(arguments: list[str], folder: str, fds: list[int], connection: socket.socket) -> None:
+def _become(
+    folder: str,
+    variables: Mapping[str, str],
+    arguments: list[str],
+    has_stdout: bool,
+    fds: list[int],
+    connection: socket.socket,
+) -> None:
     """Runs a command in a process and a folder of its own, with its own files. Does not return."""
     import runpy
 
     connection.close()
     os.chdir(folder)
+    os.environ.update(variables)
     for number, fd in enumerate(fds):
         os.dup2(fd, number)
         os.close(fd)
     sys.stdin, sys.stdout, sys.stderr = _standard_files()
+    if not has_stdout:  # as Python starts where the shell says `>&-`
+        os.close(1)
+        sys.stdout = sys.__stdout__ = None  # type: ignore[assignment, misc]
     sys.argv = ["dsv4", *arguments]
     status: Any = 0
     try:

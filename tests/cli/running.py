@@ -10,9 +10,11 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from fork_server import AVAILABLE, ForkServer
@@ -25,6 +27,8 @@ ENVIRONMENT = {
     "PYTHONPATH": str(Path(find_spec("dsv4").origin).parent.parent),
 }
 
+NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
+
 
 def command(*arguments: object, bare: bool = False) -> list[str]:
     """The command line. `bare` leaves out every package that is installed."""
@@ -36,18 +40,25 @@ def dsv4(
     stdin: str | bytes = b"",
     bare: bool = False,
     cwd: Path = ROOT,
+    variables: Mapping[str, str] = NO_VARIABLES,
+    stdout: int | None = None,
     **options: Any,
 ) -> subprocess.CompletedProcess[bytes]:
+    """Runs a command, with more `variables`. What Python itself reads of them when it starts is
+    only there in an `env`."""
     data = stdin.encode() if isinstance(stdin, str) else stdin
-    if AVAILABLE and not bare and not options:
-        return fork_server().run([str(argument) for argument in arguments], data, cwd)
-    options = {"capture_output": True, "env": ENVIRONMENT, "cwd": cwd, "check": False, **options}
+    if AVAILABLE and not options:
+        words = [str(argument) for argument in arguments]
+        return fork_server(bare).run(words, data, cwd, variables, stdout)
+    pipe = subprocess.PIPE
+    files = {"stdout": pipe if stdout is None else stdout, "stderr": pipe}
+    options = {"env": {**ENVIRONMENT, **variables}, "cwd": cwd, "check": False, **files, **options}
     return subprocess.run(command(*arguments, bare=bare), input=data, **options)
 
 
 @cache
-def fork_server() -> ForkServer:
-    return ForkServer(ENVIRONMENT, ROOT)
+def fork_server(bare: bool) -> ForkServer:
+    return ForkServer(ENVIRONMENT, ROOT, *(["-S"] if bare else []))
 
 
 def interruptible() -> None:

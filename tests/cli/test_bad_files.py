@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from running import CONVERSATION, ENVIRONMENT, ROOT, command
+from fork_server import AVAILABLE, CLOSED
+from running import CONVERSATION, dsv4
 
 from dsv4._cli.main import main
 from parts import part
@@ -60,7 +60,9 @@ COMMANDS: dict[str, list[str]] = {
     "encode with tools": ["encode", "--tools", "FILE", "GOOD"],
     "encode with a tokenizer": ["encode", "--ids", "--tokenizer", "FILE", "GOOD"],
     "show": ["show", "--tokenizer", "VOCABULARY", "FILE"],
-    "show a mask": ["show", "--mask", "calls", "--html", "OUT", "FILE"],
+    "show a mask": [
+        *("show", "--mask", "calls", "--html", "OUT", "--tokenizer", "VOCABULARY", "FILE"),
+    ],
     "parse": ["parse", "FILE"],
     "parse events": ["parse", "--stream", "FILE"],
     "parse explained": ["parse", "--explain", "--tools", "GOOD", "FILE"],
@@ -80,10 +82,17 @@ COMMANDS: dict[str, list[str]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def vocabulary(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_small_vocabulary(tmp_path_factory.mktemp("vocabulary") / "tokenizer.json")
+
+
 @pytest.mark.parametrize(
     ("name", "kind"), part([(name, kind) for name in COMMANDS for kind in BAD], 3)
 )
-def test_bad_file(name: str, kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_bad_file(
+    name: str, kind: str, vocabulary: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "file.json"
     file.write_bytes(BAD[kind])
     lines = tmp_path / "good.jsonl"
@@ -96,7 +105,7 @@ def test_bad_file(name: str, kind: str, tmp_path: Path, capfd: pytest.CaptureFix
         "GOOD LINES": lines,
         "OUT": tmp_path / "new.jsonl",
         "JOURNALED": tmp_path / "out.jsonl",
-        "VOCABULARY": write_small_vocabulary(tmp_path / "tokenizer.json"),
+        "VOCABULARY": vocabulary,
     }
     status = main([str(places.get(argument, argument)) for argument in COMMANDS[name]])
     said = capfd.readouterr()
@@ -110,13 +119,14 @@ def test_bad_file(name: str, kind: str, tmp_path: Path, capfd: pytest.CaptureFix
     assert "Traceback" not in said.err
 
 
+@pytest.mark.skipif(not AVAILABLE, reason="files of a process that can be closed")
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["show", CONVERSATION],
+        ["show", "--tokenizer", "VOCABULARY", CONVERSATION],
         ["check", CONVERSATION],
-        ["count", CONVERSATION],
-        ["diff", CONVERSATION, CONVERSATION],
+        ["count", "--tokenizer", "VOCABULARY", CONVERSATION],
+        ["diff", "--tokenizer", "VOCABULARY", CONVERSATION, CONVERSATION],
         ["encode", CONVERSATION],
         ["parse", CONVERSATION],
         ["parse", "--stream", CONVERSATION],
@@ -126,11 +136,9 @@ def test_bad_file(name: str, kind: str, tmp_path: Path, capfd: pytest.CaptureFix
     ],
     ids=lambda arguments: " ".join(map(str, arguments[:1])),
 )
-def test_stdout_is_closed(arguments: list[object]) -> None:
-    shell = f"{' '.join(command(*arguments))} >&-"
-    done = subprocess.run(
-        shell, shell=True, capture_output=True, env=ENVIRONMENT, cwd=ROOT, check=False
-    )
+def test_stdout_is_closed(arguments: list[object], vocabulary: Path) -> None:
+    given = [vocabulary if argument == "VOCABULARY" else argument for argument in arguments]
+    done = dsv4(*given, stdout=CLOSED)
     assert b"Traceback" not in done.stderr
     assert b"Exception" not in done.stderr
     assert done.returncode in (0, 1, 2)

@@ -149,7 +149,7 @@ class TestOutput:
     @pytest.mark.parametrize("asked", [["encode", CONVERSATION], ["special"], ["--help"]])
     def test_a_full_disk(self, asked: list[object]) -> None:
         with open("/dev/full", "wb") as full:
-            complaint = refused(*asked, capture_output=False, stdout=full, stderr=subprocess.PIPE)
+            complaint = refused(*asked, stdout=full.fileno())
         assert complaint == "dsv4: cannot write stdout: no space left on device"
 
     @on_linux

@@ -100,8 +100,8 @@ class TestDocumentation:
 
     @pytest.mark.parametrize("name", COMMANDS)
     def test_help_ends_with_examples(self, name: str) -> None:
-        narrow = {**ENVIRONMENT, "COLUMNS": "40", "NO_COLOR": "1"}
-        _, _, examples = printed(name, "--help", env=narrow).partition("\nexample:\n")
+        narrow = {"COLUMNS": "40", "NO_COLOR": "1"}
+        _, _, examples = printed(name, "--help", variables=narrow).partition("\nexample:\n")
         assert f"dsv4 {name}" in examples
 
     def test_help_of_all(self) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from running import CONVERSATION, ENVIRONMENT, ROOT, as_json, dsv4, printed, refused
+from running import CONVERSATION, ROOT, as_json, dsv4, printed, refused
 
 from builders import assistant, system, user
 from loading import loaded
@@ -64,14 +64,8 @@ def test_colours() -> None:
 def on_a_terminal(*arguments: object, **variables: str) -> str:
     """What a command prints where it believes to be looked at."""
     ours, its = os.openpty()
-    done = dsv4(
-        *arguments,
-        stdin=as_json(user()),
-        bare=True,
-        env={**ENVIRONMENT, "TERM": "xterm", **variables},
-        capture_output=False,
-        stdout=its,
-    )
+    looked_at = {"TERM": "xterm", **variables}
+    done = dsv4(*arguments, stdin=as_json(user()), bare=True, variables=looked_at, stdout=its)
     os.close(its)
     assert done.returncode == 0
     shown = os.read(ours, 65_536).decode()
@@ -171,7 +165,9 @@ def test_the_pictures_of_commands_are_current() -> None:
     draw = loaded("docs/draw_commands.py")
     for name, arguments in draw.PICTURES.items():
         drawn = (ROOT / "docs" / f"{name}.svg").read_text("utf-8")
-        assert draw.drawn(arguments) == drawn, "python docs/draw_commands.py"
+        done = dsv4(*arguments, *draw.COLOURED, variables=draw.VARIABLES)
+        now = draw.picture(arguments, done.stdout.decode())
+        assert now == drawn, "python docs/draw_commands.py"
 
 
 def test_the_picture_of_the_documentation_is_current(tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ from standins import free_port, redis_server
 
 from dsv4.trajectories import Client, read_sessions
 
+pytestmark = pytest.mark.usefixtures("small_vocabulary_of_processes")
+
 
 @contextmanager
 def served(store: str, *flags: str) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:

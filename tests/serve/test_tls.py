@@ -15,7 +15,10 @@ from served_process import ServedProcess, served
 from dsv4.serve.settings import SettingError, Settings
 from dsv4.serve.tls import check_certificate
 
-pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="makes certificates")
+pytestmark = [
+    pytest.mark.skipif(shutil.which("openssl") is None, reason="makes certificates"),
+    pytest.mark.usefixtures("small_vocabulary_of_processes"),
+]
 
 
 def make_certificate(folder: Path, name: str) -> tuple[str, str]:

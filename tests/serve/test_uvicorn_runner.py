@@ -25,23 +25,16 @@ from standins import free_port
 
 from dsv4.serve import Settings, app
 from dsv4.serve.settings import SettingError
-from small_vocabulary import write_small_vocabulary
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX"),
+    pytest.mark.usefixtures("small_vocabulary_of_processes"),
+]
 needs_proc = pytest.mark.skipif(
     not Path("/proc/self/task").exists(), reason="the children of a process"
 )
 ADMIN = "key-of-the-operator"
 OTHER_ENGINE = "http://127.0.0.1:1"  # which never answers
-
-
-@pytest.fixture(autouse=True, scope="module")
-def small_vocabulary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The real one takes a second or two in every process, and other tests have it."""
-    path = write_small_vocabulary(tmp_path_factory.mktemp("vocabulary") / "tokenizer.json")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DSV4_TOKENIZER", str(path))
-        yield
 
 
 class SlowEngine(BaseHTTPRequestHandler):
@@ -123,7 +116,9 @@ class Operated:
 
 
 @pytest.fixture(scope="module")
-def operated(engine: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operated]:
+def operated(
+    engine: str, small_vocabulary_of_processes: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Operated]:
     folder, metrics = tmp_path_factory.mktemp("operated"), free_port()
     (folder / "keys").write_text(f"admin ops:{ADMIN}\n")
     (folder / "serve.toml").write_text(f'upstream = ["{engine}"]\n')

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from hashlib import sha256
@@ -27,9 +27,12 @@ SOURCE = Path(package.__file__).parent
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder without counts, for few hypotheses: all of them would take seconds."""
+    """A folder without counts, for few hypotheses: all of them would take seconds. They are known
+    by the hash of a file in place of the vocabulary, which has megabytes."""
     some = [VLLM, COMPACT, server("dsv4", "v4-0731", "thinking-never"), server("llama.cpp")]
     monkeypatch.setattr(kept, "hypotheses", lambda: iter(some))
+    (tmp_path / "tokenizer.json").write_text("{}")
+    monkeypatch.setattr(kept, "find_vocabulary", lambda path: tmp_path / "tokenizer.json")
     monkeypatch.setenv("DSV4_CACHE_DIR", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
@@ -89,6 +92,12 @@ class TestKeeping:
         changed = tmp_path / "probes.py"
         changed.write_text("# another release\n")
         monkeypatch.setattr(kept, "determining_files", lambda: iter([changed]))
+        assert counted(COMPACT) == ["made"]
+        assert len(files(folder)) == 2
+
+    def test_another_vocabulary_has_other_counts(self, folder: Path, tmp_path: Path) -> None:
+        counted(COMPACT)
+        (tmp_path / "tokenizer.json").write_text('{"model": 1}')
         assert counted(COMPACT) == ["made"]
         assert len(files(folder)) == 2
 
@@ -174,15 +183,15 @@ class TestTheFolder:
         assert str(cache_folder()) == expected
 
 
+IMPORTED = re.compile(r"^ *from (dsv4[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
+
+
 def imported(path: Path) -> Iterator[Path]:
     """The modules of the package that a file imports."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("dsv4"):
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-            for name in (*names, str(node.module)):
-                place = SOURCE.parent.joinpath(*name.split("."))
-                found = [f for f in (place.with_suffix(".py"), place / "__init__.py") if f.exists()]
-                yield from found
+    for module, names in IMPORTED.findall(path.read_text("utf-8")):
+        for name in (module, *(f"{module}.{each}" for each in re.findall(r"\w+", names))):
+            place = SOURCE.parent.joinpath(*name.split("."))
+            yield from (f for f in (place.with_suffix(".py"), place / "__init__.py") if f.exists())
 
 
 def test_whatever_determines_the_counts_tells_them_from_others() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 from xml.etree import ElementTree
 
@@ -33,7 +34,7 @@ from dsv4.verify.probes import PROBES
 from dsv4.verify.prompt_routes import ROUTES
 from dsv4.verify.report import OWN_WAYS
 from dsv4.verify.report_views import report_changes, report_html, report_junit, report_text
-from parts import part
+from parts import ALL, part
 
 EFFORT_SWAPS = "-as-"
 
@@ -134,6 +135,13 @@ PAIRS = [
 ]
 
 
+def look_among(servers: Sequence[Hypothesis], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing explains what was seen, all pairs of faults of all servers are tried, which
+    takes a second. A part tries them on these servers."""
+    if not ALL:
+        monkeypatch.setattr(import_module("dsv4.verify.explain"), "clean_servers", lambda: servers)
+
+
 class TestTheGauntlet:
     @pytest.mark.parametrize("truth", part(clean_servers(), 3), ids=str)
     def test_no_fault_is_found_on_a_clean_server(self, truth: Hypothesis) -> None:
@@ -155,7 +163,10 @@ class TestTheGauntlet:
             assert report.to_dict()["prompt"]["faults"] == []
 
     @pytest.mark.parametrize(("profile", "dialect", "faults"), part(PAIRS, 31))
-    def test_pairs(self, profile: str, dialect: str, faults: str) -> None:
+    def test_pairs(
+        self, profile: str, dialect: str, faults: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        look_among([each for each in clean_servers() if each.dialect == dialect], monkeypatch)
         truth = server(profile, dialect, *faults.split())
         assert is_named(report_over_http(StandIn(truth)), truth)
 
@@ -201,7 +212,12 @@ COINCIDENCES = [("answers-signed", "llama.cpp")]
 class TestUnknownFaults:
     """What nobody listed is not explained, where it belongs, and nothing false is named."""
 
-    @pytest.mark.parametrize(("id", "profile", "dialect"), part(UNKNOWN, 16))
+    @pytest.fixture
+    def fewer_servers(self, dialect: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        look_among([each for each in clean_servers() if each.dialect == dialect], monkeypatch)
+
+    @pytest.mark.usefixtures("fewer_servers")
+    @pytest.mark.parametrize(("id", "profile", "dialect"), part(UNKNOWN, 26))
     def test_they_are_not_explained_and_in_the_right_group(
         self, id: str, profile: str, dialect: str
     ) -> None:
@@ -210,22 +226,30 @@ class TestUnknownFaults:
         assert is_not_explained(report, fault)
         assert report.to_dict()["prompt"]["profile"] == profile
 
-    @pytest.mark.parametrize("id", part(UNKNOWN, 24))
-    def test_few_requests_name_nothing_false_either(self, id: tuple[str, str, str]) -> None:
+    @pytest.mark.usefixtures("fewer_servers")
+    @pytest.mark.parametrize(("fault", "profile", "dialect"), part(UNKNOWN, 24))
+    def test_few_requests_name_nothing_false_either(
+        self, fault: str, profile: str, dialect: str
+    ) -> None:
         """What a few counts look like is confirmed; where it is not, more are looked at."""
-        fault, profile, dialect = id
         client = StandIn(server(profile, dialect), changed=UNKNOWN_FAULTS[fault].change)
         report = report_on(client, mode="quick")
         assert report.verdict.faults == () or (fault, profile) in COINCIDENCES
         assert client.requests <= MOST_QUICK + len(ROUTES)
 
     @pytest.mark.parametrize("fault", part([*UNCOUNTED_FAULTS.values()], 2))
-    def test_prompts_show_what_counts_do_not(self, fault: UnknownFault) -> None:
+    def test_prompts_show_what_counts_do_not(
+        self, fault: UnknownFault, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        look_among([VLLM, server("sglang-0.5.23")], monkeypatch)
         report = report_on(StandIn(VLLM, changed=fault.change, shows_ids=True))
         assert is_not_explained(report, fault)  # and no two faults that cancel each other
         assert "of as many tokens" in report_text(report)
 
-    def test_a_group_whose_every_request_is_changed_says_nothing(self) -> None:
+    def test_a_group_whose_every_request_is_changed_says_nothing(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        look_among([VLLM, server("sglang-0.5.23")], monkeypatch)
         changed = UNKNOWN_FAULTS["user-named"].change
         groups = report_on(StandIn(VLLM, changed=changed)).groups
         assert (groups["prompt"], groups["thinking"]) == ("fault", "inconclusive")
@@ -313,7 +337,11 @@ class TestQuickly:
         assert report.evidence == ("E0", "E1")
         assert client.requests <= 8
 
-    def test_where_counts_decide_nothing_a_route_that_shows_prompts_does(self) -> None:
+    def test_where_counts_decide_nothing_a_route_that_shows_prompts_does(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        look_among([VLLM, server("sglang-0.5.23")], monkeypatch)
+
         class Rendering(StandIn):
             def post(self, path: str, body: Mapping[str, Any]) -> Reply:
                 if path == "/../apply-template":

@@ -21,7 +21,7 @@ import { isObject } from "../state.js";
 
 /** @type {[ProtocolName, string][]} */
 const PROTOCOLS = [["chat", "Chat Completions"], ["responses", "Responses"], ["messages", "Messages"]];
-const EFFORTS = [["", "as the server has it"], ["none", "no thinking"], ["low", "low"], ["high", "high"], ["max", "max"]];
+const EFFORTS = [["", "server default"], ["none", "no thinking"], ["low", "low"], ["high", "high"], ["max", "max"]];
 const TEXT = 12_000; // characters of an answer that are shown while it comes
 const FRAMES = 30;
 const LONGEST_FRAME = 400;
