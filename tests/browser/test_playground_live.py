@@ -112,7 +112,6 @@ class TestTalk:
         again.get_by_role("button", name="New conversation").click()
         assert again.locator(".spoken").count() == 0
 
-    @pytest.mark.smoke
     def test_hostile_words_are_only_words(self, open_page: Callable[..., Any]) -> None:
         tab = opened(open_page)
         tab.get_by_label("Offer tools").check()

@@ -283,12 +283,15 @@ def test_the_keyboard_goes_through_the_rows(tab: Any) -> None:
 # Errors.
 
 
-@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("source", "words", "marked"),
     [
         ('{\n  "messages": [}', "Line 2, column 16", "}"),
-        ('[\n {"role": "usr", "content": ""}]', "Line 2, column 11: [0].role", '"usr"'),
+        pytest.param(
+            '[\n {"role": "usr", "content": ""}]',
+            *("Line 2, column 11: [0].role", '"usr"'),
+            marks=pytest.mark.smoke,
+        ),
     ],
 )
 def test_errors_stand_at_their_line(tab: Any, source: str, words: str, marked: str) -> None:
@@ -517,7 +520,6 @@ def test_a_fold_with_an_error_in_it_is_marked(tab: Any) -> None:
 # The form.
 
 
-@pytest.mark.smoke
 def test_a_form_writes_the_json(tab: Any) -> None:
     write(tab, [{"role": "user", "content": "Hi", "seed": 1.0}])
     tab.get_by_role("button", name="Form").click()

@@ -385,7 +385,6 @@ class TestOptions:
         assert "tool_use" not in tab.locator(".protocol.messages").inner_text()
 
 
-@pytest.mark.smoke
 def test_frames_are_those_that_the_writers_send(opened: Callable[..., Any]) -> None:
     tab = opened()
     tab.get_by_role("button", name="To the end").click()
