@@ -13,17 +13,11 @@ UPGRADE_PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
 INSTALL_TESTS := $(UV) --editable '.[test]' || { $(UPGRADE_PIP); $(INSTALL) '.[test]' --no-compile; }
 
-# All files at once, on all cores, but for those that nothing here imports: half of them. Packages
-# hold files that are not Python, so this may fail.
-NOT_IMPORTED := /(transformers/models/(?!auto)|tests|pip|setuptools|pkg_resources|mypyc?|pygments/lexers)/
-COMPILE_PACKAGES := $(BIN)/python -m compileall -qq -j 0 -x '$(NOT_IMPORTED)' $(VENV)/lib
-
 # An editable package is compiled when it is first imported, and each time where PYTHONDONTWRITEBYTECODE
 # is set: commands would take twice as long.
 COMPILE := $(BIN)/python -m compileall -q src
 
-# pytest rewrites the assertions of every test file, which takes a third of the time to collect them.
-# It keeps what it wrote, unless this is set.
+# pytest rewrites the assertions of every test file, and keeps what it wrote, unless this is set.
 unexport PYTHONDONTWRITEBYTECODE
 
 # Tests share no files and no order, so they run side by side: one more than there are cores, because
@@ -71,8 +65,15 @@ test: $(VENV)/installed-for-tests
 	$(BIN)/ruff format --check .
 	$(MAKE) --no-print-directory -j 2 run-tests check-all
 
-run-tests:
+run-tests: $(VENV)/collected
 	$(BIN)/pytest $(PARALLEL) -m "not large"
+
+# Collecting the tests for the first time compiles them and the packages that they import, which takes
+# longer than to collect them. One process does it, while types are checked, and not each worker.
+# What it finds wrong, the run says.
+$(VENV)/collected: $(VENV)/installed-for-tests
+	-$(BIN)/pytest --collect-only -qq -m "not large" > /dev/null
+	touch $@
 
 check-all: check-types
 	$(BIN)/pytest -m smoke tests/browser
@@ -210,7 +211,6 @@ $(VENV)/installed-for-tests: pyproject.toml
 	-$(INSTALL_UV)
 	$(INSTALL_TESTS)
 	$(INSTALL_ENGINES)
-	-$(COMPILE_PACKAGES)
 	$(COMPILE)
 	touch $(VENV)/installed $@
 

@@ -105,10 +105,20 @@ def environment(version: tuple[int, int], path: str) -> str:
     ready, contents = folder / "ready", "\n".join(REQUIREMENTS)
     if not ready.exists() or ready.read_text() != contents:
         subprocess.run([path, "-m", "venv", "--without-pip", "--clear", str(folder)], check=True)
-        pip = [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check"]
-        subprocess.run([*pip, "install", "--quiet", *REQUIREMENTS], check=True)
+        subprocess.run([*installer(python), "--quiet", *REQUIREMENTS], check=True)
         ready.write_text(contents)
     return python
+
+
+def installer(python: str) -> list[str]:
+    """What installs into an environment that has no pip: uv beside this Python, or else its pip."""
+    uv = shutil.which("uv", path=os.path.dirname(sys.executable))
+    if uv:
+        return [uv, "pip", "install", "--python", python]
+    return [
+        *(sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check"),
+        "install",
+    ]
 
 
 def name(version: tuple[int, int]) -> str:

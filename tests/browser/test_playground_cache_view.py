@@ -45,7 +45,6 @@ def test_a_growing_conversation_is_reused(tab: Any) -> None:
     assert tab.locator(".turn.broken").count() == 0
 
 
-@pytest.mark.smoke
 def test_a_break_says_where_and_why(tab: Any) -> None:
     example(tab, "Old reasoning, a list of messages")
     words = tab.locator(".turn.broken").inner_text()

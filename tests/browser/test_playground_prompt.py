@@ -21,6 +21,18 @@ LIT_JSON = """() => {
   const lit = CSS.highlights.get("json-lit");
   return lit ? [...lit].map(String).join("") : "";
 }"""
+# A choice that is as wide as its longest option has room for the one that is chosen.
+IS_CUT = """select => {
+  const free = select.cloneNode(true);
+  Object.assign(free.style, { maxWidth: "none", position: "absolute" });
+  free.selectedIndex = select.selectedIndex;
+  for (const other of [...free.options]) if (!other.selected) other.remove();
+  select.after(free);
+  const wanted = free.getBoundingClientRect().width;
+  free.remove();
+  return wanted > select.getBoundingClientRect().width + 1;
+}"""
+WRONG = "[...CSS.highlights.get('json-wrong')].join('')"
 # At once: what a driver types is slow in a long text.
 PUT = "(area, text) => { area.value = text; area.dispatchEvent(new Event('input')); }"
 # Key by key, with no pause that a busy machine could make longer.
@@ -271,22 +283,33 @@ def test_the_keyboard_goes_through_the_rows(tab: Any) -> None:
 # Errors.
 
 
-@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("source", "words", "marked"),
     [
         ('{\n  "messages": [}', "Line 2, column 16", "}"),
-        ('[\n {"role": "usr", "content": ""}]', "Line 2, column 11: [0].role", '"usr"'),
+        pytest.param(
+            '[\n {"role": "usr", "content": ""}]',
+            *("Line 2, column 11: [0].role", '"usr"'),
+            marks=pytest.mark.smoke,
+        ),
     ],
 )
 def test_errors_stand_at_their_line(tab: Any, source: str, words: str, marked: str) -> None:
     write(tab, source)
     assert words in tab.locator(".trouble").inner_text()
-    assert tab.evaluate("[...CSS.highlights.get('json-wrong')].join('')") == marked
+    assert tab.evaluate(WRONG) == marked
     tab.locator(".trouble .place").click()
     caret = tab.evaluate("document.activeElement.selectionStart")
     assert source[caret:].startswith(marked)
     write(tab, "[]" if "usr" in source else '[{"role": "user", "content": "Hi"}]')
+
+
+def test_an_error_at_the_end_of_a_line_is_marked_before_it(tab: Any) -> None:
+    write(tab, '[\n "broken\n"]')
+    assert "Line 2, column 9" in tab.locator(".trouble").inner_text()
+    assert tab.evaluate(WRONG) == "n"
+    write(tab, "[\n 1,")
+    assert tab.evaluate(WRONG) == ","
 
 
 @pytest.mark.parametrize("lines", [1, 12, 150, 1_200])
@@ -466,10 +489,37 @@ def test_what_is_pointed_at_or_found_opens_its_fold(tab: Any) -> None:
     assert buttons(tab)[1] == "Lines 2 to 5 true"
 
 
+def test_an_error_in_a_fold_opens_it(tab: Any) -> None:
+    turns = [{"role": "user", "content": "Hi"}, {"role": "developer", "content": "Ho"}]
+    write(tab, {"messages": turns, "max_tokens": 9})
+    tab.get_by_role("button", name="Fold", exact=True).click()
+    choose(tab, "Read as", "messages")
+    assert "messages[1].role" in tab.locator(".trouble").inner_text()
+    assert buttons(tab)[2:] == ["Lines 3 to 6 false", "Lines 7 to 10 true"]
+    assert tab.evaluate(WRONG) == '"developer"'
+
+
+def test_a_fold_with_an_error_in_it_is_marked(tab: Any) -> None:
+    write(tab, '[\n  {\n    "role": "user",\n    "content": oops\n  }\n]')
+    tab.get_by_label("Lines 2 to 5").click()
+    assert tab.evaluate(WRONG) == "{"
+    assert "oops" in tab.locator(".lines .hides-wrong").get_attribute("data-summary")
+    tab.locator(".trouble .place").click()
+    assert buttons(tab)[1] == "Lines 2 to 5 true"
+    assert tab.evaluate(WRONG) == "o"
+    assert tab.locator(".lines .hides-wrong").count() == 0
+    # What is typed elsewhere is answered by the same error, which is not to be missed.
+    tab.get_by_label("Lines 2 to 5").click()
+    with answered(tab, "prompt"):
+        tab.get_by_label("Request, as JSON").press("Control+End")
+        tab.keyboard.type(" ")
+    tab.get_by_label("Lines 2 to 5").and_(tab.locator("[aria-expanded=true]")).wait_for()
+    assert tab.evaluate(WRONG) == "o"
+
+
 # The form.
 
 
-@pytest.mark.smoke
 def test_a_form_writes_the_json(tab: Any) -> None:
     write(tab, [{"role": "user", "content": "Hi", "seed": 1.0}])
     tab.get_by_role("button", name="Form").click()
@@ -505,6 +555,16 @@ def test_the_form_and_the_prompt_light_each_other(tab: Any) -> None:
     assert tab.locator(".card.lit").get_attribute("aria-label") == "Message 2"
     tab.get_by_label("content of message 1").focus()
     assert lit(tab) == "Is it a good afternoon for a walk in Bergen?"
+
+
+def test_what_the_form_wrote_wrong_is_marked_in_the_json(tab: Any) -> None:
+    write(tab, [{"role": "user", "content": "Hi"}])
+    tab.get_by_role("button", name="Form").click()
+    with answered(tab, "prompt"):
+        tab.get_by_role("button", name="Delete message 0").click()
+    tab.locator(".trouble .place").wait_for()
+    tab.get_by_role("button", name="JSON").click()
+    assert tab.evaluate(WRONG) == "[]"
 
 
 def test_the_form_says_what_it_cannot_edit(tab: Any) -> None:
@@ -661,6 +721,12 @@ def test_nothing_sticks_out_on_a_phone(open_page: Open, width: int) -> None:
         if value:
             choose(tab, label, value)
         assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    turn_to(tab, "Request")
+    turns = [[{"role": "user", "content": f"Line {n} of a file " * 9}] for n in range(2)]
+    write(tab, "\n".join(map(json.dumps, turns)))
+    choice, pane = tab.get_by_label("Choose a line"), tab.locator(".pane.source")
+    right = [(box := one.bounding_box())["x"] + box["width"] for one in (choice, pane)]
+    assert right[0] < right[1]
 
 
 class TestAFirstVisit:
@@ -670,6 +736,8 @@ class TestAFirstVisit:
         assert tab.get_by_text("drop a file, or pick an example").is_visible()
         write(tab, [{"role": "user", "content": "Hi"}])
         assert not tab.get_by_text("drop a file, or pick an example").is_visible()
+        write(tab, "")
+        assert tab.get_by_text("drop a file, or pick an example").is_visible()
 
     def test_the_theme_can_be_switched_and_stays(self, open_page: Open) -> None:
         tab = open_page(scheme="light")
@@ -688,9 +756,25 @@ class TestAFirstVisit:
         tab = open_page(width=390, height=780)
         settle(tab)
         assert tab.locator(".result").is_visible()
+        # Rows have their labels at the left, whether they open a message or go on with it.
+        left = tab.locator(".rows .text").first.bounding_box()["x"]
+        for words in ("bos", "0 system", "tools"):
+            label = (
+                tab.locator(".rows .label").get_by_text(words, exact=True).locator("visible=true")
+            )
+            assert label.first.bounding_box()["x"] == left
         tab.get_by_role("button", name="Request", exact=True).click()
         assert tab.locator(".pane.source").is_visible()
         assert not tab.locator(".result").is_visible()
+
+    def test_no_choice_is_cut(self, open_page: Open) -> None:
+        """What is detected is named in full, whatever it is."""
+        tab = open_page()
+        settle(tab)
+        for title in TITLES:
+            example(tab, title)
+            chosen = tab.locator("section.prompt").get_by_label("Read as")
+            assert chosen.evaluate(IS_CUT) is False, chosen.input_value()
 
 
 class TestPlaces:
@@ -717,10 +801,17 @@ class TestPastedTexts:
     def test_a_line_of_a_file_is_chosen(self, open_page: Open) -> None:
         tab = open_page()
         settle(tab)
-        lines = [json.dumps([{"role": "user", "content": word}]) for word in ("One", "Two")]
-        tab.get_by_label("Request, as JSON").evaluate(PUT, "\n".join(lines))
-        lines_of_the_file = tab.get_by_label("Lines")
+        system = {"role": "system", "content": "Every line has the same long instructions. " * 4}
+        turns = [[system, {"role": "user", "content": word}] for word in ("One", "Two")]
+        text = "\n".join(map(json.dumps, turns))
+        tab.get_by_label("Request, as JSON").evaluate(PUT, text)
+        lines_of_the_file = tab.get_by_label("Choose a line")
         lines_of_the_file.wait_for()
+        assert "Each of the 2 lines is JSON" in tab.inner_text(".trouble")
+        assert tab.evaluate("CSS.highlights.has('json-wrong')") is False
+        titles = lines_of_the_file.locator("option").all_inner_texts()
+        assert "One" in titles[1]
+        assert "Two" in titles[2]
         with answered(tab, "prompt"):
             lines_of_the_file.select_option(index=2)
         settle(tab)

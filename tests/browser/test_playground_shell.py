@@ -31,7 +31,6 @@ def address(tab: Any, word: str) -> str:
     return tab.url.partition("#")[2]
 
 
-@pytest.mark.smoke
 def test_the_first_view_is_open(open_page: Open) -> None:
     tab = open_page()
     assert tab.locator("[role=tab][aria-selected=true]").inner_text() == "Prompt"

@@ -78,7 +78,7 @@ def test_a_link_is_answered_though_python_is_not_there_yet(
 
 def test_the_live_view_says_why_it_is_not_here(new_page: Callable[..., StaticPage]) -> None:
     tab = new_page().open("#live")
-    assert "dsv4 playground" in tab.inner_text("#view-live")
+    assert "For both, run dsv4 playground --inspect" in tab.inner_text("#view-live")
 
 
 def test_a_failed_start_is_told(new_page: Callable[..., StaticPage]) -> None:
@@ -87,6 +87,9 @@ def test_a_failed_start_is_told(new_page: Callable[..., StaticPage]) -> None:
     tab = page.open()
     tab.wait_for_selector('#said:has-text("could not be loaded")', timeout=LOADED)
     assert tab.is_visible("text=Is it a good afternoon")  # what was prepared stays
+    tab.fill("textarea", '[{"role": "user", "content": "Anybody there?"}]')
+    tab.wait_for_selector('.trouble:has-text("could not be loaded")')
+    tab.wait_for_selector(".result.stale:not(.waiting)")
 
 
 def test_a_second_visit_needs_no_network(new_page: Callable[..., StaticPage]) -> None:

@@ -271,6 +271,16 @@ class TestStates:
         tab.locator(".track input").focus()
         ring = "e => [getComputedStyle(e).outlineStyle, getComputedStyle(e).outlineWidth]"
         assert tab.locator(".track input").evaluate(ring) == ["solid", "2px"]
+        # Nothing else stands where the ring is.
+        room = """e => {
+          const { outlineOffset, outlineWidth } = getComputedStyle(e);
+          const { top, bottom } = e.getBoundingClientRect();
+          const edge = parseFloat(outlineOffset) + parseFloat(outlineWidth);
+          const above = document.querySelector(".map").getBoundingClientRect().bottom;
+          const below = document.querySelector(".controls").getBoundingClientRect().top;
+          return [top - edge - above, below - bottom - edge];
+        }"""
+        assert min(tab.locator(".track input").evaluate(room)) >= 0
 
 
 class TestCuts:
@@ -375,7 +385,6 @@ class TestOptions:
         assert "tool_use" not in tab.locator(".protocol.messages").inner_text()
 
 
-@pytest.mark.smoke
 def test_frames_are_those_that_the_writers_send(opened: Callable[..., Any]) -> None:
     tab = opened()
     tab.get_by_role("button", name="To the end").click()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import product
 from typing import Any
 
 import pytest
@@ -35,6 +36,7 @@ from completions import (
     parameter,
 )
 from counting import functions_called
+from parts import part
 
 # Texts that are made of markup, and texts that were seen, with something wrong.
 
@@ -164,17 +166,18 @@ STRING = f"{BLOCK}{BASH}{COMMAND}"
 JSON = f"{BLOCK}{BASH}{TIMEOUT}"
 
 
-@pytest.mark.repeats
-@pytest.mark.parametrize("start", ["", STRING, JSON, f'{JSON}"', f"{BLOCK}x", f"{BLOCK}{BASH}"])
-@pytest.mark.parametrize(
-    "piece",
-    [
-        *("<", "< ", "<｜", "｜", "\n", " ", "`", '"', "\\", "[", '{"a": "', DSML, f"<{DSML}"),
-        *(BLOCK, BASH, f"\n{BASH}", f"\n{COMMAND}", f"{PARAMETER_END} ", f"{INVOKE_END}\n"),
-        *(f"<{DSML}invoke ", f'<{DSML}invoke name="x', "<think>", EOS, "<invoke ", "</invoke>"),
-    ],
+STARTS = ("", STRING, JSON, f'{JSON}"', f"{BLOCK}x", f"{BLOCK}{BASH}")
+PIECES = (
+    *("<", "< ", "<｜", "｜", "\n", " ", "`", '"', "\\", "[", '{"a": "', DSML, f"<{DSML}"),
+    *(BLOCK, BASH, f"\n{BASH}", f"\n{COMMAND}", f"{PARAMETER_END} ", f"{INVOKE_END}\n"),
+    *(f"<{DSML}invoke ", f'<{DSML}invoke name="x', "<think>", EOS, "<invoke ", "</invoke>"),
 )
-def test_twice_the_text_takes_twice_the_work(start: str, piece: str) -> None:
+
+
+# Of six starts and one case in five, each piece has one at least, and each start has some.
+@pytest.mark.repeats
+@pytest.mark.parametrize(("piece", "start"), part(list(product(PIECES, STARTS)), 5))
+def test_twice_the_text_takes_twice_the_work(piece: str, start: str) -> None:
     once, twice = (
         functions_called(dsv4.parse, start + piece * (n // len(piece)), thinking=False, tools=TOOLS)
         for n in (2_000, 4_000)

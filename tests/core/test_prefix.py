@@ -119,3 +119,8 @@ class TestWhatTheParserHeldBack:
         m = dsv4.parse("x", thinking=False, prefix=f"a {INVOKE_END}")
         assert m.content == "x"
         assert not m.diagnostics
+
+    def test_of_a_turn_made_up_in_the_prefix_the_completion_is_quoted(self) -> None:
+        prefix = f"a{EOS}<｜User｜>{'b' * 2000}"
+        (found,) = dsv4.parse("c" * 1500, thinking=False, prefix=prefix).diagnostics
+        assert found == dsv4.Diagnostic("made_up_turn", 0, 1500, "c" * 1024)

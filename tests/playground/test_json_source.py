@@ -57,7 +57,9 @@ def test_of_a_name_that_comes_twice_the_last_counts() -> None:
         ("", 1, 1, "found nothing, expected JSON"),
         ('{\n  "a": 1,\n  "b" 2\n}', 3, 7, "not JSON: expecting ':' delimiter"),
         ('["😀",\n "😀" x]', 2, 6, "not JSON: expecting ',' delimiter"),
-        ("[1,]", 1, 4, "not JSON"),
+        ('["a\n"]', 1, 4, "not JSON: invalid control character"),
+        ('["a', 1, 2, "not JSON: unterminated string"),
+        ("[1,]", 1, 4, "not JSON: expecting value"),
         ("'a'", 1, 1, "not JSON: expecting value"),
     ],
 )
@@ -70,7 +72,7 @@ def test_text_that_is_no_json_is_refused_at_its_line(
     if problem.message.startswith("not JSON: illegal trailing comma"):  # newer Pythons' words
         return
     assert (problem.line, problem.column) == (line, column)
-    assert words in problem.message
+    assert problem.message == words
     before = text.split("\n")[: line - 1]
     units = len("\n".join([*before, ""]).encode("utf-16-le")) // 2
     assert problem.start is not None

@@ -312,7 +312,8 @@ def test_two_dialects_side_by_side() -> None:
 def test_two_dialects_have_reasons() -> None:
     answer = asked(SOURCES["An agent, Chat Completions"], sides=["dsv4", "dialect:v4.1"])
     assert [reason["kind"] for reason in answer["reasons"]] == ["effort", "tags", "system"]
-    assert "writes no effort text, " in answer["reasons"][0]["message"]
+    effort = answer["reasons"][0]["message"]
+    assert effort.startswith("dsv4, v4 writes no effort text; dsv4, v4.1 writes “Reasoning Effort")
     assert "`tool_calls`" in answer["reasons"][1]["message"]
 
 
@@ -343,6 +344,7 @@ def test_servers_side_by_side(title: str, name: str) -> None:
         texts = [t for _, t, origin in parts(side, source) if origin]
         assert any("Bergen" in t or "sky" in t or "token" in t or "mean" in t for t in texts)
     assert bool(answer["reasons"]) == (answer["same"] is not True)
+    assert all(reason["message"].endswith(".") for reason in answer["reasons"])
 
 
 def test_a_saved_server_is_a_side_like_any_other(tmp_path: Path) -> None:

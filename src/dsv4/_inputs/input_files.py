@@ -27,6 +27,12 @@ def os_error_reason(error: OSError) -> str:
     return (error.strerror or str(error) or type(error).__name__).lower()
 
 
+def json_problem(error: json.JSONDecodeError) -> str:
+    """What is wrong with text that is not JSON, for a message that names the place itself."""
+    words = error.msg.removesuffix(" at").removesuffix(" starting")
+    return f"not JSON: {words[:1].lower()}{words[1:]}"
+
+
 def input_name(path: str | None) -> str:
     """The name of an input in error messages."""
     return "stdin" if path is None or path == "-" else path
@@ -89,7 +95,7 @@ def parse_json(text: str, name: str, line: int = 1) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         place = f"{name}:{error.lineno + line - 1}:{error.colno}"
-        raise InputError(f"{place}: not JSON: {error.msg[:1].lower()}{error.msg[1:]}") from None
+        raise InputError(f"{place}: {json_problem(error)}") from None
     except RecursionError:
         raise InputError(f"{name}:{line}: the JSON is nested too deep to be read") from None
     except ValueError:  # more digits than Python reads

@@ -319,7 +319,8 @@ class InventedTurnReader:
     def end(self) -> Move | None:
         source = self._machine.source
         start, text = source.aside_from, source.aside()
-        self._machine.report_raw(kinds.MADE_UP_TURN, start, text[:LONGEST_QUOTE], len(text))
+        beginning = text[: LONGEST_QUOTE + max(0, -start)]  # what the prompt holds is not quoted
+        self._machine.report_raw(kinds.MADE_UP_TURN, start, beginning, len(text))
         return None
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from dsv4._format.dialects import DIALECTS
+from dsv4._inputs.input_files import json_problem
 from dsv4._playground.cache_view import view_cache
 from dsv4._playground.code_snippets import copy_as_code
 from dsv4._playground.completion_trace import stream_view_setup, trace_completion
@@ -100,8 +101,8 @@ def _json_object(data: bytes | str) -> dict[str, Any]:
     try:
         body = json.loads(data)
     except json.JSONDecodeError as error:
-        message = f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}"
         line, column, at = error.lineno, error.colno, error.pos
+        message = json_problem(error)
         raise PageProblem(message, start=at, end=at + 1, line=line, column=column) from None
     except (ValueError, RecursionError) as error:  # not UTF-8, or nested too deep
         raise PageProblem(f"not JSON: {error}") from None

@@ -506,7 +506,8 @@ def _difference_reasons(page: PageRequest, names: list[str]) -> list[dict[str, A
         location = location_in_source(reason.location, page.source.value)
         place = page.source.nearest(location) if location else None
         units = None if place is None else list(page.source.in_units(place))
-        found.append({"kind": reason.kind, "message": reason.message, "place": units})
+        words = reason.message.rstrip(".") + "."
+        found.append({"kind": reason.kind, "message": words, "place": units})
     return found
 
 
@@ -551,20 +552,22 @@ def _dialect_reasons(a: PageSide, b: PageSide) -> Iterator[tuple[str, str, set[s
     one, other = a.prompt, b.prompt
     if one.ending.thinking != other.ending.thinking:
         thinks, answers = (a, b) if one.ending.thinking else (b, a)
-        words = f"{thinks.title} lets the model think, {answers.title} does not."
+        words = f"{thinks.title} lets the model think; {answers.title} does not."
         yield "thinking", words, {"header", "reasoning", "effort"}
     elif _effort_of(one) != _effort_of(other):
-        words = f"{a.title} writes {_effort_of(one)}, {b.title} {_effort_of(other)}."
+        words = f"{a.title} writes {_effort_of(one)}; {b.title} writes {_effort_of(other)}."
         yield "effort", words, {"effort"}
     names = [side.dialect.tags.calls for side in (one, other)]
     if names[0] != names[1]:
-        words = f"Blocks of calls are named `{names[0]}` in {a.title}, `{names[1]}` in {b.title}."
+        words = f"Blocks of calls are named `{names[0]}` in {a.title}; `{names[1]}` in {b.title}."
         yield "tags", words, {"tools", "tool_calls"}
     tokens = [side.dialect.system_token for side in (one, other)]
     if tokens[0] != tokens[1]:
         known, without = (a, b) if tokens[0] else (b, a)
         token = tokens[0] or tokens[1]
-        words = f"{known.title} opens system turns with {token}, {without.title} with no token."
+        words = (
+            f"{known.title} opens system turns with {token}; {without.title} has no token for them."
+        )
         yield "system", words, {"header"}
     if one.dialect.layout != other.dialect.layout:
         words = (

@@ -21,7 +21,7 @@ from json import decoder
 from typing import Any, NamedTuple
 
 from dsv4._encode.prompt import Piece, Prompt
-from dsv4._inputs.input_files import line_and_column
+from dsv4._inputs.input_files import json_problem, line_and_column
 from dsv4._playground.page_problem import PageProblem
 from dsv4.errors import Location
 from dsv4.request import Request
@@ -107,8 +107,8 @@ def _load_json(text: str) -> Any:
         value = json.loads(text)
     except json.JSONDecodeError as error:
         at = Utf16Offsets(text)(error.pos)
-        message = f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}"
         line, column = error.lineno, error.colno
+        message = json_problem(error)
         raise PageProblem(message, start=at, end=at + 1, line=line, column=column) from None
     except RecursionError:
         raise _too_deep() from None

@@ -65,7 +65,7 @@ STYLE = """
   .newline::before { content: "\\23CE"; }
   .spaces { background: radial-gradient(circle, var(--faint) 0 1px, transparent 1.5px)
     0 50% / 1ch 100% repeat-x; }
-  .tab::before { content: "\\2409"; color: var(--faint); }
+  .tab::before { content: "\\21E5"; color: var(--faint); }
   .flag { background: #b31d28; color: #ffffff; font-weight: bold; padding: 0 .2em; }
   .pill { border-radius: .7em; padding: .05em .55em; margin: 0 .1em; color: #ffffff;
     white-space: nowrap; box-decoration-break: clone; -webkit-box-decoration-break: clone; }

@@ -413,7 +413,8 @@ class ResolvedOptions:
         call = object.__new__(ApiRequest)
         held = call.__dict__
         held |= self._api_fields
-        held |= own
+        if own:
+            held |= own
         held["request"] = Request._trusted(messages, options)
         return call
 

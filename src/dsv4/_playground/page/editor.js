@@ -200,7 +200,7 @@ export class Editor {
   #paint() {
     const { lit, wrong, hits, chosen } = this.#marked;
     this.#highlight(LIT, lit, false);
-    this.#highlight(WRONG, wrong, false);
+    this.#paintWrong(wrong);
     this.#paintHits(hits, chosen, false);
   }
 
@@ -211,11 +211,19 @@ export class Editor {
     this.#highlight(LIT, place, scroll);
   }
 
-  /** Marks a place as wrong. */
+  /** Marks a place as wrong, in sight. */
   mark(/** @type {Place | null} */ place) {
     this.#marked.wrong = place;
     this.#open(place);
+    this.#paintWrong(place);
+  }
+
+  /** Where somebody folds a wrong place away again, the line that is left is marked. */
+  #paintWrong(/** @type {Place | null} */ place) {
     this.#highlight(WRONG, place, false);
+    for (const line of this.#lines.querySelectorAll(".hides-wrong")) line.classList.remove("hides-wrong");
+    if (place && this.#folded.isHidden(place[0]))
+      this.#lines.children[this.#folded.lineAt(place[0])].classList.add("hides-wrong");
   }
 
   /**
@@ -259,10 +267,20 @@ export class Editor {
     if (scroll) this.#reveal(range);
   }
 
-  #range(/** @type {Place} */ place) {
+  /**
+   * What is seen of a place: of one that is folded away, the line that hides it; of the end of a
+   * line, the character before.
+   * @param {Place} place
+   */
+  #range(place) {
+    const [node, start] = this.#point(place[0]);
+    const [last, end] = this.#point(Math.max(place[1] - 1, place[0]));
     const range = new Range();
-    range.setStart(...this.#point(place[0]));
-    range.setEnd(...this.#point(Math.max(place[1], place[0] + 1)));
+    range.setStart(node, start);
+    range.setEnd(last, Math.min(end + 1, last.length));
+    if (!range.collapsed) return range;
+    const isHidden = this.#folded.isHidden(place[0]);
+    range.setStart(node, isHidden ? node.data.search(/\S/) : Math.max(0, start - 1));
     return range;
   }
 

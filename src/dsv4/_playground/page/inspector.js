@@ -222,7 +222,10 @@ export class Inspector {
       const answer = await postTo("inspector/request", { number: n });
       if (n !== this.#chosen) return;
       this.#details.replaceChildren(...this.#describe(answer));
-      if (scroll) this.#details.scrollIntoView({ block: "nearest" });
+      if (!scroll) return;
+      this.#details.scrollIntoView({ block: "nearest" });
+      // The list is half as high as it was.
+      this.#seen.get(n)?.control.scrollIntoView({ block: "nearest" });
     } catch (error) {
       this.#details.replaceChildren(problemOf(error));
     }
@@ -380,7 +383,7 @@ function row(summary) {
     ),
     element("span", { className: "faint figures" }, facts.join(" · ")),
     said ? element("span", { className: "said" }, brief(said, 200)) : null,
-    element("span", { className: "tail" }, brief(problem || tail, 90)),
+    element("span", { className: "tail" }, problem ? brief(problem, 200) : brief(tail, 76)),
   ].filter((part) => part !== null);
 }
 

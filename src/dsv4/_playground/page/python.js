@@ -91,7 +91,7 @@ export class Python {
     if (said.words) return this.#tell(said.progress, said.words);
     if (said.ready) {
       this.#isReady = true;
-      return this.#tell(null, "Python is ready");
+      return this.#tell(null, "Python is ready.");
     }
     const waiting = this.#waiting.get(said.id);
     if (!waiting) return;

@@ -1,5 +1,6 @@
 // The request, as JSON or as a form, and what is wrong with it.
 
+import { number } from "./cards.js";
 import { button, choice, element, inside, menu } from "./dom.js";
 import { Editor } from "./editor.js";
 import { FindBar } from "./findbar.js";
@@ -14,7 +15,7 @@ const PROTOCOLS = [
   ["chat", "Chat Completions"],
   ["responses", "Responses"],
   ["messages", "Anthropic Messages"],
-  ["file", "File, as dsv4 show does"],
+  ["file", "File for dsv4 show"],
 ];
 const NAMES = Object.fromEntries(PROTOCOLS);
 
@@ -32,6 +33,8 @@ export class RequestPane {
     { className: "intro-line" },
     "Paste a request or a prompt here, drop a file, or pick an example.",
   );
+  /** @type {Place | null} Where the request is wrong. */
+  #spot = null;
   #where = element("p", { className: "whereabouts faint" }, "\u00a0");
 
   /**
@@ -104,13 +107,16 @@ export class RequestPane {
     this.#protocol.value = this.#context.request.get().protocol ?? "auto";
     for (const one of this.#modes)
       one.setAttribute("aria-pressed", String((one.dataset.mode === "form") === this.#isForm));
+    const isSwitched = this.#editor.root.hidden !== this.#isForm;
     this.#editor.root.hidden = this.#isForm;
     this.#form.root.hidden = !this.#isForm;
     this.#finds.hidden = this.#isForm;
     this.#editor.folder.classList.toggle("away", this.#isForm);
     if (this.#isForm) this.#find.root.hidden = true;
-    this.#intro.hidden = this.#context.request.get().source !== undefined;
+    this.#intro.hidden = Boolean(this.#context.request.get().source);
     this.#shown.text = sourceOf(this.#context);
+    // What the form wrote was not in the editor when it was found wrong.
+    if (isSwitched) this.#editor.mark(this.#spot);
     this.#find.renew();
   }
 
@@ -143,12 +149,17 @@ export class RequestPane {
   }
 
   /**
-   * Offers a choice among the lines of a file.
+   * Offers a choice among the lines of a file, of which each is JSON.
    * @param {string[]} titles
    * @param {(number: number) => void} onchoose
    */
   offerLines(titles, onchoose) {
-    this.#problem.append(" ", menu("Lines", titles, onchoose));
+    this.#editor.mark(null);
+    this.#problem.classList.add("asking");
+    this.#problem.replaceChildren(
+      `Each of the ${number(titles.length)} lines is JSON. `,
+      menu("Choose a line", titles, onchoose),
+    );
   }
 
   /**
@@ -157,7 +168,9 @@ export class RequestPane {
    */
   complain(found) {
     this.#problem.hidden = !found;
+    this.#problem.classList.remove("asking");
     const spot = found && spotOf(found);
+    this.#spot = spot;
     this.#editor.mark(spot);
     if (!found) return this.#problem.replaceChildren();
     const where = found.line ? `Line ${found.line}, column ${found.column}` : "";

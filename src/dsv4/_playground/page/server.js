@@ -57,7 +57,10 @@ export const post = (name, body, signal) =>
  * @param {AbortSignal} [signal]
  */
 async function postToPython(python, name, body, signal) {
-  const { status, answer } = await python.call(name, body, signal);
+  const { status, answer } = await python.call(name, body, signal).catch((error) => {
+    if (isAborted(error)) throw error;
+    throw new CallError(0, { message: messageOf(error) });
+  });
   if (status === 200) return answer;
   throw new CallError(status, answer.error);
 }

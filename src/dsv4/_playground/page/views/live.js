@@ -21,7 +21,7 @@ import { isObject } from "../state.js";
 
 /** @type {[ProtocolName, string][]} */
 const PROTOCOLS = [["chat", "Chat Completions"], ["responses", "Responses"], ["messages", "Messages"]];
-const EFFORTS = [["", "as the server has it"], ["none", "no thinking"], ["low", "low"], ["high", "high"], ["max", "max"]];
+const EFFORTS = [["", "server default"], ["none", "no thinking"], ["low", "low"], ["high", "high"], ["max", "max"]];
 const TEXT = 12_000; // characters of an answer that are shown while it comes
 const FRAMES = 30;
 const LONGEST_FRAME = 400;
@@ -49,9 +49,9 @@ export function mount(root, context) {
 const notHere = () =>
   element(
     "p", { className: "notice" },
-    "This page runs in your browser alone: there is no model behind it to talk to, and no client " +
-      "to look at. For both, run ",
-    element("code", {}, "dsv4 playground"),
+    "This page runs entirely in your browser, so there is no model to talk to and no client to " +
+      "watch. For both, run ",
+    element("code", {}, "dsv4 playground --inspect"),
     " on your machine.",
   );
 

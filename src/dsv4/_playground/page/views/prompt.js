@@ -66,7 +66,7 @@ export function mount(root, context) {
       ]);
     if (found?.kind === "lines")
       left.offerLines(
-        found.lines.map((/** @type {string} */ line, /** @type {number} */ n) => `Line ${n + 1}: ${line.replace(/\s+/g, " ").slice(0, 60)}`),
+        lineTitles(found.lines),
         (n) => request.set({ source: found.lines[n], protocol: undefined }),
       );
   }
@@ -135,6 +135,21 @@ export function mount(root, context) {
     left.light([caret, caret + 1], "click");
     lightPrompt(caret, false);
   });
+}
+
+const LONGEST_TITLE = 60;
+const SHARED_IN_TITLE = 12;
+
+/**
+ * Titles that tell lines apart: they may begin alike for long, as the lines of a dataset do.
+ * @param {string[]} lines
+ */
+function lineTitles(lines) {
+  const short = lines.map((line) => line.replace(/\s+/g, " "));
+  let shared = 0;
+  while (shared < short[0].length && short.every((line) => line[shared] === short[0][shared])) shared++;
+  const from = Math.max(0, shared - SHARED_IN_TITLE);
+  return short.map((line, n) => `Line ${n + 1}: ${from ? "…" : ""}${line.slice(from, from + LONGEST_TITLE)}`);
 }
 
 /**
