@@ -70,10 +70,11 @@ def run_rows(rows: Sequence[Any], run: Callable[[Sequence[Any]], None]) -> None:
 
 
 def identified(rows: Sequence[Any]) -> Iterator[tuple[str, Sequence[Any]]]:
-    """Each row with its id: that of `pytest.param`, or its number."""
+    """Each row with its id: that of `pytest.param`, a text itself, or its number."""
     for number, row in enumerate(rows):
         if isinstance(row, type(pytest.param())):
             assert not row.marks, "a row cannot be marked: what is true of one is true of all"
             yield str(row.id or number), row.values
         else:
-            yield str(number), row if isinstance(row, tuple) else (row,)
+            id = repr(row) if isinstance(row, str) else str(number)
+            yield id, row if isinstance(row, tuple) else (row,)

@@ -12,6 +12,7 @@ import dsv4
 from dsv4.api import ApiError, Sampling, Settings, chat
 from dsv4.api.chat_requests import are_plain_turns
 from dsv4.api.neutral_request import CACHE_BYTES, CACHE_ENTRIES, ReadCache
+from rows import each_row
 
 
 def read(*turns: Any, **fields: Any) -> Any:
@@ -189,7 +190,7 @@ def test_plain_messages_are_passed_on(messages: list[Any]) -> None:
     assert call.request.encode() == careful.request.encode()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "messages",
     [
         [{"role": "system", "content": "x-anthropic-billing-header: y\nz"}, ASK],

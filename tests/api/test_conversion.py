@@ -56,7 +56,7 @@ def test_a_request_and_its_translation_have_one_prompt(name: str, target: str) -
 
 
 @pytest.mark.parametrize("target", PROTOCOLS)
-@pytest.mark.parametrize("source", PROTOCOLS)
+@each_row("source", PROTOCOLS)
 def test_what_both_can_say_is_kept(source: str, target: str) -> None:
     length = {"chat": "max_tokens", "responses": "max_output_tokens", "messages": "max_tokens"}
     request = body(

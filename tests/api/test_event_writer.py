@@ -403,7 +403,7 @@ CUT = TEXT[: TEXT.index("MARK") + 4]
 
 
 @EVERY
-@pytest.mark.parametrize("text", [CUT, f"Hm.</think>Yes.{block(calling('ping'))[:-25]}", "Hm"])
+@each_row("text", [CUT, f"Hm.</think>Yes.{block(calling('ping'))[:-25]}", "Hm"])
 def test_half_a_call_is_never_sent(protocol: str, text: str) -> None:
     for mode in ("streamed", "whole"):
         call = asked(protocol)

@@ -14,6 +14,7 @@ from captured import PROTOCOLS, REQUESTS
 from dsv4.api import ApiError
 from dsv4.api.request_fields import MAX_DEPTH, is_json
 from parts import fewer, part
+from rows import each_row
 
 MUTATIONS = fewer(250, 3)  # of each request
 ODD: tuple[Any, ...] = (
@@ -69,7 +70,7 @@ def change(holder: Any, key: Any, dice: random.Random) -> None:
         holder[key] = copy.deepcopy(dice.choice(ODD))
 
 
-@pytest.mark.parametrize("name", part(list(REQUESTS), 3))
+@each_row("name", part(list(REQUESTS), 3))
 def test_a_changed_request_is_read_or_refused_with_a_path(name: str) -> None:
     request = REQUESTS[name]
     module = PROTOCOLS[request["protocol"]]

@@ -16,6 +16,7 @@ from request_bodies import PROTOCOLS, body
 from dsv4.api import ApiError
 from dsv4.api.protocols import FIELDS_READ, HARMLESS_FIELDS, OPTION_FIELDS_READ
 from dsv4.api.request_fields import unread_fields
+from rows import each_row
 
 EVERY = pytest.mark.parametrize("protocol", PROTOCOLS)
 
@@ -79,8 +80,8 @@ def test_options_that_are_not_read_are_named(
     assert unread(protocol, body(protocol, **options)) == named
 
 
-@pytest.mark.parametrize(
-    ("protocol", "field", "value"),
+@each_row(
+    "protocol, field, value",
     [
         ("chat", "web_search_options", {}),
         ("chat", "documents", [{"text": "A"}]),

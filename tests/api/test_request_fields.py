@@ -320,8 +320,8 @@ def test_a_system_message_at_the_end_is_a_reminder(protocol: str, later: Any) ->
 
 
 @EVERY
-@pytest.mark.parametrize(
-    ("text", "kept"),
+@each_row(
+    "text, kept",
     [
         ("x-anthropic-billing-header: cc_version=1.2; cch=0;", None),
         ("x-anthropic-billing-header: a\nKept.", "Kept."),
@@ -425,8 +425,8 @@ def effort_field(protocol: str, effort: Any) -> dict[str, Any]:
 
 
 @EVERY
-@pytest.mark.parametrize(
-    ("said", "v4", "v4_0731", "v4_1"),
+@each_row(
+    "said, v4, v4_0731, v4_1",
     [
         ("minimal", None, "low", "low"),
         ("low", None, "low", "low"),

@@ -10,6 +10,7 @@ from request_bodies import body, call, prompt, result, tools, user
 import dsv4
 from dsv4.api import ApiError, responses
 from dsv4.api.neutral_request import mark_id, mark_text, marked_id, marked_text
+from rows import each_row
 
 
 def read(*items: Any, dialect: str = "v4", **fields: Any) -> Any:
@@ -45,8 +46,8 @@ def test_a_refusal_is_what_was_said() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("item", "reasoning"),
+@each_row(
+    "item, reasoning",
     [
         (
             {
@@ -236,7 +237,7 @@ def test_the_dialect_may_be_a_value() -> None:
     assert request.request.encode().dialect.name == "v4.1"
 
 
-@pytest.mark.parametrize("length", range(20))
+@each_row("length", range(20))
 def test_a_mark_holds_its_text_whatever_its_length(length: int) -> None:
     text = "é" + "x" * length
     for mark, marked, other in (

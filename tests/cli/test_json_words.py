@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from dsv4._cli.command_output import in_json_words
+from rows import each_row
 
 
-@pytest.mark.parametrize(
-    ("problem", "words"),
+@each_row(
+    "problem, words",
     [
         ("found None, expected True or False", "found null, expected true or false"),
         ("found 'a', expected text", 'found "a", expected text'),

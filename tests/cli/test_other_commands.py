@@ -16,6 +16,7 @@ from dsv4._cli.main import COMMANDS
 from dsv4._cli.version import EXTRAS
 from dsv4.version import how_to_install
 from loading import loaded
+from rows import each_row
 
 
 class TestSpecial:
@@ -98,7 +99,7 @@ class TestDocumentation:
         page = (ROOT / "docs" / "cli.md").read_text("utf-8")
         assert page == loaded("docs/write_cli.py").page(), "python docs/write_cli.py"
 
-    @pytest.mark.parametrize("name", COMMANDS)
+    @each_row("name", COMMANDS)
     def test_help_ends_with_examples(self, name: str) -> None:
         narrow = {"COLUMNS": "40", "NO_COLOR": "1"}
         _, _, examples = printed(name, "--help", variables=narrow).partition("\nexample:\n")

@@ -18,6 +18,7 @@ from dsv4._decode.part_readers import MAX_ATTEMPTS
 from dsv4._encode.prompt import BLANK_LINE
 from dsv4._format.texts import RESPONSE_FORMAT
 from parts import ALL
+from rows import each_row
 
 DIALECTS = tuple(dsv4.DIALECTS)
 BOS, EOS, USER = "<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>"
@@ -164,7 +165,7 @@ class TestWhatIsRead:
         assert messages_of(dsv4.encode(messages, thinking=False).text) == messages
 
     @pytest.mark.parametrize("dialect", DIALECTS)
-    @pytest.mark.parametrize("name", ["two\nlines", "\n\n", 'quote"', 'a">\nb', "a\n<b>"])
+    @each_row("name", ["two\nlines", "\n\n", 'quote"', 'a">\nb', "a\n<b>"])
     def test_names_with_line_ends_and_quotes(self, name: str, dialect: str) -> None:
         arguments = json.dumps({name: "x", "n": 1, f"{name}2": [name]})
         call = {
@@ -630,7 +631,7 @@ class TestFailures:
 class TestWork:
     """Hostile prompts cost in proportion to their length: what is counted is text that is read."""
 
-    @pytest.mark.parametrize(
+    @each_row(
         "unit",
         [
             *(USER, EOS, "</think>", "<tool_result>", "\n\n<tool_result>", "</tool_result>\n\n"),

@@ -6,6 +6,7 @@ import pytest
 
 import dsv4
 from dsv4._decode.dialect_detection import dialects_of
+from rows import each_row
 
 USER = [{"role": "user", "content": "Hi"}]
 CALL = {"function": {"name": "f", "arguments": "{}"}}
@@ -18,7 +19,7 @@ def names(text: str) -> list[str]:
 
 @pytest.mark.parametrize("dialect", dsv4.DIALECTS)
 @pytest.mark.parametrize("thinking", [True, False])
-@pytest.mark.parametrize("messages", [USER, CALLED])
+@each_row("messages", [USER, CALLED])
 def test_the_right_one_is_among_them(dialect: str, thinking: bool, messages: list) -> None:
     text = dsv4.encode(messages, dialect=dialect, thinking=thinking).text
     assert dialect in names(text)

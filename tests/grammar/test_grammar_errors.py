@@ -8,6 +8,7 @@ import pytest
 
 import dsv4
 from dsv4.grammar import for_request
+from rows import each_row
 
 PLACE = "tools[0].function.parameters"
 
@@ -21,8 +22,8 @@ def an_object(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties}
 
 
-@pytest.mark.parametrize(
-    ("parameters", "path", "problem"),
+@each_row(
+    "parameters, path, problem",
     [
         ("x", "", "found 'x', expected a JSON schema of an object"),
         (an_object(a=5), ".properties.a", "found 5, expected a JSON schema"),
@@ -128,8 +129,8 @@ def test_a_bound_that_no_float_can_hold() -> None:
 # Relaxing.
 
 
-@pytest.mark.parametrize(
-    ("schema", "keyword"),
+@each_row(
+    "schema, keyword",
     [
         ({"type": "string", "format": "date"}, "format"),
         ({"type": "string", "maxLength": 5}, "maxLength"),
@@ -160,7 +161,7 @@ def test_what_is_not_enforced_is_named(schema: Any, keyword: str) -> None:
         made(an_object(a=schema), exact=True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "schema",
     [
         {"type": "string", "minLength": 1},
@@ -233,7 +234,7 @@ LEAF = {"type": "string"}
         },
     ],
 )
-@pytest.mark.parametrize("form", ["xgrammar", "gbnf", "lark"])
+@each_row("form", ["xgrammar", "gbnf", "lark"])
 def test_references_that_double_are_few_rules(defs: Any, form: Any) -> None:
     grammar = made({**an_object(a={"$ref": "#/$defs/d0"}), "$defs": defs}, form=form)
     assert len(grammar.text) < 40_000

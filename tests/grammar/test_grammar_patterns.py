@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dsv4.grammar.grammar_writers import GbnfWriter
 from dsv4.grammar.pattern_rules import NotRegular, pattern_rule
+from rows import each_row
 
 SAMPLES = (
     *("", "a", "b", "ab", "abc", "aab", "foo", "a foo b", "GET", "2026-11-15", "2026-1-5", "a.b"),
@@ -18,7 +19,7 @@ SAMPLES = (
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     "source",
     [
         *(
@@ -50,7 +51,7 @@ def test_the_same_texts_as_python_finds(source: str) -> None:
         assert made.accepts(text) == bool(python.search(text)), text
 
 
-@pytest.mark.parametrize(
+@each_row(
     "source",
     [
         *(r"(?=a)", r"(?<!a)b", r"(a)\1", r"\bword\b", r"a^b", r"(a$)b", r"\p{L}", "(", ")", "["),

@@ -10,6 +10,7 @@ from gbnf_reader import Gbnf
 
 import dsv4
 from dsv4.grammar import for_request
+from rows import each_row
 
 V4 = "｜DSML｜"
 USER = {"role": "user", "content": "Hi"}
@@ -58,8 +59,8 @@ SEARCH = invoke("search", parameter("q", "cats"))
 STOP = invoke("stop", "\n")
 
 
-@pytest.mark.parametrize(
-    ("text", "allowed"),
+@each_row(
+    "text, allowed",
     [
         ("Hm.</think>Hello.", True),
         ("</think>", True),
@@ -327,9 +328,7 @@ def test_ids_of_another_vocabulary(form: Any) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(
-    ("dialect", "markers"), [("v4", "text"), ("v3.2", "tokens"), ("v4", {"｜DSML｜": 9})]
-)
+@each_row("dialect, markers", [("v4", "text"), ("v3.2", "tokens"), ("v4", {"｜DSML｜": 9})])
 def test_special_tokens_without_ids_are_text(form: Any, dialect: Any, markers: Any) -> None:
     request = dsv4.Request([USER], tools=TOOLS, dialect=dialect)
     made = for_request(request, form, markers=markers)

@@ -16,6 +16,7 @@ from dsv4._playground.page_functions import PAGE_FUNCTIONS
 from dsv4._playground.page_request import PlaygroundContext
 from dsv4.tokens import Tokenizer, why_not_prefix
 from dsv4.tokens.prefix_difference import DROPPED
+from rows import each_row
 
 TOKENIZER = Tokenizer.load()
 BENCH = PlaygroundContext(tokenizer=TOKENIZER)
@@ -67,7 +68,7 @@ PLAIN = [
 
 
 @pytest.mark.parametrize("title", PLAIN)
-@pytest.mark.parametrize("variant", VARIANTS)
+@each_row("variant", VARIANTS)
 def test_what_is_shared_is_what_the_ids_share(title: str, variant: str) -> None:
     value = EXAMPLE_REQUESTS[title]
     body = value if isinstance(value, dict) else {"messages": value}

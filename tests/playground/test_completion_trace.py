@@ -303,8 +303,8 @@ def test_rows_without_end_are_not_all_framed(monkeypatch: pytest.MonkeyPatch) ->
     assert (framed["whole"], len(framed["rows"]), framed["finish"]) == (False, 20, [])
 
 
-@pytest.mark.parametrize(
-    ("body", "path"),
+@each_row(
+    "body, path",
     [
         ({"text": 5}, "text"),
         ({}, "text"),

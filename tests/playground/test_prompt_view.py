@@ -150,7 +150,7 @@ def test_effort_and_tool_choice_are_switches(protocol: str) -> None:
 
 
 @pytest.mark.parametrize("title", EXAMPLE_REQUESTS)
-@pytest.mark.parametrize("dialect", ["v4", "v4.1"])
+@each_row("dialect", ["v4", "v4.1"])
 def test_every_text_of_the_request_lights_its_source(title: str, dialect: str) -> None:
     source = SOURCES[title]
     [side] = asked(source, dialect=dialect)["sides"]
@@ -318,7 +318,7 @@ def test_two_dialects_have_reasons() -> None:
 
 
 @pytest.mark.parametrize("shown", ["dialect:v3.2", "dialect:v4.1", "dialect:v4-0731"])
-@pytest.mark.parametrize("beside", ["dsv4", "profile:sglang-0.5.23", "profile:verl-0.9.1"])
+@each_row("beside", ["dsv4", "profile:sglang-0.5.23", "profile:verl-0.9.1"])
 def test_every_pair_that_differs_has_a_reason_that_is_more_than_a_place(
     shown: str, beside: str
 ) -> None:
@@ -394,7 +394,7 @@ def test_an_error_stands_at_its_line(
         assert caught.value.to_dict()["path"] == path
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         {"source": 5},
@@ -468,7 +468,7 @@ def test_work_grows_with_what_is_shown() -> None:
 LINKED: dict[str, Any] = json.loads((ROOT / "docs" / "playground_links.json").read_text("utf-8"))
 
 
-@pytest.mark.parametrize("name", LINKED)
+@each_row("name", LINKED)
 def test_what_the_documents_open_is_two_prompts_that_differ(name: str) -> None:
     linked = LINKED[name]
     answer = asked(linked["request"], sides=[linked["shown"], linked["beside"]])

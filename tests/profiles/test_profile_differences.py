@@ -15,6 +15,7 @@ from dsv4 import profiles
 from dsv4.profiles.comparison import DIFFERENCE_COLUMNS, DIFFERENCES
 from loading import ROOT, loaded
 from parts import part
+from rows import each_row
 
 USER = {"role": "user", "content": "Hi"}
 TOOL = {"type": "function", "function": {"name": "f", "description": "", "parameters": {}}}
@@ -130,8 +131,8 @@ class TestTraps:
     def kinds(body: Any, name: str, dialect: str = "v4") -> list[str]:
         return [trap.kind for trap in profiles.traps(body, name, dialect=dialect)]
 
-    @pytest.mark.parametrize(
-        ("body", "name", "kind"),
+    @each_row(
+        "body, name, kind",
         [
             ({"messages": [{"role": "developer", "content": "x"}, USER]},
              "vllm-0.32", "developer-vanishes"),
@@ -169,8 +170,8 @@ class TestTraps:
         (trap,) = (t for t in profiles.traps(messages, name) if t.kind == "answer-last")
         assert trap.location == ("messages", 1)
 
-    @pytest.mark.parametrize(
-        ("body", "name"),
+    @each_row(
+        "body, name",
         [
             ({"reasoning_effort": "low"}, "vllm-0.32"),
             ({"chat_template_kwargs": {"thinking": False}}, "vllm-0.32"),

@@ -368,8 +368,8 @@ VLLM = "vllm-0.32"
 class TestWhatVllmTakes:
     """As a server of 0.32.0 answered."""
 
-    @pytest.mark.parametrize(
-        ("function", "taken"),
+    @each_row(
+        "function, taken",
         [
             ({"name": ""}, True),
             ({"name": None}, False),
@@ -387,8 +387,8 @@ class TestWhatVllmTakes:
         tool = {"type": "function", "function": {"name": "f", **function}}
         assert vllm_takes({"tools": [tool]}) == taken
 
-    @pytest.mark.parametrize(
-        ("given", "taken"),
+    @each_row(
+        "given, taken",
         [
             (None, True),
             ({}, False),

@@ -25,6 +25,7 @@ from dsv4.serve.adaptations import (
     server_kind,
 )
 from dsv4.serve.settings import SettingError, Settings
+from rows import each_row
 
 USER = {"role": "user", "content": "Hi"}
 every_server = pytest.mark.parametrize("name", SERVER_PROFILES)
@@ -239,7 +240,7 @@ CASES: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "body", "ids", "changes"), CASES)
+@each_row("name, body, ids, changes", CASES)
 def test_each(name: str, body: dict[str, Any], ids: str, changes: dict[str, Any]) -> None:
     body = {"messages": [USER], **body}
     before = copy.deepcopy(body)

@@ -18,6 +18,7 @@ from dsv4._playground.page_examples import example_sources
 from dsv4.profiles.saved_profile import saved
 from dsv4.serve import playground_routes
 from dsv4.serve.settings import SettingError
+from rows import each_row
 
 PAGE = Path(_playground.__file__).parent / "page"
 SOURCE = example_sources()[0]["source"]
@@ -85,8 +86,8 @@ def test_a_bare_path_leads_to_the_page() -> None:
     run(scenario())
 
 
-@pytest.mark.parametrize(
-    ("headers", "status"),
+@each_row(
+    "headers, status",
     [
         ({}, 200),
         ({"host": "localhost"}, 200),

@@ -18,6 +18,7 @@ from dsv4.serve.settings import (
     load,
     to_toml,
 )
+from rows import each_row
 
 
 def test_flags_win_over_variables_and_those_over_the_file(tmp_path: Path) -> None:
@@ -54,8 +55,8 @@ def test_what_is_printed_can_be_read_again(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("values", "problem"),
+@each_row(
+    "values, problem",
     [
         ({"port": "80"}, "port: found '80', expected a whole number"),
         ({"port": True}, "port: found True, expected a whole number"),

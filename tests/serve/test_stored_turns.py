@@ -22,6 +22,7 @@ from dsv4.serve.storage.stored_turns import (
     turn_key,
     turn_keys,
 )
+from rows import each_row
 
 TURN = SampledTurn(
     id="turn_1",
@@ -70,7 +71,7 @@ def test_what_clients_do_to_turns_does_not_count(message: dict[str, Any]) -> Non
     assert says_the_same(TURN, message)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "message",
     [
         back(content="Let me look!"),

@@ -29,6 +29,7 @@ from dsv4.verify.forcing import WAYS, forcing_way
 from dsv4.verify.output_checks import ASKING, call_findings, other_routes
 from dsv4.verify.prompt_routes import loop_bodies, loop_findings, order_findings, shown_prompts
 from encoding_dsv4 import bos_token, dsml_token
+from rows import each_row
 
 Body = Mapping[str, Any]
 
@@ -104,8 +105,8 @@ def test_a_good_server_passes() -> None:
     assert found["reasoning-field"].message == "reasoning comes back as `reasoning`, not counted"
 
 
-@pytest.mark.parametrize(
-    ("word", "reply", "id"),
+@each_row(
+    "word, reply, id",
     [
         ("story", message("Once", "length", 99), "stops-length"),
         ("story", message("Once", "stop", 1), "stops-finish"),

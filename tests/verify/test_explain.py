@@ -27,6 +27,7 @@ from dsv4.verify.choice import (
 from dsv4.verify.counting_checks import TEXT_TOKENS
 from dsv4.verify.hypotheses import clean_servers
 from parts import part
+from rows import each_row
 
 VECTORS = Path(__file__).parent.parent / "vectors" / "verify-counts.jsonl"
 ROWS = [json.loads(line) for line in VECTORS.read_text("utf-8").splitlines()]
@@ -114,7 +115,7 @@ FAULTY = [
 
 
 class TestFaults:
-    @pytest.mark.parametrize(("profile", "dialect", "fault"), FAULTY)
+    @each_row("profile, dialect, fault", FAULTY)
     def test_each_is_among_those_named(self, profile: str, dialect: str, fault: str) -> None:
         faulty = server(profile, dialect, fault)
         found = verdict(observed(faulty))

@@ -35,6 +35,7 @@ from dsv4.verify.prompt_routes import ROUTES
 from dsv4.verify.report import OWN_WAYS
 from dsv4.verify.report_views import report_changes, report_html, report_junit, report_text
 from parts import ALL, part
+from rows import each_row
 
 EFFORT_SWAPS = "-as-"
 
@@ -401,8 +402,8 @@ class Answering:
 
 
 class TestBadServers:
-    @pytest.mark.parametrize(
-        ("reply", "sentence"),
+    @each_row(
+        "reply, sentence",
         [
             (Reply(401, body={}), "does not accept the key"),
             (Reply(404, body={}), "no chat route"),

@@ -18,6 +18,7 @@ from stand_ins import VLLM, StandIn
 from dsv4.verify import HttpServer, Reply, ServerProblem
 from dsv4.verify.runner import observed
 from dsv4.verify.server_client import MOST_ATTEMPTS, MOST_BYTES, check_url
+from rows import each_row
 
 Send: TypeAlias = Callable[[bytes], None]
 KEY = "sk-secret-1234"
@@ -139,8 +140,8 @@ class TestBoundedMemory:
 
 
 class TestClearWords:
-    @pytest.mark.parametrize(
-        ("behaviour", "words"),
+    @each_row(
+        "behaviour, words",
         [
             (closes_at_once, "ends the connection before its answer is complete"),
             (once(b"SSH-2.0-OpenSSH_9.6\r\n"), "does not speak HTTP"),
