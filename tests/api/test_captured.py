@@ -12,6 +12,7 @@ import pytest
 from captured import PROTOCOLS, REQUESTS, read
 
 from dsv4.api import Settings
+from rows import each_row
 
 DIALECTS = ("v4", "v4-0731", "v4.1")
 SYSTEM, USER, RESULT, ASSISTANT, REASONING, CALL, TOOL = range(7)
@@ -132,7 +133,7 @@ def test_the_walk_finds_what_a_request_says() -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("name", REQUESTS)
+@each_row("name", [pytest.param(name, id=name) for name in REQUESTS])
 def test_nothing_is_lost(name: str, dialect: str) -> None:
     request = REQUESTS[name]
     settings = Settings(read_images=False, drop_thinking=False)
@@ -149,7 +150,7 @@ def test_nothing_is_lost(name: str, dialect: str) -> None:
         found[kind] = max(found[kind], place + len(shown)) if kind != TOOL else 0
 
 
-@pytest.mark.parametrize("name", REQUESTS)
+@each_row("name", [pytest.param(name, id=name) for name in REQUESTS])
 def test_bytes_and_a_dict_are_the_same_and_stay_as_they_are(name: str) -> None:
     request = REQUESTS[name]
     before = copy.deepcopy(request["body"])
@@ -168,7 +169,7 @@ def test_one_conversation_in_two_protocols_of_a_client_is_one_prompt() -> None:
         assert str(read(one).request.encode()) == str(read(other).request.encode())
 
 
-@pytest.mark.parametrize("name", REQUESTS)
+@each_row("name", [pytest.param(name, id=name) for name in REQUESTS])
 def test_what_is_read_is_what_constructors_would_make(name: str) -> None:
     call = read(name)
     for value in (call, call.request):

@@ -14,6 +14,7 @@ from openai.types.responses import ResponseCreateParams
 from request_bodies import body, tools, user
 
 from dsv4.api import ApiError, Settings, convert
+from rows import each_row
 
 PARAMS = {
     "chat": CompletionCreateParams,
@@ -38,7 +39,7 @@ def prompts(protocol: str, request: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("target", PROTOCOLS)
-@pytest.mark.parametrize("name", REQUESTS)
+@each_row("name", [pytest.param(name, id=name) for name in REQUESTS])
 def test_a_request_and_its_translation_have_one_prompt(name: str, target: str) -> None:
     request = REQUESTS[name]
     source, before = request["protocol"], copy.deepcopy(request["body"])
@@ -101,8 +102,8 @@ CHAT: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("fields", CHAT)
 @pytest.mark.parametrize("target", ["messages", "responses"])
+@each_row("fields", CHAT)
 def test_options_survive_the_way_there_and_back(fields: Any, target: str) -> None:
     if "stop" in fields and target == "responses":
         pytest.skip("Responses has no stop strings")

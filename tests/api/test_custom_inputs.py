@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 
 import pytest
 
 from dsv4.api.responses import CustomInputStream, custom_input
+from rows import each_row
 
 
 def pieces_of(arguments: str, size: int) -> list[str]:
@@ -18,9 +20,10 @@ def pieces_of(arguments: str, size: int) -> list[str]:
     return parts
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
-@pytest.mark.parametrize("text", ["", "a", '"\\/\b\n\t\x01', "é\u2028", "😀 a 😀😀", "x" * 50])
-@pytest.mark.parametrize("escaped", [True, False])
+TEXTS = ("", "a", '"\\/\b\n\t\x01', "é\u2028", "😀 a 😀😀", "x" * 50)
+
+
+@each_row("text, size, escaped", product(TEXTS, (1, 2, 3, 7, 1000), (True, False)))
 def test_pieces_add_up_to_the_text(text: str, size: int, escaped: bool) -> None:
     arguments = json.dumps({"input": text}, ensure_ascii=escaped)
     parts = pieces_of(arguments, size)

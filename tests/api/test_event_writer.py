@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from clients import EVENTS, WHOLE, Answering
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from request_bodies import PROTOCOLS, body
 
 import dsv4
 from completions import block, calling, corpus, declared
 from dsv4.api import ApiError, ContextOverflow, Settings, Usage
-from parts import part
+from parts import fewer, part
 from rows import each_row
 
 EVERY = pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -203,7 +203,7 @@ def test_the_sdks_rebuild_what_is_in_a_completion(sdk: Answering, protocol: str,
     if choice is not None and protocol == "messages":
         choice = {"type": choice}
     call = asked(protocol, declared(**case["tools"]), thinking=thinking, tool_choice=choice)
-    check(sdk, protocol, call, case["text"])
+    check(sdk, protocol, call, case["text"], cut=20)
 
 
 values = st.text(max_size=8) | st.sampled_from(["\u2028", "é\n", '"', "\\", "</div>", "\x85"])
@@ -221,6 +221,7 @@ turns = st.builds(
 
 
 @EVERY
+@settings(max_examples=fewer(200, 10))
 @given(
     text=turns,
     cut=st.integers(1, 9),
@@ -437,8 +438,8 @@ def test_complete_calls_count_more_than_a_cut(protocol: str) -> None:
 
 
 @EVERY
-@pytest.mark.parametrize(
-    ("text", "reason", "finish"),
+@each_row(
+    "text, reason, finish",
     [
         ("Hm.</think>Yes.", None, "stop"),
         ("Hm.</think>Yes.", "stop", "stop"),
@@ -738,8 +739,8 @@ def test_an_overflow_is_said_in_the_words_that_clients_know() -> None:
 
 
 @EVERY
-@pytest.mark.parametrize(
-    ("status", "kind"),
+@each_row(
+    "status, kind",
     [
         (400, "invalid_request_error"),
         (401, "authentication_error"),

@@ -15,7 +15,7 @@ from dsv4.api import ApiError
 from dsv4.api.request_fields import MAX_DEPTH, is_json
 from parts import fewer, part
 
-MUTATIONS = fewer(250, 2)  # of each request
+MUTATIONS = fewer(250, 3)  # of each request
 ODD: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 5, 2**70, 0.5, -1e308, "", "x", "\ud800", "null", "{", "{}"),
     *("[1]", "tool", "auto", "function", "text", "image", [], {}, [None], [[]], [{}], {"": None}),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from dsv4.api import ApiError
 from dsv4.api.request_fields import json_body
+from rows import each_row
 
 jiter = pytest.importorskip("jiter")
 
@@ -50,7 +51,7 @@ def outcome(data: bytes, loads: Any) -> Any:
         return str(error)
 
 
-@pytest.mark.parametrize("value", VALUES)
+@each_row("value", VALUES)
 def test_odd_values(value: str) -> None:
     data = b'{"x": ' + value.encode() + b"}"
     assert same(outcome(data, jiter.from_json), outcome(data, own))

@@ -10,6 +10,7 @@ from request_bodies import PROTOCOLS, body, call, prompt, result, tools, user
 
 import dsv4
 from dsv4.api import ApiError, Settings
+from rows import each_row
 
 EVERY = pytest.mark.parametrize("protocol", PROTOCOLS)
 THINK = "<think>"
@@ -187,9 +188,7 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("protocol", "fields", "path"), [(p, f, w) for p, rows in WRONG.items() for f, w in rows]
-)
+@each_row("protocol, fields, path", [(p, f, w) for p, rows in WRONG.items() for f, w in rows])
 def test_a_known_field_with_a_wrong_value_is_named(protocol: str, fields: Any, path: str) -> None:
     module = PROTOCOLS[protocol]
     with pytest.raises(ApiError) as caught:
@@ -202,9 +201,7 @@ def test_a_known_field_with_a_wrong_value_is_named(protocol: str, fields: Any, p
 
 
 @EVERY
-@pytest.mark.parametrize(
-    "data", [b"", b"{", b"[]", b"null", b'"x"', b"\xff", b"[" * 100_000, 5, None]
-)
+@each_row("data", [b"", b"{", b"[]", b"null", b'"x"', b"\xff", b"[" * 100_000, 5, None])
 def test_a_body_that_is_none(protocol: str, data: Any) -> None:
     with pytest.raises(ApiError) as caught:
         PROTOCOLS[protocol].read(data)
@@ -647,7 +644,7 @@ ARGUMENTS = [
 
 
 @EVERY
-@pytest.mark.parametrize(("arguments", "parameters"), ARGUMENTS)
+@each_row("arguments, parameters", ARGUMENTS)
 def test_arguments_in_history_never_fail(protocol: str, arguments: Any, parameters: Any) -> None:
     turns = call(protocol, "a", "f", {})
     message = turns[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from running import CONVERSATION, dsv4
 
 from dsv4._cli.main import main
 from parts import part
+from rows import run_rows
 from small_vocabulary import write_small_vocabulary
 
 CALL = {"function": {"name": "f", "arguments": "{}"}}
@@ -87,24 +89,38 @@ def vocabulary(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_small_vocabulary(tmp_path_factory.mktemp("vocabulary") / "tokenizer.json")
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"), part([(name, kind) for name in COMMANDS for kind in BAD], 3)
-)
-def test_bad_file(
-    name: str, kind: str, vocabulary: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+CASES = part([(name, kind) for name in COMMANDS for kind in BAD], 3)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_bad_files(
+    name: str, vocabulary: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    file = tmp_path / "file.json"
+    kinds = [pytest.param(kind, id=kind) for command, kind in CASES if command == name]
+
+    def check(values: Sequence[str]) -> None:
+        folder = tmp_path / values[0]
+        folder.mkdir()
+        check_bad_file(name, values[0], vocabulary, folder, capfd)
+
+    run_rows(kinds, check)
+
+
+def check_bad_file(
+    name: str, kind: str, vocabulary: Path, folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = folder / "file.json"
     file.write_bytes(BAD[kind])
-    lines = tmp_path / "good.jsonl"
+    lines = folder / "good.jsonl"
     lines.write_text(json.dumps(json.loads(CONVERSATION.read_text("utf-8"))) + "\n")
-    (tmp_path / "out.jsonl.journal").write_bytes(BAD[kind])
-    (tmp_path / "out.jsonl.partial").write_bytes(b"")
+    (folder / "out.jsonl.journal").write_bytes(BAD[kind])
+    (folder / "out.jsonl.partial").write_bytes(b"")
     places: dict[str, Any] = {
         "FILE": file,
         "GOOD": CONVERSATION,
         "GOOD LINES": lines,
-        "OUT": tmp_path / "new.jsonl",
-        "JOURNALED": tmp_path / "out.jsonl",
+        "OUT": folder / "new.jsonl",
+        "JOURNALED": folder / "out.jsonl",
         "VOCABULARY": vocabulary,
     }
     status = main([str(places.get(argument, argument)) for argument in COMMANDS[name]])

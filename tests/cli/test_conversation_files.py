@@ -10,6 +10,7 @@ import pytest
 
 import dsv4
 from dsv4._cli.main import main
+from rows import each_row
 
 FOLDER = Path(__file__).parent.parent / "conversations"
 
@@ -19,7 +20,7 @@ def cases(name: str) -> list[Any]:
     return [pytest.param(case, id=case["name"]) for case in map(json.loads, lines)]
 
 
-@pytest.mark.parametrize("case", [*cases("wrong"), *cases("good")])
+@each_row("case", [*cases("wrong"), *cases("good")])
 def test_conversation(
     case: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

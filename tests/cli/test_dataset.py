@@ -324,14 +324,15 @@ def test_what_is_not_installed_is_told_in_one_line(tmp_path: Path, run_anew: Run
         assert left_in(tmp_path) == before
 
 
-def test_stdin_to_stdout(tmp_path: Path, dataset: Any, vocabulary: str) -> None:
-    process = dataset("-", "-o", "-", "--jobs", "1", stdin=subprocess.PIPE)
-    written, said = process.communicate(f"{json.dumps(conversation(0))}\n\n")
-    assert process.returncode == 0
-    columns, counts = said.splitlines()
+def test_stdin_to_stdout(vocabulary: str) -> None:
+    line = f"{json.dumps(conversation(0))}\n\n"
+    flags = ("--tokenizer", vocabulary, "--jobs", "1")
+    done = dsv4_command("dataset", *flags, "-", "-o", "-", stdin=line)
+    assert done.returncode == 0
+    columns, counts = done.stderr.decode().splitlines()
     assert columns == COLUMNS
     assert CLOSING.match(counts)
-    assert json.loads(written) == expected(conversation(0), vocabulary)
+    assert json.loads(done.stdout) == expected(conversation(0), vocabulary)
 
 
 def test_a_reader_that_has_seen_enough(tmp_path: Path, dataset: Any) -> None:

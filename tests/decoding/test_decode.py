@@ -17,6 +17,7 @@ from dsv4 import V3_2_SERVED
 from dsv4._decode.part_readers import MAX_ATTEMPTS
 from dsv4._encode.prompt import BLANK_LINE
 from dsv4._format.texts import RESPONSE_FORMAT
+from parts import ALL
 
 DIALECTS = tuple(dsv4.DIALECTS)
 BOS, EOS, USER = "<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>"
@@ -50,7 +51,8 @@ def messages_of(prompt: str | dsv4.Prompt, **options: Any) -> list[Any]:
 class TestRoundTrips:
     @pytest.mark.parametrize("known", [True, False])
     def test_recorded_prompts(self, known: bool) -> None:
-        for dialect, prompt in recorded():
+        """A part takes each prompt once: every second one with its dialect."""
+        for dialect, prompt in recorded() if ALL else recorded()[known::2]:
             decoded = dsv4.decode(prompt, dialect=dialect if known else None)
             assert decoded.exact
             assert decoded.request.encode().text == prompt

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import dsv4
+from rows import each_row
 
 TOOL = {"type": "function", "function": {"name": "get_weather", "description": "…"}}
 FORMAT = {"type": "object", "title": "x"}
@@ -182,8 +183,8 @@ CONVERSATIONS: dict[str, tuple[str, bool, list[dict[str, Any]]]] = {
 }
 
 
-@pytest.mark.parametrize("name", CONVERSATIONS)
 @pytest.mark.parametrize("known", [True, False], ids=["tokens", "text"])
+@each_row("name", [pytest.param(name, id=name) for name in CONVERSATIONS])
 def test_what_was_encoded_is_read(name: str, known: bool) -> None:
     dialect, thinking, messages = CONVERSATIONS[name]
     prompt = dsv4.encode(messages, dialect=dialect, thinking=thinking)

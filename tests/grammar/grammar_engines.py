@@ -140,8 +140,8 @@ class LLGuidance:
     """A grammar as llguidance compiles it."""
 
     def __init__(self, grammar: str) -> None:
-        self.grammar = grammar
-        error = self.matcher().get_error()
+        self._unused = pytest.importorskip("llguidance").LLMatcher(_ll_tokenizer(), grammar)
+        error = self._unused.get_error()
         assert not error, error
 
     def accepts(self, ids: Sequence[int]) -> bool:
@@ -153,7 +153,7 @@ class LLGuidance:
         return matcher.try_consume_tokens(body) == len(body) and bool(matcher.is_accepting())
 
     def matcher(self) -> Any:
-        return pytest.importorskip("llguidance").LLMatcher(_ll_tokenizer(), self.grammar)
+        return self._unused.deep_copy()  # to compile the grammar again takes longer
 
     def take(self, matcher: Any, id: int) -> bool:
         return bool(matcher.consume_token(id))

@@ -27,7 +27,7 @@ from parts import ALL, fewer
 
 # How many cases make one test: an engine takes a third of a second for each.
 BATCH = 20 if ALL else 5
-WALKS = 5 if ALL else 2
+WALKS = 5 if ALL else 1
 
 
 def batches(count: int) -> list[range]:
@@ -151,35 +151,35 @@ def test_markers_that_a_grammar_has_as_text_count_where_they_are_spelled(
     check_walks(form, range(fewer(40, 20)), tokenizer, markers="text")
 
 
+STRINGS_IN_JSON = [
+    ('{"a": "</｜DSML｜invoke>"}', True),
+    ('{"a": "/｜DSML"}', True),
+    ('{"a": "<｜DSML｜parameter name=\\"b\\">"}', True),
+    ('{"a": "</thinking> <think \\\\ \\u00e9 \\"/"}', True),
+    ('{"a": "//｜｜/｜D"}', True),
+    ('{"a": "｜/a｜ 日｜本/｜x"}', True),
+    ('{"a": "</｜DSML｜invoke> <｜DSML｜parameter name=\\"b\\">"}', True),
+    ('{"a": "/｜DSML｜x/｜DSML｜parameter"}', False),
+    ('{"a": "/｜｜/｜DSML｜parameter"}', False),
+    ('{"a": "</｜DSML｜parameter"}', False),
+    ('{"a": "/｜DSML/｜DSML｜parameter"}', False),
+    ('{"a": "/\\uff5cDSML｜parameter"}', True),
+    ('{"a": "line\nbreak"}', False),
+    ('{"a": "\\x"}', False),
+    ('{"a": "\\/"}', False),
+]
+
+
 @pytest.mark.parametrize("engine", [XGrammar, LLGuidance])
-@pytest.mark.parametrize(
-    ("value", "allowed"),
-    [
-        ('{"a": "</｜DSML｜invoke>"}', True),
-        ('{"a": "/｜DSML"}', True),
-        ('{"a": "<｜DSML｜parameter name=\\"b\\">"}', True),
-        ('{"a": "</thinking> <think \\\\ \\u00e9 \\"/"}', True),
-        ('{"a": "//｜｜/｜D"}', True),
-        ('{"a": "｜/a｜ 日｜本/｜x"}', True),
-        ('{"a": "</｜DSML｜invoke> <｜DSML｜parameter name=\\"b\\">"}', True),
-        ('{"a": "/｜DSML｜x/｜DSML｜parameter"}', False),
-        ('{"a": "/｜｜/｜DSML｜parameter"}', False),
-        ('{"a": "</｜DSML｜parameter"}', False),
-        ('{"a": "/｜DSML/｜DSML｜parameter"}', False),
-        ('{"a": "/\\uff5cDSML｜parameter"}', True),
-        ('{"a": "line\nbreak"}', False),
-        ('{"a": "\\x"}', False),
-        ('{"a": "\\/"}', False),
-    ],
-)
-def test_strings_in_json(engine: Any, value: str, allowed: bool) -> None:
+def test_strings_in_json(engine: Any) -> None:
     parameters = {"type": "object", "properties": {"o": {"type": "object"}}, "required": ["o"]}
     tools = [{"name": "f", "parameters": parameters}]
     request = dsv4.Request([USER], tools=tools, tool_choice="f", thinking=False)
-    form = "xgrammar" if engine is XGrammar else "lark"
-    rest = f'<｜DSML｜parameter name="o" string="false">{value}</｜DSML｜parameter>\n'
-    rest += "</｜DSML｜invoke>\n</｜DSML｜tool_calls>"
-    assert engine(for_request(request, form).text).accepts(ids_of(rest + EOS)) == allowed
+    made = engine(for_request(request, "xgrammar" if engine is XGrammar else "lark").text)
+    for value, allowed in STRINGS_IN_JSON:
+        rest = f'<｜DSML｜parameter name="o" string="false">{value}</｜DSML｜parameter>\n'
+        rest += "</｜DSML｜invoke>\n</｜DSML｜tool_calls>"
+        assert made.accepts(ids_of(rest + EOS)) == allowed, value
 
 
 @pytest.mark.parametrize("engine", [XGrammar, LLGuidance])
@@ -251,22 +251,22 @@ def test_no_string_completes_a_closing_tag(engine: Any) -> None:
         assert accepted or "/｜DSML｜" in value, value
 
 
+STRINGS_IN_AN_ANSWER = [
+    ('{"a": "<b>I think</b> ▁of｜ <｜User| </title>"}', True),
+    ('{"a": "</think>"}', False),
+    ('{"a": "<<think>"}', False),
+    ('{"a": "｜DSML｜"}', False),
+    ('{"a": "<｜begin▁of▁sentence｜>"}', False),
+    ('{"a": "x < y <｜end▁of▁sentence｜>"}', False),
+    ('{"a": "I think> ｜DSML </thinking>"}', True),
+    ('{"a": "\\u003cthink>"}', True),
+]
+
+
 @pytest.mark.parametrize("engine", [XGrammar, LLGuidance])
-@pytest.mark.parametrize(
-    ("answer", "allowed"),
-    [
-        ('{"a": "<b>I think</b> ▁of｜ <｜User| </title>"}', True),
-        ('{"a": "</think>"}', False),
-        ('{"a": "<<think>"}', False),
-        ('{"a": "｜DSML｜"}', False),
-        ('{"a": "<｜begin▁of▁sentence｜>"}', False),
-        ('{"a": "x < y <｜end▁of▁sentence｜>"}', False),
-        ('{"a": "I think> ｜DSML </thinking>"}', True),
-        ('{"a": "\\u003cthink>"}', True),
-    ],
-)
-def test_strings_in_an_answer(engine: Any, answer: str, allowed: bool) -> None:
+def test_strings_in_an_answer(engine: Any) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string", "minLength": 1}}}
     request = dsv4.Request([USER], response_format=schema, thinking=False)
-    form = "xgrammar" if engine is XGrammar else "lark"
-    assert engine(for_request(request, form).text).accepts(ids_of(answer + EOS)) == allowed
+    made = engine(for_request(request, "xgrammar" if engine is XGrammar else "lark").text)
+    for answer, allowed in STRINGS_IN_AN_ANSWER:
+        assert made.accepts(ids_of(answer + EOS)) == allowed, answer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import pytest
@@ -35,7 +36,10 @@ def reader(
     **request: Any,
 ) -> Gbnf:
     asked = dsv4.Request(list(messages), tools=tools, **request)
-    return Gbnf(for_request(asked, "gbnf", **options or {}).text)
+    return read_once(for_request(asked, "gbnf", **options or {}).text)
+
+
+read_once = lru_cache(8)(Gbnf)
 
 
 def parameter(name: str, value: str, string: str = "true") -> str:

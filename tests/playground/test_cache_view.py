@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import dsv4
+from dsv4._playground import cache_view
 from dsv4._playground.cache_view import VARIANTS, PromptMeter, cached_turns
 from dsv4._playground.page_examples import EXAMPLE_REQUESTS
 from dsv4._playground.page_functions import PAGE_FUNCTIONS
@@ -131,12 +132,14 @@ def test_an_error_stands_at_its_place() -> None:
     assert caught.value.to_dict()["path"] == "[1].role"  # type: ignore[attr-defined]
 
 
-def test_of_a_long_conversation_the_last_turns_are_shown() -> None:
+def test_of_a_long_conversation_the_last_turns_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [cache_view.max_turns(messages) for messages in (1, 601, 100_000)] == [200, 66, 10]
+    monkeypatch.setattr(cache_view, "max_turns", {81: 12}.__getitem__)  # hundreds take seconds
     turn = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
-    answer = asked([*(turn * 300), {"role": "user", "content": "Bye"}], PlaygroundContext())
-    assert len(answer["turns"]) == 66
-    assert answer["left_out"] == 301 - 66
-    assert answer["turns"][-1]["messages"] == 601
+    answer = asked([*(turn * 40), {"role": "user", "content": "Bye"}], PlaygroundContext())
+    assert len(answer["turns"]) == 12
+    assert answer["left_out"] == 41 - 12
+    assert answer["turns"][-1]["messages"] == 81
 
 
 def test_work_grows_with_the_turns(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,7 @@ from dsv4.profiles.server_faults import fault_named
 from dsv4.tokens import Tokenizer
 from dsv4.version import how_to_install
 from loading import ROOT
+from rows import each_row
 from strategies import conversations
 
 BENCH = PlaygroundContext(tokenizer=Tokenizer.load())
@@ -74,7 +75,7 @@ def as_seen(text: str) -> str:
 
 
 @pytest.mark.parametrize("dialect", dsv4.DIALECTS)
-@pytest.mark.parametrize("title", EXAMPLE_REQUESTS)
+@each_row("title", [pytest.param(title, id=title) for title in EXAMPLE_REQUESTS])
 def test_the_rows_add_up_to_the_prompt(title: str, dialect: str) -> None:
     body = {"source": SOURCES[title], "dialect": dialect}
     [side] = asked(**body)["sides"]
@@ -331,8 +332,8 @@ def test_the_same_prompt_twice_has_no_marks() -> None:
     assert [marked(side) for side in answer["sides"]] == ["", ""]
 
 
-@pytest.mark.parametrize("title", EXAMPLE_REQUESTS)
 @pytest.mark.parametrize("name", PROFILES)
+@each_row("title", [pytest.param(title, id=title) for title in EXAMPLE_REQUESTS])
 def test_servers_side_by_side(title: str, name: str) -> None:
     source = SOURCES[title]
     answer = asked(source, sides=["profile:vllm-0.32", f"profile:{name}"])
@@ -415,7 +416,7 @@ def test_a_body_that_makes_no_sense_is_refused(body: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["auto", "file", "chat", "responses", "messages"])
-@pytest.mark.parametrize(
+@each_row(
     "source",
     [
         *("null", "{}", "[]", "[null]", '"x"', '{"messages": null}', '{"messages": {}}', "[[[]]]"),

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import os
+from itertools import product
 from typing import Any
 
 import aiohttp
@@ -40,7 +41,6 @@ def faulty(status: int, body: str, kind: str = "application/json") -> Any:
     return lambda request, number: answer(status, body, kind)
 
 
-@every_path
 @pytest.mark.parametrize(
     ("fault", "expected"),
     [
@@ -56,18 +56,18 @@ def faulty(status: int, body: str, kind: str = "application/json") -> Any:
         ),
     ],
 )
-@pytest.mark.parametrize("stream", [True, False])
 def test_a_backend_that_fails_before_the_first_byte(
-    path: str, fault: Any, expected: int, stream: bool, tokenizer: Tokenizer
+    fault: Any, expected: int, tokenizer: Tokenizer
 ) -> None:
     async def scenario() -> None:
         backend = VllmServer(tokenizer, "")
         backend.fault = fault
         async with backend.running() as url, gateway(backend=None, **vllm(url)) as g:
-            status, headers, body = await g.post(path, {**PATHS[path], "stream": stream})
-            assert status == expected, body
-            assert body["error"]["message"]
-            assert ("retry-after" in headers) == (expected in (429, 503))
+            for path, stream in product(PATHS, (True, False)):
+                status, headers, body = await g.post(path, {**PATHS[path], "stream": stream})
+                assert status == expected, (path, stream, body)
+                assert body["error"]["message"], (path, stream)
+                assert ("retry-after" in headers) == (expected in (429, 503)), (path, stream)
 
     run(scenario())
 
@@ -152,16 +152,16 @@ def tools_for(path: str) -> Any:
 UNKNOWN = ["timeout", "cancelled", "aborted", "abort", "STOP", 5, 0, {"type": "stop"}, ["stop"]]
 
 
-@every_path
 @pytest.mark.parametrize("finish", UNKNOWN, ids=str)
-def test_a_finish_reason_that_is_not_known_is_a_failure(path: str, finish: Any) -> None:
+def test_a_finish_reason_that_is_not_known_is_a_failure(finish: Any) -> None:
     async def scenario() -> None:
-        body = {**PATHS[path], "tools": tools_for(path)}
         async with gateway(Scripted(CALL, Chunk(finish=finish))) as g:
-            status, headers, whole = await g.post(path, body)
-            assert (status, headers["x-should-retry"]) == (502, "true")
-            assert "rm -rf" not in json.dumps(whole)
-            assert "rm -rf" not in await broken_off(g, path, body)
+            for path in PATHS:
+                body = {**PATHS[path], "tools": tools_for(path)}
+                status, headers, whole = await g.post(path, body)
+                assert (status, headers["x-should-retry"]) == (502, "true"), path
+                assert "rm -rf" not in json.dumps(whole), path
+                assert "rm -rf" not in await broken_off(g, path, body), path
 
     run(scenario())
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import pytest
-from gateway import TOOLS, gateway, run
+from gateway import TOOLS, Gateway, gateway, run
 from standins import ChatServer
 
 from dsv4._format.tokens import DSML, THINK_END, THINK_START
@@ -29,7 +30,6 @@ USAGE = {
     "completion_tokens_details": {"reasoning_tokens": 9},
 }
 PATHS = ("/v1/chat/completions", "/v1/messages", "/v1/responses")
-every_path = pytest.mark.parametrize("path", PATHS)
 streamed_or_whole = pytest.mark.parametrize("stream", [True, False])
 
 
@@ -57,16 +57,40 @@ def body_for(path: str, **more: Any) -> dict[str, Any]:
     return {"messages": said, "tools": TOOLS, **more}
 
 
-async def told(path: str, stream: bool, completion: str, tokenizer: Tokenizer) -> dict[str, Any]:
-    """What a client is told, in one form for all protocols."""
-    upstream = ChatServer(tokenizer, completion)
-    async with (
-        upstream.running() as url,
-        gateway(settings_backend="chat", upstream=url) as g,
-    ):
-        if not stream:
-            return whole(path, (await g.post(path, body_for(path)))[2])
-        return folded(path, await g.stream(path, body_for(path)))
+class Told(NamedTuple):
+    """What a client is told, in one form for all protocols; and by which, and how, to say it where
+    it is wrong."""
+
+    path: str
+    stream: bool
+    reasoning: str
+    content: str
+    calls: list[tuple[str, str]]
+    ids: list[str]
+    finish: str
+
+
+def told(
+    completion: str, tokenizer: Tokenizer, streamed: Sequence[bool] = (True, False)
+) -> list[Told]:
+    """What clients of each protocol are told, streamed and whole."""
+
+    async def scenario() -> list[Told]:
+        upstream = ChatServer(tokenizer, completion)
+        async with (
+            upstream.running() as url,
+            gateway(settings_backend="chat", upstream=url) as g,
+        ):
+            return [await asked(g, path, stream) for path in PATHS for stream in streamed]
+
+    found: list[Told] = run(scenario())
+    return found
+
+
+async def asked(g: Gateway, path: str, stream: bool) -> Told:
+    if stream:
+        return Told(path, stream, **folded(path, await g.stream(path, body_for(path))))
+    return Told(path, stream, **whole(path, (await g.post(path, body_for(path)))[2]))
 
 
 def whole(path: str, answer: dict[str, Any]) -> dict[str, Any]:
@@ -135,34 +159,24 @@ LEAKS = {
 }
 
 
-@every_path
-@streamed_or_whole
 @pytest.mark.parametrize("leak", LEAKS)
-def test_markup_that_leaked_becomes_a_call(
-    path: str, stream: bool, leak: str, tokenizer: Tokenizer
-) -> None:
-    found = run(told(path, stream, answer(*LEAKS[leak]), tokenizer))
+def test_markup_that_leaked_becomes_a_call(leak: str, tokenizer: Tokenizer) -> None:
     content = "" if leak.startswith("markup in the reasoning") else "I do."
-    assert found["reasoning"] == "Hm."
-    assert found["content"] == content
-    assert found["calls"] == [("bash", '{"command": "echo hi"}')]
-    assert found["finish"] == FINISHED[path][1]
+    for found in told(answer(*LEAKS[leak]), tokenizer):
+        assert found.reasoning == "Hm.", found
+        assert found.content == content, found
+        assert found.calls == [("bash", '{"command": "echo hi"}')], found
+        assert found.finish == FINISHED[found.path][1], found
 
 
-@every_path
-@streamed_or_whole
-def test_a_tag_that_leaked_is_not_shown(path: str, stream: bool, tokenizer: Tokenizer) -> None:
+def test_a_tag_that_leaked_is_not_shown(tokenizer: Tokenizer) -> None:
     deltas = ({"reasoning_content": "Hm."}, {"content": f"{THINK_END}Yes,"}, {"content": " it is."})
-    found = run(told(path, stream, answer(*deltas), tokenizer))
-    assert (found["reasoning"], found["content"]) == ("Hm.", "Yes, it is.")
-    assert found["finish"] == FINISHED[path][0]
+    for found in told(answer(*deltas), tokenizer):
+        assert (found.reasoning, found.content) == ("Hm.", "Yes, it is."), found
+        assert found.finish == FINISHED[found.path][0], found
 
 
-@every_path
-@streamed_or_whole
-def test_what_the_upstream_got_right_passes_unchanged(
-    path: str, stream: bool, tokenizer: Tokenizer
-) -> None:
+def test_what_the_upstream_got_right_passes_unchanged(tokenizer: Tokenizer) -> None:
     calls = [
         {"tool_calls": [{"index": n, "id": f"id-{n}", "type": "function", "function": function}]}
         for n, function in enumerate(
@@ -171,16 +185,17 @@ def test_what_the_upstream_got_right_passes_unchanged(
     ]
     rest = {"tool_calls": [{"index": 0, "function": {"arguments": '{"command":"ls <b> </b>"}'}}]}
     deltas = ({"reasoning_content": "\nHm <i>.  "}, {"content": "Both: a < b,\n\n - x"}, *calls)
-    found = run(told(path, stream, answer(*deltas, rest, finish="tool_calls"), tokenizer))
-    assert (found["reasoning"], found["content"]) == ("\nHm <i>.  ", "Both: a < b,\n\n - x")
-    assert found["ids"] == ["id-0", "id-1"]
-    assert [(name, json.loads(arguments)) for name, arguments in found["calls"]] == [
-        ("bash", {"command": "ls <b> </b>"}),
-        ("other", {"a": [1, 2]}),
-    ]
-    if path != "/v1/messages":  # which has objects, not texts
-        assert found["calls"][1][1] == '{"a":  [1, 2]}'
-    assert found["finish"] == FINISHED[path][1]
+    for found in told(answer(*deltas, rest, finish="tool_calls"), tokenizer):
+        text = found.reasoning, found.content
+        assert text == ("\nHm <i>.  ", "Both: a < b,\n\n - x"), found
+        assert found.ids == ["id-0", "id-1"], found
+        assert [(name, json.loads(arguments)) for name, arguments in found.calls] == [
+            ("bash", {"command": "ls <b> </b>"}),
+            ("other", {"a": [1, 2]}),
+        ], found
+        if found.path != "/v1/messages":  # which has objects, not texts
+            assert found.calls[1][1] == '{"a":  [1, 2]}', found
+        assert found.finish == FINISHED[found.path][1], found
 
 
 def test_ids_and_usage_are_the_upstreams(tokenizer: Tokenizer) -> None:
@@ -203,21 +218,18 @@ def test_ids_and_usage_are_the_upstreams(tokenizer: Tokenizer) -> None:
     run(scenario())
 
 
-@every_path
-def test_a_cut_passes_as_a_cut_and_half_a_call_does_not_pass(
-    path: str, tokenizer: Tokenizer
-) -> None:
+def test_a_cut_passes_as_a_cut_and_half_a_call_does_not_pass(tokenizer: Tokenizer) -> None:
     function = {"name": "bash", "arguments": '{"command": "rm -rf /ho'}
     cut = {"tool_calls": [{"index": 0, "id": "id-0", "type": "function", "function": function}]}
     for deltas in (
         ({"content": "So"}, cut),
         ({"content": f"So\n\n{MARKUP[: MARKUP.index('hi')]}"},),
     ):
-        found = run(told(path, True, answer(*deltas, finish="length"), tokenizer))
-        assert found["content"] == "So"
-        assert found["finish"] in ("length", "max_tokens", "incomplete")
-        if path != "/v1/responses":  # which has items that are not complete
-            assert found["calls"] == []
+        for found in told(answer(*deltas, finish="length"), tokenizer, [True]):
+            assert found.content == "So", found
+            assert found.finish in ("length", "max_tokens", "incomplete"), found
+            if found.path != "/v1/responses":  # which has items that are not complete
+                assert found.calls == [], found
 
 
 OBJECT = '{"command": "ls"}'
@@ -232,64 +244,51 @@ UPSTREAM_ARGUMENTS = {
 }
 
 
-@every_path
-@streamed_or_whole
 @pytest.mark.parametrize("written", UPSTREAM_ARGUMENTS)
-def test_a_call_passes_if_its_arguments_are_an_object(
-    path: str, stream: bool, written: str, tokenizer: Tokenizer
-) -> None:
+def test_a_call_passes_if_its_arguments_are_an_object(written: str, tokenizer: Tokenizer) -> None:
     function = {"name": "bash", "arguments": written}
     made = {"tool_calls": [{"index": 0, "id": "id-0", "type": "function", "function": function}]}
-    found = run(told(path, stream, answer(made, finish="tool_calls"), tokenizer))
     expected = UPSTREAM_ARGUMENTS[written]
-    assert found["calls"] == ([] if expected is None else [("bash", expected)])
-    assert found["finish"] == FINISHED[path][expected is not None]
+    for found in told(answer(made, finish="tool_calls"), tokenizer):
+        assert found.calls == ([] if expected is None else [("bash", expected)]), found
+        assert found.finish == FINISHED[found.path][expected is not None], found
 
 
-@every_path
-def test_calls_without_numbers_or_with_objects_are_understood(
-    path: str, tokenizer: Tokenizer
-) -> None:
+def test_calls_without_numbers_or_with_objects_are_understood(tokenizer: Tokenizer) -> None:
     deltas = [
         {"id": "a", "function": {"name": "bash", "arguments": '{"command": '}},
         {"index": None, "function": {"arguments": '"ls"}'}},
         {"id": "b", "function": {"name": "bash", "arguments": {"command": "pwd"}}},
     ]
     upstream = answer(*({"tool_calls": [delta]} for delta in deltas), finish="tool_calls")
-    found = run(told(path, True, upstream, tokenizer))
-    assert found["calls"] == [("bash", '{"command": "ls"}'), ("bash", '{"command": "pwd"}')]
+    calls = [("bash", '{"command": "ls"}'), ("bash", '{"command": "pwd"}')]
+    for found in told(upstream, tokenizer, [True]):
+        assert found.calls == calls, found
 
 
-@every_path
-@streamed_or_whole
-def test_a_refusal_and_a_call_of_old_are_not_lost(
-    path: str, stream: bool, tokenizer: Tokenizer
-) -> None:
-    refused = run(told(path, stream, answer({"refusal": "I will not."}), tokenizer))
-    assert refused["content"] == "I will not."
+def test_a_refusal_and_a_call_of_old_are_not_lost(tokenizer: Tokenizer) -> None:
+    for refused in told(answer({"refusal": "I will not."}), tokenizer):
+        assert refused.content == "I will not.", refused
     old = [
         {"function_call": {"name": "bash", "arguments": '{"command": '}},
         {"function_call": {"arguments": '"ls"}'}},
     ]
-    called = run(told(path, stream, answer(*old, finish="function_call"), tokenizer))
-    assert called["calls"] == [("bash", '{"command": "ls"}')]
+    for called in told(answer(*old, finish="function_call"), tokenizer):
+        assert called.calls == [("bash", '{"command": "ls"}')], called
 
 
-@every_path
-@streamed_or_whole
-def test_a_call_that_is_leaked_and_sent_runs_once(
-    path: str, stream: bool, tokenizer: Tokenizer
-) -> None:
+def test_a_call_that_is_leaked_and_sent_runs_once(tokenizer: Tokenizer) -> None:
     def sent(command: str) -> dict[str, Any]:
         function = {"name": "bash", "arguments": json.dumps({"command": command})}
         return {"tool_calls": [{"index": 0, "id": "call_1", "function": function}]}
 
     deltas = ({"content": MARKUP}, sent("echo hi"))
-    twice = run(told(path, stream, answer(*deltas, finish="tool_calls"), tokenizer))
-    assert twice["calls"] == [("bash", '{"command": "echo hi"}')]
+    one = ("bash", '{"command": "echo hi"}')
+    for twice in told(answer(*deltas, finish="tool_calls"), tokenizer):
+        assert twice.calls == [one], twice
     deltas = ({"content": MARKUP}, sent("echo ho"))
-    two = run(told(path, stream, answer(*deltas, finish="tool_calls"), tokenizer))
-    assert two["calls"] == [("bash", '{"command": "echo hi"}'), ("bash", '{"command": "echo ho"}')]
+    for two in told(answer(*deltas, finish="tool_calls"), tokenizer):
+        assert two.calls == [one, ("bash", '{"command": "echo ho"}')], two
 
 
 @pytest.mark.parametrize("dialect", ["v4", "v4.1"])
@@ -344,31 +343,27 @@ def test_custom_tools_and_namespaces_are_functions_to_the_upstream(
     run(scenario())
 
 
-@every_path
-@streamed_or_whole
-def test_what_a_filter_ended_does_not_look_whole(
-    path: str, stream: bool, tokenizer: Tokenizer
-) -> None:
+def test_what_a_filter_ended_does_not_look_whole(tokenizer: Tokenizer) -> None:
     half = {"content": f"So\n\n{MARKUP[: MARKUP.index('hi')]}"}
-    found = run(told(path, stream, answer(half, finish="content_filter"), tokenizer))
-    assert found["content"] == "So"
-    assert found["finish"] in ("content_filter", "refusal", "incomplete")
+    for found in told(answer(half, finish="content_filter"), tokenizer):
+        assert found.content == "So", found
+        assert found.finish in ("content_filter", "refusal", "incomplete"), found
 
 
-@every_path
 @pytest.mark.parametrize(
     "reason", ["abort", "error", "insufficient_system_resource", "timeout", "cancelled", 5]
 )
-def test_an_upstream_that_gives_up_has_failed(path: str, reason: Any, tokenizer: Tokenizer) -> None:
+def test_an_upstream_that_gives_up_has_failed(reason: Any, tokenizer: Tokenizer) -> None:
     async def scenario() -> None:
         upstream = ChatServer(tokenizer, answer({"content": "Half an"}, finish=reason))
         async with (
             upstream.running() as url,
             gateway(settings_backend="chat", upstream=url) as g,
         ):
-            status, _, body = await g.post(path, body_for(path))
-            assert status == 502
-            assert str(reason) in body["error"]["message"]
+            for path in PATHS:
+                status, _, body = await g.post(path, body_for(path))
+                assert status == 502, path
+                assert str(reason) in body["error"]["message"], path
 
     run(scenario())
 
@@ -400,8 +395,7 @@ def test_a_leaked_call_without_its_close_counts_if_the_model_ended_it(
     run(scenario())
 
 
-@every_path
-def test_an_upstream_that_ends_without_a_word_has_failed(path: str, tokenizer: Tokenizer) -> None:
+def test_an_upstream_that_ends_without_a_word_has_failed(tokenizer: Tokenizer) -> None:
     async def scenario() -> None:
         async def ends(request: Any, number: int) -> Any:
             from aiohttp import web
@@ -415,9 +409,10 @@ def test_an_upstream_that_ends_without_a_word_has_failed(path: str, tokenizer: T
             upstream.running() as url,
             gateway(settings_backend="chat", upstream=url) as g,
         ):
-            status, _, body = await g.post(path, body_for(path))
-            assert status == 502
-            assert "broke off" in body["error"]["message"]
+            for path in PATHS:
+                status, _, body = await g.post(path, body_for(path))
+                assert status == 502, path
+                assert "broke off" in body["error"]["message"], path
 
     run(scenario())
 

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 from http_servers import behaving, served
-from running import ENVIRONMENT, dsv4, printed, refused
+from running import dsv4, printed, refused
 from stand_ins import VLLM, StandIn, server
 
 from dsv4 import profiles
@@ -38,8 +38,8 @@ class TestReports:
         out = {name: tmp_path / f"r.{name}" for name in ("html", "json", "junit")}
         views = [word for name, path in out.items() for word in (f"--{name}", path)]
         saved = tmp_path / "server.json"
-        with_key = {**ENVIRONMENT, "DSV4_VERIFY_KEY": KEY}
-        done = dsv4("verify", clean, "--yes", *views, "--save", saved, env=with_key)
+        with_key = {"DSV4_VERIFY_KEY": KEY}
+        done = dsv4("verify", clean, "--yes", *views, "--save", saved, variables=with_key)
         assert done.returncode == 0, done.stderr
         text = done.stdout.decode()
         assert "dsv4 serve with DeepSeek-V4 (texts of 31 July)" in text

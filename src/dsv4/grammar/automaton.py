@@ -50,6 +50,7 @@ class WordSearch:
         self.words = words
         self.starts = {word[:n] for word in words for n in range(len(word))} | {""}
         self.alphabet = "".join(sorted(set("".join(words))))
+        self._moves: dict[str, tuple[Mapping[str, str], CharSet]] = {}
 
     def step(self, state: str, character: str) -> str | None:
         """The state after one more character. None where a word is complete."""
@@ -67,8 +68,13 @@ class WordSearch:
             after = None if after is None else self.step(after, character)
         return after
 
-    def moves(self, state: str) -> tuple[dict[str, str], CharSet]:
+    def moves(self, state: str) -> tuple[Mapping[str, str], CharSet]:
         """The characters that lead to other states than the empty one, and all that lead there."""
+        if state not in self._moves:
+            self._moves[state] = self._new_moves(state)
+        return self._moves[state]
+
+    def _new_moves(self, state: str) -> tuple[Mapping[str, str], CharSet]:
         steps = {character: self.step(state, character) for character in self.alphabet}
         moves = {character: after for character, after in steps.items() if after}
         elsewhere = "".join(character for character, after in steps.items() if after != "")
@@ -109,7 +115,8 @@ class WordSearch:
         yield from (self.step(state, character) for character in known)
 
 
-# A long prefix is read character by character, with the same few searches.
+# A long prefix is read character by character, and grammar after grammar is written, with the same
+# few searches.
 search_for = lru_cache(16)(WordSearch)
 
 
@@ -138,7 +145,7 @@ def unrolled(
     `end` is what ends the text, and `escape` what may stand for a character of it. A word that is
     in `after_words` may come, if that follows.
     """
-    search = WordSearch(text.without)
+    search = search_for(text.without)
     names: dict[str, Expression] = {} if root is None else {"": root}
 
     def at(state: str) -> Expression:

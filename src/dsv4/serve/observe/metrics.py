@@ -227,12 +227,15 @@ class Metrics:
 
     def healing(self) -> str:
         """What was healed since the start, by all workers, in a sentence."""
-        counted = self.all()
-        healed = {
-            kind: counted.get_sample_value("dsv4_healed_answers_total", {"kind": kind}) or 0
-            for kind in HEALED_KINDS
+        counted = {
+            (sample.name, sample.labels.get("kind")): sample.value
+            for found in self.all().collect()
+            for sample in found.samples
         }
-        return healing_summary(counted.get_sample_value("dsv4_answers_total") or 0, healed)
+        healed = {
+            kind: counted.get(("dsv4_healed_answers_total", kind), 0) for kind in HEALED_KINDS
+        }
+        return healing_summary(counted.get(("dsv4_answers_total", None), 0), healed)
 
     def all(self) -> CollectorRegistry:
         """What is to be shown: the counts of this process, or of all workers."""
