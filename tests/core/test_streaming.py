@@ -410,3 +410,11 @@ def test_a_bar_after_the_word_and_spaces_is_found_wherever_the_text_is_cut(
     whole = merged(events_of([text], thinking=False, tools=TOOLS))
     for pieces in cuts(text):
         assert merged(events_of(pieces, thinking=False, tools=TOOLS)) == whole
+
+
+def test_a_line_without_its_mark_ends_a_quoted_fence_whatever_the_chunks() -> None:
+    """Its words may go by without being read, and the fence they end must be ended all the same."""
+    pieces = ["> ```\n> an example", "\nGo on.", f"{BLOCK}{calling('ping')}{BLOCK_END}"]
+    for chunks in (pieces, ["".join(pieces)]):
+        message = dsv4.assemble(events_of(chunks, thinking=False, tools=TOOLS))
+        assert [call.name for call in message.tool_calls] == ["ping"]

@@ -10,8 +10,8 @@ invariant:
 - line breaks at its end wait, because they are dropped if a block comes next; in a string it ends
 in none, nor in indentation after one, because both are dropped if the string's end is implied;
 - in prose, no character of a fence is in it, and unless it stands in the middle of a line that
-has begun with something other than a list marker, the lines are followed, which is all that prose
-would do.
+has begun with something other than a list marker, and not in a fence that is quoted, the lines are
+followed, which is all that prose would do.
 
 The machine is told how much has gone by when it is next needed.
 """
@@ -354,7 +354,7 @@ class Shortcut:
         if reader is prose:
             if prose.is_idle:
                 self._line_words = ReasoningDelta if prose.reasoning else ContentDelta
-                self._words = self._line_words if prose.lines.settled else None
+                self._words = self._line_words if prose.lines.needs_no_following else None
         elif type(reader) is TextValueReader:
             value = reader.value
             if isinstance(value, ParameterValue) and value.is_idle:

@@ -136,7 +136,7 @@ class ProseReader:
     def follow(self, text: str) -> bool:
         """Follows text that was shown as it came. Says whether the next may need no following."""
         self.lines.follow(text)
-        return self.lines.settled
+        return self.lines.needs_no_following
 
     # Going through the text.
 

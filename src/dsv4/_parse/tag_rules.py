@@ -491,6 +491,14 @@ class LineTracker:
         return bool(self._fence) or len(self._run) >= FENCE_LENGTH
 
     @property
+    def needs_no_following(self) -> bool:
+        """Whether words change nothing, in this line or on one that begins with a letter.
+
+        Such a line ends a fence in a quotation.
+        """
+        return self.settled and not self._quoted
+
+    @property
     def is_indented(self) -> bool:
         """Whether the line has nothing but the indentation of a code block so far."""
         lead = self._lead or ""
