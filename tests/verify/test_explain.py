@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -29,6 +30,7 @@ from dsv4.verify.hypotheses import clean_servers
 from parts import part
 from rows import each_row
 
+LookAmong = Callable[[Sequence[Hypothesis]], None]
 VECTORS = Path(__file__).parent.parent / "vectors" / "verify-counts.jsonl"
 ROWS = [json.loads(line) for line in VECTORS.read_text("utf-8").splitlines()]
 
@@ -129,7 +131,8 @@ class TestFaults:
             ("arguments-twice-encoded",),
         ]
 
-    def test_two_faults(self) -> None:
+    def test_two_faults(self, look_among: LookAmong) -> None:
+        look_among([each for each in clean_servers() if each.dialect == "v4"])
         both = server("vllm-0.32", "v4", "effort-max-as-high", "tools-compact")
         assert named(verdict(observed(both))) == [
             ("vllm-0.32", "v4-0731", ("effort-max-as-high", "tools-compact"))
@@ -142,8 +145,9 @@ class TestFaults:
             ("additional-properties-lost", "developer-as-system", "thinking-as-effort"),
         ],
     )
-    def test_three_faults_of_a_proxy(self, proxy: tuple[str, ...]) -> None:
+    def test_three_faults_of_a_proxy(self, proxy: tuple[str, ...], look_among: LookAmong) -> None:
         """What litellm 1.108.4 does to requests for its providers `deepseek` and `hosted_vllm`."""
+        look_among([each for each in clean_servers() if each.dialect == "v4"])
         found = verdict(observed(server("vllm-0.32", "v4", *proxy)))
         assert ("vllm-0.32", "v4-0731", proxy) in named(found)
         assert {len(faults) for _, _, faults in named(found)} == {3}
@@ -179,7 +183,8 @@ class TestFaults:
 
 
 class TestWhatIsNotExplained:
-    def test_nothing_is_named_that_is_not_certain(self) -> None:
+    def test_nothing_is_named_that_is_not_certain(self, look_among: LookAmong) -> None:
+        look_among([each for each in clean_servers() if each.dialect == "v4"])
         seen = [
             replace(o, count=o.count and o.count + 11) if o.probe.startswith("tools-") else o
             for o in observed(VLLM)
@@ -195,7 +200,8 @@ class TestWhatIsNotExplained:
             (m.probe, m.expected, m.seen) for m in found.unexplained
         ]
 
-    def test_a_refusal_that_no_server_gives(self) -> None:
+    def test_a_refusal_that_no_server_gives(self, look_among: LookAmong) -> None:
+        look_among([VLLM, server("sglang-0.5.23")])
         seen = [
             Observation(o.probe, refused=True) if o.probe == "spaces" else o for o in observed(VLLM)
         ]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module
 from typing import Any
 from xml.etree import ElementTree
 
@@ -34,10 +33,11 @@ from dsv4.verify.probes import PROBES
 from dsv4.verify.prompt_routes import ROUTES
 from dsv4.verify.report import OWN_WAYS
 from dsv4.verify.report_views import report_changes, report_html, report_junit, report_text
-from parts import ALL, part
+from parts import part
 from rows import each_row
 
 EFFORT_SWAPS = "-as-"
+LookAmong = Callable[[Sequence[Hypothesis]], None]
 
 
 def report_on(client: Any, **options: Any) -> Report:
@@ -136,13 +136,6 @@ PAIRS = [
 ]
 
 
-def look_among(servers: Sequence[Hypothesis], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nothing explains what was seen, all pairs of faults of all servers are tried, which
-    takes a second. A part tries them on these servers."""
-    if not ALL:
-        monkeypatch.setattr(import_module("dsv4.verify.explain"), "clean_servers", lambda: servers)
-
-
 class TestTheGauntlet:
     @pytest.mark.parametrize("truth", part(clean_servers(), 3), ids=str)
     def test_no_fault_is_found_on_a_clean_server(self, truth: Hypothesis) -> None:
@@ -164,10 +157,8 @@ class TestTheGauntlet:
             assert report.to_dict()["prompt"]["faults"] == []
 
     @pytest.mark.parametrize(("profile", "dialect", "faults"), part(PAIRS, 31))
-    def test_pairs(
-        self, profile: str, dialect: str, faults: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        look_among([each for each in clean_servers() if each.dialect == dialect], monkeypatch)
+    def test_pairs(self, profile: str, dialect: str, faults: str, look_among: LookAmong) -> None:
+        look_among([each for each in clean_servers() if each.dialect == dialect])
         truth = server(profile, dialect, *faults.split())
         assert is_named(report_over_http(StandIn(truth)), truth)
 
@@ -214,8 +205,8 @@ class TestUnknownFaults:
     """What nobody listed is not explained, where it belongs, and nothing false is named."""
 
     @pytest.fixture
-    def fewer_servers(self, dialect: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        look_among([each for each in clean_servers() if each.dialect == dialect], monkeypatch)
+    def fewer_servers(self, dialect: str, look_among: LookAmong) -> None:
+        look_among([each for each in clean_servers() if each.dialect == dialect])
 
     @pytest.mark.usefixtures("fewer_servers")
     @pytest.mark.parametrize(("id", "profile", "dialect"), part(UNKNOWN, 26))
@@ -240,17 +231,17 @@ class TestUnknownFaults:
 
     @pytest.mark.parametrize("fault", part([*UNCOUNTED_FAULTS.values()], 2))
     def test_prompts_show_what_counts_do_not(
-        self, fault: UnknownFault, monkeypatch: pytest.MonkeyPatch
+        self, fault: UnknownFault, look_among: LookAmong
     ) -> None:
-        look_among([VLLM, server("sglang-0.5.23")], monkeypatch)
+        look_among([VLLM, server("sglang-0.5.23")])
         report = report_on(StandIn(VLLM, changed=fault.change, shows_ids=True))
         assert is_not_explained(report, fault)  # and no two faults that cancel each other
         assert "of as many tokens" in report_text(report)
 
     def test_a_group_whose_every_request_is_changed_says_nothing(
-        self, monkeypatch: pytest.MonkeyPatch
+        self, look_among: LookAmong
     ) -> None:
-        look_among([VLLM, server("sglang-0.5.23")], monkeypatch)
+        look_among([VLLM, server("sglang-0.5.23")])
         changed = UNKNOWN_FAULTS["user-named"].change
         groups = report_on(StandIn(VLLM, changed=changed)).groups
         assert (groups["prompt"], groups["thinking"]) == ("fault", "inconclusive")
@@ -339,9 +330,9 @@ class TestQuickly:
         assert client.requests <= 8
 
     def test_where_counts_decide_nothing_a_route_that_shows_prompts_does(
-        self, monkeypatch: pytest.MonkeyPatch
+        self, look_among: LookAmong
     ) -> None:
-        look_among([VLLM, server("sglang-0.5.23")], monkeypatch)
+        look_among([VLLM, server("sglang-0.5.23")])
 
         class Rendering(StandIn):
             def post(self, path: str, body: Mapping[str, Any]) -> Reply:
