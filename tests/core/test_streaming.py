@@ -412,9 +412,19 @@ def test_a_bar_after_the_word_and_spaces_is_found_wherever_the_text_is_cut(
         assert merged(events_of(pieces, thinking=False, tools=TOOLS)) == whole
 
 
-def test_a_line_without_its_mark_ends_a_quoted_fence_whatever_the_chunks() -> None:
-    """Its words may go by without being read, and the fence they end must be ended all the same."""
-    pieces = ["> ```\n> an example", "\nGo on.", f"{BLOCK}{calling('ping')}{BLOCK_END}"]
-    for chunks in (pieces, ["".join(pieces)]):
-        message = dsv4.assemble(events_of(chunks, thinking=False, tools=TOOLS))
-        assert [call.name for call in message.tool_calls] == ["ping"]
+class TestQuotations:
+    """A line without the mark ends one, even if its words go by without being read."""
+
+    CALL = f"{BLOCK}{calling('ping')}{BLOCK_END}"
+
+    @pytest.mark.parametrize(
+        ("pieces", "calls"),
+        [
+            (["> ```\n> an example", "\nGo on.", CALL], ["ping"]),  # the fence has ended too
+            (["> a remark", "\nSo: ", f"```js\ncode\nmore {CALL}"], []),  # this one goes on
+        ],
+    )
+    def test_whatever_the_chunks(self, pieces: list[str], calls: list[str]) -> None:
+        for chunks in (pieces, ["".join(pieces)]):
+            message = dsv4.assemble(events_of(chunks, thinking=False, tools=TOOLS))
+            assert [call.name for call in message.tool_calls] == calls

@@ -10,8 +10,8 @@ invariant:
 - line breaks at its end wait, because they are dropped if a block comes next; in a string it ends
 in none, nor in indentation after one, because both are dropped if the string's end is implied;
 - in prose, no character of a fence is in it, and unless it stands in the middle of a line that
-has begun with something other than a list marker, and not in a fence that is quoted, the lines are
-followed, which is all that prose would do.
+has begun with something other than a list marker, and is in no quotation, the lines are followed,
+which is all that prose would do.
 
 The machine is told how much has gone by when it is next needed.
 """

@@ -494,9 +494,9 @@ class LineTracker:
     def needs_no_following(self) -> bool:
         """Whether words change nothing, in this line or on one that begins with a letter.
 
-        Such a line ends a fence in a quotation.
+        Such a line ends a quotation, and with it a fence inside.
         """
-        return self.settled and not self._quoted
+        return self.settled and not (self._quoted or self._quoted_line)
 
     @property
     def is_indented(self) -> bool:
