@@ -52,7 +52,8 @@ FRAGMENTS = (
     f'<{DSML}parameter name="command" string="true">ls</{DSML}parameter>\n',
     f"</{DSML}invoke>\n</{DSML}tool_calls>",
     f'\n\n<{DSML}tool_calls>\n<{DSML}invoke name="ping">\n</{DSML}invoke>\n</{DSML}tool_calls>',
-    *("\n\n```py\n", "\n~~~\n\n"),
+    *("\n\n```py\n", "\n~~~\n\n", "```", "~~~", "~", "\n> ", "- ", "1. "),
+    *("<pre>", "</pre>", "<code>", "</code>", "\u3000", "é", "\nwords"),
 )
 TOOLS = [
     {
@@ -91,6 +92,8 @@ def seeds() -> list[str]:
 
 
 def mutated(random: random.Random, texts: list[str]) -> str:
+    if random.random() < 0.3:  # nothing but fragments, of which some meet that never do in texts
+        return "".join(random.choices(FRAGMENTS, k=random.randint(2, 20)))
     text = random.choice(texts)
     for _ in range(random.randint(1, 5)):
         start = random.randint(0, len(text))

@@ -70,6 +70,8 @@ class TestFences:
     def test_what_may_be_one_in_this_line(self) -> None:
         assert after("```x").fenced
         assert after("see ``` x").fenced
+        assert after("see ```js ~~~").fenced
+        assert after(*"see ```js ~~~").fenced
         assert not after("see ``` x ``` y").fenced
 
 
@@ -98,12 +100,13 @@ class TestBlank:
         assert after(*text).after_blank is expected
 
 
-@settings(max_examples=fewer(3000, 30))
-@given(st.lists(st.text("`~a -1.>\n\t", max_size=5), max_size=12))
+@settings(max_examples=fewer(3000, 10))
+@given(st.lists(st.text("`~a -1.>\n\t", max_size=5) | st.sampled_from(("```", "~~~"))))
 def test_pieces_make_no_difference(pieces: list[str]) -> None:
-    whole, cut = after("".join(pieces)), after(*pieces)
+    text = "".join(pieces)
+    whole, cut, in_characters = after(text), after(*pieces), after(*text)
     for name in ("fenced", "blank", "after_blank", "settled"):
-        assert getattr(whole, name) == getattr(cut, name), name
+        assert getattr(whole, name) == getattr(cut, name) == getattr(in_characters, name), name
 
 
 @given(st.text("`~a -1.\n", max_size=20), st.text("ab 1", max_size=8))

@@ -458,8 +458,8 @@ class LineTracker:
     """
 
     __slots__ = (
-        "_closing",
         "_fence",
+        "_finished",
         "_info",
         "_lead",
         "_quoted",
@@ -482,7 +482,7 @@ class LineTracker:
         self._run = ""  # the last run of such characters in this line that is not closed
         self._run_lead: str | None = None  # what stands before it, if a fence may stand there
         self._info: str | None = None  # what stands after it, if it may open or close a fence
-        self._closing = ""  # the character of a run that closes another, and may go on
+        self._finished = ""  # the character of a run that has had its effect, and may go on
 
     @property
     def fenced(self) -> bool:
@@ -515,7 +515,7 @@ class LineTracker:
         if "`" not in text and "~" not in text:
             if self.settled and "\n" not in text:
                 return
-            if not (self._run or self._closing or self._quoted):
+            if not (self._run or self._finished or self._quoted):
                 self._follow_plain(text)
                 return
         for part in _PARTS.findall(text):
@@ -545,14 +545,14 @@ class LineTracker:
         self.settled = self._is_settled()
 
     def _is_settled(self) -> bool:
-        return not (self.blank or self._lead is not None or self._run or self._closing)
+        return not (self.blank or self._lead is not None or self._run or self._finished)
 
     def _begin_line(self, after_blank: bool) -> None:
         self.after_blank = after_blank
         self.blank = True
         self.settled = False
         self._lead = ""
-        self._run = self._closing = ""
+        self._run = self._finished = ""
         self._info = None
         self._quoted_line = False
 
@@ -560,7 +560,7 @@ class LineTracker:
         if self.blank and text.lstrip().startswith(_QUOTATION):
             self._quoted_line = True
         self.blank = self.blank and text.isspace()
-        self._closing = ""
+        self._finished = ""
         if self._run and self._info is not None:
             self._info = (self._info + text)[: _LONGEST_LEAD + 1]
             if self._run_lead is None and not _WORD.fullmatch(self._info):
@@ -572,22 +572,23 @@ class LineTracker:
 
     def _extend_run(self, run: str) -> None:
         self.blank = False
-        if self._closing == run[0]:
+        if self._finished == run[0]:
             return
         if self._run and self._info == "" and run[0] == self._run[0]:  # it was cut in two
             self._run = (self._run + run)[:_LONGEST_RUN]
             return
         if len(self._run) >= FENCE_LENGTH and run[0] == self._run[0] == FENCES[0]:
             self._run, self._info, self._lead = "", None, None
-            self._closing = run[0]
+            self._finished = run[0]
             return
         if len(self._run) >= FENCE_LENGTH and run[0] != self._run[0] and self._info is not None:
             self._extend_text(run)  # the other character is text after a fence
+            self._finished = run[0]
             return
         leads = self._lead is not None and _LEAD.fullmatch(self._lead)
         self._run_lead = self._lead if leads else None
         self._run, self._info, self._lead = run[:_LONGEST_RUN], "", None
-        self._closing = ""
+        self._finished = ""
 
     def _end_line(self) -> None:
         blank = self.blank
