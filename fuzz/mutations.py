@@ -1,10 +1,11 @@
 """Completions that were seen, with something wrong: python fuzz/mutations.py [--count N] [--seed S]
 
-Takes the malformed completions of the tests and well-formed ones, changes each in a few places, and
-reads it whole and in pieces, often single characters, under options chosen at random. Whatever the
-text is: reading must not raise, must give the same events however it is cut, arguments must be JSON
-objects, diagnostics must quote the text, and every word must be told somewhere. Prints the first
-text for which something of this does not hold, and stops.
+Takes the malformed completions of the tests and well-formed ones, changes each in a few places, or
+puts fragments of markup together, and reads the text whole and in pieces, often single characters,
+under options chosen at random. Whatever the text is: reading must not raise, must give the same
+events however it is cut, arguments must be JSON objects, diagnostics must quote the text, and every
+word must be told somewhere. Prints the first text for which something of this does not hold, and
+stops.
 """
 
 from __future__ import annotations
