@@ -278,7 +278,7 @@ def test_log_probabilities_that_are_none() -> None:
 
 
 def test_a_server_that_answers_nothing_is_at_no_fault() -> None:
-    found = findings(lambda path, body: Reply(problem="no answer in time"))
+    found = findings(lambda path, body: Reply(problem="no complete answer within 30 seconds"))
     assert {finding.verdict for finding in found.values()} <= {"inconclusive", "not offered"}
 
 

@@ -424,7 +424,7 @@ class TestBadServers:
         class Dying(StandIn):
             def post(self, path: str, body: Mapping[str, Any]) -> Reply:
                 if self.requests > 20:
-                    return Reply(problem="no answer in time")
+                    return Reply(problem="no complete answer within 30 seconds")
                 return super().post(path, body)
 
         report = report_on(Dying(VLLM))

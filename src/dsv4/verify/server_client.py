@@ -134,6 +134,7 @@ class HttpServer:
         )
         connection = kind(parts.hostname or "", parts.port, timeout=self.seconds)
         deadline = _Deadline(connection, self.seconds)
+        too_late = Reply(problem=f"no complete answer within {self.seconds:g} seconds")
         try:
             headers = dict(HEADERS)
             if self.key:
@@ -149,14 +150,14 @@ class HttpServer:
             reply = replace(self._read(response, started), adapted=adapted)
         except ssl.SSLError as error:
             reply = Reply(problem=f"no secure connection: {error.reason or error}")
+        except TimeoutError:  # the socket's own limit, which is as long as the deadline
+            reply = too_late
         except (OSError, http.client.HTTPException, ValueError) as error:
             reply = Reply(problem=_connection_problem(error))
         finally:
             deadline.cancel()
             connection.close()
-        if deadline.passed:
-            return Reply(problem=f"no complete answer within {self.seconds:g} seconds")
-        return reply
+        return too_late if deadline.passed else reply
 
     def _read(self, response: http.client.HTTPResponse, started: float) -> Reply:
         status, after = response.status, _seconds(response.getheader("retry-after"))
@@ -255,6 +256,4 @@ def _connection_problem(error: Exception) -> str:
         return "the server ends the connection before its answer is complete"
     if isinstance(error, http.client.HTTPException):
         return f"what answers does not speak HTTP ({type(error).__name__})"
-    if isinstance(error, TimeoutError):
-        return "no answer in time"
     return f"the connection failed: {error}"
