@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -225,10 +226,12 @@ def test_workers_are_restarted_one_after_the_other_and_their_streams_end(
     before, said = server.workers(), len(server.lines)
     with server.opened() as one, server.opened() as other:
         assert server.asked("POST", "/admin/restart").body == {"status": "restarting"}
+        # Whoever comes meanwhile is answered: a worker that ends leaves him to the others.
+        while {*before} & {*server.workers()}:
+            assert server.asked("GET", "/v1/models").status == 200
         server.heard("takes the place of", 2, said)
         for response in (one, other):
             assert response.read().endswith(b"data: [DONE]\n\n")
-    until(lambda: not {*before} & {*server.workers()})
     # The new ones have the engines of the old, and go on following the file.
     assert operated.all_workers_have(operated.both, draining=OTHER_ENGINE)
     operated.drain(OTHER_ENGINE, False)
@@ -274,6 +277,19 @@ def test_a_signal_drains_and_a_second_one_stops_at_once(workers: str) -> None:
         server.process.wait(15)
         with pytest.raises((http.client.IncompleteRead, ConnectionError)):
             long.read()
+
+
+def test_a_worker_that_retires_finishes_its_streams_when_all_stop() -> None:
+    with served("--pace", "4", "--workers", "2") as server:
+        server.heard("serves", 2)
+        with ExitStack() as stack:
+            # So many that each worker has some.
+            streams = [stack.enter_context(server.opened(max_tokens=30)) for _ in range(8)]
+            server.heard("takes the place of", 1, server.signal("SIGUSR2"))
+            server.signal("SIGTERM")
+            for response in streams:
+                assert response.read().endswith(b"data: [DONE]\n\n")
+        assert server.process.wait(15) == 0
 
 
 @pytest.mark.skipif(not Path("/dev/fd").exists(), reason="files of open descriptors")

@@ -86,6 +86,10 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()
 
 
+# A connection may have been accepted a moment before its server stops accepting. Within so many
+# seconds its request is here, and is answered: if the connection were closed, the client would see
+# a reset.
+_FOR_LAST_REQUESTS = 0.2
 # What a signal asks of a server that runs, by its name: not every system has all of them.
 _REQUESTS = {"SIGHUP": "reload", "SIGUSR1": "summarize"}
 
@@ -94,12 +98,14 @@ class GatewayServer(uvicorn.Server):
     """A server that drains at the first signal to stop, and stops at the second.
 
     The sockets stay open as long as streams run, so that whoever comes is told to go elsewhere: a
-    connection that nobody takes would wait.
+    connection that nobody takes would wait. A worker that retires has others beside it, which take
+    new connections: it closes its sockets first, and refuses nobody.
     """
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self._stop_at: float | None = None
+        self._is_to_retire = False
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -111,17 +117,40 @@ class GatewayServer(uvicorn.Server):
         self._captured_signals.append(sig)
         if not self.started:
             self.should_exit = True
-        elif self._stop_at is None:
-            self._stop_at = time.monotonic() + self._gateway.settings.drain_timeout
-            self._gateway.drain.begin()
+        elif len(self._captured_signals) == 1:
+            self._begin_drain()
         else:
             self.should_exit = self.force_exit = True
 
+    def retire(self) -> None:
+        """Ends the server once its streams are done. Any thread may call it."""
+        self._is_to_retire = True
+
+    def _begin_drain(self) -> None:
+        if self._stop_at is None:
+            self._stop_at = time.monotonic() + self._gateway.settings.drain_timeout
+            self._gateway.drain.begin()
+
     async def on_tick(self, counter: int) -> bool:
+        if self._is_to_retire and self._stop_at is None:
+            await self._accept_no_more()
+            for connection in list(self.server_state.connections):
+                connection.shutdown()  # at once where it is idle, else after the answer
+            self._begin_drain()
         if self._stop_at is not None:
             is_late = time.monotonic() > self._stop_at
             self.should_exit = self.should_exit or is_late or self._gateway.drain.is_over
         return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if not self.force_exit:
+            await self._accept_no_more()
+        await super().shutdown(sockets)
+
+    async def _accept_no_more(self) -> None:
+        for server in self.servers:
+            server.close()
+        await asyncio.sleep(_FOR_LAST_REQUESTS)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

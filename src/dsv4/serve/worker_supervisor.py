@@ -14,9 +14,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import uvicorn
 
@@ -35,8 +36,22 @@ _GRACE = 15.0
 _log = logging.getLogger("dsv4.serve")
 _spawn = multiprocessing.get_context("spawn")
 
+
+class WorkerServer(Protocol):
+    """The server of a worker."""
+
+    started: bool
+
+    def run(self, sockets: list[socket.socket]) -> None: ...
+
+    def retire(self) -> None:
+        """Leaves new connections to other workers, and ends once its streams are done."""
+
+
 # Makes the server of a worker, in the worker.
-MakeServer: TypeAlias = Callable[[uvicorn.Config], uvicorn.Server]
+MakeServer: TypeAlias = Callable[[uvicorn.Config], WorkerServer]
+# What a supervisor tells a worker: to say whether it serves, or to retire.
+Message: TypeAlias = Literal["answer", "retire"]
 
 
 class WorkerProcess:
@@ -75,11 +90,11 @@ class WorkerProcess:
         try:
             while self._connection.poll():
                 self._note(self._connection.recv())
-            if not self._is_asked and now - self._asked_at >= _ASK_EVERY:
-                self._connection.send(True)
-                self._is_asked, self._asked_at = True, now
         except (OSError, EOFError):  # it is about to end
             pass
+        if not self._is_asked and now - self._asked_at >= _ASK_EVERY:
+            self._tell("answer")
+            self._is_asked, self._asked_at = True, now
         if self.is_ready and self._missed_reload:
             self._missed_reload = False
             self._signal("SIGHUP")
@@ -102,13 +117,21 @@ class WorkerProcess:
         if self.is_ready:
             self._signal("SIGUSR1")
 
+    def retire(self) -> None:
+        """Lets it end its streams, while the other workers take what is new."""
+        self._tell("retire")
+
     def stop(self) -> None:
-        """Lets it end its streams."""
+        """Lets it end its streams, and refuse what is new."""
         self._signal("SIGTERM" if sys.platform != "win32" else "CTRL_BREAK_EVENT")
 
     def kill(self) -> None:
         self._process.kill()
         self._process.join()
+
+    def _tell(self, message: Message) -> None:
+        with suppress(OSError):  # it is about to end
+            self._connection.send(message)
 
     def _signal(self, name: str) -> None:
         if self._process.is_alive() and self.pid is not None:
@@ -124,16 +147,20 @@ def _work(
     if sys.platform == "win32":
         signal.signal(signal.SIGBREAK, lambda *_: signal.raise_signal(signal.SIGTERM))
     server = make(config)
-    threading.Thread(target=_answer, args=(theirs, server), daemon=True).start()
+    threading.Thread(target=_follow, args=(theirs, server), daemon=True).start()
     server.run(sockets)
 
 
-def _answer(theirs: Connection, server: uvicorn.Server) -> None:
-    """Answers the supervisor that asks whether the worker is there, and says whether it serves.
-    Without a supervisor nobody could end the worker, so it ends itself."""
+def _follow(theirs: Connection, server: WorkerServer) -> None:
+    """Does what the supervisor says, and answers whether the worker serves. Without a supervisor
+    nobody could end the worker, so it ends itself."""
     try:
-        while theirs.recv():
-            theirs.send(server.started)
+        while True:
+            message: Message = theirs.recv()
+            if message == "retire":
+                server.retire()
+            else:
+                theirs.send(server.started)
     except (OSError, EOFError):
         _log.warning("worker %s has lost its supervisor: it ends", os.getpid())
         os.kill(os.getpid(), signal.SIGTERM)
@@ -271,7 +298,7 @@ class Supervisor:
         if new.is_ready and old in self._workers:
             self._workers[self._workers.index(old)] = new
             self._retiring.append(old)
-            old.stop()
+            old.retire()
             _log.info("worker %s takes the place of %s, whose streams end", new.pid, old.pid)
         elif not new.is_ready and new.is_alive and time.monotonic() < replacement.until:
             return
