@@ -259,7 +259,7 @@ def test_a_client_that_goes_away_frees_the_backend_at_once(path: str, stream: bo
                 await asyncio.sleep(0.01)
             writer.close()
             await writer.wait_closed()
-            for _ in range(20):
+            for _ in range(200):  # of the 2,500 that the answer would take
                 if not backend.open:
                     break
                 await asyncio.sleep(0.01)
@@ -284,11 +284,14 @@ def test_half_a_request_is_given_up() -> None:
 
 def test_more_than_the_streams_wait_and_more_than_the_queue_are_refused() -> None:
     async def scenario() -> None:
-        backend = Scripted(0.3, f"{THINK_END}Hi{EOS}")
+        may_end = asyncio.Event()
+        backend = Scripted(may_end, f"{THINK_END}Hi{EOS}")
         async with gateway(backend, streams=1, queue=1) as g:
-            answers = await asyncio.gather(
-                *(g.post("/v1/chat/completions", CHAT) for _ in range(4))
-            )
+            asked = [asyncio.create_task(g.post("/v1/chat/completions", CHAT)) for _ in range(4)]
+            while sum(task.done() for task in asked) < 2:
+                await asyncio.sleep(0.01)
+            may_end.set()
+            answers = await asyncio.gather(*asked)
             assert sorted(status for status, _, _ in answers) == [200, 200, 429, 429]
             refused = next(headers for status, headers, _ in answers if status == 429)
             assert refused["retry-after"] == "1"

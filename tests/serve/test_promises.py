@@ -262,7 +262,8 @@ def test_a_generation_may_take_only_so_long() -> None:
 @every_path
 def test_load_is_answered_with_a_short_wait(path: str) -> None:
     async def scenario() -> None:
-        backend = Scripted(0.3, f"{THINK_END}Hi{EOS}")
+        may_end = asyncio.Event()
+        backend = Scripted(may_end, f"{THINK_END}Hi{EOS}")
         async with gateway(backend, streams=1, queue=0) as g:
             first = asyncio.create_task(g.post(path, BODIES[path]))
             while not backend.open:
@@ -272,6 +273,7 @@ def test_load_is_answered_with_a_short_wait(path: str) -> None:
             assert int(headers["retry-after"]) <= 5
             assert headers["x-should-retry"] == "true"
             assert body["error"]["type"] == "rate_limit_error"
+            may_end.set()
             assert (await first)[0] == 200
 
     run(scenario())
