@@ -102,8 +102,14 @@ class ServedProcess:
         return [int(n) for n in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
     def workers(self) -> list[int]:
-        commands = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in self.children()}
-        return [pid for pid, command in commands.items() if b"spawn_main" in command]
+        return [pid for pid in self.children() if b"spawn_main" in command_of(pid)]
+
+
+def command_of(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):  # it has ended since it was listed
+        return b""
 
 
 def until(holds: Callable[[], Any], problem: Callable[[], str] = str) -> None:

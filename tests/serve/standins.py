@@ -358,12 +358,14 @@ class Scripted:
         self.script = script
         self.open = 0
         self.opened = 0
+        self.steps = 0
 
     async def stream(self, prompt: Any, ids: Any, options: Any) -> AsyncIterator[Chunk]:
         self.open += 1
         self.opened += 1
         try:
             for step in self.script:
+                self.steps += 1
                 if isinstance(step, float):
                     await asyncio.sleep(step)
                 elif isinstance(step, asyncio.Event):

@@ -226,9 +226,13 @@ def test_workers_are_restarted_one_after_the_other_and_their_streams_end(
     before, said = server.workers(), len(server.lines)
     with server.opened() as one, server.opened() as other:
         assert server.asked("POST", "/admin/restart").body == {"status": "restarting"}
-        # Whoever comes meanwhile is answered: a worker that ends leaves him to the others.
-        while {*before} & {*server.workers()}:
+
+        def all_are_replaced() -> bool:
+            """Meanwhile no request is refused: the other workers take the new ones."""
             assert server.asked("GET", "/v1/models").status == 200
+            return not {*before} & {*server.workers()}
+
+        until(all_are_replaced)
         server.heard("takes the place of", 2, said)
         for response in (one, other):
             assert response.read().endswith(b"data: [DONE]\n\n")

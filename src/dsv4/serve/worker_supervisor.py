@@ -51,7 +51,7 @@ class WorkerServer(Protocol):
 # Makes the server of a worker, in the worker.
 MakeServer: TypeAlias = Callable[[uvicorn.Config], WorkerServer]
 # What a supervisor tells a worker: to say whether it serves, or to retire.
-Message: TypeAlias = Literal["answer", "retire"]
+WorkerCommand: TypeAlias = Literal["answer", "retire"]
 
 
 class WorkerProcess:
@@ -129,9 +129,9 @@ class WorkerProcess:
         self._process.kill()
         self._process.join()
 
-    def _tell(self, message: Message) -> None:
+    def _tell(self, command: WorkerCommand) -> None:
         with suppress(OSError):  # it is about to end
-            self._connection.send(message)
+            self._connection.send(command)
 
     def _signal(self, name: str) -> None:
         if self._process.is_alive() and self.pid is not None:
@@ -156,8 +156,8 @@ def _follow(theirs: Connection, server: WorkerServer) -> None:
     nobody could end the worker, so it ends itself."""
     try:
         while True:
-            message: Message = theirs.recv()
-            if message == "retire":
+            command: WorkerCommand = theirs.recv()
+            if command == "retire":
                 server.retire()
             else:
                 theirs.send(server.started)
