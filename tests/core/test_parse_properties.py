@@ -231,6 +231,28 @@ def tools_of(message: Message) -> list[dict[str, Any]]:
     return declared(**{f["name"]: dict.fromkeys(f["arguments"], "string") for f in functions})
 
 
+class TestTextsWithoutMarkup:
+    """`dsv4.parse` has a shortcut for them, which must read what the stream reads."""
+
+    REASONS = (None, "stop", "eos", "length", "content_filter", "abort", "tool_calls")
+    LENGTHS = range(201)
+
+    @pytest.mark.parametrize("eos", ["", EOS], ids=["open", "ended"])
+    @pytest.mark.parametrize("tools", [None, [], TOOLS], ids=["untold", "none", "declared"])
+    @pytest.mark.parametrize("thinking", [False, True], ids=["chat", "thinking"])
+    def test_every_length_is_read_as_in_a_stream(
+        self, thinking: bool, tools: list[Any] | None, eos: str
+    ) -> None:
+        starts = ("", "</think>", "Hm.</think>") if thinking else ("",)
+        for length, start, reason in product(self.LENGTHS, starts, self.REASONS):
+            text = start + ("The answer is 42! " * 12)[:length] + eos
+            whole = dsv4.parse(text, thinking=thinking, tools=tools, reason=reason)
+            events = events_of([text], thinking=thinking, tools=tools, reason=reason)
+            assert whole == dsv4.assemble(events)
+            if not thinking:
+                assert whole.content == text.removesuffix(eos)
+
+
 class TestRoundTrips:
     @given(messages, st.booleans(), dialects)
     def test_what_is_encoded_is_read_again(

@@ -346,7 +346,7 @@ def read_plainly(
     block = text.find(tags.block_open, at)
     if block < 0:
         stop = text.find(tokens.EOS, at)
-        if stop + len(tokens.EOS) != len(text) or _has_mark(text[at:stop]):
+        if stop < 0 or stop + len(tokens.EOS) != len(text) or _has_mark(text[at:stop]):
             return None
         return StrictMessage(text[:end], text[at:stop], [], "", True)
     content = text[at:block]
