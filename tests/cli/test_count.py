@@ -71,12 +71,13 @@ def test_a_line_of_json_for_each_conversation(tmp_path: Path) -> None:
         ([], '[{"role": "nobody"}]', 1, 'stdin: messages[0].role: found "nobody"'),
         ([], '[{"role": "user", "content": "\\ud800"}]', 1, "half a surrogate pair stands alone"),
         (["--window", "none"], "", 2, "expected a whole number from 1 on"),
-        (["--dialect", "v4.1"], json.dumps(MESSAGES), 2, "does not fit v4.1"),
+        (["--tokenizer", "odd.json"], json.dumps(MESSAGES), 2, "does not fit"),
     ],
 )
 def test_errors(
     tmp_path: Path, arguments: list[str], given: str, status: int, problem: str
 ) -> None:
+    (tmp_path / "odd.json").write_text('{"added_tokens": [], "model": {"vocab": {}}}')
     done = count(tmp_path, *arguments, input=given)
     assert (done.returncode, done.stdout) == (status, "")
     assert problem in done.stderr

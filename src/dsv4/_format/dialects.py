@@ -16,6 +16,7 @@ from dsv4._format import tokens
 from dsv4._format.texts import (
     EFFORT_0731_MAX,
     EFFORT_MAX,
+    EFFORTS_V4_1,
     TOOLS_SECTION,
     TOOLS_SECTION_V3_2,
     numbered_effort,
@@ -109,6 +110,8 @@ class Dialect:
     # Whether "", 0 and False are no effort, as the release has it.
     false_efforts_are_none: bool = False
     special_tokens: tuple[Special, ...] = tokens.V4_TOKENS
+    # The tokens of its vocabulary that have another name in V4's, which is otherwise the same.
+    renamed_tokens: tuple[Special, ...] = ()
     layout: Layout = "v4"
     # Those that a turn is written for. Others are an error where they do not vanish.
     roles: tuple[str, ...] = ROLES
@@ -180,6 +183,7 @@ V4_VISION = replace(
     V4_0731,
     name="v4-vision",
     special_tokens=tokens.V4_VISION_TOKENS,
+    renamed_tokens=(tokens.IMAGE,),
     image_token=tokens.IMAGE,
     image_text_refused=True,
     lists_are_blocks=True,
@@ -191,12 +195,13 @@ V4_1 = replace(
     tags=Tags(" calls", " invoke", " parameter"),
     efforts={
         **{number: numbered_effort(number) for number in range(1, 101)},
-        **{None: numbered_effort(75), "low": numbered_effort(50), "high": numbered_effort(75)},
-        "max": numbered_effort(100),
+        **{name: numbered_effort(number) for name, number in EFFORTS_V4_1.items()},
+        None: numbered_effort(EFFORTS_V4_1["high"]),
     },
     efforts_described='None, "low", "high", "max" or a whole number from 1 to 100',
     false_efforts_are_none=False,
     special_tokens=tokens.V4_1_TOKENS,
+    renamed_tokens=tokens.V4_1_RENAMED,
     roles=tuple(role for role in ROLES if role != "developer"),
     system_token=tokens.SYSTEM,
     systems_ask="later",

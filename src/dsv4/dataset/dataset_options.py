@@ -373,8 +373,7 @@ def _check_encoding(options: DatasetOptions) -> None:
     weigher(options.job.policy, ())
     prompt = options.overrides.on(Request([{"role": "user", "content": "Hi"}])).encode()
     if options.overrides.dialect is not None:
-        dialect = dialect_named(options.overrides.dialect)
-        tokenizer.vocabulary.check(dialect.special_tokens, str(dialect))
+        tokenizer.dialect_for(options.overrides.dialect)
     if options.tokenizer is not None:
         tokenizer.count(prompt)  # the bundled file is known to be complete
 

@@ -148,6 +148,7 @@ class GatewayState:
         self.threads = StoredThreads(self.sampled_turns.store)
         self.model = Model(settings.model or "deepseek-v4", settings.context)
         self.dialect: Dialect = dialect_named(settings.dialect or "v4")
+        self._use_names_of_dialect()
         self.dialect_problem = ""  # why it is a guess, where it is one
         self.prompt_facts = prompt_facts(self.dialect, settings)
         self.api_settings = self._api_settings()
@@ -210,12 +211,16 @@ class GatewayState:
             return None
         return self.tokenizer.encode(prompt)
 
+    def _use_names_of_dialect(self) -> None:
+        with suppress(VocabularyError):  # `vocabulary_problem` says so
+            self.tokenizer = self.tokenizer and self.tokenizer.with_dialect(self.dialect)
+
     @property
     def vocabulary_problem(self) -> str:
         """Why the vocabulary does not fit the dialect; empty where it does."""
         try:
             if self.tokenizer is not None:
-                self.tokenizer.vocabulary.check(self.dialect.special_tokens, str(self.dialect))
+                self.tokenizer.dialect_for(self.dialect)
         except VocabularyError as error:
             return f"{error}; --tokenizer names another"
         return ""
@@ -232,6 +237,7 @@ class GatewayState:
         if settings.dialect is None:
             told = dialect_of_model(found, settings.model)
             self.dialect = told or self.dialect
+            self._use_names_of_dialect()
             self.dialect_problem = dialect_problem(found, settings) if told is None else ""
             self.prompt_facts = prompt_facts(self.dialect, settings)
         self.api_settings = replace(self.api_settings, model=self.model.name)

@@ -23,7 +23,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from dsv4._decode.dialect_detection import dialects_of
 from dsv4._encode.inputs import as_list
 from dsv4._encode.prompt import Piece, Prompt, RawTurn, prompt_from_tokens
-from dsv4._format.dialects import V4, Dialect, dialect_named
+from dsv4._format.dialects import V4, V4_1, Dialect, dialect_named
 from dsv4._format.spellings import COMPLETION_TOKENS
 from dsv4._format.tokens import BOS, DSML, EOS, THINK_END, THINK_START
 from dsv4._parse.events import Event
@@ -137,12 +137,14 @@ class Coder:
         self.vocabulary = vocabulary
         self._checkpoint = checkpoint
         self._wanted = None if dialect is None else self.dialect_for(dialect)
+        if self._wanted is not None:
+            self.vocabulary = vocabulary.named_for(self._wanted)
         self._dialect = self._wanted
         self._make_engine = engine_named(engine)
         self._engine_name = engine
         self._engine: TextEncoder | None = None
         self._remembered = lru_cache(REMEMBERED_RUNS)(self._fresh_ids)
-        self._checked: set[Dialect] = set()
+        self._checked: dict[Dialect, dict[str, int]] = {}
 
     @classmethod
     def load(
@@ -151,11 +153,13 @@ class Coder:
         engine: str = "auto",
         dialect: DialectName | Dialect | None = None,
     ) -> Self:
-        """The tokenizer of the bundled V4 vocabulary, of a `tokenizer.json` or of a checkpoint.
+        """The tokenizer of the bundled vocabulary, of a `tokenizer.json` or of a checkpoint.
 
         `source` is the path of the file or of the checkpoint's folder; `engine` is "fastokens",
         "tokenizers" or "auto", the fastest that is installed; `dialect` is what its `dialect` shall
-        be, None to have it recognised. A tokenizer is loaded once, however often it is asked for.
+        be, None to have it recognised. The bundled vocabulary is V4's; for V4.1 and "v4-vision" it
+        has their names for reserved tokens. A tokenizer is loaded once, however often it is asked
+        for.
         A vocabulary of your own is looked at right away. Raises `VocabularyError` where there is
         none, or where it does not have the tokens of the dialect.
         """
@@ -207,7 +211,22 @@ class Coder:
 
         None gives the one that is recognised.
         """
-        return dialect_of_vocabulary(self.vocabulary.added, self.checkpoint, wanted)
+        known = self.vocabulary if wanted is None else self._named_for(wanted)
+        return dialect_of_vocabulary(known.added, self.checkpoint, wanted)
+
+    def with_dialect(self, dialect: DialectName | Dialect) -> Self:
+        """This tokenizer with the names that `dialect` has for special tokens, as `load` gives it.
+
+        Prompts are always encoded with the names of their own dialect; this is for decoding, and
+        for `special_id`. Raises a `VocabularyError` where its tokens are not in the vocabulary.
+        """
+        release = self.dialect_for(dialect)
+        if self._named_for(release) is self.vocabulary:
+            return self
+        return type(self)(self.vocabulary, self._engine_name, release, self._checkpoint)
+
+    def _named_for(self, dialect: DialectName | Dialect) -> Vocabulary:
+        return self.vocabulary.named_for(dialect_named(dialect))
 
     def __reduce__(self) -> tuple[Any, ...]:
         path, asked = self.vocabulary.name, (self._engine_name, self._wanted)
@@ -289,8 +308,7 @@ class Coder:
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of `ids`, special tokens spelled out. An unknown id raises an `OptionError`."""
-        listed = as_list(ids, ("ids",), "a list of ids")
-        return b"".join(map(self.bytes_of, listed)).decode("utf-8", "replace")
+        return _text_of(as_list(ids, ("ids",), "a list of ids"), self.vocabulary)
 
     def prompt(self, ids: Iterable[int], *, dialect: DialectName | Dialect | None = None) -> Prompt:
         """The prompt of ids, for `dsv4.decode`: what is a token stays one, what spells one not.
@@ -300,12 +318,13 @@ class Coder:
         not have, and for an unknown dialect.
         """
         listed = as_list(ids, ("ids",), "a list of ids")
-        likely = dialect if dialect is not None else dialects_of(self.decode(listed))[0]
-        release = dialect_named(likely)
+        if dialect is None:  # the names of V4.1 say more: no prompt of V4 has these tokens
+            dialect = dialects_of(_text_of(listed, self._named_for(V4_1)))[0]
+        release = dialect_named(dialect)
         return prompt_from_tokens(self._parts(listed, release), release)
 
     def _parts(self, ids: Sequence[int], dialect: Dialect) -> Iterator[str]:
-        added = self.vocabulary.added
+        added = self._named_for(dialect).added
         specials = {added[token]: token for token in dialect.special_tokens if token in added}
         run: list[int] = []
         for id in ids:
@@ -321,15 +340,7 @@ class Coder:
 
     def bytes_of(self, id: int) -> bytes:
         """The bytes that `id` stands for. Raises an `OptionError` for an unknown one."""
-        try:
-            found = self.vocabulary.bytes_of.get(id)
-        except TypeError:  # a list, as of a whole batch
-            found = None
-        if found is None:
-            raise OptionError(
-                "ids", f"found {short_repr(id)}, expected ids of {self.vocabulary.name}"
-            )
-        return found
+        return _bytes_of(id, self.vocabulary)
 
     def special_id(self, token: str) -> int:
         """The id of a special token, `token`. Raises a `VocabularyError` where there is none."""
@@ -403,10 +414,10 @@ class Coder:
     def _load_engine(self) -> TextEncoder:
         # One for each vocabulary, however many tokenizers are over it: an engine takes 200 MiB.
         with _loading:
-            made = _engines.setdefault(self.vocabulary, {})
+            made = _engines.setdefault(self.vocabulary.ordinary, {})
             if self._make_engine not in made:
                 try:
-                    made[self._make_engine] = self._make_engine(self.vocabulary)
+                    made[self._make_engine] = self._make_engine(self.vocabulary.ordinary)
                 except Exception as error:  # the engines raise whatever they like
                     problem = f"{self.vocabulary.name} cannot be read by the engine: {error}"
                     raise VocabularyError(problem) from error
@@ -420,10 +431,26 @@ class Coder:
                 "prompt", f"found {short_repr(prompt)}, expected what dsv4.encode gives"
             )
         dialect = prompt.dialect
-        if dialect not in self._checked:
-            self.vocabulary.check(dialect.special_tokens, str(dialect))
-            self._checked.add(dialect)
-        return self.vocabulary.added
+        added = self._checked.get(dialect)
+        if added is None:
+            vocabulary = self._named_for(dialect)
+            vocabulary.check(dialect.special_tokens, str(dialect))
+            added = self._checked[dialect] = vocabulary.added
+        return added
+
+
+def _bytes_of(id: int, vocabulary: Vocabulary) -> bytes:
+    try:
+        found = vocabulary.bytes_of.get(id)
+    except TypeError:  # a list, as of a whole batch
+        found = None
+    if found is None:
+        raise OptionError("ids", f"found {short_repr(id)}, expected ids of {vocabulary.name}")
+    return found
+
+
+def _text_of(ids: Iterable[int], vocabulary: Vocabulary) -> str:
+    return b"".join(_bytes_of(id, vocabulary) for id in ids).decode("utf-8", "replace")
 
 
 class _HalfCharacter(Exception):

@@ -92,7 +92,7 @@ class Session:
             request = Request((), **options)
         if request.context:
             raise OptionError("context", "found it, expected earlier messages to be appended")
-        self._tokenizer = tokenizer
+        self._tokenizer = tokenizer.with_dialect(request.dialect)
         self._request = replace(request, messages=())
         self._dialect = tokenizer.dialect_for(request.dialect)
         # V3.2 reads each turn by those before it, so nothing of it is ever settled.
