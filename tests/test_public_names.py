@@ -96,6 +96,8 @@ def test_the_package() -> None:
         # both
         *("DIALECTS", "V3_2_SERVED", "Dialect", "dialect_for", "types", "__version__"),
         *("Error", "OptionError", "EncodeError", "ParseError", "UnknownModel"),
+        # pictures
+        *("ImageError", "ImageGrid", "image_block", "image_grid", "image_size"),
     }
     assert all(hasattr(dsv4, name) for name in dsv4.__all__)
 

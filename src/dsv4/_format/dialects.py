@@ -95,6 +95,34 @@ ROLES = ("system", "user", "assistant", "tool", "latest_reminder", "developer")
 
 
 @dataclass(frozen=True)
+class ImageRule:
+    """How engines cut an image into cells (docs/images.md), where releases differ."""
+
+    # The most tokens that the rows of an image may have, and the least pixels it is scaled to.
+    budget: int
+    least_pixels: int
+    # Where rows go in pairs, all is filled up to a multiple of four tokens.
+    pairs_rows: bool = False
+    # How many times as wide as high an image may be.
+    widest: int | None = None
+
+    def cell_tokens(self, rows: int, columns: int) -> int:
+        """The tokens of all rows: each has one more than columns, for its end."""
+        if not self.pairs_rows:
+            return rows * (columns + 1)
+        paired = rows + rows % 2
+        return -(-paired * (columns + 1) // 4) * 4
+
+    def whole_rows(self, rows: int) -> int:
+        """As many rows as there may be, at most this many."""
+        return rows - rows % 2 if self.pairs_rows else rows
+
+    def padding_before(self, start: int) -> int:
+        """The tokens between what stands before an image and its start."""
+        return (3 - start) % 4 if self.pairs_rows else 0
+
+
+@dataclass(frozen=True)
 class Dialect:
     """One release of the format. Make one of your own with `dataclasses.replace`.
 
@@ -120,6 +148,8 @@ class Dialect:
     systems_ask: SystemsAsk = "never"
     # Stands for an image; a dialect without it has no images.
     image_token: Special | None = None
+    # How many tokens an image has; None where there are no images, or where it is not known.
+    image_rule: ImageRule | None = None
     # Whether a text that spells the image token is refused.
     image_text_refused: bool = False
     # Whether lists of content are read as section 12.1 says: each item of a user's list is a block
@@ -185,6 +215,7 @@ V4_VISION = replace(
     special_tokens=tokens.V4_VISION_TOKENS,
     renamed_tokens=(tokens.IMAGE,),
     image_token=tokens.IMAGE,
+    image_rule=ImageRule(379, 384 * 384, pairs_rows=True, widest=8),
     image_text_refused=True,
     lists_are_blocks=True,
     users_keep_tools=True,
@@ -203,6 +234,7 @@ V4_1 = replace(
     special_tokens=tokens.V4_1_TOKENS,
     renamed_tokens=tokens.V4_1_RENAMED,
     roles=tuple(role for role in ROLES if role != "developer"),
+    image_rule=ImageRule(1022, 544 * 544),
     system_token=tokens.SYSTEM,
     systems_ask="later",
     arguments="anything",

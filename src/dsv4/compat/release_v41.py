@@ -208,9 +208,18 @@ def _encode_messages_text(
     reasoning_effort: Effort | None = None,
 ) -> str:
     """The prompt of messages in which images are placeholders."""
-    options: Any = (thinking_mode, context, drop_thinking, add_default_bos_token, reasoning_effort)
     given: Any = messages
-    return _encode_by(RELEASED, given, *options, dialect=_TEXT_ONLY)
+    before: Any = context
+    return _encode_by(
+        RELEASED,
+        given,
+        thinking_mode,
+        before,
+        drop_thinking,
+        add_default_bos_token,
+        reasoning_effort,
+        _TEXT_ONLY,
+    )
 
 
 def render_message(
