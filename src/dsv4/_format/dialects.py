@@ -287,6 +287,9 @@ _DATE = re.compile(
     r"(?P<month>0[1-9]|1[0-2])[-_.]?(?P<day>0[1-9]|[12][0-9]|3[01])(?![0-9a-z])",
     re.IGNORECASE,
 )
+# A name that says no version. The official API serves V4.1 under `deepseek-v4-flash` and
+# `deepseek-v4-pro` as well, but those are also names of V4's weights.
+_OFFICIAL_NAME = "deepseek-flash"
 # Of V4: when it was released, and when its texts were changed (section 11).
 _V4_SINCE, _V4_CHANGED = (2026, 4, 1), (2026, 7, 31)
 
@@ -299,11 +302,14 @@ def dialect_for(model: str) -> Dialect:
     """
     found = _named_dialect(model) if isinstance(model, str) else None
     if found is None:
+        problem = f"no dialect is known for the model {short_repr(model)}"
+        if isinstance(model, str) and model.lower().rpartition("/")[2] == _OFFICIAL_NAME:
+            served = "is a name of the official API, which has served DeepSeek-V4.1 under it since"
+            problem += f": it {served} September 2026"
         raise UnknownModel(
             "model",
-            f"no dialect is known for the model {short_repr(model)}, expected a name that holds "
-            f"DeepSeek-V4, DeepSeek-V4…-0731, DeepSeek-V4.1 or DeepSeek-V3.2; else give one of "
-            f"{', '.join(DIALECTS)}",
+            f"{problem}, expected a name that holds DeepSeek-V4, DeepSeek-V4…-0731, "
+            f"DeepSeek-V4.1 or DeepSeek-V3.2; else give one of {', '.join(DIALECTS)}",
         )
     return found
 

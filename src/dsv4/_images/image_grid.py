@@ -8,6 +8,7 @@ sizes for a few images.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil, sqrt
 from typing import NamedTuple
@@ -62,6 +63,13 @@ def image_grid(
     cells = _cells(width, height, rule)
     tokens = rule.padding_before(start) + rule.cell_tokens(cells.rows, cells.columns) + 2
     return ImageGrid(width, height, cells.pixels, cells.rows, cells.columns, tokens, start)
+
+
+def grids_of(sizes: Iterable[tuple[int, int] | None], dialect: Dialect) -> list[ImageGrid | None]:
+    """The grid of each size; None where that is not known, or the dialect says nothing of it."""
+    if dialect.image_rule is None:
+        return [None for _ in sizes]
+    return [None if size is None else image_grid(*size, dialect=dialect) for size in sizes]
 
 
 class _Cells(NamedTuple):

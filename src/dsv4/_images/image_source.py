@@ -72,6 +72,19 @@ def maybe_size(record: Mapping[str, Any]) -> tuple[int, int] | None:
         return None
 
 
+def why_no_size(record: Mapping[str, Any]) -> str:
+    """What to say of an image whose size is not known."""
+    try:
+        data = image_bytes(record)
+        if data is not None:
+            image_size(data)
+    except ImageError as error:
+        return str(error)
+    address = maybe_address(record)
+    found = "found no bytes of it" if address is None else f"found only {short_repr(address)}"
+    return f"{found}, expected its bytes, from which its size is read"
+
+
 def identity(record: Mapping[str, Any]) -> str:
     """What tells a picture from every other: the hash of its bytes, or its address."""
     try:
