@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dsv4.__main__ import main
-from dsv4.serve import uvicorn_runner
+from dsv4.serve.workers import uvicorn_runner
 from dsv4.serve.settings import Settings
 
 UPSTREAM = ["--upstream", "http://127.0.0.1:8000"]

@@ -15,7 +15,7 @@ import uvicorn
 
 from dsv4 import serve
 from dsv4.serve.server import GatewayState
-from dsv4.serve.uvicorn_runner import BoundedProtocol
+from dsv4.serve.workers.uvicorn_runner import BoundedProtocol
 
 TOOLS = [
     {

@@ -19,7 +19,7 @@ from dsv4.serve.served_model import (
     prompt_facts,
 )
 from dsv4.serve.settings import SettingError, Settings
-from dsv4.serve.uvicorn_runner import serve
+from dsv4.serve.workers.uvicorn_runner import serve
 from dsv4.tokens import Tokenizer
 
 CHAT = {"messages": [{"role": "user", "content": "Hi"}]}

@@ -13,8 +13,8 @@ from dsv4.api.request_fields import JsonObject, json_body
 from dsv4.serve.access import Key
 from dsv4.serve.asgi import Scope
 from dsv4.serve.plain_routes import JsonRoute
-from dsv4.serve.reload import drain_engine
 from dsv4.serve.server import GatewayState
+from dsv4.serve.workers.reload import drain_engine
 
 
 class AdminRoutes:

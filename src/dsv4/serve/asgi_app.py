@@ -23,17 +23,17 @@ from dsv4.serve.asgi import AsgiApp, DrainedApp, GatewayApp
 from dsv4.serve.backend import AnyBackend, BackendError, PassingBackend, is_chat
 from dsv4.serve.backends import engines_of
 from dsv4.serve.completion_route import CompletionRoute
-from dsv4.serve.engine_pool import Engine
+from dsv4.serve.heal.passed_routes import PassedRoute
 from dsv4.serve.observe.logs import RefusalLog
-from dsv4.serve.passed_routes import PassedRoute
 from dsv4.serve.plain_routes import JsonRoute, PlainRoutes, WorkerRoute
 from dsv4.serve.playground_routes import inspector_routes, playground_routes
 from dsv4.serve.raw_completions import RawCompletionRoute
-from dsv4.serve.reload import catch_up
 from dsv4.serve.response_routes import response_routes
 from dsv4.serve.server import GatewayState
-from dsv4.serve.session_routes import session_routes
+from dsv4.serve.sessions.session_routes import session_routes
 from dsv4.serve.settings import Settings
+from dsv4.serve.upstreams.engine_pool import Engine
+from dsv4.serve.workers.reload import catch_up
 from dsv4.tokens import Tokenizer
 
 # Clients put these before their paths, and some put none of them.

@@ -47,11 +47,11 @@ from dsv4.serve.completion_run import (
     is_expected,
 )
 from dsv4.serve.forced_generation import FREE_CHOICES, forced_opening
+from dsv4.serve.heal.request_adapter import SentRequest, sent_as_given
 from dsv4.serve.observe.inspector import OnBegin
 from dsv4.serve.observe.logs import CLIENT_GONE, RequestReport
-from dsv4.serve.request_adapter import SentRequest, sent_as_given
 from dsv4.serve.server import GatewayState
-from dsv4.serve.session_calls import SessionEntry
+from dsv4.serve.sessions.session_calls import SessionEntry
 from dsv4.serve.settings import Settings
 from dsv4.tokens import Tokenizer, VocabularyError
 

@@ -44,16 +44,16 @@ from dsv4.serve.backend import (
     is_chat,
 )
 from dsv4.serve.choice_reader import ChoiceReader, CompletionReader, total_usage
-from dsv4.serve.engine_pool import EngineLease, PromptPrefix
 from dsv4.serve.forced_generation import ForcedGeneration
 from dsv4.serve.generation import Generation, PassEvents
-from dsv4.serve.healing_reader import HealingReader
+from dsv4.serve.heal.healing_reader import HealingReader
+from dsv4.serve.heal.request_adapter import SentRequest
 from dsv4.serve.observe.logs import RequestFacts, log_healed
 from dsv4.serve.observe.records import Exchange
-from dsv4.serve.request_adapter import SentRequest
 from dsv4.serve.server import GatewayState
-from dsv4.serve.session_calls import SessionEntry
+from dsv4.serve.sessions.session_calls import SessionEntry
 from dsv4.serve.storage.stored_turns import SampledCall, SampledTurn
+from dsv4.serve.upstreams.engine_pool import EngineLease, PromptPrefix
 from dsv4.trajectories.recorded_calls import CallState
 
 # How many pieces of a completion are shown while it comes.

@@ -33,10 +33,10 @@ from dsv4.serve.backend import Backend, Chunk, Chunks, Options
 from dsv4.serve.choice_reader import ChoiceReader, estimated_tokens, total_usage
 from dsv4.serve.completion_route import read_json, retry_headers
 from dsv4.serve.completion_run import client_error, is_expected
-from dsv4.serve.engine_pool import EngineLease, PromptPrefix
 from dsv4.serve.generation import Generation
 from dsv4.serve.observe.logs import CLIENT_GONE, RequestFacts, RequestReport
 from dsv4.serve.server import GatewayState
+from dsv4.serve.upstreams.engine_pool import EngineLease, PromptPrefix
 from dsv4.tokens import Tokenizer
 
 # As OpenAI's.

@@ -30,17 +30,16 @@ from dsv4.serve.access import (
     read_keys,
     refuse_open_file,
 )
-from dsv4.serve.adaptations import check_ids
 from dsv4.serve.asgi import Drain, Scope, headers_of
 from dsv4.serve.backend import AnyBackend, BackendError, Model, ProbedBackend, is_chat
 from dsv4.serve.backends import engine_of
-from dsv4.serve.engine_pool import Engine, EnginePool
+from dsv4.serve.heal.adaptations import check_ids
+from dsv4.serve.heal.request_adapter import RequestAdapter, adapter_for
 from dsv4.serve.observe.inspector import OnBegin, common_prefix_length, inspector_for
 from dsv4.serve.observe.logs import RequestReport, log_fields
 from dsv4.serve.observe.metrics import Metrics
 from dsv4.serve.observe.records import Recorder
 from dsv4.serve.observe.tracing import tracing_for
-from dsv4.serve.request_adapter import RequestAdapter, adapter_for
 from dsv4.serve.served_model import (
     default_context,
     dialect_of_model,
@@ -48,11 +47,13 @@ from dsv4.serve.served_model import (
     model_asked_for,
     prompt_facts,
 )
-from dsv4.serve.session_calls import Sessions
+from dsv4.serve.sessions import session_store_for
+from dsv4.serve.sessions.session_calls import Sessions
 from dsv4.serve.settings import SettingError, Settings, upstreams_in
-from dsv4.serve.storage import session_store_for, store_for
+from dsv4.serve.storage import store_for
 from dsv4.serve.storage.stored_conversations import StoredResponses, StoredThreads
 from dsv4.serve.storage.stored_turns import SampledTurns, read_seal
+from dsv4.serve.upstreams.engine_pool import Engine, EnginePool
 from dsv4.serve.worker_threads import WorkerThreads
 from dsv4.tokens import Tokenizer, VocabularyError
 

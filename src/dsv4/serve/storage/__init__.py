@@ -1,14 +1,12 @@
-"""What the gateway keeps from one request to the next: sampled turns, stored responses, sessions.
-The stores, by name.
+"""What the gateway keeps from one request to the next: sampled turns, stored responses,
+threads. The stores, by name.
 """
 
 from __future__ import annotations
 
 from dsv4.errors import short_repr
 from dsv4.serve.settings import SettingError, Settings
-from dsv4.serve.storage.session_store import SessionStore, SqliteSessionStore
 from dsv4.serve.storage.stored_turns import MemoryTurnStore, TurnStore
-from dsv4.trajectories.session_file import Retention
 
 
 def store_for(settings: Settings) -> TurnStore | None:
@@ -29,25 +27,3 @@ def store_for(settings: Settings) -> TurnStore | None:
         except ValueError as error:  # no URL of a server
             raise SettingError("replay", f"found {short_repr(settings.replay)}: {error}") from None
     return None
-
-
-def session_store_for(settings: Settings) -> SessionStore | None:
-    """The store that the settings name. None where sessions are not recorded."""
-    place = settings.trajectories
-    if place is None:
-        return None
-    if place.startswith(("redis://", "rediss://")):
-        from dsv4.serve.storage.redis_sessions import RedisSessionStore
-
-        try:
-            return RedisSessionStore(place, _retention(settings))
-        except ValueError as error:  # no URL of a server
-            raise SettingError("trajectories", f"found {place!r}: {error}") from None
-    durability = settings.trajectory_writes
-    return SqliteSessionStore(place.removeprefix("sqlite:"), _retention(settings), durability)
-
-
-def _retention(settings: Settings) -> Retention:
-    """How much of the sessions is kept."""
-    days = settings.trajectory_days * 24 * 3600
-    return Retention(settings.trajectory_bytes, days, settings.trajectory_idle)

@@ -15,7 +15,8 @@ from dsv4.api import ApiRequest
 from dsv4.api.neutral_request import FLAT_SEPARATOR, NAMESPACE_SEPARATOR, marked_id
 from dsv4.api.protocols import TurnMarks, marked_chat_body
 from dsv4.api.request_fields import JsonObject
-from dsv4.serve.adaptations import (
+from dsv4.serve.backend import Model
+from dsv4.serve.heal.adaptations import (
     ADAPTATIONS,
     RESTORED_REASONING,
     RESTORED_TURNS,
@@ -26,8 +27,7 @@ from dsv4.serve.adaptations import (
     server_kind,
     server_names,
 )
-from dsv4.serve.adapted_messages import reasoning_of, text_of
-from dsv4.serve.backend import Model
+from dsv4.serve.heal.adapted_messages import reasoning_of, text_of
 from dsv4.serve.settings import Settings
 from dsv4.serve.storage.stored_turns import (
     MemoryTurnStore,

@@ -30,8 +30,8 @@ from dsv4.serve.asgi import Scope, headers_of
 from dsv4.serve.completion_route import read_json
 from dsv4.serve.plain_routes import JsonRoute, RouteFunction
 from dsv4.serve.server import GatewayState
-from dsv4.serve.session_calls import checked_session_id, session_error
-from dsv4.serve.storage.session_store import SessionStore, StoreFailure
+from dsv4.serve.sessions.session_calls import checked_session_id, session_error
+from dsv4.serve.sessions.session_store import SessionStore, StoreFailure
 from dsv4.trajectories.recorded_calls import WeightsVersion
 from dsv4.trajectories.session_file import SessionRecord, SessionRefused, new_session_id
 from dsv4.trajectories.trajectory_export import built_session

@@ -25,11 +25,11 @@ from dsv4.serve.banner import ServerSummary, banner_text
 from dsv4.serve.observe.logs import configure_logs, logger
 from dsv4.serve.observe.metrics import count_together, forget_dead_workers
 from dsv4.serve.observe.tracing import export_traces
-from dsv4.serve.reload import check_models, reload
 from dsv4.serve.server import GatewayState
 from dsv4.serve.settings import SettingError, Settings, load, to_environ
-from dsv4.serve.tls import check_certificate, use_certificate
-from dsv4.serve.worker_supervisor import CANNOT_START, Supervisor
+from dsv4.serve.workers.reload import check_models, reload
+from dsv4.serve.workers.tls import check_certificate, use_certificate
+from dsv4.serve.workers.worker_supervisor import CANNOT_START, Supervisor
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -209,7 +209,7 @@ def serve(
     export_traces(settings)
     calm_collector()
     config = uvicorn.Config(
-        made if settings.workers == 1 else "dsv4.serve.uvicorn_runner:app_of_environment",
+        made if settings.workers == 1 else "dsv4.serve.workers.uvicorn_runner:app_of_environment",
         factory=settings.workers > 1,
         http=BoundedProtocol,
         loop="uvloop" if sys.platform != "win32" else "asyncio",

@@ -16,10 +16,10 @@ from typing import Any
 
 from dsv4.serve.access import read_keys, refuse_open_file
 from dsv4.serve.backend import BackendError
-from dsv4.serve.engine_pool import Engine
 from dsv4.serve.observe.logs import logger
 from dsv4.serve.server import GatewayState
 from dsv4.serve.settings import SettingError, upstreams_in
+from dsv4.serve.upstreams.engine_pool import Engine
 
 # Where workers tell each other which engines there are since the file was last read, and which of
 # them drain.
