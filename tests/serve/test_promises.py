@@ -586,12 +586,12 @@ def test_what_cannot_be_enforced_is_named_as_the_client_has_it(
 def test_a_schema_that_no_grammar_can_hold_is_a_400(
     path: str, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dsv4.serve import completion_route
+    from dsv4.serve import prompt_route
 
     def refuses(*_: Any, **__: Any) -> Any:
         raise ValueError("a pattern with a look behind")
 
-    monkeypatch.setattr(completion_route, "for_request", refuses)
+    monkeypatch.setattr(prompt_route, "for_request", refuses)
     schema = {"type": "object", "properties": {"a": {"type": "string"}}}
     form = {"type": "json_schema", "name": "x", "schema": schema}
     wanted: dict[str, Any] = {

@@ -119,9 +119,9 @@ class RequestAdapter:
         return SentRequest(chat, given, (*found, *made), names, thinking)
 
     async def remember(self, owner: str, sent: SentRequest, turn: SampledTurn) -> None:
-        """Keeps a turn of an answer, for when the client sends it back."""
+        """Keeps a turn of an answer, by the client's own names, for when it is sent back."""
         before = _plain(sent.given)
-        await self._turns.remember(owner, before, sent.kept(turn), by_place=True)
+        await self._turns.remember(owner, before, turn, by_place=True)
 
     # Restoring.
 
