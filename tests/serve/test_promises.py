@@ -70,12 +70,12 @@ def test_dialect_and_context_come_from_the_backend_unless_they_are_set(
         async with server.running() as url:
             settings: Any = {"settings_backend": "sglang", "upstream": url}
             async with gateway(**settings) as g:
-                assert str(g.server.dialect) == "v4.1"
-                assert g.server.context == 32768
+                assert str(g.server.model.dialect) == "v4.1"
+                assert g.server.model.context == 32768
                 _, models = await g.get("/v1/models")
                 assert models["data"][0]["max_model_len"] == 32768
             async with gateway(**settings, dialect="v4", context=500) as g:
-                assert (str(g.server.dialect), g.server.context) == ("v4", 500)
+                assert (str(g.server.model.dialect), g.server.model.context) == ("v4", 500)
 
     run(scenario())
 

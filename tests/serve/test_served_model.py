@@ -128,7 +128,7 @@ class TestGateway:
                 status, headers, _ = await g.post("/v1/chat/completions", CHAT)
                 assert status == 200
                 assert headers["x-dsv4-dialect"] == "v4, effort high, no text"
-                assert "'leaky'" in g.server.dialect_problem
+                assert "'leaky'" in g.server.model.dialect_problem
 
         run(scenario())
 
