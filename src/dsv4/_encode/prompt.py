@@ -530,7 +530,7 @@ class Prompt:
         return grids_of(self._image_sizes, self.dialect)
 
     def with_image_size(self, width: int, height: int) -> Prompt:
-        """The same prompt, in which every image whose size is not known has this one.
+        """The same prompt, in which every image whose size is not known has `width` and `height`.
 
         For counting before the images are there. Raises an `OptionError` for no size of an image.
         """

@@ -323,18 +323,18 @@ class Coder:
         grids = prompt.image_grids if prompt.images else []
         rule, at = prompt.dialect.image_rule, 0
         if rule is None or not rule.pairs_rows:
-            return [grid and grid.tokens for grid in grids]
+            return [None if grid is None else grid.tokens for grid in grids]
         # Here a block depends on how many tokens stand before it.
         counts: list[int | None] = []
         marks = self._image_places(prompt)
         for grid, (before, place) in zip(grids, pairwise((-1, *marks)), strict=True):
             at += place - before - 1
-            least = rule.padding_before(at) + 2
-            counts.append(
-                grid
-                and image_grid(grid.width, grid.height, dialect=prompt.dialect, start=at).tokens
-            )
-            at += counts[-1] or least
+            count: int | None = None
+            if grid is not None:
+                sides = grid.width, grid.height
+                count = image_grid(*sides, dialect=prompt.dialect, start=at).tokens
+            counts.append(count)
+            at += count or rule.padding_before(at) + 2
         return counts
 
     def prompt_cost(self, prompt: Prompt) -> dict[tuple[int | None, str], int]:
