@@ -17,7 +17,7 @@ from starlette.routing import BaseRoute, Route
 from dsv4.api import ApiError
 from dsv4.api.api_request import ProtocolName
 from dsv4.api.protocols import protocol_of_client
-from dsv4.serve.access import GuardedApp, SiteGuard
+from dsv4.serve.access.site_guard import GuardedApp, SiteGuard
 from dsv4.serve.admin_routes import admin_routes
 from dsv4.serve.asgi import AsgiApp, DrainedApp, GatewayApp
 from dsv4.serve.backend import AnyBackend, BackendError, PassingBackend

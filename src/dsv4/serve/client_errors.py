@@ -6,7 +6,7 @@ import math
 
 from dsv4.api import ApiError
 from dsv4.api.errors import as_api_error
-from dsv4.serve.access import Busy
+from dsv4.serve.access.stream_gate import Busy
 from dsv4.serve.backend import BackendError
 
 

@@ -13,7 +13,8 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 
 from dsv4.api.api_request import ProtocolName
-from dsv4.serve.access import AccessControl, StreamGate
+from dsv4.serve.access.access_control import AccessControl
+from dsv4.serve.access.stream_gate import StreamGate
 from dsv4.serve.asgi import Drain
 from dsv4.serve.backend import AnyBackend, BackendError, Model, ProbedBackend, is_chat
 from dsv4.serve.backends import engine_of

@@ -19,7 +19,7 @@ from dsv4.api.api_request import ProtocolName
 from dsv4.api.protocols import protocol_of_client
 from dsv4.api.request_fields import JsonObject
 from dsv4.errors import ParseError
-from dsv4.serve.access import Key
+from dsv4.serve.access.api_keys import Key
 from dsv4.serve.asgi import (
     ClientGone,
     Receive,

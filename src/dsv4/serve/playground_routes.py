@@ -36,7 +36,7 @@ from dsv4._view.session_view import session_facts
 from dsv4.api import ApiError
 from dsv4.errors import EncodeError, short_repr
 from dsv4.profiles import Profile, load
-from dsv4.serve.access import SiteGuard
+from dsv4.serve.access.site_guard import SiteGuard
 from dsv4.serve.asgi import (
     ClientGone,
     DisconnectWatch,

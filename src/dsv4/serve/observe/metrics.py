@@ -172,6 +172,11 @@ class Metrics:
             "dsv4_clients_gone", "Clients that went away before the end", registry=made
         )
 
+    def count_usage(self, usage: Usage) -> None:
+        """Counts the tokens of a request."""
+        for kind in ("prompt", "cached", "completion", "reasoning"):
+            self.tokens.labels(kind).inc(getattr(usage, kind) or 0)
+
     def note_engine(self, engine: Engine) -> None:
         """Notes how an engine is doing."""
         self.engine_up.labels(engine.url).set(engine.is_up)

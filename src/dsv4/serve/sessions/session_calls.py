@@ -23,7 +23,7 @@ from dsv4._parse.parse import assemble
 from dsv4._parse.random_ids import new_id
 from dsv4.api import ApiError, ApiRequest
 from dsv4.errors import short_repr
-from dsv4.serve.access import Key
+from dsv4.serve.access.api_keys import Key
 from dsv4.serve.asgi import Scope
 from dsv4.serve.backend import AnyBackend, Chunk, Chunks, Options, is_chat
 from dsv4.serve.choice_reader import ChoiceReader

@@ -25,7 +25,7 @@ from starlette.routing import BaseRoute, Route
 from dsv4.api import ApiError, request_fields
 from dsv4.api.errors import wrong
 from dsv4.api.request_fields import JsonObject, is_number
-from dsv4.serve.access import ANONYMOUS, Key
+from dsv4.serve.access.api_keys import ANONYMOUS, Key
 from dsv4.serve.asgi import Scope, headers_of
 from dsv4.serve.body_limits import read_json
 from dsv4.serve.gateway_state import GatewayState
