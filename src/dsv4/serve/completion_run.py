@@ -135,7 +135,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
         self._send = client.send
         self._send_piece = client.send_piece
         self._debug = debug
-        self._readers: Sequence[ChoiceReader] = [self._new_reader() for _ in range(prepared.call.n)]
+        self._readers: list[ChoiceReader] = [self._new_reader() for _ in range(prepared.call.n)]
         self._leases: dict[int, EngineLease] = {}  # by choice
         self._generation = Generation(
             server.settings, self._readers, self._open, client.turn, self._takes_over
@@ -148,8 +148,8 @@ class CompletionRun(ABC, Generic[PreparedT]):
         """What reads a completion."""
 
     @abstractmethod
-    def _stream_of(self, backend: AnyBackend) -> Chunks:
-        """A completion while it comes."""
+    def _stream_of(self, backend: AnyBackend, choice: int) -> Chunks:
+        """The completion of a choice while it comes."""
 
     @abstractmethod
     def _new_prefix(self) -> PromptPrefix:
@@ -171,7 +171,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
             return session.ended_stream()
         if choice not in self._leases:
             self._leases[choice] = EngineLease(self._server.engines, self._prefix)
-        return self._stream_of(self._leases[choice].engine.backend)
+        return self._stream_of(self._leases[choice].engine.backend, choice)
 
     @cached_property
     def _prefix(self) -> PromptPrefix | None:
@@ -438,7 +438,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
             server.metrics.tokens.labels(kind).inc(getattr(usage, kind) or 0)
         server.metrics.duration.observe(time.monotonic() - prepared.began)
         for turn_id, reader in zip(prepared.turn_ids, self._readers, strict=True):
-            server.metrics.count_events(reader.events)
+            server.metrics.count_events(reader.events, is_whole=self._generation.is_whole)
             log_healed(turn_id, reader.events)
             if reader.first_at is not None:
                 server.metrics.first_token.observe(reader.first_at - prepared.began)

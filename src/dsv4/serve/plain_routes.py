@@ -167,7 +167,8 @@ class PlainRoutes:
             raise ApiError(
                 f"The server cannot make prompts: {server.model.dialect_problem}.", status=503
             )
-        return {"status": "ready", "model": server.model.name, **server.model.facts.to_dict()}
+        facts = {"status": "ready", "model": server.model.name, **server.model.facts.to_dict()}
+        return {**facts, "chat_server": server.healer.to_dict()} if server.heals else facts
 
     async def metrics(self, scope: Scope, key: Key, data: bytes) -> bytes:
         return self._server.metrics.text()

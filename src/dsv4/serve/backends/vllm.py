@@ -122,8 +122,7 @@ def bias_fields(options: Options) -> dict[str, float] | None:
 
 def read_completion(event: JsonObject, more: bool = False) -> Chunk:
     """An event of `/v1/completions`."""
-    choices = event.get("choices")
-    choice = choices[0] if choices else {}
+    choice = next((each for each in event.get("choices") or () if not each.get("index")), {})
     ids, known = choice.get("token_ids"), choice.get("logprobs")
     reason, usage = choice.get("finish_reason"), event.get("usage")
     return Chunk(

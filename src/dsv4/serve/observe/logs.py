@@ -15,7 +15,14 @@ from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dsv4._parse.events import BROKEN_CALL, LEAKED_CALL, LEAKED_REASONING, Diagnostic, Event
+from dsv4._parse.events import (
+    BROKEN_CALL,
+    FORBIDDEN_CALL,
+    LEAKED_CALL,
+    LEAKED_REASONING,
+    Diagnostic,
+    Event,
+)
 from dsv4._parse.parser import new_id
 from dsv4.api import ApiError, Usage
 from dsv4.serve.access import Key
@@ -244,6 +251,7 @@ HEALED_KINDS = {
     LEAKED_CALL: "leaked calls",
     LEAKED_REASONING: "leaked reasoning",
     BROKEN_CALL: "had broken calls",
+    FORBIDDEN_CALL: "had calls that were removed",
 }
 
 
@@ -267,6 +275,10 @@ def healing_summary(answers: float, healed: Mapping[str, float]) -> str:
     """What was healed since the start, in a sentence: of so many answers, those with each kind."""
     found = [f"{healed[kind]:g} {words}" for kind, words in HEALED_KINDS.items() if healed[kind]]
     if not found:
-        return f"{answers:g} answers, none of them in need of healing"
+        return f"{_answers(answers)}, none in need of healing" if answers else "no answers"
     first, _, rest = found[0].partition(" ")
-    return ", ".join([f"{first} of {answers:g} answers {rest}", *found[1:]])
+    return ", ".join([f"{first} of {_answers(answers)} {rest}", *found[1:]])
+
+
+def _answers(count: float) -> str:
+    return "1 answer" if count == 1 else f"{count:g} answers"
