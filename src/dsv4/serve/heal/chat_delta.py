@@ -74,4 +74,5 @@ def called(delta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _garbage(value: object, place: str) -> BackendError:
-    return BackendError(f"the backend sent {short_repr(value, 40)} as {place} of a delta")
+    problem = f"the backend sent another {place} of a delta than is known"
+    return BackendError(problem, quoted=short_repr(value, 40))
