@@ -363,7 +363,6 @@ FORMS: dict[str, Form] = {
         (
             HELLO + DONE,
             called(BASH) + DONE,
-            DONE,
             HELLO + event({"usage": {}, "choices": []}) + DONE,
         ),
     ),

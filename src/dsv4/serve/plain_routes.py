@@ -202,11 +202,20 @@ class PlainRoutes:
     # In threads.
 
     def count_tokens(self, data: bytes, cancellation: Cancellation) -> JsonObject:
-        return {"input_tokens": prompt_length(*self._encoded(self._body(data), "messages"))}
+        return {"input_tokens": self._length(self._body(data), "messages")}
 
     def count_input_tokens(self, data: bytes, cancellation: Cancellation) -> JsonObject:
-        counted = prompt_length(*self._encoded(self._body(data), "responses"))
+        counted = self._length(self._body(data), "responses")
         return {"object": "response.input_tokens", "input_tokens": counted}
+
+    def _length(self, body: JsonObject, protocol: ProtocolName) -> int:
+        """How many tokens the prompt of a request has, as its server writes it if that is known."""
+        server = self._server
+        length = prompt_length(*self._encoded(body, protocol))
+        if not server.heals:
+            return length
+        theirs = server.healer.prompt_length(body, protocol, server.tokenizer)
+        return length if theirs is None else theirs
 
     def tokenize(self, data: bytes, cancellation: Cancellation) -> JsonObject:
         """The ids of a text, or of a request's prompt."""

@@ -68,6 +68,8 @@ def called(delta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for n, piece in enumerate(pieces or ()):
         if not isinstance(piece, dict):
             raise _garbage(piece, f"tool_calls[{n}]")
+        if not isinstance(piece.get("function"), (dict, type(None))):
+            raise _garbage(piece["function"], f"tool_calls[{n}].function")
         yield piece
     if isinstance(old := delta.get("function_call"), dict):  # of servers from before tools
         yield {"index": 0, "function": old}

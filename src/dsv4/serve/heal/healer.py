@@ -9,13 +9,27 @@ import re
 from collections.abc import Sequence
 
 from dsv4._format.dialects import Dialect
+from dsv4.api.api_request import ProtocolName
+from dsv4.api.protocols import marked_chat_body
 from dsv4.api.request_fields import JsonObject
+from dsv4.errors import EncodeError
+from dsv4.profiles.profile import Profile, profile_named, shielded_prompt
+from dsv4.profiles.text_shields import shielded
 from dsv4.serve.backend import BackendError, Model
-from dsv4.serve.heal.adaptations import DEEPSEEK, adapted_server, check_ids, server_kind
+from dsv4.serve.heal.adaptations import (
+    DEEPSEEK,
+    SERVER_PROFILES,
+    adapted,
+    adapted_server,
+    check_ids,
+    server_kind,
+)
 from dsv4.serve.heal.request_adapter import RequestAdapter
 from dsv4.serve.heal.upstream_habits import UpstreamHabits
 from dsv4.serve.settings import Settings
 from dsv4.serve.storage.stored_turns import MemoryTurnStore, SampledTurns
+from dsv4.tokens import Tokenizer
+from dsv4.verify.token_counts import PromptCounter
 
 _log = logging.getLogger("dsv4.serve")
 
@@ -35,6 +49,7 @@ class Healer:
             turns = SampledTurns(memory, turns.seal)
         self._turns = turns
         self._dialect: Dialect | None = None
+        self._owners: set[str] = set()
         self._has_learned_rules = False
         self.habits = UpstreamHabits(settings.reasoning_in_content)
         self.adapter = RequestAdapter(None, turns, keeps=False)
@@ -42,6 +57,7 @@ class Healer:
     def meet(self, dialect: Dialect, models: Sequence[Model]) -> None:
         """Takes in what the server serves."""
         self._dialect = dialect
+        self._owners = {model.owner for model in models}
         self._adapt_to(server_kind(self._settings, models))
 
     def _adapt_to(self, kind: str) -> None:
@@ -73,6 +89,32 @@ class Healer:
                 DEEPSEEK,
             )
         return True
+
+    @property
+    def _profile(self) -> Profile | None:
+        """What is known of how the server writes prompts: vLLM and SGLang say who they are."""
+        if self.adapter.server is not None:
+            return self.adapter.server.profile
+        known = self._owners & set(SERVER_PROFILES)
+        return profile_named(SERVER_PROFILES[known.pop()]) if len(known) == 1 else None
+
+    def prompt_length(
+        self, body: JsonObject, protocol: ProtocolName, tokenizer: Tokenizer | None
+    ) -> int | None:
+        """How many tokens the server's own prompt has for a request. None where nothing is known of
+        its prompts, or it would refuse the request."""
+        profile, dialect = self._profile, self._dialect
+        if profile is None or tokenizer is None or dialect is None:
+            return None
+        name = profile.own_dialect("v4.1" if dialect.system_token is not None else "v4")
+        sent, _ = marked_chat_body(body, protocol)
+        if self.adapter.server is not None:
+            sent, _ = adapted(sent, self.adapter.server)
+        try:
+            prompt = shielded_prompt(shielded(sent), profile, name)
+        except EncodeError:
+            return None
+        return PromptCounter(tokenizer).count(prompt, profile.release(name), frozenset())
 
     def to_dict(self) -> JsonObject:
         """What is known of the server, for whoever runs the gateway."""

@@ -97,7 +97,7 @@ class Upstream:
         Every token passes here. So backends give what reads their events, in place of a loop of
         their own around this one: each would take as long again.
         """
-        reader, last, has_reason = AnswerReader(self._key), Chunk(), False
+        reader, last, has_reason = AnswerReader(self._key), None, False
         async with self._opened(path, await asked()) as answer:
             body = body_of(answer)
             while not reader.is_done:
@@ -114,13 +114,15 @@ class Upstream:
                     chunk = _read_chunk(read, event, more > 0)
                     if chunk.finish is not None:
                         has_reason = True
-                    if chunk.ids or chunk.text:
+                    if chunk.ids or chunk.text or last is None:
                         last = chunk
                     yield chunk
                 if not data:
                     break
             await answer.drained()
         # What ends without a word was cut: no client may take it for the whole.
+        if last is None:
+            raise BackendError("the backend sent an empty answer")
         if not (has_reason or _ends_with_eos(last)):
             raise BackendError(_CUT[reader.is_done])
 
