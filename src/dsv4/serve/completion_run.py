@@ -106,7 +106,8 @@ PreparedT = TypeVar("PreparedT", bound=PreparedRequest)
 
 
 class CompletionClient(NamedTuple):
-    """A client: its key, how it is reached, and the event that its turn has come."""
+    """A client: its key, how it is reached, the event that its turn has come, and what it calls its
+    request, if anything."""
 
     key: Key
     headers: Mapping[str, str]
@@ -114,6 +115,7 @@ class CompletionClient(NamedTuple):
     send: Send
     send_piece: Send
     turn: asyncio.Event
+    request_id: str | None
 
 
 class CompletionRun(ABC, Generic[PreparedT]):
@@ -134,6 +136,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
         self._receive = client.receive
         self._send = client.send
         self._send_piece = client.send_piece
+        self._request_id = client.request_id
         self._debug = debug
         self._readers: list[ChoiceReader] = [self._new_reader() for _ in range(prepared.call.n)]
         self._leases: dict[int, EngineLease] = {}  # by choice
@@ -244,7 +247,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
     def _headers(self) -> dict[str, str]:
         prepared = self._prepared
         headers = {
-            "x-request-id": prepared.turn_ids[0],
+            "x-request-id": self._request_id or prepared.turn_ids[0],
             "x-dsv4-dialect": self._server.model.facts.in_short,
         }
         if prepared.shared is not None:

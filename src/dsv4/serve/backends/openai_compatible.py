@@ -23,7 +23,13 @@ from dsv4.serve.backend import (
     read_finish,
     read_text,
 )
-from dsv4.serve.backends.vllm import read_completion, read_counts, read_models, sampling_fields
+from dsv4.serve.backends.vllm import (
+    first_choice,
+    read_completion,
+    read_counts,
+    read_models,
+    sampling_fields,
+)
 from dsv4.serve.served_model import model_asked_for
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstreams.http_client import HttpConnection
@@ -116,7 +122,7 @@ class _ChatEvents:
         self._has_deltas = False
 
     def chunk(self, event: JsonObject, more: bool) -> Chunk:
-        choice = _first_choice(event.get("choices"))
+        choice = first_choice(event.get("choices"))
         reason, known = choice.get("finish_reason"), choice.get("logprobs")
         usage = event.get("usage")
         return Chunk(
@@ -141,14 +147,6 @@ class _ChatEvents:
         if message := choice.get("message"):
             return cast(JsonObject, message)
         return {"content": choice["text"]} if choice.get("text") else {}
-
-
-def _first_choice(choices: Any) -> JsonObject:
-    """The choice that was asked for: there is one, whatever else a server sends."""
-    for choice in choices or ():
-        if not choice.get("index"):
-            return cast(JsonObject, choice)
-    return {}
 
 
 def _finish(choice: JsonObject) -> Reason | None:

@@ -26,6 +26,8 @@ from dsv4.serve.observe.logs import RequestReport
 from dsv4.serve.reported_route import ReportedRoute
 
 METHODS = ("GET", "POST", "DELETE")
+# The headers of an answer that say how to read it, when to come again, and what it is called.
+_KEPT = ("content-type", "content-encoding", "retry-after", "x-request-id")
 
 
 class PassedRoute(ReportedRoute):
@@ -40,7 +42,7 @@ class PassedRoute(ReportedRoute):
     async def _answer(
         self, scope: Scope, receive: Receive, send: Send, report: RequestReport
     ) -> int:
-        copy = AnswerCopy(send)
+        copy = AnswerCopy(send, report.id)
         asked = await self._asked(scope, receive, report)
         key = report.key
         assert key is not None  # or nothing would be asked
@@ -81,8 +83,10 @@ class AnswerCopy:
     """Passes an answer on as it comes. One that breaks off does not look complete: its last part
     is missing, and so the connection is closed."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, id: str) -> None:
+        """`id` is the request's, where the server has no other for it."""
         self._send = send
+        self._id = id
         self.status = 0
 
     @property
@@ -92,7 +96,8 @@ class AnswerCopy:
     async def run(self, asked: AbstractAsyncContextManager[PassedAnswer]) -> int:
         """Copies the answer, and returns its status."""
         async with asked as answer:
-            headers = {"content-type": answer.headers.get("content-type", "application/json")}
+            headers = {"content-type": "application/json", "x-request-id": self._id}
+            headers |= {name: answer.headers[name] for name in _KEPT if name in answer.headers}
             self.status = answer.status
             await self._send(send_start(answer.status, headers))
             while piece := await answer.read():

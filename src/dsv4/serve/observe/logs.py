@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 import time
 from collections import Counter
@@ -133,6 +134,16 @@ class ReportedRun(Protocol):
     def readers(self) -> Sequence[ReadChoice]: ...
 
 
+# What a client may call its request: it stands in headers, and in the log.
+_REQUEST_ID = re.compile(r"[\w.:/+=@-]{1,128}", re.ASCII)
+
+
+def request_id_of(headers: Mapping[str, str]) -> str | None:
+    """What a client calls its request. None where it says nothing, or what cannot be passed on."""
+    given = headers.get("x-request-id", "")
+    return given if _REQUEST_ID.fullmatch(given) else None
+
+
 # Of a path that nobody serves, so many characters are logged.
 _LONGEST_PATH = 200
 _NOT_ALLOWED = 405
@@ -143,19 +154,24 @@ CLIENT_GONE = 499
 class RequestReport:
     """A request: what it is called, whose it is, what came of it.
 
-    `id` is the name that the client is told, in the header `x-request-id`.
+    `id` is the name that the client is told, in the header `x-request-id`: its own, if it gave one.
     """
 
-    def __init__(self, protocol: str, path: str) -> None:
+    def __init__(self, protocol: str, path: str, given_id: str | None = None) -> None:
         self.protocol = protocol
         self.path = path
-        self.id = new_id("turn_")
+        self.given_id = given_id
+        self.id = given_id or new_id("turn_")
         self.began = time.monotonic()
         self.key: Key | None = None
         self.status = 500
         self.failure: str | None = None
         self.facts: RequestFacts | None = None
         self.run: ReportedRun | None = None
+
+    def name(self, id: str) -> None:
+        """Gives it another name, unless the client has named it."""
+        self.id = self.given_id or id
 
     def fail(self, error: Exception) -> None:
         """Notes why it failed; the first reason is the one that counts."""

@@ -41,13 +41,13 @@ class AnswerReader:
         """The events that a piece of the body completes. Raises a `BackendError`."""
         if not self._has_begun:
             data = self._begun(data)
-        if self._whole is not None:
-            self._size += len(data)
-            if self._size > LONGEST_LINE:
-                raise BackendError("the backend sent an object without an end")
-            self._whole.append(data)
-            return []
-        return self._read(self._sse.feed(data))
+        if self._whole is None:
+            return self._read(self._sse.feed(data))
+        self._size += len(data)
+        if self._size > LONGEST_LINE:
+            raise BackendError("the backend sent an object without an end")
+        self._whole.append(data)
+        return []
 
     def _begun(self, data: bytes) -> bytes:
         """The first piece, which tells what the body is: servers say that it is a stream, or JSON,
@@ -71,24 +71,24 @@ class AnswerReader:
             if data == _DONE:
                 self.is_done = True
                 break
-            event = self._event(data)
+            if data.__class__ is ErrorData:
+                raise told_failure(_error_value(data), self._key)
+            event = self._events.read(data)
+            # Every token passes here, and what nearly all events are needs no other question.
+            if event.__class__ is not dict or "error" in event or not event.get("choices"):
+                self._refuse_errors(event)
             if event:
                 events.append(event)
         return events
 
-    def _event(self, data: bytes) -> JsonObject:
-        if data.__class__ is ErrorData:
-            raise told_failure(_error_value(data), self._key)
-        event = self._events.read(data)
-        if event.__class__ is not dict:
-            if event is None or event == "":  # a sign of life
-                return {}
-            raise told_failure(event, self._key)
-        if event.get("error"):
+    def _refuse_errors(self, event: Any) -> None:
+        if not isinstance(event, dict):
+            if event is not None and event != "":  # which are signs of life
+                raise told_failure(event, self._key)
+        elif event.get("error"):
             raise told_failure(event["error"], self._key)
-        if is_error(event):
+        elif is_error(event):
             raise told_failure(event, self._key)
-        return event
 
 
 def is_error(event: JsonObject) -> bool:

@@ -75,7 +75,7 @@ class Upstream:
     async def passed(self, method: str, path: str, data: bytes) -> AsyncIterator[HttpConnection]:
         """The answer to a request of any route, whatever it is."""
         try:
-            answer = await self._client.request(method, path, data)
+            answer = await self._client.request(method, path, data, trace_headers())
         except (HttpError, asyncio.TimeoutError, OSError) as error:
             problem = f"the backend cannot be reached: {_error_words(error)}"
             raise BackendError(problem, 503) from None
