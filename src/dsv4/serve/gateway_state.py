@@ -13,7 +13,8 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 
 from dsv4.api.api_request import ProtocolName
-from dsv4.serve.access import AccessControl, StreamGate
+from dsv4.serve.access.access_control import AccessControl
+from dsv4.serve.access.stream_gate import StreamGate
 from dsv4.serve.asgi import Drain
 from dsv4.serve.backend import AnyBackend, BackendError, ProbedBackend, is_chat
 from dsv4.serve.backends import engine_of
@@ -64,7 +65,7 @@ class GatewayState:
         self.gate = StreamGate(settings.streams, settings.queue, self.metrics.count_places)
         self.workers = WorkerThreads(self.gate)
         self.prefixes = SeenPrefixes()
-        self.storage = ConversationStorage(settings)
+        self.storage = ConversationStorage(settings, self.metrics.note_store)
         self.sessions = Sessions(session_store_for(settings), self.backend, self.metrics)
         self.model = ServedModel(settings, tokenizer, makes_prompts=not self.heals)
         self.healer = Healer(settings, self.storage.turns)

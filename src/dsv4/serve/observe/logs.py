@@ -26,7 +26,7 @@ from dsv4._parse.events import (
 )
 from dsv4._parse.random_ids import new_id
 from dsv4.api import ApiError, Usage
-from dsv4.serve.access import Key
+from dsv4.serve.access.api_keys import Key
 from dsv4.serve.asgi import AsgiApp, Receive, Scope, Send
 from dsv4.serve.backend import BackendError
 from dsv4.serve.settings import Settings
