@@ -4,7 +4,6 @@ found too; then the rules.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any
 
@@ -23,16 +22,10 @@ from dsv4._encode.inputs import as_list, fields_of, maybe_dict, maybe_list
 from dsv4._encode.prompt import Prompt
 from dsv4._format.dialects import Dialect
 from dsv4._inputs.input_files import InputError, error_location
-from dsv4._inputs.request_bodies import (
-    CHAT_OPTION_NAMES,
-    RequestOverrides,
-    chat_form,
-    has_anthropic_blocks,
-    has_system_field,
-    messages_of,
-    options_of,
-    role_of,
-)
+from dsv4._inputs.request_bodies import ReadBody, RequestOverrides
+from dsv4.api import convert
+from dsv4.api.body_reader import recognise
+from dsv4.api.own_bodies import CHAT_OPTION_NAMES, role_of
 from dsv4.errors import Error, Location, OptionError, short_repr
 from dsv4.profiles import Profile, traps
 from dsv4.request import Request
@@ -62,11 +55,7 @@ def run_checks(
     if purpose is not None and purpose not in PURPOSES:
         expected = f"None or one of {', '.join(PURPOSES)}"
         raise OptionError("purpose", f"found {short_repr(purpose)}, expected {expected}")
-    try:
-        body = _as_chat(body)
-    except InputError as error:
-        return [Finding("error", "not_a_conversation", (), str(error))]
-    found = [_as_given(each, body) for each in _find_all(body, overrides)]
+    found = [*_find_all(body, overrides)]
     if profile is not None:
         # Servers read it, or do not: the profile knows.
         found = [each for each in found if each.location != ("chat_template_kwargs",)]
@@ -79,25 +68,6 @@ def run_checks(
     return sorted(findings, key=_order)
 
 
-def _as_chat(body: object) -> object:
-    """A body of another kind as the Chat request that it becomes, where it can be nothing else:
-    tools in the shape of another vendor are a mistake in a Chat request."""
-    if not isinstance(body, dict):
-        return body
-    is_other = "input" in body or "completion" in body or has_anthropic_blocks(body)
-    return chat_form(body) if is_other else body
-
-
-def _as_given(found: RuleFinding, body: object) -> RuleFinding:
-    """A finding with its location in the body, where a system prompt may stand beside messages."""
-    index = message_index(found.location)
-    if index is None or not has_system_field(body):
-        return found
-    rest = found.location[2:]
-    location = ("messages", index - 1, *rest) if index else ("system", *rest[1:])
-    return found._replace(location=location)
-
-
 def _order(finding: Finding) -> tuple[int, list[tuple[bool, int | str]]]:
     """Options first, then messages and what is in them, then the conversation as a whole."""
     if finding.location == ("messages",):
@@ -107,44 +77,61 @@ def _order(finding: Finding) -> tuple[int, list[tuple[bool, int | str]]]:
 
 
 def _find_all(body: object, overrides: RequestOverrides) -> list[RuleFinding]:
-    try:
-        request, found = _request(body, overrides)
-    except InputError as error:
-        return [RuleFinding("not_a_conversation", (), str(error))]
-    except Error as error:
-        return [_not_encodable(error)]
-    errors, mended = _errors(request)
-    found += errors
+    read, found = _read(body, overrides)
+    if read is None:
+        return found
+    errors, mended = _errors(read.request)
+    found += [_as_written(each, read) for each in errors]
     if mended is not None:
-        passed = {message_index(each.location) for each in found} - {None}
-        conversation = CheckedConversation(*mended, body)
-        found += [
-            each
-            for each in _apply_rules(conversation)
-            if message_index(each.location) not in passed
-        ]
+        passed = {each.location[:2] for each in found if message_index(each.location) is not None}
+        conversation = CheckedConversation(*mended, read)
+        seen = [each for rule in message_checks.WRITTEN_RULES for each in rule(conversation)]
+        if not conversation.is_sent:
+            seen = [_as_written(each, read) for each in seen]
+        seen += [_as_written(each, read) for rule in ALL_RULES for each in rule(conversation)]
+        found += [each for each in seen if each.location[:2] not in passed]
     return found
 
 
-def _apply_rules(conversation: CheckedConversation) -> Iterator[RuleFinding]:
-    for rule in ALL_RULES:
-        yield from rule(conversation)
+def _as_written(found: RuleFinding, read: ReadBody) -> RuleFinding:
+    """A finding with its place in the body."""
+    return found._replace(location=read.place(found.location))
 
 
 # Errors. An option that is refused is left at its default.
 
 
-def _request(body: object, overrides: RequestOverrides) -> tuple[Request, list[RuleFinding]]:
-    """The request, and what of it was refused."""
-    if isinstance(body, Request):
-        return overrides.on(body), []
-    request, found = Request(messages_of(body)), []
-    for name, value in options_of(body).items() if isinstance(body, dict) else ():
+def _read(body: Any, overrides: RequestOverrides) -> tuple[ReadBody | None, list[RuleFinding]]:
+    """The body as it is read, and what of it was refused: put right in a copy, so that what comes
+    after it is found too."""
+    found: list[RuleFinding] = []
+    if overrides.rules is None:  # what is put right must not change whose rules hold
+        overrides = replace(overrides, rules=recognise(body).rules)
+    while len(found) < MOST_ERRORS:
         try:
-            request = replace(request, **{name: value})
+            return overrides.read(body), found
+        except InputError as error:
+            return None, [*found, RuleFinding("not_a_conversation", (), str(error))]
+        except RecursionError:
+            return None, [*found, RuleFinding("not_encodable", ("messages",), "nested too deep")]
         except Error as error:
-            found.append(_not_encodable(error))
-    return overrides.on(request), found
+            each = _not_encodable(error)
+        if each in found:
+            break
+        found.append(each)
+        body = _with_field_replaced(body, each.location)
+    return None, found
+
+
+def _with_field_replaced(body: Any, location: Location) -> Any:
+    """A body with something harmless in the place of an error."""
+    if not isinstance(body, dict) or not location:
+        return body
+    listed, index = body.get(location[0]), location[1] if len(location) > 1 else None
+    if location[0] in ("messages", "input") and isinstance(listed, list) and isinstance(index, int):
+        harmless = {"role": "user", "content": "…"}
+        return {**body, location[0]: [*listed[:index], harmless, *listed[index + 1 :]]}
+    return {name: value for name, value in body.items() if name != location[0]}
 
 
 def _not_encodable(error: Error) -> RuleFinding:
@@ -217,8 +204,8 @@ def _harmless_message(message: object) -> dict[str, Any]:
 
 def _traps(body: object, overrides: RequestOverrides, profile: str | Profile) -> list[RuleFinding]:
     try:
-        request, _ = _request(body, overrides)
-        sent = _as_body(body)
+        read = overrides.read(body)
+        request, sent = read.request, _as_body(body)
         if str(overrides.dialect) == "v4":  # a server asks for the model, which has this name then
             sent = {"model": "deepseek-v4", **sent}
         found = traps(sent, profile, dialect=_served_dialect(request.dialect))
@@ -236,9 +223,9 @@ def _as_body(body: object) -> dict[str, Any]:
     if isinstance(body, list):
         return {"messages": body}
     if isinstance(body, dict):
-        return body
-    if not isinstance(body, Request):
-        raise InputError(f"found {short_repr(body)}, expected a list of messages or a request")
+        protocol = recognise(body).protocol
+        return body if protocol == "chat" else convert(body, protocol, "chat")
+    assert isinstance(body, Request)
     asked = {name: getattr(body, option) for name, option in CHAT_OPTION_NAMES.items()}
     given = {name: value for name, value in asked.items() if value}
     thinking = {"thinking": {"type": "enabled" if body.thinking else "disabled"}}

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from dsv4._check.training_checks import leaked_kinds, maybe_completion, message_text
 from dsv4._encode.turns import NATIVE
-from dsv4._inputs.input_files import InputError
-from dsv4._inputs.request_bodies import is_sharegpt, role_of, sharegpt_messages, sharegpt_tools
+from dsv4.api import ApiError
+from dsv4.api.own_bodies import is_sharegpt, role_of, sharegpt_messages, sharegpt_tools
 
 Messages: TypeAlias = list[Any]
 RequestBody: TypeAlias = dict[str, Any]
@@ -53,7 +53,7 @@ def _from_sharegpt(body: object) -> object:
         return body
     try:
         messages, tools = sharegpt_messages(body), sharegpt_tools(body)
-    except InputError:
+    except ApiError:
         return body
     rest = {n: v for n, v in body.items() if n not in ("conversations", "system", "tools")}
     return {**rest, "messages": messages, **({"tools": tools} if tools else {})}

@@ -3,12 +3,14 @@ Messages.
 
 Each has a module with the same names: `read` makes an `ApiRequest` of a body, `Writer` makes
 protocol events of the parser's, `frames` bytes of those; `whole` is the response to a request
-that does not stream, `error` the response to one that failed.
+that does not stream, `error` the response to one that failed. `dsv4.api.read` recognises the
+protocol by itself.
 """
 
 from dsv4.api import chat, messages, responses
 from dsv4.api.api_request import ApiRequest
 from dsv4.api.api_request import ApiSettings as Settings
+from dsv4.api.body_reader import read
 from dsv4.api.errors import ApiError, ContextOverflow
 from dsv4.api.event_writer import Usage
 from dsv4.api.neutral_request import Sampling, ToolName
@@ -25,5 +27,6 @@ __all__ = [
     "chat",
     "convert",
     "messages",
+    "read",
     "responses",
 ]

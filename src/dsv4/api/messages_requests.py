@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Any, Literal
 
-from dsv4._format.dialects import Dialect, dialect_named
+from dsv4._format.dialects import Dialect
 from dsv4.api import request_fields
 from dsv4.api.api_request import DEFAULT_SETTINGS, ApiRequest, ApiSettings, resolve
 from dsv4.api.errors import ApiError, wrong
@@ -73,18 +73,18 @@ ERROR_PREFIX = "Error: "
 
 
 def read(
-    body: Body, *, dialect: DialectName | Dialect = "v4", settings: ApiSettings | None = None
+    body: Body, *, dialect: DialectName | Dialect | None = None, settings: ApiSettings | None = None
 ) -> ApiRequest:
     """A Messages request, or one to count its tokens.
 
-    `body` is bytes of JSON, or what they say, which is not changed. `dialect` is the release of
-    the format to write; `settings` are the server's. Nothing is stored here: whoever keeps threads
-    puts the messages, the tools and the system text of `thread` into the body first. Raises
-    `ApiError`.
+    `body` is bytes of JSON, or what they say, which is not changed. `dialect` is the release of the
+    format to write: that of the body's model where None. `settings` are the server's. Nothing is
+    stored here: whoever keeps threads puts the messages, the tools and the system text of `thread`
+    into the body first. Raises `ApiError`.
     """
     settings = settings or DEFAULT_SETTINGS
     asked = neutral_messages_request(json_body(body, settings.loads))
-    return resolve(asked, "messages", dialect_named(dialect), settings)
+    return resolve(asked, "messages", dialect, settings)
 
 
 def neutral_messages_request(body: JsonObject) -> NeutralRequest:

@@ -65,7 +65,7 @@ class ApiProtocol(Protocol):
         self,
         body: Body,
         *,
-        dialect: DialectName | Dialect = "v4",
+        dialect: DialectName | Dialect | None = None,
         settings: ApiSettings | None = None,
     ) -> ApiRequest:
         """The request of a body."""
@@ -117,7 +117,7 @@ def protocol_of_client(headers: Mapping[str, str], otherwise: ProtocolName = "ch
 _STORED = ("previous_response_id", "conversation", "prompt", "store", "metadata")
 
 FIELDS_READ: Mapping[ProtocolName, frozenset[str]] = {
-    "chat": frozenset({"messages", *CHAT}),
+    "chat": frozenset({"messages", "system", *CHAT}),
     "responses": frozenset({*RESPONSES, *_STORED}),
     "messages": frozenset(MESSAGES),
 }

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from dsv4._format.dialects import Dialect, dialect_named
+from dsv4._format.dialects import Dialect
 from dsv4.api import request_fields
 from dsv4.api.api_request import DEFAULT_SETTINGS, ApiRequest, ApiSettings, resolve
 from dsv4.api.errors import ApiError, wrong
@@ -181,17 +181,18 @@ ROLES = ("user", "system", "developer", "assistant")
 
 
 def read(
-    body: Body, *, dialect: DialectName | Dialect = "v4", settings: ApiSettings | None = None
+    body: Body, *, dialect: DialectName | Dialect | None = None, settings: ApiSettings | None = None
 ) -> ApiRequest:
     """A Responses request.
 
-    `body` is bytes of JSON, or what they say, which is not changed. `dialect` is the release of
-    the format to write; `settings` are the server's. Nothing is stored here: whoever stores
-    responses puts the items of `previous_response_id` into `input` first. Raises `ApiError`.
+    `body` is bytes of JSON, or what they say, which is not changed. `dialect` is the release of the
+    format to write: that of the body's model where None. `settings` are the server's. Nothing is
+    stored here: whoever stores responses puts the items of `previous_response_id` into `input`
+    first. Raises `ApiError`.
     """
     settings = settings or DEFAULT_SETTINGS
     asked = neutral_responses_request(json_body(body, settings.loads))
-    return resolve(asked, "responses", dialect_named(dialect), settings)
+    return resolve(asked, "responses", dialect, settings)
 
 
 def neutral_responses_request(body: JsonObject) -> NeutralRequest:

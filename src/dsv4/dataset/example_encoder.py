@@ -24,11 +24,11 @@ from dsv4._format.tokens import EOS, PAD, THINK_END, THINK_START, Special, marku
 from dsv4._inputs.input_files import BYTE_ORDER_MARK, decode_utf8, parse_json
 from dsv4._inputs.request_bodies import (
     PreferencePair,
+    ReadBody,
     RequestOverrides,
     preference_pair,
-    request_of,
-    role_of,
 )
+from dsv4.api.own_bodies import role_of
 from dsv4.dataset.dataset_errors import BadLine
 from dsv4.dataset.dataset_reader import InputChunk, InputPosition
 from dsv4.dataset.dataset_statistics import DatasetCounts, WorkerMemory, memory_of_this_process
@@ -335,9 +335,11 @@ class ChunkEncoder:
         if self.job.profile is not None:
             yield from self._served_drafts(value, self.job.profile, tally)
             return
-        request = self.job.overrides.on(request_of(value))
-        whole = request.encode()
-        self._check_fit(request, whole)
+        read = self.job.overrides.read(value, "finish")
+        request = read.request
+        with _places_in(read):
+            whole = request.encode()
+            self._check_fit(request, whole)
         if not self.job.expand:
             tally.left_out += sum(rule == "old_reasoning" for _, _, rule in whole.dropped)
             yield self._draft(
@@ -456,7 +458,7 @@ class ChunkEncoder:
         shown = value
         if isinstance(value, dict):
             shown = {name: value[name] for name in _READ_BESIDE_SERVER if name in value}
-        request = self.job.overrides.on(request_of(shown))
+        request = self.job.overrides.read(shown, "finish").request
         whole = request.encode()
         self._check_fit(request, whole)
         if whole.special_text:
@@ -661,6 +663,15 @@ def _reject_line(name: str, number: int, line: bytes, problem: str) -> bytes:
 def _line_value(name: str, number: int, line: bytes) -> Any:
     text = decode_utf8(line.rstrip(), name, number)  # so that no error is located at the line end
     return parse_json(text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text, name, number)
+
+
+@contextmanager
+def _places_in(read: ReadBody) -> Iterator[None]:
+    """Errors of a conversation, with their places as its line has them."""
+    try:
+        yield
+    except EncodeError as error:
+        raise EncodeError(read.place(error.location), error.problem) from None
 
 
 @contextmanager
