@@ -18,7 +18,7 @@ from dsv4._playground.page_problem import (
     text_field,
 )
 from dsv4._playground.provenance import JsonSource
-from dsv4.api import Settings, convert, read
+from dsv4.api import ApiError, Settings, convert, read
 from dsv4.api.api_request import ProtocolName, chosen_dialect
 from dsv4.api.body_reader import recognise
 from dsv4.api.own_bodies import body_of_request
@@ -115,6 +115,8 @@ def request_from(
 
     Raises an `ApiError` as a gateway would, or an error that names the place in the value.
     """
+    if not isinstance(value, (dict, list)):
+        raise ApiError(f"found {short_repr(value)}, expected a list of messages or a request")
     dialect = cast("DialectName | None", switches.dialect or default_dialect(value, context))
     if protocol == "file":
         call = read(value, rules="released", dialect=dialect)
