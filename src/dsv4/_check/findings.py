@@ -123,6 +123,9 @@ FINDING_KINDS: Mapping[str, FindingKind] = {
     "unsupported_content": FindingKind(
         "warning", "A content block that the format does not support."
     ),
+    "image_order": FindingKind(
+        "note", "Images whose order in the prompt is not that of the messages."
+    ),
     # Text.
     "reasoning_in_content": FindingKind(
         "warning", "Reasoning, or its tags, in the assistant's text."

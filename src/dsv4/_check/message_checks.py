@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, islice
+from itertools import accumulate, islice, pairwise
 from typing import Any
 
 from dsv4._check.call_checks import schema_faults
@@ -377,7 +377,22 @@ def _listed(indices: Sequence[int]) -> str:
     return f"{few} and {len(indices) - 3} more" if len(indices) > 3 else few
 
 
-OMISSION_RULES = (omissions_in_prompt, kept_reasoning, unsupported_content)
+def images_in_another_order(conversation: CheckedConversation) -> Iterator[RuleFinding]:
+    """Results are sorted by their calls, and images with them."""
+    pieces = conversation.prompt.pieces
+    order = [piece.message for piece in pieces if piece.field == "image" and piece.message]
+    moved = [after for before, after in pairwise(order) if after < before]
+    if moved:
+        problem = (
+            "results are sorted by their calls, so this image comes before one of an earlier "
+            "message: the released module returns images in the order of messages, and swaps them"
+        )
+        yield RuleFinding("image_order", ("messages", moved[0]), problem)
+
+
+OMISSION_RULES = (
+    *(omissions_in_prompt, kept_reasoning, unsupported_content, images_in_another_order),
+)
 
 # Rules on the body as it was written, whose findings have their places in it.
 WRITTEN_RULES = (unread_fields, unread_options, unread_template_options, bare_text_blocks)

@@ -52,7 +52,10 @@ class RecognisedBody(NamedTuple):
 _CHAT_SIGNS = CHAT.keys() - {*SHARED_OPTIONS, "thinking", "user", "documents"}
 _MESSAGES_ONLY = MESSAGES.keys() - CHAT.keys() - {"messages", "metadata"}
 _MESSAGES_SIGNS = {*_MESSAGES_ONLY, "anthropic_version", "max_tokens_to_sample"}
-_ANTHROPIC_BLOCKS = ("tool_use", "tool_result", "thinking", "redacted_thinking")
+_ANTHROPIC_BLOCKS = (
+    *("tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use"),
+    *("document", "search_result", "tool_reference", "compaction"),
+)
 _CHAT_ONLY = CHAT.keys() - MESSAGES.keys() - {"stop", "user", "documents"}
 _CHAT_ROLES = ("tool", "developer", "function")
 
@@ -66,11 +69,13 @@ def recognise(body: object) -> RecognisedBody:
         if is_response:
             return RecognisedBody("responses", "body", True)
         return RecognisedBody("chat", "released", True)
-    if _is_of_anthropic(body):
-        return RecognisedBody("messages", "body", True)
     switch = body.get("thinking")
     is_own = isinstance(switch, bool) or any(body.get(name) is not None for name in OWN_OPTIONS)
     is_sent = isinstance(switch, dict) or any(body.get(name) is not None for name in _CHAT_SIGNS)
+    if is_own and not is_sent:
+        return RecognisedBody("chat", "released", True)
+    if _is_of_anthropic(body) or (is_sent and _has_blocks(body, ("image",))):
+        return RecognisedBody("messages", "body", True)
     return RecognisedBody("chat", "body" if is_sent else "released", is_own is not is_sent)
 
 
