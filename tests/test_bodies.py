@@ -275,7 +275,7 @@ class TestDoors:
 
     def test_dataset(self, file: Path, prompts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.importorskip("tokenizers")
-        from dsv4.dataset import encode_files, example_encoder
+        from dsv4.dataset import DatasetOptions, encode_files, example_encoder
 
         seen: list[str] = []
 
@@ -287,12 +287,19 @@ class TestDoors:
         encode_files(
             [file],
             file.with_name("out.jsonl"),
-            tokenizer=write_small_vocabulary(file.with_name("tokenizer.json")),
-            jobs=1,
-            on_error="skip",
-            overwrite=True,
+            DatasetOptions(
+                tokenizer=write_small_vocabulary(file.with_name("tokenizer.json")),
+                jobs=1,
+                on_error="skip",
+                overwrite=True,
+            ),
         )
-        assert seen == prompts
+        # It refuses lines that cannot be training data: a question as text, and two system prompts.
+        refused = [
+            isinstance(body, dict) and (isinstance(body.get("input"), str) or has_two_systems(body))
+            for body in BODIES
+        ]
+        assert seen == [p for p, is_refused in zip(prompts, refused, strict=True) if not is_refused]
 
     def test_the_gateway(self, prompts: list[str], tmp_path: Path) -> None:
         pytest.importorskip("aiohttp")
@@ -328,6 +335,11 @@ class TestDoors:
                     blind = api.read(body, settings=without_images).request.encode()
                     expected.append(str(blind) if "image" in str(body) else prompt)
         assert seen == expected
+
+
+def has_two_systems(body: dict[str, Any]) -> bool:
+    listed = body.get("messages") or [{}]
+    return "system" in body and listed[0].get("role") == "system"
 
 
 PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}

@@ -4,6 +4,7 @@ found too; then the rules.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any
 
@@ -22,10 +23,11 @@ from dsv4._encode.inputs import as_list, fields_of, maybe_dict, maybe_list
 from dsv4._encode.prompt import Prompt
 from dsv4._format.dialects import Dialect
 from dsv4._inputs.input_files import InputError, error_location
-from dsv4._inputs.request_bodies import ReadBody, RequestOverrides
+from dsv4._inputs.line_shapes import LineConversation, line_conversations
+from dsv4._inputs.request_bodies import LastAnswer, ReadBody, RequestOverrides
 from dsv4.api import convert
 from dsv4.api.body_reader import recognise
-from dsv4.api.own_bodies import CHAT_OPTION_NAMES, role_of
+from dsv4.api.own_bodies import CHAT_OPTION_NAMES, NotAConversation, role_of
 from dsv4.errors import Error, Location, OptionError, short_repr
 from dsv4.profiles import Profile, traps
 from dsv4.request import Request
@@ -41,6 +43,7 @@ ALL_RULES = (
     *message_checks.OMISSION_RULES,
     *training_checks.LEAK_RULES,
     *message_checks.TEXT_RULES,
+    *training_checks.ADVICE_RULES,
 )
 
 
@@ -55,17 +58,35 @@ def run_checks(
     if purpose is not None and purpose not in PURPOSES:
         expected = f"None or one of {', '.join(PURPOSES)}"
         raise OptionError("purpose", f"found {short_repr(purpose)}, expected {expected}")
-    found = [*_find_all(body, overrides)]
-    if profile is not None:
-        # Servers read it, or do not: the profile knows.
-        found = [each for each in found if each.location != ("chat_template_kwargs",)]
-        found += _traps(body, overrides, profile)
+    found: list[RuleFinding] = []
+    try:
+        for given, line in _conversations(body, purpose):
+            here = _find_all(given, overrides, line)
+            if profile is not None:
+                # Servers read it, or do not: the profile knows.
+                here = [each for each in here if each.location != ("chat_template_kwargs",)]
+                here += _traps(given, overrides, profile)
+            found += (each for each in here if each not in found)
+    except (InputError, NotAConversation) as error:
+        return [Finding("error", "not_a_conversation", (), str(error))]
     findings = [
         Finding(level, *each)
         for each in found
         if (level := maybe_level(each.kind, purpose)) is not None
     ]
     return sorted(findings, key=_order)
+
+
+def _conversations(
+    body: object, purpose: Purpose | None
+) -> Iterator[tuple[object, LineConversation | None]]:
+    """The conversations in a body. For training, a body is a line of a data set, which may have two
+    answers."""
+    if purpose != "training" or isinstance(body, Request):
+        yield body, None
+        return
+    for line in line_conversations(body):
+        yield dict(line.body), line
 
 
 def _order(finding: Finding) -> tuple[int, list[tuple[bool, int | str]]]:
@@ -76,8 +97,19 @@ def _order(finding: Finding) -> tuple[int, list[tuple[bool, int | str]]]:
     return int(message_index(finding.location) is not None), steps
 
 
-def _find_all(body: object, overrides: RequestOverrides) -> list[RuleFinding]:
-    read, found = _read(body, overrides)
+def _find_all(
+    body: object, overrides: RequestOverrides, line: LineConversation | None
+) -> list[RuleFinding]:
+    found = _found_in_body(body, overrides, line)
+    if line is None:
+        return found
+    return [each._replace(location=line.place(each.location)) for each in found]
+
+
+def _found_in_body(
+    body: object, overrides: RequestOverrides, line: LineConversation | None
+) -> list[RuleFinding]:
+    read, found = _read(body, overrides, line)
     if read is None:
         return found
     errors, mended = _errors(read.request)
@@ -101,15 +133,19 @@ def _as_written(found: RuleFinding, read: ReadBody) -> RuleFinding:
 # Errors. An option that is refused is left at its default.
 
 
-def _read(body: Any, overrides: RequestOverrides) -> tuple[ReadBody | None, list[RuleFinding]]:
+def _read(
+    body: Any, overrides: RequestOverrides, line: LineConversation | None
+) -> tuple[ReadBody | None, list[RuleFinding]]:
     """The body as it is read, and what of it was refused: put right in a copy, so that what comes
     after it is found too."""
     found: list[RuleFinding] = []
     if overrides.rules is None:  # what is put right must not change whose rules hold
-        overrides = replace(overrides, rules=recognise(body).rules)
+        rules = recognise(body).rules if line is None else line.rules
+        overrides = replace(overrides, rules=rules)
+    last_answer: LastAnswer = "keep" if line is None or line.is_open else "finish"
     while len(found) < MOST_ERRORS:
         try:
-            return overrides.read(body), found
+            return overrides.read(body, last_answer), found
         except InputError as error:
             return None, [*found, RuleFinding("not_a_conversation", (), str(error))]
         except RecursionError:

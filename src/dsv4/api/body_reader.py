@@ -129,7 +129,8 @@ def read(
     """A request in any protocol, or a conversation in one of dsv4's own shapes.
 
     `body` is bytes of JSON, or what they say, which is not changed. `protocol` is the one it is in,
-    `"chat"`, `"responses"` or `"messages"`: recognised if not given. `rules` says whose rules hold:
+    `"chat"`, `"responses"` or `"messages"`: recognised if not given. By itself, it reads the body
+    as a server does, which does not know dsv4's own options. `rules` says whose rules hold:
     `"released"`, the released encoder's, as for `dsv4.encode`; `"body"`, those of a server. If not
     given, a list of messages and an object with only dsv4's own options follow the released
     encoder, and an object with a protocol's fields follows a server. `dialect` is the release of
@@ -139,16 +140,16 @@ def read(
     Returns an `ApiRequest`. Raises `ApiError`, which names the field of the body.
     """
     settings = settings or DEFAULT_SETTINGS
-    if protocol is not None and rules != "released":
-        if protocol not in PROTOCOLS:
-            raise wrong(protocol, f"one of {', '.join(PROTOCOLS)}", "protocol")
+    if protocol is not None and protocol not in PROTOCOLS:
+        raise wrong(protocol, f"one of {', '.join(PROTOCOLS)}", "protocol")
+    if protocol is not None and rules is None:
         given = {"messages": body} if isinstance(body, list) else body
         return PROTOCOLS[protocol].read(given, dialect=dialect, settings=settings)
     value = json_value(body, settings.loads)
     found = recognise(value)
     if (rules or found.rules) == "released":
         return _read_released(value, protocol or found.protocol, dialect, settings)
-    return _read_sent(value, found.protocol, dialect, settings)
+    return _read_sent(value, protocol or found.protocol, dialect, settings)
 
 
 def _read_sent(

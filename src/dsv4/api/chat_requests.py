@@ -310,9 +310,8 @@ def _read_assistant(message: JsonObject, path: str) -> list[Entry]:
         given = message.get(field)
         if given is not None and request_fields.boolean(given, f"{path}.{field}"):
             read["prefix"] = True
-    if not TRAINING_FIELDS.isdisjoint(message):
-        kept = {field: message[field] for field in TRAINING_FIELDS if field in message}
-        cast("JsonObject", read).update(kept)
+    kept = {field: message[field] for field in TRAINING_FIELDS if field in message}
+    cast("JsonObject", read).update(kept)
     return [read]
 
 

@@ -151,7 +151,7 @@ class AssistantEntry(_AssistantEntryRequired, total=False):
 
 
 # What data sets say about training on an answer. It is kept for them, and not in the prompt.
-TRAINING_FIELDS = frozenset(("weight", "loss", "train", "training"))
+TRAINING_FIELDS = ("weight", "loss", "train", "training")
 
 Entry: TypeAlias = SystemEntry | UserEntry | ResultEntry | AssistantEntry
 
@@ -519,7 +519,7 @@ def joined_turn(first: AssistantEntry, second: AssistantEntry) -> AssistantEntry
     if second.get("prefix"):
         turn["prefix"] = True
     for part in (first, second):
-        kept = {field: part[field] for field in TRAINING_FIELDS & part.keys()}  # type: ignore[literal-required]
+        kept = {field: part[field] for field in TRAINING_FIELDS if field in part}  # type: ignore[literal-required]
         turn.update(cast("AssistantEntry", kept))
     return turn
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from dsv4._format.dialects import Dialect
 from dsv4.api.errors import ApiError
+from dsv4.api.neutral_request import TRAINING_FIELDS
 from dsv4.errors import Location, OptionError, path_of, short_repr
 from dsv4.request import Request
 
@@ -34,7 +35,7 @@ def _not_read(found: object, expected: str, path: str) -> NotAConversation:
 _ROLE_OF_SPEAKER = {
     "system": "system",
     **dict.fromkeys(("human", "user"), "user"),
-    **dict.fromkeys(("gpt", "chatgpt", "assistant"), "assistant"),
+    **dict.fromkeys(("gpt", "chatgpt", "assistant", "model"), "assistant"),
     "function_call": "assistant",
     **dict.fromkeys(("observation", "tool"), "tool"),
 }
@@ -48,19 +49,21 @@ def is_sharegpt(body: Mapping[str, Any]) -> bool:
     )
 
 
-def sharegpt_messages(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+def sharegpt_messages(
+    body: Mapping[str, Any], location: Location = ("conversations",)
+) -> list[dict[str, Any]]:
     """The messages. A system prompt beside the turns comes first."""
     system = body.get("system")
     messages = [{"role": "system", "content": system}] if system else []
     for n, turn in enumerate(body["conversations"]):
-        messages.append(_message(turn, f"conversations[{n}]", messages))
+        messages.append(_message(turn, path_of((*location, n)), messages))
     return messages
 
 
 def sharegpt_tools(body: Mapping[str, Any]) -> Any:
     """The tools, which may be JSON text."""
     tools = body.get("tools")
-    return _json(tools, "tools") if isinstance(tools, str) and tools.strip() else tools or None
+    return json_of(tools, "tools") if isinstance(tools, str) and tools.strip() else tools or None
 
 
 def _message(turn: Mapping[str, Any], path: str, before: list[dict[str, Any]]) -> dict[str, Any]:
@@ -68,17 +71,20 @@ def _message(turn: Mapping[str, Any], path: str, before: list[dict[str, Any]]) -
     role = _ROLE_OF_SPEAKER.get(speaker) if isinstance(speaker, str) else None
     if role is None:
         raise _not_read(speaker, f"one of {', '.join(_ROLE_OF_SPEAKER)}", f"{path}.from")
-    message: dict[str, Any] = {"role": role, "content": value}
-    if "weight" in turn:
-        message["weight"] = turn["weight"]
+    beside = {name: turn[name] for name in _BESIDE_VALUE if turn.get(name) is not None}
+    message: dict[str, Any] = {"role": role, "content": value, **beside}
     if speaker == "function_call":
         return message | {"content": None, "tool_calls": _calls(value, path, len(before))}
     return message | {"tool_call_id": _open_id(before, path)} if role == "tool" else message
 
 
+# What a turn may say beside its text: reasoning, and whether it is trained on.
+_BESIDE_VALUE = (*("reasoning_content", "reasoning", "thinking"), *TRAINING_FIELDS)
+
+
 def _calls(value: object, path: str, index: int) -> list[dict[str, Any]]:
     """Calls as JSON: one object with name and arguments, or a list of these."""
-    given = _json(value, f"{path}.value") if isinstance(value, str) else value
+    given = json_of(value, f"{path}.value") if isinstance(value, str) else value
     calls: list[Any] = given if isinstance(given, list) else [given]
     if not all(isinstance(call, dict) and isinstance(call.get("name"), str) for call in calls):
         raise _not_read(value, "calls as JSON, each with name and arguments", f"{path}.value")
@@ -104,7 +110,8 @@ def _open_id(before: list[dict[str, Any]], path: str) -> str:
     raise NotAConversation(problem, path=path)
 
 
-def _json(text: str, path: str) -> Any:
+def json_of(text: str, path: str) -> Any:
+    """The value of JSON text that stands at a place."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
