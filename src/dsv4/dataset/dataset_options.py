@@ -41,7 +41,8 @@ class DatasetOptions:
     """How conversations become training examples.
 
     `thinking`, `effort`, `dialect`, `tools`, `drop_thinking` and `bos` are those of `dsv4.Request`,
-    `task` goes on every last message; where one is None, each line decides.
+    `task` goes on every last message; where one is None, each line decides. `rules` are those of
+    `dsv4.api.read`.
     """
 
     trainer: str | None = _option(
