@@ -13,6 +13,7 @@ from typing import Any
 from dsv4._check.call_checks import schema_faults
 from dsv4._check.findings import CheckedConversation, RuleFinding, closest_name, quoted_json
 from dsv4._encode.encode import maybe_response_schema
+from dsv4._encode.inputs import DIALECTS_WITH_IMAGES
 from dsv4._encode.turns import NATIVE
 from dsv4._format import tokens
 from dsv4._format.texts import UNSUPPORTED
@@ -350,15 +351,19 @@ def _with_reasoning(conversation: CheckedConversation) -> Iterator[tuple[int, st
 def unsupported_content(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     for piece in conversation.prompt.pieces:
         if piece.origin == "template" and piece.field == "content" and piece.text == UNSUPPORTED[0]:
-            yield RuleFinding("unsupported_content", conversation.location_of(piece), _ONLY_NAMED)
+            yield _only_named(conversation, conversation.location_of(piece))
     if not conversation.is_sent or UNSUPPORTED[0] in str(conversation.body):
         return
     for index, message in enumerate(conversation.messages):  # as a server names them, in the text
         if UNSUPPORTED[0] in str(message.get("content")):
-            yield RuleFinding("unsupported_content", ("messages", index, "content"), _ONLY_NAMED)
+            yield _only_named(conversation, ("messages", index, "content"))
 
 
-_ONLY_NAMED = "the prompt only says that a block is unsupported: its content is lost"
+def _only_named(conversation: CheckedConversation, location: Location) -> RuleFinding:
+    problem = "the prompt only says that a block is unsupported: its content is lost"
+    if not conversation.prompt.dialect.image_token:
+        problem += f" (images need the dialect {DIALECTS_WITH_IMAGES})"
+    return RuleFinding("unsupported_content", location, problem)
 
 
 def bare_text_blocks(conversation: CheckedConversation) -> Iterator[RuleFinding]:

@@ -50,7 +50,6 @@ class GatewayState:
         self, settings: Settings, engines: Sequence[Engine], tokenizer: Tokenizer | None
     ) -> None:
         self.settings = settings
-        self.tokenizer = tokenizer
         self.heals = is_chat(engines[0].backend)
         self.metrics = Metrics(heals=self.heals)
         self.tracing = tracing_for(settings)
@@ -73,6 +72,11 @@ class GatewayState:
         self.adapter = self._adapter(())
         self.grammar_note = ""  # what users should know of the backend's grammars
         self._ready_until = 0.0
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """With the names that the model's dialect has for special tokens."""
+        return self.model.tokenizer
 
     @property
     def backend(self) -> AnyBackend:
