@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from dsv4._encode.prompt import Prompt
 from dsv4.api.request_fields import JsonObject
@@ -127,6 +127,8 @@ def read_completion(event: JsonObject, more: bool = False) -> Chunk:
     """An event of `/v1/completions`."""
     choices = event.get("choices")
     choice = choices[0] if choices else {}
+    if choice.get("index"):  # of some other choice than the one that was asked for
+        choice = first_choice(choices)
     ids, known = choice.get("token_ids"), choice.get("logprobs")
     reason, usage = choice.get("finish_reason"), event.get("usage")
     return Chunk(
@@ -139,6 +141,14 @@ def read_completion(event: JsonObject, more: bool = False) -> Chunk:
         counts=None if usage is None else read_counts(usage),
         more=more,
     )
+
+
+def first_choice(choices: Any) -> JsonObject:
+    """The choice that was asked for: there is one, whatever else a server sends."""
+    for choice in choices or ():
+        if not choice.get("index"):
+            return cast(JsonObject, choice)
+    return {}
 
 
 def read_counts(usage: object) -> Counts | None:
