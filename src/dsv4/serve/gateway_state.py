@@ -66,7 +66,7 @@ class GatewayState:
         self.gate = StreamGate(settings.streams, settings.queue, self.metrics.count_places)
         self.workers = WorkerThreads(self.gate)
         self.prefixes = SeenPrefixes()
-        self.storage = ConversationStorage(settings)
+        self.storage = ConversationStorage(settings, self.metrics.note_store)
         self.sessions = Sessions(session_store_for(settings), self.backend, self.metrics)
         self.model = ServedModel(settings, tokenizer, makes_prompts=not self.heals)
         check_ids(settings.skip_adaptations)
