@@ -41,7 +41,7 @@ class RoutedExperts(NamedTuple):
         return self.start + (len(self.data) // self.width if self.width else 0)
 
     def between(self, start: int, end: int) -> RoutedExperts:
-        """The rows of the tokens between two places, which must be among these."""
+        """The rows of the tokens from `start` to `end`, which must be among these."""
         low, high = ((at - self.start) * self.width for at in (start, end))
         return self._replace(data=self.data[low:high], start=start)
 
@@ -64,7 +64,7 @@ class RoutedExperts(NamedTuple):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> RoutedExperts:
-        """What `to_json` gave."""
+        """The experts in a `value` that `to_json` gave."""
         _, layers, per_token = value["shape"]
         size = int(value["dtype"].removeprefix("uint")) // 8
         return cls(layers, per_token, size, base64.b64decode(value["data"]))
