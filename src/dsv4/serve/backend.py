@@ -91,7 +91,8 @@ class Options:
     """How to generate. What is None is left to the backend.
 
     `grammar` is that of the whole completion, reasoning included. `grammar_after_reasoning` makes
-    the one for a backend that lets reasoning pass, and applies a grammar to what follows.
+    the one for a backend that lets reasoning pass, and applies a grammar to what follows. `extra`
+    are fields that only this backend knows (`engine_fields.py`).
     """
 
     max_tokens: int
@@ -111,6 +112,8 @@ class Options:
     grammar_after_reasoning: Callable[[], Grammar] | None = None
     # Whether to tell the experts of each token, and how many a token takes, where that is known.
     routed_experts: bool | int = False
+    # Fields of the request that only this engine knows, as its body has them.
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

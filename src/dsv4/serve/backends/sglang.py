@@ -24,6 +24,8 @@ from dsv4.serve.backend import (
     read_number,
     read_text,
 )
+from dsv4.serve.backends import engine_fields
+from dsv4.serve.backends.engine_fields import joined
 from dsv4.serve.backends.vllm import bias_fields, read_spans
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstreams.upstream import Upstream
@@ -35,6 +37,7 @@ class SglangBackend(Backend):
     """An SGLang server."""
 
     grammar_form: Form | None = "xgrammar"
+    fields = engine_fields.SGLANG
 
     def __init__(self, settings: Settings) -> None:
         self._upstream = Upstream(settings)
@@ -84,7 +87,7 @@ async def _body(prompt: Prompt, ids: Sequence[int] | None, options: Options) -> 
         body["top_logprobs_num"] = options.logprobs
     if options.routed_experts:
         body["return_routed_experts"] = True
-    return {**body, "sampling_params": sampling, "stream": True}
+    return joined({**body, "sampling_params": sampling, "stream": True}, options.extra)
 
 
 class _SglangProgress:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from dsv4._encode.prompt import Prompt
 from dsv4.api.request_fields import JsonObject
@@ -28,6 +28,8 @@ from dsv4.serve.backend import (
     read_number,
     read_text,
 )
+from dsv4.serve.backends import engine_fields
+from dsv4.serve.backends.engine_fields import joined
 from dsv4.serve.backends.grammar_probe import GrammarProbe, GrammarScope
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstreams.upstream import Upstream
@@ -39,6 +41,7 @@ class VllmBackend(Backend):
     """A vLLM server."""
 
     grammar_form: Form | None = "xgrammar"
+    fields = engine_fields.VLLM
 
     def __init__(self, settings: Settings) -> None:
         self._upstream = Upstream(settings)
@@ -104,7 +107,7 @@ class VllmBackend(Backend):
             body["return_tokens_as_token_ids"] = True
         if grammar is not None:
             body |= grammar.fields("vllm")
-        return body | sampling_fields(options, by_id=ids is not None)
+        return joined(body | sampling_fields(options, by_id=ids is not None), options.extra)
 
     async def models(self) -> list[Model]:
         return read_models(await self._upstream.get("/v1/models"))
@@ -135,6 +138,8 @@ def read_completion(event: JsonObject, more: bool = False) -> Chunk:
     """An event of `/v1/completions`."""
     choices = event.get("choices")
     choice = choices[0] if choices else {}
+    if choice.get("index"):  # of some other choice than the one that was asked for
+        choice = first_choice(choices)
     ids, known = choice.get("token_ids"), choice.get("logprobs")
     reason, usage = choice.get("finish_reason"), event.get("usage")
     if isinstance(known, dict) and isinstance(ids, list):
@@ -165,6 +170,8 @@ def generate_body(
     model: str, ids: Sequence[int], options: Options, grammar: Grammar | None
 ) -> dict[str, Any]:
     """A request that is answered with the experts of each token."""
+    extra = dict(options.extra)
+    outside = {name: extra.pop(name) for name in _OUTSIDE_SAMPLING if name in extra}
     sampling = {
         **sampling_fields(options, by_id=True),
         "max_tokens": options.max_tokens,
@@ -172,13 +179,18 @@ def generate_body(
         "spaces_between_special_tokens": False,
         **({} if grammar is None else grammar.fields("vllm")),
     }
-    return {
+    body = {
         "model": model,
         "token_ids": list(ids),
-        "sampling_params": sampling,
+        "sampling_params": joined(sampling, extra),
         "stream": True,
         "stream_options": {"include_usage": True},
     }
+    return joined(body, outside)
+
+
+# What a request says beside how to sample.
+_OUTSIDE_SAMPLING = ("priority", "cache_salt", "kv_transfer_params")
 
 
 def read_generated(event: JsonObject, more: bool = False) -> Chunk:
@@ -230,6 +242,14 @@ def read_spans(given: object) -> list[WeightsSpan]:
         for span in spans
         if isinstance(span, dict) and isinstance(span.get("start"), int)
     ]
+
+
+def first_choice(choices: Any) -> JsonObject:
+    """The choice that was asked for: there is one, whatever else a server sends."""
+    for choice in choices or ():
+        if not choice.get("index"):
+            return cast(JsonObject, choice)
+    return {}
 
 
 def read_counts(usage: object) -> Counts | None:
