@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
 from dsv4._cli.command_options import positive_integer
 from dsv4._cli.command_output import DONE, FINDINGS, Failure, output, write_text
+from dsv4._cli.server_options import KEY_VARIABLE, ask_first, read_option_file, server_key
 from dsv4._cli.verify_watch import VerifyWatch, interval, watch
 from dsv4._inputs.input_files import os_error_reason
 
@@ -26,7 +26,6 @@ dsv4 verify http://localhost:8000/v1 --yes --watch 1h --metrics-file verify.prom
 dsv4 verify --recorded requests.jsonl
 dsv4 verify --compare before.json after.json
 """
-KEY_VARIABLE = "DSV4_VERIFY_KEY"
 SECONDS = 60
 PARALLEL = 4
 # Whatever ends a process, what was measured is reported.
@@ -230,7 +229,7 @@ def _measured(
     if args.watch is None and not number:
         requests, tokens = planned(mode, args.only, own=own is not None)
         each = " for each server" if len(args.url) > 1 else ""
-        _ask(f"{requests} requests at most{each}, about {tokens:,} prompt tokens.", args.yes)
+        ask_first(f"{requests} requests at most{each}, about {tokens:,} prompt tokens.", args.yes)
     shown = sys.stderr is not None and sys.stderr.isatty()
 
     def progress(done: int, of: int) -> None:
@@ -271,31 +270,9 @@ def _server(args: argparse.Namespace, url: str, number: int) -> HttpServer:
     from dsv4.verify import HttpServer
     from dsv4.verify.server_client import check_url
 
-    key = _key(args.key_file, number, alone=len(_urls(args)) < 2)
+    key = server_key(args.key_file, number, alone=len(_urls(args)) < 2)
     address = check_url(url, has_key=bool(key), insecure=args.insecure_http)
     return HttpServer(address, key, float(args.timeout))
-
-
-def _key(paths: list[str], number: int, *, alone: bool) -> str:
-    """The key of the server with this number. No key goes to another server: the variable is for
-    one that is alone."""
-    if number < len(paths):
-        key = "" if paths[number] == "-" else _read(paths[number], "--key-file")
-    else:
-        key = os.environ.get(KEY_VARIABLE, "") if alone else ""
-    key = key.strip()
-    if any(not 0x20 < ord(character) < 0x7F for character in key):
-        raise Failure("--key-file: found characters that no key has, expected one line")
-    return key
-
-
-def _read(path: str, option: str) -> str:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = os_error_reason(error) if isinstance(error, OSError) else "not UTF-8"
-        raise Failure(f"{option}: {path}: {reason}") from None
 
 
 def _own_request(path: str | None) -> dict[str, Any] | None:
@@ -309,25 +286,12 @@ def _own_request(path: str | None) -> dict[str, Any] | None:
 
 def _loaded(path: str, option: str) -> dict[str, Any]:
     try:
-        value = json.loads(_read(path, option))
+        value = json.loads(read_option_file(path, option))
     except (ValueError, RecursionError):
         raise Failure(f"{option}: {path}: not JSON") from None
     if not isinstance(value, dict):
         raise Failure(f"{option}: {path}: expected an object")
     return value
-
-
-def _ask(budget: str, yes: bool) -> None:
-    """The budget comes first. Without a terminal there is nobody to ask."""
-    if sys.stderr is not None:
-        print(budget, file=sys.stderr)
-    if yes:
-        return
-    if sys.stdin is None or not sys.stdin.isatty():
-        raise Failure("expected --yes, where nobody can be asked whether to go on")
-    print("Go on? [y/N] ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise Failure("nothing was sent")
 
 
 def _recorded(args: argparse.Namespace) -> Report:
@@ -347,7 +311,7 @@ def _watch(args: argparse.Namespace) -> int:
     from dsv4.verify.runner import planned
 
     requests, tokens = planned("quick", args.only)
-    _ask(f"{requests} requests at most each time, about {tokens:,} prompt tokens.", args.yes)
+    ask_first(f"{requests} requests at most each time, about {tokens:,} prompt tokens.", args.yes)
     url = args.url[0]
 
     def measure(mode: RunMode) -> Report:
