@@ -57,12 +57,14 @@ def build_app(settings: Settings | None, backend: AnyBackend | None) -> Starlett
         with suppress(BackendError):
             await server.meet_backend()
         catch_up(server)
-        looking = asyncio.create_task(server.look_after_engines())
+        storage = server.storage.look_after(server.metrics.store_bytes.set)
+        looking = [asyncio.create_task(work) for work in (server.look_after_engines(), storage)]
         try:
             yield {"gateway": server}
         finally:
-            looking.cancel()
-            await asyncio.gather(looking, return_exceptions=True)
+            for task in looking:
+                task.cancel()
+            await asyncio.gather(*looking, return_exceptions=True)
             await server.aclose()
 
     made = GatewayApp(

@@ -167,7 +167,10 @@ class PlainRoutes:
             raise ApiError(
                 f"The server cannot make prompts: {server.model.dialect_problem}.", status=503
             )
-        return {"status": "ready", "model": server.model.name, **server.model.facts.to_dict()}
+        failure = server.storage.failure
+        stores = {} if failure is None else {"stores": {"replay": f"unavailable: {failure}"}}
+        facts = server.model.facts.to_dict()
+        return {"status": "ready", "model": server.model.name, **facts, **stores}
 
     async def metrics(self, scope: Scope, key: Key, data: bytes) -> bytes:
         return self._server.metrics.text()
