@@ -94,7 +94,8 @@ class VerifyReport:
     `verdict` says what explains the counts; `groups` has a standing for each group, `findings` the
     reasons. `evidence` names what the server offered; `notes` are sentences about the run itself.
     `own_word` is what the server says of itself. There is `too_little` of it where fewer than half
-    of the counts came that were asked for.
+    of the counts came that were asked for. `first_token_seconds` is how long the first streamed
+    answer took to begin.
     """
 
     url: str
@@ -109,6 +110,7 @@ class VerifyReport:
     notes: tuple[str, ...] = ()
     own_word: OwnWord = field(default_factory=OwnWord)
     too_little: bool = False
+    first_token_seconds: float | None = None
 
     @property
     def is_faulty(self) -> bool:
@@ -149,6 +151,7 @@ class VerifyReport:
             "notes": list(self.notes),
             "own_word": asdict(self.own_word),
             "too_little": self.too_little,
+            "first_token_seconds": self.first_token_seconds,
         }
 
 
