@@ -115,6 +115,8 @@ class Dialect:
     # Opens the prompt and every later system turn.
     system_token: Special | None = None
     systems_ask: SystemsAsk = "never"
+    # Whether a turn of tool results alone counts as the last user turn.
+    results_ask: bool = True
     # Stands for an image; a dialect without it has no images.
     image_token: Special | None = None
     # Whether a text that spells the image token is refused.
