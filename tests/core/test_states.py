@@ -12,7 +12,7 @@ from completions import corpus
 from dsv4._format import tokens
 from dsv4._format.dialects import V4
 from dsv4._parse.machine import NEXT, Machine, Move, ParserState
-from dsv4._parse.parser import STATE_READERS
+from dsv4._parse.state_readers import STATE_READERS
 
 TAGS = V4.tags
 FRAGMENTS = [

@@ -15,7 +15,7 @@ from completions import (
     invoke,
     parameter,
 )
-from dsv4._parse.source import Tag
+from dsv4._parse.tag import Tag
 from dsv4._parse.value_ends import Verdict
 from dsv4._parse.value_readers import TextValueReader, ValueBuilder
 

@@ -16,11 +16,13 @@ from dsv4._parse.call_arguments import (
     typed_json,
 )
 from dsv4._parse.events import AbortReason, DiagnosticKind
+from dsv4._parse.limits import MOST_PARAMETERS
+from dsv4._parse.lines import LineTracker
 from dsv4._parse.machine import Machine, Move, ParserState
 from dsv4._parse.markup_in_prose import QUOTES_AN_INVOKE, HeldCalls
-from dsv4._parse.source import MOST_PARAMETERS, TOKENS, Ended, PartialTag, Tag
+from dsv4._parse.reasons import Ended
+from dsv4._parse.tag import TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import (
-    LineTracker,
     Lookahead,
     begins_json_calls,
     closes_in_run,

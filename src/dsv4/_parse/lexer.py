@@ -30,7 +30,10 @@ from dsv4._format.spellings import (
     WORD,
     ZERO_WIDTH,
 )
-from dsv4._parse.source import LONGEST_TAG, PartialTag, Tag, TagReading, TextSource, pattern
+from dsv4._parse.limits import LONGEST_TAG
+from dsv4._parse.patterns import pattern
+from dsv4._parse.source import TagReading, TextSource
+from dsv4._parse.tag import PartialTag, Tag
 
 _DSML = str(tokens.DSML)
 _LONGEST_HEAD = 64

@@ -16,20 +16,15 @@ from dsv4._format.dialects import NAMESPACE_END, Dialect
 from dsv4._format.spellings import RELEASED_TAGS, SLASHES
 from dsv4._parse import events as kinds
 from dsv4._parse.call_arguments import CallWriter
+from dsv4._parse.declared import DeclaredTools
 from dsv4._parse.events import Diagnostic, DiagnosticKind, Event, ToolCallStart
 from dsv4._parse.lexer import read_tag
-from dsv4._parse.source import (
-    LONGEST_NAME,
-    LONGEST_TAG,
-    MOST_CALLS,
-    MOST_DIAGNOSTICS,
-    NOWHERE,
-    PartialTag,
-    Tag,
-    TextSource,
-)
+from dsv4._parse.limits import LONGEST_NAME, LONGEST_TAG, MOST_CALLS, MOST_DIAGNOSTICS
+from dsv4._parse.lines import LineTracker
+from dsv4._parse.source import NOWHERE, TextSource
 from dsv4._parse.strict import StrictBlock
-from dsv4._parse.tag_rules import CALL_TAGS, DeclaredTools, LineTracker, Lookahead, TagRules
+from dsv4._parse.tag import PartialTag, Tag
+from dsv4._parse.tag_rules import CALL_TAGS, Lookahead, TagRules
 from dsv4.errors import ParseError
 
 _EOS = str(tokens.EOS)

@@ -12,20 +12,15 @@ from dsv4._format import tokens
 from dsv4._parse import events as kinds
 from dsv4._parse.call_arguments import CallWriter
 from dsv4._parse.events import Diagnostic
+from dsv4._parse.limits import LONGEST_QUOTE, LONGEST_SPACE, LONGEST_TAG
+from dsv4._parse.lines import LineTracker
 from dsv4._parse.machine import Machine, Move, ParserState, Prose, ReadAgain
-from dsv4._parse.source import (
-    LONGEST_QUOTE,
-    LONGEST_SPACE,
-    LONGEST_TAG,
-    Ended,
-    PartialTag,
-    Tag,
-    pattern,
-)
+from dsv4._parse.patterns import pattern
+from dsv4._parse.reasons import Ended
 from dsv4._parse.strict import StrictBlock
+from dsv4._parse.tag import PartialTag, Tag
 from dsv4._parse.tag_rules import (
     CALL_TAGS,
-    LineTracker,
     Lookahead,
     is_plain_invoke,
     is_plain_wrapper,

@@ -18,16 +18,16 @@ The machine is told how much has gone by when it is next needed.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from json.encoder import encode_basestring
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4._format.endings import Ending
 from dsv4._format.spellings import FENCES
 from dsv4._parse import events as kinds
-from dsv4._parse.blocks import BlockReader, Invoke, InvokeOpening, ParameterOpening
+from dsv4._parse.blocks import Invoke
+from dsv4._parse.declared import DeclaredTools
 from dsv4._parse.events import (
     ArgumentsDelta,
     ContentDelta,
@@ -39,218 +39,31 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4._parse.machine import Machine, ParserState, StateReader
-from dsv4._parse.markup_in_prose import (
-    AfterBlockReader,
-    FencedBlockReader,
-    HaltedReader,
-    InventedTurnReader,
-    OrphanClosersReader,
-    PossibleTurnReader,
-    StrayParameterReader,
+from dsv4._parse.holds import HELD_BY_STRICT, Hold, hold_of
+from dsv4._parse.machine import Machine, ParserState
+from dsv4._parse.parser_options import (
+    CallDelivery,
+    GivenStops,
+    GivenTools,
+    StopIn,
+    checked_bool,
+    checked_ending,
+    checked_id_maker,
+    checked_reason,
+    checked_stops,
+    checked_text,
+    checked_tools,
+    checked_word,
 )
-from dsv4._parse.plain_calls import NativeCallsReader, PlainCallReader
 from dsv4._parse.prose import ProseReader, StopStrings
-from dsv4._parse.source import MARKS, Ended, Reason, Tag, ended_by
+from dsv4._parse.random_ids import new_call_id
+from dsv4._parse.reasons import Ended, Reason
+from dsv4._parse.source import MARKS
+from dsv4._parse.state_readers import STATE_READERS
 from dsv4._parse.strict import StrictMessage, StrictParser, read_plainly
-from dsv4._parse.tag_rules import DeclaredTools, GivenObject
-from dsv4._parse.text_in_blocks import BrokenTagReader, JunkReader, RemarkReader
-from dsv4._parse.value_readers import (
-    JsonBody,
-    JsonCallList,
-    JsonValueReader,
-    ParameterValue,
-    TextValueReader,
-    ValueBuilder,
-)
+from dsv4._parse.value_readers import ParameterValue, TextValueReader
 from dsv4.errors import OptionError, short_repr
 from dsv4.types import DialectName
-
-# Ids: of calls, and of whatever else must be told apart.
-
-
-# A byte picks a letter or digit. Some are picked by five bytes and some by four, which takes a
-# tenth of a bit off each of them.
-_LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-_PICKED = (_LETTERS * 5)[:256]
-_LENGTH = 24
-
-
-def new_id(prefix: str) -> str:
-    """The prefix, and 24 random letters and digits."""
-    return prefix + os.urandom(_LENGTH).translate(_PICKED).decode("ascii")
-
-
-def new_call_id() -> str:
-    """A new id of a call."""
-    return new_id("call_")
-
-
-# The options of a parser, checked when it is made.
-
-
-GivenStops: TypeAlias = Sequence[str] | str
-GivenTools: TypeAlias = Iterable[object] | None
-# Where stop strings act, and when a call is seen.
-StopIn: TypeAlias = Literal["content", "all"]
-CallDelivery: TypeAlias = Literal["streamed", "whole"]
-
-
-def checked_bool(name: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise OptionError(name, f"found {short_repr(value)}, expected True or False")
-    return value
-
-
-def checked_word(name: str, value: object, words: tuple[str, ...]) -> str:
-    if not isinstance(value, str) or value not in words:
-        spelled = " or ".join(f'"{word}"' for word in words)
-        raise OptionError(name, f"found {short_repr(value)}, expected {spelled}")
-    return value
-
-
-def checked_text(name: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise OptionError(name, f"found {short_repr(value)}, expected text")
-    return value
-
-
-def checked_tools(tools: object) -> list[GivenObject] | None:
-    """Tools as a list of tool or function objects, each of which has a name."""
-    if tools is None:
-        return None
-    if isinstance(tools, (str, bytes, Mapping)) or not isinstance(tools, Iterable):
-        raise OptionError("tools", f"found {short_repr(tools)}, expected a list of tools")
-    listed = []
-    for index, tool in enumerate(tools):
-        function = tool.get("function", tool) if isinstance(tool, Mapping) else None
-        if not isinstance(function, Mapping):
-            problem = f"found {short_repr(tool)}, expected a tool: an object with a function"
-            raise OptionError(("tools", index), problem)
-        if not isinstance(function.get("name"), str):
-            where = ("tools", index, *(("function",) if "function" in tool else ()), "name")
-            raise OptionError(where, f"found {short_repr(function.get('name'))}, expected text")
-        listed.append(tool)
-    return listed
-
-
-def checked_stops(stop: object) -> list[str]:
-    """Stop strings, those that are not empty."""
-    given = [stop] if isinstance(stop, str) else stop
-    if isinstance(given, Mapping) or not isinstance(given, Iterable):
-        raise OptionError("stop", f"found {short_repr(stop)}, expected text or a list of texts")
-    stops = []
-    for index, string in enumerate(given):
-        if not isinstance(string, str):
-            raise OptionError(("stop", index), f"found {short_repr(string)}, expected text")
-        stops.append(string)
-    return [string for string in stops if string]
-
-
-def checked_ending(ending: object) -> Ending | None:
-    if ending is not None and not isinstance(ending, Ending):
-        raise OptionError("ending", f"found {short_repr(ending)}, expected a prompt's ending")
-    return ending
-
-
-def checked_id_maker(new_id: Callable[[], str]) -> Callable[[], str]:
-    if not callable(new_id):
-        raise OptionError("new_id", f"found {short_repr(new_id)}, expected a function")
-    return new_id
-
-
-def checked_reason(reason: object) -> Ended | None:
-    """What the reason that a caller gives says. Raises an `OptionError` for what is no text."""
-    if reason is not None and not isinstance(reason, str):
-        problem = f'found {short_repr(reason)}, expected text, such as "stop", "eos" or "length"'
-        raise OptionError("reason", problem)
-    return ended_by(reason)
-
-
-# Why text waits.
-
-
-class Hold(NamedTuple):
-    """Why text waits.
-
-    `rule` is the rule of docs/recovery.md that holds it, None where it is another's; `reason` says
-    what is waited for.
-    """
-
-    rule: int | None
-    reason: str
-
-
-HELD_BY_STRICT = Hold(None, "a strict reading, which decides at the end")
-HELD_BY_STOP = Hold(None, "the start of a stop string, until it is one or is none")
-HELD_BY_TAG = Hold(1, "the start of a tag, until it is one or is none")
-HELD_BY_CALL = Hold(2, "a block or a call, until what follows makes it certain")
-HELD_BETWEEN_CALLS = Hold(
-    2, "white space and tags between calls, until what follows says what they are"
-)
-HELD_VALUE_BREAK = Hold(3, "a line break in a string, which goes if the string's end is implied")
-HELD_BY_CLOSER = Hold(4, "a tag in a value, until what follows says whether the value ends at it")
-HELD_VALUE = Hold(7, "a value that is no string, or whose type nothing says, until it ends")
-HELD_BODY = Hold(8, "JSON in place of parameters, until it ends")
-HELD_JSON_CALLS = Hold(14, "JSON in place of calls, until it ends")
-HELD_ARGUMENTS = Hold(8, "a parameter that may hold all arguments, until it ends")
-HELD_PROSE_BREAK = Hold(17, "line breaks, which belong to a block if one follows")
-
-# In these states all text waits, and for one reason.
-HOLD_OF_STATE: Mapping[ParserState, Hold] = {
-    ParserState.ORPHANS: Hold(
-        17, "closing tags, until it is clear whether prose goes on after them"
-    ),
-    ParserState.STRAY: Hold(5, "a parameter without a call, until it ends"),
-    ParserState.FENCED: Hold(15, "a block in a code fence, while it reads strictly"),
-    ParserState.JUNK: Hold(5, "text in a block, until the block ends or a call begins"),
-    ParserState.BROKEN: Hold(18, "text after a tag that breaks off, until a call begins"),
-    ParserState.REMARK: Hold(11, "text in a call, until a parameter or the call's end"),
-    ParserState.PLAIN: Hold(1, "a call without the DSML token, until it closes"),
-    ParserState.NATIVE: Hold(13, "calls as older models write them, until they close"),
-    ParserState.ROLE: Hold(
-        27, "text behind a role token, until it is clear whether a turn was made up"
-    ),
-    ParserState.INVENTED: Hold(17, "a turn that the model made up, until the text ends"),
-}
-
-
-def hold_of(machine: Machine) -> Hold | None:
-    """Why the text that waits in a machine does. None: nothing waits."""
-    source, reader = machine.source, machine.reader
-    if source.done == source.end:
-        return None
-    if isinstance(reader, (TextValueReader, JsonValueReader)):
-        if isinstance(reader.value, ParameterValue):
-            return _in_parameter(machine, reader.value)
-        return HELD_BODY if isinstance(reader.value, JsonBody) else HELD_JSON_CALLS
-    if machine.state in HOLD_OF_STATE:
-        return HOLD_OF_STATE[machine.state]
-    text = source.slice(source.pos, source.end)
-    start = len(text) - len(text.lstrip())
-    in_prose = machine.state is ParserState.PROSE
-    if start == len(text):
-        return HELD_PROSE_BREAK if in_prose else HELD_BETWEEN_CALLS
-    if source.pending is not None:
-        return HELD_BY_TAG
-    if in_prose:
-        return HELD_BY_CALL if source.is_mark(source.pos + start) else HELD_BY_STOP
-    return HELD_BETWEEN_CALLS
-
-
-def _in_parameter(machine: Machine, value: ParameterValue) -> Hold:
-    if value.may_hold_all:
-        return HELD_ARGUMENTS
-    if not value.streams:
-        return HELD_VALUE
-    source = machine.source
-    if not source.slice(source.pos, source.end).strip():
-        return HELD_VALUE_BREAK
-    return HELD_BY_TAG if source.pending is not None else HELD_BY_CLOSER
-
-
-# The parser, with the shortcut in front of it.
-
 
 _BRACKET, _WIDE, _BAR = MARKS
 _TICK, _TILDE = FENCES[0], FENCES[1]
@@ -600,53 +413,3 @@ class StreamParser(Shortcut):
         self._catch_up()
         self._choose()
         return max(self._machine.source.done, 0)
-
-
-# The table of readers: who reads each state, made from what the state has to know. Prose, the open
-# block and the open call outlive other states; the machine has them, and they go on.
-
-
-def _block(machine: Machine, *tag: Tag) -> StateReader:
-    if tag:
-        machine.block = BlockReader(machine, *tag)
-    assert machine.block is not None
-    return machine.block
-
-
-def _invoke(machine: Machine, *opening: InvokeOpening) -> StateReader:
-    if opening:
-        machine.invoke = Invoke(machine, *opening)
-    assert machine.invoke is not None
-    return machine.invoke
-
-
-def _value(
-    machine: Machine, known: ValueBuilder | ParameterOpening | Invoke | None
-) -> ValueBuilder:
-    """A value that is read again as something else, a parameter, a call's body, or calls."""
-    if known is None:
-        return JsonCallList(machine)
-    if isinstance(known, ParameterOpening):
-        return ParameterValue(known)
-    return JsonBody(known) if isinstance(known, Invoke) else known
-
-
-STATE_READERS: Mapping[ParserState, Callable[..., StateReader]] = {
-    ParserState.PROSE: lambda machine, *known: machine.prose.resume(*known),
-    ParserState.ORPHANS: OrphanClosersReader,
-    ParserState.STRAY: lambda machine, tag: StrayParameterReader(machine, machine.prose, tag),
-    ParserState.FENCED: lambda machine, tag: FencedBlockReader(machine, machine.prose, tag),
-    ParserState.AFTER: lambda machine, *known: AfterBlockReader(machine, machine.prose, *known),
-    ParserState.BLOCK: _block,
-    ParserState.JUNK: JunkReader,
-    ParserState.BROKEN: BrokenTagReader,
-    ParserState.INVOKE: _invoke,
-    ParserState.REMARK: RemarkReader,
-    ParserState.VALUE: lambda machine, known: TextValueReader(machine, _value(machine, known)),
-    ParserState.JSON: lambda machine, known: JsonValueReader(machine, _value(machine, known)),
-    ParserState.PLAIN: lambda machine, *tags: PlainCallReader(machine, machine.prose, *tags),
-    ParserState.NATIVE: lambda machine, tag: NativeCallsReader(machine, machine.prose, tag),
-    ParserState.ROLE: lambda machine, tag: PossibleTurnReader(machine, machine.prose, tag),
-    ParserState.INVENTED: InventedTurnReader,
-    ParserState.HALTED: HaltedReader,
-}

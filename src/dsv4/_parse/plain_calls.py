@@ -28,8 +28,10 @@ from dsv4._parse.call_arguments import (
 from dsv4._parse.events import DiagnosticKind
 from dsv4._parse.lexer import read_tag
 from dsv4._parse.machine import Machine, Move, ParserState
+from dsv4._parse.patterns import pattern
 from dsv4._parse.prose import ProseReader
-from dsv4._parse.source import TOKENS, Tag, TextSource, pattern
+from dsv4._parse.source import TextSource
+from dsv4._parse.tag import TOKENS, Tag
 from dsv4._parse.tag_rules import is_plain_invoke
 
 _NATIVE_CALL = pattern(NATIVE_CALL, re.DOTALL)

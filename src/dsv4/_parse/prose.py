@@ -13,11 +13,14 @@ from dsv4._parse import events as kinds
 from dsv4._parse.blocks import InvokeOpening
 from dsv4._parse.events import ContentDelta, DiagnosticKind, ReasoningDelta, StopHit
 from dsv4._parse.lexer import PLAIN_LABEL
+from dsv4._parse.limits import LONGEST_TAG
+from dsv4._parse.lines import LineTracker
 from dsv4._parse.machine import Machine, Move, ParserState
 from dsv4._parse.markup_in_prose import HeldCalls, Quotation
-from dsv4._parse.source import LONGEST_TAG, NOWHERE, TOKENS, PartialTag, Tag, pattern
+from dsv4._parse.patterns import pattern
+from dsv4._parse.source import NOWHERE
+from dsv4._parse.tag import TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import (
-    LineTracker,
     Lookahead,
     begins_json_calls,
     is_plain_invoke,

@@ -4,191 +4,20 @@ All text that waits, waits here, and every position in it is counted from where 
 begins; what the prompt already holds of the turn has negative positions. Text that need not be
 looked at again, but may still have to be given back, is set aside (`set_aside`), so that the
 buffer stays small however much is held. Every pattern is matched through `match` and `search`,
-which is how the tests count the characters that patterns are given. Patterns are compiled when
-they are first used: compiling those of the parser takes longer than importing it, and many
-programs that import dsv4 never parse. Why a text ended is a table here too.
+which is how the tests count the characters that patterns are given.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator
-from enum import Enum
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import NamedTuple, TypeAlias
 
-from dsv4._format import tokens
-from dsv4._format.spellings import BAR, COMPLETION_TOKENS, NAME_ATTRIBUTES, OPENING_BRACKETS
-
-# Why a text ended: what the words of servers mean, one table for the parser and the gateway
-# (docs/recovery.md, rule 26).
-
-
-# What a caller knows about why the text ended: any word that a server uses.
-Reason: TypeAlias = str
-
-
-class Ended(Enum):
-    """What a finish reason says about the text."""
-
-    END = "the model ended it"
-    STOP = "a stop string may have ended it"
-    LENGTH = "it reached its longest length"
-    FILTER = "a filter ended it"
-    FAILURE = "generation was given up"
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether the text is known to be shorter than the model would have made it."""
-        return self in _CUTS
-
-
-_CUTS = frozenset({Ended.LENGTH, Ended.FILTER, Ended.FAILURE})
-
-_WORDS = {
-    Ended.END: ("eos", "eos_token", "end_turn", "tool_calls", "function_call", "tool_use"),
-    Ended.STOP: ("stop",),
-    Ended.LENGTH: ("length", "max_tokens", "model_length"),
-    Ended.FILTER: ("content_filter", "refusal"),
-}
-_TABLE = {word: ended for ended, words in _WORDS.items() for word in words}
-
-
-def ended_by(word: str | None) -> Ended | None:
-    """What a server's word says. None where it says nothing."""
-    return _TABLE.get(word, Ended.FAILURE) if word else None
-
-
-# Kinds of tags that are one token each, and belong to no call.
-TOKENS = frozenset(kind for _, kind, _ in COMPLETION_TOKENS)
-
-
-class PartialTag(Enum):
-    """The text ends inside something that may become a tag."""
-
-    MAYBE = "nothing says yet that it is one"
-    SURELY = "the DSML token is there, without a space"
-    NAME = "the name of a tag without the DSML token, which may go on"
-    PLAIN = "a tag without the DSML token, if it becomes one"
-
-
-class Tag:
-    """A tag, from `start` to `end` of the text.
-
-    `kind` is "wrapper", "invoke", "parameter", "named" (perhaps as a tool or a parameter), or that
-    of a token: "think", "eos", "bos", "role" or "native".
-    """
-
-    __slots__ = (
-        "attributes",
-        "bare",
-        "broken",
-        "closing",
-        "end",
-        "kind",
-        "label",
-        "marked",
-        "raw",
-        "self_closed",
-        "spaced",
-        "start",
-    )
-
-    def __init__(self, kind: str, start: int, raw: str, closing: bool = False) -> None:
-        self.kind = kind
-        self.start = start
-        self.end = start + len(raw)
-        self.raw = raw
-        self.closing = closing
-        self.label = ""
-        self.attributes: dict[str, str] = {}
-        self.self_closed = False
-        self.marked = False  # it has the DSML token
-        self.spaced = False  # with white space between it and the name
-        self.bare = False  # but no bracket before it
-        self.broken = False  # it began as a tag and is none
-
-    @property
-    def name(self) -> str | None:
-        """The name of the tool or parameter that its attributes give."""
-        for attribute in NAME_ATTRIBUTES.get(self.kind, ("name",)):
-            if attribute in self.attributes:
-                return self.attributes[attribute]
-        return None
-
-    @property
-    def string(self) -> str | None:
-        """Whether the value is a string: "true", "false", or whatever else stands there."""
-        given = self.attributes.get("string")
-        return given.lower() if given is not None and given.lower() in ("true", "false") else given
-
-    def is_spelled(self, label: str) -> bool:
-        """Whether the strict grammar takes the tag as it stands, if a release calls it `label`."""
-        head = f"<{tokens.DSML}{label}"
-        if self.kind != "invoke" or self.closing or not self.raw.startswith(head):
-            return self.raw == self.canonical(label)
-        # Any white space may stand before the name, or none (format.md, section 8).
-        return self.raw[len(head) :].lstrip() == f'name="{self.name}">'
-
-    def with_bracket(self, bracket: str) -> Tag:
-        """The tag, together with a bracket that stands before it."""
-        twin = Tag(self.kind, self.start - len(bracket), bracket + self.raw, self.closing)
-        twin.label, twin.attributes = self.label, self.attributes
-        twin.self_closed, twin.marked, twin.spaced = self.self_closed, self.marked, self.spaced
-        return twin
-
-    def canonical(self, label: str) -> str:
-        """The tag as a release spells it whose name for it is `label`."""
-        if self.closing:
-            return f"</{tokens.DSML}{label}>"
-        attributes = ""
-        if self.kind in ("invoke", "parameter"):
-            attributes = f' name="{self.attributes.get("name")}"'
-        if self.kind == "parameter":
-            string = "true" if self.attributes.get("string") == "true" else "false"
-            attributes += f' string="{string}"'
-        return f"<{tokens.DSML}{label}{attributes}>"
-
-
-# How much is read, and how much is held (recovery.md, promise 7).
-
-
-# Beyond this many characters it is no tag; no optional white space; no remark between tags.
-LONGEST_TAG = 1024
-LONGEST_SPACE = 256
-LONGEST_REMARK = 256
-# Of a turn that was made up, so much is quoted.
-LONGEST_QUOTE = 1024
-
-# Limits that nobody meets by accident.
-MOST_CALLS = 1024
-MOST_PARAMETERS = 1024
-LONGEST_NAME = 512
-MOST_DIAGNOSTICS = 1024
-
-# Deeper than this is no JSON to us: readers of the arguments recurse too.
-DEEPEST_JSON = 500
-
-
-_METHODS = ("match", "search", "fullmatch", "finditer", "findall", "split", "sub", "subn")
-
-
-class _Pattern:
-    """A regular expression that is compiled when it is first used."""
-
-    def __init__(self, text: str, flags: int) -> None:
-        self._given = text, flags
-
-    def __getattr__(self, name: str) -> Any:
-        compiled = re.compile(*self._given)
-        # As attributes of its own they are found at once from now on.
-        self.__dict__.update({method: getattr(compiled, method) for method in _METHODS})
-        return self.__dict__[name] if name in _METHODS else getattr(compiled, name)
-
-
-def pattern(text: str, flags: int = 0) -> re.Pattern[str]:
-    """Like `re.compile`, but at the first use, where a mistake in `text` raises its error."""
-    return cast("re.Pattern[str]", _Pattern(text, flags))
-
+from dsv4._format.spellings import BAR, OPENING_BRACKETS
+from dsv4._parse.limits import LONGEST_SPACE
+from dsv4._parse.patterns import pattern
+from dsv4._parse.reasons import Ended
+from dsv4._parse.tag import PartialTag, Tag
 
 # How a tag is read: by asking for more until it is one, or is none. What is short may be read from
 # its beginning again.

@@ -16,17 +16,12 @@ from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, NAMESPACE_END, Dialect, Tags
 from dsv4._format.spellings import BAR, COMPLETION_TOKENS, FENCE_LENGTH, FENCES, HOLDS_ALL
 from dsv4._parse.call_arguments import CallWriter, json_string, object_text, read_json
+from dsv4._parse.declared import DeclaredTools
 from dsv4._parse.events import ContentDelta, End, Event, Finish, ReasoningDelta, ToolCallStart
-from dsv4._parse.source import (
-    BLANK,
-    LONGEST_NAME,
-    MARKS,
-    MOST_CALLS,
-    MOST_PARAMETERS,
-    Ended,
-    pattern,
-)
-from dsv4._parse.tag_rules import DeclaredTools
+from dsv4._parse.limits import LONGEST_NAME, MOST_CALLS, MOST_PARAMETERS
+from dsv4._parse.patterns import pattern
+from dsv4._parse.reasons import Ended
+from dsv4._parse.source import BLANK, MARKS
 from dsv4.errors import ParseError
 
 _FORBIDDEN = (tokens.BOS, tokens.EOS, tokens.THINK_START, tokens.THINK_END, tokens.DSML)

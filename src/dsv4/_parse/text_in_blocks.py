@@ -7,16 +7,13 @@ from __future__ import annotations
 from dsv4._parse import events as kinds
 from dsv4._parse.blocks import BlockReader, Invoke
 from dsv4._parse.events import DiagnosticKind
+from dsv4._parse.limits import LONGEST_REMARK
+from dsv4._parse.lines import LineTracker
 from dsv4._parse.machine import Machine, Move, ParserState
-from dsv4._parse.source import (
-    LONGEST_REMARK,
-    TOKENS,
-    Ended,
-    PartialTag,
-    Tag,
-    pattern,
-)
-from dsv4._parse.tag_rules import LineTracker, Lookahead, begins_json_calls
+from dsv4._parse.patterns import pattern
+from dsv4._parse.reasons import Ended
+from dsv4._parse.tag import TOKENS, PartialTag, Tag
+from dsv4._parse.tag_rules import Lookahead, begins_json_calls
 
 # Between text in a wrapper and prose: a blank line. Between text and JSON: a line's start.
 _BREAK = pattern(r"\n[ \t\r]*(?:\n\s*|(?=[\[{]))")

@@ -7,8 +7,10 @@ from enum import Enum
 
 from dsv4._parse import events as kinds
 from dsv4._parse.blocks import Invoke
+from dsv4._parse.limits import LONGEST_REMARK
 from dsv4._parse.machine import Machine
-from dsv4._parse.source import LONGEST_REMARK, MARK, NOWHERE, TOKENS, PartialTag, Tag
+from dsv4._parse.source import MARK, NOWHERE
+from dsv4._parse.tag import TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import CALL_TAGS, Lookahead, closes_in_run, is_odd_close
 
 # What stands directly behind a close in the string of a program, or in JSON.

@@ -31,9 +31,12 @@ from dsv4._parse.call_arguments import (
     typed_json,
 )
 from dsv4._parse.events import DiagnosticKind
+from dsv4._parse.limits import LONGEST_SPACE
 from dsv4._parse.machine import Machine, Move, ParserState
 from dsv4._parse.markup_in_prose import HeldCalls
-from dsv4._parse.source import LONGEST_SPACE, PartialTag, Tag, TextSource, pattern
+from dsv4._parse.patterns import pattern
+from dsv4._parse.source import TextSource
+from dsv4._parse.tag import PartialTag, Tag
 from dsv4._parse.value_ends import BodyJudge, CallListJudge, ValueJudge, Verdict
 
 NO_TAG = Tag("parameter", 0, "")

@@ -135,7 +135,8 @@ class Session:
         """Adds `message`: a dict, what parsing gave, or what else `Request` takes.
 
         Raises an `EncodeError` for what is no message, and for one that has no place in the format
-        here: then the session is as it was.
+        here: then the session is as it was. A message that has one only before a later user turn is
+        added, and `prompt_ids` raises until there is one.
         """
         self._append_fields(as_message(message, ("messages", len(self._messages))))
 
@@ -222,14 +223,24 @@ class Session:
     def _check(self, message: MessageFields) -> None:
         """Encodes a message where it would stand, and looks whether its texts have ids."""
         if not self._settles:
-            messages = as_inputs([*self._messages, message])
+            # An answer that has no place at the end may have one before a user turn: V3.2 asks
+            # for reasoning, or calls, only after the last of these.
+            after = [{"role": "user", "content": ""}] if message.get("role") == "assistant" else []
+            messages = as_inputs([*self._messages, message, *after])
             whole = replace(self._request, messages=messages, prefix="")
             self._check_texts(whole.encode())
             return
         try:
             self._check_texts(self._alone(message).encode())
         except EncodeError as error:
-            raise _counted_from(len(self._messages), error) from None
+            if not self._may_vanish(message, error):
+                raise _counted_from(len(self._messages), error) from None
+
+    def _may_vanish(self, message: MessageFields, error: EncodeError) -> bool:
+        """Whether a turn that the dialect does not have is dropped at the next user turn, as V4.1
+        drops those of a developer."""
+        has_no_role = error.location[-1:] == ("role",) and message.get("role") == "developer"
+        return has_no_role and self._drops() and not self._keeps_reasoning
 
     def _check_texts(self, prompt: Prompt) -> None:
         if not prompt.text.isascii():

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from dsv4._encode.prompt import Prompt
-from dsv4._parse.source import Reason
+from dsv4._parse.reasons import Reason
 from dsv4.api.request_fields import JsonObject
 from dsv4.serve.backend import (
     Backend,
@@ -25,7 +25,7 @@ from dsv4.serve.backend import (
     read_text,
 )
 from dsv4.serve.settings import Settings
-from dsv4.serve.upstream import Upstream
+from dsv4.serve.upstreams.upstream import Upstream
 from dsv4.tokens import Tokenizer
 
 
