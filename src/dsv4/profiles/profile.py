@@ -40,9 +40,9 @@ class Profile:
     `server` is what people call it. `verified` says whether its prompts were compared with those of
     the server itself; docs/servers.md has what came of it. `dialects` are the ones that it can
     write, and `served` what they are there; `writes_as` names, for a dialect, an older profile that
-    writes the same. `special_text_acts` says whether special tokens that a text of the caller spells become
-    control tokens. `faults` are those that were found on a server of one's own, which is like
-    `base` otherwise.
+    writes the same. `special_text_acts` says whether special tokens that a text of the caller
+    spells become control tokens. `faults` are those that were found on a server of one's own, which
+    is like `base` otherwise.
     """
 
     name: str
