@@ -27,7 +27,7 @@ from builders import (
     user,
 )
 from dsv4 import Request
-from dsv4.tokens import Session, Tokenizer, VocabularyError, prefix_difference
+from dsv4.tokens import Session, Tokenizer, prefix_difference
 from dsv4.tokens.prefix_difference import DROPPED, INSTEAD, KEPT, ORDER, TOOLS, VANISHED
 from strategies import dialects, messages, options
 
@@ -710,7 +710,6 @@ class TestRefusing:
             ({"effort": "some"}, dsv4.OptionError, "effort: found 'some'"),
             ({"tools": 4}, dsv4.OptionError, "tools: found 4"),
             ({"dialect": "v9"}, dsv4.OptionError, "dialect: found 'v9'"),
-            ({"dialect": "v4.1"}, VocabularyError, "does not fit v4.1"),
             ({"context": [user()]}, dsv4.OptionError, "context: found it"),
         ],
     )

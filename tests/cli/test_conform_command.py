@@ -126,19 +126,20 @@ class TestOthers:
 
     def test_ids_in_place_of_a_prompt(self) -> None:
         """As the vocabulary of the checkpoint gives them."""
-        ids = "if 'prompt' in answer: answer = {'ids': prompt_ids(answer['prompt'])}"
+        ids = "if 'prompt' in answer: answer = {'ids': prompt_ids(answer['prompt'], 'v4')}"
         start = "from dsv4.compat.conformance import own_answer"
         command = [part.replace(start, f"{start}, prompt_ids") for part in peer(ids)]
         options = ("--no-recorded", "--only", "encode", "--dialect", "v4", "--random", 3)
         assert "3 of 3 right" in printed("conform", *options, *command)
-        wrong = [part.replace("prompt'])}", "prompt'][1:])}") for part in command]
+        wrong = [part.replace("prompt'],", "prompt'][1:],") for part in command]
         done = dsv4("conform", *options, *wrong)
         assert done.returncode == 1
         assert b"at id 0: found [" in done.stdout
 
     def test_the_ids_are_those_of_the_tokenizer(self) -> None:
-        prompt = encode([{"role": "user", "content": "Hi 北京"}])
-        assert prompt_ids(str(prompt)) == Tokenizer.load().encode(prompt)
+        for dialect in ("v4", "v4.1"):
+            prompt = encode([{"role": "user", "content": "Hi 北京"}], dialect=dialect)
+            assert prompt_ids(str(prompt), dialect) == Tokenizer.load().encode(prompt)
 
     def test_what_is_not_supported_is_no_difference(self) -> None:
         some = "answer = {'unsupported': 'later'} if request['do'] == 'parse' else answer"

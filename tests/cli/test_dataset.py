@@ -290,7 +290,6 @@ MISUSE: list[tuple[list[str], str]] = [
     (["in.jsonl", "-o", "no/out.jsonl"], "cannot write no/out.jsonl: no such file or directory"),
     (["in.jsonl", "-o", "in.jsonl"], "in.jsonl is both input and output"),
     (["in.jsonl", "-o", "out.jsonl", "--effort", "much"], 'effort: found "much"'),
-    (["in.jsonl", "-o", "out.jsonl", "--dialect", "v4.1"], "tokenizer.json does not fit v4.1"),
     (["in.jsonl", "-o", "out.jsonl", "--expand", "--policy", "calls"], "expand has a mask"),
     (["in.jsonl", "-o", "-", "--resume"], "resume: needs files"),
     (["-", "-o", "out.jsonl", "--resume"], "stdin must be the only input"),

@@ -143,6 +143,11 @@ async def _awaited(value: Any) -> Any:
     return await value if asyncio.iscoroutine(value) else value
 
 
+def lower(headers: dict[str, str]) -> dict[str, str]:
+    """Headers by their names as the newer protocols write them."""
+    return {name.lower(): value for name, value in headers.items()}
+
+
 def event(value: Any) -> bytes:
     return b"data: " + json.dumps(value, ensure_ascii=False).encode() + b"\n\n"
 

@@ -12,7 +12,9 @@ from standins import ChatServer, VllmServer, in_a_thread
 from dsv4 import DIALECTS
 from dsv4.serve import Model
 from dsv4.serve.served_model import (
+    ServedModel,
     default_context,
+    dialect_of_host,
     dialect_of_model,
     dialect_problem,
     model_asked_for,
@@ -44,6 +46,17 @@ class TestDialect:
         found = dialect_of_model(Model(name, None, checkpoints))
         assert found is DIALECTS[dialect]
 
+    @pytest.mark.parametrize("url", ["https://api.deepseek.com", "https://API.deepseek.com/v1"])
+    def test_the_official_api_serves_v4_1_under_every_name(self, url: str) -> None:
+        def served(**given: Any) -> str:
+            model = ServedModel(settings(upstream=url, **given), None, makes_prompts=False)
+            model.note([Model("deepseek-v4-pro")])
+            return str(model.dialect)
+
+        assert served() == "v4.1"
+        assert served(dialect="v4-0731") == "v4-0731"
+        assert dialect_of_host(["http://api.deepseek.com.example"]) is None
+
     def test_told_by_the_name_that_the_operator_reports(self) -> None:
         assert dialect_of_model(Model("m"), "deepseek-v4.1") is DIALECTS["v4.1"]
         assert dialect_of_model(Model("m")) is None
@@ -61,7 +74,9 @@ class TestDialect:
 
     def test_the_model_that_requests_go_to_counts(self) -> None:
         models = [Model("a"), Model("DeepSeek-V4.1", 5)]
-        assert model_asked_for(models, None).name == "a"
+        assert model_asked_for(models, None).name == "DeepSeek-V4.1"
+        assert model_asked_for([Model("a"), Model("b")], None).name == "a"
+        assert model_asked_for([], None).name == "default"
         assert model_asked_for(models, "DeepSeek-V4.1").context == 5
         assert model_asked_for(models, "DeepSeek-V3.2") == Model("DeepSeek-V3.2")
 

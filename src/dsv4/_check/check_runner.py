@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from typing import Any
 
-from dsv4._check import call_checks, message_checks, training_checks
+from dsv4._check import call_checks, image_checks, message_checks, training_checks
 from dsv4._check.findings import (
     PURPOSES,
     SERVER_PREFIX,
@@ -47,6 +47,7 @@ ALL_RULES = (
     *message_checks.FIELD_RULES,
     *message_checks.TURN_RULES,
     *message_checks.OMISSION_RULES,
+    *image_checks.IMAGE_RULES,
     *training_checks.LEAK_RULES,
     *message_checks.TEXT_RULES,
     *training_checks.ADVICE_RULES,

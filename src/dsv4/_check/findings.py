@@ -120,6 +120,13 @@ FINDING_KINDS: Mapping[str, FindingKind] = {
     "unsupported_content": FindingKind(
         "warning", "A content block that the format does not support."
     ),
+    # Images.
+    "broken_image": FindingKind("warning", "An image that is cut short, damaged or no image."),
+    "image_type": FindingKind("warning", "An image of a type that not every engine takes."),
+    "image_address": FindingKind("warning", "An image at an address that no engine can reach."),
+    "image_scaled_down": FindingKind(
+        "note", "An image that engines scale down to less than a third of its size."
+    ),
     # Text.
     "reasoning_in_content": FindingKind(
         "warning", "Reasoning, or its tags, in the assistant's text."

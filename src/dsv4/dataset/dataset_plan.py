@@ -317,8 +317,7 @@ def _check_encoding(plan: DatasetPlan) -> None:
     weigher(plan.job.policy, ())
     prompt = options.overrides.on(Request([{"role": "user", "content": "Hi"}])).encode()
     if options.dialect is not None:
-        dialect = dialect_named(options.dialect)
-        tokenizer.vocabulary.check(dialect.special_tokens, str(dialect))
+        tokenizer.dialect_for(options.dialect)
     if plan.tokenizer is not None:
         tokenizer.count(prompt)  # the bundled file is known to be complete
 

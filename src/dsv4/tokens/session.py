@@ -10,6 +10,8 @@ from dsv4._encode.inputs import MessageFields, as_inputs, as_message, maybe_list
 from dsv4._encode.prompt import Omission, Piece, Prompt
 from dsv4._encode.turns import NATIVE, last_turn_start, turn_stop
 from dsv4._format import tokens
+from dsv4._images.image_grid import ImageGrid, grids_of
+from dsv4._images.image_source import maybe_size
 from dsv4._parse.parse import Message, assemble
 from dsv4._parse.parser import StreamParser
 from dsv4.errors import EncodeError, Error, OptionError
@@ -92,7 +94,7 @@ class Session:
             request = Request((), **options)
         if request.context:
             raise OptionError("context", "found it, expected earlier messages to be appended")
-        self._tokenizer = tokenizer
+        self._tokenizer = tokenizer.with_dialect(request.dialect)
         self._request = replace(request, messages=())
         self._dialect = tokenizer.dialect_for(request.dialect)
         # V3.2 reads each turn by those before it, so nothing of it is ever settled.
@@ -130,6 +132,14 @@ class Session:
         """The records of the images in the prompt, in its order, as `Prompt.images` has them."""
         self._bring_up_to_date()
         return self._settled_images + self._tail_images
+
+    @property
+    def image_grids(self) -> list[ImageGrid | None]:
+        """The cells and tokens of these images, as `Prompt.image_grids` has them.
+
+        The session's ids have one id for each image.
+        """
+        return grids_of(map(maybe_size, self.images), self._dialect)
 
     def append(self, message: MessageInput) -> None:
         """Adds `message`: a dict, what parsing gave, or what else `Request` takes.

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from dsv4._encode.prompt import Prompt
 from dsv4.api.request_fields import JsonObject
@@ -26,6 +26,8 @@ from dsv4.serve.backend import (
     read_number,
     read_text,
 )
+from dsv4.serve.backends import engine_fields
+from dsv4.serve.backends.engine_fields import joined
 from dsv4.serve.backends.grammar_probe import GrammarProbe, GrammarScope
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstreams.upstream import Upstream
@@ -35,6 +37,7 @@ class VllmBackend(Backend):
     """A vLLM server."""
 
     grammar_form: Form | None = "xgrammar"
+    fields = engine_fields.VLLM
 
     def __init__(self, settings: Settings) -> None:
         self._upstream = Upstream(settings)
@@ -93,7 +96,7 @@ class VllmBackend(Backend):
             body["return_tokens_as_token_ids"] = True
         if grammar is not None:
             body |= grammar.fields("vllm")
-        return body | sampling_fields(options, by_id=ids is not None)
+        return joined(body | sampling_fields(options, by_id=ids is not None), options.extra)
 
     async def models(self) -> list[Model]:
         return read_models(await self._upstream.get("/v1/models"))
@@ -124,6 +127,8 @@ def read_completion(event: JsonObject, more: bool = False) -> Chunk:
     """An event of `/v1/completions`."""
     choices = event.get("choices")
     choice = choices[0] if choices else {}
+    if choice.get("index"):  # of some other choice than the one that was asked for
+        choice = first_choice(choices)
     ids, known = choice.get("token_ids"), choice.get("logprobs")
     reason, usage = choice.get("finish_reason"), event.get("usage")
     return Chunk(
@@ -136,6 +141,14 @@ def read_completion(event: JsonObject, more: bool = False) -> Chunk:
         counts=None if usage is None else read_counts(usage),
         more=more,
     )
+
+
+def first_choice(choices: Any) -> JsonObject:
+    """The choice that was asked for: there is one, whatever else a server sends."""
+    for choice in choices or ():
+        if not choice.get("index"):
+            return cast(JsonObject, choice)
+    return {}
 
 
 def read_counts(usage: object) -> Counts | None:
