@@ -6,7 +6,6 @@ No other module changes the encoder's own dialects for a server.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
