@@ -938,7 +938,7 @@ class TestProfiles:
     @pytest.mark.parametrize(
         ("options", "problem"),
         [
-            ({"profile": "tgi"}, "profile: found 'tgi', expected one of vllm-0.32, "),
+            ({"profile": "tgi"}, "profile: found 'tgi', expected one of vllm-0.32, vllm-0.33, "),
             ({"thinking": True}, "thinking: found it with profile, expected it in each line"),
             ({"policy": "calls"}, "policy: found it with profile"),
             ({"dialect": "v4.1"}, "dialect: found v4.1, expected v4 on verl 0.9.1"),
