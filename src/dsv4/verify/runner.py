@@ -192,6 +192,7 @@ class ServerRun:
             too_little=len({o.probe for o in sender.seen if o.tells}) * 2 < planned_counts
             and not sender.adapted,
             own_word=replace(self._word, fingerprint=sender.fingerprint),
+            first_token_seconds=sender.first_token,
         )
         return without_key(report, sender.key)
 
