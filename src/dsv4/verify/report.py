@@ -38,12 +38,13 @@ _LLAMA_WAYS = (
     *("thinking-type-ignored", "floats-rounded", "parts-joined-by-newline", "billing-kept"),
     *("effort-medium-as-low", "effort-xhigh-as-low"),
 )
+_VLLM_WAYS = (
+    *("tools-kept-at-none", "tool-choice-ignored", "response-format-unseen"),
+    *("thinking-type-ignored", "developer-dropped", "effort-medium-as-low"),
+)
 # What a server does by itself, and the released encoder does not.
 OWN_WAYS: Mapping[str, tuple[str, ...]] = {
-    "vllm-0.32": (
-        *("tools-kept-at-none", "tool-choice-ignored", "response-format-unseen"),
-        *("thinking-type-ignored", "developer-dropped", "effort-medium-as-low"),
-    ),
+    **dict.fromkeys(("vllm-0.32", "vllm-0.33"), _VLLM_WAYS),
     "sglang-0.5.23": ("thinking-type-ignored", "developer-as-system"),
     "recipe-0.2.0": ("thinking-kwargs-ignored",),
     "llama.cpp": _LLAMA_WAYS,
