@@ -18,15 +18,10 @@ OPENING_BRACKETS = "<＜"
 CLOSING_BRACKETS = ">＞"
 SLASHES = "/／"
 EQUALS = "=＝"
-# Quotes of any kind; those that are not ASCII close each other, and an ASCII one closes them.
-SMART_QUOTES = "“”‘’＂＇"
-QUOTES = "\"'" + SMART_QUOTES
-# Tags around all parameters of a call.
-PARAMETER_CONTAINERS = frozenset({"parameters", "params"})
-# Elements of HTML that hold examples.
-EXAMPLE_ELEMENTS = ("pre", "code", "example")
-# After one of these a tag is only talked about.
-QUOTING = "`" + QUOTES
+# How the names of tags end that stand around all parameters of a call.
+PARAMETER_CONTAINERS = ("args", "arguments", "input", "params", "parameters")
+# How the names of wrappers end: other tags that begin as theirs do may be parameters.
+WRAPPER_ENDS = ("call", "calls")
 
 # What a tag is, by the first letters of its name.
 PARAMETER_PREFIX = "par"

@@ -10,16 +10,18 @@ from dsv4._parse import events as kinds
 from dsv4._parse.call_arguments import (
     is_item,
     json_string,
+    keys_given_in,
     members_of,
     object_in,
     read_json,
     typed_json,
 )
 from dsv4._parse.events import AbortReason, DiagnosticKind
+from dsv4._parse.held_calls import HeldCalls
 from dsv4._parse.limits import MOST_PARAMETERS
 from dsv4._parse.lines import LineTracker
 from dsv4._parse.machine import Machine, Move, ParserState
-from dsv4._parse.markup_in_prose import QUOTES_AN_INVOKE, HeldCalls
+from dsv4._parse.quoting import QUOTES_AN_INVOKE
 from dsv4._parse.reasons import Ended
 from dsv4._parse.tag import TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import (
@@ -28,6 +30,7 @@ from dsv4._parse.tag_rules import (
     closes_in_run,
     is_argument,
     is_odd_close,
+    is_plain_invoke,
 )
 
 
@@ -248,7 +251,9 @@ class Invoke:
         self._hidden: DiagnosticKind | None = hidden
         self._start = source.pos
         self._opening = None if tag is None else tag.raw
+        self.is_plain = tag is not None and not tag.marked
         self._remarked = False  # there was text that nobody understood
+        self._mentioned: set[str] = set()  # keys that such text seems to give
         self.body: str | None = None  # arguments that came as one JSON object
         self.body_text = GivenValue(source.pos, "")  # the same as it was written
         self._given: dict[str, GivenValue] = {}  # the last value of each parameter
@@ -319,7 +324,7 @@ class Invoke:
             source.advance(at)
         if source.pos == source.end:
             return None
-        if source.at(source.pos) == "{" and self.may_have_body:
+        if source.at(source.pos) == "{" and self.body is None:
             return (ParserState.JSON, self)
         tag = source.tag_at(source.pos) if source.is_mark(source.pos) else None
         if isinstance(tag, PartialTag):
@@ -331,10 +336,6 @@ class Invoke:
                 self.drop("unreadable")
             return (ParserState.REMARK, self)
         return self._read_tag(tag)
-
-    @property
-    def may_have_body(self) -> bool:
-        return not self.call.parameters and self.body is None
 
     def _read_tag(self, tag: Tag) -> Move | None:
         machine = self.machine
@@ -372,12 +373,13 @@ class Invoke:
 
     def acts(self, tag: Tag) -> bool:
         """Whether a tag means anything between parameters."""
-        if tag.kind in TOKENS or self.is_parameter(tag):
+        rules = self.machine.rules
+        if tag.kind in TOKENS or self.is_parameter(tag) or rules.is_container(tag, self.name):
             return True
         if tag.marked:
-            return not tag.broken and (
-                tag.closing or self.machine.rules.kind(tag, self.name) is not None
-            )
+            return not tag.broken and (tag.closing or rules.kind(tag, self.name) is not None)
+        if self.is_plain and is_plain_invoke(rules, tag):
+            return self.machine.block is not None
         return tag.closing and (tag.kind in ("invoke", "wrapper") or tag.label == self.name)
 
     def is_parameter(self, tag: Tag) -> bool:
@@ -387,7 +389,8 @@ class Invoke:
         if tag.self_closed and "name" in tag.attributes and self._has_value(tag):
             return tag.marked or self.name in machine.tools.parameters
         if tag.marked:
-            return machine.rules.kind(tag, self.name) == "parameter"
+            is_parameter = machine.rules.kind(tag, self.name) == "parameter"
+            return is_parameter or machine.rules.gives_argument(tag, self.name)
         return machine.rules.is_element(tag, self.name) or machine.rules.is_plain_parameter(
             tag, self.name
         )
@@ -418,7 +421,7 @@ class Invoke:
         machine, call = self.machine, self.call
         key = machine.rules.key(tag, self.name) if tag.marked or tag.name else tag.label
         if self.body is not None:
-            self._spread_body()
+            self._spread_body(is_followed=True)
         if key is None:
             self.drop("unreadable")
             key = ""
@@ -481,17 +484,37 @@ class Invoke:
         found = read_json(value) if tag.string == "false" else None
         return typed_json(value, types) if found is None else found.text
 
-    def _spread_body(self) -> None:
-        """Parameters follow arguments that came as JSON: those are parameters too."""
+    def _spread_body(self, is_followed: bool = False) -> None:
+        """Parameters follow arguments that came as JSON: those are parameters too.
+
+        What came in place of JSON is none, so that the call cannot be read (rule 30).
+        """
         start, raw, _ = self.body_text
+        is_json = object_in(raw) is not None
         for key, json_text in members_of(self.body or "{}"):
             self.give(key, GivenValue(start, raw, json_text))
         self.body = None
+        if is_followed and not is_json:
+            self.drop("unreadable")
+
+    def add_members(self, start: int, raw: str) -> None:
+        """JSON stands behind parameters: its members are parameters too, if they fit (rule 30)."""
+        found, keys = object_in(raw), self.machine.tools.keys(self.name)
+        if found is None:
+            self.remark(start, raw)
+            return
+        members = members_of(found.text)
+        if any((keys and key not in keys) or self.call.has(key) for key, _ in members):
+            self.drop("unreadable")
+        self.call.settle()
+        for key, json_text in members:
+            self.give(key, GivenValue(start, raw, json_text))
 
     # Remarks.
 
     def remark(self, start: int, raw: str) -> None:
         self._remarked = True
+        self._mentioned |= keys_given_in(raw, self.machine.tools.keys(self.name))
         if self._hidden is None:
             self.machine.report_raw(kinds.UNEXPECTED_TEXT, start, raw)
 
@@ -524,8 +547,12 @@ class Invoke:
     def complete(self) -> Move:
         machine, call = self.machine, self.call
         understood = call.parameters or self.body is not None or not self._remarked
-        if self._hidden is None and not understood:
-            # Never run a call without the arguments it came with (rule 11).
+        given = {key for key, _ in members_of(self.body)} if self.body is not None else ()
+        lacks = any(not call.has(key) and key not in given for key in self._mentioned)
+        if self._hidden is None and (lacks or not understood):
+            # Never run a call without the arguments it came with (rules 11 and 30).
+            if self.body is not None:
+                self._spread_body()
             call.abort("unreadable")
             if not self._source.is_recording:
                 machine.report_raw(kinds.DROPPED_CALL, self._source.pos, "")

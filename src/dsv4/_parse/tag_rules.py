@@ -23,6 +23,7 @@ from dsv4._format.spellings import (
     PLAIN_WRAPPER_END,
     PLAIN_WRAPPER_PREFIXES,
     RELEASED_LABELS,
+    WRAPPER_ENDS,
 )
 from dsv4._parse.declared import DeclaredTools
 from dsv4._parse.limits import LONGEST_SPACE
@@ -141,10 +142,24 @@ class TagRules:
             return tag.label
         return self.tools.as_declared(tag.name)
 
-    def is_container(self, tag: Tag, tool: str) -> bool:
-        """Whether a tag holds all parameters of a call, and is none itself (rule 28)."""
-        named = tag.label.lower() in PARAMETER_CONTAINERS and not tag.attributes
-        return tag.marked and named and tag.label not in self.tools.keys(tool)
+    def is_container(self, ahead: Tag | Lookahead, tool: str) -> bool:
+        """Whether a tag holds all parameters of a call, and is none itself (rules 28 and 30)."""
+        if not isinstance(ahead, Tag) or not ahead.marked or ahead.attributes:
+            return False
+        is_named = ahead.label.lower().endswith(PARAMETER_CONTAINERS)
+        return is_named and ahead.label not in self.tools.keys(tool)
+
+    def gives_argument(self, ahead: Tag | Lookahead, tool: str) -> bool:
+        """Whether a tag of any name gives an argument, in a call and outside a value (rule 30)."""
+        if not isinstance(ahead, Tag) or not ahead.marked or ahead.closing or ahead.broken:
+            return False
+        if ahead.attributes.get("name") is None or ahead.label.lower().endswith(WRAPPER_ENDS):
+            return False
+        keys = self.tools.keys(tool)
+        if not keys:
+            return ahead.kind == "named"
+        key = self.key(ahead, tool)
+        return key in keys and not self.tools.declares(key)
 
     def is_example(self, name: str | None) -> bool:
         """Whether a call is the prompt's own example (rule 2)."""
@@ -200,6 +215,10 @@ class TagRules:
         kind = self.kind(ahead, tool)
         if kind == "parameter":
             return not ahead.closing
+        if self.gives_argument(ahead, tool) or (
+            self.is_container(ahead, tool) and not ahead.closing
+        ):
+            return True
         if kind == "invoke":
             return ahead.closing or wrapped
         return kind == "wrapper" and ahead.closing and wrapped

@@ -180,7 +180,7 @@ class RemarkReader:
         source = self._source
         while True:
             mark = source.next_mark(self._at)
-            if self._invoke.may_have_body:
+            if self._invoke.body is None:
                 found = source.search(_JSON_LINE, self._at - 1, mark)
                 if found is not None:
                     return self._leave(source.place(found.end()))
