@@ -86,14 +86,8 @@ def test_the_text_cut_short_anywhere(case: Case) -> None:
 
 # Corpora whose rows say what is expected of a reading.
 expected = each_row("case", [pytest.param(case, id=case["id"]) for case in expectations()])
-# Shapes that are not read as they should be yet.
-_NOT_YET = """
-O25-nested-untyped-closed O26-nested-false-closed V01-midline-wrapper
-V03-midline-param-word V08-midline-in-reasoning X01-prefix-at-end X03-cjk X05-discussion
-Y03-loop-closes Z21-bare-invoke-cut D40-toolcall-name-in-text U03-zwsp-in-tag
-Y06-bare-closes-then-text Y07-slash-inside-bars
-"""
-NOT_YET = frozenset(_NOT_YET.split())
+# A shape that is not read as it should be: its value ends with its close, and prose follows.
+NOT_YET = frozenset({"Y06-bare-closes-then-text"})
 
 
 def view(message: dsv4.Message) -> dict[str, Any]:

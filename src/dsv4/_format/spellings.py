@@ -10,7 +10,7 @@ from dsv4._format import tokens
 # The word inside the DSML token, and what passes for the bars around it.
 WORD = "DSML"
 BAR = str(tokens.DSML)[0]
-BARS = "｜|‖│¦∣︱ǀ"
+BARS = "｜|‖│¦∣︱ǀ￨"
 # Characters that nobody sees, among the bars.
 ZERO_WIDTH = "\u200b\u200c\u200d\u2060\ufeff"
 # What opens and closes a tag: ASCII, or full-width.
@@ -37,6 +37,7 @@ TAG_PREFIXES: tuple[tuple[str, str], ...] = (
 PLAIN_INVOKES = frozenset({"invoke", "tool_call"})
 PLAIN_WRAPPER_PREFIXES = ("tool", "func")
 PLAIN_WRAPPER_END = "calls"
+PLAIN_CLOSES = frozenset({"invoke", "parameter", "tool_call", "tool_calls", "function_calls"})
 JSON_WRAPPERS = frozenset({"tool", "tool_call", "tool_calls", "function_call", "function_calls"})
 
 # Attributes that hold the name of a tool or a parameter, the usual one first.

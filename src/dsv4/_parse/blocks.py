@@ -92,8 +92,11 @@ class BlockReader:
                 return self._leave()
         return self._close_implied()
 
-    def _text(self, at: int) -> Move:
+    def _text(self, at: int, may_name: bool = True) -> Move | None:
         """Text: junk, or prose, if a blank line stands before it: there the wrapper is over."""
+        if may_name and not self.used:
+            self._source.advance(at)
+            return (ParserState.NAMED,)
         if not self._source.after_blank_line(at):
             return self._junk(at)
         kind: DiagnosticKind = kinds.IMPLIED_CLOSE if self.used else kinds.EMPTY_BLOCK
@@ -108,6 +111,10 @@ class BlockReader:
         machine = self._machine
         met = machine.calls_seen + machine.calls_unread
         return met == self._calls_before and not machine.forbidden
+
+    def read_text(self) -> Move | None:
+        """Reads text that is no call."""
+        return self._text(self._source.pos, may_name=False)
 
     def _report_lack(self) -> None:
         if self.lacks_calls:
@@ -346,7 +353,8 @@ class Invoke:
         if machine.rules.is_container(tag, self.name):
             return self._skip(tag)
         if self.is_parameter(tag):
-            return self._begin_parameter(tag)
+            nests = self._nests(tag)
+            return None if nests is None else self._begin_parameter(tag, nests)
         if tag.kind in TOKENS or kind == "wrapper":
             return self.complete_implied()
         if kind == "invoke" and not tag.closing and self._is_stutter(tag):
@@ -401,8 +409,13 @@ class Invoke:
 
     def _is_stutter(self, tag: Tag) -> bool:
         """Whether the call is opened once more, with nothing between (rule 28)."""
+        return self._is_bare and tag.raw == self._opening
+
+    @property
+    def _is_bare(self) -> bool:
+        """Whether nothing follows the opening of a tool that declares parameters."""
         untouched = not self.call.parameters and self.body is None and not self._remarked
-        return untouched and tag.raw == self._opening and bool(self.machine.tools.keys(self.name))
+        return untouched and bool(self.machine.tools.keys(self.name))
 
     def _remove(self, tag: Tag) -> Move:
         if tag.closing:
@@ -417,9 +430,23 @@ class Invoke:
 
     # Parameters.
 
-    def _begin_parameter(self, tag: Tag) -> Move:
+    def _key(self, tag: Tag) -> str | None:
+        return self.machine.rules.key(tag, self.name) if tag.marked or tag.name else tag.label
+
+    def _nests(self, tag: Tag) -> bool | None:
+        """Whether a parameter that should be an object or a list begins with a tag (rule 32)."""
+        types = self.machine.tools.types_of(self.name, self._key(tag) or "")
+        is_string = tag.string == "true" or "string" in types or tag.self_closed
+        if is_string or not types & {"array", "object"}:
+            return False
+        ahead = self.machine.rules.look_past(tag.end)
+        if ahead is Lookahead.MORE:
+            return None
+        return isinstance(ahead, Tag) and ahead.marked and not ahead.closing
+
+    def _begin_parameter(self, tag: Tag, nests: bool) -> Move:
         machine, call = self.machine, self.call
-        key = machine.rules.key(tag, self.name) if tag.marked or tag.name else tag.label
+        key = self._key(tag)
         if self.body is not None:
             self._spread_body(is_followed=True)
         if key is None:
@@ -438,8 +465,8 @@ class Invoke:
         if tag.self_closed:
             self.give(key, GivenValue(tag.start, tag.raw, self._own_value(tag, key)))
             return (ParserState.INVOKE,)
-        state = ParserState.JSON if tag.string == "false" else ParserState.VALUE
-        return (state, ParameterOpening(self, key, tag, lone))
+        opening = ParameterOpening(self, key, tag, lone)
+        return (ParserState.NESTED if nests else opening.state, opening)
 
     def _report_again(self, key: str, tag: Tag) -> None:
         """A parameter is given once more: what it was before is quoted, because it may be lost."""
@@ -574,7 +601,7 @@ class Invoke:
     def end(self) -> Move | None:
         """The text ends inside the call (rule 10)."""
         source = self._source
-        if source.stopped:
+        if source.stopped and not self._is_bare:
             if self.machine.breaks_off(source.pos):  # a parameter may be lost (rule 11)
                 self.drop("unreadable")
                 source.advance(source.end)
@@ -612,3 +639,8 @@ class ParameterOpening(NamedTuple):
     key: str
     tag: Tag
     may_hold_all: bool  # arguments of the call (rule 8)
+
+    @property
+    def state(self) -> ParserState:
+        """In which the value is read, if nothing is special about it."""
+        return ParserState.JSON if self.tag.string == "false" else ParserState.VALUE

@@ -42,13 +42,16 @@ class ParserState(Enum):
     PROSE = "reasoning or content"
     ORPHANS = "closing tags in prose, until it is clear whether prose goes on after them"
     STRAY = "a parameter in prose, without a call around it"
+    LOST = "parameters in the middle of a line, of a call whose opening was lost"
     FENCED = "a block in a code fence, while it reads strictly: an example, or a call"
     AFTER = "after a block, or after a call without one"
     BLOCK = "inside a wrapper, between calls"
+    NAMED = "text in a wrapper, where the name of a tool and a fence with its arguments may stand"
     JUNK = "text in a wrapper that is no call"
     BROKEN = "after a tag in a wrapper that breaks off"
     INVOKE = "inside a call, between parameters"
     REMARK = "text in a call that is no parameter"
+    NESTED = "parameters in a parameter, in place of an object or a list"
     VALUE = "the value of a parameter, a text"
     JSON = "JSON: a value, all arguments of a call, or calls"
     PLAIN = "a call without the DSML token, held until it closes"
@@ -69,11 +72,13 @@ NEXT: dict[ParserState, frozenset[ParserState]] = {
                 ParserState.PLAIN,
                 ParserState.NATIVE,
             ),
-            *(ParserState.STRAY, ParserState.ROLE, ParserState.INVENTED, ParserState.HALTED),
+            *(ParserState.STRAY, ParserState.LOST, ParserState.ROLE),
+            *(ParserState.INVENTED, ParserState.HALTED),
         }
     ),
     ParserState.ORPHANS: frozenset({ParserState.PROSE}),
     ParserState.STRAY: frozenset({ParserState.PROSE}),
+    ParserState.LOST: frozenset({ParserState.PROSE}),
     ParserState.FENCED: frozenset({ParserState.PROSE, ParserState.BLOCK}),
     ParserState.AFTER: frozenset({ParserState.PROSE}),
     ParserState.BLOCK: frozenset(
@@ -81,23 +86,27 @@ NEXT: dict[ParserState, frozenset[ParserState]] = {
             ParserState.AFTER,
             ParserState.PROSE,
             ParserState.INVOKE,
+            ParserState.NAMED,
             ParserState.JUNK,
             ParserState.JSON,
             ParserState.BROKEN,
         }
     ),
+    ParserState.NAMED: frozenset({ParserState.BLOCK, ParserState.JUNK, ParserState.PROSE}),
     ParserState.JUNK: frozenset({ParserState.BLOCK, ParserState.PROSE}),
     ParserState.BROKEN: frozenset({ParserState.BLOCK}),
     ParserState.INVOKE: frozenset(
         {
             ParserState.VALUE,
             ParserState.JSON,
+            ParserState.NESTED,
             ParserState.REMARK,
             ParserState.BLOCK,
             ParserState.AFTER,
         }
     ),
     ParserState.REMARK: frozenset({ParserState.INVOKE}),
+    ParserState.NESTED: frozenset({ParserState.INVOKE, ParserState.VALUE, ParserState.JSON}),
     ParserState.VALUE: frozenset({ParserState.INVOKE, ParserState.BLOCK, ParserState.AFTER}),
     ParserState.JSON: frozenset(
         {ParserState.VALUE, ParserState.INVOKE, ParserState.BLOCK, ParserState.AFTER}
@@ -113,8 +122,9 @@ NEXT: dict[ParserState, frozenset[ParserState]] = {
 # In these states the text is inside a block or a call.
 _INSIDE = frozenset(
     {
-        *(ParserState.BLOCK, ParserState.JUNK, ParserState.BROKEN, ParserState.INVOKE),
-        *(ParserState.REMARK, ParserState.VALUE, ParserState.JSON),
+        *(ParserState.BLOCK, ParserState.NAMED, ParserState.JUNK, ParserState.BROKEN),
+        *(ParserState.INVOKE, ParserState.REMARK),
+        *(ParserState.NESTED, ParserState.VALUE, ParserState.JSON),
     }
 )
 # In these, the block may be one that the strict grammar accepts.

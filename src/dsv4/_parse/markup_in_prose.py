@@ -5,13 +5,14 @@ a code fence, invented turns, and what follows a block (recovery.md, rules 5, 9,
 from __future__ import annotations
 
 from dsv4._format import tokens
+from dsv4._format.spellings import PLAIN_CLOSES
 from dsv4._parse import events as kinds
-from dsv4._parse.limits import LONGEST_QUOTE, LONGEST_SPACE, LONGEST_TAG
+from dsv4._parse.limits import LONGEST_LOST, LONGEST_QUOTE, LONGEST_SPACE, LONGEST_TAG
 from dsv4._parse.lines import LineTracker
 from dsv4._parse.machine import Machine, Move, ParserState, Prose
 from dsv4._parse.reasons import Ended
 from dsv4._parse.strict import StrictBlock
-from dsv4._parse.tag import PartialTag, Tag
+from dsv4._parse.tag import TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import (
     CALL_TAGS,
     Lookahead,
@@ -125,6 +126,71 @@ class StrayParameterReader:
         return self._leave()
 
 
+class LostCallReader:
+    """Parameters in the middle of a line, of a call whose opening was lost (rule 34).
+
+    They go if they are closed, a close of the call or of its block follows, and then the end.
+    """
+
+    def __init__(self, machine: Machine, prose: Prose, tag: Tag) -> None:
+        self._machine = machine
+        self._source = machine.source
+        self._prose = prose
+        self._tag = tag
+        self._at = tag.end
+        self._in_value = True
+        self._closes = 0
+
+    def read(self) -> Move | None:
+        source, rules = self._source, self._machine.rules
+        while True:
+            ahead: Tag | Lookahead | None
+            if self._in_value:
+                self._at, ahead = source.next_tag(self._at)
+            else:
+                ahead = rules.look_past(self._at)
+            if max(self._at, source.past_all_space(self._at)) - self._tag.start > LONGEST_LOST:
+                return self._leave()
+            if ahead is None or ahead is Lookahead.MORE:
+                return None
+            if not self._in_value and rules.is_end(ahead):
+                return self._remove() if self._closes else self._leave()
+            if not isinstance(ahead, Tag) or not self._goes_on(ahead):
+                return self._leave()
+
+    def _goes_on(self, tag: Tag) -> bool:
+        """Whether the call goes on at a tag, or ends there."""
+        kind = self._machine.rules.kind(tag)
+        self._at = tag.end
+        if self._in_value:
+            if not tag.marked and tag.kind not in TOKENS:
+                self._at = tag.start + 1
+                return True
+            self._in_value = False
+            return tag.marked and tag.closing and kind == "parameter"
+        if not tag.marked or tag.bare or tag.broken:
+            return False
+        if tag.closing:
+            self._closes += 1
+            return kind in ("invoke", "wrapper")
+        self._in_value = not self._closes and kind == "parameter" and not tag.self_closed
+        return self._in_value
+
+    def _remove(self) -> Move:
+        self._machine.report(kinds.DROPPED_CALL, self._tag.start, self._at)
+        self._source.advance(self._at)
+        self._machine.settle_calls(Lookahead.END)
+        return (ParserState.PROSE,)
+
+    def _leave(self) -> Move:
+        self._machine.leave_quotation(self._tag.start)
+        self._prose.leave(self._tag)
+        return (ParserState.PROSE, None, self._tag.end)
+
+    def end(self) -> Move | None:
+        return self._leave()
+
+
 class AfterBlockReader:
     """After a block: removes closing tags, and white space before the next call."""
 
@@ -148,7 +214,7 @@ class AfterBlockReader:
                 if (holds := opens_json_calls(machine.rules, ahead)) is None:
                     return None
                 return self._leave(ahead, holds)
-            if not self._is_expected(ahead):
+            if not self._is_expected(ahead) and (ahead.marked or not _is_orphan(ahead)):
                 machine.note_surplus(ahead)
             machine.report_raw(kinds.ORPHAN_CLOSER, ahead.start, ahead.raw)
             self._prose.plain_wrapper = False
@@ -187,7 +253,7 @@ class AfterBlockReader:
             return False
         if tag.marked:
             return not tag.bare
-        return self._prose.plain_wrapper and is_plain_wrapper(tag.label)
+        return _is_orphan(tag) or (self._prose.plain_wrapper and is_plain_wrapper(tag.label))
 
     def _leave(self, ahead: Tag | Lookahead, holds_json: bool = False) -> Move:
         machine, source = self._machine, self._machine.source
@@ -209,6 +275,11 @@ class AfterBlockReader:
 
     def end(self) -> Move | None:
         return self._leave(Lookahead.END)
+
+
+def _is_orphan(tag: Tag) -> bool:
+    """Whether a plain close directly behind a block is left over from a call (rule 34)."""
+    return tag.closing and not tag.marked and tag.label.rpartition(":")[2] in PLAIN_CLOSES
 
 
 class FencedBlockReader:

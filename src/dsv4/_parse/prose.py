@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dsv4._format import tokens
-from dsv4._format.spellings import ECHO, JSON_WRAPPERS
+from dsv4._format.spellings import CLOSING_BRACKETS, ECHO, JSON_WRAPPERS, OPENING_BRACKETS
 from dsv4._parse import events as kinds
 from dsv4._parse.blocks import InvokeOpening
 from dsv4._parse.events import ContentDelta, DiagnosticKind, ReasoningDelta, StopHit
@@ -71,6 +71,10 @@ _MOST_NAMED = 128  # characters of tokens in a row
 # What ends a prompt that is shown in a line.
 _ENDS_INLINE = {quote: pattern(f"[{close}\n]") for quote, close in PARTNERS.items()}
 _THINK_END = str(tokens.THINK_END)
+# The token alone on a line, and what may still become that.
+_LONE = rf"[{OPENING_BRACKETS}]?{tokens.DSML}[{CLOSING_BRACKETS}]?"
+_LONE_TOKEN = pattern(rf"{_LONE}(?=[ \t\r]{{0,4}}\n)")
+_MAYBE_LONE_TOKEN = pattern(rf"{_LONE}[ \t\r]{{0,4}}\Z")
 
 
 class ProseReader:
@@ -149,6 +153,8 @@ class ProseReader:
         while (at := source.next_mark(at)) < source.end:
             tag = source.tag_at(at) or self._machine.rules.doubled(at)
             if tag is None:
+                tag = self._lone_token(at)
+            if tag is None:
                 at += 1
                 continue
             self._look(at)
@@ -169,6 +175,22 @@ class ProseReader:
                 at = self._at
         self._look(at)
         return self._show_up_to(at)
+
+    def _lone_token(self, at: int) -> Tag | PartialTag | None:
+        """The token alone on a line, before a block or a call (rule 34)."""
+        source = self._source
+        lone = source.match(_LONE_TOKEN, at)
+        if lone is None and not source.final and source.match(_MAYBE_LONE_TOKEN, at):
+            return PartialTag.MAYBE
+        if lone is None or source.is_inert(at, source.place(lone.end())):
+            return None
+        self._look(at)
+        tag = Tag("parameter", at, lone[0])
+        tag.marked = True
+        left_over = self._is_left_over(tag)
+        if left_over is None:
+            return PartialTag.MAYBE
+        return tag if left_over else None
 
     def _look(self, to: int) -> None:
         """Looks at the text up to `to`."""
@@ -213,8 +235,7 @@ class ProseReader:
         source, machine = self._source, self._machine
         while self._at < source.end:
             if source.tag_at(self._at) is PartialTag.SURELY:
-                quoted = source.char_before(self._at) in QUOTES  # so it is talked about
-                if not (machine.tools.none_declared or self._is_example or quoted):
+                if self._may_be_cut(self._at) and machine.rules.may_become_call(self._at):
                     self.flush()
                     machine.report_cut(self._at)
                     self._at = source.end
@@ -225,6 +246,11 @@ class ProseReader:
             if (move := self.read()) is not None:
                 return move
         return self._show_up_to(source.end, complete=True)
+
+    def _may_be_cut(self, at: int) -> bool:
+        """Whether markup at `at`, where the text ends in it, is no talk (rule 33)."""
+        quoted = self._source.char_before(at) in QUOTES
+        return not (self._machine.tools.none_declared or self._is_example or quoted)
 
     # Showing text.
 
@@ -302,14 +328,47 @@ class ProseReader:
             return self._read_undeclared(tag, kind)
         if kind == "wrapper":
             return self._read_wrapper(tag)
-        if kind == "invoke":
+        if kind == "invoke" and machine.rules.tool_called(tag) is not None:
             return self._read_invoke(tag)
-        if tag.self_closed or tag.name is None or self._openers or not self.lines.blank:
+        if self._is_left_over(tag) is not False:
+            return self._drop_left_over(tag)
+        if kind == "invoke" or tag.self_closed or tag.name is None or self._openers:
             return self.leave(tag)
         if (halted := self.flush()) is not None:
             return halted
         self._hold_if_quoted(tag)
-        return (ParserState.STRAY, tag)
+        return (ParserState.STRAY if self.lines.blank else ParserState.LOST, tag)
+
+    def _is_left_over(self, tag: Tag) -> bool | None:
+        """Whether the beginning of a call stands on a line of its own, before the call (rule 34).
+
+        None: not known yet.
+        """
+        if tag.attributes or tag.closing or tag.self_closed or not self.lines.blank:
+            return False
+        if self._machine.tools.none_declared or self._is_example:
+            return False
+        return self._call_begins_below(tag.end)
+
+    def _call_begins_below(self, at: int) -> bool | None:
+        """Whether a block or a call of a declared tool begins on a later line. None: not known."""
+        rules = self._machine.rules
+        ahead = rules.look_ahead(at)
+        if not isinstance(ahead, Tag):
+            return None if ahead is Lookahead.MORE else False
+        if "\n" not in self._source.slice(at, ahead.start):
+            return False
+        name = rules.tool_called(ahead)
+        is_call = rules.opens(ahead, "invoke") and self._machine.tools.may_be_tool(name or "")
+        return rules.opens(ahead, "wrapper") or (is_call and name is not None)
+
+    def _drop_left_over(self, tag: Tag) -> Move | None:
+        if self._is_left_over(tag) is None:
+            return None
+        if (halted := self.flush()) is not None:
+            return halted
+        self._hold_if_quoted(tag)
+        return self._remove(kinds.UNEXPECTED_TAG, tag)
 
     def _pass(self, tag: Tag) -> Move | None:
         """Leaves a tag in the text, where it is no deviation."""
@@ -502,9 +561,20 @@ class ProseReader:
             return None
         if ahead is Lookahead.BRACE:
             return begins_json_calls(machine.rules, self._source.past_space(tag.end))
+        if ahead is Lookahead.END:
+            begins_tag = self._source.past_space(tag.end) < self._source.end
+            return self._may_be_cut(tag.start) and (begins_tag or self._is_known_cut)
         if machine.rules.opens(ahead, "invoke") and isinstance(ahead, Tag):
-            return machine.rules.is_certain(ahead, wrapped=True)
+            certain = machine.rules.is_certain(ahead, wrapped=True)
+            ends = certain is False and machine.rules.look_past(ahead.end) is Lookahead.END
+            declared = ends and machine.tools.may_be_tool(machine.rules.tool_called(ahead) or "")
+            return (declared and self._may_be_cut(tag.start)) or certain
         return False
+
+    @property
+    def _is_known_cut(self) -> bool:
+        ended = self._source.ended
+        return ended is not None and ended.is_cut
 
     def _read_undeclared(self, tag: Tag, kind: str) -> Move | None:
         """If no tools are declared, a block is text, unless it holds no call."""
@@ -533,12 +603,22 @@ class ProseReader:
             if not ahead and not self._source.final:
                 return None
             certain = ahead in ("", "\n")
-        if not certain:
+        if not certain and not self._is_cut_opening(tag):
             return self.leave(tag)
         if (halted := self.enter_calls(tag)) is not None:
             return halted
         machine.report_raw(kinds.MISSING_WRAPPER, tag.start, "")
         return (ParserState.INVOKE, InvokeOpening(tag))
+
+    def _is_cut_opening(self, tag: Tag) -> bool:
+        """Whether the text was cut behind the opening of a call without a wrapper (rule 33)."""
+        source = self._source
+        ends = not tag.self_closed and self._machine.rules.look_ahead(tag.end) is Lookahead.END
+        if not ends or not self._may_be_cut(tag.start):
+            return False
+        if source.past_space(tag.end) < source.end or self._is_known_cut:
+            return True
+        return self.lines.blank and not source.stopped
 
     def enter_calls(self, tag: Tag) -> Move | None:
         """Leaves prose for a block, or for a call without one. A blank line goes with it."""

@@ -23,9 +23,11 @@ from dsv4._format.spellings import (
     PLAIN_WRAPPER_END,
     PLAIN_WRAPPER_PREFIXES,
     RELEASED_LABELS,
+    TAG_PREFIXES,
     WRAPPER_ENDS,
 )
 from dsv4._parse.declared import DeclaredTools
+from dsv4._parse.lexer import HEAD
 from dsv4._parse.limits import LONGEST_SPACE
 from dsv4._parse.patterns import pattern
 from dsv4._parse.reasons import Ended
@@ -34,6 +36,11 @@ from dsv4._parse.tag import TOKENS, PartialTag, Tag
 
 # A bracket too many, before the head of a tag.
 _DOUBLED = f"<<{tokens.DSML}"
+
+
+# How the name of a tag begins.
+_LABEL_START = pattern(r"[^\s<>=/]+")
+_PREFIXES = tuple(prefix for prefix, _ in TAG_PREFIXES)
 
 
 class Lookahead(Enum):
@@ -101,6 +108,28 @@ class TagRules:
             return None if source.final else found
         waits = len(rest) > 1 and _DOUBLED.startswith(rest) and not source.final
         return PartialTag.MAYBE if waits else None
+
+    def may_become_call(self, at: int) -> bool:
+        """Whether the tag in which the text ends, and which begins at `at`, may be a call's.
+
+        The token alone says nothing where the caller knows how the text ended, but for a length
+        (rule 33).
+        """
+        head = self.source.match(HEAD, at)
+        if head is None:
+            return False
+        label = _LABEL_START.match(self.source.text, head.end())
+        begun = label[0].lower() if label is not None else ""
+        if not begun:
+            rest = self.source.slice(self.source.place(head.end()), self.source.end)
+            return not rest and self.source.ended in (None, Ended.LENGTH)
+        is_whole = self.source.place(head.end()) + len(begun) < self.source.end
+        if begun.startswith(_PREFIXES):
+            return True
+        if is_whole:
+            return begun in map(str.lower, self.tools.parameters)
+        names = (*_PREFIXES, *map(str.lower, self.tools.parameters))
+        return any(name.startswith(begun) for name in names)
 
     def is_end(self, ahead: Tag | Lookahead) -> bool:
         """Whether the text ends here, or EOS stands here."""
