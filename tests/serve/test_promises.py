@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -16,6 +17,7 @@ from standins import CompletionsServer, Scripted, SglangServer, VllmServer
 from dsv4._format.tokens import DSML, EOS, THINK_END
 from dsv4.serve import BackendError, Chunk, Logprob
 from dsv4.tokens import Tokenizer
+from small_vocabulary import write_small_vocabulary
 
 HI = [{"role": "user", "content": "Hi"}]
 CHAT: dict[str, Any] = {"messages": HI}
@@ -70,20 +72,22 @@ def test_dialect_and_context_come_from_the_backend_unless_they_are_set(
         async with server.running() as url:
             settings: Any = {"settings_backend": "sglang", "upstream": url}
             async with gateway(**settings) as g:
-                assert str(g.server.dialect) == "v4.1"
-                assert g.server.context == 32768
+                assert str(g.server.model.dialect) == "v4.1"
+                assert g.server.model.context == 32768
                 _, models = await g.get("/v1/models")
                 assert models["data"][0]["max_model_len"] == 32768
             async with gateway(**settings, dialect="v4", context=500) as g:
-                assert (str(g.server.dialect), g.server.context) == ("v4", 500)
+                assert (str(g.server.model.dialect), g.server.model.context) == ("v4", 500)
 
     run(scenario())
 
 
 @every_path
-def test_a_vocabulary_that_does_not_fit_is_named(path: str) -> None:
+def test_a_vocabulary_that_does_not_fit_is_named(path: str, tmp_path: Path) -> None:
+    file = str(write_small_vocabulary(tmp_path / "tokenizer.json"))
+
     async def scenario() -> None:
-        async with gateway(dialect="v4.1") as g:
+        async with gateway(dialect="v4.1", tokenizer=file) as g:
             status, _, answer = await g.post(path, BODIES[path])
             assert status == 500
             assert "does not fit v4.1" in answer["error"]["message"]
@@ -586,12 +590,12 @@ def test_what_cannot_be_enforced_is_named_as_the_client_has_it(
 def test_a_schema_that_no_grammar_can_hold_is_a_400(
     path: str, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dsv4.serve import completion_route
+    from dsv4.serve import prompt_route
 
     def refuses(*_: Any, **__: Any) -> Any:
         raise ValueError("a pattern with a look behind")
 
-    monkeypatch.setattr(completion_route, "for_request", refuses)
+    monkeypatch.setattr(prompt_route, "for_request", refuses)
     schema = {"type": "object", "properties": {"a": {"type": "string"}}}
     form = {"type": "json_schema", "name": "x", "schema": schema}
     wanted: dict[str, Any] = {

@@ -1,0 +1,66 @@
+"""The body of a request as JSON, within the limits: how deep, how many messages, tools, choices."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+from dsv4.api import ApiError
+from dsv4.api.request_fields import JsonObject, json_body
+from dsv4.serve.settings import Settings
+
+
+def read_json(data: bytes, deepest: int) -> JsonObject:
+    """A body as a dict, no deeper than allowed."""
+    body = json_body(data)
+    if _is_deeper(body, deepest):
+        raise ApiError(f"The body is nested deeper than {deepest} levels.")
+    return body
+
+
+def _is_deeper(body: JsonObject, deepest: int) -> bool:
+    # Every value of every request is looked at here: by its class, which is the quickest question,
+    # and nearly all of them are texts.
+    level: list[Any] = [body.values()]
+    for _ in range(deepest):
+        level = [
+            value.values() if value.__class__ is dict else value
+            for value in chain.from_iterable(level)
+            if value.__class__ is not str and (value.__class__ is dict or value.__class__ is list)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def check_counts(body: JsonObject, settings: Settings) -> None:
+    """Refuses a body with too many messages or tools, before any of them is read."""
+    messages, tools = settings.max_messages, settings.max_tools
+    for name, most in (("messages", messages), ("input", messages), ("tools", tools)):
+        given = body.get(name)
+        listed = given if isinstance(given, list) else []
+        count = len(listed) + (_in_namespaces(listed) if name == "tools" else 0)
+        if count > most:
+            raise ApiError(f"found {count} {name}, expected at most {most}", path=name)
+
+
+def check_choices(count: int, settings: Settings) -> None:
+    """Refuses a request for too many completions: each takes a stream of the engine."""
+    if count > settings.max_n:
+        raise ApiError(f"found {count}, expected at most {settings.max_n}", path="n")
+
+
+def choices_in(body: JsonObject, settings: Settings) -> int:
+    """How many completions a body asks for, whose route only the server behind knows."""
+    counts: list[int] = [body[name] for name in ("n", "best_of") if type(body.get(name)) is int]
+    choices = max([1, *counts])
+    check_choices(choices, settings)
+    prompt = body.get("prompt")
+    if isinstance(prompt, list) and prompt and type(prompt[0]) is not int:
+        return choices * len(prompt)
+    return choices
+
+
+def _in_namespaces(tools: list[Any]) -> int:
+    inner = (tool.get("tools") for tool in tools if isinstance(tool, dict))
+    return sum(len(listed) for listed in inner if isinstance(listed, list))

@@ -1,0 +1,654 @@
+"""What is changed in a request so that another server takes it, and takes it as it was meant.
+
+The profiles say what each server refuses and misreads (docs/servers.md). Here they are read
+backwards: each adaptation is a value with its reason, the servers that need it, and the change. A
+request that needs none is passed on as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+from dsv4._format.dialects import Dialect
+from dsv4._format.texts import RESPONSE_FORMAT
+from dsv4.api import ApiError
+from dsv4.api.chat_requests import chat_options
+from dsv4.api.neutral_request import NeutralRequest
+from dsv4.api.request_fields import OFF, JsonObject
+from dsv4.errors import EncodeError
+from dsv4.profiles import Profile, load
+from dsv4.profiles.profile import profile_named
+from dsv4.profiles.recipe_schemas import strict_parameters
+from dsv4.serve.backend import Model
+from dsv4.serve.heal import adapted_messages
+from dsv4.serve.heal.adapted_messages import MessageChange, each_message
+from dsv4.serve.settings import ForcedCalls, MissingReasoning, SettingError, Settings, SystemPlace
+
+DEEPSEEK, VLLM, SGLANG = "deepseek-api", "vllm", "sglang"
+# The servers that requests can be adapted to, and their profiles.
+SERVER_PROFILES: Mapping[str, str] = {
+    DEEPSEEK: "recipe-0.2.0",
+    VLLM: "vllm-0.32",
+    SGLANG: "sglang-0.5.23",
+}
+NONE = "none"
+_OFFICIAL_HOST = re.compile(r"(?:.*\.)?deepseek\.com")
+# Whom the official API names as the owner of its models.
+_OFFICIAL_OWNER = "deepseek"
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptedServer:
+    """A server that requests are adapted to, and how the operator wants that done.
+
+    `name` is one of `SERVER_PROFILES`; `model` is the dialect as profiles name it. `off` are the
+    ids of adaptations that are not made.
+    """
+
+    name: str
+    profile: Profile
+    model: str
+    thinking: bool = True
+    systems: SystemPlace = "reminder"
+    missing_reasoning: MissingReasoning = "space"
+    forced_calls: ForcedCalls = "thinking-off"
+    off: frozenset[str] = frozenset()
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return "the official API" if self.name == DEEPSEEK else self.profile.server
+
+    def thinks(self, body: JsonObject) -> bool:
+        """Whether the model would think about a request."""
+        try:
+            return self.profile.mode(body, self.model).thinking
+        except EncodeError:  # it is refused, for another reason
+            return True
+
+
+def server_kind(settings: Settings, models: Sequence[Model] = ()) -> str:
+    """The name of the server behind a gateway: what the settings say, else the official API where
+    the address or the models say so, else none."""
+    if settings.adapt_for is not None:
+        return settings.adapt_for
+    host = urlsplit(settings.first_upstream).hostname or ""
+    owners = {model.owner for model in models}
+    is_official = _OFFICIAL_HOST.fullmatch(host) or owners == {_OFFICIAL_OWNER}
+    return DEEPSEEK if is_official else NONE
+
+
+def adapted_server(kind: str, dialect: Dialect, settings: Settings) -> AdaptedServer | None:
+    """The server of a name, or of a file that `dsv4 verify` saved. None is "none"."""
+    if kind == NONE:
+        return None
+    name, profile = _profile_of(kind)
+    return AdaptedServer(
+        name,
+        profile,
+        profile.own_dialect("v4.1" if dialect.system_token is not None else "v4"),
+        settings.thinking,
+        settings.systems,
+        settings.missing_reasoning,
+        settings.forced_calls,
+        frozenset(settings.skip_adaptations),
+    )
+
+
+def _profile_of(kind: str) -> tuple[str, Profile]:
+    known = {**SERVER_PROFILES, **{profile: name for name, profile in SERVER_PROFILES.items()}}
+    if kind in known:
+        name = kind if kind in SERVER_PROFILES else known[kind]
+        return name, profile_named(SERVER_PROFILES[name])
+    profile = _saved_profile(kind)
+    base = profile.base_name
+    if base not in known:
+        raise SettingError("for", f"{kind}: found a server like {base}, which is not adapted to")
+    return known[base], profile
+
+
+def _saved_profile(path: str) -> Profile:
+    try:
+        return load(path)
+    except (EncodeError, OSError) as error:
+        expected = f"{', '.join(SERVER_PROFILES)}, none, or a file that `dsv4 verify --save` wrote"
+        raise SettingError("for", f"{path}: {error}; expected one of {expected}") from None
+
+
+# Thinking and effort.
+
+
+# How each server is told to think, or not to.
+def _switched(body: JsonObject, server: AdaptedServer, thinking: bool) -> JsonObject:
+    if server.name == DEEPSEEK:
+        changed = {**body, "thinking": {"type": "enabled" if thinking else "disabled"}}
+        if not thinking:
+            changed.pop("reasoning_effort", None)
+        return changed
+    options = body.get("chat_template_kwargs") or {}
+    switches = {"thinking": thinking, "enable_thinking": thinking}
+    return {**body, "chat_template_kwargs": {**options, **switches}}
+
+
+def _asked(body: JsonObject) -> NeutralRequest:
+    """What the options of a request say, in whichever fields."""
+    fields = ("thinking", "reasoning_effort", "chat_template_kwargs", "tool_choice")
+    given = {name: body[name] for name in fields if name in body}
+    if isinstance(given.get("reasoning_effort"), float):  # as SGLang counts
+        del given["reasoning_effort"]
+    return chat_options(given)
+
+
+def _is_forced(body: JsonObject) -> bool:
+    choice = body.get("tool_choice")
+    return choice == "required" or isinstance(choice, dict)
+
+
+def _with_thinking(body: JsonObject, server: AdaptedServer) -> JsonObject:
+    asked = _asked(body)
+    wanted = False if asked.effort == OFF else asked.thinking
+    if wanted is None and _is_forced(body):
+        return body
+    wanted = server.thinking if wanted is None else wanted
+    return body if server.thinks(body) == wanted else _switched(body, server, wanted)
+
+
+# What stands for an effort that a server refuses, or takes for another.
+_EFFORT_NAMES: Mapping[tuple[str, str], Mapping[str, str]] = {
+    (VLLM, "v4"): {"medium": "high", "ultra": "max"},
+    (VLLM, "v4.1"): {"minimal": "low", "medium": "high", "ultra": "max"},
+}
+# As V4.1 counts: what the names stand for.
+_EFFORT_NUMBERS = {"low": 50, "high": 75, "max": 100}
+
+
+def _with_effort(body: JsonObject, server: AdaptedServer) -> JsonObject:
+    effort = _asked(body).effort
+    if effort is None:
+        return body
+    if isinstance(effort, int):
+        return _with_number(body, server, effort)
+    name = _EFFORT_NAMES.get((server.name, server.model), {}).get(effort, effort)
+    return body if body.get("reasoning_effort") == name else {**body, "reasoning_effort": name}
+
+
+def _with_number(body: JsonObject, server: AdaptedServer, effort: int) -> JsonObject:
+    if server.model == "v4.1" and server.name == SGLANG:
+        return {**body, "reasoning_effort": min(effort, 99) / 100}
+    if server.model == "v4.1" and server.name == VLLM:
+        kept = {name: value for name, value in body.items() if name != "reasoning_effort"}
+        options = body.get("chat_template_kwargs") or {}
+        return {**kept, "chat_template_kwargs": {**options, "reasoning_effort": effort}}
+    near = min(_EFFORT_NUMBERS, key=lambda name: abs(_EFFORT_NUMBERS[name] - effort))
+    return {**body, "reasoning_effort": near}
+
+
+def _with_possible_choice(body: JsonObject, server: AdaptedServer) -> JsonObject:
+    if not _is_forced(body) or not server.thinks(body):
+        return body
+    if server.forced_calls == "thinking-off":
+        return _switched(body, server, False)
+    if server.forced_calls == "auto":
+        return {name: value for name, value in body.items() if name != "tool_choice"}
+    problem = (
+        f"found a call that must be made, and thinking, expected one of them: {server.title} "
+        "refuses both together"
+    )
+    raise ApiError(problem, path="tool_choice")
+
+
+# Tools.
+
+
+def _with_allowed_tools(body: JsonObject, server: AdaptedServer) -> JsonObject:
+    """Only the tools that may be called, because the server knows no such choice."""
+    choice = body.get("tool_choice")
+    if not isinstance(choice, dict) or choice.get("type") != "allowed_tools":
+        return body
+    asked = _asked(body).choice
+    names = {name for _, name in asked.allowed or ()}
+    tools = [tool for tool in body.get("tools") or () if _function_of(tool).get("name") in names]
+    return {**body, "tools": tools, "tool_choice": asked.mode}
+
+
+def _without_idle_tools(body: JsonObject, server: AdaptedServer) -> JsonObject:
+    """No tools where none may be called, and no choice where there is nothing to choose from."""
+    if body.get("tools") and body.get("tool_choice") != "none":
+        return body
+    idle = ("tools", "tool_choice")
+    kept = {name: value for name, value in body.items() if name not in idle}
+    return body if len(kept) == len(body) else kept
+
+
+def _function_of(tool: object) -> JsonObject:
+    """The function that a tool is; some clients leave out what is around it."""
+    fields = tool if isinstance(tool, dict) else {}
+    function = fields.get("function")
+    return function if isinstance(function, dict) else fields
+
+
+_SERVER_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_LONGEST_NAME = 128
+
+
+def server_names(body: JsonObject) -> dict[str, str]:
+    """The tools of a request whose names the server refuses, and the names that they get."""
+    names = [str(_function_of(tool).get("name")) for tool in body.get("tools") or ()]
+    taken = set(names)
+    found: dict[str, str] = {}
+    for name in names:
+        if _SERVER_NAME.fullmatch(name) or name in found:
+            continue
+        new = re.sub(r"[^A-Za-z0-9_-]", "_", name)
+        if len(new) > _LONGEST_NAME or new in taken or not new:
+            digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:10]
+            new = f"{new[: _LONGEST_NAME - 11]}_{digest}"
+        taken.add(new)
+        found[name] = new
+    return found
+
+
+def _with_server_names(body: JsonObject, server: AdaptedServer) -> JsonObject:
+    names = server_names(body)
+    if not names:
+        return body
+    rename = partial(adapted_messages.renamed_tools, names=names)
+    changed = {
+        **body,
+        "tools": [renamed_tool(tool, names) for tool in body["tools"]],
+        "messages": [rename(message) for message in body["messages"]],
+    }
+    choice = body.get("tool_choice")
+    if isinstance(choice, dict):
+        changed["tool_choice"] = renamed_tool(choice, names)
+    return changed
+
+
+def renamed_tool(tool: JsonObject, names: Mapping[str, str]) -> JsonObject:
+    """A tool, or a choice of one, under another name."""
+    function = _function_of(tool)
+    name = function.get("name")
+    if name not in names:
+        return tool
+    renamed = {**function, "name": names[str(name)]}
+    return renamed if function is tool else {**tool, "function": renamed}
+
+
+def _each_function(body: JsonObject, change: Callable[[JsonObject], JsonObject]) -> JsonObject:
+    """The request, with the function of each tool as `change` makes it."""
+    tools = body.get("tools") or ()
+    changed = []
+    for tool in tools:
+        function = _function_of(tool)
+        new = change(function)
+        same = new is function and isinstance(tool, dict) and tool.get("type") == "function"
+        changed.append(tool if same else {"type": "function", "function": new})
+    same = all(new is old for new, old in zip(changed, tools, strict=True))
+    return body if same else {**body, "tools": changed}
+
+
+def _with_object_schemas(body: JsonObject, server: AdaptedServer) -> JsonObject:
+    return _each_function(body, _with_object_schema)
+
+
+def _with_object_schema(function: JsonObject) -> JsonObject:
+    parameters = function.get("parameters")
+    if not isinstance(parameters, dict) or "type" in parameters:
+        return function
+    empty: JsonObject = {} if "properties" in parameters else {"properties": {}}
+    return {**function, "parameters": {"type": "object", **empty, **parameters}}
+
+
+def _without_mixed_strictness(body: JsonObject, server: AdaptedServer) -> JsonObject:
+    """No strict tools where the server would refuse them: all or none may be, the schema must be
+    of its kind, and there may be no response format beside them."""
+    functions = [_function_of(tool) for tool in body.get("tools") or ()]
+    if not any(function.get("strict") not in (None, False) for function in functions):
+        return body
+    if all(map(_is_strict, functions)) and body.get("response_format") is None:
+        return body
+    return _each_function(body, _not_strict)
+
+
+def _is_strict(function: JsonObject) -> bool:
+    """Whether a function is strict, with a schema that can be."""
+    try:
+        strict_parameters(function.get("parameters"), "parameters")
+    except EncodeError:
+        return False
+    return function.get("strict") is True
+
+
+def _not_strict(function: JsonObject) -> JsonObject:
+    if "strict" not in function:
+        return function
+    return {name: value for name, value in function.items() if name != "strict"}
+
+
+# Everything else.
+
+
+def _with_old_length(body: JsonObject, server: AdaptedServer) -> JsonObject:
+    if "max_completion_tokens" not in body:
+        return body
+    kept = {name: value for name, value in body.items() if name != "max_completion_tokens"}
+    newer = body["max_completion_tokens"]
+    return kept if newer is None else {**kept, "max_tokens": newer}
+
+
+_JSON_WORD = "Answer with a JSON object."
+
+
+def _with_visible_format(body: JsonObject, server: AdaptedServer) -> JsonObject:
+    """A response format that the model can see, or that the server takes."""
+    form = body.get("response_format")
+    form = form if isinstance(form, dict) else {}
+    kind = form.get("type")
+    if kind not in ("json_object", "json_schema"):
+        return body
+    if server.name == VLLM:
+        schema = form if kind == "json_object" else (form.get("json_schema") or {}).get("schema")
+        text = RESPONSE_FORMAT + json.dumps(schema, ensure_ascii=False)
+    elif kind == "json_schema" or _says_json(body["messages"]):
+        return body
+    else:
+        text = _JSON_WORD
+    return {**body, "messages": _with_system_text(body["messages"], text)}
+
+
+def _says_json(messages: Sequence[JsonObject]) -> bool:
+    texts = (adapted_messages.text_of(message.get("content")) for message in messages)
+    return any(text and "json" in text.lower() for text in texts)
+
+
+def _with_system_text(messages: Sequence[JsonObject], text: str) -> list[JsonObject]:
+    """The messages with one more text at the end of the first system message."""
+    if not messages or messages[0].get("role") != "system":
+        return [{"role": "system", "content": text}, *messages]
+    given = adapted_messages.text_of(messages[0].get("content"))
+    joined = f"{given}\n\n{text}" if given else text
+    return [{**messages[0], "content": joined}, *messages[1:]]
+
+
+def _with_continuation(body: JsonObject, server: AdaptedServer) -> JsonObject:
+    messages = body["messages"]
+    last = messages[-1] if messages else {}
+    if last.get("role") != "assistant" or not last.get("prefix"):
+        return body
+    if server.name == SGLANG:
+        return {**body, "continue_final_message": True}
+    problem = f"found an answer to continue, which {server.title} cannot: it begins a new turn"
+    raise ApiError(problem, path=f"messages[{len(messages) - 1}].prefix")
+
+
+def _in_messages(change: MessageChange) -> BodyChange:
+    def changed(body: JsonObject, server: AdaptedServer) -> JsonObject:
+        messages = each_message(body["messages"], change)
+        return body if messages is body["messages"] else {**body, "messages": messages}
+
+    return changed
+
+
+def _in_conversation(
+    change: Callable[[Sequence[JsonObject], AdaptedServer], Sequence[JsonObject]],
+) -> BodyChange:
+    def changed(body: JsonObject, server: AdaptedServer) -> JsonObject:
+        messages = change(body["messages"], server)
+        return body if messages is body["messages"] else {**body, "messages": messages}
+
+    return changed
+
+
+def _with_readable_parts(body: JsonObject, server: AdaptedServer) -> JsonObject:
+    reads = partial(adapted_messages.readable_parts, images=server.model == "v4.1")
+    return _in_messages(reads)(body, server)
+
+
+def _with_all_reasoning(body: JsonObject, server: AdaptedServer) -> JsonObject:
+    if not server.thinks(body):
+        return body
+    messages = adapted_messages.with_reasoning_everywhere(
+        body["messages"], server.missing_reasoning, "reasoning_content"
+    )
+    return body if messages is body["messages"] else {**body, "messages": messages}
+
+
+BodyChange: TypeAlias = Callable[[JsonObject, AdaptedServer], JsonObject]
+
+
+@dataclass(frozen=True, slots=True)
+class Adaptation:
+    """One change: its id, the servers that need it, what is done and why.
+
+    `change` gives the body of a request as the server takes it: the same one where nothing is to be
+    changed. It is None for what needs the store of turns (`request_adapter.py`).
+    """
+
+    id: str
+    servers: tuple[str, ...]
+    what: str
+    why: str
+    change: BodyChange | None
+    models: tuple[str, ...] = ("v4", "v4.1")
+
+    def applies(self, server: AdaptedServer) -> bool:
+        """Whether requests to a server are changed in this way."""
+        return (
+            server.name in self.servers
+            and server.model in self.models
+            and self.id not in server.off
+        )
+
+
+ALL = (DEEPSEEK, VLLM, SGLANG)
+RECIPE = (DEEPSEEK, SGLANG)
+RESTORED_REASONING, RESTORED_TURNS = "reasoning", "turns"
+
+# In the order in which they are made.
+ADAPTATIONS: tuple[Adaptation, ...] = (
+    Adaptation(
+        RESTORED_REASONING,
+        ALL,
+        "reasoning that the client left out is put back, from the store of turns",
+        "the model loses its thoughts in the middle of a task; the official API answers 400",
+        None,
+    ),
+    Adaptation(
+        RESTORED_TURNS,
+        ALL,
+        "a turn that the client wrote in another way (arguments, white space) is as it was sampled",
+        "the prompt differs from what the model wrote, and the server's prefix cache breaks there",
+        None,
+    ),
+    Adaptation(
+        "reasoning-field",
+        RECIPE,
+        "`reasoning` of a message becomes `reasoning_content`",
+        "the server reads no other field",
+        _in_messages(adapted_messages.with_read_field),
+    ),
+    Adaptation(
+        "message-forms",
+        ALL,
+        "null contents, empty lists of calls, arguments that are no text and calls without a type "
+        "are written out",
+        "the server refuses them",
+        _in_conversation(lambda m, _: adapted_messages.complete_messages(m)),
+    ),
+    Adaptation(
+        "arguments",
+        (VLLM,),
+        "arguments that are no JSON object become one parameter `arguments`",
+        "the server drops them without a word",
+        _in_messages(adapted_messages.with_object_arguments),
+    ),
+    Adaptation(
+        "parts",
+        ALL,
+        "images that the model cannot read, and parts of other types, are named in the text",
+        "the server refuses them",
+        _with_readable_parts,
+    ),
+    Adaptation(
+        "developer",
+        (DEEPSEEK, VLLM),
+        "`developer` messages become `system` messages",
+        "the official API refuses the role; on vLLM such a message can disappear",
+        _in_messages(adapted_messages.developer_as_system),
+    ),
+    Adaptation(
+        "later-system",
+        ALL,
+        "system messages after the first turn become reminders in the user's turn (`--systems`)",
+        "the server moves them to the front, which changes every prompt from its beginning, or "
+        "takes them for a turn that asks for an answer",
+        _in_conversation(lambda m, server: adapted_messages.placed_systems(m, server.systems)),
+        ("v4",),
+    ),
+    Adaptation(
+        "results",
+        RECIPE,
+        "results are put directly behind their calls; a missing one is empty, and one without a "
+        "call is a message of the user",
+        "the server refuses anything else",
+        _in_conversation(lambda m, _: adapted_messages.paired_results(m)),
+    ),
+    Adaptation(
+        "call-ids",
+        RECIPE,
+        "parallel calls get ids that sort as they were made",
+        "the server sorts calls and results by id, so that random ids shuffle the history",
+        _in_conversation(lambda m, _: adapted_messages.sorted_ids(m)),
+        ("v4",),
+    ),
+    Adaptation(
+        "allowed-tools",
+        ALL,
+        "a choice of `allowed_tools` becomes the declaration of those tools alone",
+        "the server knows no such choice",
+        _with_allowed_tools,
+    ),
+    Adaptation(
+        "idle-tools",
+        (VLLM,),
+        "tools are left out where `tool_choice` is `none`, and empty lists of them everywhere",
+        "the server shows tools to the model that it may not call, and refuses an empty list",
+        _without_idle_tools,
+    ),
+    Adaptation(
+        "tool-names",
+        RECIPE,
+        "names of tools that are too long, or have other characters than letters, digits, `_` and "
+        "`-`, are replaced, and mapped back in the answer",
+        "the server refuses them",
+        _with_server_names,
+    ),
+    Adaptation(
+        "tool-schemas",
+        RECIPE,
+        "parameters without a type get the type `object`, tools without a type are functions",
+        "the server refuses them",
+        _with_object_schemas,
+    ),
+    Adaptation(
+        "strict-tools",
+        RECIPE,
+        "`strict` is left out where not all tools have it, where a schema is not of the strict "
+        "kind, and beside a response format",
+        "the server refuses them",
+        _without_mixed_strictness,
+    ),
+    Adaptation(
+        "effort",
+        ALL,
+        "the effort is given by a name, and in a field, that the server knows",
+        "the server refuses it, does not read it, or takes it for another",
+        _with_effort,
+    ),
+    Adaptation(
+        "thinking",
+        ALL,
+        "thinking is switched on or off in the field that the server reads",
+        "the server does not read the others; SGLang does not think unless asked",
+        _with_thinking,
+    ),
+    Adaptation(
+        "forced-call",
+        (DEEPSEEK,),
+        "thinking is off where a call is forced (`--forced-calls`)",
+        "the server refuses both together",
+        _with_possible_choice,
+    ),
+    Adaptation(
+        "max-tokens",
+        (DEEPSEEK,),
+        "`max_completion_tokens` becomes `max_tokens`",
+        "the server does not read it",
+        _with_old_length,
+    ),
+    Adaptation(
+        "response-format",
+        (DEEPSEEK, VLLM, SGLANG),
+        "the response format is written into the prompt on vLLM; the word JSON, if no message "
+        "has it, on the others",
+        "vLLM does not show it to the model; the others refuse `json_object` without the word",
+        _with_visible_format,
+    ),
+    Adaptation(
+        "continuation",
+        (VLLM, SGLANG),
+        "an answer to be continued is marked as SGLang wants it, and refused for vLLM",
+        "the server would answer anew behind it",
+        _with_continuation,
+    ),
+    Adaptation(
+        "missing-reasoning",
+        (DEEPSEEK,),
+        "a turn with calls, after the user's last message, gets a space as its reasoning if its "
+        "own is not known (`--missing-reasoning`)",
+        "the server answers 400 where there is none",
+        _with_all_reasoning,
+    ),
+)
+ADAPTATION_IDS = tuple(adaptation.id for adaptation in ADAPTATIONS)
+
+
+def check_ids(ids: Sequence[str]) -> None:
+    """Raises a `SettingError` for an adaptation that is none."""
+    for id in ids:
+        if id not in ADAPTATION_IDS:
+            expected = f"one of {', '.join(ADAPTATION_IDS)}"
+            raise SettingError("skip_adaptations", f"found {id!r}, expected {expected}")
+
+
+def adapted(body: JsonObject, server: AdaptedServer) -> tuple[JsonObject, tuple[str, ...]]:
+    """A request as a server takes it, and the ids of what was changed. Raises an `ApiError` where
+    it can take nothing like it."""
+    made = []
+    for adaptation in ADAPTATIONS:
+        if adaptation.change is not None and adaptation.applies(server):
+            changed = adaptation.change(body, server)
+            if changed is not body:
+                made.append(adaptation.id)
+                body = changed
+    return body, tuple(made)
+
+
+def explanation(server: AdaptedServer | None) -> str:
+    """The table for one server, as text: what is changed, why, and what is switched off."""
+    if server is None:
+        return "Requests are passed on as they are. `--for` names a server to adapt them to.\n"
+    lines = [f"Requests are adapted to {server.title}.", ""]
+    for adaptation in ADAPTATIONS:
+        if server.name not in adaptation.servers or server.model not in adaptation.models:
+            continue
+        off = "" if adaptation.applies(server) else " (switched off)"
+        lines += [f"{adaptation.id}{off}", f"    {adaptation.what}", f"    {adaptation.why}"]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,214 @@
+"""Requests on their way to a chat server: turned into Chat Completions, with the turns that the
+client left incomplete put back as they were sampled, and adapted to what the server takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from dsv4._encode.inputs import fields_of
+from dsv4._format.dialects import Dialect
+from dsv4.api import ApiRequest
+from dsv4.api.neutral_request import FLAT_SEPARATOR, NAMESPACE_SEPARATOR, marked_id
+from dsv4.api.protocols import TurnMarks, marked_chat_body
+from dsv4.api.request_fields import JsonObject
+from dsv4.serve.backend import Model
+from dsv4.serve.heal.adaptations import (
+    ADAPTATIONS,
+    RESTORED_REASONING,
+    RESTORED_TURNS,
+    AdaptedServer,
+    adapted,
+    adapted_server,
+    renamed_tool,
+    server_kind,
+    server_names,
+)
+from dsv4.serve.heal.adapted_messages import reasoning_of, text_of
+from dsv4.serve.settings import Settings
+from dsv4.serve.storage.stored_turns import (
+    MemoryTurnStore,
+    SampledTurn,
+    SampledTurns,
+    keys_of_turns,
+    says_the_same,
+)
+from dsv4.types import ToolInput
+
+_BY_ID = {adaptation.id: adaptation for adaptation in ADAPTATIONS}
+
+
+@dataclass(frozen=True, slots=True)
+class SentRequest:
+    """What a chat server is sent: the body, the ids of the adaptations in it, and the client's
+    names of tools that have others there. `given` are the messages before they were adapted."""
+
+    body: JsonObject
+    given: Sequence[JsonObject]
+    adapted: tuple[str, ...] = ()
+    names: Mapping[str, str] | None = None
+    thinking: bool | None = None
+
+    def read_with(self, call: ApiRequest) -> ApiRequest:
+        """The request as its answer is to be read: with the names and the mode that were sent."""
+        request = call.request
+        if self.thinking is not None and self.thinking != request.thinking:
+            request = replace(request, thinking=self.thinking)
+        if self.names:
+            sent = {client: server for server, client in self.names.items()}
+            tools = [renamed_tool(fields_of(tool), sent) for tool in request.tools or ()]
+            request = replace(request, tools=cast("list[ToolInput]", tools))
+            known = call.names
+            names = {server: known[c] for server, c in self.names.items() if c in known}
+            call = replace(call, names={**known, **names})
+        return call if request is call.request else replace(call, request=request)
+
+    def kept(self, turn: SampledTurn) -> SampledTurn:
+        """A turn of the answer, with the client's own names of tools."""
+        names = self.names or {}
+        calls = []
+        for call in turn.calls:
+            flat = call.name.replace(NAMESPACE_SEPARATOR, FLAT_SEPARATOR)
+            calls.append(replace(call, name=names.get(flat, flat)))
+        return replace(turn, calls=tuple(calls))
+
+
+def sent_as_given(call: ApiRequest, body: JsonObject) -> SentRequest:
+    """A request that is passed on without adaptations."""
+    chat, _ = marked_chat_body(body, call.protocol)
+    return SentRequest(chat, chat.get("messages") or ())
+
+
+def adapter_for(
+    settings: Settings, dialect: Dialect, models: Sequence[Model], turns: SampledTurns
+) -> RequestAdapter | None:
+    """The adapter to the chat server of the settings. None where requests are passed on as they
+    are."""
+    server = adapted_server(server_kind(settings, models), dialect, settings)
+    if server is None:
+        return None
+    if turns.store is None and settings.replay_store == "sealed":
+        # Chat Completions has no field that a sealed turn could travel in.
+        memory = MemoryTurnStore(settings.replay_entries, settings.replay_bytes)
+        turns = SampledTurns(memory, turns.seal)
+    return RequestAdapter(server, turns)
+
+
+class RequestAdapter:
+    """Adapts requests to one server, with the turns that were seen before."""
+
+    def __init__(self, server: AdaptedServer, turns: SampledTurns) -> None:
+        self.server = server
+        self._turns = turns
+
+    async def adapted(self, owner: str, call: ApiRequest, body: JsonObject) -> SentRequest:
+        """A client's request as the server takes it. Raises an `ApiError` where nothing like it
+        would be taken."""
+        chat, marks = marked_chat_body(body, call.protocol)
+        given = chat.get("messages") or []
+        restored, found = await self._restored(owner, given, marks)
+        if found:
+            chat = {**chat, "messages": restored}
+        renames = _BY_ID["tool-names"].applies(self.server)
+        names = {new: old for old, new in server_names(chat).items()} if renames else {}
+        chat, made = adapted(chat, self.server)
+        thinking = self.server.thinks(chat)
+        return SentRequest(chat, given, (*found, *made), names, thinking)
+
+    async def remember(self, owner: str, sent: SentRequest, turn: SampledTurn) -> None:
+        """Keeps a turn of an answer, by the client's own names, for when it is sent back."""
+        before = _plain(sent.given)
+        await self._turns.remember(owner, before, turn, by_place=True)
+
+    # Restoring.
+
+    async def _restored(
+        self, owner: str, given: Sequence[JsonObject], marks: TurnMarks
+    ) -> tuple[Sequence[JsonObject], tuple[str, ...]]:
+        """The messages with turns put back, and the ids of the adaptations that did it."""
+        wanted = {
+            id for id in (RESTORED_REASONING, RESTORED_TURNS) if _BY_ID[id].applies(self.server)
+        }
+        if not wanted:
+            return given, ()
+        plain = _plain(given)
+        keys = await keys_of_turns(plain, with_calls=True)
+        spoken = [n for n, m in enumerate(plain) if m.get("role") == "assistant"]
+        turns = await asyncio.gather(
+            *(self._turn(owner, plain[n], marks.get(n, ()), keys.get(n)) for n in spoken)
+        )
+        messages, found = list(given), set()
+        for n, turn in zip(spoken, turns, strict=True):
+            if turn is not None:
+                messages[n], made = _put_back(given[n], plain[n], turn, wanted)
+                found |= made
+        return messages, tuple(id for id in (RESTORED_REASONING, RESTORED_TURNS) if id in found)
+
+    async def _turn(
+        self, owner: str, message: Mapping[str, Any], marks: Sequence[str], key: str | None
+    ) -> SampledTurn | None:
+        calls = message.get("tool_calls") or ()
+        names = [str(call["id"]) for call in calls if call.get("id")]
+        names += [name for mark in marks if (name := marked_id(mark))]
+
+        def fits(turn: SampledTurn) -> bool:
+            return says_the_same(turn, message) or _is_part(turn, message)
+
+        return await self._turns.found(owner, marks, [*names, *([key] if key else [])], fits)
+
+
+def _plain(messages: Sequence[JsonObject]) -> list[JsonObject]:
+    """The messages with the text of a list of texts in its place."""
+    return [_plain_message(message) for message in messages]
+
+
+def _plain_message(message: JsonObject) -> JsonObject:
+    content = message.get("content")
+    text = text_of(content) if isinstance(content, list) else None
+    return message if text is None else {**message, "content": text}
+
+
+def _is_part(turn: SampledTurn, message: Mapping[str, Any]) -> bool:
+    """Whether a message has calls of the turn, and no others: clients change turns, and split
+    them. What they say then counts, but the thought behind it was this."""
+    known = {call.id: call.name for call in turn.calls}
+    calls = message.get("tool_calls") or ()
+    theirs = [(c.get("id"), (c.get("function") or {}).get("name")) for c in calls]
+    return bool(theirs) and all(known.get(id) == name for id, name in theirs)
+
+
+def _put_back(
+    given: JsonObject, plain: JsonObject, turn: SampledTurn, wanted: set[str]
+) -> tuple[JsonObject, set[str]]:
+    """A message as it was sampled, as far as wanted, and what that changed."""
+    message, made = given, set()
+    reasoning = reasoning_of(given)
+    if RESTORED_REASONING in wanted and turn.reasoning and not reasoning.strip():
+        kept = {name: value for name, value in given.items() if name != "reasoning"}
+        message = {**kept, "reasoning_content": turn.reasoning}
+        made.add(RESTORED_REASONING)
+    if RESTORED_TURNS in wanted and says_the_same(turn, plain):
+        exact = _as_sampled(message, turn)
+        if exact != message:
+            message = exact
+            made.add(RESTORED_TURNS)
+    return message, made
+
+
+def _as_sampled(message: JsonObject, turn: SampledTurn) -> JsonObject:
+    exact = dict(message)
+    if (message.get("content") or "") != turn.content:
+        exact["content"] = turn.content
+    if reasoning_of(message) and reasoning_of(message) != turn.reasoning:
+        exact.pop("reasoning", None)
+        exact["reasoning_content"] = turn.reasoning
+    calls = message.get("tool_calls")
+    if calls:
+        exact["tool_calls"] = [
+            {**theirs, "function": {**theirs["function"], "arguments": ours.arguments}}
+            for theirs, ours in zip(calls, turn.calls, strict=True)
+        ]
+    return exact

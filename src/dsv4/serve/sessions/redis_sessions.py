@@ -1,0 +1,371 @@
+"""Sessions in Redis: recorded by the workers of many machines."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import struct
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from redis import asyncio as redis_client
+from redis.exceptions import RedisError
+
+from dsv4.serve.sessions.session_store import SWEEP_SECONDS
+from dsv4.serve.storage.stored_turns import StoreFailure
+from dsv4.trajectories.recorded_calls import (
+    PackedCall,
+    RecordedCall,
+    WeightsVersion,
+    pack_call,
+    unpack_call,
+)
+from dsv4.trajectories.session_file import (
+    ENDS_AT_ONCE,
+    SESSION_BYTES,
+    CallEnd,
+    Retention,
+    SessionRecord,
+    SessionRefused,
+    call_after_base,
+    said_of,
+    session_of,
+)
+
+# Each is one step for the server, so that two workers never see half of a change. A session is a
+# hash; its calls are another, with the fields `n:ID` (its number), `w:ID` (the weights at its
+# start), `v:ID` (all of it, once it has ended) and `d:ID` where the client did not get it.
+_CREATE = """
+local session, index, facts, group = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+if redis.call('EXISTS', session) == 1 then return 0 end
+local number = redis.call('HINCRBY', facts, 'clock', 1)
+redis.call('HSET', session, 'number', number, 'id', ARGV[1], 'owner', ARGV[2], 'grouped', ARGV[3],
+  'said', ARGV[4], 'created', ARGV[5], 'touched', ARGV[5], 'turns', 0, 'calls', 0, 'sampled', 0,
+  'size', ARGV[6], 'complete', 1)
+redis.call('ZADD', index, number, ARGV[1])
+redis.call('HINCRBY', facts, 'size', ARGV[6])
+redis.call('ZADD', index .. ':touched', ARGV[5], ARGV[1])
+if ARGV[3] ~= '' then redis.call('ZADD', group, number, ARGV[1]) end
+return 1
+"""
+_ENTER = """
+local session, calls, index, facts = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local owner, now, idle, most = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+if redis.call('HGET', session, 'owner') ~= owner then return 'unknown' end
+local touched = tonumber(redis.call('HGET', session, 'touched'))
+if redis.call('HEXISTS', session, 'closed') == 1 or tonumber(now) - touched > idle then
+  return 'closed'
+end
+if tonumber(redis.call('HGET', facts, 'size') or 0) > most then return 'full' end
+local weights = redis.call('HGET', facts, 'weights') or 'null'
+local before = redis.call('HGETALL', session)
+for n = 5, #ARGV do
+  redis.call('HSET', calls, 'n:' .. ARGV[n], redis.call('HINCRBY', facts, 'clock', 1),
+    'w:' .. ARGV[n], weights, 't:' .. ARGV[n], now)
+end
+redis.call('HINCRBY', session, 'turns', 1)
+redis.call('HINCRBY', session, 'calls', #ARGV - 4)
+redis.call('HSET', session, 'touched', now)
+redis.call('ZADD', index .. ':touched', now, redis.call('HGET', session, 'id'))
+return {weights, before}
+"""
+_ABANDON = """
+local session, calls = KEYS[1], KEYS[2]
+for n = 1, #ARGV do
+  redis.call('HDEL', calls, 'n:' .. ARGV[n], 'w:' .. ARGV[n], 't:' .. ARGV[n])
+end
+redis.call('HINCRBY', session, 'turns', -1)
+redis.call('HINCRBY', session, 'calls', -#ARGV)
+"""
+_FINISH = """
+local session, calls, ends, facts, touched = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local call, value, sampled, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+if redis.call('EXISTS', session) == 0 then return 0 end
+redis.call('HSET', calls, 'v:' .. call, value)
+redis.call('HINCRBY', session, 'sampled', sampled)
+redis.call('HINCRBY', session, 'size', #value)
+redis.call('HINCRBY', facts, 'size', #value)
+redis.call('HSET', session, 'touched', now)
+redis.call('ZADD', touched, now, redis.call('HGET', session, 'id'))
+for n = 5, #ARGV, 2 do redis.call('ZADD', ends, 'NX', ARGV[n], ARGV[n + 1]) end
+return 1
+"""
+_DELETE = """
+local session, calls, ends, index, facts = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local id, groups = ARGV[1], ARGV[2]
+if redis.call('EXISTS', session) == 0 then return 0 end
+redis.call('HINCRBY', facts, 'size', -tonumber(redis.call('HGET', session, 'size')))
+redis.call('ZREM', groups .. redis.call('HGET', session, 'grouped'), id)
+redis.call('ZREM', index, id)
+redis.call('ZREM', index .. ':touched', id)
+redis.call('ZREM', index .. ':closed', id)
+redis.call('DEL', session, calls, ends)
+return 1
+"""
+_CLOSE = """
+local session, closed, id, now = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
+if redis.call('EXISTS', session) == 0 then return 0 end
+if redis.call('HSETNX', session, 'closed', now) == 1 then
+  redis.call('ZADD', closed, redis.call('HGET', session, 'touched'), id)
+end
+return 1
+"""
+_NUMBERS = ("number", "turns", "calls", "sampled", "size", "complete")
+_TIMES = ("created", "touched")
+_LENGTHS = struct.Struct("<II")
+T = TypeVar("T")
+
+
+class RedisSessionStore:
+    """A Redis server. How safe a record is when it is written is for that server to say."""
+
+    waits = True
+
+    def __init__(self, url: str, keep: Retention, prefix: str = "dsv4:sessions:") -> None:
+        self._client: Any = redis_client.from_url(url, socket_timeout=5, socket_connect_timeout=2)
+        self._keep = keep
+        self._prefix = prefix
+        self._next_sweep = time.monotonic() + SWEEP_SECONDS
+        script = self._client.register_script
+        self._scripts = {
+            name: script(text)
+            for name, text in {
+                "create": _CREATE,
+                "enter": _ENTER,
+                "abandon": _ABANDON,
+                "finish": _FINISH,
+                "delete": _DELETE,
+                "close": _CLOSE,
+            }.items()
+        }
+
+    # Keys.
+
+    def _key(self, kind: str, id: str = "") -> str:
+        return f"{self._prefix}{kind}:{id}" if id else f"{self._prefix}{kind}"
+
+    def _of(self, id: str, *kinds: str) -> list[str]:
+        return [self._key(kind, id) for kind in kinds]
+
+    def _shared(self, *kinds: str) -> list[str]:
+        return [self._key(kind) for kind in kinds]
+
+    async def _asked(self, answer: Awaitable[T]) -> T:
+        try:
+            return await answer
+        except (RedisError, OSError, asyncio.TimeoutError) as error:
+            raise StoreFailure(str(error) or type(error).__name__) from None
+
+    async def _run(self, name: str, keys: list[str], *args: Any) -> Any:
+        return await self._asked(self._scripts[name](keys=keys, args=args))
+
+    # Calls.
+
+    async def enter(
+        self, id: str, owner: str, calls: Sequence[str]
+    ) -> tuple[SessionRecord, WeightsVersion]:
+        if time.monotonic() > self._next_sweep:
+            self._next_sweep = time.monotonic() + SWEEP_SECONDS
+            await self.sweep()
+        found = await self._entered(id, owner, calls)
+        if found == b"unknown" and await self.session(id) is None:
+            with suppress(SessionRefused):  # another worker was first
+                await self.create(SessionRecord(id, owner))
+            found = await self._entered(id, owner, calls)
+        if found == b"full" and await self._make_room():
+            found = await self._entered(id, owner, calls)
+        if isinstance(found, bytes):
+            raise SessionRefused(found.decode())  # type: ignore[arg-type]
+        weights, fields = found
+        pairs = iter(fields)
+        return _record(dict(zip(pairs, pairs, strict=True))), json.loads(weights)
+
+    async def _entered(self, id: str, owner: str, calls: Sequence[str]) -> Any:
+        keys = [*self._of(id, "session", "calls"), *self._shared("index", "facts")]
+        limits = (time.time(), self._keep.idle, self._keep.size)
+        return await self._run("enter", keys, owner, *limits, *calls)
+
+    async def abandon(self, id: str, calls: Sequence[str]) -> None:
+        await self._run("abandon", self._of(id, "session", "calls"), *calls)
+
+    async def finish(self, id: str, calls: Sequence[RecordedCall]) -> None:
+        weights = await self._weights()
+        for call in calls:
+            await self._finish(id, replace(call, weights=(call.weights[0], weights)))
+
+    async def _finish(self, id: str, call: RecordedCall) -> None:
+        known: list[CallEnd] = []
+        (ends,) = self._of(id, "ends")
+        stored, new = _after_one_of(known, call)
+        # The longest ends that fit, a page at a time, until one is what the prompt begins with.
+        while stored.base is None:
+            page = await self._asked(
+                self._client.zrevrangebyscore(
+                    ends, len(call.prompt), 0, start=len(known), num=ENDS_AT_ONCE
+                )
+            )
+            if not page:
+                break
+            known += [CallEnd(int(n), *rest) for n, *rest in (p.decode().split() for p in page)]
+            stored, new = _after_one_of(known, call)
+        members = [part for end in new for part in (end.length, " ".join(map(str, end)))]
+        keys = [*self._of(id, "session", "calls", "ends"), *self._shared("facts", "index:touched")]
+        value = _joined(pack_call(stored))
+        done = await self._run("finish", keys, call.id, value, call.sampled, time.time(), *members)
+        if not done:
+            raise SessionRefused("unknown")
+
+    async def undelivered(self, id: str, calls: Sequence[str]) -> None:
+        (key,) = self._of(id, "calls")
+        await self._asked(self._client.hset(key, mapping={f"d:{call}": 1 for call in calls}))
+
+    async def incomplete(self, id: str) -> None:
+        (key,) = self._of(id, "session")
+        if await self._asked(self._client.exists(key)):
+            await self._asked(self._client.hset(key, "complete", 0))
+
+    async def calls(self, id: str) -> list[RecordedCall]:
+        (key,) = self._of(id, "calls")
+        fields = await self._asked(self._client.hgetall(key))
+        named = sorted((int(n), f[2:].decode()) for f, n in fields.items() if f.startswith(b"n:"))
+        return [_recorded(fields, call, number) for number, call in named]
+
+    # Sessions.
+
+    async def create(self, record: SessionRecord) -> SessionRecord:
+        said = json.dumps(said_of(record), ensure_ascii=False)
+        group = record.group or ""
+        keys = [*self._of(record.id, "session"), *self._shared("index", "facts")]
+        values = (record.id, record.owner, group, said, time.time(), SESSION_BYTES + len(said))
+        if not await self._run("create", [*keys, self._key("group:") + group], *values):
+            raise SessionRefused("exists")
+        return await self._known(record.id)
+
+    async def session(self, id: str) -> SessionRecord | None:
+        fields = await self._asked(self._client.hgetall(*self._of(id, "session")))
+        return _record(fields) if fields else None
+
+    async def _known(self, id: str) -> SessionRecord:
+        found = await self.session(id)
+        if found is None:
+            raise SessionRefused("unknown")
+        return found
+
+    async def sessions(
+        self, group: str | None, closed: bool | None, after: int, limit: int
+    ) -> list[SessionRecord]:
+        key = self._key("index") if group is None else self._key("group:") + group
+        found: list[SessionRecord] = []
+        while len(found) < limit:
+            page = await self._asked(
+                self._client.zrangebyscore(
+                    key, f"({after}", "+inf", start=0, num=limit, withscores=True
+                )
+            )
+            for id, number in page:
+                after = int(number)
+                record = await self.session(id.decode())
+                if record is not None and closed in (None, record.is_closed):
+                    found.append(record)
+                    if len(found) == limit:
+                        break
+            if len(page) < limit:
+                break
+        return found
+
+    async def update(self, id: str, change: Callable[[SessionRecord], dict[str, Any]]) -> None:
+        (key,) = self._of(id, "session")
+
+        async def do(pipe: Any) -> None:
+            fields = await pipe.hgetall(key)
+            if not fields:
+                raise SessionRefused("unknown")
+            record = _record(fields)
+            pipe.multi()
+            pipe.hset(key, "said", json.dumps(said_of(replace(record, **change(record)))))
+
+        await self._asked(self._client.transaction(do, key))
+
+    async def close_session(self, id: str) -> SessionRecord:
+        keys = [*self._of(id, "session"), *self._shared("index:closed")]
+        if not await self._run("close", keys, id, time.time()):
+            raise SessionRefused("unknown")
+        return await self._known(id)
+
+    async def delete(self, id: str) -> bool:
+        keys = [*self._of(id, "session", "calls", "ends"), *self._shared("index", "facts")]
+        return bool(await self._run("delete", keys, id, self._key("group:")))
+
+    async def _weights(self) -> WeightsVersion:
+        known = await self._asked(self._client.hget(self._key("facts"), "weights"))
+        version: WeightsVersion = None if known is None else json.loads(known)
+        return version
+
+    async def set_weights(self, version: WeightsVersion) -> None:
+        await self._asked(self._client.hset(self._key("facts"), "weights", json.dumps(version)))
+
+    # Bounds.
+
+    async def sweep(self) -> None:
+        """Closes what is idle and deletes what is too old or too much."""
+        now, find = time.time(), self._client.zrangebyscore
+        for id in await self._asked(find(self._key("index:touched"), 0, now - self._keep.idle)):
+            await self.close_session(id.decode())
+        for id in await self._asked(find(self._key("index:closed"), 0, now - self._keep.seconds)):
+            await self.delete(id.decode())
+        await self._make_room()
+
+    async def _make_room(self) -> bool:
+        while True:
+            size = await self._asked(self._client.hget(self._key("facts"), "size"))
+            if int(size or 0) <= self._keep.size:
+                return True
+            oldest = await self._asked(self._client.zrange(self._key("index:closed"), 0, 0))
+            if not oldest:
+                return False
+            await self.delete(oldest[0].decode())
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+
+def _after_one_of(known: list[CallEnd], call: RecordedCall) -> tuple[RecordedCall, list[CallEnd]]:
+    return call_after_base(call, lambda _, after: known[after:])
+
+
+def _record(fields: Mapping[bytes, bytes]) -> SessionRecord:
+    row: dict[str, Any] = {name.decode(): value.decode() for name, value in fields.items()}
+    row |= {name: int(row[name]) for name in _NUMBERS}
+    row |= {name: float(row[name]) for name in _TIMES}
+    row["closed"] = float(row["closed"]) if "closed" in row else None
+    row["grouped"] = row["grouped"] or None
+    return session_of(row)
+
+
+def _recorded(fields: Mapping[bytes, bytes], id: str, number: int) -> RecordedCall:
+    value = fields.get(f"v:{id}".encode())
+    if value is None:
+        weights = json.loads(fields[f"w:{id}".encode()])
+        started = float(fields[f"t:{id}".encode()])
+        return RecordedCall(
+            *(id, number, (), (), None, "unfinished", False),
+            weights=(weights, weights),
+            details={"started": started},
+        )
+    call = unpack_call(id, number, _split(value))
+    return replace(call, delivered=False) if f"d:{id}".encode() in fields else call
+
+
+def _joined(packed: PackedCall) -> bytes:
+    head = packed.head.encode("utf-8", "surrogatepass")
+    return _LENGTHS.pack(len(head), len(packed.ids)) + head + packed.ids + packed.logprobs
+
+
+def _split(value: bytes) -> PackedCall:
+    head, ids = _LENGTHS.unpack_from(value)
+    at = _LENGTHS.size
+    text = value[at : at + head].decode("utf-8", "surrogatepass")
+    return PackedCall(text, value[at + head : at + head + ids], value[at + head + ids :])

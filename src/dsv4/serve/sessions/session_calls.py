@@ -1,0 +1,350 @@
+"""The sessions of a gateway: which call belongs to which, what a session changes in its calls, and
+what is recorded of each.
+
+A call is in a session by its address, `/sessions/{id}/…`, or by a header. No answer is lost to a
+client because a record of it could not be written: that is logged and counted, and the session
+says that it is not complete.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import re
+import time
+from array import array
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Protocol
+
+from dsv4._parse.parse import assemble
+from dsv4._parse.random_ids import new_id
+from dsv4.api import ApiError, ApiRequest
+from dsv4.errors import short_repr
+from dsv4.serve.access.api_keys import Key
+from dsv4.serve.asgi import Scope
+from dsv4.serve.backend import AnyBackend, Chunk, Chunks, Options, is_chat
+from dsv4.serve.choice_reader import ChoiceReader
+from dsv4.serve.observe.metrics import Metrics
+from dsv4.serve.sessions.session_store import SessionStore
+from dsv4.serve.storage.stored_turns import StoreFailure
+from dsv4.trajectories.recorded_calls import CallState, RecordedCall, TokenRun, WeightsVersion
+from dsv4.trajectories.session_file import SessionRecord, SessionRefused
+
+SESSION_HEADER = "x-dsv4-session"
+_ID = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
+
+_log = logging.getLogger("dsv4.serve")
+
+
+def checked_session_id(id: object, path: str | None = None) -> str:
+    """An id that a client gave. Raises an `ApiError` for what is none."""
+    if not isinstance(id, str) or not _ID.fullmatch(id) or id in (".", ".."):
+        expected = "1 to 128 letters, digits, dots, underscores and hyphens"
+        raise ApiError(f"found {short_repr(id)}, expected a session's id: {expected}", path=path)
+    return id
+
+
+def session_error(refused: SessionRefused) -> ApiError:
+    """A session that cannot be used, as an error that a protocol can write."""
+    message, status = _REFUSALS[refused.why]
+    return ApiError(message, status=status)
+
+
+_REFUSALS = {
+    "unknown": ("There is no such session.", 404),
+    "closed": ("The session is closed: it takes no more calls.", 409),
+    "exists": ("There is a session with this id already.", 409),
+    "full": ("There is no room for more sessions.", 507),
+}
+
+
+class Sessions:
+    """The sessions of one app. Without a store there are none."""
+
+    def __init__(self, store: SessionStore | None, backend: AnyBackend, metrics: Metrics) -> None:
+        self.store = store
+        self.backend = backend
+        self.metrics = metrics
+        self._pending: set[asyncio.Task[None]] = set()
+        # Of these something could not be recorded, and that could not be either.
+        self._lacking: set[str] = set()
+
+    def named(self, scope: Scope, headers: Mapping[str, str]) -> str | None:
+        """The session that a request names; None if it names none."""
+        by_path = scope.get("path_params", {}).get("session")
+        by_header = headers.get(SESSION_HEADER)
+        if by_path is None and by_header is None:
+            return None
+        if by_path is not None and by_header is not None and by_path != by_header:
+            message = f"found {short_repr(by_header)} beside another session in the address"
+            raise ApiError(f"{message}, expected the same or none", path=SESSION_HEADER)
+        if self.store is None:
+            message = "found a session, expected none: this server was started without"
+            raise ApiError(f"{message} `--trajectories`", path=SESSION_HEADER)
+        return checked_session_id(by_path if by_path is not None else by_header)
+
+    @asynccontextmanager
+    async def entered(
+        self, name: str | None, key: Key, choices: int
+    ) -> AsyncIterator[SessionEntry | None]:
+        """A request with so many choices in its session, from the moment it is read to its end;
+        None if it is in none. Raises an `ApiError` for a session that it may not use."""
+        if name is None:
+            yield None
+            return
+        entry = await self._entry(name, key, choices)
+        try:
+            yield entry
+        finally:
+            if not entry.has_begun:
+                self.later(name, lambda store: store.abandon(name, entry.call_ids))
+
+    async def _entry(self, name: str, key: Key, choices: int) -> SessionEntry:
+        assert self.store is not None
+        ids = tuple(new_id("turn_") for _ in range(choices))
+        try:
+            record, weights = await self.store.enter(name, key.name, ids)
+        except SessionRefused as refused:
+            if refused.why != "full":
+                raise session_error(refused) from None
+            self.lost(name, "the store is full")
+        except StoreFailure as failure:
+            self.lost(name, str(failure))
+        else:
+            if name in self._lacking:
+                self._lacking.discard(name)
+                self.later(name, lambda store: store.incomplete(name))
+            return SessionEntry(self, record, ids, weights)
+        return SessionEntry(self, SessionRecord(name, key.name), ids, None, is_recorded=False)
+
+    def lost(self, name: str, why: str) -> None:
+        """Tells that something of a session was not recorded."""
+        self.metrics.lost_records.inc()
+        self._lacking.add(name)
+        _log.warning("session %s: a call was not recorded: %s", hashed(name), why)
+
+    def later(self, name: str, work: Callable[[SessionStore], Awaitable[None]]) -> None:
+        """Does something with the store that nobody waits for."""
+
+        async def do() -> None:
+            assert self.store is not None
+            try:
+                await work(self.store)
+            except SessionRefused:
+                return  # it was deleted meanwhile
+            except StoreFailure as failure:
+                self.lost(name, str(failure))
+
+        task = asyncio.get_running_loop().create_task(do())
+        self._pending.add(task)
+        task.add_done_callback(self._pending.discard)
+
+    async def aclose(self) -> None:
+        if self.store is not None:
+            await asyncio.gather(*self._pending, return_exceptions=True)
+            await self.store.aclose()
+
+
+def hashed(name: str) -> str:
+    """What logs have in place of a session's id."""
+    return hashlib.sha256(name.encode()).hexdigest()[:12]
+
+
+class PreparedCall(Protocol):
+    """What is recorded of a request once it has a prompt."""
+
+    @property
+    def call(self) -> ApiRequest: ...
+
+    @property
+    def ids(self) -> list[int] | None: ...
+
+    @property
+    def options(self) -> Options: ...
+
+    @property
+    def written(self) -> int: ...
+
+
+@dataclass(slots=True, eq=False)
+class SessionEntry:
+    """One request in a session: its calls, one for each choice."""
+
+    sessions: Sessions
+    record: SessionRecord
+    call_ids: tuple[str, ...]
+    weights: WeightsVersion
+    is_recorded: bool = True
+    started: float = field(default_factory=time.time)
+    has_begun: bool = False
+    has_ended: bool = False
+
+    # What the session changes.
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """How the session wants tokens to be picked, whatever the client says."""
+        return self.record.options.get("sampling") or {}
+
+    def applied(self, call: ApiRequest) -> ApiRequest:
+        """The request as the session wants it."""
+        own = {name: value for name, value in self.sampling.items() if name != "max_tokens"}
+        dropping = self.record.options.get("drop_thinking", call.request.drop_thinking)
+        return replace(
+            call,
+            request=replace(call.request, drop_thinking=dropping),
+            sampling=replace(call.sampling, **own),
+            max_tokens=self.sampling.get("max_tokens", call.max_tokens),
+        )
+
+    @property
+    def tokens_left(self) -> int | None:
+        """How many more tokens may be sampled: None without a limit."""
+        limits: dict[str, int] = self.record.options.get("limits") or {}
+        if limits.get("turns") is not None and self.record.turns >= limits["turns"]:
+            return 0
+        if limits.get("tokens") is None:
+            return None
+        return max(limits["tokens"] - self.record.sampled, 0)
+
+    def options(self, options: Options) -> Options:
+        """How to generate within the session's limits: with the log-probabilities of the tokens
+        that are sampled, and of no others."""
+        left = self.tokens_left
+        most = options.max_tokens if left is None else max(min(options.max_tokens, left), 1)
+        logprobs = 0 if options.logprobs is None else options.logprobs
+        return replace(options, max_tokens=most, logprobs=logprobs)
+
+    async def ended_stream(self) -> Chunks:
+        """What a backend would send that may generate nothing more."""
+        yield Chunk(ids=(), finish="length")
+
+    # What is recorded.
+
+    async def finish(self, prepared: PreparedCall, readers: Sequence[ChoiceReader]) -> None:
+        """Records completions that have ended, before the client has all of them."""
+        self.has_ended = True
+        calls, store = self._recorded(prepared, readers, None), self.sessions.store
+        if store is not None and store.waits:
+            await self._write(calls)
+        else:
+            self.sessions.later(self.record.id, lambda _: self._write(calls))
+
+    def broke_off(
+        self, prepared: PreparedCall, readers: Sequence[ChoiceReader], state: CallState
+    ) -> None:
+        """Records completions that did not end, and that no client waits for."""
+        self.has_ended = True
+        calls = self._recorded(prepared, readers, state)
+        self.sessions.later(self.record.id, lambda _: self._write(calls))
+
+    def undelivered(self) -> None:
+        """Notes that the client was gone before it had everything."""
+        if self.is_recorded:
+            name, ids = self.record.id, self.call_ids
+            self.sessions.later(name, lambda store: store.undelivered(name, ids))
+
+    async def _write(self, calls: Sequence[RecordedCall]) -> None:
+        for call in calls:
+            self.sessions.metrics.session_calls.labels(call.state).inc()
+        if not self.is_recorded:
+            return
+        store, name = self.sessions.store, self.record.id
+        assert store is not None
+        try:
+            await store.finish(name, calls)
+        except SessionRefused:
+            return  # it was deleted meanwhile
+        except StoreFailure as failure:
+            self.sessions.lost(name, str(failure))
+
+    def _recorded(
+        self,
+        prepared: PreparedCall,
+        readers: Sequence[ChoiceReader],
+        state: CallState | None,
+    ) -> list[RecordedCall]:
+        made = zip(self.call_ids, readers, strict=True)
+        return [
+            self._recorded_call(id, choice, reader, prepared, state)
+            for choice, (id, reader) in enumerate(made)
+        ]
+
+    def _recorded_call(
+        self,
+        id: str,
+        choice: int,
+        reader: ChoiceReader,
+        prepared: PreparedCall,
+        state: CallState | None,
+    ) -> RecordedCall:
+        message = assemble(reader.events)
+        ended: CallState = "cut" if message.finish == "length" else "finished"
+        prompt, runs, problem = recorded_ids(reader, prepared, self.sessions.backend)
+        first = reader.first_at
+        began = time.time() - time.monotonic()
+        return RecordedCall(
+            *(id, 0, prompt, runs),
+            state=state or ended,
+            delivered=state is None,
+            problem=problem,
+            weights=(self.weights, self.weights),
+            details={
+                "choice": choice,
+                "protocol": prepared.call.protocol,
+                "model": prepared.call.model,
+                "sampling": sampling_sent(prepared),
+                "finish": reader.finish,
+                "stop": message.finish,
+                "started": round(self.started, 3),
+                "first": None if first is None else round(began + first, 3),
+                "ended": round(time.time(), 3),
+                "logprobs": getattr(self.sessions.backend, "logprobs_mode", None),
+                "repairs": [asdict(diagnostic) for diagnostic in message.diagnostics],
+                "message": message.to_dict(),
+            },
+        )
+
+
+def sampling_sent(prepared: PreparedCall) -> dict[str, Any]:
+    """How the engine was asked to sample."""
+    options = prepared.options
+    given = {name: getattr(options, name) for name in _SAMPLING_OPTIONS}
+    sent = {name: value for name, value in given.items() if value is not None}
+    return {**sent, "grammar": True} if options.grammar is not None else sent
+
+
+_SAMPLING_OPTIONS = (
+    *("max_tokens", "temperature", "top_p", "top_k", "min_p", "seed"),
+    *("presence_penalty", "frequency_penalty"),
+)
+
+NO_PROMPT = "the backend makes its own prompts: which ids the model was given is not known"
+NO_TOKENIZER = "there is no tokenizer: which ids the model was given is not known"
+NO_IDS = "the backend gave no ids: which tokens were sampled is not known"
+NO_LOGPROBS = "the backend gave no log-probabilities"
+
+
+def recorded_ids(
+    reader: ChoiceReader, prepared: PreparedCall, backend: AnyBackend
+) -> tuple[Sequence[int], tuple[TokenRun, ...], str]:
+    """The prompt, what follows it, and why that is not all known: nothing is made up."""
+    if is_chat(backend):
+        return (), (), NO_PROMPT
+    if prepared.ids is None:
+        return (), (), NO_TOKENIZER
+    if not reader.has_ids:
+        return (), (), NO_IDS if reader.sampled_text else ""
+    sampled, logprobs = array("I", reader.sampled_ids), reader.token_logprobs
+    problem = ""
+    if len(logprobs) != len(sampled):
+        some = f"{len(logprobs)} log-probabilities for {len(sampled)} tokens"
+        problem = f"the backend gave {some}" if logprobs else NO_LOGPROBS
+    known = None if problem else logprobs
+    asked = len(prepared.ids) - prepared.written
+    written = TokenRun(prepared.ids[asked:], False)
+    runs = (written,) if prepared.written else ()
+    return array("I", prepared.ids[:asked]), (*runs, TokenRun(sampled, True, known)), problem

@@ -1,0 +1,261 @@
+"""The routes for those who train: sessions made, rewarded, closed, read and deleted.
+
+POST   /sessions                     makes a session, and says how clients reach it
+GET    /sessions?group=…&closed=1    lists sessions, by pages
+GET    /sessions/{id}                what is known of one
+POST   /sessions/{id}/reward         says what it, or one of its calls, is worth
+POST   /sessions/{id}/close          ends it: no more calls are taken
+GET    /sessions/{id}/trajectories   what its calls come to
+DELETE /sessions/{id}                deletes it
+POST   /admin/weights                says which weights the engine has from now on
+
+Where there are keys these need one that is marked `admin` in the file of keys.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import parse_qs
+
+from starlette.routing import BaseRoute, Route
+
+from dsv4.api import ApiError, request_fields
+from dsv4.api.errors import wrong
+from dsv4.api.request_fields import JsonObject, is_number
+from dsv4.serve.access.api_keys import ANONYMOUS, Key
+from dsv4.serve.asgi import Scope, headers_of
+from dsv4.serve.body_limits import read_json
+from dsv4.serve.gateway_state import GatewayState
+from dsv4.serve.plain_routes import JsonRoute, RouteFunction
+from dsv4.serve.sessions.session_calls import checked_session_id, session_error
+from dsv4.serve.sessions.session_store import SessionStore
+from dsv4.serve.storage.stored_turns import StoreFailure
+from dsv4.trajectories.recorded_calls import WeightsVersion
+from dsv4.trajectories.session_file import SessionRecord, SessionRefused, new_session_id
+from dsv4.trajectories.trajectory_export import built_session
+
+PAGE = 100
+MOST_PER_PAGE = 1000
+# Names of groups and versions are for people, and in every row.
+LONGEST_NAME = 256
+
+
+def session_routes(server: GatewayState) -> list[BaseRoute]:
+    """The routes, where sessions are recorded."""
+    if server.sessions.store is None:
+        return []
+    routes = SessionRoutes(server, server.sessions.store)
+    one = "/sessions/{session}"
+    return [
+        *(routes.route("/sessions", "POST", routes.create),),
+        *(routes.route("/sessions", "GET", routes.list),),
+        *(routes.route(one, "GET", routes.get), routes.route(one, "DELETE", routes.delete)),
+        *(routes.route(f"{one}/reward", "POST", routes.reward),),
+        *(routes.route(f"{one}/close", "POST", routes.close),),
+        *(routes.route(f"{one}/trajectories", "GET", routes.trajectories),),
+        *(routes.route("/admin/weights", "POST", routes.weights),),
+    ]
+
+
+class SessionRoutes:
+    """What each route does."""
+
+    def __init__(self, server: GatewayState, store: SessionStore) -> None:
+        self._server = server
+        self._store = store
+
+    def route(self, path: str, method: str, handle: RouteFunction) -> BaseRoute:
+        async def guarded(scope: Scope, key: Key, data: bytes) -> JsonObject | bytes:
+            if self._server.access.keys.asks and not key.admin:
+                problem = "found a key without `admin` before its name in the file of keys"
+                raise ApiError(f"{problem}, expected an `admin` key", status=403)
+            try:
+                return await handle(scope, key, data)
+            except SessionRefused as refused:
+                raise session_error(refused) from None
+            except StoreFailure as failure:
+                message = f"The store of sessions does not answer: {failure}"
+                raise ApiError(message, status=503) from None
+
+        return Route(path, endpoint=JsonRoute(self._server, guarded), methods=[method])
+
+    async def create(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
+        record = await self._store.create(self._asked(self._body(data), key))
+        return {**record.to_json(), "urls": session_urls(scope, record.id)}
+
+    def _asked(self, body: JsonObject, key: Key) -> SessionRecord:
+        _check_names(body, _FIELDS, None)
+        id = body.get("id")
+        options = {name: read(body.get(name), name) for name, read in _OPTIONS.items()}
+        return SessionRecord(
+            id=new_session_id() if id is None else checked_session_id(id, "id"),
+            owner=self._owner(body.get("owner"), key),
+            group=_name(body.get("group"), "group"),
+            metadata=body.get("metadata"),
+            options={name: value for name, value in options.items() if value is not None},
+        )
+
+    def _owner(self, owner: object, key: Key) -> str:
+        if owner is None:
+            return key.name
+        if not self._server.access.keys.asks:
+            raise wrong(owner, "none: no keys are asked for here", "owner")
+        if not isinstance(owner, str) or owner == ANONYMOUS:
+            raise wrong(owner, "the name of a key", "owner")
+        return owner
+
+    async def list(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
+        query = _query(scope)
+        closed = {None: None, "1": True, "true": True, "0": False, "false": False}
+        if query.get("closed") not in closed:
+            raise wrong(query["closed"], "1 or 0", "closed")
+        limit = _whole(query.get("limit", str(PAGE)), "limit", MOST_PER_PAGE)
+        after = _whole(query.get("after", "0"), "after", 2**62)
+        found = await self._store.sessions(
+            query.get("group"), closed[query.get("closed")], after, limit
+        )
+        following = found[-1].number if len(found) == limit else None
+        return {"data": [record.to_json() for record in found], "next": following}
+
+    async def get(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
+        record = await self._known(scope)
+        return {**record.to_json(), "urls": session_urls(scope, record.id)}
+
+    async def reward(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
+        body = self._body(data)
+        _check_names(body, ("reward", "call", "metadata"), None)
+        reward, call = _number(body.get("reward"), "reward"), body.get("call")
+        id = (await self._known(scope)).id
+        if call is not None and call not in {each.id for each in await self._store.calls(id)}:
+            raise ApiError(f"found {call!r}, expected the id of a call", path="call", status=404)
+
+        def change(record: SessionRecord) -> dict[str, Any]:
+            if call is not None:
+                return {"rewards": {**record.rewards, call: reward}}
+            return {"reward": reward, "reward_metadata": body.get("metadata")}
+
+        await self._store.update(id, change)
+        return {"id": id, "reward": reward}
+
+    async def close(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
+        return (await self._store.close_session((await self._known(scope)).id)).to_json()
+
+    async def delete(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
+        id = (await self._known(scope)).id
+        return {"id": id, "deleted": await self._store.delete(id)}
+
+    async def trajectories(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
+        query = _query(scope)
+        record = await self._known(scope)
+        calls = await self._store.calls(record.id)
+        return await asyncio.to_thread(
+            built_session,
+            record,
+            calls,
+            shared=query.get("shared", "once"),  # type: ignore[arg-type]
+            include=[name for name in query.get("include", "").split(",") if name],
+            tokenizer=self._server.tokenizer,
+        )
+
+    async def weights(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
+        body = self._body(data)
+        _check_names(body, ("version",), None)
+        version = body.get("version")
+        is_text = isinstance(version, str) and 0 < len(version) <= LONGEST_NAME
+        if not is_text and not is_number(version):
+            raise wrong(version, "a text or a number", "version")
+        named: WeightsVersion = version
+        await self._store.set_weights(named)
+        return {"version": named}
+
+    async def _known(self, scope: Scope) -> SessionRecord:
+        id = checked_session_id(scope["path_params"]["session"])
+        found = await self._store.session(id)
+        if found is None:
+            raise SessionRefused("unknown")
+        return found
+
+    def _body(self, data: bytes) -> JsonObject:
+        return read_json(data or b"{}", self._server.settings.max_depth)
+
+
+def session_urls(scope: Scope, id: str) -> dict[str, str]:
+    """The base URLs of a session, for clients."""
+    host = headers_of(scope).get("host", "localhost")
+    base = f"{scope.get('scheme', 'http')}://{host}/sessions/{id}"
+    return {"openai": f"{base}/v1", "anthropic": base}
+
+
+# Fields of the bodies.
+
+
+def _name(value: object, path: str) -> str | None:
+    if value is not None and not (isinstance(value, str) and 0 < len(value) <= LONGEST_NAME):
+        raise wrong(value, f"a text of 1 to {LONGEST_NAME} characters", path)
+    return value
+
+
+def _number(value: object, path: str) -> float:
+    if not is_number(value) or not math.isfinite(value):
+        raise wrong(value, "a number", path)
+    return float(value)
+
+
+def _whole(text: str, path: str, most: int) -> int:
+    if not text.isascii() or not text.isdecimal() or int(text) > most:
+        raise wrong(text, f"a whole number up to {most}", path)
+    return int(text)
+
+
+Check = Callable[[object, str], Any]
+_POSITIVE = request_fields.whole_number(1)
+
+
+_SAMPLING: dict[str, Check] = {
+    "temperature": request_fields.number(0, 2),
+    "top_p": request_fields.number(0, 1),
+    "max_tokens": _POSITIVE,
+    "seed": request_fields.whole_number(0),
+}
+_LIMITS: dict[str, Check] = {"turns": _POSITIVE, "tokens": _POSITIVE}
+
+
+def _members(known: dict[str, Check]) -> Check:
+    def check(value: object, path: str) -> dict[str, Any] | None:
+        if value is None:
+            return None
+        given = request_fields.json_object(value, path)
+        _check_names(given, tuple(known), path)
+        return {
+            name: known[name](member, f"{path}.{name}")
+            for name, member in given.items()
+            if member is not None
+        }
+
+    return check
+
+
+def _flag(value: object, path: str) -> bool | None:
+    return None if value is None else request_fields.boolean(value, path)
+
+
+_OPTIONS: dict[str, Check] = {
+    "sampling": _members(_SAMPLING),
+    "limits": _members(_LIMITS),
+    "drop_thinking": _flag,
+}
+_FIELDS = ("id", "group", "metadata", "owner", *_OPTIONS)
+
+
+def _check_names(body: JsonObject, known: tuple[str, ...], path: str | None) -> None:
+    for name in body:
+        if name not in known:
+            place = name if path is None else f"{path}.{name}"
+            raise ApiError(f"found it, expected one of {', '.join(known)}", path=place)
+
+
+def _query(scope: Scope) -> dict[str, str]:
+    return {name: values[-1] for name, values in parse_qs(scope["query_string"].decode()).items()}

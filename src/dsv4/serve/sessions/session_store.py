@@ -1,0 +1,261 @@
+"""Where sessions are recorded: the protocol of all stores, and the one in a SQLite file, which the
+workers of one machine share.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from dsv4.serve.settings import SettingError
+from dsv4.serve.storage.stored_turns import StoreFailure
+from dsv4.trajectories.recorded_calls import RecordedCall, WeightsVersion
+from dsv4.trajectories.session_file import Retention, SessionFile, SessionRecord, SessionRefused
+
+# How often it is looked for sessions that are idle, too old or too many.
+SWEEP_SECONDS = 30.0
+
+
+class SessionStore(Protocol):
+    """Sessions and their calls. Every method may raise `StoreFailure`, and `SessionRefused` where
+    there is no session that it can be done with. `waits` says whether the end of an answer waits
+    for its record."""
+
+    waits: bool
+
+    async def enter(
+        self, id: str, owner: str, calls: Sequence[str]
+    ) -> tuple[SessionRecord, WeightsVersion]:
+        """Begins calls in a session, which is made where there is none. Returns the session as it
+        was before, and the version of the weights."""
+        ...
+
+    async def abandon(self, id: str, calls: Sequence[str]) -> None:
+        """Takes back calls that never began."""
+        ...
+
+    async def finish(self, id: str, calls: Sequence[RecordedCall]) -> None:
+        """Keeps calls that have ended, with their whole prompts. Returns when they are safe."""
+        ...
+
+    async def undelivered(self, id: str, calls: Sequence[str]) -> None:
+        """Notes that the client did not get all of calls that had ended."""
+        ...
+
+    async def incomplete(self, id: str) -> None:
+        """Notes that something of a session could not be recorded."""
+        ...
+
+    async def create(self, record: SessionRecord) -> SessionRecord:
+        """Makes a session."""
+        ...
+
+    async def session(self, id: str) -> SessionRecord | None:
+        """The session with an id."""
+        ...
+
+    async def sessions(
+        self, group: str | None, closed: bool | None, after: int, limit: int
+    ) -> list[SessionRecord]:
+        """A page of sessions, in the order in which they were made, after a number."""
+        ...
+
+    async def calls(self, id: str) -> list[RecordedCall]:
+        """The calls of a session, in the order in which they began."""
+        ...
+
+    async def update(self, id: str, change: Callable[[SessionRecord], dict[str, Any]]) -> None:
+        """Changes fields of what is said of a session to what `change` makes of it."""
+        ...
+
+    async def close_session(self, id: str) -> SessionRecord:
+        """Closes a session."""
+        ...
+
+    async def delete(self, id: str) -> bool:
+        """Deletes a session. Says whether it was there."""
+        ...
+
+    async def set_weights(self, version: WeightsVersion) -> None:
+        """Notes the version of the weights from now on."""
+        ...
+
+    async def aclose(self) -> None:
+        """Frees what the store holds."""
+        ...
+
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True, eq=False)
+class _Job(Generic[T]):
+    """Something to be done with the file, and who waits for it."""
+
+    work: Callable[[SessionFile], T]
+    done: asyncio.Future[T]
+    to_disk: bool
+    result: T | None = None
+    failure: Exception | None = None
+
+    def tell(self) -> None:
+        if self.done.cancelled():
+            return
+        if self.failure is not None:
+            self.done.set_exception(self.failure)
+        else:
+            self.done.set_result(self.result)  # type: ignore[arg-type]
+
+
+class SqliteSessionStore:
+    """A SQLite file, used in one thread of its own. What waits while the disk is busy is written
+    together, so that five hundred streams that end at once wait for the disk once."""
+
+    def __init__(self, path: str, keep: Retention, durability: str = "disk") -> None:
+        """`durability` says what the end of an answer waits for: "disk", "system" or "nothing"."""
+        self.waits = durability != "nothing"
+        self._path = path
+        self._keep = keep
+        self._durability = durability
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="dsv4-sessions")
+        self._lock = threading.Lock()
+        self._waiting: list[_Job[Any]] = []
+        self._is_busy = False
+        self._next_sweep = time.monotonic() + SWEEP_SECONDS
+        try:
+            self._file = self._thread.submit(SessionFile, path).result()
+        except (OSError, sqlite3.Error) as error:
+            self._thread.shutdown()
+            problem = getattr(error, "strerror", None) or error
+            raise SettingError("trajectories", f"{path}: {problem}") from None
+
+    # In the loop.
+
+    async def _do(self, work: Callable[[SessionFile], T], to_disk: bool = False) -> T:
+        return await self._submitted(work, to_disk)
+
+    def _submitted(self, work: Callable[[SessionFile], T], to_disk: bool) -> asyncio.Future[T]:
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        with self._lock:
+            self._waiting.append(_Job(work, done, to_disk))
+            begins, self._is_busy = not self._is_busy, True
+        if begins:
+            self._thread.submit(self._work, asyncio.get_running_loop())
+        return done
+
+    # In the thread.
+
+    def _work(self, loop: asyncio.AbstractEventLoop) -> None:
+        while True:
+            with self._lock:
+                jobs, self._waiting = self._waiting, []
+                if not jobs:
+                    self._is_busy = False
+                    return
+            self._run(jobs)
+            loop.call_soon_threadsafe(_tell_all, jobs)
+
+    def _run(self, jobs: list[_Job[Any]]) -> None:
+        try:
+            with self._file.batch(to_disk=any(job.to_disk for job in jobs)):
+                for job in jobs:
+                    self._run_one(job)
+        except sqlite3.Error as error:
+            for job in jobs:
+                job.failure = job.failure or StoreFailure(str(error))
+
+    def _run_one(self, job: _Job[Any]) -> None:
+        try:
+            with self._file.step():
+                job.result = job.work(self._file)
+        except sqlite3.Error:
+            raise  # none of the batch can be relied on
+        except Exception as error:
+            job.failure = error
+
+    # What can be done.
+
+    async def enter(
+        self, id: str, owner: str, calls: Sequence[str]
+    ) -> tuple[SessionRecord, WeightsVersion]:
+        if time.monotonic() > self._next_sweep:
+            self._next_sweep = time.monotonic() + SWEEP_SECONDS
+            self._submitted(lambda file: file.sweep(self._keep), False)
+        return await self._do(lambda file: file.enter(id, owner, calls, self._keep))
+
+    async def abandon(self, id: str, calls: Sequence[str]) -> None:
+        await self._do(lambda file: file.abandon(id, calls))
+
+    async def finish(self, id: str, calls: Sequence[RecordedCall]) -> None:
+        def work(file: SessionFile) -> None:
+            for call in calls:
+                file.finish(id, call)
+
+        await self._do(work, self._durability == "disk")
+
+    async def undelivered(self, id: str, calls: Sequence[str]) -> None:
+        await self._do(lambda file: file.undelivered(id, calls))
+
+    async def incomplete(self, id: str) -> None:
+        await self._do(lambda file: file.incomplete(id))
+
+    async def create(self, record: SessionRecord) -> SessionRecord:
+        return await self._do(lambda file: file.create(record), True)
+
+    async def session(self, id: str) -> SessionRecord | None:
+        return await self._do(lambda file: file.session(id))
+
+    async def sessions(
+        self, group: str | None, closed: bool | None, after: int, limit: int
+    ) -> list[SessionRecord]:
+        return await self._do(
+            lambda file: file.sessions(group=group, closed=closed, after=after, limit=limit)
+        )
+
+    async def calls(self, id: str) -> list[RecordedCall]:
+        # In another thread, with a connection of its own: nothing that is written waits for it.
+        def read() -> list[RecordedCall]:
+            file = SessionFile(self._path, read_only=True)
+            try:
+                return list(file.calls(id))
+            finally:
+                file.close()
+
+        try:
+            return await asyncio.to_thread(read)
+        except (OSError, sqlite3.Error) as error:
+            raise StoreFailure(str(error)) from None
+
+    async def update(self, id: str, change: Callable[[SessionRecord], dict[str, Any]]) -> None:
+        def work(file: SessionFile) -> None:
+            found = file.session(id)
+            if found is None:
+                raise SessionRefused("unknown")
+            file.update(id, **change(found))
+
+        await self._do(work, True)
+
+    async def close_session(self, id: str) -> SessionRecord:
+        return await self._do(lambda file: file.close_session(id), True)
+
+    async def delete(self, id: str) -> bool:
+        return await self._do(lambda file: file.delete(id), True)
+
+    async def set_weights(self, version: WeightsVersion) -> None:
+        await self._do(lambda file: file.set_weights(version), True)
+
+    async def aclose(self) -> None:
+        await self._do(lambda file: None)  # after all that waits
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._file.close)
+        self._thread.shutdown()
+
+
+def _tell_all(jobs: list[_Job[Any]]) -> None:
+    for job in jobs:
+        job.tell()

@@ -1,0 +1,323 @@
+"""HTTP to the backend: a request on a connection, its answer as it comes, and the server-sent
+events in it.
+
+Every token passes here, and a general-purpose client adds an eighth to the gateway's time for
+each. This one wakes its reader once for a piece, and has nothing that a gateway does not need: no
+redirects, no cookies, no proxies, no compressed bodies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import math
+import select
+import ssl
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import SplitResult, unquote, urlsplit
+from weakref import WeakSet
+
+import httptools
+
+from dsv4.serve.backend import BackendError
+
+# No server sends a line this long; one that does is not sending events.
+LONGEST_LINE = 64 * 1024 * 1024
+
+
+class SseReader:
+    """Bytes in, the data of each complete event out.
+
+    Line ends may be LF, CRLF or CR, and may be cut anywhere; comments and other fields are passed
+    over; the data of several lines is one event.
+    """
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._data: list[bytes] = []
+        self._after_cr = False  # an LF that comes first belongs to the line before
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The data of the events that `chunk` completes."""
+        if (  # what nearly all chunks are: one event, whole, on one line
+            not self._rest
+            and not self._data
+            and chunk.startswith(b"data: ")
+            and chunk.endswith(b"\n\n")
+            and chunk.find(b"\n") == len(chunk) - 2
+            and b"\r" not in chunk
+        ):
+            return [chunk[6:-2]]
+        if self._after_cr:
+            chunk = chunk.removeprefix(b"\n")
+        self._after_cr = chunk.endswith(b"\r")
+        if b"\r" in chunk:
+            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        text = self._rest + chunk if self._rest else chunk
+        *lines, self._rest = text.split(b"\n")
+        if len(self._rest) > LONGEST_LINE:
+            raise BackendError("the backend sent a line without an end")
+        events: list[bytes] = []
+        for line in lines:
+            if line.startswith(b"data:"):
+                self._data.append(line[6:] if line.startswith(b"data: ") else line[5:])
+            elif not line and self._data:
+                events.append(b"\n".join(self._data))
+                self._data = []
+        return events
+
+    @property
+    def is_between_events(self) -> bool:
+        """Whether nothing has begun that has not ended."""
+        return not self._rest.strip() and not self._data
+
+
+# How many bytes of an answer may wait to be read; beyond that, the backend waits.
+_MAX_BUFFERED = 256 * 1024
+# How many seconds a connection may be idle. Servers close them after a while, and some networks
+# forget them without a word.
+_IDLE_SECONDS = 15.0
+
+
+class HttpError(Exception):
+    """There is no answer, or its end is missing."""
+
+
+class HttpConnection(asyncio.Protocol):
+    """A connection, and the answer to what was asked on it last."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._transport: Any = None
+        self._lost: HttpError | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self._parser = httptools.HttpResponseParser(self)
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._paused = False
+        self._has_head = self._ended = self._keeps_alive = False
+        self.status = 0
+        self.headers: dict[str, str] = {}
+
+    # For the client.
+
+    async def ask(self, request: bytes) -> None:
+        """Sends a request, and waits for the head of its answer."""
+        self._begin()
+        if self._lost is not None:
+            raise self._lost
+        self._transport.write(request)
+        while not self._has_head:
+            await self._changed()
+
+    async def read(self) -> bytes:
+        """What has come of the body; waits where nothing has. Empty at its end."""
+        while not self._parts:
+            if self._ended:
+                return b""
+            await self._changed()
+        parts, self._parts, self._size = self._parts, [], 0
+        if self._paused:
+            self._paused = False
+            self._transport.resume_reading()
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    async def rest(self, most: int) -> bytes:
+        """The body from here on, or as much of it as is wanted."""
+        parts: list[bytes] = []
+        size = 0
+        while size < most and (part := await self.read()):
+            parts.append(part)
+            size += len(part)
+        return b"".join(parts)[:most]
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether the connection can take another request."""
+        return self.is_open and self._ended and self._keeps_alive and not self._parts
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it is open, and nothing has come on it since the last answer: neither its end,
+        which the loop may not have told yet, nor anything that nobody asked for."""
+        return self.is_open and not _is_readable(self._transport.get_extra_info("socket"))
+
+    @property
+    def is_open(self) -> bool:
+        return self._lost is None and not self._transport.is_closing()
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def _changed(self) -> None:
+        if self._lost is not None:
+            raise self._lost
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    # From the socket.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            self._fail(f"what it sends is no HTTP: {error}")
+            self._transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._has_head and not self._has_length:
+            self._ended = True  # the end of the connection is that of the body
+            self._wake()
+        self._fail(str(exc) if exc else "it closed the connection")
+
+    def _fail(self, problem: str) -> None:
+        if self._lost is None:
+            self._lost = HttpError(problem)
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    # From the parser.
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        self.status = self._parser.get_status_code()
+        if self.status < 200:  # that of the answer comes later
+            self.headers = {}
+            return
+        self._has_head = True
+        self._wake()
+
+    def on_body(self, part: bytes) -> None:
+        self._parts.append(part)
+        self._size += len(part)
+        if self._size > _MAX_BUFFERED and not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
+        self._wake()
+
+    def on_message_complete(self) -> None:
+        if self._has_head:
+            self._ended = True
+            self._keeps_alive = self._parser.should_keep_alive()  # which it knows only here
+            self._wake()
+
+    @property
+    def _has_length(self) -> bool:
+        return "content-length" in self.headers or "transfer-encoding" in self.headers
+
+
+def _is_readable(socket: Any) -> bool:
+    """Whether a socket has something to read at this moment: data, or its end."""
+    if not hasattr(select, "poll"):  # Windows
+        return bool(select.select([socket], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(socket.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
+
+
+class HttpClient:
+    """The connections to one server."""
+
+    def __init__(self, url: str, headers: Mapping[str, str], connect_timeout: float) -> None:
+        """`headers` go with every request."""
+        parts = urlsplit(url)
+        self._host = parts.hostname or ""
+        secure = parts.scheme == "https"
+        self._port = parts.port or (443 if secure else 80)
+        self._tls = ssl.create_default_context() if secure else None
+        self._path = parts.path
+        self._connect_timeout = connect_timeout
+        self._head = self._fixed({"host": parts.netloc.rpartition("@")[2], **headers}, parts)
+        self._idle: deque[tuple[float, HttpConnection]] = deque()  # since when, the longest first
+        self._made: WeakSet[HttpConnection] = WeakSet()
+        self._starts = 0
+
+    def _fixed(self, headers: Mapping[str, str], parts: SplitResult) -> str:
+        if parts.username is not None:
+            named = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            packed = base64.b64encode(named.encode()).decode()
+            headers = {"authorization": f"Basic {packed}", **headers}
+        return "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+
+    async def request(
+        self, method: str, path: str, body: bytes = b"", more: str = ""
+    ) -> HttpConnection:
+        """The answer, once its head is here. It must be given back, with `release`. `more` are
+        lines of the head that this request alone has."""
+        head = f"{method} {self._path}{path} HTTP/1.1\r\n{self._head}{more}"
+        head += f"content-length: {len(body)}\r\n\r\n" if method == "POST" else "\r\n"
+        request = head.encode() + body
+        idle = self._idle_one()
+        if idle is not None:
+            try:
+                return await self._asked(idle, request)
+            except HttpError:
+                # The server may have closed it a moment before, or have read the request and died:
+                # nobody can tell, so only what changes nothing is sent again.
+                if idle.status or method != "GET":
+                    raise
+        return await self._asked(await self._connected(), request)
+
+    async def _asked(self, answer: HttpConnection, request: bytes) -> HttpConnection:
+        try:
+            await answer.ask(request)
+        except BaseException:
+            answer.close()
+            raise
+        return answer
+
+    async def _connected(self) -> HttpConnection:
+        loop = asyncio.get_running_loop()
+        making = loop.create_connection(HttpConnection, self._host, self._port, ssl=self._tls)
+        _, answer = await asyncio.wait_for(making, self._connect_timeout)
+        self._starts = self.starts
+        self._made.add(answer)
+        return answer
+
+    @property
+    def starts(self) -> int:
+        """How often the server may have been started: as long as a connection is open it is the
+        same process, and when none is, the next one may be to another."""
+        return self._starts + (not any(connection.is_open for connection in self._made))
+
+    def release(self, answer: HttpConnection) -> None:
+        """Keeps a connection for the next request if its answer was read to the end."""
+        if answer.may_go_on:
+            self._idle.append((time.monotonic(), answer))
+            self._drop_before(time.monotonic() - _IDLE_SECONDS)
+        else:
+            answer.close()
+
+    def _idle_one(self) -> HttpConnection | None:
+        self._drop_before(time.monotonic() - _IDLE_SECONDS)
+        while self._idle:
+            _, answer = self._idle.pop()
+            if answer.is_silent:
+                return answer
+            answer.close()
+        return None
+
+    def _drop_before(self, moment: float) -> None:
+        while self._idle and (self._idle[0][0] < moment or not self._idle[0][1].is_open):
+            self._idle.popleft()[1].close()
+
+    def close(self) -> None:
+        self._drop_before(math.inf)

@@ -1,0 +1,132 @@
+"""What is reloaded while the server runs: keys, and the engines that the settings' file names.
+
+What cannot be used changes nothing: the old state stays, and a line of the log says why. A worker
+that takes another's place must use the same engines, so they are written down for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from dsv4.serve.backend import BackendError
+from dsv4.serve.gateway_state import GatewayState
+from dsv4.serve.observe.logs import logger
+from dsv4.serve.settings import SettingError, upstreams_in
+from dsv4.serve.upstreams.engine_pool import Engine
+
+# Where workers tell each other which engines there are since the file was last read, and which of
+# them drain.
+_UPSTREAMS, _DRAINING = "upstreams.json", "draining.json"
+# What servers call a model that they do not name.
+_UNNAMED = ("", "default", "None")
+
+
+async def reload(server: GatewayState) -> None:
+    """Reloads everything, each part for itself."""
+    try:
+        if server.access.reload():
+            logger.info("reloaded keys=%s", len(server.access.keys))
+    except SettingError as error:
+        logger.error("the keys stay as they were: %s", error)
+    try:
+        await _reload_engines(server)
+    except SettingError as error:
+        logger.error("the engines stay as they were: %s", error)
+    _read_draining(server)
+
+
+async def _reload_engines(server: GatewayState) -> None:
+    settings = server.settings
+    named = upstreams_in(settings.config) if settings.config else None
+    if named is None or not server.follows_file or named == server.upstreams:
+        return
+    # All checks of a start, on what the file says now.
+    wanted = replace(settings, upstream=named)
+    engines = _engines_at(server, wanted.upstream)
+    added = [engine for engine in engines if engine not in server.engines.engines]
+    await check_models(server, added)
+    server.engines.replace(engines)
+    server.upstreams = wanted.upstream
+    _tell_workers(server, _UPSTREAMS, wanted.upstream)
+    logger.info("reloaded engines=%s", len(engines))
+
+
+def _engines_at(server: GatewayState, urls: Sequence[str]) -> list[Engine]:
+    known = dict(zip(server.upstreams, server.engines.engines, strict=True))
+    return [known.get(url) or server.new_engine(url) for url in urls]
+
+
+def catch_up(server: GatewayState) -> None:
+    """Gives a worker that has just started the engines that the others have."""
+    upstreams = _told(server, _UPSTREAMS)
+    if upstreams is not None:
+        server.engines.replace(_engines_at(server, upstreams))
+        server.upstreams = tuple(upstreams)
+    _read_draining(server)
+
+
+async def check_models(server: GatewayState, engines: list[Engine]) -> None:
+    """Raises a `SettingError` for an engine that serves another model than the others do, or than
+    is asked for. One that does not answer is down, and will be asked again."""
+    expected = server.settings.upstream_model or server.model.engine_model.name
+    found = await asyncio.gather(*(_names(server, engine) for engine in engines))
+    for engine, names in zip(engines, found, strict=True):
+        if names and expected not in names:
+            problem = f"{engine.url}: found the model {', '.join(names)}, expected {expected}"
+            raise SettingError("upstream", problem)
+        if names is None:
+            engine.set_up(False, "it does not answer")
+
+
+async def _names(server: GatewayState, engine: Engine) -> list[str] | None:
+    try:
+        seconds = server.settings.connect_timeout
+        models = await asyncio.wait_for(engine.backend.models(), seconds)
+    except (BackendError, asyncio.TimeoutError):
+        return None
+    return [model.name for model in models if model.name not in _UNNAMED]
+
+
+# Draining an engine. A request for that reaches one worker, and all must know.
+
+
+def drain_engine(server: GatewayState, url: str, is_draining: bool) -> bool:
+    """Lets an engine take no more requests, or take them again, in every worker. False where none
+    has the address."""
+    if not server.engines.drain(url, is_draining):
+        return False
+    states = {engine.url: engine.is_draining for engine in server.engines.engines}
+    if _tell_workers(server, _DRAINING, states):
+        os.kill(os.getppid(), signal.SIGHUP)
+    return True
+
+
+def _read_draining(server: GatewayState) -> None:
+    for url, is_draining in (_told(server, _DRAINING) or {}).items():
+        server.engines.drain(url, is_draining)
+
+
+def _tell_workers(server: GatewayState, name: str, value: object) -> bool:
+    """Writes a file for the other workers, in one step, so that none reads half of it. False where
+    there are no others."""
+    folder = server.metrics.shared_folder
+    if folder is None:
+        return False
+    written = folder / f"{name}.{os.getpid()}"
+    written.write_text(json.dumps(value), "utf-8")
+    written.replace(folder / name)
+    return True
+
+
+def _told(server: GatewayState, name: str) -> Any:
+    """What the workers were told last; None if nothing was."""
+    folder = server.metrics.shared_folder
+    if folder is None or not (folder / name).exists():
+        return None
+    return json.loads((folder / name).read_text("utf-8"))

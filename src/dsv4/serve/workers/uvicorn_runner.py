@@ -1,0 +1,362 @@
+"""The app under uvicorn: sockets, signals, worker processes."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import socket
+import ssl
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from dsv4.errors import Error
+from dsv4.serve import app
+from dsv4.serve.backend import BackendError
+from dsv4.serve.banner import ServerSummary, banner_text
+from dsv4.serve.gateway_state import GatewayState
+from dsv4.serve.observe.logs import configure_logs, logger
+from dsv4.serve.observe.metrics import count_together, forget_dead_workers
+from dsv4.serve.observe.tracing import export_traces
+from dsv4.serve.settings import SettingError, Settings, load, to_environ
+from dsv4.serve.workers.reload import check_models, reload
+from dsv4.serve.workers.tls import check_certificate, use_certificate
+from dsv4.serve.workers.worker_supervisor import CANNOT_START, Supervisor
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """HTTP with bounds on what comes before the app is asked: the size of a head, and its time."""
+
+    # Set for the process before it serves.
+    max_header = 64 * 1024
+    head_timeout = 30.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._head_size = 0
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._expect_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._forget_head()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        # Every head has its time, from its first byte on, on a connection that is kept too.
+        if self.cycle is None or self.cycle.response_complete:
+            self._expect_head()
+        super().data_received(data)
+
+    def on_message_begin(self) -> None:
+        self._head_size = 0
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._head_size += len(name) + len(value)
+        # The app refuses what is over the bound, in its protocol's words; what is far over it does
+        # not even get there.
+        if self._head_size > 16 * self.max_header:
+            self.transport.close()
+            return
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._forget_head()
+        super().on_headers_complete()
+
+    def _expect_head(self) -> None:
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(self.head_timeout, self._too_slow)
+
+    def _forget_head(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _too_slow(self) -> None:
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.close()
+
+
+# A connection may have been accepted a moment before its server stops accepting. Within so many
+# seconds its request is here, and is answered: if the connection were closed, the client would see
+# a reset.
+_FOR_LAST_REQUESTS = 0.2
+# What a signal asks of a server that runs, by its name: not every system has all of them.
+_REQUESTS = {"SIGHUP": "reload", "SIGUSR1": "summarize"}
+
+
+class GatewayServer(uvicorn.Server):
+    """A server that drains at the first signal to stop, and stops at the second.
+
+    The sockets stay open as long as streams run, so that whoever comes is told to go elsewhere: a
+    connection that nobody takes would wait. A worker that retires has others beside it, which take
+    new connections: it closes its sockets first, and refuses nobody.
+    """
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._stop_at: float | None = None
+        self._is_to_retire = False
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def _gateway(self) -> GatewayState:
+        found: GatewayState = self.lifespan.state["gateway"]
+        return found
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._captured_signals.append(sig)
+        if not self.started:
+            self.should_exit = True
+        elif len(self._captured_signals) == 1:
+            self._begin_drain()
+        else:
+            self.should_exit = self.force_exit = True
+
+    def retire(self) -> None:
+        """Ends the server once its streams are done. Any thread may call it."""
+        self._is_to_retire = True
+
+    def _begin_drain(self) -> None:
+        if self._stop_at is None:
+            self._stop_at = time.monotonic() + self._gateway.settings.drain_timeout
+            self._gateway.drain.begin()
+
+    async def on_tick(self, counter: int) -> bool:
+        if self._is_to_retire and self._stop_at is None:
+            await self._accept_no_more()
+            for connection in list(self.server_state.connections):
+                connection.shutdown()  # at once where it is idle, else after the answer
+            self._begin_drain()
+        if self._stop_at is not None:
+            is_late = time.monotonic() > self._stop_at
+            self.should_exit = self.should_exit or is_late or self._gateway.drain.is_over
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if not self.force_exit:
+            await self._accept_no_more()
+        await super().shutdown(sockets)
+
+    async def _accept_no_more(self) -> None:
+        for server in self.servers:
+            server.close()
+        await asyncio.sleep(_FOR_LAST_REQUESTS)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        loop = asyncio.get_running_loop()
+        for name, request in _REQUESTS.items():
+            if hasattr(signal, name):
+                asked = getattr(self, request)
+                loop.add_signal_handler(getattr(signal, name), self._begin, asked)
+
+    async def reload(self) -> None:
+        """Reloads what the gateway reloads, and the certificate."""
+        await reload(self._gateway)
+        settings = self._gateway.settings
+        if isinstance(self.config.ssl, ssl.SSLContext):
+            try:
+                check_certificate(settings)
+                use_certificate(self.config.ssl, settings)
+                logger.info("reloaded the certificate")
+            except SettingError as error:
+                logger.error("the certificate stays as it was: %s", error)
+
+    async def summarize(self) -> None:
+        await self._gateway.summarize()
+
+    def _begin(self, asked: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        task = asyncio.get_running_loop().create_task(asked())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def serve(
+    settings: Settings,
+    say: Callable[[str], None],
+    listens: Callable[[str], None] = lambda url: None,
+    banner: Callable[[Settings, ServerSummary], str] = banner_text,
+) -> int:
+    """Serves until a signal ends it. `say` gets what is to be printed at the start, the `banner`.
+
+    `listens` is called with the server's URL once connections are accepted.
+    """
+    _wait_for_signals()
+    check_certificate(settings)
+    made = app(settings)  # so that what is wrong with the settings is said before anything is bound
+    listening = _bound_socket(settings)
+    host, port = listening.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    url = f"{'https' if settings.tls_cert else 'http'}://{shown}:{port}"
+    try:
+        say(banner(settings, _summary(made.state.server, url)))
+    except SettingError:
+        listening.close()
+        raise
+    listens(url)
+    _limit_headers(settings)
+    configure_logs(settings)
+    export_traces(settings)
+    calm_collector()
+    config = uvicorn.Config(
+        made if settings.workers == 1 else "dsv4.serve.workers.uvicorn_runner:app_of_environment",
+        factory=settings.workers > 1,
+        http=BoundedProtocol,
+        loop="uvloop" if sys.platform != "win32" else "asyncio",
+        ws="none",
+        log_config=None,  # `configure_logs` has done it
+        access_log=settings.log_level == "debug",
+        server_header=False,
+        timeout_graceful_shutdown=1,  # for what is left when the time to drain is over
+        timeout_keep_alive=75,
+        ssl_certfile=settings.tls_cert,
+        ssl_keyfile=settings.tls_key,
+        workers=settings.workers,
+        backlog=2048,
+    )
+    if settings.workers > 1:
+        os.environ.update(to_environ(settings))
+        os.environ[_CONFIG] = (settings.config or "") if made.state.server.follows_file else ""
+        with count_together():
+            _show_metrics(made.state.server)
+            workers = Supervisor(
+                config,
+                [listening],
+                GatewayServer,
+                worker_timeout=settings.worker_timeout,
+                drain_timeout=settings.drain_timeout,
+                summarize=made.state.server.metrics.log_summary,
+            )
+            workers.run()
+            if made.state.server.heals:
+                made.state.server.metrics.log_summary()
+        if workers.cannot_start:
+            raise SettingError("workers", "found one that cannot start, for the reason above")
+        return 0
+    _show_metrics(made.state.server)
+    GatewayServer(config).run(sockets=[listening])
+    return 0
+
+
+# After how many new objects Python looks for cycles among them, after how many looks at the last
+# ones again, and after how many of those at everything. Ten thousand objects take milliseconds,
+# which no stream notices; everything is hundreds of thousands.
+_GC_THRESHOLDS = (2_000, 5, 500)
+
+
+def calm_collector() -> None:
+    """Lets the search for cycles pass over what is there from the start, and come less often.
+
+    As Python sets it up, a worker with hundreds of streams spends a twelfth of its time on it, and
+    a look at everything in memory makes all streams wait for a tenth of a second.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
+
+
+def _wait_for_signals() -> None:
+    """What comes before the server listens for it must not end the process."""
+    for name in _REQUESTS:
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+
+
+def _limit_headers(settings: Settings) -> None:
+    BoundedProtocol.max_header = settings.max_header
+    BoundedProtocol.head_timeout = settings.body_timeout
+
+
+def _show_metrics(server: GatewayState) -> None:
+    if server.settings.metrics_port is not None:
+        server.metrics.listen(server.settings.metrics_host, server.settings.metrics_port)
+
+
+# The file that a worker reads engines from when it is told to, if the first process has them from
+# there. It is not read at a worker's start: it may be in the middle of being changed.
+_CONFIG = "DSV4_WORKER_CONFIG"
+
+
+def app_of_environment() -> Any:
+    """The app of a worker process, which gets its settings by the environment."""
+    try:
+        settings = replace(load({}), config=os.environ.get(_CONFIG) or None)
+        _limit_headers(settings)
+        configure_logs(settings)
+        export_traces(settings)
+        forget_dead_workers()
+        made = app(settings)
+        # The file may have been changed since the first process decided this.
+        made.state.server.follows_file = settings.config is not None
+        calm_collector()
+        return made
+    except Exception as error:
+        reason = error if isinstance(error, Error) else f"{type(error).__name__}: {error}"
+        print(f"a worker cannot start: {reason}", file=sys.stderr)
+        sys.exit(CANNOT_START)
+
+
+def _bound_socket(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listening = socket.socket(family)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((settings.host, settings.port))
+        listening.listen(2048)
+    except OSError as error:
+        listening.close()
+        place = f"{settings.host}:{settings.port}"
+        raise SettingError("port", f"cannot listen on {place}: {error.strerror or error}") from None
+    listening.set_inheritable(True)
+    return listening
+
+
+def _summary(server: GatewayState, url: str) -> ServerSummary:
+    """What is known of the server, with the backend asked if it answers."""
+    notes = []
+    try:
+        asyncio.run(_meet_backend(server))
+    except BackendError as error:
+        notes.append(f"{error.message}; it is asked again with the first request")
+    if server.model.guesses_dialect:
+        raise SettingError("dialect", server.model.dialect_problem)
+    if server.model.dialect_problem:
+        notes.append(f"{server.model.dialect_problem}; {server.model.dialect} is assumed")
+    if server.model.facts.note:
+        notes.append(server.model.facts.note)
+    if server.grammar_note:
+        notes.append(server.grammar_note)
+    if server.model.vocabulary_problem and not server.heals:
+        notes.append(f"no request can be answered: {server.model.vocabulary_problem}")
+    if server.settings.workers > 1 and server.settings.replay == "memory":
+        notes.append("each worker remembers its own turns: --replay sqlite:PATH is shared by all")
+    return ServerSummary(
+        url=url,
+        model=server.model.name,
+        dialect=str(server.model.dialect),
+        context=server.model.context,
+        keys=len(server.access.keys),
+        ids=server.tokenizer is not None,
+        facts=server.model.facts,
+        adapted_to="nothing" if server.adapter is None else server.adapter.server.title,
+        notes=tuple(notes),
+    )
+
+
+async def _meet_backend(server: GatewayState) -> None:
+    try:
+        await server.meet_backend()
+        if server.engines.chooses or server.settings.upstream_model:
+            await check_models(server, server.engines.engines)
+    finally:
+        await server.engines.aclose()  # its connections belong to the loop that ends here
