@@ -38,6 +38,7 @@ HELD_VALUE = Hold(7, "a value that is no string, or whose type nothing says, unt
 HELD_BODY = Hold(8, "JSON in place of parameters, until it ends")
 HELD_JSON_CALLS = Hold(14, "JSON in place of calls, until it ends")
 HELD_ARGUMENTS = Hold(8, "a parameter that may hold all arguments, until it ends")
+HELD_BY_QUOTATION = Hold(29, "a call in an open quotation, until that closes, or cannot any more")
 HELD_PROSE_BREAK = Hold(17, "line breaks, which belong to a block if one follows")
 
 # In these states all text waits, and for one reason.
@@ -67,6 +68,8 @@ HOLD_OF_STATE: Mapping[ParserState, Hold] = {
 def hold_of(machine: Machine) -> Hold | None:
     """Why the text that waits in a machine does. None: nothing waits."""
     source, reader = machine.source, machine.reader
+    if machine.quotations:
+        return HELD_BY_QUOTATION
     if source.done == source.end:
         return None
     if isinstance(reader, (TextValueReader, JsonValueReader)):

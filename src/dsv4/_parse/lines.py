@@ -72,6 +72,11 @@ class LineTracker:
         return bool(self._fence)
 
     @property
+    def has_run(self) -> bool:
+        """Whether this line has a run of a fence's characters that may go on, or open one."""
+        return bool(self._run or self._finished)
+
+    @property
     def needs_no_following(self) -> bool:
         """Whether words change nothing, in this line or on one that begins with a letter.
 

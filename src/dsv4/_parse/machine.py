@@ -380,6 +380,11 @@ class Machine:
         """Whether any events are held."""
         return len(self._lists) > 1
 
+    @property
+    def held_from(self) -> int:
+        """The place from which on text waits, or was read and may have to be read again."""
+        return self.quotations[0].start if self.quotations else self.source.done
+
     def hold_events(self, hold: CallHold) -> None:
         self.hold = hold
         self._open_list()

@@ -398,7 +398,10 @@ class StreamParser(Shortcut):
             return self._strict.held
         self._catch_up()
         self._choose()
-        return self._machine.source.waiting
+        source = self._machine.source
+        if self._machine.quotations:
+            return source.pinned(self._machine.held_from, source.end)
+        return source.waiting
 
     @property
     def held_by(self) -> Hold | None:
@@ -419,4 +422,4 @@ class StreamParser(Shortcut):
         """How many characters of the text are done with."""
         self._catch_up()
         self._choose()
-        return max(self._machine.source.done, 0)
+        return max(self._machine.held_from, 0)

@@ -48,7 +48,7 @@ _NO_OPENING = frozenset("_.,;:!?)")
 _NAME = rf"</?[A-Za-z{BAR}|][^\s<>/]*"
 _LONGEST_ELEMENT = 256
 _TOKEN = pattern(
-    rf"""`+|\n|<!--|-->"""
+    rf"""`+|\n[ \t\r]*(?=\n|\Z)|<!--|-->"""
     rf"""|{_NAME}(?:\s(?:[^<>"']|"[^"<]*"|'[^'<]*')*)?/?>|{_NAME}(?:\s[^<>]*)?/?>"""
     rf"|[<{''.join(sorted(QUOTES - {_TICK}))}]|--?\Z"
 )
@@ -111,7 +111,6 @@ class Quoting:
         "_elements",
         "_fences",
         "_head",
-        "_line_is_blank",
         "_quotes",
         "_rest",
         "_waiting",
@@ -128,7 +127,6 @@ class Quoting:
         self._rest = ""  # text that more text may change
         self._before = ""  # the character before that
         self._head = ""  # the line's beginning
-        self._line_is_blank = True
         self._watched: frozenset[Opening] = frozenset()
         self.closed: tuple[Opening, int] | None = None
 
@@ -153,7 +151,6 @@ class Quoting:
         self._look("<")
         self._at = to
         self._before = ">"
-        self._line_is_blank = False
         self._head += "."
         self._fences = LineTracker()
         self._fences.follow(".")
@@ -215,38 +212,37 @@ class Quoting:
         self._waiting.clear()
         start = 0
         while start < len(text) and self.closed is None:
-            end = text.find("\n", start) + 1 or len(text)
-            self._follow_line(text[start:end], self._at - len(text) + end)
+            end = len(text)
+            if self._fences.in_fence or self._fences.has_run or _FENCE_RUN.search(text, start):
+                end = text.find("\n", start) + 1 or end
+            self._follow_lines(text[start:end], self._at - len(text) + end)
             start = end
         if following and self.closed is None:
             if self._fences.fenced and not self._fences.in_fence:
                 self._leave_fence(self._at)
             self._scan(self._at, following)
 
-    def _follow_line(self, text: str, end: int) -> None:
-        """Follows a line, or a part of one, that ends at the place `end`."""
-        fences, ends = self._fences, text.endswith("\n")
+    def _follow_lines(self, text: str, end: int) -> None:
+        """Follows a line or a part of one, or lines without any fence, that end at `end`."""
+        last = text.rfind("\n", 0, -1) + 1
+        if last:  # lines without any fence: only the last one is of interest
+            self._fences, self._head = LineTracker(), ""
+        fences, line = self._fences, text[last:]
         was_fenced = fences.in_fence
-        fences.follow(text)
+        fences.follow(line)
         if len(self._head) <= _LONGEST_HEAD:
-            self._head += text[: _LONGEST_HEAD + 1]
+            self._head += line[: _LONGEST_HEAD + 1]
         if was_fenced:
-            self._pass_fenced(text)
+            self._before = line[-1]
         elif not fences.fenced:
             self._rest += text
             self._scan(end)
         else:  # a fence, or inline code: the line's end will say
             self._rest += text
-            if ends:
+            if line.endswith("\n"):
                 self._leave_fence(end)
-        if ends:
+        if line.endswith("\n"):
             self._head = ""
-
-    def _pass_fenced(self, text: str) -> None:
-        if self._line_is_blank and text.isspace():
-            self._quotes = ()
-        self._line_is_blank = text.endswith("\n")
-        self._before = text[-1]
 
     def _leave_fence(self, end: int) -> None:
         """A line opens a fence: only what stands before it is prose."""
@@ -254,7 +250,6 @@ class Quoting:
         end -= len(self._rest) - fence
         self._rest = self._rest[:fence]
         self._scan(end, _TICK)
-        self._line_is_blank = True
         self._before = "\n"
 
     def _scan(self, end: int, following: str = "") -> None:
@@ -262,8 +257,6 @@ class Quoting:
         text, start, done = self._rest, end - len(self._rest), 0
         for found in _TOKEN.finditer(text):
             token, at = found[0], found.start()
-            if text[done:at].strip():
-                self._line_is_blank = False
             after = text[found.end() : found.end() + 1] or following
             if not following and _waits(token, text, at, not after):
                 self._rest, self._before = text[at:], text[at - 1] if at else self._before
@@ -275,18 +268,14 @@ class Quoting:
                 self.closed = closed, start + done
                 self._rest, self._before = "", token[-1]
                 return
-        if text[done:].strip():
-            self._line_is_blank = False
         self._rest, self._before = "", text[-1:] or self._before
 
     def _read(self, token: str, before: str, after: str, place: int) -> Opening | None:
         """Reads a token. Returns the opening that it closes."""
-        if token == "\n":
-            if self._line_is_blank:
+        if token[0] == "\n":
+            if after == "\n":  # a blank line
                 self._quotes = ()
-            self._line_is_blank = True
             return None
-        self._line_is_blank = False
         if token[0] == _TICK:
             return self._read_ticks(token, place)
         if token in QUOTES:
@@ -379,4 +368,4 @@ def _waits(token: str, text: str, at: int, is_last: bool) -> bool:
     if token == "<":
         is_short = len(text) - at <= _LONGEST_ELEMENT
         return is_short and _PARTIAL_ELEMENT.match(text, at) is not None
-    return is_last and (token[0] in "`-" or token in _STRAIGHT or token in _APOSTROPHES)
+    return is_last and (token[0] in "`-\n" or token in _STRAIGHT or token in _APOSTROPHES)

@@ -174,6 +174,8 @@ class ValueJudge:
                 closes_in_run(machine.rules, tag.end, "invoke", tool, machine.block is not None),
                 Verdict.IMPLIED,
             )
+        if not self._region and machine.rules.gives_argument(tag, tool) and self._lets_act(tag):
+            return Verdict.IMPLIED
         if not tag.marked or tag.bare or kind not in CALL_TAGS or self._region:
             return Verdict.TEXT
         if tag.closing:
@@ -308,7 +310,8 @@ class ValueJudge:
             kind = machine.rules.kind(tag, tool)
             if tag.closing and kind in ("invoke", "wrapper"):
                 return True
-            if kind == "parameter" and (tag.closing or self._lets_act(tag)):
+            opens = kind == "parameter" or machine.rules.gives_argument(tag, tool)
+            if opens and (tag.closing or self._lets_act(tag)):
                 return not tag.closing
             if not tag.closing and kind in ("invoke", "wrapper"):
                 return False
