@@ -52,7 +52,7 @@ _TOKEN = pattern(
     rf"""|{_NAME}(?:\s(?:[^<>"']|"[^"<]*"|'[^'<]*')*)?/?>|{_NAME}(?:\s[^<>]*)?/?>"""
     rf"|[<{''.join(sorted(QUOTES - {_TICK}))}]|--?\Z"
 )
-_PARTIAL_ELEMENT = pattern(r"<(?:!?-?-?|/?[A-Za-z｜|][^<>]*|/)\Z")
+_PARTIAL_ELEMENT = pattern(rf"<(?:!?-?-?|/?[A-Za-z{BAR}|][^<>]*|/)\Z")
 _LIST_MARK = r"(?:[-*+]|\d{1,3}[.)])\s+"
 _BLOCK_QUOTE = pattern(rf"\s*(?:{_LIST_MARK})*>(?:\s|>|{_LIST_MARK})*")
 _FENCE_RUN = pattern(r"`{3,}|~{3,}")
