@@ -1114,10 +1114,14 @@ FINDINGS = Path(__file__).with_name("findings.jsonl")
 EXAMPLES = [json.loads(line) for line in FINDINGS.read_text("utf-8").splitlines()]
 
 
-# One is of another dialect than the vocabulary.
+# Some are of another dialect than the vocabulary.
 @pytest.mark.parametrize(
     "example",
-    [each for each in EXAMPLES if each["kind"] != "unsupported_content"],
+    [
+        each
+        for each in EXAMPLES
+        if each["kind"] != "unsupported_content" and "image" not in each["kind"]
+    ],
     ids=lambda example: example["kind"],
 )
 def test_a_line_is_bad_where_check_has_an_error_for_training(

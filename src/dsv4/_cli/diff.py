@@ -24,8 +24,9 @@ from dsv4._cli.conversation_files import (
     read_documents,
     read_one_request,
 )
-from dsv4._inputs.request_bodies import chat_form
 from dsv4._view.characters import terminal_safe
+from dsv4.api import convert
+from dsv4.api.body_reader import recognise
 
 if TYPE_CHECKING:
     from dsv4.profiles import Comparison, Side
@@ -215,7 +216,9 @@ def run_profile_diff(args: argparse.Namespace) -> int:
         if getattr(args, option):
             raise Failure(f"--{option.replace('_', '-')}: found it with --profile, expected it not")
     servers = [profile_option(name) for name in args.profile]
-    body: Any = chat_form(_only_document(args.a).value)
+    body: Any = _only_document(args.a).value
+    protocol = recognise(body).protocol
+    body = body if protocol == "chat" else convert(body, protocol, "chat")
     compared = compare(body, *servers, dialect=_profile_dialect(args, body))
     text = (
         _comparison_json(compared)

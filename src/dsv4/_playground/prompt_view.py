@@ -15,21 +15,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from dsv4._encode.prompt import Prompt, prompt_from_tokens
 from dsv4._format.dialects import dialect_named
 from dsv4._format.tokens import markup
-from dsv4._inputs.request_bodies import SourceProtocol
+from dsv4._inputs.text_origins import MessageOrigins, TextMarks, tool_name
 from dsv4._playground.page_problem import PageProblem, choice_field, flag_field
 from dsv4._playground.page_request import (
     PageRequest,
     PlaygroundContext,
+    SourceProtocol,
     location_in_source,
 )
 from dsv4._playground.provenance import (
     JsonSource,
-    MessageOrigins,
     SourceSpan,
-    TextMarks,
     spans_of,
     spans_of_texts,
-    tool_name,
 )
 from dsv4._view.html_page import css_classes_and_text
 from dsv4._view.view_rows import Line, Segment, View, ViewRow, maybe_folded, view_of

@@ -30,7 +30,7 @@ from dsv4._inputs.line_shapes import (
     line_pair,
     line_with_label,
 )
-from dsv4._inputs.request_bodies import role_of
+from dsv4.api.own_bodies import role_of
 from dsv4.dataset.dataset_errors import BadLine
 from dsv4.dataset.dataset_notes import (
     CUT,
@@ -391,7 +391,7 @@ class ChunkEncoder:
             if self.job.options.profile is not None:
                 yield from self._served_drafts(line, self.job.options.profile, tally)
                 return
-            request = self.job.options.overrides.on(line.request)
+            request = line.read(self.job.options.overrides).request
             whole = self._checked(request, tally)
             if not self.job.options.expand:
                 self._omit(whole, (), tally)
@@ -512,7 +512,7 @@ class ChunkEncoder:
     ) -> Iterator[_Draft]:
         # The options are for the server to read: here, only the answers are of interest.
         shown = {name: line.body[name] for name in _READ_BESIDE_SERVER if name in line.body}
-        request = self.job.options.overrides.on(LineConversation(shown).request)
+        request = LineConversation(shown).read(self.job.options.overrides).request
         whole = self._checked(request, tally)
         if whole.special_text:
             start, end = whole.special_text[0]
@@ -612,7 +612,7 @@ class ChunkEncoder:
         self, name: str, line: LineConversation, start: int, tally: _ChunkTally
     ) -> _EncodedSide:
         with _locations_of(line, name):
-            request = self.job.options.overrides.on(line.request)
+            request = line.read(self.job.options.overrides).request
             prompt = self._checked(request, tally)
             self._omit(prompt, (), tally)
             owned = self._tokenizer.attributed(prompt)
