@@ -126,6 +126,7 @@ class PromptDifference:
 def diff_prompts(a: LocatedRequest, b: LocatedRequest, tokenizer: Tokenizer) -> PromptDifference:
     from dsv4.tokens import why_not_prefix
     from dsv4.tokens.coder import common_prefix_length
+    from dsv4.tokens.prefix_difference import PICTURE
 
     first, second = a.encode(), b.encode()
     with tokenizer_errors_at(f"{a.place}, {b.place}"):
@@ -144,7 +145,7 @@ def diff_prompts(a: LocatedRequest, b: LocatedRequest, tokenizer: Tokenizer) -> 
     if found is None:
         return difference
     cause = _cause_in_order(found.cause, why_not_prefix(second, first, tokenizer))
-    if characters == len(first):
+    if characters == len(first) and found.cause != PICTURE:
         added = tokenizer.vocabulary.added.values()
         spelled = any(id in added for id in (*ids[token:][:1], *other_ids[token:][:1]))
         cause = SPELLED_TOKEN if spelled else LAST_TOKEN_DIFFERS

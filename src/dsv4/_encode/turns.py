@@ -190,7 +190,7 @@ def last_asking_index(messages: Sequence[MessageFields], dialect: Dialect, first
     index = len(messages) - 1
     while index >= 0:
         role = messages[index]["role"]
-        if role == "user" or role == "tool":
+        if role == "user" or (role == "tool" and dialect.results_ask):
             break
         if role == "developer" and role in dialect.roles:
             break

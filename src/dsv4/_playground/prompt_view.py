@@ -8,6 +8,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -32,7 +33,7 @@ from dsv4._playground.provenance import (
 from dsv4._view.html_page import css_classes_and_text
 from dsv4._view.view_rows import Line, Segment, View, ViewRow, maybe_folded, view_of
 from dsv4.api import convert
-from dsv4.errors import Error, Location, short_repr
+from dsv4.errors import Error, ImageError, Location, short_repr
 from dsv4.profiles import compare, render
 from dsv4.version import how_to_install
 
@@ -373,7 +374,9 @@ def prompt_text(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str
     if isinstance(side, PageProblem):
         raise side
     tokenizer, _ = tokenizer_for(context.tokenizer, side.prompt)
-    tokens = None if tokenizer is None else tokenizer.count(side.prompt)
+    tokens = None
+    with suppress(ImageError):  # of an image whose size is not known
+        tokens = None if tokenizer is None else tokenizer.count(side.prompt)
     return {"prompt": side.prompt.text, "tokens": tokens}
 
 
