@@ -12,7 +12,6 @@ TEMPLATE = Path(sys.argv[1]).read_text("utf-8")
 
 
 def as_object(call):
-    """A call as transformers has it: arguments are an object, where the text of one is given."""
     function = dict(call["function"])
     with contextlib.suppress(ValueError, TypeError, KeyError):
         function["arguments"] = json.loads(function["arguments"])

@@ -158,7 +158,14 @@ FORMS: dict[str, Form] = {
         Answer("Hello", "Hmm."), (text(f"Hmm.{THINK_END}Hel") + text("lo") + STOP + DONE,)
     ),
     "`refusal`": Form(HEARD, (choice({"refusal": "Hello"}) + STOP + DONE,)),
-    "`message` in place of `delta`": Form(HEARD, (event(WHOLE) + DONE, event(WHOLE))),
+    "`message` in place of `delta`": Form(
+        HEARD,
+        (
+            event(WHOLE) + DONE,
+            event(WHOLE),
+            choice({"role": "assistant", "content": ""}) + event(WHOLE) + DONE,
+        ),
+    ),
     "`message` after the deltas": Form(HEARD, (HELLO + event(WHOLE) + DONE,)),
     "`text` in place of `delta`": Form(
         HEARD, (event({"choices": [{"index": 0, "text": "Hello", "finish_reason": "stop"}]}),)

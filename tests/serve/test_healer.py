@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from gateway import TOOLS, Gateway, gateway, run
-from standins import THINK_END, ChatServer, event
+from standins import THINK_END, THINK_START, ChatServer, event
 from test_healing import answer, body_for, folded, in_pieces
 
 from dsv4._parse.events import ContentDelta, ReasoningDelta
@@ -95,6 +95,15 @@ class TestReasoningInTheContent:
         text = f"The tag {mark}{THINK_END}{mark} ends it."
         for stream in (True, False):
             assert read(text, habits=UpstreamHabits(), stream=stream)[0] == ""
+
+    @pytest.mark.parametrize("size", [1, 1000])
+    def test_a_server_that_writes_both_tags_is_not_guessed_about(self, size: int) -> None:
+        habits, text = UpstreamHabits(), f"{THINK_START}{THOUGHT}"
+        pieces = [text[n : n + size] for n in range(0, len(text), size)]
+        for stream in (True, False):
+            assert read(*pieces, habits=habits, stream=stream) == READ
+        assert habits.reasoning_place == "unknown"
+        assert read("Hello", habits=habits) == ("", "Hello")
 
     def test_a_server_with_a_field_for_reasoning_is_known_by_it(self) -> None:
         habits = UpstreamHabits()

@@ -11,20 +11,15 @@ that says `prefix` or `wo_eos` leaves it open.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dsv4._inputs.input_files import InputError
-from dsv4._inputs.request_bodies import (
-    has_anthropic_blocks,
-    is_sharegpt,
-    json_of,
-    options_of,
-    protocol_chat_form,
-    role_of,
-    sharegpt_messages,
-)
+from dsv4._inputs.request_bodies import LastAnswer, ReadBody, RequestOverrides
+from dsv4.api.api_request import BodyRules, ProtocolName
+from dsv4.api.body_reader import recognise
+from dsv4.api.own_bodies import is_sharegpt, json_of, role_of, sharegpt_messages
 from dsv4.errors import Error, Location, path_of, short_repr
 from dsv4.request import Request
 
@@ -52,21 +47,38 @@ class MessagePlace(NamedTuple):
 
 @dataclass(frozen=True)
 class LineConversation:
-    """The conversation in a line: as a Chat request, with the place of each message in the line.
+    """The conversation in a line: a request, and where the line has each of its messages, if that
+    is not where the request has it.
 
-    The first `given` messages are those before the answer, where the line keeps them apart.
+    The first `given` messages are those before the answer, where the line keeps them apart. `rules`
+    are those that the request is read by, in its `protocol`, and `is_open` says that the line
+    leaves its end open.
     """
 
     body: Mapping[str, Any]
     places: tuple[MessagePlace, ...] = ()
     given: int | None = None
+    rules: BodyRules = "released"
+    protocol: ProtocolName = "chat"
+    is_open: bool = False
 
     @cached_property
     def request(self) -> Request:
-        return replace(Request(self.body["messages"]), **options_of(self.body))
+        return self.read(RequestOverrides()).request
+
+    def read(self, overrides: RequestOverrides) -> ReadBody:
+        """The request, with options that hold for all lines."""
+        last_answer: LastAnswer = "keep" if self.is_open else "finish"
+        return overrides.read(dict(self.body), last_answer, self.rules, self.protocol)
 
     def location(self, location: Location) -> Location:
         """A place in the request, as the line has it."""
+        if self.rules == "body":
+            location = self.read(RequestOverrides()).place(location)
+        return self.place(location)
+
+    def place(self, location: Location) -> Location:
+        """A place in the body, as the line has it."""
         index = location[1] if len(location) > 1 and location[0] == "messages" else None
         if not isinstance(index, int) or not index < len(self.places):
             return location
@@ -113,14 +125,18 @@ class _Transcript(NamedTuple):
         return _Transcript(self.messages[count:], self.places[count:])
 
     def conversation(
-        self, line: Line, used: Iterable[str] = (), given: int | None = None
+        self,
+        line: Line,
+        used: Iterable[str] = (),
+        given: int | None = None,
+        rules: BodyRules = "released",
     ) -> LineConversation:
         """These messages, with the options of the line. `used` are fields that are none."""
         no_options = {*LINE_FIELDS, *used} - ({"context"} - {*used})
         options = {name: value for name, value in line.items() if name not in no_options}
         tools = _tools(line)
         body = {**options, **({"tools": tools} if tools else {}), "messages": self.messages}
-        return LineConversation(body, tuple(self.places), given)
+        return LineConversation(body, tuple(self.places), given, rules)
 
 
 _NOTHING = _Transcript([], [])
@@ -257,7 +273,9 @@ def _fits_texts(field: str) -> Callable[[Line], bool]:
 
 def _read_list(field: str) -> Callable[[Line], LineConversation]:
     def read(line: Line) -> LineConversation:
-        return _with_system(line, _listed(line[field], (field,))).conversation(line)
+        rules = recognise(line).rules if field == "messages" else "released"
+        transcript = _with_system(line, _listed(line[field], (field,)))
+        return transcript.conversation(line, rules=rules)
 
     return read
 
@@ -347,19 +365,12 @@ def _tools(line: Line) -> Any:
 # Requests of other protocols.
 
 
-_ANTHROPIC_FIELDS = ("stop_sequences", "max_tokens_to_sample", "anthropic_version")
-
-
 def _is_anthropic(line: Line) -> bool:
     """Whether a line has what only Anthropic's Messages have. A `system` text is no such thing:
     many data sets have it beside OpenAI's messages."""
-    tools = line.get("tools")
-    return (
-        isinstance(line.get("system"), list)
-        or any(name in line for name in _ANTHROPIC_FIELDS)
-        or (isinstance(tools, list) and any("input_schema" in t for t in tools if _is_dict(t)))
-        or has_anthropic_blocks(line)
-    )
+    text = isinstance(line.get("system"), str)
+    rest = {name: value for name, value in line.items() if name != "system" or not text}
+    return recognise(rest).protocol == "messages"
 
 
 def _is_dict(value: object) -> bool:
@@ -411,13 +422,9 @@ def _converted(
         if _is_dict(turn) and {"weight", *_TRAINED} & turn.keys():
             field = "messages" if protocol == "messages" else "input"
             raise InputError(f"{field}[{n}]: found a weight, which {protocol} has no place for")
-    body = protocol_chat_form(dict(line), protocol)
-    *before, last = body["messages"] or [None]
-    says_so = turns and _is_dict(turns[-1]) and (turns[-1].get("prefix") or turns[-1].get("wo_eos"))
-    if role_of(last) == "assistant" and not says_so:
-        last = {name: value for name, value in last.items() if name != "prefix"}
-        body = {**body, "messages": [*before, last]}
-    return LineConversation(body)
+    last = turns[-1] if turns and _is_dict(turns[-1]) else {}
+    is_open = bool(last.get("prefix") or last.get("wo_eos"))
+    return LineConversation(line, rules="body", protocol=protocol, is_open=is_open)
 
 
 # A question and its answer.

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from dsv4._format.dialects import Dialect, dialect_named
+from dsv4._format.dialects import Dialect
 from dsv4.api import request_fields
 from dsv4.api.api_request import DEFAULT_SETTINGS, ApiRequest, ApiSettings, resolve
 from dsv4.api.errors import ApiError, wrong
@@ -181,17 +181,18 @@ ROLES = ("user", "system", "developer", "assistant")
 
 
 def read(
-    body: Body, *, dialect: DialectName | Dialect = "v4", settings: ApiSettings | None = None
+    body: Body, *, dialect: DialectName | Dialect | None = None, settings: ApiSettings | None = None
 ) -> ApiRequest:
     """A Responses request.
 
-    `body` is bytes of JSON, or what they say, which is not changed. `dialect` is the release of
-    the format to write; `settings` are the server's. Nothing is stored here: whoever stores
-    responses puts the items of `previous_response_id` into `input` first. Raises `ApiError`.
+    `body` is bytes of JSON, or what they say, which is not changed. `dialect` is the release of the
+    format to write: that of the body's model where None. `settings` are the server's. Nothing is
+    stored here: whoever stores responses puts the items of `previous_response_id` into `input`
+    first. Raises `ApiError`.
     """
     settings = settings or DEFAULT_SETTINGS
     asked = neutral_responses_request(json_body(body, settings.loads))
-    return resolve(asked, "responses", dialect_named(dialect), settings)
+    return resolve(asked, "responses", dialect, settings)
 
 
 def neutral_responses_request(body: JsonObject) -> NeutralRequest:
@@ -332,6 +333,43 @@ def _read_output(item: JsonObject, path: str) -> list[Entry]:
     return [{"role": "tool", "tool_call_id": id, "content": content}]
 
 
+def _read_shell_call(item: JsonObject, path: str) -> list[Entry]:
+    """A call of the shell that a client runs: an action in place of arguments."""
+    action = arguments_of(item.get("action"), f"{path}.action")
+    return _assistant_call({**item, "name": str(item["type"]).removesuffix("_call")}, action, path)
+
+
+def _read_shell_output(item: JsonObject, path: str) -> list[Entry]:
+    """What commands wrote, and how they ended. Older clients send it as one text."""
+    given, where = item.get("output"), f"{path}.output"
+    if not isinstance(given, (list, tuple)):
+        return _read_output(item, path)
+    texts = [
+        _shell_text(request_fields.json_object(each, f"{where}[{n}]"), f"{where}[{n}]")
+        for n, each in enumerate(given)
+    ]
+    id = request_fields.maybe_text_at(item, "call_id", path)
+    return [{"role": "tool", "tool_call_id": id, "content": BLANK_LINE.join(texts)}]
+
+
+def _shell_text(output: JsonObject, path: str) -> str:
+    said = [request_fields.maybe_text_at(output, name, path) for name in ("stdout", "stderr")]
+    outcome = output.get("outcome")
+    ended = outcome if isinstance(outcome, dict) else {}
+    if ended.get("type") == "timeout":
+        said.append("[timed out]")
+    elif ended.get("exit_code"):
+        said.append(f"[exit code {ended['exit_code']}]")
+    return "\n".join(filter(None, said))
+
+
+def _read_compaction(item: JsonObject, path: str) -> list[Entry]:
+    """What stands in place of the conversation before it, where it can be read."""
+    mark = request_fields.maybe_text_at(item, "encrypted_content", path) or ""
+    text = marked_text(mark) or _joined_texts(item, "summary", path)
+    return [{"role": "user", "content": text or unsupported_text("compaction")}]
+
+
 def _refuse_reference(item: JsonObject, path: str) -> list[Entry]:
     message = "found a reference, expected the item itself: nothing is stored here"
     raise ApiError(message, path=path)
@@ -344,6 +382,13 @@ ITEM_READERS = {
     "custom_tool_call": _read_custom_call,
     "function_call_output": _read_output,
     "custom_tool_call_output": _read_output,
+    "shell_call": _read_shell_call,
+    "local_shell_call": _read_shell_call,
+    "shell_call_output": _read_shell_output,
+    "local_shell_call_output": _read_shell_output,
+    "apply_patch_call_output": _read_output,
+    "compaction": _read_compaction,
+    "compaction_summary": _read_compaction,
     "item_reference": _refuse_reference,
 }
 

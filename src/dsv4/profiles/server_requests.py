@@ -6,26 +6,20 @@ No other module changes the encoder's own dialects for a server.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from dsv4._format.dialects import ROLES, V4_0731, V4_1, Dialect
-from dsv4.errors import EncodeError, short_repr
+from dsv4.errors import EncodeError, location_of, short_repr
 from dsv4.types import MessageInput
 
 # Refusals.
 
 
-_STEP = re.compile(r"\[(\d+)\]|([^.\[]+)")
-
-
 def server_refusal(path: str, problem: str) -> EncodeError:
     """The error of a server that refuses a request: where, as people write it, and why."""
-    steps = _STEP.finditer(path)
-    location = (int(step[1]) if step[1] is not None else step[2] for step in steps)
-    return EncodeError(tuple(location), problem)
+    return EncodeError(location_of(path), problem)
 
 
 # Reading the body of a request.

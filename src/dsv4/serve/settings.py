@@ -164,6 +164,9 @@ class Settings:
     trajectory_idle: float = _setting(
         24 * 3600.0, "seconds without a call after which a session is closed", 0.01
     )
+    routed_experts: bool = _setting(
+        False, "let sessions record which experts were chosen, where the backend tells them"
+    )
     logprobs_mode: LogprobsSetting = _setting(
         "auto", "which log-probabilities the backend was started to give"
     )

@@ -140,7 +140,8 @@ class _ChatEvents:
         text, of a server that takes every route for completions. A message after deltas says it
         all once more."""
         if delta := choice.get("delta"):
-            self._has_deltas = True
+            if not self._has_deltas:  # a role says nothing yet
+                self._has_deltas = any(delta[name] for name in delta if name != "role")
             return cast(JsonObject, delta)
         if self._has_deltas:
             return {}

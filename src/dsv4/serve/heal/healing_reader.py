@@ -104,6 +104,8 @@ class HealingReader(ChoiceReader):
         all of it."""
         self._held.append(text)
         self._held_size += len(text)
+        if self._opens_thinking():
+            return self._released(False)
         if self._ends_thinking(text):
             self._habits.saw_in_content()
             return self._released(self._habits.reasoning_place != "field")
@@ -137,6 +139,13 @@ class HealingReader(ChoiceReader):
                 break
         return [*events, *said] if events else said
 
+    def _opens_thinking(self) -> bool:
+        """Whether the content has the tag that opens thinking too: then nothing is to be guessed,
+        in this answer or in others."""
+        if self._held_size > _MOST_HELD:
+            return False
+        return "".join(self._held).lstrip().startswith(THINK_START)
+
     def _ends_thinking(self, text: str) -> bool:
         """Whether the end of thinking stands in the content so far, this text included."""
         seen = self._tail + text
@@ -150,10 +159,16 @@ class HealingReader(ChoiceReader):
         leaks = [self._report(LEAKED_CALL) for event in events if isinstance(event, ToolCallStart)]
         if not self._has_leaked_reasoning and any(_is_mixed_up(e, expected) for e in events):
             self._has_leaked_reasoning = True
-            if expected is ContentDelta and self._call.request.thinking:
+            if self._has_stray_end(events, expected):
                 self._habits.saw_in_content()
             leaks.append(self._report(LEAKED_REASONING))
         return leaks
+
+    def _has_stray_end(self, events: list[Event], expected: type) -> bool:
+        """Whether thinking ends in the content, and began nowhere."""
+        is_stray = any(isinstance(e, Diagnostic) and e.kind == STRAY_THINK for e in events)
+        thinks = expected is ContentDelta and self._call.request.thinking
+        return thinks and is_stray and THINK_START not in self.sampled
 
     def _report(self, kind: DiagnosticKind) -> Event:
         at = sum(map(len, self.sampled_text))

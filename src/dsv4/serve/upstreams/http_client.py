@@ -80,15 +80,6 @@ class HttpConnection(asyncio.Protocol):
             self._transport.resume_reading()
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    async def rest(self, most: int) -> bytes:
-        """The body from here on, or as much of it as is wanted."""
-        parts: list[bytes] = []
-        size = 0
-        while size < most and (part := await self.read()):
-            parts.append(part)
-            size += len(part)
-        return b"".join(parts)[:most]
-
     async def drained(self) -> None:
         """Waits a moment for the end of a body that has nothing more to say: the connection can
         then be used again."""
@@ -227,6 +218,17 @@ def body_of(answer: HttpConnection) -> HttpConnection | InflatedBody:
     if coding in ("gzip", "x-gzip", "deflate"):
         return InflatedBody(answer)
     raise HttpError(f"its body is compressed by {coding}, which was not asked for")
+
+
+async def rest_of(answer: HttpConnection, most: int) -> bytes:
+    """The body of an answer from here on, or as much of it as is wanted."""
+    body = body_of(answer)
+    parts: list[bytes] = []
+    size = 0
+    while size < most and (part := await body.read()):
+        parts.append(part)
+        size += len(part)
+    return b"".join(parts)[:most]
 
 
 class HttpClient:

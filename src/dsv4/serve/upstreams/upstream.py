@@ -17,7 +17,7 @@ from dsv4.serve.backend import BackendError, Chunk, Chunks
 from dsv4.serve.observe.tracing import trace_headers
 from dsv4.serve.settings import SettingError, Settings
 from dsv4.serve.upstreams.answer_reader import AnswerReader
-from dsv4.serve.upstreams.http_client import HttpClient, HttpConnection, HttpError, body_of
+from dsv4.serve.upstreams.http_client import HttpClient, HttpConnection, HttpError, body_of, rest_of
 from dsv4.serve.upstreams.upstream_failures import (
     failure,
     is_misconfigured,
@@ -67,7 +67,7 @@ class Upstream:
         answer = await self._client.request("GET", path)
         try:
             await self._refuse_failure(answer)
-            return _object(json.loads(await answer.rest(_MAX_ANSWER)))
+            return _object(json.loads(await rest_of(answer, _MAX_ANSWER)))
         finally:
             self._client.release(answer)
 
@@ -147,7 +147,7 @@ class Upstream:
 
     async def _refuse_failure(self, answer: HttpConnection) -> None:
         if answer.status >= 300:
-            body = (await answer.rest(4096)).decode("utf-8", "replace")
+            body = (await rest_of(answer, 4096)).decode("utf-8", "replace")
             raise failure(answer.status, answer.headers, body, self._key)
 
     async def aclose(self) -> None:
