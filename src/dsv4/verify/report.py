@@ -23,7 +23,7 @@ Standing: TypeAlias = Literal["pass", "differs", "fault", "inconclusive", "not o
 
 GROUPS = (
     *("prompt", "counting", "system", "thinking", "effort", "tools", "history", "content"),
-    *("safety", "output", "cache", "protocols", "raw"),
+    *("safety", "output", "cache", "protocols", "raw", "images"),
 )
 _RANK: dict[Standing, int] = {
     "not offered": 0,
