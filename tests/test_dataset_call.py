@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import re
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from dsv4.dataset import BadLine, DatasetError, Interrupted, Summary, Watcher
 from small_vocabulary import write_small_vocabulary
 
 pytest.importorskip("tokenizers")
+from dsv4.dataset.output_formats import TRAINERS
 from dsv4.dataset.resumable_output import _is_same_file
 from dsv4.tokens import Tokenizer
 from test_image_ids import SCREENSHOT
@@ -1055,6 +1057,7 @@ class TestTrainers:
         [
             ("trl", {"input_ids": "ids", "labels": "labels"}),
             ("axolotl", {"input_ids": "ids", "attention_mask": "ones", "labels": "labels"}),
+            ("llama-factory", {"input_ids": "ids", "attention_mask": "ones", "labels": "labels"}),
             ("verl", {"input_ids": "ids", "loss_mask": "mask"}),
             ("torchtune", {"tokens": "ids", "labels": "labels"}),
         ],
@@ -1088,7 +1091,7 @@ class TestTrainers:
         self, tmp_path: Path, vocabulary: Path, conversations: Path
     ) -> None:
         parquet = pytest.importorskip("pyarrow.parquet")
-        for trainer in ("trl", "axolotl", "verl", "torchtune"):
+        for trainer in ("trl", "axolotl", "verl", "torchtune", "llama-factory"):
             options: dict[str, Any] = {"tokenizer": vocabulary, "jobs": 1, "trainer": trainer}
             encode_files([conversations], tmp_path / "out.jsonl", overwrite=True, **options)
             encode_files([conversations], tmp_path / "out.parquet", overwrite=True, **options)
@@ -1187,3 +1190,17 @@ def test_a_line_is_bad_where_check_has_an_error_for_training(
     except BadLine:
         is_bad = True
     assert is_bad == is_wrong
+
+
+def test_llama_factory_has_these_columns() -> None:
+    """Its own tokenized data has them; where it is not installed nothing is compared."""
+    try:
+        files = {str(each): each for each in metadata.files("llamafactory") or ()}
+    except metadata.PackageNotFoundError:
+        pytest.skip("llamafactory is not installed here: its columns are not compared")
+    loader = files["llamafactory/data/loader.py"].read_text()
+    assert "load_from_disk(data_args.tokenized_path)" in loader
+    source = files["llamafactory/data/processor/supervised.py"].read_text()
+    written = set(re.findall(r'model_inputs\["(\w+)"\]', source))
+    layout = TRAINERS["llama-factory"].layout
+    assert {layout.ids, layout.attention, layout.labels} <= written
