@@ -356,7 +356,7 @@ REFUSED: list[Any] = [
     ),
     pytest.param(
         {"messages": HELLO, "question": "Hi", "answer": "42"},
-        "found messages in messages and question with answer in one line, which mean different",
+        "found a list in messages and question with answer in one line, which mean different",
         id="two conversations",
     ),
     pytest.param(

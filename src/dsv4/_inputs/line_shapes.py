@@ -254,21 +254,8 @@ def _is_list(line: Line, field: str) -> bool:
     return isinstance(line.get(field), list)
 
 
-def _fits_chat(field: str) -> Callable[[Line], bool]:
-    def fits(line: Line) -> bool:
-        if not _is_list(line, field) or (line[field] and _is_turns(line[field])):
-            return False
-        return not (_is_texts(line[field]) or (field == "messages" and _is_anthropic(line)))
-
-    return fits
-
-
-def _fits_turns(field: str) -> Callable[[Line], bool]:
-    return lambda line: _is_turns(line.get(field)) and bool(line[field])
-
-
-def _fits_texts(field: str) -> Callable[[Line], bool]:
-    return lambda line: _is_texts(line.get(field))
+def _fits_list(field: str) -> Callable[[Line], bool]:
+    return lambda line: _is_list(line, field) and not (field == "messages" and _is_anthropic(line))
 
 
 def _read_list(field: str) -> Callable[[Line], LineConversation]:
@@ -527,9 +514,7 @@ def _answer_turns(value: object, location: Location) -> _Transcript:
 
 def _shapes() -> Iterator[LineShape]:
     for field in _LISTS:
-        yield LineShape(f"messages in {field}", _fits_chat(field), _read_list(field))
-        yield LineShape(f"turns in {field}", _fits_turns(field), _read_list(field))
-        yield LineShape(f"texts in {field}", _fits_texts(field), _read_list(field))
+        yield LineShape(f"a list in {field}", _fits_list(field), _read_list(field))
     yield LineShape("Anthropic's blocks", _fits_messages, _read_messages)
     yield LineShape("OpenAI's calls", _fits_both, _read_list("messages"))
     yield LineShape("Responses items", _fits_responses, _read_responses)
