@@ -396,6 +396,8 @@ def _read_responses(line: Line) -> LineConversation:
     items, output = line["input"], line.get("output")
     if isinstance(items, str):
         items = [{"role": "user", "content": items}]
+    if not isinstance(items, list):
+        raise InputError(f"input: found {short_repr(items)}, expected text or a list of items")
     if isinstance(output, list):
         items = [*items, *output]
     rest = {name: value for name, value in line.items() if name != "output"}
@@ -602,7 +604,8 @@ def _without_copy(before: _Transcript, side: _Transcript) -> tuple[_Transcript, 
     if side.messages[:count] == before.messages:
         return side.after(count), before
     texts = [m.get("content") for m in side.messages if _is_dict(m) and m.get("role") == "user"]
-    if count == 1 and before.messages[0].get("content") in texts:
+    asked = before.messages[0] if count == 1 else None
+    if isinstance(asked, dict) and asked.get("content") in texts:
         return side, _NOTHING
     place = before.places[0].location[0]
     name = side.places[0].location[0]
@@ -635,8 +638,11 @@ def line_with_label(value: object) -> LabelledAnswer:
         found = "found none" if name is None else f"found {short_repr(label)}"
         raise InputError(f"{name or 'label'}: {found}, expected true or false")
     read = _only_meaning({field: value for field, value in line.items() if field not in _LABELS})
-    messages = list(read.request.messages)
+    messages = read.request.messages
+    if not isinstance(messages, list):
+        found = short_repr(messages)
+        raise InputError(f"messages: found {found}, expected a list of messages")
     start = len(messages) - 1 if read.given is None else read.given
-    if role_of(messages[start] if start < len(messages) else None) != "assistant":
+    if role_of(messages[start] if 0 <= start < len(messages) else None) != "assistant":
         raise InputError("found no answer at the end of the conversation, expected one")
     return LabelledAnswer(read, label, start)
