@@ -40,7 +40,10 @@ class BodyMaker:
     MODELS = ("DeepSeek-V4-Flash", "deepseek-ai/DeepSeek-V4-Pro-0731", "DeepSeek-V4.1-Flash", "m")
     EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra")
     TEXTS = ("Hi", "", "é ｜ 😀", "<think>", "a\n\nb", "x-anthropic-billing-header: 1\nYou are it")
-    PICTURE = "data:image/png;base64,iVBORw0KGgo="
+    PIXEL = (
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAA"
+        "AACklEQVR42mNgAAAAAgABc3UBGAAAAABJRU5ErkJggg=="
+    )
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -97,7 +100,7 @@ class BodyMaker:
 
     def chat_content(self) -> Any:
         text = self.some(*self.TEXTS)
-        image = {"type": "image_url", "image_url": {"url": self.PICTURE}}
+        image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{self.PIXEL}"}}
         return self.some(
             text, [{"type": "text", "text": text}], [{"type": "text", "text": text}, image]
         )
@@ -174,7 +177,7 @@ class BodyMaker:
         use = {"type": "tool_use", "id": "t", "name": "read", "input": {"path": "a"}}
         back = {"type": "tool_result", "tool_use_id": "t", "content": self.some("1", None)}
         said = [{"type": "thinking", "thinking": "Hm.", "signature": "s"}, use]
-        source = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
+        source = {"type": "base64", "media_type": "image/png", "data": self.PIXEL}
         rounds = [
             {"role": "assistant", "content": said},
             {"role": "user", "content": [{**back, **self.maybe(is_error=True)}]},

@@ -11,7 +11,7 @@ from anthropic.types import MessageCreateParams
 from captured import PROTOCOLS, REQUESTS
 from openai.types.chat import CompletionCreateParams
 from openai.types.responses import ResponseCreateParams
-from request_bodies import body, tools, user
+from request_bodies import PIXEL, body, tools, user
 
 from dsv4.api import ApiError, Settings, convert, left_out
 from rows import each_row
@@ -129,7 +129,7 @@ def test_a_prefix_is_continued_everywhere(last: Any, target: str) -> None:
 
 
 def test_images_survive() -> None:
-    source = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
+    source = {"type": "base64", "media_type": "image/png", "data": PIXEL}
     result = {
         "type": "tool_result",
         "tool_use_id": "a",
@@ -150,7 +150,7 @@ def test_images_survive() -> None:
     for target in ("chat", "responses"):
         there = convert(request, "messages", target)
         assert prompts(target, there) == prompts("messages", request)
-        assert "iVBORw0KGgo=" in json.dumps(there)
+        assert PIXEL in json.dumps(there)
         back = convert(there, target, "messages")
         assert back["messages"][2]["content"][0]["content"] == [{"type": "image", "source": source}]
 

@@ -65,7 +65,7 @@ def test_what_a_result_says(content: Any, shown: str) -> None:
     )
     failed = {**outcome, "is_error": True}
     text_of = prompt("messages", body("messages", *turns, blocks(failed)))
-    between = "\n\n" if "source" in str(content) and "http" in str(content) else ""
+    between = "\n\n" if "'image'" in str(content) else ""
     assert f"<tool_result>Error: {between}{shown}</tool_result>" in text_of
 
 

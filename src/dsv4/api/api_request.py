@@ -33,11 +33,20 @@ from dsv4.api.neutral_request import (
     visible_tools,
     visible_tools_for,
 )
-from dsv4.api.request_content import BLANK_LINE, Content, HistoryCall, refuse_images, without_images
+from dsv4.api.request_content import (
+    BLANK_LINE,
+    MAX_IMAGES,
+    Content,
+    HistoryCall,
+    ImageBlock,
+    checked_image,
+    refuse_images,
+    without_images,
+)
 from dsv4.api.request_fields import EFFORTS, OFF
 from dsv4.errors import Location, UnknownModel, path_of
 from dsv4.request import Request
-from dsv4.types import DialectName, ToolChoice
+from dsv4.types import DialectName, TextPartParam, ToolChoice
 
 ProtocolName: TypeAlias = Literal["chat", "responses", "messages"]
 # Whose rules a body is read by: the released encoder's, or those of a server that gets it.
@@ -230,6 +239,7 @@ class TurnBuilder:
         self._dialect = dialect
         self._settings = settings
         self._reads_images = settings.read_images and dialect.image_token is not None
+        self._images = 0
         self._system: list[str] = []  # texts before the first turn
         self._later = settings.later_system if dialect.system_token is None else "in_place"
         for message in asked.messages:
@@ -246,10 +256,22 @@ class TurnBuilder:
             self._add_to_user_turn(message)
 
     def _add_to_user_turn(self, message: UserEntry | ResultEntry) -> None:
-        if message["content"].__class__ is list and not self._reads_images:
+        content = message["content"]
+        if not isinstance(content, str):
             message = message.copy()
-            message["content"] = self._without_images(message["content"])
+            if self._reads_images:
+                message["content"] = list(map(self._checked, content))
+            else:
+                message["content"] = self._without_images(content)
         self.messages.append(message)
+
+    def _checked(self, block: TextPartParam | ImageBlock) -> TextPartParam | ImageBlock:
+        if block["type"] == "text":
+            return block
+        self._images += 1
+        if self._images > MAX_IMAGES:
+            raise ApiError(f"found more than {MAX_IMAGES} images", path=block["path"])
+        return checked_image(block)
 
     # Assistant messages in a row are one turn, and so is thinking between its other parts.
 

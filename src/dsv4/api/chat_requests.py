@@ -44,7 +44,6 @@ from dsv4.api.neutral_request import (
 )
 from dsv4.api.request_content import (
     BLANK_LINE,
-    UNSUPPORTED_IMAGE,
     BlockContent,
     BlockReader,
     Content,
@@ -54,6 +53,7 @@ from dsv4.api.request_content import (
     history_call,
     image_block,
     read_text_block,
+    sayable,
     system_text,
     text_content,
     text_reader,
@@ -357,13 +357,11 @@ MESSAGE_READERS = {
 
 def _read_image(part: JsonObject, path: str) -> BlockContent:
     source = part.get("image_url")
-    if isinstance(source, str):
-        return image_block(clean(source), path)
-    if source is None:
-        return UNSUPPORTED_IMAGE
+    if source is None or isinstance(source, str):
+        return image_block(clean(source or ""), path)
     inside = request_fields.json_object(source, f"{path}.image_url")
     url = request_fields.maybe_text_at(inside, "url", f"{path}.image_url")
-    return image_block(url, path, inside.get("detail")) if url else UNSUPPORTED_IMAGE
+    return image_block(url, path, inside.get("detail"))
 
 
 PART_READERS: dict[str, BlockReader] = {
@@ -619,7 +617,8 @@ def _dump_content(content: Content) -> str | list[JsonObject]:
     if isinstance(content, str):
         return content
     return [
-        {field: value for field, value in block.items() if field != "path"} for block in content
+        {field: value for field, value in block.items() if field != "path"}
+        for block in sayable(content)
     ]
 
 

@@ -36,8 +36,8 @@ from dsv4.api.neutral_request import (
 )
 from dsv4.api.request_content import (
     BLANK_LINE,
+    NO_FILES,
     UNSUPPORTED_DOCUMENT,
-    UNSUPPORTED_IMAGE,
     BlockContent,
     BlockReader,
     Content,
@@ -48,9 +48,11 @@ from dsv4.api.request_content import (
     history_call,
     image_block,
     joined_content,
+    missing_image,
     no_content,
     read_block,
     read_text_block,
+    sayable,
     system_text,
     text_content,
     text_reader,
@@ -225,18 +227,17 @@ def _read_call(block: JsonObject, path: str) -> HistoryCall:
 def _read_image(block: JsonObject, path: str) -> BlockContent:
     source = block.get("source")
     if source is None:
-        return UNSUPPORTED_IMAGE
+        return image_block(None, path)
     where = f"{path}.source"
     given = request_fields.json_object(source, where)
     kind = request_fields.type_at(given, where)
     if kind == "url":
-        url = request_fields.maybe_text_at(given, "url", where)
-        return image_block(url, path) if url else UNSUPPORTED_IMAGE
+        return image_block(request_fields.maybe_text_at(given, "url", where), path)
+    if kind != "base64":
+        return missing_image(NO_FILES if kind == "file" else f"found a source {kind!r}", path)
     data = request_fields.maybe_text_at(given, "data", where)
     media = request_fields.maybe_text_at(given, "media_type", where) or "image/png"
-    if kind != "base64" or not data:
-        return UNSUPPORTED_IMAGE
-    return image_block(f"data:{media};base64,{data}", path)
+    return image_block(f"data:{media};base64,{data}" if data else None, path)
 
 
 def _read_document(block: JsonObject, path: str) -> BlockContent:
@@ -460,7 +461,9 @@ def _dump_user(run: Iterable[Entry]) -> list[JsonObject]:
 def _dump_content(content: Content) -> list[JsonObject]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
-    return [dict(block) if block["type"] == "text" else _dump_image(block) for block in content]
+    return [
+        dict(block) if block["type"] == "text" else _dump_image(block) for block in sayable(content)
+    ]
 
 
 def _dump_image(block: ImageBlock) -> JsonObject:

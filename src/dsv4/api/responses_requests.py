@@ -41,7 +41,7 @@ from dsv4.api.neutral_request import (
 )
 from dsv4.api.request_content import (
     BLANK_LINE,
-    UNSUPPORTED_IMAGE,
+    NO_FILES,
     Arguments,
     BlockContent,
     BlockReader,
@@ -52,7 +52,9 @@ from dsv4.api.request_content import (
     content_of,
     history_call,
     image_block,
+    missing_image,
     read_text_block,
+    sayable,
     system_text,
     text_content,
     text_reader,
@@ -333,6 +335,12 @@ def _read_output(item: JsonObject, path: str) -> list[Entry]:
     return [{"role": "tool", "tool_call_id": id, "content": content}]
 
 
+def _read_screenshot(item: JsonObject, path: str) -> list[Entry]:
+    """What a computer shows after a call: one picture."""
+    shown = item.get("output")
+    return _read_output({**item, "output": [shown] if isinstance(shown, dict) else shown}, path)
+
+
 def _read_shell_call(item: JsonObject, path: str) -> list[Entry]:
     """A call of the shell that a client runs: an action in place of arguments."""
     action = arguments_of(item.get("action"), f"{path}.action")
@@ -387,6 +395,7 @@ ITEM_READERS = {
     "shell_call_output": _read_shell_output,
     "local_shell_call_output": _read_shell_output,
     "apply_patch_call_output": _read_output,
+    "computer_call_output": _read_screenshot,
     "compaction": _read_compaction,
     "compaction_summary": _read_compaction,
     "item_reference": _refuse_reference,
@@ -399,7 +408,9 @@ def _read_image(part: JsonObject, path: str) -> BlockContent:
         source = source.get("url")
     if source is not None and not isinstance(source, str):
         raise wrong(source, "a URL", f"{path}.image_url")
-    return image_block(clean(source), path, part.get("detail")) if source else UNSUPPORTED_IMAGE
+    if not source and part.get("file_id") is not None:
+        return missing_image(NO_FILES, path)
+    return image_block(clean(source or ""), path, part.get("detail"))
 
 
 PART_READERS: dict[str, BlockReader] = {
@@ -407,6 +418,7 @@ PART_READERS: dict[str, BlockReader] = {
     "refusal": text_reader("refusal"),
     "input_image": _read_image,
     "image_url": _read_image,
+    "computer_screenshot": _read_image,
 }
 
 
@@ -591,7 +603,7 @@ def _dump_items(message: Entry, asked: NeutralRequest) -> list[JsonObject]:
 def _dump_content(content: Content) -> str | list[JsonObject]:
     if isinstance(content, str):
         return content
-    return [_dump_part(block) for block in content]
+    return [_dump_part(block) for block in sayable(content)]
 
 
 def _dump_part(block: TextPartParam | ImageBlock) -> JsonObject:
