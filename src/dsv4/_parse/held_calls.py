@@ -178,10 +178,7 @@ _UNQUOTED_LINE = pattern(r"\n(?!\s*(?:(?:[-*+]|\d{1,3}[.)])\s+)*>)")
 
 
 class QuotedCalls:
-    """Calls, or other markup that would go, where a quotation is open: text, if it closes.
-
-    `behind` is where the first of them ended.
-    """
+    """Calls, or other markup that would go, where a quotation is open: text, if it closes."""
 
     def __init__(
         self, machine: Machine, quotation: Quotation, leave: Callable[[int, Quoting], None]
