@@ -10,7 +10,7 @@ from dsv4._format import tokens
 # The word inside the DSML token, and what passes for the bars around it.
 WORD = "DSML"
 BAR = str(tokens.DSML)[0]
-BARS = "｜|‖│¦∣︱ǀ"
+BARS = "｜|‖│¦∣︱ǀ￨"
 # Characters that nobody sees, among the bars.
 ZERO_WIDTH = "\u200b\u200c\u200d\u2060\ufeff"
 # What opens and closes a tag: ASCII, or full-width.
@@ -18,15 +18,10 @@ OPENING_BRACKETS = "<＜"
 CLOSING_BRACKETS = ">＞"
 SLASHES = "/／"
 EQUALS = "=＝"
-# Quotes of any kind; those that are not ASCII close each other, and an ASCII one closes them.
-SMART_QUOTES = "“”‘’＂＇"
-QUOTES = "\"'" + SMART_QUOTES
-# Tags around all parameters of a call.
-PARAMETER_CONTAINERS = frozenset({"parameters", "params"})
-# Elements of HTML that hold examples.
-EXAMPLE_ELEMENTS = ("pre", "code", "example")
-# After one of these a tag is only talked about.
-QUOTING = "`" + QUOTES
+# How the names of tags end that stand around all parameters of a call.
+PARAMETER_CONTAINERS = ("args", "arguments", "input", "params", "parameters")
+# How the names of wrappers end: other tags that begin as theirs do may be parameters.
+WRAPPER_ENDS = ("call", "calls")
 
 # What a tag is, by the first letters of its name.
 PARAMETER_PREFIX = "par"
@@ -42,6 +37,7 @@ TAG_PREFIXES: tuple[tuple[str, str], ...] = (
 PLAIN_INVOKES = frozenset({"invoke", "tool_call"})
 PLAIN_WRAPPER_PREFIXES = ("tool", "func")
 PLAIN_WRAPPER_END = "calls"
+PLAIN_CLOSES = frozenset({"invoke", "parameter", "tool_call", "tool_calls", "function_calls"})
 JSON_WRAPPERS = frozenset({"tool", "tool_call", "tool_calls", "function_call", "function_calls"})
 
 # Attributes that hold the name of a tool or a parameter, the usual one first.

@@ -10,16 +10,18 @@ from dsv4._parse import events as kinds
 from dsv4._parse.call_arguments import (
     is_item,
     json_string,
+    keys_given_in,
     members_of,
     object_in,
     read_json,
     typed_json,
 )
 from dsv4._parse.events import AbortReason, DiagnosticKind
+from dsv4._parse.held_calls import HeldCalls
 from dsv4._parse.limits import MOST_PARAMETERS
 from dsv4._parse.lines import LineTracker
 from dsv4._parse.machine import Machine, Move, ParserState
-from dsv4._parse.markup_in_prose import QUOTES_AN_INVOKE, HeldCalls
+from dsv4._parse.quoting import QUOTES_AN_INVOKE
 from dsv4._parse.reasons import Ended
 from dsv4._parse.tag import TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import (
@@ -28,6 +30,7 @@ from dsv4._parse.tag_rules import (
     closes_in_run,
     is_argument,
     is_odd_close,
+    is_plain_invoke,
 )
 
 
@@ -89,8 +92,11 @@ class BlockReader:
                 return self._leave()
         return self._close_implied()
 
-    def _text(self, at: int) -> Move:
+    def _text(self, at: int, may_name: bool = True) -> Move | None:
         """Text: junk, or prose, if a blank line stands before it: there the wrapper is over."""
+        if may_name and not self.used:
+            self._source.advance(at)
+            return (ParserState.NAMED,)
         if not self._source.after_blank_line(at):
             return self._junk(at)
         kind: DiagnosticKind = kinds.IMPLIED_CLOSE if self.used else kinds.EMPTY_BLOCK
@@ -105,6 +111,10 @@ class BlockReader:
         machine = self._machine
         met = machine.calls_seen + machine.calls_unread
         return met == self._calls_before and not machine.forbidden
+
+    def read_text(self) -> Move | None:
+        """Reads text that is no call."""
+        return self._text(self._source.pos, may_name=False)
 
     def _report_lack(self) -> None:
         if self.lacks_calls:
@@ -248,7 +258,9 @@ class Invoke:
         self._hidden: DiagnosticKind | None = hidden
         self._start = source.pos
         self._opening = None if tag is None else tag.raw
+        self.is_plain = tag is not None and not tag.marked
         self._remarked = False  # there was text that nobody understood
+        self._mentioned: set[str] = set()  # keys that such text seems to give
         self.body: str | None = None  # arguments that came as one JSON object
         self.body_text = GivenValue(source.pos, "")  # the same as it was written
         self._given: dict[str, GivenValue] = {}  # the last value of each parameter
@@ -319,7 +331,7 @@ class Invoke:
             source.advance(at)
         if source.pos == source.end:
             return None
-        if source.at(source.pos) == "{" and self.may_have_body:
+        if source.at(source.pos) == "{" and self.body is None:
             return (ParserState.JSON, self)
         tag = source.tag_at(source.pos) if source.is_mark(source.pos) else None
         if isinstance(tag, PartialTag):
@@ -332,10 +344,6 @@ class Invoke:
             return (ParserState.REMARK, self)
         return self._read_tag(tag)
 
-    @property
-    def may_have_body(self) -> bool:
-        return not self.call.parameters and self.body is None
-
     def _read_tag(self, tag: Tag) -> Move | None:
         machine = self.machine
         closes: bool | None
@@ -345,7 +353,8 @@ class Invoke:
         if machine.rules.is_container(tag, self.name):
             return self._skip(tag)
         if self.is_parameter(tag):
-            return self._begin_parameter(tag)
+            nests = self._nests(tag)
+            return None if nests is None else self._begin_parameter(tag, nests)
         if tag.kind in TOKENS or kind == "wrapper":
             return self.complete_implied()
         if kind == "invoke" and not tag.closing and self._is_stutter(tag):
@@ -372,12 +381,13 @@ class Invoke:
 
     def acts(self, tag: Tag) -> bool:
         """Whether a tag means anything between parameters."""
-        if tag.kind in TOKENS or self.is_parameter(tag):
+        rules = self.machine.rules
+        if tag.kind in TOKENS or self.is_parameter(tag) or rules.is_container(tag, self.name):
             return True
         if tag.marked:
-            return not tag.broken and (
-                tag.closing or self.machine.rules.kind(tag, self.name) is not None
-            )
+            return not tag.broken and (tag.closing or rules.kind(tag, self.name) is not None)
+        if self.is_plain and is_plain_invoke(rules, tag):
+            return self.machine.block is not None
         return tag.closing and (tag.kind in ("invoke", "wrapper") or tag.label == self.name)
 
     def is_parameter(self, tag: Tag) -> bool:
@@ -387,7 +397,8 @@ class Invoke:
         if tag.self_closed and "name" in tag.attributes and self._has_value(tag):
             return tag.marked or self.name in machine.tools.parameters
         if tag.marked:
-            return machine.rules.kind(tag, self.name) == "parameter"
+            is_parameter = machine.rules.kind(tag, self.name) == "parameter"
+            return is_parameter or machine.rules.gives_argument(tag, self.name)
         return machine.rules.is_element(tag, self.name) or machine.rules.is_plain_parameter(
             tag, self.name
         )
@@ -398,8 +409,13 @@ class Invoke:
 
     def _is_stutter(self, tag: Tag) -> bool:
         """Whether the call is opened once more, with nothing between (rule 28)."""
+        return self._is_bare and tag.raw == self._opening
+
+    @property
+    def _is_bare(self) -> bool:
+        """Whether nothing follows the opening of a tool that declares parameters."""
         untouched = not self.call.parameters and self.body is None and not self._remarked
-        return untouched and tag.raw == self._opening and bool(self.machine.tools.keys(self.name))
+        return untouched and bool(self.machine.tools.keys(self.name))
 
     def _remove(self, tag: Tag) -> Move:
         if tag.closing:
@@ -414,11 +430,25 @@ class Invoke:
 
     # Parameters.
 
-    def _begin_parameter(self, tag: Tag) -> Move:
+    def _key(self, tag: Tag) -> str | None:
+        return self.machine.rules.key(tag, self.name) if tag.marked or tag.name else tag.label
+
+    def _nests(self, tag: Tag) -> bool | None:
+        """Whether a parameter that should be an object or a list begins with a tag (rule 32)."""
+        types = self.machine.tools.types_of(self.name, self._key(tag) or "")
+        is_string = tag.string == "true" or "string" in types or tag.self_closed
+        if is_string or not types & {"array", "object"}:
+            return False
+        ahead = self.machine.rules.look_past(tag.end)
+        if ahead is Lookahead.MORE:
+            return None
+        return isinstance(ahead, Tag) and ahead.marked and not ahead.closing
+
+    def _begin_parameter(self, tag: Tag, nests: bool) -> Move:
         machine, call = self.machine, self.call
-        key = machine.rules.key(tag, self.name) if tag.marked or tag.name else tag.label
+        key = self._key(tag)
         if self.body is not None:
-            self._spread_body()
+            self._spread_body(is_followed=True)
         if key is None:
             self.drop("unreadable")
             key = ""
@@ -435,8 +465,8 @@ class Invoke:
         if tag.self_closed:
             self.give(key, GivenValue(tag.start, tag.raw, self._own_value(tag, key)))
             return (ParserState.INVOKE,)
-        state = ParserState.JSON if tag.string == "false" else ParserState.VALUE
-        return (state, ParameterOpening(self, key, tag, lone))
+        opening = ParameterOpening(self, key, tag, lone)
+        return (ParserState.NESTED if nests else opening.state, opening)
 
     def _report_again(self, key: str, tag: Tag) -> None:
         """A parameter is given once more: what it was before is quoted, because it may be lost."""
@@ -481,17 +511,37 @@ class Invoke:
         found = read_json(value) if tag.string == "false" else None
         return typed_json(value, types) if found is None else found.text
 
-    def _spread_body(self) -> None:
-        """Parameters follow arguments that came as JSON: those are parameters too."""
+    def _spread_body(self, is_followed: bool = False) -> None:
+        """Parameters follow arguments that came as JSON: those are parameters too.
+
+        What came in place of JSON is none, so that the call cannot be read (rule 30).
+        """
         start, raw, _ = self.body_text
+        is_json = object_in(raw) is not None
         for key, json_text in members_of(self.body or "{}"):
             self.give(key, GivenValue(start, raw, json_text))
         self.body = None
+        if is_followed and not is_json:
+            self.drop("unreadable")
+
+    def add_members(self, start: int, raw: str) -> None:
+        """JSON stands behind parameters: its members are parameters too, if they fit (rule 30)."""
+        found, keys = object_in(raw), self.machine.tools.keys(self.name)
+        if found is None:
+            self.remark(start, raw)
+            return
+        members = members_of(found.text)
+        if any((keys and key not in keys) or self.call.has(key) for key, _ in members):
+            self.drop("unreadable")
+        self.call.settle()
+        for key, json_text in members:
+            self.give(key, GivenValue(start, raw, json_text))
 
     # Remarks.
 
     def remark(self, start: int, raw: str) -> None:
         self._remarked = True
+        self._mentioned |= keys_given_in(raw, self.machine.tools.keys(self.name))
         if self._hidden is None:
             self.machine.report_raw(kinds.UNEXPECTED_TEXT, start, raw)
 
@@ -524,8 +574,12 @@ class Invoke:
     def complete(self) -> Move:
         machine, call = self.machine, self.call
         understood = call.parameters or self.body is not None or not self._remarked
-        if self._hidden is None and not understood:
-            # Never run a call without the arguments it came with (rule 11).
+        given = {key for key, _ in members_of(self.body)} if self.body is not None else ()
+        lacks = any(not call.has(key) and key not in given for key in self._mentioned)
+        if self._hidden is None and (lacks or not understood):
+            # Never run a call without the arguments it came with (rules 11 and 30).
+            if self.body is not None:
+                self._spread_body()
             call.abort("unreadable")
             if not self._source.is_recording:
                 machine.report_raw(kinds.DROPPED_CALL, self._source.pos, "")
@@ -547,7 +601,7 @@ class Invoke:
     def end(self) -> Move | None:
         """The text ends inside the call (rule 10)."""
         source = self._source
-        if source.stopped:
+        if source.stopped and not self._is_bare:
             if self.machine.breaks_off(source.pos):  # a parameter may be lost (rule 11)
                 self.drop("unreadable")
                 source.advance(source.end)
@@ -585,3 +639,8 @@ class ParameterOpening(NamedTuple):
     key: str
     tag: Tag
     may_hold_all: bool  # arguments of the call (rule 8)
+
+    @property
+    def state(self) -> ParserState:
+        """In which the value is read, if nothing is special about it."""
+        return ParserState.JSON if self.tag.string == "false" else ParserState.VALUE

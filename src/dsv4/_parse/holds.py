@@ -38,6 +38,7 @@ HELD_VALUE = Hold(7, "a value that is no string, or whose type nothing says, unt
 HELD_BODY = Hold(8, "JSON in place of parameters, until it ends")
 HELD_JSON_CALLS = Hold(14, "JSON in place of calls, until it ends")
 HELD_ARGUMENTS = Hold(8, "a parameter that may hold all arguments, until it ends")
+HELD_BY_QUOTATION = Hold(29, "a call in an open quotation, until that closes, or cannot any more")
 HELD_PROSE_BREAK = Hold(17, "line breaks, which belong to a block if one follows")
 
 # In these states all text waits, and for one reason.
@@ -46,7 +47,12 @@ HOLD_OF_STATE: Mapping[ParserState, Hold] = {
         17, "closing tags, until it is clear whether prose goes on after them"
     ),
     ParserState.STRAY: Hold(5, "a parameter without a call, until it ends"),
+    ParserState.LOST: Hold(34, "parameters without a call, until it is clear whether it ends"),
     ParserState.FENCED: Hold(15, "a block in a code fence, while it reads strictly"),
+    ParserState.NAMED: Hold(
+        35, "text in a block, which may be the name of a tool and a fence with its arguments"
+    ),
+    ParserState.NESTED: Hold(32, "parameters in a parameter, until it ends"),
     ParserState.JUNK: Hold(5, "text in a block, until the block ends or a call begins"),
     ParserState.BROKEN: Hold(18, "text after a tag that breaks off, until a call begins"),
     ParserState.REMARK: Hold(11, "text in a call, until a parameter or the call's end"),
@@ -62,6 +68,8 @@ HOLD_OF_STATE: Mapping[ParserState, Hold] = {
 def hold_of(machine: Machine) -> Hold | None:
     """Why the text that waits in a machine does. None: nothing waits."""
     source, reader = machine.source, machine.reader
+    if machine.quotations:
+        return HELD_BY_QUOTATION
     if source.done == source.end:
         return None
     if isinstance(reader, (TextValueReader, JsonValueReader)):

@@ -21,9 +21,7 @@ from dsv4._format.spellings import (
     EQUALS,
     NAME_ATTRIBUTES,
     OPENING_BRACKETS,
-    QUOTES,
     SLASHES,
-    SMART_QUOTES,
     SPACED_THINK_END,
     TAG_PREFIXES,
     VOCABULARY_TOKENS,
@@ -32,6 +30,7 @@ from dsv4._format.spellings import (
 )
 from dsv4._parse.limits import LONGEST_TAG
 from dsv4._parse.patterns import pattern
+from dsv4._parse.quoting import ATTRIBUTE_QUOTES, SMART_QUOTES
 from dsv4._parse.source import TagReading, TextSource
 from dsv4._parse.tag import PartialTag, Tag
 
@@ -44,7 +43,7 @@ _KNOWN = frozenset(
     {"string", "value", JSON_ATTRIBUTE, *NAME_ATTRIBUTES["invoke"], *NAME_ATTRIBUTES["parameter"]}
 )
 _OPENING, _CLOSING = frozenset(OPENING_BRACKETS), frozenset(CLOSING_BRACKETS)
-_QUOTES, _BARS = frozenset(QUOTES), frozenset(BARS)
+_QUOTES, _BARS = frozenset(ATTRIBUTE_QUOTES), frozenset(BARS)
 _EQUALS = frozenset(EQUALS)
 
 _FIXED = pattern("|".join(re.escape(spelling) for spelling, _, _ in COMPLETION_TOKENS))
@@ -59,31 +58,35 @@ _HEADS = frozenset(f"<{slash}{_DSML[:size]}" for slash in ("", "/") for size in 
 _OPEN = f"[{OPENING_BRACKETS}]"
 _BARRED = re.escape(BARS + ZERO_WIDTH)
 _SPACED_BARS = rf"[{_BARRED} \t]{{0,8}}"
+_GAP = rf"[ \t{ZERO_WIDTH}]{{0,4}}"
+_SLASHED_BARS = rf"[{SLASHES}]?{_SPACED_BARS}[{SLASHES}]?"
 # The word with bars on a side, and spaces around them; or alone, right after the bracket. Whether
 # it is alone is not decided while spaces are all that has come after it: a bar may follow them.
-_HEAD = pattern(
-    rf"{_OPEN}[ \t]{{0,4}}([{SLASHES}]?)"
-    rf"(?:[ \t]{{0,4}}[{_BARRED}]{_SPACED_BARS}{WORD}[{_BARRED}\s]{{0,8}}"
+HEAD = pattern(
+    rf"{_OPEN}{_GAP}([{SLASHES}]?)"
+    rf"(?:[ \t]{{0,4}}[{_BARRED}]{_SPACED_BARS}([{SLASHES}]?){WORD}[{_BARRED}\s]{{0,8}}"
     rf"|[ \t]{{0,4}}{WORD}[ \t]{{0,4}}[{_BARRED}][{_BARRED}\s]{{0,8}}"
     rf"|(?<=[{OPENING_BRACKETS}{SLASHES}]){WORD}(?![ \t]{{2,4}}\Z)\s?)([{SLASHES}]?)",
     re.IGNORECASE,
 )
 _HEAD_START = pattern(
-    rf"{_OPEN}[ \t]{{0,4}}[{SLASHES}]?{_SPACED_BARS}(?:{WORD[0]}(?:{WORD[1]}{WORD[2]}?)?)?\Z"
-    rf"|{_OPEN}[ \t]{{0,4}}[{SLASHES}]?{_SPACED_BARS}{WORD}[{_BARRED}\s]{{0,8}}\Z",
+    rf"{_OPEN}{_GAP}{_SLASHED_BARS}(?:{WORD[0]}(?:{WORD[1]}{WORD[2]}?)?)?\Z"
+    rf"|{_OPEN}{_GAP}{_SLASHED_BARS}{WORD}[{_BARRED}\s]{{0,8}}\Z",
     re.IGNORECASE,
 )
 # Every head has a letter after bars, slashes and spaces.
 _NO_HEAD = pattern(rf"{_OPEN}[{_BARRED}{SLASHES}\s]+[^{_BARRED}{SLASHES}\sA-Za-z]")
 _TIGHT = pattern(
-    rf"{_OPEN}[{SLASHES}]?[{_BARRED}]+{WORD}|{_OPEN}[{SLASHES}]?{WORD}[{_BARRED}]", re.IGNORECASE
+    rf"{_OPEN}[{_BARRED}]*[{SLASHES}]?[{_BARRED}]+[{SLASHES}]?{WORD}|{_OPEN}[{SLASHES}]?{WORD}[{_BARRED}]",
+    re.IGNORECASE,
 )
 _THINK = pattern(SPACED_THINK_END)
 _THINK_START = pattern(r"(?i)<[ \t]{0,4}(?:/[ \t]{0,4}(?:t(?:h(?:i(?:nk?)?)?)?[ \t]{0,4})?)?\Z")
 _PLAIN_HEAD = pattern(rf"{_OPEN}(/?)[ \t]{{0,4}}[{_BARRED}]{{0,2}}(?=[A-Za-z])")
 _PLAIN_HEAD_START = pattern(rf"{_OPEN}/?[ \t]{{0,4}}[{_BARRED}]{{0,2}}\Z")
 
-_IN_LABEL = rf"[^\s{EQUALS}/{OPENING_BRACKETS}{CLOSING_BRACKETS}{_BARRED}{QUOTES}{{}}\[\](),;`]"
+_NOT_IN_WORD = rf"\s{EQUALS}{OPENING_BRACKETS}{CLOSING_BRACKETS}{_BARRED}{ATTRIBUTE_QUOTES}"
+_IN_LABEL = rf"[^{_NOT_IN_WORD}/{{}}\[\](),;`]"
 _LABEL = pattern(f"{_IN_LABEL}+")
 # The name of a tag without the DSML token, as far as it has come. It must be the name that the tag
 # will have, or a tag would be another where the text is cut.
@@ -92,7 +95,7 @@ _KEY = pattern(r"[A-Za-z_]")
 _KEY_REST = pattern(r"[\w.:-]+")
 _SPACE = pattern(r"\s+")
 _TAIL = pattern(rf"[{_BARRED}/\s]+")
-_UNQUOTED = pattern(rf"[^\s{EQUALS}{OPENING_BRACKETS}{CLOSING_BRACKETS}{_BARRED}{QUOTES}]+")
+_UNQUOTED = pattern(rf"[^{_NOT_IN_WORD}]+")
 # What a name ends at, and the tag with it.
 _ENDS = frozenset(OPENING_BRACKETS + CLOSING_BRACKETS)
 # What the word may begin with, and tokens in brackets alone: the other letters begin plain tags.
@@ -103,7 +106,7 @@ _FIRST_LETTERS = frozenset(
     if letter.isalpha()
 )
 # What may stand after the bracket, if it is no letter.
-_SECOND = frozenset(f"{SLASHES} \t\n\r") | _BARS
+_SECOND = frozenset(f"{SLASHES}{ZERO_WIDTH} \t\n\r") | _BARS
 
 # Where a quoted value may end, or hold what no value holds.
 _IN_VALUE = {
@@ -245,7 +248,7 @@ class _TagReader:
             if fixed is not None and not self._is_spelled_out(fixed[0]):
                 kind, closing = _FIXED_KINDS[fixed[0]]
                 return Tag(kind, start, fixed[0], closing)
-            head = _HEAD.match(rest)
+            head = HEAD.match(rest)
             if head is not None and head.end() < len(rest):
                 if self._is_spelled(head):
                     return None
@@ -275,7 +278,7 @@ class _TagReader:
 
     def _after_head(self, head: re.Match[str]) -> TagReading:
         self.marked = True
-        self.closing = bool(head[1] or head[2])
+        self.closing = any(head.groups())
         self.spaced = head[0][-1].isspace()
         self.partial = PartialTag.SURELY if _TIGHT.match(head[0]) else PartialTag.MAYBE
         at = self.start + head.end()
@@ -354,10 +357,13 @@ class _TagReader:
             character = source.at(after)
             if _KEY.match(character):
                 end, equals = yield from self._past_key(after)
+                key = source.slice(after, end)
                 if source.at(equals) in _EQUALS:
-                    key = source.slice(after, end)
                     key = key.lower() if key.lower() in _KNOWN else key
                     at = yield from self._valued(key, equals + 1)
+                    continue
+                if key == label and self.marked and not self.attributes and at < after:
+                    at = end  # its own name may stand twice (rule 35)
                     continue
                 return self._ended_before(label, at, after)
             tail = after
@@ -478,7 +484,7 @@ class _TagReader:
         source = self.source
         while True:
             rest = source.slice(at, at + _LONGEST_HEAD)
-            if rest.startswith(_DSML) or _HEAD.match(rest):
+            if rest.startswith(_DSML) or HEAD.match(rest):
                 raise _NoTag
             if _FIXED.match(rest) or _THINK.match(rest):
                 raise _NoTag

@@ -67,6 +67,16 @@ class LineTracker:
         return bool(self._fence) or len(self._run) >= FENCE_LENGTH
 
     @property
+    def in_fence(self) -> bool:
+        """Whether a fence was open where this line began."""
+        return bool(self._fence)
+
+    @property
+    def has_run(self) -> bool:
+        """Whether this line has a run of a fence's characters that may go on, or open one."""
+        return bool(self._run or self._finished)
+
+    @property
     def needs_no_following(self) -> bool:
         """Whether words change nothing, in this line or on one that begins with a letter.
 

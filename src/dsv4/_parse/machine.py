@@ -17,10 +17,12 @@ from dsv4._format.spellings import RELEASED_TAGS, SLASHES
 from dsv4._parse import events as kinds
 from dsv4._parse.call_arguments import CallWriter
 from dsv4._parse.declared import DeclaredTools
-from dsv4._parse.events import Diagnostic, DiagnosticKind, Event, ToolCallStart
+from dsv4._parse.events import AbortReason, Diagnostic, DiagnosticKind, Event, ToolCallStart
 from dsv4._parse.lexer import read_tag
 from dsv4._parse.limits import LONGEST_NAME, LONGEST_TAG, MOST_CALLS, MOST_DIAGNOSTICS
 from dsv4._parse.lines import LineTracker
+from dsv4._parse.quoting import Quotation, Quoting
+from dsv4._parse.reasons import Ended
 from dsv4._parse.source import NOWHERE, TextSource
 from dsv4._parse.strict import StrictBlock
 from dsv4._parse.tag import PartialTag, Tag
@@ -40,13 +42,16 @@ class ParserState(Enum):
     PROSE = "reasoning or content"
     ORPHANS = "closing tags in prose, until it is clear whether prose goes on after them"
     STRAY = "a parameter in prose, without a call around it"
+    LOST = "parameters in the middle of a line, of a call whose opening was lost"
     FENCED = "a block in a code fence, while it reads strictly: an example, or a call"
     AFTER = "after a block, or after a call without one"
     BLOCK = "inside a wrapper, between calls"
+    NAMED = "text in a wrapper, where the name of a tool and a fence with its arguments may stand"
     JUNK = "text in a wrapper that is no call"
     BROKEN = "after a tag in a wrapper that breaks off"
     INVOKE = "inside a call, between parameters"
     REMARK = "text in a call that is no parameter"
+    NESTED = "parameters in a parameter, in place of an object or a list"
     VALUE = "the value of a parameter, a text"
     JSON = "JSON: a value, all arguments of a call, or calls"
     PLAIN = "a call without the DSML token, held until it closes"
@@ -67,11 +72,13 @@ NEXT: dict[ParserState, frozenset[ParserState]] = {
                 ParserState.PLAIN,
                 ParserState.NATIVE,
             ),
-            *(ParserState.STRAY, ParserState.ROLE, ParserState.INVENTED, ParserState.HALTED),
+            *(ParserState.STRAY, ParserState.LOST, ParserState.ROLE),
+            *(ParserState.INVENTED, ParserState.HALTED),
         }
     ),
     ParserState.ORPHANS: frozenset({ParserState.PROSE}),
     ParserState.STRAY: frozenset({ParserState.PROSE}),
+    ParserState.LOST: frozenset({ParserState.PROSE}),
     ParserState.FENCED: frozenset({ParserState.PROSE, ParserState.BLOCK}),
     ParserState.AFTER: frozenset({ParserState.PROSE}),
     ParserState.BLOCK: frozenset(
@@ -79,23 +86,27 @@ NEXT: dict[ParserState, frozenset[ParserState]] = {
             ParserState.AFTER,
             ParserState.PROSE,
             ParserState.INVOKE,
+            ParserState.NAMED,
             ParserState.JUNK,
             ParserState.JSON,
             ParserState.BROKEN,
         }
     ),
+    ParserState.NAMED: frozenset({ParserState.BLOCK, ParserState.JUNK, ParserState.PROSE}),
     ParserState.JUNK: frozenset({ParserState.BLOCK, ParserState.PROSE}),
     ParserState.BROKEN: frozenset({ParserState.BLOCK}),
     ParserState.INVOKE: frozenset(
         {
             ParserState.VALUE,
             ParserState.JSON,
+            ParserState.NESTED,
             ParserState.REMARK,
             ParserState.BLOCK,
             ParserState.AFTER,
         }
     ),
     ParserState.REMARK: frozenset({ParserState.INVOKE}),
+    ParserState.NESTED: frozenset({ParserState.INVOKE, ParserState.VALUE, ParserState.JSON}),
     ParserState.VALUE: frozenset({ParserState.INVOKE, ParserState.BLOCK, ParserState.AFTER}),
     ParserState.JSON: frozenset(
         {ParserState.VALUE, ParserState.INVOKE, ParserState.BLOCK, ParserState.AFTER}
@@ -111,8 +122,9 @@ NEXT: dict[ParserState, frozenset[ParserState]] = {
 # In these states the text is inside a block or a call.
 _INSIDE = frozenset(
     {
-        *(ParserState.BLOCK, ParserState.JUNK, ParserState.BROKEN, ParserState.INVOKE),
-        *(ParserState.REMARK, ParserState.VALUE, ParserState.JSON),
+        *(ParserState.BLOCK, ParserState.NAMED, ParserState.JUNK, ParserState.BROKEN),
+        *(ParserState.INVOKE, ParserState.REMARK),
+        *(ParserState.NESTED, ParserState.VALUE, ParserState.JSON),
     }
 )
 # In these, the block may be one that the strict grammar accepts.
@@ -140,6 +152,7 @@ class Prose(StateReader, Protocol):
     reasoning: bool
     plain_wrapper: bool  # a wrapper without the DSML token was opened
     lines: LineTracker
+    quoting: Quoting
 
     def resume(self, lines: LineTracker | None = None, to: int | None = None) -> StateReader:
         """Goes on where reading stands; or, up to the place `to`, with what is text for sure."""
@@ -162,8 +175,39 @@ class ReadAgain(Exception):
     """Reading was put back to an earlier place, and goes on from there in another way."""
 
 
+class QuotationHold(Protocol):
+    """Holds the events of calls that stand in an open quotation (rule 29)."""
+
+    quotation: Quotation
+    start: int
+
+    def waits(self) -> bool:
+        """Whether more text must come behind the calls."""
+        ...
+
+    def settle(self, ahead: Tag | Lookahead) -> None:
+        """The calls are over, and `ahead` follows."""
+        ...
+
+    def covers(self, quotation: Quotation) -> bool:
+        """Whether nothing else may quote a later call than what may quote these."""
+        ...
+
+    def follow(self, is_prose: bool) -> None:
+        """Text behind the calls has gone by, which `is_prose`, or is white space."""
+        ...
+
+    def end(self, was_cut: bool) -> None:
+        """The section ends."""
+        ...
+
+    def quote(self, to: int, quoting: Quoting | None = None) -> None:
+        """The text up to `to` is quoted."""
+        ...
+
+
 class CallHold(Protocol):
-    """Holds the events of calls that may be quoted (rules 21 and 24)."""
+    """Holds the events of calls behind a doubtful end of a value (rule 21)."""
 
     def doubt(
         self,
@@ -185,10 +229,6 @@ class CallHold(Protocol):
 
     def end_inside(self) -> None:
         """The text ends inside a call or a block, and was cut there."""
-        ...
-
-    def waits(self) -> bool:
-        """Whether more text must come behind the calls."""
         ...
 
     def settle(self, ahead: Tag | Lookahead) -> None:
@@ -243,9 +283,11 @@ class Machine:
         self.eos = False
         self.eos_run = (0, 0)  # the last run of EOS tokens, as far as it was followed
 
-        # Calls that may be quoted (rules 20 to 24).
+        # Calls that may be quoted (rules 20 to 24, and 29), and the lists that their events go to:
+        # those that are shown, those of each quotation, and those of a doubtful value.
+        self.quotations: list[QuotationHold] = []
         self.hold: CallHold | None = None
-        self._shown: list[Event] = []  # events that are not held, while others are
+        self._lists = [self.events]
         self._first_is_escaped: bool | None = None  # the quotes in the tag of the first call are
         self.quoted_to = NOWHERE  # closes before this place are known to be quoted
         # Whether the strict grammar may accept the open block, the reader that finds it out, and
@@ -293,11 +335,11 @@ class Machine:
         while True:
             try:
                 move = self.reader.read()
+                if move is None:
+                    return
+                self._go(move)
             except ReadAgain:
                 continue
-            if move is None:
-                return
-            self._go(move)
 
     def finish(self) -> None:
         """Reads to the end of all text."""
@@ -308,13 +350,14 @@ class Machine:
                 if self.hold is not None and self.state in _INSIDE and not self.source.stopped:
                     self.hold.end_inside()
                 move = self.reader.end()
+                if move is not None:
+                    self._go(move)
+                    continue
+                self.settle_calls(Lookahead.END)
+                self.end_quotations(self.source.ended not in (None, Ended.END) and not self.eos)
+                break
             except ReadAgain:
                 continue
-            if move is None:
-                break
-            self._go(move)
-        if self.hold is not None:
-            self.hold.settle(Lookahead.END)
 
     def _go(self, move: Move) -> None:
         state, *known = move
@@ -329,22 +372,101 @@ class Machine:
 
     def show_to(self, events: list[Event]) -> None:
         """From now on events go to this list, unless they are held."""
-        if self.hold is None:
-            self.events = events
-        else:
-            self._shown = events
+        self._lists[0] = events
+        self.events = self._lists[-1]
+
+    @property
+    def holds(self) -> bool:
+        """Whether any events are held."""
+        return len(self._lists) > 1
+
+    @property
+    def held_from(self) -> int:
+        """The place from which on text waits, or was read and may have to be read again."""
+        return self.quotations[0].start if self.quotations else self.source.done
 
     def hold_events(self, hold: CallHold) -> None:
         self.hold = hold
-        self._shown, self.events = self.events, []
+        self._open_list()
 
     def release_events(self) -> None:
-        self._shown += self.events
+        self._lists[-2] += self._lists[-1]
         self.discard_events()
 
     def discard_events(self) -> None:
         self.hold = None
-        self.events = self._shown
+        self._close_lists(len(self._lists) - 1)
+
+    def release_all(self) -> None:
+        """Gives out all events that are held."""
+        if self.hold is not None:
+            self.hold.release()
+        for quotation in reversed(self.quotations):
+            self.end_quotation(quotation)
+
+    def _open_list(self) -> None:
+        self.events = []
+        self._lists.append(self.events)
+
+    def _close_lists(self, count: int) -> None:
+        del self._lists[count:]
+        self.events = self._lists[-1]
+
+    # Quotations (rule 29).
+
+    def begin_quotation(self, hold: QuotationHold) -> None:
+        self.quotations.append(hold)
+        self._open_list()
+        self.watch_quotations()
+
+    def end_quotation(self, hold: QuotationHold) -> None:
+        """What is held was not quoted."""
+        n = self.quotations.index(hold)
+        self._lists[n] += self._lists.pop(n + 1)
+        del self.quotations[n]
+        self.events = self._lists[-1]
+        self.source.unpin()
+        self.watch_quotations()
+
+    def leave_quotation(self, at: int) -> None:
+        """What begins at `at` stays, so that it need not be held."""
+        if self.quotations and self.quotations[-1].start == at:
+            self.end_quotation(self.quotations[-1])
+
+    def discard_quotation(self, hold: QuotationHold) -> None:
+        """What is held was quoted, and so was all that was held later."""
+        n = self.quotations.index(hold)
+        self.hold = None
+        del self.quotations[n:]
+        self._close_lists(n + 1)
+
+    def watch_quotations(self) -> None:
+        """Has prose say when one of the quotations closes that calls are held for."""
+        watched = (opening for hold in self.quotations for opening in hold.quotation.openings)
+        self.prose.quoting.watch(watched)
+
+    def events_of(self, hold: QuotationHold) -> list[Event]:
+        """The events that are held from a quotation on."""
+        n = self.quotations.index(hold) + 1
+        return [event for events in self._lists[n:] for event in events]
+
+    def follow_quotations(self, is_prose: bool) -> None:
+        """Text has gone by in which quotations may have been closed."""
+        quoting = self.prose.quoting
+        if quoting.closed is not None:
+            opening, end = quoting.closed
+            for hold in self.quotations:
+                if opening in hold.quotation.openings:
+                    hold.quote(end, quoting)
+        for hold in reversed(self.quotations):
+            hold.follow(is_prose)
+
+    def end_quotations(self, was_cut: bool = False) -> None:
+        """The section ends."""
+        self.prose.quoting.end()
+        self.follow_quotations(False)
+        for hold in reversed(self.quotations):
+            hold.end(was_cut)
 
     def note_surplus(self, tag: Tag) -> None:
         """A closing tag closes nothing, in a block or directly behind it."""
@@ -355,6 +477,8 @@ class Machine:
         """Something else than calls and closing tags follows."""
         if self.hold is not None:
             self.hold.settle(ahead)
+        for hold in reversed(self.quotations):
+            hold.settle(ahead)
 
     # The strict reading of the open block (rule 20).
 
@@ -587,10 +711,10 @@ class Machine:
         self.begin_call(name, visible=True).end(arguments)
         self.calls_completed += 1
 
-    def part_of_call(self, name: str, rest: str) -> None:
-        """A call that was held and was cut, of whose arguments `rest` is known (rule 10)."""
+    def part_of_call(self, name: str, rest: str, reason: AbortReason = "cut_short") -> None:
+        """A call that was held and is incomplete, of whose arguments `rest` is known (rule 10)."""
         if not self.forbidden and not self.is_beyond_limits(name):
-            self.begin_call(name, visible=True).abort("cut_short", rest=rest)
+            self.begin_call(name, visible=True).abort(reason, rest=rest)
 
     def is_quoted_in_json(self, tag: Tag) -> bool:
         """Whether the tag of a call has escaped quotes, and that of the first call has not.

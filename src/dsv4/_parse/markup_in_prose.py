@@ -1,24 +1,18 @@
 """Markup in prose that belongs to no open call: closing tags, parameters without a call, blocks in
-a code fence, invented turns, what follows a block, and calls that may be quoted: their events are
-held until what follows decides (recovery.md, rules 5, 9, 15, 17 and 20 to 24).
+a code fence, invented turns, and what follows a block (recovery.md, rules 5, 9, 15, 17, 23 and 27).
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable
-
 from dsv4._format import tokens
+from dsv4._format.spellings import PLAIN_CLOSES
 from dsv4._parse import events as kinds
-from dsv4._parse.call_arguments import CallWriter
-from dsv4._parse.events import Diagnostic
-from dsv4._parse.limits import LONGEST_QUOTE, LONGEST_SPACE, LONGEST_TAG
+from dsv4._parse.limits import LONGEST_LOST, LONGEST_QUOTE, LONGEST_SPACE, LONGEST_TAG
 from dsv4._parse.lines import LineTracker
-from dsv4._parse.machine import Machine, Move, ParserState, Prose, ReadAgain
-from dsv4._parse.patterns import pattern
+from dsv4._parse.machine import Machine, Move, ParserState, Prose
 from dsv4._parse.reasons import Ended
 from dsv4._parse.strict import StrictBlock
-from dsv4._parse.tag import PartialTag, Tag
+from dsv4._parse.tag import TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import (
     CALL_TAGS,
     Lookahead,
@@ -61,9 +55,11 @@ class OrphanClosersReader:
         if ahead is Lookahead.END or acts or alone:
             start = source.aside_from
             machine.report_raw(kinds.ORPHAN_CLOSER, start, source.aside())
+            machine.settle_calls(ahead)
             return (ParserState.PROSE, LineTracker() if self._opens_line else None)
         to = source.pos
         source.put_back()
+        machine.leave_quotation(source.pos)
         machine.report(kinds.MARKUP_AS_TEXT, source.pos, to)
         return (ParserState.PROSE, None, to)
 
@@ -105,7 +101,7 @@ class StrayParameterReader:
             ahead = machine.rules.look_ahead(tag.end)
             if ahead is Lookahead.MORE:
                 return None
-            return self._remove(tag) if self._goes_on(ahead) else self._leave()
+            return self._remove(tag, ahead) if self._goes_on(ahead) else self._leave()
 
     def _goes_on(self, ahead: Tag | Lookahead) -> bool:
         machine = self._machine
@@ -115,12 +111,79 @@ class StrayParameterReader:
             return ahead.closing
         return machine.rules.closes(ahead, "wrapper") or machine.rules.opens(ahead, "parameter")
 
-    def _remove(self, tag: Tag) -> Move:
+    def _remove(self, tag: Tag, ahead: Tag | Lookahead) -> Move:
         self._machine.report(kinds.DROPPED_CALL, self._tag.start, tag.end)
         self._source.advance(tag.end)
+        self._machine.settle_calls(ahead)
         return (ParserState.PROSE, LineTracker())
 
     def _leave(self) -> Move:
+        self._machine.leave_quotation(self._tag.start)
+        self._prose.leave(self._tag)
+        return (ParserState.PROSE, None, self._tag.end)
+
+    def end(self) -> Move | None:
+        return self._leave()
+
+
+class LostCallReader:
+    """Parameters in the middle of a line, of a call whose opening was lost (rule 34).
+
+    They go if they are closed, a close of the call or of its block follows, and then the end.
+    """
+
+    def __init__(self, machine: Machine, prose: Prose, tag: Tag) -> None:
+        self._machine = machine
+        self._source = machine.source
+        self._prose = prose
+        self._tag = tag
+        self._at = tag.end
+        self._in_value = True
+        self._closes = 0
+
+    def read(self) -> Move | None:
+        source, rules = self._source, self._machine.rules
+        while True:
+            ahead: Tag | Lookahead | None
+            if self._in_value:
+                self._at, ahead = source.next_tag(self._at)
+            else:
+                ahead = rules.look_past(self._at)
+            if max(self._at, source.past_all_space(self._at)) - self._tag.start > LONGEST_LOST:
+                return self._leave()
+            if ahead is None or ahead is Lookahead.MORE:
+                return None
+            if not self._in_value and rules.is_end(ahead):
+                return self._remove() if self._closes else self._leave()
+            if not isinstance(ahead, Tag) or not self._goes_on(ahead):
+                return self._leave()
+
+    def _goes_on(self, tag: Tag) -> bool:
+        """Whether the call goes on at a tag, or ends there."""
+        kind = self._machine.rules.kind(tag)
+        self._at = tag.end
+        if self._in_value:
+            if not tag.marked and tag.kind not in TOKENS:
+                self._at = tag.start + 1
+                return True
+            self._in_value = False
+            return tag.marked and tag.closing and kind == "parameter"
+        if not tag.marked or tag.bare or tag.broken:
+            return False
+        if tag.closing:
+            self._closes += 1
+            return kind in ("invoke", "wrapper")
+        self._in_value = not self._closes and kind == "parameter" and not tag.self_closed
+        return self._in_value
+
+    def _remove(self) -> Move:
+        self._machine.report(kinds.DROPPED_CALL, self._tag.start, self._at)
+        self._source.advance(self._at)
+        self._machine.settle_calls(Lookahead.END)
+        return (ParserState.PROSE,)
+
+    def _leave(self) -> Move:
+        self._machine.leave_quotation(self._tag.start)
         self._prose.leave(self._tag)
         return (ParserState.PROSE, None, self._tag.end)
 
@@ -141,7 +204,7 @@ class AfterBlockReader:
         machine, source = self._machine, self._machine.source
         while True:
             ahead = machine.rules.look_ahead(source.pos)
-            if ahead is Lookahead.MORE or (machine.hold is not None and machine.hold.waits()):
+            if ahead is Lookahead.MORE or any(hold.waits() for hold in machine.quotations):
                 return None
             if not isinstance(ahead, Tag):
                 return self._leave(ahead)
@@ -151,7 +214,7 @@ class AfterBlockReader:
                 if (holds := opens_json_calls(machine.rules, ahead)) is None:
                     return None
                 return self._leave(ahead, holds)
-            if not self._is_expected(ahead):
+            if not self._is_expected(ahead) and (ahead.marked or not _is_orphan(ahead)):
                 machine.note_surplus(ahead)
             machine.report_raw(kinds.ORPHAN_CLOSER, ahead.start, ahead.raw)
             self._prose.plain_wrapper = False
@@ -190,7 +253,7 @@ class AfterBlockReader:
             return False
         if tag.marked:
             return not tag.bare
-        return self._prose.plain_wrapper and is_plain_wrapper(tag.label)
+        return _is_orphan(tag) or (self._prose.plain_wrapper and is_plain_wrapper(tag.label))
 
     def _leave(self, ahead: Tag | Lookahead, holds_json: bool = False) -> Move:
         machine, source = self._machine, self._machine.source
@@ -212,6 +275,11 @@ class AfterBlockReader:
 
     def end(self) -> Move | None:
         return self._leave(Lookahead.END)
+
+
+def _is_orphan(tag: Tag) -> bool:
+    """Whether a plain close directly behind a block is left over from a call (rule 34)."""
+    return tag.closing and not tag.marked and tag.label.rpartition(":")[2] in PLAIN_CLOSES
 
 
 class FencedBlockReader:
@@ -359,198 +427,3 @@ class PossibleTurnReader:
         self._source.put_back()
         self._prose.leave_roles()
         return (ParserState.PROSE, None, self._tag.end)
-
-
-# Calls that may be quoted: whether the strict grammar accepts the block they stand in, and the
-# events of doubtful calls, which are held until what follows decides (recovery.md, rules 20 to
-# 24).
-
-
-# What an invoke stands behind, directly, if a patch or a program quotes it.
-QUOTES_AN_INVOKE = frozenset("+-\"'`\\“”‘’")
-
-# What stands directly before a quoted block -> what stands behind it then.
-_INLINE = {"`": "`", '"': '"', "'": "'", "“": "”", "‘": "’"}
-_OUTDENTED_LINE = pattern(r"\n(?!\t| {4}|[ \t]*(?:\n|\Z))")
-
-
-class Quotation:
-    """What stands behind a block that is an example, because of what stands before it."""
-
-    def __init__(self, close: str, indented: bool) -> None:
-        self._close = close
-        self._indented = indented
-
-    @classmethod
-    def behind(cls, character: str, element: str | None, indented: bool) -> Quotation | None:
-        """What a block may be quoted by: the character before it, an element, its indentation."""
-        if character in _INLINE:
-            return cls(_INLINE[character], False)
-        if element is not None:
-            return cls(f"</{element}", False)
-        return cls("", True) if indented else None
-
-    def is_closed(self, machine: Machine, block: str, ahead: Tag | Lookahead) -> bool:
-        """Whether a block, behind which reading stands, is quoted."""
-        source = machine.source
-        at = source.past_space(source.pos)
-        if not self._indented:
-            is_near = at - source.pos <= LONGEST_SPACE
-            return is_near and source.slice(at, at + len(self._close)).lower() == self._close
-        prose_follows = at < source.end and ahead in (Lookahead.TEXT, Lookahead.BRACE)
-        return prose_follows and _OUTDENTED_LINE.search(block) is None
-
-    def waits(self, machine: Machine) -> bool:
-        """Whether more text must come before it is known if the block is quoted."""
-        source = machine.source
-        at = source.past_space(source.pos)
-        rest = source.slice(at, at + len(self._close)).lower()
-        return not source.final and len(rest) < len(self._close) and self._close.startswith(rest)
-
-
-class _Snapshot:
-    """The state of reading, to return to it and read on differently."""
-
-    # What of the machine changes while calls are read.
-    _FIELDS = (
-        *("blocks", "blank_line", "calls_seen", "calls_unread", "calls_begun"),
-        *(
-            "calls_completed",
-            "cut",
-            "_cut_reported",
-            "eos",
-            "eos_run",
-            "_diagnostics",
-            "_further",
-            "reads_all",
-            "state",
-            "_first_is_escaped",
-        ),
-    )
-
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
-        self._fields = {name: getattr(machine, name) for name in self._FIELDS}
-        shared = (machine, machine.source, machine.rules, machine.tools, machine.tags)
-        memo: dict[int, object] = {id(one): one for one in (*shared, machine.prose)}
-        self._open = copy.deepcopy((machine.block, machine.invoke, machine.reader), memo)
-        self._prose = {**vars(machine.prose), "lines": copy.copy(machine.prose.lines)}
-        self._source = machine.source.mark()
-
-    def restore(self) -> None:
-        machine = self._machine
-        for name, value in self._fields.items():
-            setattr(machine, name, value)
-        machine.block, machine.invoke, machine.reader = self._open
-        vars(machine.prose).update(self._prose)
-        machine.source.return_to(self._source)
-
-
-class HeldCalls:
-    """The events of calls that may be quoted. They are held from where reading stands on."""
-
-    def __init__(self, machine: Machine, returns: bool = False) -> None:
-        self._machine = machine
-        self._start = machine.source.pos
-        self._snapshot = _Snapshot(machine) if returns else None
-        self._quotation: Quotation | None = None
-        self._read_otherwise: Callable[[int], None] | None = None
-        self._doubted: CallWriter | None = None  # the call whose value may be cut, as it was
-        self._abort: tuple[bool, str] = (False, "")
-        self._doubted_from = self._start
-        self._unseen = ""
-        self._shown = 0  # how many of the held events are not in doubt
-        self._counts = machine.calls_begun, machine.calls_completed
-        self._is_doubtful = self._drops_if_cut = self._has_surplus = False
-        machine.source.pin()
-        machine.hold_events(self)
-
-    # What there is to doubt.
-
-    def read_otherwise(self, read: Callable[[int], None], quotation: Quotation | None) -> None:
-        """Says how reading goes on where it was, if the calls turn out to be quoted."""
-        self._read_otherwise = read
-        self._quotation = quotation
-
-    def doubt(
-        self,
-        call: CallWriter | None = None,
-        in_string: bool = False,
-        rest: str = "",
-        drops_if_cut: bool = False,
-    ) -> None:
-        """From here on no call is made if surplus closers come, nor `call`, which is open."""
-        self._drops_if_cut = self._drops_if_cut or drops_if_cut
-        if self._is_doubtful:
-            return
-        machine = self._machine
-        self._is_doubtful = True
-        self._shown = len(machine.events)
-        self._counts = machine.calls_begun, machine.calls_completed
-        self._doubted = None if call is None else call.copy()
-        self._abort = in_string, rest
-        source = machine.source
-        self._doubted_from = source.pos
-        # Of a call that is to be seen whole nothing was seen yet: all of it has to be quoted.
-        self._unseen = source.recorded_so_far if call is not None and not call.streams else ""
-
-    # What decides.
-
-    def surplus(self, tag: Tag) -> None:
-        """A closing tag that closes nothing."""
-        self._has_surplus = True
-        if self._snapshot is not None and self._quotation is None:
-            self._return(tag.end)
-
-    def spelled_close(self, tag: Tag) -> None:
-        """A close stands in a value, and closes nothing: so calls are quoted, if they may be."""
-        if self._snapshot is not None and self._quotation is None:
-            self._return(tag.end)
-
-    def end_inside(self) -> None:
-        """The text ends inside a call or a block, and was cut there."""
-        if self._snapshot is not None and self._quotation is None:
-            self._return(self._machine.source.end)
-        self._has_surplus = self._has_surplus or self._drops_if_cut
-
-    def waits(self) -> bool:
-        return self._quotation is not None and self._quotation.waits(self._machine)
-
-    def settle(self, ahead: Tag | Lookahead) -> None:
-        """The calls are over, and `ahead` follows."""
-        machine, source = self._machine, self._machine.source
-        if self._quotation is not None:
-            block = source.pinned(source.pos)
-            if self._quotation.is_closed(machine, block, ahead):
-                self._return(source.pos)
-        if self._is_doubtful and self._has_surplus:
-            self._drop()
-        self.release()
-
-    def release(self) -> None:
-        """Gives the events out, whatever follows."""
-        self._machine.source.unpin()
-        self._machine.release_events()
-
-    def _drop(self) -> None:
-        machine, source = self._machine, self._machine.source
-        doubted = machine.events[self._shown :]
-        del machine.events[self._shown :]
-        if self._doubted is not None and self._doubted.visible:
-            in_string, rest = self._abort
-            self._doubted.abort("unreadable", in_string=in_string, rest=rest)
-        machine.events += [event for event in doubted if isinstance(event, Diagnostic)]
-        machine.calls_begun, machine.calls_completed = self._counts
-        raw = self._unseen + source.pinned(source.pos)[self._doubted_from - self._start :]
-        start = self._doubted_from - len(self._unseen)
-        machine.report_raw(kinds.DROPPED_CALL, start, raw)
-
-    def _return(self, to: int) -> None:
-        """Reads once more from where the doubt began. What stands before `to` has decided it."""
-        machine = self._machine
-        assert self._snapshot is not None and self._read_otherwise is not None
-        machine.discard_events()
-        self._snapshot.restore()
-        machine.quoted_to = max(machine.quoted_to, to)
-        self._read_otherwise(to)
-        raise ReadAgain

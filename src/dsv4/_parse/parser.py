@@ -68,6 +68,8 @@ from dsv4.types import DialectName
 _BRACKET, _WIDE, _BAR = MARKS
 _TICK, _TILDE = FENCES[0], FENCES[1]
 _LINE_BREAK = "\n"
+# So many texts are passed on before they are looked at.
+_MOST_TEXTS = 256
 _DeltaClass: TypeAlias = type[ReasoningDelta] | type[ContentDelta]
 # An event of one field is made faster without its constructor.
 _new = object.__new__
@@ -84,8 +86,7 @@ class Shortcut:
         self._line_words: _DeltaClass | None = None
         self._index: int | None = None  # of the call whose string comes in
         self._string: list[str] = []  # what has gone by of that string
-        self._passed = 0  # and how much of prose
-        self._last = ""
+        self._prose_texts: list[str] = []  # and of prose
         self._newlines = ""  # at the end of what has gone by: they wait
 
     def feed(self, text: str) -> list[Event]:
@@ -105,8 +106,7 @@ class Shortcut:
                 and (text.isascii() or (_BAR not in text and _WIDE not in text))
                 and text
             ):
-                self._passed += len(text)
-                self._last = text
+                self._prose_texts.append(text)
                 event = _new(words)
                 event.text = text
                 return [event]
@@ -149,8 +149,9 @@ class Shortcut:
             shown = text[: len(text) - kept]
             if not shown:
                 return []
-        self._passed += len(shown)
-        self._last = shown
+        self._prose_texts.append(shown)
+        if len(self._prose_texts) > _MOST_TEXTS:
+            self._hand_over()
         return [words(shown)]
 
     def _read(self, text: str) -> list[Event]:
@@ -162,7 +163,7 @@ class Shortcut:
         self._close()
         machine, prose = self._machine, self._prose
         reader = machine.reader
-        if machine.source.text or machine.reads_all or carries or machine.hold is not None:
+        if machine.source.text or machine.reads_all or carries or machine.holds:
             return
         if reader is prose:
             if prose.is_idle:
@@ -186,12 +187,19 @@ class Shortcut:
             source.skip(len(text), text)
             assert isinstance(reader, TextValueReader)
             reader.skip(text)
-        elif self._passed or self._newlines:
-            source.skip(self._passed, self._last[-1] if self._passed else "")
+        elif self._prose_texts or self._newlines:
+            self._hand_over()
             if self._newlines:
+                self._prose.skip(self._newlines)
                 source.append(self._newlines)
-            self._passed, self._newlines = 0, ""
-            self._prose.skip()
+            self._newlines = ""
+
+    def _hand_over(self) -> None:
+        """Gives prose the text that has gone by."""
+        text = "".join(self._prose_texts)
+        self._prose_texts.clear()
+        self._machine.source.skip(len(text), text)
+        self._prose.skip(text)
 
 
 _CALL_EVENTS = (ToolCallStart, ArgumentsDelta, ToolCallEnd, ToolCallAborted)
@@ -294,7 +302,7 @@ class StreamParser(Shortcut):
             return []
         machine = self._machine
         source = machine.source
-        if self._string or self._passed or self._newlines:
+        if self._string or self._prose_texts or self._newlines:
             self._catch_up()
         source.append(text, self._inert)
         events = self._begin()
@@ -360,8 +368,7 @@ class StreamParser(Shortcut):
         """Reads what the prompt holds already. Of its events only those of an open call count."""
         events = self.feed(prefix)
         machine = self._machine
-        if machine.hold is not None:
-            machine.hold.release()  # the prompt's own calls are in no doubt
+        machine.release_all()  # the prompt's own calls are in no doubt
         invoke = machine.invoke
         if isinstance(invoke, Invoke) and invoke.call.begun and invoke.call.visible:
             index = invoke.call.index
@@ -391,7 +398,10 @@ class StreamParser(Shortcut):
             return self._strict.held
         self._catch_up()
         self._choose()
-        return self._machine.source.waiting
+        source = self._machine.source
+        if self._machine.quotations:
+            return source.pinned(self._machine.held_from, source.end)
+        return source.waiting
 
     @property
     def held_by(self) -> Hold | None:
@@ -412,4 +422,4 @@ class StreamParser(Shortcut):
         """How many characters of the text are done with."""
         self._catch_up()
         self._choose()
-        return max(self._machine.source.done, 0)
+        return max(self._machine.held_from, 0)

@@ -5,6 +5,7 @@ else text (recovery.md, rules 1, 13 and 14).
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from dsv4._format.spellings import (
     ELEMENT_ATTRIBUTES,
@@ -19,6 +20,7 @@ from dsv4._parse.call_arguments import (
     is_item,
     json_calls_in,
     json_string,
+    keys_given_in,
     list_text,
     object_in,
     object_text,
@@ -121,10 +123,14 @@ class PlainCallReader:
         wraps = self._first is not self._tag and tag.label != self._first.label
         self._prose.plain_wrapper = wraps or self._prose.plain_wrapper
         for name, arguments in calls:
-            machine.whole_call(name, arguments, tag.end)
+            if arguments is not None:
+                machine.whole_call(name, arguments, tag.end)
+            else:  # it lacks an argument that it came with (rule 30)
+                machine.part_of_call(name, f'"arguments": {json_string(inner)}', "unreadable")
+                machine.report_raw(kinds.DROPPED_CALL, tag.end, "")
         return (ParserState.AFTER,)
 
-    def _calls(self, inner: str) -> list[tuple[str, str]] | None:
+    def _calls(self, inner: str) -> Sequence[tuple[str, str | None]] | None:
         tools = self._machine.tools
         if self._is_json:
             calls = json_calls_in(_STRAY_CLOSERS.sub("", inner).strip())
@@ -134,9 +140,13 @@ class PlainCallReader:
         return [(name, plain_arguments(inner, tools.keys(name)))]
 
 
-def plain_arguments(text: str, keys: dict[str, frozenset[str]]) -> str:
-    """The arguments of a call without the DSML token: parameters, elements, or a JSON object."""
+def plain_arguments(text: str, keys: dict[str, frozenset[str]]) -> str | None:
+    """The arguments of a call without the DSML token: parameters, elements, or a JSON object.
+
+    None: text between them gives another one.
+    """
     members: dict[str, str] = {}
+    between, done = "", 0
     lists: dict[str, list[str]] = {}  # of values that came one by one (rule 28)
     at = text.find("<")
     while at >= 0:
@@ -145,6 +155,7 @@ def plain_arguments(text: str, keys: dict[str, frozenset[str]]) -> str:
         if tag is None or key is None:
             at = text.find("<", at + 1)
             continue
+        between += text[done : tag.start]
         if tag.self_closed:
             value, after = tag.attributes.get("value", tag.attributes.get("string", "")), tag.end
         else:
@@ -157,7 +168,10 @@ def plain_arguments(text: str, keys: dict[str, frozenset[str]]) -> str:
         else:
             lists.pop(key, None)
         members[key] = given
+        done = after
         at = text.find("<", after)
+    if members and not keys_given_in(between + text[done:], keys) <= members.keys():
+        return None
     if members or not text.strip():
         return object_text(members | {key: list_text(items) for key, items in lists.items()})
     body = object_in(text)

@@ -8,16 +8,17 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dsv4._format import tokens
-from dsv4._format.spellings import ECHO, EXAMPLE_ELEMENTS, JSON_WRAPPERS, QUOTING
+from dsv4._format.spellings import CLOSING_BRACKETS, ECHO, JSON_WRAPPERS, OPENING_BRACKETS
 from dsv4._parse import events as kinds
 from dsv4._parse.blocks import InvokeOpening
 from dsv4._parse.events import ContentDelta, DiagnosticKind, ReasoningDelta, StopHit
+from dsv4._parse.held_calls import QuotedCalls
 from dsv4._parse.lexer import PLAIN_LABEL
 from dsv4._parse.limits import LONGEST_TAG
 from dsv4._parse.lines import LineTracker
 from dsv4._parse.machine import Machine, Move, ParserState
-from dsv4._parse.markup_in_prose import HeldCalls, Quotation
 from dsv4._parse.patterns import pattern
+from dsv4._parse.quoting import PARTNERS, QUOTES, Quoting
 from dsv4._parse.source import NOWHERE
 from dsv4._parse.tag import TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import (
@@ -66,14 +67,14 @@ class StopStrings:
         return 0
 
 
-_QUOTING = frozenset(QUOTING)
-_EXAMPLE_TAGS = frozenset(f"<{name}>" for name in EXAMPLE_ELEMENTS)
-# Tokens between two of the same of these are named.
-_NAMING = frozenset("`\"'")
 _MOST_NAMED = 128  # characters of tokens in a row
 # What ends a prompt that is shown in a line.
-_ENDS_INLINE = {quote: pattern(f"[{quote}\n]") for quote in '`"'}
+_ENDS_INLINE = {quote: pattern(f"[{close}\n]") for quote, close in PARTNERS.items()}
 _THINK_END = str(tokens.THINK_END)
+# The token alone on a line, and what may still become that.
+_LONE = rf"[{OPENING_BRACKETS}]?{tokens.DSML}[{CLOSING_BRACKETS}]?"
+_LONE_TOKEN = pattern(rf"{_LONE}(?=[ \t\r]{{0,4}}\n)")
+_MAYBE_LONE_TOKEN = pattern(rf"{_LONE}[ \t\r]{{0,4}}\Z")
 
 
 class ProseReader:
@@ -92,6 +93,7 @@ class ProseReader:
         self.reasoning = reasoning
         self.unclosed = reasoning  # no end of the reasoning was met
         self.lines = LineTracker()
+        self.quoting = Quoting(machine.source.pos)
         # How far the text was looked at. It is shown up to the source's `pos`.
         self._at = machine.source.pos
         self.reasoning_shown = False
@@ -100,7 +102,7 @@ class ProseReader:
         self._roles_are_text = False
         self._named_to = NOWHERE  # tokens and markup before this place are named
         self._inline = (NOWHERE, 0)  # how far behind which token its quote was looked for
-        self._element: str | None = None  # an element for examples, which was opened right here
+        self._behind_quoted_plain = False  # a plain tag that a quote stands directly before
         self._openers = 0  # opening tags that were left as text
         self._names_think_tag = (
             False  # this line names an opening think tag, so the next close is talk too
@@ -112,22 +114,25 @@ class ProseReader:
         """Goes on where reading stands; or, up to the place `to`, with what is text for sure."""
         if lines is not None:
             self.lines = lines
+        if self._source.pos > self._at:
+            self.quoting.pass_call(self._source.pos)
         if to is None:
             self._at = self._source.pos
         else:
             self._look(to)
         return self
 
-    def skip(self) -> None:
-        """All text so far was looked at by somebody else."""
-        self._at = self._source.end
+    def skip(self, text: str) -> None:
+        """The text up to where reading stands was looked at by somebody else."""
+        self.quoting.follow(text, self._at)
+        self._at += len(text)
 
     @property
     def is_idle(self) -> bool:
         """Whether text in which no tag begins may be shown as it comes."""
         if self._stops is not None or self.joining or self._names_think_tag:
             return False
-        if self._element is not None:
+        if self._behind_quoted_plain:
             return False
         return not self.reasoning or self.reasoning_shown
 
@@ -148,6 +153,8 @@ class ProseReader:
         while (at := source.next_mark(at)) < source.end:
             tag = source.tag_at(at) or self._machine.rules.doubled(at)
             if tag is None:
+                tag = self._lone_token(at)
+            if tag is None:
                 at += 1
                 continue
             self._look(at)
@@ -157,9 +164,6 @@ class ProseReader:
                 source.pending = None
                 at += 1
             elif self._is_text(tag):
-                if tag.raw in _EXAMPLE_TAGS:
-                    self._look(tag.end)
-                    self._element = tag.label
                 at += 1  # what stands in it may act, as if it had not been read as a tag
             else:
                 if (halted := self._show_up_to(at)) is not None:
@@ -172,16 +176,35 @@ class ProseReader:
         self._look(at)
         return self._show_up_to(at)
 
+    def _lone_token(self, at: int) -> Tag | PartialTag | None:
+        """The token alone on a line, before a block or a call (rule 34)."""
+        source = self._source
+        lone = source.match(_LONE_TOKEN, at)
+        if lone is None and not source.final and source.match(_MAYBE_LONE_TOKEN, at):
+            return PartialTag.MAYBE
+        if lone is None or source.is_inert(at, source.place(lone.end())):
+            return None
+        self._look(at)
+        tag = Tag("parameter", at, lone[0])
+        tag.marked = True
+        left_over = self._is_left_over(tag)
+        if left_over is None:
+            return PartialTag.MAYBE
+        return tag if left_over else None
+
     def _look(self, to: int) -> None:
         """Looks at the text up to `to`."""
         if to > self._at:
             text = self._source.slice(self._at, to)
             if "\n" in text:
                 self._names_think_tag = False
-            if self._element is not None and not text.isspace():
-                self._element = None
+            if self._behind_quoted_plain and not text.isspace():
+                self._behind_quoted_plain = False
             self.lines.follow(text)
+            self.quoting.follow(text, self._at)
             self._at = to
+            if self._machine.quotations:
+                self._machine.follow_quotations(not text.isspace())
 
     def _may_act(self, partial: PartialTag, at: int) -> bool:
         """Whether what may become a tag would mean anything here."""
@@ -191,8 +214,7 @@ class ProseReader:
         if tools.none_declared or self._is_example:
             return False
         if partial is PartialTag.NAME:
-            name = self._source.slice(at + 1, self._source.end)
-            return bool(tools.parameters) or any(e.startswith(name) for e in EXAMPLE_ELEMENTS)
+            return bool(tools.parameters)
         if not tools.parameters:
             return False
         label = self._source.match(PLAIN_LABEL, at)
@@ -213,8 +235,7 @@ class ProseReader:
         source, machine = self._source, self._machine
         while self._at < source.end:
             if source.tag_at(self._at) is PartialTag.SURELY:
-                quoted = source.char_before(self._at) in _QUOTING  # so it is talked about
-                if not (machine.tools.none_declared or self._is_example or quoted):
+                if self._may_be_cut(self._at) and machine.rules.may_become_call(self._at):
                     self.flush()
                     machine.report_cut(self._at)
                     self._at = source.end
@@ -225,6 +246,11 @@ class ProseReader:
             if (move := self.read()) is not None:
                 return move
         return self._show_up_to(source.end, complete=True)
+
+    def _may_be_cut(self, at: int) -> bool:
+        """Whether markup at `at`, where the text ends in it, is no talk (rule 33)."""
+        quoted = self._source.char_before(at) in QUOTES
+        return not (self._machine.tools.none_declared or self._is_example or quoted)
 
     # Showing text.
 
@@ -261,7 +287,7 @@ class ProseReader:
             text = text[told:]
         if not text:
             return
-        if self._machine.hold is not None:  # asked here too: most text holds nothing
+        if self._machine.holds:  # asked here too: most text holds nothing
             self._machine.settle_calls(Lookahead.TEXT)
         if not self.reasoning:
             self._machine.emit(ContentDelta(text))
@@ -302,11 +328,47 @@ class ProseReader:
             return self._read_undeclared(tag, kind)
         if kind == "wrapper":
             return self._read_wrapper(tag)
-        if kind == "invoke":
+        if kind == "invoke" and machine.rules.tool_called(tag) is not None:
             return self._read_invoke(tag)
-        if tag.self_closed or tag.name is None or self._openers or not self.lines.blank:
+        if self._is_left_over(tag) is not False:
+            return self._drop_left_over(tag)
+        if kind == "invoke" or tag.self_closed or tag.name is None or self._openers:
             return self.leave(tag)
-        return self.flush() or (ParserState.STRAY, tag)
+        if (halted := self.flush()) is not None:
+            return halted
+        self._hold_if_quoted(tag)
+        return (ParserState.STRAY if self.lines.blank else ParserState.LOST, tag)
+
+    def _is_left_over(self, tag: Tag) -> bool | None:
+        """Whether the beginning of a call stands on a line of its own, before the call (rule 34).
+
+        None: not known yet.
+        """
+        if tag.attributes or tag.closing or tag.self_closed or not self.lines.blank:
+            return False
+        if self._machine.tools.none_declared or self._is_example:
+            return False
+        return self._call_begins_below(tag.end)
+
+    def _call_begins_below(self, at: int) -> bool | None:
+        """Whether a block or a call of a declared tool begins on a later line. None: not known."""
+        rules = self._machine.rules
+        ahead = rules.look_ahead(at)
+        if not isinstance(ahead, Tag):
+            return None if ahead is Lookahead.MORE else False
+        if "\n" not in self._source.slice(at, ahead.start):
+            return False
+        name = rules.tool_called(ahead)
+        is_call = rules.opens(ahead, "invoke") and self._machine.tools.may_be_tool(name or "")
+        return rules.opens(ahead, "wrapper") or (is_call and name is not None)
+
+    def _drop_left_over(self, tag: Tag) -> Move | None:
+        if self._is_left_over(tag) is None:
+            return None
+        if (halted := self.flush()) is not None:
+            return halted
+        self._hold_if_quoted(tag)
+        return self._remove(kinds.UNEXPECTED_TAG, tag)
 
     def _pass(self, tag: Tag) -> Move | None:
         """Leaves a tag in the text, where it is no deviation."""
@@ -346,7 +408,7 @@ class ProseReader:
     def _is_named(self, tag: Tag) -> bool | None:
         """Whether a token is named: quoted, or in a code fence that goes on. None: not known."""
         quote = self._source.char_before(tag.start)
-        quoted = quote in _NAMING and self._is_in_quotes(tag, quote)
+        quoted = quote in PARTNERS and self._is_in_quotes(tag, quote)
         if quoted is not False:
             return quoted
         if not self._is_example or self.lines.at_closing_run:
@@ -371,14 +433,14 @@ class ProseReader:
             at = found.end
         if at == source.end and not source.final:
             return None
-        if source.at(at) == quote:
+        if at < source.end and source.at(at) in PARTNERS[quote]:
             self._named_to = at
             return True
         return self._shows_prompt(tag, quote)
 
     def _shows_prompt(self, tag: Tag, quote: str) -> bool | None:
         """Whether a line shows a prompt in quotes, from BOS or a role on. None: not known."""
-        if self.reasoning or tag.kind == "eos" or quote not in _ENDS_INLINE:
+        if self.reasoning or tag.kind == "eos":
             return False
         source = self._source
         at = self._inline[1] if self._inline[0] == tag.start else tag.end
@@ -400,6 +462,7 @@ class ProseReader:
         ahead = self._machine.rules.look_past(tag.end)
         if ahead is Lookahead.MORE:
             return None
+        self._end_section()
         self._machine.eos = ahead is Lookahead.END
         if tag.end == self._source.end:
             halted = self.flush()
@@ -416,7 +479,7 @@ class ProseReader:
     # Thinking (rules 6, 13, 15 and 17).
 
     def _read_think(self, tag: Tag) -> Move | None:
-        after_quote = self._source.char_before(tag.start) in _QUOTING
+        after_quote = self._source.char_before(tag.start) in QUOTES
         if tag.closing and tag.raw != _THINK_END and after_quote:  # with spaces in it
             return self._pass(tag)
         if self.reasoning:
@@ -436,11 +499,17 @@ class ProseReader:
         if after_quote:
             if tag.end == self._source.end and not self._source.final:
                 return None
-            if self._source.at(tag.end) in _QUOTING:
+            if self._source.at(tag.end) in QUOTES:
                 return self._pass(tag)
         return self._remove(kinds.STRAY_THINK, tag)
 
+    def _end_section(self) -> None:
+        """No quotation goes on behind this."""
+        self._machine.end_quotations()
+        self.quoting = Quoting(self._at)
+
     def _end_reasoning(self, tag: Tag) -> Move | None:
+        self._end_section()
         if (halted := self.flush()) is not None:
             return halted
         if tag.raw != _THINK_END:
@@ -464,6 +533,7 @@ class ProseReader:
         return self.reasoning_shown or bool(waiting.strip())
 
     def _begin_reasoning(self, tag: Tag) -> Move | None:
+        self._end_section()
         halted = self._remove(kinds.THINK_IN_CONTENT, tag)
         self.reasoning = self.unclosed = self.joining = True
         self.lines = LineTracker()
@@ -481,7 +551,7 @@ class ProseReader:
             return None
         if not certain:
             return self.leave(tag)
-        return self.enter_calls(tag, may_be_quoted=True) or (ParserState.BLOCK, tag)
+        return self.enter_calls(tag) or (ParserState.BLOCK, tag)
 
     def _holds_calls(self, tag: Tag) -> bool | None:
         """Whether a wrapper in the middle of a line holds calls. None: not known."""
@@ -491,9 +561,20 @@ class ProseReader:
             return None
         if ahead is Lookahead.BRACE:
             return begins_json_calls(machine.rules, self._source.past_space(tag.end))
+        if ahead is Lookahead.END:
+            begins_tag = self._source.past_space(tag.end) < self._source.end
+            return self._may_be_cut(tag.start) and (begins_tag or self._is_known_cut)
         if machine.rules.opens(ahead, "invoke") and isinstance(ahead, Tag):
-            return machine.rules.is_certain(ahead, wrapped=True)
+            certain = machine.rules.is_certain(ahead, wrapped=True)
+            ends = certain is False and machine.rules.look_past(ahead.end) is Lookahead.END
+            declared = ends and machine.tools.may_be_tool(machine.rules.tool_called(ahead) or "")
+            return (declared and self._may_be_cut(tag.start)) or certain
         return False
+
+    @property
+    def _is_known_cut(self) -> bool:
+        ended = self._source.ended
+        return ended is not None and ended.is_cut
 
     def _read_undeclared(self, tag: Tag, kind: str) -> Move | None:
         """If no tools are declared, a block is text, unless it holds no call."""
@@ -522,22 +603,31 @@ class ProseReader:
             if not ahead and not self._source.final:
                 return None
             certain = ahead in ("", "\n")
-        if not certain:
+        if not certain and not self._is_cut_opening(tag):
             return self.leave(tag)
-        if (halted := self.enter_calls(tag, may_be_quoted=True)) is not None:
+        if (halted := self.enter_calls(tag)) is not None:
             return halted
         machine.report_raw(kinds.MISSING_WRAPPER, tag.start, "")
         return (ParserState.INVOKE, InvokeOpening(tag))
 
-    def enter_calls(self, tag: Tag, may_be_quoted: bool = False) -> Move | None:
+    def _is_cut_opening(self, tag: Tag) -> bool:
+        """Whether the text was cut behind the opening of a call without a wrapper (rule 33)."""
+        source = self._source
+        ends = not tag.self_closed and self._machine.rules.look_ahead(tag.end) is Lookahead.END
+        if not ends or not self._may_be_cut(tag.start):
+            return False
+        if source.past_space(tag.end) < source.end or self._is_known_cut:
+            return True
+        return self.lines.blank and not source.stopped
+
+    def enter_calls(self, tag: Tag) -> Move | None:
         """Leaves prose for a block, or for a call without one. A blank line goes with it."""
         source, machine = self._source, self._machine
         machine.blank_line = source.slice(source.pos, tag.start).endswith("\n\n")
         halted = self._show_up_to(tag.start - 2 * machine.blank_line, complete=True)
         if halted is not None:
             return halted
-        if may_be_quoted:
-            self._hold_if_quoted(tag)
+        self._hold_if_quoted(tag)
         if self.reasoning:
             machine.report_raw(kinds.CALL_IN_REASONING, tag.start, "")
         if machine.blocks:
@@ -547,17 +637,25 @@ class ProseReader:
         return None
 
     def _hold_if_quoted(self, tag: Tag) -> None:
-        """Holds calls behind a quote or a backtick, until what follows them is known (rule 24)."""
-        character = self._source.char_before(tag.start)
-        quotation = Quotation.behind(character, self._element, self.lines.is_indented)
-        if quotation is not None and self._machine.hold is None:
-            held = HeldCalls(self._machine, returns=True)
-            held.read_otherwise(lambda to: self._leave_quoted(tag, to), quotation)
+        """Where a quotation is open, what is read from here on waits for its close (rule 29)."""
+        machine, before = self._machine, self._source.char_before(tag.start)
+        quotation = self.quoting.around(before, self.lines.is_indented)
+        if quotation is None or any(hold.covers(quotation) for hold in machine.quotations):
+            return
+        if machine.hold is not None:
+            machine.hold.settle(tag)
+        QuotedCalls(machine, quotation, lambda to, quoting: self._leave_quoted(tag, to, quoting))
 
-    def _leave_quoted(self, tag: Tag, to: int) -> None:
+    def _leave_quoted(self, tag: Tag, to: int, quoting: Quoting) -> None:
         """The text from a tag up to `to` is quoted, and stays."""
+        source = self._source
         self._machine.report_raw(kinds.MARKUP_AS_TEXT, tag.start, tag.raw)
-        self._look(to)
+        self.quoting = quoting
+        self.quoting.pass_quotation(to)
+        self._at = to
+        lines = source.slice(source.pos, to).rpartition("\n")
+        self.lines = LineTracker()
+        self.lines.follow("." if lines[2].strip() else lines[2])
 
     # Inside a code fence (rule 15).
 
@@ -585,6 +683,7 @@ class ProseReader:
     def _orphans(self, tag: Tag) -> Move | None:
         if (halted := self.flush()) is not None:
             return halted
+        self._hold_if_quoted(tag)
         return (ParserState.ORPHANS, tag, self.lines.blank)
 
     # Calls without the DSML token, and those of older models (rules 1 and 13).
@@ -592,8 +691,10 @@ class ProseReader:
     def _read_plain(self, tag: Tag) -> Move | None:
         """A plain call, or a plain wrapper before a call."""
         machine = self._machine
-        if self._source.char_before(tag.start) in _QUOTING:
-            return self._pass(tag)
+        if self._source.char_before(tag.start) in QUOTES or self._behind_quoted_plain:
+            self._look(tag.end)
+            self._behind_quoted_plain = True
+            return None
         if is_plain_invoke(machine.rules, tag):
             return self._read_plain_invoke(tag, None)
         if tag.attributes or tag.self_closed or not is_plain_wrapper(tag.label):
@@ -635,7 +736,7 @@ class ProseReader:
 
     def _read_native(self, tag: Tag) -> Move | None:
         # After another such token that was left as text, this one is text too.
-        quoted = self._source.char_before(tag.start) in _QUOTING | {tag.raw[-1]}
+        quoted = self._source.char_before(tag.start) in QUOTES | {tag.raw[-1]}
         if tag.closing or quoted or self._is_example or self._machine.tools.none_declared:
             return self._pass(tag)
         return (ParserState.NATIVE, tag)

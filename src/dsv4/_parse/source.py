@@ -49,6 +49,7 @@ class SourceMark(NamedTuple):
     before: str
     aside: tuple[list[str], int, str]
     recorded: list[str] | None
+    pins: int
 
 
 class TextSource:
@@ -68,6 +69,7 @@ class TextSource:
         "_pending_as",
         "_pinned",
         "_pinned_from",
+        "_pins",
         "_read",
         "_readings",
         "_recorded",
@@ -108,6 +110,7 @@ class TextSource:
         self.no_json_before = NOWHERE  # no JSON in an attribute begins before this
         self._pinned: list[str] | None = None
         self._pinned_from = 0
+        self._pins = 0
         # The text that is passed between the values of a block, and its places, if it is wanted.
         self.passed: list[tuple[str, int]] | None = None
 
@@ -393,28 +396,34 @@ class TextSource:
     # Text that may have to be read again.
 
     def pin(self) -> None:
-        """Remembers all text from where reading stands on, as it comes."""
-        self._pinned = [self.slice(self.pos, self.end)]
-        self._pinned_from = self.pos
+        """Remembers all text from where reading stands on, as it comes. Pins nest."""
+        if self._pinned is None:
+            self._pinned = [self.slice(self.pos, self.end)]
+            self._pinned_from = self.pos
+        self._pins += 1
 
-    def pinned(self, to: int) -> str:
-        """The remembered text up to a place."""
-        return "".join(self._pinned or ())[: to - self._pinned_from]
+    def pinned(self, start: int, to: int) -> str:
+        """The remembered text between two places."""
+        text = "".join(self._pinned or ())
+        self._pinned = [text]
+        return text[start - self._pinned_from : to - self._pinned_from]
 
-    def unpin(self) -> None:
-        self._pinned = None
+    def unpin(self, count: int = 1) -> None:
+        self._pins -= count
+        if not self._pins:
+            self._pinned = None
 
     def mark(self) -> SourceMark:
         """Where reading stands. `pin` keeps the text from there on."""
         recorded = None if self._recorded is None else [*self._recorded]
         aside = ([*self._aside], self.aside_from, self._before_aside)
-        return SourceMark(self.pos, self.just_before(self.pos), aside, recorded)
+        return SourceMark(self.pos, self.just_before(self.pos), aside, recorded, self._pins)
 
     def return_to(self, mark: SourceMark) -> None:
         """Goes back to where reading stood, with the text that was pinned there."""
         self.base = self.pos = mark.pos
-        self.text = self.pinned(self.end)
-        self.unpin()
+        self.text = self.pinned(mark.pos, self.end)
+        self.unpin(self._pins - mark.pins)
         self.before = mark.before
         aside, self.aside_from, self._before_aside = mark.aside
         self._aside = [*aside]

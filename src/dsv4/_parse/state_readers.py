@@ -14,13 +14,20 @@ from dsv4._parse.markup_in_prose import (
     FencedBlockReader,
     HaltedReader,
     InventedTurnReader,
+    LostCallReader,
     OrphanClosersReader,
     PossibleTurnReader,
     StrayParameterReader,
 )
+from dsv4._parse.nested_parameters import NestedParametersReader
 from dsv4._parse.plain_calls import NativeCallsReader, PlainCallReader
 from dsv4._parse.tag import Tag
-from dsv4._parse.text_in_blocks import BrokenTagReader, JunkReader, RemarkReader
+from dsv4._parse.text_in_blocks import (
+    BrokenTagReader,
+    JunkReader,
+    NamedCallReader,
+    RemarkReader,
+)
 from dsv4._parse.value_readers import (
     JsonBody,
     JsonCallList,
@@ -60,13 +67,16 @@ STATE_READERS: Mapping[ParserState, Callable[..., StateReader]] = {
     ParserState.PROSE: lambda machine, *known: machine.prose.resume(*known),
     ParserState.ORPHANS: OrphanClosersReader,
     ParserState.STRAY: lambda machine, tag: StrayParameterReader(machine, machine.prose, tag),
+    ParserState.LOST: lambda machine, tag: LostCallReader(machine, machine.prose, tag),
     ParserState.FENCED: lambda machine, tag: FencedBlockReader(machine, machine.prose, tag),
     ParserState.AFTER: lambda machine, *known: AfterBlockReader(machine, machine.prose, *known),
     ParserState.BLOCK: _block,
+    ParserState.NAMED: NamedCallReader,
     ParserState.JUNK: JunkReader,
     ParserState.BROKEN: BrokenTagReader,
     ParserState.INVOKE: _invoke,
     ParserState.REMARK: RemarkReader,
+    ParserState.NESTED: NestedParametersReader,
     ParserState.VALUE: lambda machine, known: TextValueReader(machine, _value(machine, known)),
     ParserState.JSON: lambda machine, known: JsonValueReader(machine, _value(machine, known)),
     ParserState.PLAIN: lambda machine, *tags: PlainCallReader(machine, machine.prose, *tags),

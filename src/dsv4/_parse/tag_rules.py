@@ -23,8 +23,11 @@ from dsv4._format.spellings import (
     PLAIN_WRAPPER_END,
     PLAIN_WRAPPER_PREFIXES,
     RELEASED_LABELS,
+    TAG_PREFIXES,
+    WRAPPER_ENDS,
 )
 from dsv4._parse.declared import DeclaredTools
+from dsv4._parse.lexer import HEAD
 from dsv4._parse.limits import LONGEST_SPACE
 from dsv4._parse.patterns import pattern
 from dsv4._parse.reasons import Ended
@@ -33,6 +36,11 @@ from dsv4._parse.tag import TOKENS, PartialTag, Tag
 
 # A bracket too many, before the head of a tag.
 _DOUBLED = f"<<{tokens.DSML}"
+
+
+# How the name of a tag begins.
+_LABEL_START = pattern(r"[^\s<>=/]+")
+_PREFIXES = tuple(prefix for prefix, _ in TAG_PREFIXES)
 
 
 class Lookahead(Enum):
@@ -101,6 +109,28 @@ class TagRules:
         waits = len(rest) > 1 and _DOUBLED.startswith(rest) and not source.final
         return PartialTag.MAYBE if waits else None
 
+    def may_become_call(self, at: int) -> bool:
+        """Whether the tag in which the text ends, and which begins at `at`, may be a call's.
+
+        The token alone says nothing where the caller knows how the text ended, but for a length
+        (rule 33).
+        """
+        head = self.source.match(HEAD, at)
+        if head is None:
+            return False
+        label = _LABEL_START.match(self.source.text, head.end())
+        begun = label[0].lower() if label is not None else ""
+        if not begun:
+            rest = self.source.slice(self.source.place(head.end()), self.source.end)
+            return not rest and self.source.ended in (None, Ended.LENGTH)
+        is_whole = self.source.place(head.end()) + len(begun) < self.source.end
+        if begun.startswith(_PREFIXES):
+            return True
+        if is_whole:
+            return begun in map(str.lower, self.tools.parameters)
+        names = (*_PREFIXES, *map(str.lower, self.tools.parameters))
+        return any(name.startswith(begun) for name in names)
+
     def is_end(self, ahead: Tag | Lookahead) -> bool:
         """Whether the text ends here, or EOS stands here."""
         return ahead is Lookahead.END or (isinstance(ahead, Tag) and ahead.kind == "eos")
@@ -141,10 +171,24 @@ class TagRules:
             return tag.label
         return self.tools.as_declared(tag.name)
 
-    def is_container(self, tag: Tag, tool: str) -> bool:
-        """Whether a tag holds all parameters of a call, and is none itself (rule 28)."""
-        named = tag.label.lower() in PARAMETER_CONTAINERS and not tag.attributes
-        return tag.marked and named and tag.label not in self.tools.keys(tool)
+    def is_container(self, ahead: Tag | Lookahead, tool: str) -> bool:
+        """Whether a tag holds all parameters of a call, and is none itself (rules 28 and 30)."""
+        if not isinstance(ahead, Tag) or not ahead.marked or ahead.attributes:
+            return False
+        is_named = ahead.label.lower().endswith(PARAMETER_CONTAINERS)
+        return is_named and ahead.label not in self.tools.keys(tool)
+
+    def gives_argument(self, ahead: Tag | Lookahead, tool: str) -> bool:
+        """Whether a tag of any name gives an argument, in a call and outside a value (rule 30)."""
+        if not isinstance(ahead, Tag) or not ahead.marked or ahead.closing or ahead.broken:
+            return False
+        if ahead.attributes.get("name") is None or ahead.label.lower().endswith(WRAPPER_ENDS):
+            return False
+        keys = self.tools.keys(tool)
+        if not keys:
+            return ahead.kind == "named"
+        key = self.key(ahead, tool)
+        return key in keys and not self.tools.declares(key)
 
     def is_example(self, name: str | None) -> bool:
         """Whether a call is the prompt's own example (rule 2)."""
@@ -200,6 +244,10 @@ class TagRules:
         kind = self.kind(ahead, tool)
         if kind == "parameter":
             return not ahead.closing
+        if self.gives_argument(ahead, tool) or (
+            self.is_container(ahead, tool) and not ahead.closing
+        ):
+            return True
         if kind == "invoke":
             return ahead.closing or wrapped
         return kind == "wrapper" and ahead.closing and wrapped

@@ -4,8 +4,11 @@
 
 from __future__ import annotations
 
+import re
+
 from dsv4._parse import events as kinds
 from dsv4._parse.blocks import BlockReader, Invoke
+from dsv4._parse.call_arguments import members_of, object_in
 from dsv4._parse.events import DiagnosticKind
 from dsv4._parse.limits import LONGEST_REMARK
 from dsv4._parse.lines import LineTracker
@@ -18,6 +21,82 @@ from dsv4._parse.tag_rules import Lookahead, begins_json_calls
 # Between text in a wrapper and prose: a blank line. Between text and JSON: a line's start.
 _BREAK = pattern(r"\n[ \t\r]*(?:\n\s*|(?=[\[{]))")
 _OPEN_BREAK = pattern(r"\n\s*\Z")
+
+
+# A tool's name and the fence behind it, and what may still become that.
+_NAMED_FENCE = pattern(r"([^\s`~<>]{1,512})\s{1,256}(`{3,}|~{3,})[\w+-]{0,32}[ \t]{0,256}\n")
+_MAYBE_NAMED_FENCE = pattern(
+    r"[^\s`~<>]{1,512}(?:\s{0,256}(?:`{0,64}|~{0,64})[\w+-]{0,32}[ \t]{0,256})?\Z"
+)
+
+
+class NamedCallReader:
+    """A tool's name and its arguments as JSON in a fence, and nothing else (rule 35)."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._source = machine.source
+        self._found: re.Match[str] | None = None
+        self._body = self._at = machine.source.pos
+        self._json = ""  # once the fence is closed
+
+    def read(self) -> Move | None:
+        source = self._source
+        if self._found is None:
+            self._found = source.match(_NAMED_FENCE, source.pos)
+            if self._found is None:
+                waits = not source.final and source.match(_MAYBE_NAMED_FENCE, source.pos)
+                return None if waits else self._leave()
+            if not self._machine.tools.keys(self._found[1]):
+                return self._leave()
+            self._body = self._at = source.place(self._found.end())
+        if not self._json and not self._find_end(self._found[2]):
+            return None
+        return self._look_behind()
+
+    def _find_end(self, fence: str) -> bool:
+        source = self._source
+        close = source.text.find("\n" + fence, max(self._at - source.base - len(fence), 0))
+        self._at = source.end if close < 0 else source.place(close) + 1 + len(fence)
+        if close >= 0:
+            self._json = source.slice(self._body, source.place(close))
+        return close >= 0
+
+    def _look_behind(self) -> Move | None:
+        """Nothing but closes and white space may follow, up to EOS or the end."""
+        rules = self._machine.rules
+        while True:
+            ahead = rules.look_past(self._at)
+            if ahead is Lookahead.MORE:
+                return None
+            if rules.is_end(ahead):
+                return self._make()
+            if not isinstance(ahead, Tag) or not ahead.closing or ahead.kind in TOKENS:
+                return self._leave()
+            self._at = ahead.end
+
+    def _make(self) -> Move | None:
+        machine, source, found = self._machine, self._source, self._found
+        arguments = object_in(self._json)
+        assert found is not None
+        keys = machine.tools.keys(found[1])
+        if arguments is None or not {key for key, _ in members_of(arguments.text)} <= keys.keys():
+            return self._leave()
+        kind: DiagnosticKind = kinds.FORBIDDEN_CALL if machine.forbidden else kinds.JSON_CALLS
+        end = self._body + len(self._json) + 1 + len(found[2])
+        machine.report(kind, source.pos, end)
+        source.advance(end)
+        machine.whole_call(found[1], arguments.text.strip(), end)
+        if isinstance(machine.block, BlockReader):
+            machine.block.used = True
+        return (ParserState.BLOCK,)
+
+    def _leave(self) -> Move | None:
+        assert isinstance(self._machine.block, BlockReader)
+        return self._machine.block.read_text()
+
+    def end(self) -> Move | None:
+        return self._leave()
 
 
 class JunkReader:
@@ -180,7 +259,7 @@ class RemarkReader:
         source = self._source
         while True:
             mark = source.next_mark(self._at)
-            if self._invoke.may_have_body:
+            if self._invoke.body is None:
                 found = source.search(_JSON_LINE, self._at - 1, mark)
                 if found is not None:
                     return self._leave(source.place(found.end()))

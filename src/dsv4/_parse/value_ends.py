@@ -5,16 +5,25 @@ from __future__ import annotations
 from collections import Counter
 from enum import Enum
 
+from dsv4._format import tokens
+from dsv4._format.spellings import PARAMETER_PREFIX
 from dsv4._parse import events as kinds
 from dsv4._parse.blocks import Invoke
 from dsv4._parse.limits import LONGEST_REMARK
 from dsv4._parse.machine import Machine
+from dsv4._parse.quoting import QUOTES_A_CLOSE
 from dsv4._parse.source import MARK, NOWHERE
 from dsv4._parse.tag import TOKENS, PartialTag, Tag
-from dsv4._parse.tag_rules import CALL_TAGS, Lookahead, closes_in_run, is_odd_close
+from dsv4._parse.tag_rules import (
+    CALL_TAGS,
+    Lookahead,
+    closes_in_run,
+    is_odd_close,
+    is_plain_invoke,
+)
 
-# What stands directly behind a close in the string of a program, or in JSON.
-_QUOTES_A_CLOSE = frozenset("\\\"'`")
+# A parameter's tag that lost its bracket, as far as it must be there.
+_LOST = tokens.DSML + PARAMETER_PREFIX
 
 
 class Verdict(Enum):
@@ -42,6 +51,7 @@ class ValueJudge:
         "_asked",
         "_counts",
         "_invoke",
+        "_is_argument",
         "_key",
         "_looked",
         "_machine",
@@ -49,8 +59,10 @@ class ValueJudge:
         "_start",
         "_tag",
         "_would_be",
+        "holds_close",
         "holds_tags",
         "is_remarked",
+        "opens_plainly",
         "quoted",
         "reopens",
     )
@@ -60,6 +72,8 @@ class ValueJudge:
         self._invoke = invoke
         self._key = key
         self._tag = tag
+        # The value stands in a tag of another name (rule 30).
+        self._is_argument = tag.kind != "parameter" and tag.name is not None
         # Opening tags of a quoted region that are not closed yet, and how many of each kind.
         self._region: list[str] = []
         self._counts: Counter[str] = Counter()
@@ -67,8 +81,10 @@ class ValueJudge:
         self._start = invoke.machine.source.pos
         self._asked: Tag | None = None  # about which the strict grammar was asked
         self._would_be = Verdict.TEXT
+        self.holds_close = False  # a close of a call or of its parts is a part of the value
         self.holds_tags = False  # a tag with the DSML token is a part of the value
         self.is_remarked = False  # a remark follows the close (rule 11)
+        self.opens_plainly: bool | None = False  # a plain call follows the close (rule 31)
         self.reopens = False  # a call or a block follows what implies the close
         self._looked = (NOWHERE, 0)  # how far after which close was looked for what must follow
 
@@ -89,8 +105,12 @@ class ValueJudge:
         if verdict is Verdict.IMPLIED and self.reopens and tag.start < self._machine.quoted_to:
             self.quoted = True
             verdict = Verdict.SPELLED
+        if verdict is Verdict.TEXT and not tag.marked and self._is_own_close(tag, None):
+            self._machine.note_surplus(tag)  # of plain calls before (rule 31)
         if tag.marked and verdict in (Verdict.TEXT, Verdict.SPELLED, Verdict.QUOTE):
             self.holds_tags = True
+            kind = self._machine.rules.kind(tag, self._invoke.name)
+            self.holds_close = self.holds_close or (tag.closing and kind in CALL_TAGS)
         return verdict
 
     def _judge_strictly(self, tag: Tag, verdict: Verdict) -> Verdict:
@@ -154,6 +174,8 @@ class ValueJudge:
                 closes_in_run(machine.rules, tag.end, "invoke", tool, machine.block is not None),
                 Verdict.IMPLIED,
             )
+        if not self._region and machine.rules.gives_argument(tag, tool) and self._lets_act(tag):
+            return Verdict.IMPLIED
         if not tag.marked or tag.bare or kind not in CALL_TAGS or self._region:
             return Verdict.TEXT
         if tag.closing:
@@ -174,9 +196,10 @@ class ValueJudge:
     def _is_own_close(self, tag: Tag, kind: str | None) -> bool:
         if not tag.closing or tag.bare:
             return False
+        is_same = tag.label == self._tag.label
         if tag.marked:
-            return kind == "parameter"
-        return not self._tag.marked and tag.label == self._tag.label
+            return kind == "parameter" or (is_same and self._is_argument)
+        return not self._tag.marked and is_same
 
     def _judge_close(self, tag: Tag) -> Verdict:
         ahead = self._machine.rules.look_past(tag.end)
@@ -196,12 +219,14 @@ class ValueJudge:
         """Whether the grammar can go on after a close (rule 4)."""
         machine, tool = self._machine, self._invoke.name
         if not isinstance(ahead, Tag):
-            return ahead is Lookahead.END or self._breaks_off(tag)
+            if ahead is Lookahead.END or self._breaks_off(tag):
+                return True
+            return self._lost_bracket(tag)
         if ahead.kind == "eos":
             return self._is_end(ahead)
         if machine.rules.opens(ahead, "parameter", tool):
             return True
-        if machine.rules.opens(ahead, "invoke", tool):
+        if machine.rules.opens(ahead, "invoke", tool) or machine.rules.gives_argument(ahead, tool):
             return True
         if machine.rules.closes(ahead, "invoke", tool) or machine.rules.closes(
             ahead, "wrapper", tool
@@ -213,11 +238,28 @@ class ValueJudge:
             return True
         if ahead.closing and machine.rules.is_container(ahead, tool):
             return True
+        self.opens_plainly = opens = self._opens_plain_call(tag, ahead)
+        if opens is not False:
+            return opens
         if is_odd_close(machine.rules, ahead, "invoke", tool):
             return closes_in_run(
                 machine.rules, ahead.end, "invoke", tool, machine.block is not None
             )
         return False
+
+    def _opens_plain_call(self, close: Tag, ahead: Tag) -> bool | None:
+        """Whether a plain call follows a close that is plain, or is in a plain call (rule 31)."""
+        rules = self._machine.rules
+        is_plain = self._invoke.is_plain if close.marked else not self._tag.marked
+        if self._machine.block is None or not is_plain or ahead.marked:
+            return False
+        if not ahead.closing or ahead.kind != "invoke":
+            return is_plain_invoke(rules, ahead)
+        after = rules.look_past(ahead.end)
+        if not isinstance(after, Tag):
+            return None if after is Lookahead.MORE else False
+        opens = not after.marked and not after.closing and after.kind == "invoke"
+        return opens and after.name is not None
 
     def _breaks_off(self, close: Tag) -> bool:
         """Whether the tag of a parameter or a call follows a close, but breaks off."""
@@ -228,12 +270,21 @@ class ValueJudge:
             return False
         return rules.kind(tag, self._invoke.name) in ("invoke", "parameter")
 
+    def _lost_bracket(self, close: Tag) -> bool | None:
+        """Whether a parameter's tag follows a close, without its bracket (rule 30)."""
+        source = self._machine.source
+        at = source.past_all_space(close.end)
+        text = source.slice(at, at + len(_LOST))
+        if text != _LOST and _LOST.startswith(text) and not source.final:
+            return None
+        return text == _LOST and not source.is_inert(at, at + len(_LOST))
+
     def _comes_soon(self, start: int) -> bool | None:
         """Whether a remark stands between the close and what must follow it (rule 11)."""
         machine, source, tool = self._machine, self._machine.source, self._invoke.name
         at = self._looked[1] if self._looked[0] == start else start
         behind = source.at(start)
-        if behind in _QUOTES_A_CLOSE:  # as a program or JSON has it, in a string
+        if behind in QUOTES_A_CLOSE:  # as a program or JSON has it, in a string
             return False
         if behind.isspace() and source.at(source.past_space(start)) == "\\":  # JSON's line end
             return False
@@ -259,7 +310,8 @@ class ValueJudge:
             kind = machine.rules.kind(tag, tool)
             if tag.closing and kind in ("invoke", "wrapper"):
                 return True
-            if kind == "parameter" and (tag.closing or self._lets_act(tag)):
+            opens = kind == "parameter" or machine.rules.gives_argument(tag, tool)
+            if opens and (tag.closing or self._lets_act(tag)):
                 return not tag.closing
             if not tag.closing and kind in ("invoke", "wrapper"):
                 return False
@@ -384,6 +436,7 @@ class BodyJudge(ValueJudge):
         if tag.kind == "eos":
             return judge_eos(machine, tag)
         kind = machine.rules.kind(tag, self._invoke.name)
+        self.holds_tags = self.holds_tags or (tag.marked and kind == "parameter")
         if tag.broken or not tag.marked or tag.bare or kind not in ("invoke", "wrapper"):
             return Verdict.TEXT
         if tag.closing:

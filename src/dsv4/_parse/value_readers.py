@@ -31,9 +31,9 @@ from dsv4._parse.call_arguments import (
     typed_json,
 )
 from dsv4._parse.events import DiagnosticKind
+from dsv4._parse.held_calls import HeldCalls
 from dsv4._parse.limits import LONGEST_SPACE
 from dsv4._parse.machine import Machine, Move, ParserState
-from dsv4._parse.markup_in_prose import HeldCalls
 from dsv4._parse.patterns import pattern
 from dsv4._parse.source import TextSource
 from dsv4._parse.tag import PartialTag, Tag
@@ -158,13 +158,14 @@ class ParameterValue:
     def doubt(self, tag: Tag, verdict: Verdict) -> None:
         machine, judge = self.machine, self.judge
         is_implied = verdict is Verdict.IMPLIED and tag.kind != "eos"
-        if machine.reads_strictly or not (is_implied or judge.is_remarked or judge.holds_tags):
+        doubtful = judge.is_remarked or judge.holds_tags or judge.opens_plainly
+        if machine.reads_strictly or not (is_implied or doubtful):
             return
         returns = is_implied and judge.reopens
         hold = machine.hold
         if hold is None:
             held = HeldCalls(machine, returns)
-            held.read_otherwise(lambda _: self._read_on(tag), None)
+            held.read_otherwise(lambda: self._read_on(tag))
             hold = held
         rest = ""
         if not self.streams:
@@ -182,10 +183,12 @@ class ParameterValue:
     def close(self, tag: Tag | None) -> Move:
         machine, source, call = self.machine, self.machine.source, self.invoke.call
         if self.streams:
+            if not self._written:  # it may stand in the tag (rule 30)
+                call.write_string(self.tag.attributes.get("value", ""))
             call.close_string()
             self.invoke.remember(self.key, GivenValue(self.start, "".join(self._written)))
         else:
-            raw = source.aside()
+            raw = source.aside() or self.tag.attributes.get("value", "")
             close = machine.tags.parameter_close[:-1]
             if close in raw and close in source.as_acting(raw, self.start):
                 machine.forget_strict_block()
@@ -200,6 +203,8 @@ class ParameterValue:
                 self.invoke.give(self.key, given)
         if tag is None:
             machine.report_raw(kinds.IMPLIED_CLOSE, source.pos, "")
+            if self.judge.holds_close:  # which may have been its own (rule 30)
+                self.invoke.drop("unreadable")
         else:
             machine.check_spelling(tag)
             source.advance(tag.end)
@@ -263,6 +268,7 @@ class JsonBody:
         self.invoke = invoke
         self.start = machine.source.pos
         self.judge = BodyJudge(invoke, "", NO_TAG)
+        self._is_more = bool(invoke.call.parameters)  # arguments behind parameters (rule 30)
         machine.forget_strict_block()
         machine.report_raw(kinds.JSON_BODY, self.start, "")
 
@@ -276,8 +282,13 @@ class JsonBody:
 
     def close(self, tag: Tag | None) -> Move:
         raw = self.machine.source.aside()
+        if self._is_more:
+            self.invoke.add_members(self.start, raw)
+            return (ParserState.INVOKE,)
         self.invoke.body = self._arguments(raw)
         self.invoke.body_text = GivenValue(self.start, raw)
+        if self.judge.holds_tags and object_in(raw) is None:
+            self.invoke.drop("unreadable")  # parameters follow what is no JSON (rule 30)
         return (ParserState.INVOKE,)
 
     def _arguments(self, raw: str) -> str:
@@ -313,6 +324,9 @@ class JsonBody:
     def cut(self) -> Move:
         raw = self.machine.source.aside()
         found = read_json(raw)
+        if self._is_more:
+            self.invoke.remark(self.start, raw)
+            return self.invoke.cut()
         if found is not None and isinstance(found.value, dict):
             self.invoke.body = found.text.strip()
             return self.invoke.cut()

@@ -275,7 +275,9 @@ class PageRow:
             "role": row.role,
             "field": row.field,
             "tokens": row.tokens,
-            "note": row.ghost or "; ".join(filter(None, (*row.images, row.note))) or None,
+            "note": row.ghost
+            or "; ".join(filter(None, (*(image.caption for image in row.images), row.note)))
+            or None,
             "ghost": row.ghost is not None,
             "head": list(self._lines(head)),
             "rest": list(self._lines(rest)),

@@ -429,7 +429,8 @@ def _calls_by(
 
     end, calls = read_calls(text, index + len(opened), tags)
     found = [{"name": name, "arguments": arguments} for name, arguments in calls]
-    return end, tags.block_close[1:], found
+    is_closed = text.endswith(tags.block_close, 0, end)
+    return end, tags.block_close[1:] if is_closed else tags.invoke_close[1:-1], found
 
 
 def decode_dsml_to_arguments(

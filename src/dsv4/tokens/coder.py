@@ -326,8 +326,9 @@ class Coder:
             return [None if grid is None else grid.tokens for grid in grids]
         # Here a block depends on how many tokens stand before it.
         counts: list[int | None] = []
-        marks = self._image_places(prompt)
-        for grid, (before, place) in zip(grids, pairwise((-1, *marks)), strict=True):
+        places = self._image_places(prompt) if grids else []
+        _check_places(places, grids)
+        for grid, (before, place) in zip(grids, pairwise((-1, *places)), strict=True):
             at += place - before - 1
             count: int | None = None
             if grid is not None:
@@ -361,10 +362,7 @@ class Coder:
     def _expanded(
         self, attributed: AttributedIds, prompt: Prompt, counts: Sequence[int]
     ) -> AttributedIds:
-        places = self._image_places(prompt)
-        if len(places) != len(counts):
-            found = f"found {len(places)} places of images and {len(counts)} images"
-            raise OptionError("prompt", f"{found}, expected as many")
+        _check_places(self._image_places(prompt), counts)
         return attributed.expanded(str(prompt.dialect.image_token), counts)
 
     def _image_places(self, prompt: Prompt) -> list[int]:
@@ -541,6 +539,12 @@ def _bytes_of(id: int, vocabulary: Vocabulary) -> bytes:
 
 def _text_of(ids: Iterable[int], vocabulary: Vocabulary) -> str:
     return b"".join(_bytes_of(id, vocabulary) for id in ids).decode("utf-8", "replace")
+
+
+def _check_places(places: Sequence[int], images: Sequence[object]) -> None:
+    if len(places) != len(images):
+        found = f"found {len(places)} places of images and {len(images)} images"
+        raise OptionError("prompt", f"{found}, expected as many")
 
 
 def _known(counts: Sequence[int | None], prompt: Prompt) -> list[int]:
