@@ -157,7 +157,7 @@ def run_peer(folder: Path) -> tuple[float, float]:
 def kill(folder: Path, seconds: float) -> int:
     """Starts a run and kills it with no chance to do anything about it."""
     process = subprocess.Popen(
-        command("many.jsonl", "-o", "killed.out.jsonl", "--jobs", "2"),
+        command("many.jsonl", "-o", "killed.out.jsonl", "--jobs", "2", "--stats"),
         cwd=folder,
         env=environment(),
     )

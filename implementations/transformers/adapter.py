@@ -5,7 +5,7 @@ import json
 import sys
 from pathlib import Path
 
-from conform_lines import Unsupported, answer
+from conform_lines import Unsupported, answer, with_tools_apart
 from transformers.utils.chat_template_utils import render_jinja_template
 
 TEMPLATE = Path(sys.argv[1]).read_text("utf-8")
@@ -21,8 +21,7 @@ def as_object(call):
 def encode(request):
     if request.get("context") or request.get("add_default_bos_token") is False:
         raise Unsupported("an option of the released encoder")
-    messages = [dict(message) for message in request["messages"]]
-    tools = messages[0].pop("tools", None) if messages else None
+    messages, tools = with_tools_apart(request)
     for message in messages:
         message["tool_calls"] = [as_object(call) for call in message.pop("tool_calls", None) or ()]
     prompts, _ = render_jinja_template(

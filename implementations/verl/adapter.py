@@ -4,7 +4,7 @@ import sys
 from importlib import import_module
 from types import SimpleNamespace
 
-from conform_lines import Unsupported, answer, bare_packages
+from conform_lines import Unsupported, answer, bare_packages, with_tools_apart
 
 # Its packages import PyTorch and Ray, of which the encoder uses nothing.
 bare_packages("verl", "utils", "utils.tokenizer")
@@ -19,8 +19,7 @@ MODULE = import_module(f"{FOLDER}.deepseek")
 def encode(request):
     if request.get("context"):
         raise Unsupported("context")
-    messages = [dict(message) for message in request["messages"]]
-    tools = messages[0].pop("tools", None) if messages else None
+    messages, tools = with_tools_apart(request)
     return MODULE.encode_messages(
         messages,
         tools,

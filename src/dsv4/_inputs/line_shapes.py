@@ -254,21 +254,8 @@ def _is_list(line: Line, field: str) -> bool:
     return isinstance(line.get(field), list)
 
 
-def _fits_chat(field: str) -> Callable[[Line], bool]:
-    def fits(line: Line) -> bool:
-        if not _is_list(line, field) or (line[field] and _is_turns(line[field])):
-            return False
-        return not (_is_texts(line[field]) or (field == "messages" and _is_anthropic(line)))
-
-    return fits
-
-
-def _fits_turns(field: str) -> Callable[[Line], bool]:
-    return lambda line: _is_turns(line.get(field)) and bool(line[field])
-
-
-def _fits_texts(field: str) -> Callable[[Line], bool]:
-    return lambda line: _is_texts(line.get(field))
+def _fits_list(field: str) -> Callable[[Line], bool]:
+    return lambda line: _is_list(line, field) and not (field == "messages" and _is_anthropic(line))
 
 
 def _read_list(field: str) -> Callable[[Line], LineConversation]:
@@ -409,6 +396,8 @@ def _read_responses(line: Line) -> LineConversation:
     items, output = line["input"], line.get("output")
     if isinstance(items, str):
         items = [{"role": "user", "content": items}]
+    if not isinstance(items, list):
+        raise InputError(f"input: found {short_repr(items)}, expected text or a list of items")
     if isinstance(output, list):
         items = [*items, *output]
     rest = {name: value for name, value in line.items() if name != "output"}
@@ -527,9 +516,7 @@ def _answer_turns(value: object, location: Location) -> _Transcript:
 
 def _shapes() -> Iterator[LineShape]:
     for field in _LISTS:
-        yield LineShape(f"messages in {field}", _fits_chat(field), _read_list(field))
-        yield LineShape(f"turns in {field}", _fits_turns(field), _read_list(field))
-        yield LineShape(f"texts in {field}", _fits_texts(field), _read_list(field))
+        yield LineShape(f"a list in {field}", _fits_list(field), _read_list(field))
     yield LineShape("Anthropic's blocks", _fits_messages, _read_messages)
     yield LineShape("OpenAI's calls", _fits_both, _read_list("messages"))
     yield LineShape("Responses items", _fits_responses, _read_responses)
@@ -617,7 +604,8 @@ def _without_copy(before: _Transcript, side: _Transcript) -> tuple[_Transcript, 
     if side.messages[:count] == before.messages:
         return side.after(count), before
     texts = [m.get("content") for m in side.messages if _is_dict(m) and m.get("role") == "user"]
-    if count == 1 and before.messages[0].get("content") in texts:
+    asked = before.messages[0] if count == 1 else None
+    if isinstance(asked, dict) and asked.get("content") in texts:
         return side, _NOTHING
     place = before.places[0].location[0]
     name = side.places[0].location[0]
@@ -650,8 +638,11 @@ def line_with_label(value: object) -> LabelledAnswer:
         found = "found none" if name is None else f"found {short_repr(label)}"
         raise InputError(f"{name or 'label'}: {found}, expected true or false")
     read = _only_meaning({field: value for field, value in line.items() if field not in _LABELS})
-    messages = list(read.request.messages)
+    messages = read.request.messages
+    if not isinstance(messages, list):
+        found = short_repr(messages)
+        raise InputError(f"messages: found {found}, expected a list of messages")
     start = len(messages) - 1 if read.given is None else read.given
-    if role_of(messages[start] if start < len(messages) else None) != "assistant":
+    if role_of(messages[start] if 0 <= start < len(messages) else None) != "assistant":
         raise InputError("found no answer at the end of the conversation, expected one")
     return LabelledAnswer(read, label, start)
