@@ -439,6 +439,18 @@ def test_a_link_from_anywhere_does_no_harm(open_page: Callable[..., Any]) -> Non
     assert step_of(again) == 0
 
 
+def test_an_answer_that_is_read_as_reasoning_is_noticed(opened: Callable[..., Any]) -> None:
+    tab = opened()
+    call = (
+        '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="f">\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>'
+    )
+    advice = "looks like an answer's text"
+    for text, is_noticed in [(f"Hm.</think>So.\n\n{call}", False), (f"So.\n\n{call}", True)]:
+        type_text(tab, text)
+        go(tab, steps_of(tab))
+        assert (advice in tab.locator(".readings .message").inner_text()) == is_noticed
+
+
 class TestHostileText:
     @pytest.mark.smoke
     def test_is_only_text(self, opened: Callable[..., Any]) -> None:

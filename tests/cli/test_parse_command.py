@@ -11,6 +11,7 @@ import pytest
 from running import ENVIRONMENT, ROOT, as_json, command, dsv4, printed, refused
 
 from builders import EOS
+from rows import each_row
 
 CALL = (
     '\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name="look">\n'
@@ -97,6 +98,33 @@ def test_explaining() -> None:
 def test_a_well_formed_call_that_was_shown_as_text_is_the_servers_doing() -> None:
     assert "the server did not parse it" in printed("parse", "--explain", stdin=WHOLE)
     assert "did not parse it" not in printed("parse", "--explain", stdin=MISSPELLED)
+
+
+# What it is, the text, the flags, and whether it is said to look like an answer.
+ANSWERS = [
+    ("an answer", f"Let me see.{CALL}", [], True),
+    ("an answer that is all block", CALL.strip(), [], True),
+    ("with mistakes", f"So.{CALL}".replace("｜DSML｜invoke", "|DSML|invoke"), [], True),
+    ("with text after the block", f"So.{CALL}\nDone.", [], True),
+    ("read as an answer", f"Let me see.{CALL}", ["--mode", "chat"], False),
+    ("a whole completion", WHOLE, [], False),
+    ("a misspelled end of reasoning", f"Hm.</ think>So.{CALL}", [], False),
+    ("a call before the end of reasoning", f"Hm.{CALL}Hm.</think>So.", [], False),
+    ("reasoning that is begun", f"<think>Hm.{CALL}", [], False),
+    ("a call that breaks off", f"So.{CALL.partition('ky')[0]}", [], False),
+    ("a quoted call", f"For example:\n```\n{CALL}\n```\n", [], False),
+    ("no call", "Let me see.", [], False),
+]
+
+
+@each_row("name, text, flags, is_mentioned", ANSWERS)
+def test_an_answer_that_is_read_as_reasoning(
+    name: str, text: str, flags: list[str], is_mentioned: bool
+) -> None:
+    shown = printed("parse", "--explain", *flags, stdin=text)
+    assert ("looks like an answer's text, which --mode chat reads.\n" in shown) == is_mentioned, (
+        name
+    )
 
 
 def test_explaining_lets_no_control_character_through() -> None:

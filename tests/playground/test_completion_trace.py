@@ -229,6 +229,19 @@ def test_strictly_it_stops_where_the_grammar_does() -> None:
     }
 
 
+def test_an_answer_that_is_read_as_reasoning_looks_like_one() -> None:
+    call = (
+        '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="f">\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>'
+    )
+    for text, thinking, is_alike in [
+        (f"So.\n\n{call}", True, True),
+        (f"So.\n\n{call}", False, False),
+        (f"Hm.</think>So.\n\n{call}", True, False),
+    ]:
+        traced = trace_completion({"text": text, "thinking": thinking}, PlaygroundContext())
+        assert traced["like_answer"] == is_alike
+
+
 # Work: counted, not timed.
 
 LINE = "Some words that a model writes, in lines of a usual length.\n"

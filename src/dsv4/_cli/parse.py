@@ -20,8 +20,9 @@ from dsv4._cli.command_options import (
 )
 from dsv4._cli.command_output import DONE, FINDINGS, Failure, Paint, json_text, output, plural
 from dsv4._cli.conversation_files import hint_at_json, read_text, read_tools
-from dsv4._format.tokens import EOS
+from dsv4._format.tokens import EOS, THINK_END
 from dsv4._inputs.input_files import decode_utf8, input_name, line_and_column, open_input
+from dsv4._parse.parse import reads_like_an_answer
 from dsv4._view.characters import terminal_safe
 
 EXAMPLE = """
@@ -129,6 +130,12 @@ SHOWN_AS_TEXT = (
     "docs/why-dsml.md says what to do.\n"
 )
 
+# Its calls come after no reasoning, so two of the repairs are not the model's.
+READ_AS_REASONING = (
+    f"There are calls and no {THINK_END}: this looks like an answer's text, "
+    "which --mode chat reads.\n"
+)
+
 
 def explanation_lines(text: str, message: dsv4.Message, paint: Paint) -> Iterator[str]:
     """The lines to print."""
@@ -140,6 +147,8 @@ def explanation_lines(text: str, message: dsv4.Message, paint: Paint) -> Iterato
     yield _explanation_summary(message, len(repairs), paint)
     if message.tool_calls and not repairs:
         yield SHOWN_AS_TEXT
+    if reads_like_an_answer(message):
+        yield READ_AS_REASONING
 
 
 def _marked_text(text: str, repairs: Sequence[dsv4.Diagnostic], paint: Paint) -> Iterator[str]:

@@ -14,8 +14,11 @@ from dsv4._format.endings import Ending
 from dsv4._format.tokens import TASK_TOKENS
 from dsv4._parse.call_arguments import without_duplicates
 from dsv4._parse.events import (
+    CALL_IN_REASONING,
     CUT_SHORT,
     DUPLICATE_PARAMETER,
+    STRAY_THINK,
+    UNCLOSED_REASONING,
     UNREAD_CALL_KINDS,
     ArgumentsDelta,
     ContentDelta,
@@ -142,6 +145,17 @@ class Message:
         if self.tool_calls:
             message["tool_calls"] = [call.to_dict() for call in self.tool_calls]
         return message
+
+
+def reads_like_an_answer(message: Message) -> bool:
+    """Whether a text that was read as beginning in reasoning looks like one without any.
+
+    It has whole calls, and nothing that begins or ends reasoning: servers take that out of the
+    answers in which they leave the calls. Read as an answer, "Let me look.<block>" needs no repair.
+    """
+    kinds = {found.kind for found in message.diagnostics}
+    unended = {CALL_IN_REASONING, UNCLOSED_REASONING} <= kinds
+    return unended and STRAY_THINK not in kinds and bool(message.tool_calls)
 
 
 def assemble(events: Iterable[Event]) -> Message:

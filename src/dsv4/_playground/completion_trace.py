@@ -16,6 +16,7 @@ before the first. Offsets and lengths count UTF-16 units, as the strings of the 
   `[frames, more]`: those of an event, or of the first delta; and the pattern of the deltas after
   it, a frame and the path to the text in it) and at the end (`finish`). The `sequence_number` of a
   frame is its place in the stream.
+- `like_answer`: whether the text looks like an answer's, and was read as beginning in reasoning.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from dsv4._format import tokens
 from dsv4._parse.events import ArgumentsDelta, ContentDelta, Diagnostic, Event, ReasoningDelta
 from dsv4._parse.holds import Hold
 from dsv4._parse.machine import NEXT, ParserState
-from dsv4._parse.parse import Message, assemble
+from dsv4._parse.parse import Message, assemble, reads_like_an_answer
 from dsv4._parse.parser import StreamParser
 from dsv4._parse.reasons import Reason
 from dsv4._playground.page_examples import COMPLETION_TOOLS, EXAMPLE_COMPLETIONS
@@ -220,6 +221,7 @@ def trace_completion(body: Mapping[str, Any], context: PlaygroundContext) -> dic
         "frames": {name: protocol_frames(name, deltas, options, reason) for name in PROTOCOLS},
         "message": _message_to_json(message),
         "events": len(reading.events),
+        "like_answer": reads_like_an_answer(message),
         "strict": _strict_result(text, options, reason, message),
     }
 

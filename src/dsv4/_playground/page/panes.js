@@ -269,6 +269,9 @@ export class EventsPane {
 /** @param {{ namespace: string | null, name: string }} call */
 const fullName = ({ namespace, name }) => (namespace === null ? name : `${namespace}::${name}`);
 
+const LIKE_ANSWER =
+  "There are calls and no end of reasoning: this looks like an answer's text. Untick “Begins in reasoning”.";
+
 /** The message so far, and beside it what the strict grammar says of the whole. */
 export class MessagePane {
   #message = element("div", { className: "message" });
@@ -307,6 +310,7 @@ export class MessagePane {
     const message = trace.messageAt(step, MessagePane.#TEXT, MessagePane.#CALLS);
     const nodes = this.#describe(message);
     if (!nodes.length) nodes.push(element("p", { className: "faint" }, "Nothing yet."));
+    if (trace.isLikeAnswer && step >= trace.steps) nodes.push(element("p", {}, LIKE_ANSWER));
     this.#message.replaceChildren(...nodes);
     this.#strict.replaceChildren(...this.#judged(trace.strict, step >= trace.steps));
   }

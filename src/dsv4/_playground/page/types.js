@@ -56,7 +56,7 @@
  *   knots: [number, number, number, number, boolean][],
  *   holds: [number | null, string][],
  *   rows: TraceRow[], frames: Record<string, TraceFrames>,
- *   message: TracedMessage, events: number, strict: StrictResult,
+ *   message: TracedMessage, events: number, like_answer: boolean, strict: StrictResult,
  * }} TraceAnswer
  */
 
