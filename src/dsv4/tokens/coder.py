@@ -34,6 +34,7 @@ from dsv4._parse.reasons import Reason
 from dsv4.errors import EncodeError, ImageError, Location, OptionError, short_repr
 from dsv4.tokens.masks import AttributedIds, Policy, Span, piece_token_ends, weigher
 from dsv4.tokens.vocabulary import (
+    TokensNotInstalled,
     Vocabulary,
     VocabularyError,
     dialect_of_vocabulary,
@@ -41,7 +42,6 @@ from dsv4.tokens.vocabulary import (
     is_bundled,
 )
 from dsv4.types import DialectName
-from dsv4.version import how_to_install
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -76,7 +76,7 @@ def engine_named(name: str | EngineMaker) -> EngineMaker:
         expected = ", ".join((*_ENGINE_CHOICES, *_ENGINES))
         raise VocabularyError(f"engine: found {short_repr(name)}, expected one of {expected}")
     if find_spec(name) is None:
-        raise VocabularyError(f"token ids need the package {name}: {how_to_install('tokens')}")
+        raise TokensNotInstalled(name)
     return _ENGINES[name]
 
 

