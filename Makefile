@@ -59,14 +59,19 @@ examples: $(VENV)-training/installed
 test-training: $(VENV)-training/installed-for-tests
 	$(VENV)-training/bin/python -m pytest tests/test_trainers.py tests/test_arrays.py tests/trajectories
 
+# Why tests were skipped, of both runs: the last line of `make test` says it, and what installs more.
+SKIPS := build/skips
+
 # Side by side: the checks take one process, and many of the tests wait for servers.
 test: $(VENV)/installed-for-tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	rm -f $(SKIPS)
 	$(MAKE) --no-print-directory -j 2 run-tests check-all
+	@$(BIN)/python tests/skips.py $(SKIPS)
 
 run-tests: $(VENV)/collected
-	$(BIN)/pytest $(PARALLEL) -m "not large"
+	SKIPS=$(SKIPS) $(BIN)/pytest $(PARALLEL) -m "not large"
 
 # Collecting the tests for the first time compiles them and the packages that they import, which takes
 # longer than to collect them. One process does it, while types are checked, and not each worker.
@@ -76,7 +81,7 @@ $(VENV)/collected: $(VENV)/installed-for-tests
 	touch $@
 
 check-all: check-types
-	$(BIN)/pytest -m smoke tests/browser
+	SKIPS=$(SKIPS) $(BIN)/pytest -m smoke tests/browser
 	$(BIN)/python scripts/other_pythons.py
 
 check-types:
@@ -218,10 +223,11 @@ clean:
 	rm -rf $(VENV) $(VENV)-training $(VENV)-vllm $(VENV)-sglang $(VENV)-litellm $(VENV)-mutants build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
+# `installed` has what the commands of the README's first screen need.
 # Making the environment again does no harm to a whole one, and mends one left half made.
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) .
+	$(INSTALL) '.[serve,tokens]'
 	$(COMPILE)
 	touch $@
 
@@ -245,13 +251,13 @@ $(VENV)/installed-for-serving: pyproject.toml
 $(VENV)/installed-for-docs: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) '.[docs]'
-	touch $(VENV)/installed $@
+	touch $@
 
 # The playground of static files has the vocabulary in it.
 $(VENV)/installed-for-site: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) '.[docs,tokens]'
-	touch $(VENV)/installed $(VENV)/installed-for-docs $@
+	touch $(VENV)/installed-for-docs $@
 
 # TORCH is where PyTorch comes from: its CPU build, which is a tenth of the usual one in size.
 TORCH ?= --extra-index-url https://download.pytorch.org/whl/cpu
@@ -307,4 +313,4 @@ $(VENV)-litellm/installed: Makefile
 $(VENV)/installed-for-fuzzing: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) '.[fuzz]'
-	touch $(VENV)/installed $@
+	touch $@

@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, settings
 import dsv4
 from builders import small_vocabulary
 from parts import ALL
+from skips import add_reasons
 
 # What an assertion there finds is shown as it is for those of tests.
 pytest.register_assert_rewrite("shapes")
@@ -59,6 +60,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.path.name in TOKEN_TESTS:
                 item.add_marker(skip)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    if "SKIPS" in os.environ:
+        skipped = terminalreporter.stats.get("skipped", [])
+        reasons = (report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
+        add_reasons(Path(os.environ["SKIPS"]), reasons)
 
 
 @pytest.fixture(scope="session")

@@ -52,6 +52,12 @@ def test_a_command_works_as_printed(line: str, tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_the_demo_installs_what_the_commands_need() -> None:
+    """Those that serve, and those that make ids."""
+    recipe = (ROOT / "Makefile").read_text("utf-8").partition("\n$(VENV)/installed: ")[2]
+    assert "$(INSTALL) '.[serve,tokens]'" in recipe.partition("\n\n")[0]
+
+
 def test_the_demo_tells_its_story() -> None:
     done = subprocess.run(
         [sys.executable, "examples/demo.py"],

@@ -84,13 +84,18 @@ def started(command: list[str], port: int) -> Iterator[None]:
         process.wait(20)
 
 
+def need(*programs: str) -> None:
+    for program in programs:
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed")
+
+
 @pytest.mark.parametrize("proxy", [nginx, caddy], ids=["nginx", "caddy"])
 def test_a_stream_passes_a_proxy_as_it_comes(
     proxy: object, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     name = request.node.callspec.id
-    if shutil.which(name) is None or shutil.which("openssl") is None:
-        pytest.skip(f"{name} is not installed")
+    need(name, "openssl")
 
     async def scenario() -> None:
         second = asyncio.Event()
@@ -120,8 +125,7 @@ def test_a_stream_passes_a_proxy_as_it_comes(
 
 
 def test_a_broken_stream_is_broken_behind_nginx_too(tmp_path: Path) -> None:
-    if shutil.which("nginx") is None or shutil.which("openssl") is None:
-        pytest.skip("nginx is not installed")
+    need("nginx", "openssl")
 
     async def scenario() -> None:
         port = free_port()

@@ -16,7 +16,7 @@ from dsv4.serve.settings import SettingError, Settings
 from dsv4.serve.workers.tls import check_certificate
 
 pytestmark = [
-    pytest.mark.skipif(shutil.which("openssl") is None, reason="makes certificates"),
+    pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed"),
     pytest.mark.usefixtures("small_vocabulary_of_processes"),
 ]
 
