@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import pytest
@@ -32,6 +33,10 @@ def an_object(**properties: Any) -> dict[str, Any]:
         (an_object(a={"anyOf": []}), ".properties.a.anyOf", "found [], expected a list of schemas"),
         (an_object(a={"minimum": "1"}), ".properties.a.minimum", "found '1', expected a number"),
         (an_object(a={"maxLength": -1}), ".properties.a.maxLength", "found -1, expected a count"),
+        (an_object(a={"maxItems": 2.5}), ".properties.a.maxItems", "found 2.5, expected a count"),
+        (an_object(a={"maxItems": -2.0}), ".properties.a.maxItems", "found -2.0, expected a count"),
+        (an_object(a={"minItems": inf}), ".properties.a.minItems", "found inf, expected a count"),
+        (an_object(a={"minItems": True}), ".properties.a.minItems", "found True, expected a count"),
         (an_object(a={"items": 3}), ".properties.a.items", "found 3, expected a JSON schema"),
         ({"type": "object", "properties": []}, ".properties", "found [], expected an object of"),
         ({"type": "object", "required": "a"}, ".required", "found 'a', expected a list of names"),
@@ -48,6 +53,27 @@ def test_a_schema(parameters: Any, path: str, problem: str) -> None:
         made(parameters)
     assert str(raised.value).startswith(f"{PLACE}{path}: ")
     assert problem in str(raised.value)
+
+
+@each_row(
+    "schema",
+    [
+        ({"type": "array", "minItems": 1, "maxItems": 2},),
+        ({"type": "array", "prefixItems": [{}], "maxItems": 3},),
+        ({"type": "array", "maxItems": 2000},),
+        ({"type": "string", "minLength": 1, "maxLength": 8},),
+        ({"type": "object", "minProperties": 0, "maxProperties": 2},),
+        ({"type": "integer", "minimum": 1, "maximum": 20},),
+    ],
+)
+def test_an_integer_that_is_written_as_a_float(schema: dict[str, Any]) -> None:
+    """As some libraries write all numbers: `2.0` is the integer 2."""
+
+    def as_float(value: Any) -> Any:
+        return float(value) if isinstance(value, int) else value
+
+    same = made(an_object(a={name: as_float(value) for name, value in schema.items()}))
+    assert same.text == made(an_object(a=schema)).text
 
 
 def test_a_name_that_no_tag_can_hold() -> None:

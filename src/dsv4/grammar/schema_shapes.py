@@ -121,6 +121,11 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
+def _whole(value: object) -> object:
+    """An integer that is written as a float, as that integer: JSON Schema has `2.0` mean 2."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
 
@@ -180,9 +185,10 @@ def own_shape(schema: Schema, location: Location) -> Shape:
         place = (*location, name)
         if name in _CHECKS:
             fits, expected = _CHECKS[name]
-            if not fits(value):
+            known = _whole(value) if fits is _is_count else value
+            if not fits(known):
                 raise refusal(place, f"found {short_repr(value)}, expected {expected}")
-            keywords[name] = Keyword(value, place)
+            keywords[name] = Keyword(known, place)
         elif name in _EXCLUSIVE:
             _read_exclusive(schema, name, place, keywords)
         elif name in UNENFORCED and value != _SAYS_NOTHING.get(name, _SAYS_NOTHING):
