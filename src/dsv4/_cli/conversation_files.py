@@ -24,7 +24,7 @@ from dsv4._inputs.input_files import (
     input_name,
     is_json_lines,
     open_input,
-    parse_json,
+    parse_unambiguous_json,
 )
 from dsv4._inputs.request_bodies import ReadBody, RequestOverrides
 from dsv4.api.api_request import BodyRules
@@ -75,7 +75,7 @@ _KINDS_OF_JSON = (
 
 def read_json(path: str | None) -> Any:
     """The one JSON value of a file."""
-    return parse_json(_without_byte_order_mark(read_text(path)), input_name(path))
+    return parse_unambiguous_json(_without_byte_order_mark(read_text(path)), input_name(path))
 
 
 def read_documents(path: str | None, lines: bool = False) -> Iterator[FileDocument]:
@@ -92,7 +92,8 @@ def read_documents(path: str | None, lines: bool = False) -> Iterator[FileDocume
         return iter(
             [
                 FileDocument(
-                    name, parse_json(_without_byte_order_mark(decode_utf8(data, name)), name)
+                    name,
+                    parse_unambiguous_json(_without_byte_order_mark(decode_utf8(data, name)), name),
                 )
             ]
         )
@@ -119,7 +120,10 @@ def _read_line(line: bytes, name: str, number: int) -> FileDocument:
     try:
         text = decode_utf8(line, name, number)
         return FileDocument(
-            place, parse_json(_without_byte_order_mark(text) if number == 1 else text, name, number)
+            place,
+            parse_unambiguous_json(
+                _without_byte_order_mark(text) if number == 1 else text, name, number
+            ),
         )
     except InputError as error:
         return FileDocument(place, None, error)

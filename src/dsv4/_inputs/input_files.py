@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 
-from dsv4.errors import Error, Location
+from dsv4.errors import Error, Location, path_of
 
 
 class InputError(Error):
@@ -87,12 +88,17 @@ def decode_utf8(data: bytes, name: str, line: int = 1) -> str:
         raise InputError(f"{name}:{line}:{column}: not UTF-8: {error.reason}") from None
 
 
-def parse_json(text: str, name: str, line: int = 1) -> Any:
-    """The value of JSON text that starts at a line of a file."""
+JsonPairs: TypeAlias = list[tuple[str, Any]]
+
+
+def parse_json(
+    text: str, name: str, line: int = 1, made: Callable[[JsonPairs], Any] | None = None
+) -> Any:
+    """The value of JSON text that starts at a line of a file; `made` makes its objects."""
     if not text.strip():
         raise InputError(f"{name}: found nothing, expected JSON")
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=made)
     except json.JSONDecodeError as error:
         place = f"{name}:{error.lineno + line - 1}:{error.colno}"
         raise InputError(f"{place}: {json_problem(error)}") from None
@@ -100,6 +106,40 @@ def parse_json(text: str, name: str, line: int = 1) -> Any:
         raise InputError(f"{name}:{line}: the JSON is nested too deep to be read") from None
     except ValueError:  # more digits than Python reads
         raise InputError(f"{name}:{line}: the JSON has a number of too many digits") from None
+
+
+def parse_unambiguous_json(text: str, name: str, line: int | None = None) -> Any:
+    """The same, of text in which no object has a key twice: some readers take the first value, most
+    the last, so that a server may see another request."""
+    repeated: dict[int, str] = {}
+
+    def made(pairs: JsonPairs) -> dict[str, Any]:
+        value = dict(pairs)
+        if len(value) < len(pairs):
+            names = Counter(name for name, _ in pairs)
+            repeated[id(value)] = next(name for name in names if names[name] > 1)
+            kept.append(value)
+        return value
+
+    kept: list[dict[str, Any]] = []  # so that no other object gets its id
+    value = parse_json(text, name, line or 1, made)
+    if repeated:
+        path = next(_paths_to(value, repeated))
+        place = name if line is None else f"{name}:{line}"
+        raise InputError(f"{place}: {path}: found this key twice in one object, expected it once")
+    return value
+
+
+def _paths_to(value: Any, keys: Mapping[int, str]) -> Iterator[str]:
+    """The paths to keys, each in the object that has this id."""
+    left: list[tuple[Location, Any]] = [((), value)]
+    while left:
+        place, value = left.pop()
+        if id(value) in keys:
+            yield path_of((*place, keys[id(value)]))
+        if isinstance(value, (dict, list)):
+            inside = value.items() if isinstance(value, dict) else enumerate(value)
+            left += [((*place, step), item) for step, item in inside]
 
 
 def line_and_column(text: str, at: int) -> tuple[int, int]:
