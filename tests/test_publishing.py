@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import zlib
+from hashlib import sha256
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -32,6 +33,19 @@ class TestVersion:
         first, *_ = re.findall(r"^## (.+)$", read("CHANGELOG.md"), re.MULTILINE)
         assert first in ("Unreleased", dsv4.__version__)
         assert f"## {dsv4.__version__}\n" in read("CHANGELOG.md")
+
+
+def test_the_sums_of_vectors_are_those_of_the_files() -> None:
+    """Of one file for every dialect: bytes that are promised can be compared."""
+    rows = re.findall(
+        r"^\| `([^`]+)` \| vectors `([^`]+)`.* \| `([0-9a-f]+)` \|$",
+        read("docs/compatibility.md"),
+        re.MULTILINE,
+    )
+    assert {dialect for dialect, _, _ in rows} == set(dsv4.DIALECTS)
+    vectors = ROOT / "tests" / "vectors"
+    sums = {name: sha256((vectors / name).read_bytes()).hexdigest() for _, name, _ in rows}
+    assert {name: sum for _, name, sum in rows} == sums
 
 
 def test_whatever_can_be_imported_has_types() -> None:
