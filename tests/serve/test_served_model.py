@@ -10,11 +10,11 @@ from gateway import gateway, run
 from standins import ChatServer, VllmServer, in_a_thread
 
 from dsv4 import DIALECTS
+from dsv4.profiles.profile import dialect_of_host
 from dsv4.serve import Model
 from dsv4.serve.served_model import (
     ServedModel,
     default_context,
-    dialect_of_host,
     dialect_of_model,
     dialect_problem,
     model_asked_for,

@@ -282,6 +282,35 @@ class TestNearest:
         assert report.groups["content"] == "fault"
         assert report.groups["thinking"] == "differs"
 
+    def test_the_address_breaks_ties_between_dialects(self) -> None:
+        """Without thinking, V4 and V4.1 are counted alike."""
+        counts = FORECASTER.counts(Hypothesis("recipe-0.2.0", "v4.1"))
+        alike = [Observation(id, counts[id]) for id in ("thinking-type-off", "effort-none")]
+        for dialect, texts in [(None, "v4-0731"), ("v4.1", "v4.1"), ("v4-0731", "v4-0731")]:
+            best = explain(alike, forecaster=FORECASTER, dialect=dialect).best
+            assert best is not None
+            assert best.hypothesis.texts == texts
+
+    @pytest.mark.parametrize(
+        ("url", "dialect"),
+        [("https://api.deepseek.com/v1", "v4.1"), ("https://api.deepseek.com.example", None)],
+    )
+    def test_the_official_address_tells_v4_1_and_counts_tell_more(
+        self, url: str, dialect: str | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        dialects = set()
+
+        def noted(*args: Any, **options: Any) -> Any:
+            dialects.add(options["dialect"])
+            return explain(*args, **options)
+
+        monkeypatch.setattr("dsv4.verify.runner.explain", noted)
+        stand_in = StandIn(VLLM)
+        monkeypatch.setattr(stand_in, "url", url)
+        report = report_on(stand_in, only=["system"])
+        assert dialects == {dialect}
+        assert report.to_dict()["prompt"]["dialect"] == "v4-0731"
+
     def test_the_servers_own_word_breaks_ties_and_is_shown(self) -> None:
         plain = [Observation("plain", 84), Observation("system", 87)]
         first = explain(plain, forecaster=FORECASTER).best

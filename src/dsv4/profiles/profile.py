@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
+from urllib.parse import urlsplit
 
-from dsv4._format.dialects import DIALECTS, Dialect, dialect_named
+from dsv4._format.dialects import DIALECTS, V4_1, Dialect, dialect_named
 from dsv4.errors import short_repr
 from dsv4.profiles import (
     gateway_prompts,
@@ -168,6 +169,15 @@ def render(body: RequestBody, name: str | Profile, *, dialect: str = "v4") -> st
     if not profile.faults:
         return written_prompt(as_object(body), profile, dialect)
     return unshielded(shielded_prompt(shielded(as_object(body)), profile, dialect))
+
+
+_OFFICIAL_HOST = "api.deepseek.com"
+
+
+def dialect_of_host(urls: Sequence[str]) -> Dialect | None:
+    """The dialect that an address tells: the official API serves V4.1 under every name of a model,
+    `deepseek-v4-pro` among them, since September 2026."""
+    return V4_1 if any(urlsplit(url).hostname == _OFFICIAL_HOST for url in urls) else None
 
 
 PromptWriter: TypeAlias = Callable[[Object, "Profile", str], str]

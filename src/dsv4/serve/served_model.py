@@ -7,14 +7,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from urllib.parse import urlsplit
 
 from dsv4._encode.prompt import Prompt
 from dsv4._format.dialects import (
     DIALECTS,
     V4,
     V4_0731,
-    V4_1,
     Dialect,
     dialect_for,
     dialect_named,
@@ -24,6 +22,7 @@ from dsv4.api.api_request import ApiSettings, ProtocolName, dialect_effort
 from dsv4.api.protocols import PROTOCOLS
 from dsv4.api.request_fields import JsonObject
 from dsv4.errors import UnknownModel
+from dsv4.profiles.profile import dialect_of_host
 from dsv4.serve.backend import Model
 from dsv4.serve.settings import Settings
 from dsv4.tokens import Tokenizer, VocabularyError
@@ -34,7 +33,6 @@ _CONTEXT, _CONTEXT_V3_2 = 1_048_576, 131_072
 _UNNAMED = ("", "default", "None")
 # Engines whose chat routes write the texts of 31 July for every V4 (docs/servers.md).
 _ONE_TEXT_FOR_V4 = {"vllm": "vLLM", "sglang": "SGLang"}
-_OFFICIAL_HOST = "api.deepseek.com"
 # Of a long text, so many characters are shown.
 _SHOWN = 60
 
@@ -60,12 +58,6 @@ def dialect_of_model(model: Model, reported: str | None = None) -> Dialect | Non
         except UnknownModel:
             pass
     return None
-
-
-def dialect_of_host(upstreams: Sequence[str]) -> Dialect | None:
-    """The dialect that an address tells: the official API serves V4.1 under every name of a model,
-    `deepseek-v4-pro` among them, since September 2026."""
-    return V4_1 if any(urlsplit(url).hostname == _OFFICIAL_HOST for url in upstreams) else None
 
 
 def dialect_problem(model: Model, settings: Settings) -> str:

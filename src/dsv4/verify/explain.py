@@ -47,6 +47,7 @@ def explain(
     counts: Mapping[Hypothesis, Counts] | None = None,
     forecaster: Forecaster | None = None,
     preferred: Sequence[str] = (),
+    dialect: str | None = None,
 ) -> ServerVerdict:
     """The servers that explain all `observations`, the simplest first.
 
@@ -54,7 +55,8 @@ def explain(
     that were made before, by hypothesis and the names of probes: then nothing else is tried.
     `forecaster` has the forecasts for all requests that were seen, and keeps those that it makes;
     without one they are made with the bundled vocabulary. `preferred` are profiles that the server
-    itself names: of explanations that are as good, theirs come first.
+    itself names, `dialect` is what its address tells, a key of `dsv4.DIALECTS`: of explanations
+    that are as good, theirs come first.
     """
     seen = [o for o in observations if o.tells and o.body is not None]
     if not seen:
@@ -69,9 +71,9 @@ def explain(
         else GivenForecasts(counts)
     )
     first, *others = usage_readings(seen)
-    found = _Search(Fits(first.seen, forecasts), preferred).verdict()
+    found = _Search(Fits(first.seen, forecasts), preferred, dialect).verdict()
     for reading in others if found.outcome != "explained" else ():
-        other = _Search(Fits(reading.seen, forecasts), preferred).verdict()
+        other = _Search(Fits(reading.seen, forecasts), preferred, dialect).verdict()
         if other.outcome == "explained":
             return replace(other, faults=tuple(sorted({*other.faults, reading.fault})))
     return found
@@ -86,15 +88,16 @@ def _forecaster_for(seen: Sequence[Observation]) -> Forecaster:
 class _Search:
     """The search for what explains some observations: clean servers first, then faults."""
 
-    def __init__(self, fits: Fits, preferred: Sequence[str]) -> None:
-        self._fits, self._preferred = fits, preferred
+    def __init__(self, fits: Fits, preferred: Sequence[str], dialect: str | None) -> None:
+        self._fits, self._preferred, self._dialect = fits, preferred, dialect
 
     def verdict(self) -> ServerVerdict:
         varying = self._varying
         if varying:
             return self._varied(varying)
         for level in (self._clean, self._one_fault, self._two_faults, self._three_faults):
-            found = _simplest(filter(self._explains_enough, level()), self._fits, self._preferred)
+            enough = filter(self._explains_enough, level())
+            found = _simplest(enough, self._fits, self._preferred, self._dialect)
             if found:
                 return self._explained(found)
         return self._nearest()
@@ -483,10 +486,10 @@ _COMMON = Counter(
 
 
 def _simplest(
-    found: Iterable[Explanation], fits: Fits, preferred: Sequence[str]
+    found: Iterable[Explanation], fits: Fits, preferred: Sequence[str], dialect: str | None
 ) -> list[Explanation]:
     """Each explanation once, in a fixed order: those that explain most first, then what the server
-    itself says, then as servers are common."""
+    itself and its address say, then as servers are common."""
     unique: dict[tuple[str, str, tuple[str, ...]], Explanation] = {}
     for each in found:
         key = each.hypothesis.profile, each.hypothesis.texts, each.faults
@@ -499,6 +502,7 @@ def _simplest(
             sum(FAULTS[id].any_length or id == "counts-offset" for id in each.faults),
             each.added != 0,
             [order[id] for id in each.faults],
+            dialect not in (None, each.hypothesis.texts),
             each.hypothesis.profile not in preferred,
             -_COMMON[each.hypothesis.profile],
         ),

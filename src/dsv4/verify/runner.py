@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from dsv4._format.dialects import V4_1
 from dsv4.profiles.fault_table import FAULTS
+from dsv4.profiles.profile import dialect_of_host
 from dsv4.profiles.server_requests import Object
 from dsv4.verify.answer_checks import ANSWER_REQUESTS, answer_findings
 from dsv4.verify.answer_rates import RATED
@@ -221,7 +222,13 @@ class ServerRun:
         """What explains the counts, and the prompts that were shown. Where the counts are not to be
         believed, the prompts decide; where both do not fit, the counts."""
         preferred = replace(self._word, fingerprint=self._sender.fingerprint).profiles
-        why = partial(explain, forecaster=self._forecaster, preferred=preferred)
+        by_address = dialect_of_host([self._sender.client.url])
+        why = partial(
+            explain,
+            forecaster=self._forecaster,
+            preferred=preferred,
+            dialect=by_address and by_address.name,
+        )
         seen = self._compared
         verdict = why(seen)
         if self._mode == "quick":
