@@ -112,7 +112,7 @@ class BlockReader:
         met = machine.calls_seen + machine.calls_unread
         return met == self._calls_before and not machine.forbidden
 
-    def read_text(self) -> Move | None:
+    def read_gap(self) -> Move | None:
         """Reads text that is no call."""
         return self._text(self._source.pos, may_name=False)
 

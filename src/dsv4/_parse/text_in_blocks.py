@@ -93,7 +93,7 @@ class NamedCallReader:
 
     def _leave(self) -> Move | None:
         assert isinstance(self._machine.block, BlockReader)
-        return self._machine.block.read_text()
+        return self._machine.block.read_gap()
 
     def end(self) -> Move | None:
         return self._leave()
