@@ -227,7 +227,7 @@ class ServerRun:
             explain,
             forecaster=self._forecaster,
             preferred=preferred,
-            dialect=by_address and by_address.name,
+            dialect=None if by_address is None else by_address.name,
         )
         seen = self._compared
         verdict = why(seen)
