@@ -25,9 +25,9 @@ SIZE = 5_000
 MOST_LOOKED_AT = 400
 MOST_CALLS = 150
 # The longest thing that waits in the buffer is two tags; but for what may have lost its opening
-# (rule 34), and for these, which wait whole: runs of
-# EOS, white space behind EOS and closes, and values that quote markup, while the strict grammar may
-# still accept their block.
+# (rule 34), and for these, which wait whole: runs of EOS, white space behind EOS and closes, the
+# JSON of a call, and values that quote markup, while the strict grammar may still accept their
+# block.
 LONGEST_BUFFER = 3 * LONGEST_TAG
 LOST_OPENINGS = {"parameters in mid-line": LONGEST_LOST + LONGEST_TAG // 4}
 WAITS_WHOLE = frozenset(
@@ -38,7 +38,7 @@ WAITS_WHOLE = frozenset(
         *("half tags in a string", "blocks without closers", "calls without closers"),
         *("quoted openers, then closers", "odd closers on lines", "odd closers and calls"),
         *("closers and much space", "closers and space without end", "EOS and much space"),
-        "EOS and much space in a string",
+        *("EOS and much space in a string", "names in a block"),
     }
 )
 
