@@ -124,3 +124,19 @@ class TestWhatTheParserHeldBack:
         prefix = f"a{EOS}<｜User｜>{'b' * 2000}"
         (found,) = dsv4.parse("c" * 1500, thinking=False, prefix=prefix).diagnostics
         assert found == dsv4.Diagnostic("made_up_turn", 0, 1500, "c" * 1024)
+
+    @pytest.mark.parametrize("text", [" -l", f" -l{EOS}", f"{EOS}", "", "b\n", f"b\n\nc{EOS}"])
+    @pytest.mark.parametrize(
+        "prefix",
+        [f"{BLOCK}{BASH}{COMMAND}ls", f"{BLOCK}{BASH}", f"a{EOS}<｜User｜>b", "```\n", "a <", "a"],
+    )
+    def test_a_whole_text_is_read_as_in_a_stream(self, prefix: str, text: str) -> None:
+        chosen: dict[str, Any] = {"thinking": False, "tools": TOOLS, "prefix": prefix}
+        parser = dsv4.StreamParser(**chosen)
+        events = [*parser.feed(text), *parser.finish()]
+        assert dsv4.parse(text, **chosen) == dsv4.assemble(events)
+
+    def test_eos_completes_a_call_that_the_prefix_began(self) -> None:
+        chosen: dict[str, Any] = {"thinking": False, "tools": TOOLS}
+        message = dsv4.parse(f" -l{EOS}", prefix=f"{BLOCK}{BASH}{COMMAND}ls", **chosen)
+        assert calls_of(message) == [("bash", {"command": "ls -l"})]

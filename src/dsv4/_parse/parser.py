@@ -274,6 +274,8 @@ class StreamParser(Shortcut):
         super().__init__(machine, prose)
         if not strict:
             self._choose()
+        # Whether the prompt holds the beginning of the text.
+        self._continues = bool(prefix)
         if prefix:
             self._continue(prefix)
 
@@ -376,11 +378,6 @@ class StreamParser(Shortcut):
             self._carried = [event for event in own if event.index == index]
         self._catch_up()
         self._choose(carries=bool(self._carried))
-
-    @property
-    def _continues(self) -> bool:
-        """Whether the prompt holds the beginning of the text."""
-        return self._machine.source.end != 0
 
     def _read_plainly(self, text: str) -> StrictMessage | None:
         """A whole completion that can be read in one way only, without any state. None: another."""

@@ -363,10 +363,11 @@ def read_plainly(
         return None
     block = text.find(tags.block_open, at)
     if block < 0:
-        stop = text.find(tokens.EOS, at)
-        if stop < 0 or stop + len(tokens.EOS) != len(text) or _has_mark(text[at:stop]):
+        has_eos = text.endswith(tokens.EOS)
+        content = text[at : len(text) - len(tokens.EOS)] if has_eos else text[at:]
+        if _has_mark(content):
             return None
-        return StrictMessage(text[:end], text[at:stop], [], "", True)
+        return StrictMessage(text[:end], content, [], "", has_eos)
     content = text[at:block]
     if _has_mark(content) or any(fence * FENCE_LENGTH in content for fence in FENCES):
         return None
