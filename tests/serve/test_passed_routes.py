@@ -257,6 +257,21 @@ def test_who_reaches_which_route(tokenizer: Tokenizer, tmp_path: Path) -> None:
     run(scenario())
 
 
+def test_a_post_needs_no_body(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    """As `/sleep` and `/wake_up` of vLLM have none."""
+    keys = tmp_path / "keys"
+    keys.write_text("admin root:r\n")
+
+    async def scenario() -> None:
+        upstream = Open(tokenizer, "[]")
+        given: dict[str, Any] = {"settings_backend": "chat", "api_key_file": str(keys)}
+        async with upstream.running() as url, gateway(upstream=url, **given) as g:
+            assert (await g.post("/sleep", b"", **{"x-api-key": "r"}))[0] == 200
+            assert len(upstream.headers) == 1
+
+    run(scenario())
+
+
 def test_where_no_keys_are_asked_for_nobody_is_an_administrator_there(tokenizer: Tokenizer) -> None:
     async def scenario() -> None:
         upstream = Open(tokenizer, "[]")

@@ -102,7 +102,7 @@ class PassedRoute(ReportedRoute):
         data = await self._body(scope, receive)
         choices = 1
         if scope["method"] == "POST":
-            body = json_body(data)
+            body = json_body(data) if data else {}
             key.limits.check_model(body.get("model"))
             choices = choices_in(body, server.settings)
         run = report.run = PassedRun(send, data, report.id)
