@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--format",
-        choices=("rows", "trl", "verl", "skyrl"),
+        choices=("rows", "trl", "verl", "skyrl", "verifiers"),
         default="rows",
         help="whose fields the rows have: `rows` has all that is known (default: rows)",
     )
