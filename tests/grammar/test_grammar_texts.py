@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dsv4.grammar.automaton import WordSearch, may_hold, rest_after
 from dsv4.grammar.grammar_writers import GbnfWriter
-from dsv4.grammar.rules import (
+from dsv4.grammar.expressions import (
     NEVER,
     Expression,
     Rules,

@@ -12,15 +12,10 @@ from typing import Any, TypeAlias
 
 from dsv4.errors import EncodeError, Location
 from dsv4.profiles import request_facts
+from dsv4.profiles import server_requests as server
 from dsv4.profiles.profile import Profile, profile_named, render
 from dsv4.profiles.request_facts import RequestFact
-from dsv4.profiles.server_requests import (
-    Object,
-    RequestBody,
-    ThinkingMode,
-    as_object,
-    served_dialect,
-)
+from dsv4.profiles.server_requests import Object, RequestBody, ThinkingMode
 from dsv4.profiles.table_files import read_table
 
 # The table: a row for each difference, a cell for each server.
@@ -126,12 +121,12 @@ def compare(
     for a name or a dialect that is not known; a request that a server refuses is a `Side` with an
     error.
     """
-    served_dialect(dialect)
+    server.served_dialect(dialect)
     sides = _side(body, first, dialect), _side(body, second, dialect)
     texts = tuple(side.prompt or "" for side in sides)
     shared = _same_start(*texts)
     same = sides[0].prompt == sides[1].prompt is not None
-    reasons = () if same else tuple(_reasons(as_object(body), sides, dialect))
+    reasons = () if same else tuple(_reasons(server.as_object(body), sides, dialect))
     return Comparison(*sides, shared, reasons)
 
 
