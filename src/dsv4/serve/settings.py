@@ -500,11 +500,13 @@ def add_flags(
     parser: argparse.ArgumentParser,
     fixed: Collection[str] = (),
     defaults: Mapping[str, Any] | None = None,
+    shown: Collection[str] = (),
 ) -> None:
     """A flag for every setting. What is not given is not in the namespace.
 
     `fixed` are the settings that a command decides itself: they have no flags. `defaults` are
-    values that it gives in place of the fields' own.
+    values that it gives in place of the fields' own. `shown` are those that its help lists: all
+    where there are none.
     """
     defaults = defaults or {}
     most_used = parser.add_argument_group("most used")
@@ -514,10 +516,12 @@ def add_flags(
             group = parser.add_argument_group(_GROUPS[field.name])
         if field.name in fixed:
             continue
-        flags = most_used if field.name in _MOST_USED else group
+        flags = most_used if field.name in (shown or _MOST_USED) else group
         kind = SETTING_TYPES[field.name]
         option = flag_of(field.name)
         help = field.metadata["help"] + _default_help(defaults.get(field.name, field.default))
+        if shown and field.name not in shown:
+            help = argparse.SUPPRESS
         described: dict[str, Any] = {"help": help, "default": _ABSENT, "dest": field.name}
         if kind is bool and field.name.startswith("no_"):
             # Its own negation: argparse would take `--no-auth` for the opposite of `--auth`.
