@@ -17,7 +17,7 @@ import random
 import tempfile
 import threading
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -63,17 +63,23 @@ class TinyBackend:
     async def stream(self, prompt: Any, ids: Sequence[int] | None, options: Any) -> Any:
         assert ids is not None
         taught = None if self.teacher is None else self.teacher(prompt)
-        sampled = await asyncio.to_thread(lambda: list(self._sample(list(ids), options, taught)))
-        for id, logprob in sampled:
-            text = self._tokenizer.decode([id])
-            yield serve.Chunk(ids=[id], logprobs=(serve.Logprob(text, logprob),))
-        is_over = bool(sampled) and sampled[-1][0] == self._stop
-        yield serve.Chunk(ids=(), finish="eos" if is_over else "length")
+        sampled = self._sample(list(ids), options, taught)
+        finish = "length"
+        try:
+            # A token goes out before the next is sampled: when it came says which weights it is of.
+            while (token := await asyncio.to_thread(next, sampled, None)) is not None:
+                id, logprob = token
+                finish = "eos" if id == self._stop else finish
+                text = self._tokenizer.decode([id])
+                yield serve.Chunk(ids=[id], logprobs=(serve.Logprob(text, logprob),))
+        finally:
+            sampled.close()
+        yield serve.Chunk(ids=(), finish=finish)
 
     @torch.no_grad()
     def _sample(
         self, ids: list[int], options: Any, taught: list[int] | None
-    ) -> Iterator[tuple[int, float]]:
+    ) -> Generator[tuple[int, float], None, None]:
         """What the model writes, with the log-probabilities of the distribution sampled from."""
         with self._turn:
             new, cache = ids, None
@@ -87,6 +93,11 @@ class TinyBackend:
                 if id == self._stop:
                     return
                 new = [id]
+
+    def load(self, weights: dict[str, Any]) -> None:
+        """Takes other weights, between two answers."""
+        with self._turn:
+            self.model.load_state_dict(weights)
 
     async def models(self) -> list[serve.Model]:
         return [serve.Model("deepseek-v4-tiny", 1024)]
