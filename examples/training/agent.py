@@ -289,7 +289,13 @@ def main() -> None:
     assert last > first, "nothing was learned"
 
 
-def imitate(client: Client, backend: TinyBackend, tokenizer: Tokenizer, agents: Any) -> None:
+def imitate(
+    client: Client,
+    backend: TinyBackend,
+    tokenizer: Tokenizer,
+    agents: Any,
+    most: int = MOST_EPOCHS,
+) -> None:
     """Teaches the model both ways to answer, about every city and to every agent: the good one in
     half of the sessions."""
     for n in range(LESSONS):
@@ -300,7 +306,7 @@ def imitate(client: Client, backend: TinyBackend, tokenizer: Tokenizer, agents: 
     rows = [(row, 1.0) for row, _ in rows_of_group(client, "lessons")]
     optimizer = torch.optim.AdamW(backend.model.parameters(), lr=5e-3, weight_decay=0.0)
     losses: list[float] = []
-    while len(losses) < MOST_EPOCHS and (len(losses) < 20 or sum(losses[-10:]) / 10 > LEARNED):
+    while len(losses) < most and (len(losses) < 20 or sum(losses[-10:]) / 10 > LEARNED):
         losses.append(update(backend.model, optimizer, random.sample(rows, BATCH)))
         if len(losses) % 30 == 0:
             print(f"lesson {len(losses)}: loss {losses[-1]:.3f}", flush=True)

@@ -38,7 +38,7 @@ from tiny import new_model, new_tokenizer
 from dsv4.tokens import Tokenizer
 from dsv4.trajectories import Client
 
-STEPS, GROUP, PLAYERS = 12, 8, 4
+STEPS, GROUP, PLAYERS, LESSONS = 12, 8, 4, 120
 OLDEST = 2  # how many steps old a token may be when it is trained on
 CLIP = 0.2  # how far a ratio may be from 1 before it no longer counts
 
@@ -143,7 +143,7 @@ def main() -> None:
     backend = TinyBackend(new_model(new_tokenizer(), width=64), tokenizer)
     with tempfile.TemporaryDirectory() as folder, gateway(backend, Path(folder)) as url:
         client = Client(url)
-        imitate(client, backend, tokenizer, [own_agent])
+        imitate(client, backend, tokenizer, [own_agent], most=LESSONS)
         rewards, ages = train(client, backend)
     first, last = sum(rewards[:3]) / 3, sum(rewards[-3:]) / 3
     print(f"tokens by age in steps: {dict(sorted(ages.items()))}")
