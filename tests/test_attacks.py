@@ -13,7 +13,8 @@ import pytest
 
 import dsv4
 from counting import functions_called
-from dsv4._parse.source import LONGEST_TAG, TextSource
+from dsv4._parse.limits import LONGEST_TAG
+from dsv4._parse.text_buffer import TextSource
 from loading import loaded
 from parts import part
 

@@ -28,8 +28,9 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
+from dsv4._parse.holds import Hold
 from dsv4._parse.parse import Message, ToolCall, assemble, parse, parse_task
-from dsv4._parse.parser import Hold, StreamParser
+from dsv4._parse.parser import StreamParser
 from dsv4.errors import EncodeError, Error, OptionError, ParseError, UnknownModel
 from dsv4.request import Request
 from dsv4.types import Sampled

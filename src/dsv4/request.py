@@ -12,7 +12,9 @@ from dsv4._encode.inputs import maybe_dict
 from dsv4._encode.prompt import Prompt
 from dsv4._format.dialects import Dialect
 from dsv4._format.endings import Ending
-from dsv4._parse.parser import CallDelivery, StreamParser, new_call_id
+from dsv4._parse.parser import StreamParser
+from dsv4._parse.parser_options import CallDelivery
+from dsv4._parse.random_ids import new_call_id
 from dsv4.types import DialectName, Effort, MessageInput, ResponseFormatParam, ToolChoice, ToolInput
 
 

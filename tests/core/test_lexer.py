@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from completions import DSML
 from dsv4._parse.lexer import read_tag
-from dsv4._parse.source import PartialTag, Tag, TextSource
+from dsv4._parse.tag import PartialTag, Tag
+from dsv4._parse.text_buffer import TextSource
 
 
 def read(text: str, final: bool = False) -> Tag | PartialTag | None:

@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 from dsv4._parse.lexer import read_tag
-from dsv4._parse.source import TextSource
+from dsv4._parse.text_buffer import TextSource
 
 
 def after(text: str, done: int) -> TextSource:

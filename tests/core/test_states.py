@@ -6,13 +6,14 @@ import random
 from collections.abc import Iterator
 
 import pytest
+from dsv4._parse.machine import Machine, Move
 
 import dsv4
 from completions import corpus
 from dsv4._format import tokens
 from dsv4._format.dialects import V4
-from dsv4._parse.machine import NEXT, Machine, Move, ParserState
 from dsv4._parse.parser import STATE_READERS
+from dsv4._parse.reading import NEXT, ParserState
 
 TAGS = V4.tags
 FRAGMENTS = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from dsv4._parse.value_readers import TextValueReader, ValueBuilder
 
 import dsv4
 from completions import (
@@ -15,9 +16,8 @@ from completions import (
     invoke,
     parameter,
 )
-from dsv4._parse.source import Tag
+from dsv4._parse.tag import Tag
 from dsv4._parse.value_ends import Verdict
-from dsv4._parse.value_readers import TextValueReader, ValueBuilder
 
 TOOLS = declared(bash={"command": "string", "timeout": "integer"}, read={"path": "string"})
 EOS = "<｜end▁of▁sentence｜>"

@@ -15,7 +15,7 @@ from stepping import PROTOCOLS, sent, stepped
 
 import dsv4
 from completions import corpus, declared
-from dsv4._parse.source import TextSource
+from dsv4._parse.text_buffer import TextSource
 from dsv4._playground import completion_trace
 from dsv4._playground.completion_trace import (
     STATES,

@@ -23,6 +23,11 @@ SMART_QUOTES = "“”‘’＂＇"
 QUOTES = "\"'" + SMART_QUOTES
 # Tags around all parameters of a call.
 PARAMETER_CONTAINERS = frozenset({"parameters", "params"})
+# What the names of such tags end in, where they are no parameter's.
+CONTAINER_ENDS = ("args", "arguments", "input", "params", "parameters")
+# Elements that quote what they hold: those of HTML, and any whose name has one of the words.
+QUOTATION_ELEMENTS = "pre|code|samp|kbd|xmp|tt|q|blockquote|listing|plaintext"
+QUOTATION_WORDS = "example|sample"
 # Elements of HTML that hold examples.
 EXAMPLE_ELEMENTS = ("pre", "code", "example")
 # After one of these a tag is only talked about.
@@ -42,6 +47,8 @@ TAG_PREFIXES: tuple[tuple[str, str], ...] = (
 PLAIN_INVOKES = frozenset({"invoke", "tool_call"})
 PLAIN_WRAPPER_PREFIXES = ("tool", "func")
 PLAIN_WRAPPER_END = "calls"
+# Closing tags without the DSML token that models write once more behind a block.
+ORPHAN_LABELS = frozenset({"invoke", "parameter", "tool_calls", "tool_call", "function_calls"})
 JSON_WRAPPERS = frozenset({"tool", "tool_call", "tool_calls", "function_call", "function_calls"})
 
 # Attributes that hold the name of a tool or a parameter, the usual one first.

@@ -12,6 +12,7 @@ from json.encoder import encode_basestring
 from typing import Any, NamedTuple, TypeAlias
 
 from dsv4._format.spellings import CDATA, JSON_ARGUMENTS, JSON_FRAME
+from dsv4._parse.declared_tools import DeclaredTools
 from dsv4._parse.events import (
     AbortReason,
     ArgumentsDelta,
@@ -20,8 +21,8 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4._parse.source import DEEPEST_JSON, pattern
-from dsv4._parse.tag_rules import DeclaredTools
+from dsv4._parse.lazy_patterns import pattern
+from dsv4._parse.limits import DEEPEST_JSON
 from dsv4.schema import has_type
 
 # What `json` makes of a text.
@@ -311,11 +312,13 @@ class CallWriter:
     def may_hold_all(self, key: str) -> bool:
         return not self._keys and self.tools.may_unwrap(self.name, key)
 
-    def copy(self) -> CallWriter:
-        """A copy of the call as it is now, which can be aborted later."""
+    def copy(self, emit: Callable[[Event], None] | None = None) -> CallWriter:
+        """A copy of the call as it is now, which may write to somebody else."""
         twin = copy(self)
+        twin._emit = emit or self._emit
         twin._keys = {*self._keys}
         twin._lists = {key: [*items] for key, items in self._lists.items()}
+        twin._waiting = None if self._waiting is None else [*self._waiting]
         return twin
 
     # Arguments.

@@ -30,7 +30,10 @@ from dsv4._format.spellings import (
     WORD,
     ZERO_WIDTH,
 )
-from dsv4._parse.source import LONGEST_TAG, PartialTag, Tag, TagReading, TextSource, pattern
+from dsv4._parse.lazy_patterns import pattern
+from dsv4._parse.limits import LONGEST_TAG
+from dsv4._parse.tag import PartialTag, Tag
+from dsv4._parse.text_buffer import TagReading, TextBuffer
 
 _DSML = str(tokens.DSML)
 _LONGEST_HEAD = 64
@@ -134,7 +137,7 @@ _STRICT_END = {
 _LONGEST_STRICT_END = 32
 
 
-def read_tag(source: TextSource, start: int) -> TagReading | PartialTag | Tag | None:
+def read_tag(source: TextBuffer, start: int) -> TagReading | PartialTag | Tag | None:
     """Reads what begins at `start`. Most tags and most text are recognised without a generator."""
     index = start - source.base
     second = source.text[index + 1 : index + 2]
@@ -166,7 +169,7 @@ def read_tag(source: TextSource, start: int) -> TagReading | PartialTag | Tag | 
     return _TagReader(source, start).read()
 
 
-def _begins_name(source: TextSource, start: int) -> bool:
+def _begins_name(source: TextBuffer, start: int) -> bool:
     """Whether all that has come is a few letters, which are a plain tag's name so far."""
     if source.final or source.end - start > _SHORT_NAME:
         return False
@@ -204,7 +207,7 @@ class _TagReader:
 
     __slots__ = ("attributes", "closing", "marked", "partial", "source", "spaced", "start")
 
-    def __init__(self, source: TextSource, start: int) -> None:
+    def __init__(self, source: TextBuffer, start: int) -> None:
         self.source = source
         self.start = start
         self.partial = PartialTag.MAYBE

@@ -28,16 +28,16 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4._parse.parser import (
+from dsv4._parse.finish_reasons import Ended, Reason
+from dsv4._parse.parser import StreamParser
+from dsv4._parse.parser_options import (
     CallDelivery,
     GivenStops,
     GivenTools,
     StopIn,
-    StreamParser,
     checked_reason,
-    new_call_id,
 )
-from dsv4._parse.source import Ended, Reason
+from dsv4._parse.random_ids import new_call_id
 from dsv4._parse.strict import StrictMessage
 from dsv4.errors import OptionError, ParseError, short_repr
 from dsv4.types import DialectName

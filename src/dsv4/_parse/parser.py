@@ -1,33 +1,27 @@
 """`StreamParser`: text in pieces -> events.
 
 Most chunks of most completions are a few letters in the middle of a line or of a string, and take
-a shortcut past the state machine. A chunk may do so, and is then only passed on, under this
-invariant:
+a shortcut past all reading. A chunk may do so, and is then only passed on, under this invariant:
 
-- nothing waits in the source, so that the chunk stands at the current position;
-- the state is prose without stop strings, or a string that is streamed;
+- nothing waits, and nothing is tried or doubted, so that the chunk stands where reading does;
+- it is prose without stop strings, or a string that is streamed;
 - no mark is in the chunk, so that no tag begins in it;
 - line breaks at its end wait, because they are dropped if a block comes next; in a string it ends
-in none, nor in indentation after one, because both are dropped if the string's end is implied;
-- in prose, no character of a fence is in it, and unless it stands in the middle of a line that
-has begun with something other than a list marker, and is in no quotation, the lines are followed,
-which is all that prose would do.
+in none, nor in indentation after one, because both are dropped if the string's end is implied.
 
-The machine is told how much has gone by when it is next needed.
+The reading is told what has gone by when it is next needed.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from json.encoder import encode_basestring
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4._format.endings import Ending
-from dsv4._format.spellings import FENCES
 from dsv4._parse import events as kinds
-from dsv4._parse.blocks import BlockReader, Invoke, InvokeOpening, ParameterOpening
+from dsv4._parse.declared_tools import DeclaredTools
 from dsv4._parse.events import (
     ArgumentsDelta,
     ContentDelta,
@@ -39,222 +33,38 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4._parse.machine import Machine, ParserState, StateReader
-from dsv4._parse.markup_in_prose import (
-    AfterBlockReader,
-    FencedBlockReader,
-    HaltedReader,
-    InventedTurnReader,
-    OrphanClosersReader,
-    PossibleTurnReader,
-    StrayParameterReader,
+from dsv4._parse.finish_reasons import Ended, Reason
+from dsv4._parse.holds import HELD_BY_STRICT, Hold, hold_of
+from dsv4._parse.lexer import read_tag
+from dsv4._parse.parser_options import (
+    CallDelivery,
+    GivenStops,
+    GivenTools,
+    StopIn,
+    checked_bool,
+    checked_ending,
+    checked_id_maker,
+    checked_reason,
+    checked_stops,
+    checked_text,
+    checked_tools,
+    checked_word,
 )
-from dsv4._parse.plain_calls import NativeCallsReader, PlainCallReader
-from dsv4._parse.prose import ProseReader, StopStrings
-from dsv4._parse.source import MARKS, Ended, Reason, Tag, ended_by
+from dsv4._parse.random_ids import new_call_id
+from dsv4._parse.read_completion import read_completion
+from dsv4._parse.reading import ParserState, Reading, Settings
+from dsv4._parse.speculation import Speculation
+from dsv4._parse.stop_strings import StopStrings
 from dsv4._parse.strict import StrictMessage, StrictParser, read_plainly
-from dsv4._parse.tag_rules import DeclaredTools, GivenObject
-from dsv4._parse.text_in_blocks import BrokenTagReader, JunkReader, RemarkReader
-from dsv4._parse.value_readers import (
-    JsonBody,
-    JsonCallList,
-    JsonValueReader,
-    ParameterValue,
-    TextValueReader,
-    ValueBuilder,
-)
+from dsv4._parse.text_buffer import MARKS, TextBuffer
+from dsv4._parse.values import ParameterValue
 from dsv4.errors import OptionError, short_repr
 from dsv4.types import DialectName
 
-# Ids: of calls, and of whatever else must be told apart.
-
-
-# A byte picks a letter or digit. Some are picked by five bytes and some by four, which takes a
-# tenth of a bit off each of them.
-_LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-_PICKED = (_LETTERS * 5)[:256]
-_LENGTH = 24
-
-
-def new_id(prefix: str) -> str:
-    """The prefix, and 24 random letters and digits."""
-    return prefix + os.urandom(_LENGTH).translate(_PICKED).decode("ascii")
-
-
-def new_call_id() -> str:
-    """A new id of a call."""
-    return new_id("call_")
-
-
-# The options of a parser, checked when it is made.
-
-
-GivenStops: TypeAlias = Sequence[str] | str
-GivenTools: TypeAlias = Iterable[object] | None
-# Where stop strings act, and when a call is seen.
-StopIn: TypeAlias = Literal["content", "all"]
-CallDelivery: TypeAlias = Literal["streamed", "whole"]
-
-
-def checked_bool(name: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise OptionError(name, f"found {short_repr(value)}, expected True or False")
-    return value
-
-
-def checked_word(name: str, value: object, words: tuple[str, ...]) -> str:
-    if not isinstance(value, str) or value not in words:
-        spelled = " or ".join(f'"{word}"' for word in words)
-        raise OptionError(name, f"found {short_repr(value)}, expected {spelled}")
-    return value
-
-
-def checked_text(name: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise OptionError(name, f"found {short_repr(value)}, expected text")
-    return value
-
-
-def checked_tools(tools: object) -> list[GivenObject] | None:
-    """Tools as a list of tool or function objects, each of which has a name."""
-    if tools is None:
-        return None
-    if isinstance(tools, (str, bytes, Mapping)) or not isinstance(tools, Iterable):
-        raise OptionError("tools", f"found {short_repr(tools)}, expected a list of tools")
-    listed = []
-    for index, tool in enumerate(tools):
-        function = tool.get("function", tool) if isinstance(tool, Mapping) else None
-        if not isinstance(function, Mapping):
-            problem = f"found {short_repr(tool)}, expected a tool: an object with a function"
-            raise OptionError(("tools", index), problem)
-        if not isinstance(function.get("name"), str):
-            where = ("tools", index, *(("function",) if "function" in tool else ()), "name")
-            raise OptionError(where, f"found {short_repr(function.get('name'))}, expected text")
-        listed.append(tool)
-    return listed
-
-
-def checked_stops(stop: object) -> list[str]:
-    """Stop strings, those that are not empty."""
-    given = [stop] if isinstance(stop, str) else stop
-    if isinstance(given, Mapping) or not isinstance(given, Iterable):
-        raise OptionError("stop", f"found {short_repr(stop)}, expected text or a list of texts")
-    stops = []
-    for index, string in enumerate(given):
-        if not isinstance(string, str):
-            raise OptionError(("stop", index), f"found {short_repr(string)}, expected text")
-        stops.append(string)
-    return [string for string in stops if string]
-
-
-def checked_ending(ending: object) -> Ending | None:
-    if ending is not None and not isinstance(ending, Ending):
-        raise OptionError("ending", f"found {short_repr(ending)}, expected a prompt's ending")
-    return ending
-
-
-def checked_id_maker(new_id: Callable[[], str]) -> Callable[[], str]:
-    if not callable(new_id):
-        raise OptionError("new_id", f"found {short_repr(new_id)}, expected a function")
-    return new_id
-
-
-def checked_reason(reason: object) -> Ended | None:
-    """What the reason that a caller gives says. Raises an `OptionError` for what is no text."""
-    if reason is not None and not isinstance(reason, str):
-        problem = f'found {short_repr(reason)}, expected text, such as "stop", "eos" or "length"'
-        raise OptionError("reason", problem)
-    return ended_by(reason)
-
-
-# Why text waits.
-
-
-class Hold(NamedTuple):
-    """Why text waits.
-
-    `rule` is the rule of docs/recovery.md that holds it, None where it is another's; `reason` says
-    what is waited for.
-    """
-
-    rule: int | None
-    reason: str
-
-
-HELD_BY_STRICT = Hold(None, "a strict reading, which decides at the end")
-HELD_BY_STOP = Hold(None, "the start of a stop string, until it is one or is none")
-HELD_BY_TAG = Hold(1, "the start of a tag, until it is one or is none")
-HELD_BY_CALL = Hold(2, "a block or a call, until what follows makes it certain")
-HELD_BETWEEN_CALLS = Hold(
-    2, "white space and tags between calls, until what follows says what they are"
-)
-HELD_VALUE_BREAK = Hold(3, "a line break in a string, which goes if the string's end is implied")
-HELD_BY_CLOSER = Hold(4, "a tag in a value, until what follows says whether the value ends at it")
-HELD_VALUE = Hold(7, "a value that is no string, or whose type nothing says, until it ends")
-HELD_BODY = Hold(8, "JSON in place of parameters, until it ends")
-HELD_JSON_CALLS = Hold(14, "JSON in place of calls, until it ends")
-HELD_ARGUMENTS = Hold(8, "a parameter that may hold all arguments, until it ends")
-HELD_PROSE_BREAK = Hold(17, "line breaks, which belong to a block if one follows")
-
-# In these states all text waits, and for one reason.
-HOLD_OF_STATE: Mapping[ParserState, Hold] = {
-    ParserState.ORPHANS: Hold(
-        17, "closing tags, until it is clear whether prose goes on after them"
-    ),
-    ParserState.STRAY: Hold(5, "a parameter without a call, until it ends"),
-    ParserState.FENCED: Hold(15, "a block in a code fence, while it reads strictly"),
-    ParserState.JUNK: Hold(5, "text in a block, until the block ends or a call begins"),
-    ParserState.BROKEN: Hold(18, "text after a tag that breaks off, until a call begins"),
-    ParserState.REMARK: Hold(11, "text in a call, until a parameter or the call's end"),
-    ParserState.PLAIN: Hold(1, "a call without the DSML token, until it closes"),
-    ParserState.NATIVE: Hold(13, "calls as older models write them, until they close"),
-    ParserState.ROLE: Hold(
-        27, "text behind a role token, until it is clear whether a turn was made up"
-    ),
-    ParserState.INVENTED: Hold(17, "a turn that the model made up, until the text ends"),
-}
-
-
-def hold_of(machine: Machine) -> Hold | None:
-    """Why the text that waits in a machine does. None: nothing waits."""
-    source, reader = machine.source, machine.reader
-    if source.done == source.end:
-        return None
-    if isinstance(reader, (TextValueReader, JsonValueReader)):
-        if isinstance(reader.value, ParameterValue):
-            return _in_parameter(machine, reader.value)
-        return HELD_BODY if isinstance(reader.value, JsonBody) else HELD_JSON_CALLS
-    if machine.state in HOLD_OF_STATE:
-        return HOLD_OF_STATE[machine.state]
-    text = source.slice(source.pos, source.end)
-    start = len(text) - len(text.lstrip())
-    in_prose = machine.state is ParserState.PROSE
-    if start == len(text):
-        return HELD_PROSE_BREAK if in_prose else HELD_BETWEEN_CALLS
-    if source.pending is not None:
-        return HELD_BY_TAG
-    if in_prose:
-        return HELD_BY_CALL if source.is_mark(source.pos + start) else HELD_BY_STOP
-    return HELD_BETWEEN_CALLS
-
-
-def _in_parameter(machine: Machine, value: ParameterValue) -> Hold:
-    if value.may_hold_all:
-        return HELD_ARGUMENTS
-    if not value.streams:
-        return HELD_VALUE
-    source = machine.source
-    if not source.slice(source.pos, source.end).strip():
-        return HELD_VALUE_BREAK
-    return HELD_BY_TAG if source.pending is not None else HELD_BY_CLOSER
-
-
-# The parser, with the shortcut in front of it.
-
-
 _BRACKET, _WIDE, _BAR = MARKS
-_TICK, _TILDE = FENCES[0], FENCES[1]
 _LINE_BREAK = "\n"
+# So many chunks go by before the reading is told.
+_MOST_PASSED = 512
 _DeltaClass: TypeAlias = type[ReasoningDelta] | type[ContentDelta]
 # An event of one field is made faster without its constructor.
 _new = object.__new__
@@ -263,17 +73,15 @@ _new = object.__new__
 class Shortcut:
     """Passes chunks on that need no reading."""
 
-    def __init__(self, machine: Machine, prose: ProseReader) -> None:
-        self._machine = machine
-        self._prose = prose
+    def __init__(self, speculation: Speculation) -> None:
+        self._speculation = speculation
+        self._buffer = speculation.certain.buffer
         # What words become here, in the middle of a line, and anywhere.
         self._words: _DeltaClass | None = None
         self._line_words: _DeltaClass | None = None
         self._index: int | None = None  # of the call whose string comes in
-        self._string: list[str] = []  # what has gone by of that string
-        self._passed = 0  # and how much of prose
-        self._last = ""
-        self._newlines = ""  # at the end of what has gone by: they wait
+        self._passed: list[str] = []  # what has gone by, of prose or of that string
+        self._newlines = ""  # at the end of prose that has gone by: they wait
 
     def feed(self, text: str) -> list[Event]:
         """The events that `text` brings, possibly none.
@@ -287,13 +95,10 @@ class Shortcut:
                 words is not None
                 and _BRACKET not in text
                 and _LINE_BREAK not in text
-                and _TICK not in text
-                and _TILDE not in text
                 and (text.isascii() or (_BAR not in text and _WIDE not in text))
                 and text
             ):
-                self._passed += len(text)
-                self._last = text
+                self._passed.append(text)
                 event = _new(words)
                 event.text = text
                 return [event]
@@ -306,7 +111,7 @@ class Shortcut:
                 and (_LINE_BREAK not in text or text[-1] not in " \t")
                 and (text.isascii() or (_BAR not in text and _WIDE not in text))
             ):
-                self._string.append(text)
+                self._passed.append(text)
                 inside = text if text.isalnum() else encode_basestring(text)[1:-1]
                 written = _new(ArgumentsDelta)
                 written.index = self._index
@@ -317,68 +122,60 @@ class Shortcut:
         return self._read(text)
 
     def _in_lines(self, text: str, words: _DeltaClass) -> list[Event]:
-        """Words with line breaks among them, or at a line's start. Breaks at the end wait."""
-        if not text or _BRACKET in text or _TICK in text or _TILDE in text:
+        """Words with line breaks among them, or after some. Breaks at the end wait."""
+        if not text or _BRACKET in text:
             return self._read(text)
         if not text.isascii() and (_BAR in text or _WIDE in text):
             return self._read(text)
-        after = text.rfind(_LINE_BREAK) + 1
-        if self._words is not None and after < len(text) and text[after].isalpha():
-            shown = text  # a line that begins with a letter is settled at once
-        else:
-            settled = self._prose.follow(text)
-            text = self._newlines + text
-            kept = 0
-            if text[-1] == _LINE_BREAK:
-                kept = 2 if text[-2:] == _LINE_BREAK * 2 else 1
-            self._newlines = text[len(text) - kept :]
-            self._words = words if settled and not kept else None
-            shown = text[: len(text) - kept]
-            if not shown:
-                return []
-        self._passed += len(shown)
-        self._last = shown
+        text = self._newlines + text
+        kept = 0
+        if text[-1] == _LINE_BREAK:
+            kept = 2 if text[-2:] == _LINE_BREAK * 2 else 1
+        self._newlines = text[len(text) - kept :]
+        self._words = None if kept else words
+        shown = text[: len(text) - kept]
+        if not shown:
+            return []
+        self._passed.append(shown)
+        if len(self._passed) > _MOST_PASSED:
+            self._catch_up()
+            self._choose()
         return [words(shown)]
 
     def _read(self, text: str) -> list[Event]:
         """The events of a chunk that must be read."""
         raise NotImplementedError
 
-    def _choose(self, carries: bool = False) -> None:
-        """Finds out what may go by, now that the machine has read."""
+    def _choose(self) -> None:
+        """Finds out what may go by, now that the text has been read."""
         self._close()
-        machine, prose = self._machine, self._prose
-        reader = machine.reader
-        if machine.source.text or machine.reads_all or carries or machine.hold is not None:
+        reading = self._speculation.certain
+        if reading.pos < self._buffer.end or not self._speculation.is_certain:
             return
-        if reader is prose:
-            if prose.is_idle:
-                self._line_words = ReasoningDelta if prose.reasoning else ContentDelta
-                self._words = self._line_words if prose.lines.needs_no_following else None
-        elif type(reader) is TextValueReader:
-            value = reader.value
-            if isinstance(value, ParameterValue) and value.is_idle:
-                self._index = value.invoke.call.index
+        if reading.tally.further is not None:
+            return
+        if reading.state is ParserState.PROSE:
+            if reading.is_idle:
+                words = ReasoningDelta if reading.prose.reasoning else ContentDelta
+                self._words = self._line_words = words
+        elif isinstance(value := reading.value, ParameterValue) and value.is_idle:
+            self._index = value.call.writer.index
 
     def _close(self) -> None:
         """Lets nothing by any more."""
         self._words = self._line_words = self._index = None
 
     def _catch_up(self) -> None:
-        """Tells the machine what has gone by, and gives it what waits."""
-        source, reader = self._machine.source, self._machine.reader
-        if self._string:
-            text = "".join(self._string)
-            self._string.clear()
-            source.skip(len(text), text)
-            assert isinstance(reader, TextValueReader)
-            reader.skip(text)
-        elif self._passed or self._newlines:
-            source.skip(self._passed, self._last[-1] if self._passed else "")
-            if self._newlines:
-                source.append(self._newlines)
-            self._passed, self._newlines = 0, ""
-            self._prose.skip()
+        """Tells the reading what has gone by, and gives it what waits."""
+        reading, buffer = self._speculation.certain, self._buffer
+        if self._passed:
+            text, start = "".join(self._passed), buffer.end
+            self._passed.clear()
+            buffer.skip(text)
+            reading.pass_by(text, start)
+        if self._newlines:
+            newlines, self._newlines = self._newlines, ""
+            buffer.append(newlines)
 
 
 _CALL_EVENTS = (ToolCallStart, ArgumentsDelta, ToolCallEnd, ToolCallAborted)
@@ -426,31 +223,22 @@ class StreamParser(Shortcut):
         if prefix and strict:
             problem = "found text and strict=True, expected one of them: strict reads whole turns"
             raise OptionError("prefix", problem)
-        spoken = dialect_named("v4" if dialect is None else dialect)
-        declared = DeclaredTools(checked_tools(tools))
         stops = checked_stops(stop)
-        everywhere = checked_word("stop_in", stop_in, ("content", "all")) == "all"
-        whole = checked_word("calls", calls, ("streamed", "whole")) == "whole"
-        forbidden = tool_choice == "none"
-        maker = checked_id_maker(new_id)
+        settings = Settings(
+            dialect=dialect_named("v4" if dialect is None else dialect),
+            tools=DeclaredTools(checked_tools(tools)),
+            forbidden=tool_choice == "none",
+            whole_calls=checked_word("calls", calls, ("streamed", "whole")) == "whole",
+            new_id=checked_id_maker(new_id),
+            stops=StopStrings(stops) if stops else None,
+            stop_everywhere=checked_word("stop_in", stop_in, ("content", "all")) == "all",
+        )
         self._finished = False
         self._inert = False  # whether the text being read can spell no special token
         self._carried: list[Event] = []  # of a call that the prompt left open
-        self._strict: StrictParser | None = None
-        if strict:
-            self._strict = StrictParser(thinking, declared, forbidden, spoken, maker)
-
-        machine = Machine(
-            dialect=spoken,
-            tools=declared,
-            forbidden=forbidden,
-            new_id=maker,
-            whole_calls=whole,
-            start=-len(prefix),
-        )
-        prose = ProseReader(machine, thinking, StopStrings(stops) if stops else None, everywhere)
-        machine.start(STATE_READERS, prose)
-        super().__init__(machine, prose)
+        self._strict = StrictParser(settings, thinking) if strict else None
+        reading = Reading(settings, TextBuffer(read_tag, -len(prefix)), thinking)
+        super().__init__(Speculation(reading, read_completion))
         if not strict:
             self._choose()
         if prefix:
@@ -479,24 +267,18 @@ class StreamParser(Shortcut):
         if self._strict is not None:
             self._strict.feed(text, self._inert)
             return []
-        machine = self._machine
-        source = machine.source
-        if self._string or self._passed or self._newlines:
+        if self._passed or self._newlines:
             self._catch_up()
-        source.append(text, self._inert)
-        events = self._begin()
-        machine.run()
-        if source.pos > source.base:
-            source.trim()
-        if source.text:
-            self._words = self._line_words = self._index = None  # nothing goes by what waits
-        else:
-            self._choose()
-        return events
+        self._buffer.append(text, self._inert)
+        self._speculation.run()
+        self._buffer.trim(self._speculation.certain.floor)
+        self._choose()
+        return self._events()
 
-    def _begin(self) -> list[Event]:
-        events, self._carried = self._carried, []
-        self._machine.show_to(events)
+    def _events(self) -> list[Event]:
+        events = self._speculation.events()
+        if self._carried:
+            events, self._carried = self._carried + events, []
         return events
 
     def finish(self, reason: Reason | None = None) -> list[Event]:
@@ -516,58 +298,55 @@ class StreamParser(Shortcut):
             self._finished = True
             return events
         self._finished = True
-        machine = self._machine
         self._catch_up()
         self._close()
-        machine.source.ended = ended
-        events = self._begin()
-        machine.finish()
-        if self._prose.unclosed and machine.state is not ParserState.HALTED:
-            machine.report_raw(kinds.UNCLOSED_REASONING, machine.source.pos, "")
-        machine.report_further()
-        machine.emit(End(self._finish_reason(ended)))
-        return events
+        self._buffer.final, self._buffer.ended = True, ended
+        self._speculation.run()
+        reading = self._speculation.certain
+        if reading.prose.unclosed and reading.state is not ParserState.HALTED:
+            reading.report(kinds.UNCLOSED_REASONING, reading.pos, "")
+        reading.report_further()
+        reading.emit(End(self._finish_reason(reading, ended)))
+        return self._events()
 
-    def _finish_reason(self, ended: Ended | None) -> Finish:
+    def _finish_reason(self, reading: Reading, ended: Ended | None) -> Finish:
         """Why the text ended. A stop string that was hit counts most, and then an EOS."""
-        machine = self._machine
-        if machine.state is ParserState.HALTED:
-            return "tool_calls" if machine.calls_completed else "stop"
-        if machine.eos:
+        tally = reading.tally
+        if reading.state is ParserState.HALTED:
+            return "tool_calls" if tally.calls_completed else "stop"
+        if tally.eos:
             ended = Ended.END
-        if machine.cut or (ended is not None and ended.is_cut):
+        if tally.cut or (ended is not None and ended.is_cut):
             return "length"
-        if machine.calls_completed:
+        if tally.calls_completed:
             return "tool_calls"
-        if self._prose.unclosed and ended is None:
+        if reading.prose.unclosed and ended is None:
             return "length"
         return "stop"
 
     def _continue(self, prefix: str) -> None:
         """Reads what the prompt holds already. Of its events only those of an open call count."""
-        events = self.feed(prefix)
-        machine = self._machine
-        if machine.hold is not None:
-            machine.hold.release()  # the prompt's own calls are in no doubt
-        invoke = machine.invoke
-        if isinstance(invoke, Invoke) and invoke.call.begun and invoke.call.visible:
-            index = invoke.call.index
+        events = self.feed(prefix) + self._speculation.trust()
+        call = self._speculation.certain.call
+        if call is not None and call.writer.begun and call.writer.visible:
             own = (event for event in events if isinstance(event, _CALL_EVENTS))
-            self._carried = [event for event in own if event.index == index]
+            self._carried = [event for event in own if event.index == call.writer.index]
         self._catch_up()
-        self._choose(carries=bool(self._carried))
+        self._choose()
+        if self._carried:
+            self._close()
 
     @property
     def _continues(self) -> bool:
         """Whether the prompt holds the beginning of the text."""
-        return self._machine.source.end != 0
+        return self._buffer.end != 0
 
     def _read_plainly(self, text: str) -> StrictMessage | None:
         """A whole completion that can be read in one way only, without any state. None: another."""
-        machine = self._machine
-        if machine.forbidden or machine.tools.none_declared:
+        reading = self._speculation.certain
+        if reading.settings.forbidden or reading.tools.none_declared:
             return None
-        return read_plainly(text, self._prose.reasoning, machine.tags, machine.tools)
+        return read_plainly(text, reading.prose.reasoning, reading.tags, reading.tools)
 
     # Where reading is.
 
@@ -576,77 +355,28 @@ class StreamParser(Shortcut):
         """The text that has come and waits for what follows it."""
         if self._strict is not None:
             return self._strict.held
-        self._catch_up()
-        self._choose()
-        return self._machine.source.waiting
+        return self._buffer.slice(self._caught_up().pos, self._buffer.end)
 
     @property
     def held_by(self) -> Hold | None:
         """Why the held text waits: the rule that holds it, and what is waited for."""
         if self._strict is not None:
             return HELD_BY_STRICT if self._strict.holds else None
-        self._catch_up()
-        self._choose()
-        return hold_of(self._machine)
+        reading = self._caught_up()
+        return hold_of(reading, is_tried=reading is not self._speculation.reading)
 
     @property
     def state(self) -> ParserState:
         """What is being read; its value is a description."""
-        return self._machine.state
+        return self._speculation.reading.state
 
     @property
     def position(self) -> int:
         """How many characters of the text are done with."""
+        return max(self._caught_up().pos, 0)
+
+    def _caught_up(self) -> Reading:
+        """The certain reading, when it knows of everything that has gone by."""
         self._catch_up()
         self._choose()
-        return max(self._machine.source.done, 0)
-
-
-# The table of readers: who reads each state, made from what the state has to know. Prose, the open
-# block and the open call outlive other states; the machine has them, and they go on.
-
-
-def _block(machine: Machine, *tag: Tag) -> StateReader:
-    if tag:
-        machine.block = BlockReader(machine, *tag)
-    assert machine.block is not None
-    return machine.block
-
-
-def _invoke(machine: Machine, *opening: InvokeOpening) -> StateReader:
-    if opening:
-        machine.invoke = Invoke(machine, *opening)
-    assert machine.invoke is not None
-    return machine.invoke
-
-
-def _value(
-    machine: Machine, known: ValueBuilder | ParameterOpening | Invoke | None
-) -> ValueBuilder:
-    """A value that is read again as something else, a parameter, a call's body, or calls."""
-    if known is None:
-        return JsonCallList(machine)
-    if isinstance(known, ParameterOpening):
-        return ParameterValue(known)
-    return JsonBody(known) if isinstance(known, Invoke) else known
-
-
-STATE_READERS: Mapping[ParserState, Callable[..., StateReader]] = {
-    ParserState.PROSE: lambda machine, *known: machine.prose.resume(*known),
-    ParserState.ORPHANS: OrphanClosersReader,
-    ParserState.STRAY: lambda machine, tag: StrayParameterReader(machine, machine.prose, tag),
-    ParserState.FENCED: lambda machine, tag: FencedBlockReader(machine, machine.prose, tag),
-    ParserState.AFTER: lambda machine, *known: AfterBlockReader(machine, machine.prose, *known),
-    ParserState.BLOCK: _block,
-    ParserState.JUNK: JunkReader,
-    ParserState.BROKEN: BrokenTagReader,
-    ParserState.INVOKE: _invoke,
-    ParserState.REMARK: RemarkReader,
-    ParserState.VALUE: lambda machine, known: TextValueReader(machine, _value(machine, known)),
-    ParserState.JSON: lambda machine, known: JsonValueReader(machine, _value(machine, known)),
-    ParserState.PLAIN: lambda machine, *tags: PlainCallReader(machine, machine.prose, *tags),
-    ParserState.NATIVE: lambda machine, tag: NativeCallsReader(machine, machine.prose, tag),
-    ParserState.ROLE: lambda machine, tag: PossibleTurnReader(machine, machine.prose, tag),
-    ParserState.INVENTED: InventedTurnReader,
-    ParserState.HALTED: HaltedReader,
-}
+        return self._speculation.certain

@@ -13,7 +13,8 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from dsv4._encode.inputs import fields_of
 from dsv4._encode.prompt import Prompt
 from dsv4._format.dialects import Dialect
-from dsv4._parse.parser import StreamParser, new_id
+from dsv4._parse.parser import StreamParser
+from dsv4._parse.random_ids import new_id
 from dsv4.api.errors import ApiError
 from dsv4.api.neutral_request import (
     AUTO,

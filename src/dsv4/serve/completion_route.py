@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from dsv4._encode.prompt import Prompt
 from dsv4._format.tokens import Special, markup
-from dsv4._parse.parser import new_id
+from dsv4._parse.random_ids import new_id
 from dsv4.api import ApiError, ApiRequest, ContextOverflow
 from dsv4.api.api_request import ProtocolName, client_path
 from dsv4.api.protocols import FIELDS_READ, OPTION_FIELDS_READ, PROTOCOLS, with_flat_names

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
 from dsv4._parse.parse import assemble
-from dsv4._parse.parser import new_id
+from dsv4._parse.random_ids import new_id
 from dsv4.api import ApiError, ApiRequest
 from dsv4.errors import short_repr
 from dsv4.serve.access import Key

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dsv4._parse.events import BROKEN_CALL, LEAKED_CALL, LEAKED_REASONING, Diagnostic, Event
-from dsv4._parse.parser import new_id
+from dsv4._parse.random_ids import new_id
 from dsv4.api import ApiError, Usage
 from dsv4.serve.access import Key
 from dsv4.serve.asgi import AsgiApp, Receive, Scope, Send

@@ -1,0 +1,88 @@
+"""The options of a parser, checked when it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+from dsv4._format.endings import Ending
+from dsv4._parse.declared_tools import GivenObject
+from dsv4._parse.finish_reasons import Ended, ended_by
+from dsv4.errors import OptionError, short_repr
+
+GivenStops: TypeAlias = Sequence[str] | str
+GivenTools: TypeAlias = Iterable[object] | None
+# Where stop strings act, and when a call is seen.
+StopIn: TypeAlias = Literal["content", "all"]
+CallDelivery: TypeAlias = Literal["streamed", "whole"]
+
+
+def checked_bool(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise OptionError(name, f"found {short_repr(value)}, expected True or False")
+    return value
+
+
+def checked_word(name: str, value: object, words: tuple[str, ...]) -> str:
+    if not isinstance(value, str) or value not in words:
+        spelled = " or ".join(f'"{word}"' for word in words)
+        raise OptionError(name, f"found {short_repr(value)}, expected {spelled}")
+    return value
+
+
+def checked_text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise OptionError(name, f"found {short_repr(value)}, expected text")
+    return value
+
+
+def checked_tools(tools: object) -> list[GivenObject] | None:
+    """Tools as a list of tool or function objects, each of which has a name."""
+    if tools is None:
+        return None
+    if isinstance(tools, (str, bytes, Mapping)) or not isinstance(tools, Iterable):
+        raise OptionError("tools", f"found {short_repr(tools)}, expected a list of tools")
+    listed = []
+    for index, tool in enumerate(tools):
+        function = tool.get("function", tool) if isinstance(tool, Mapping) else None
+        if not isinstance(function, Mapping):
+            problem = f"found {short_repr(tool)}, expected a tool: an object with a function"
+            raise OptionError(("tools", index), problem)
+        if not isinstance(function.get("name"), str):
+            where = ("tools", index, *(("function",) if "function" in tool else ()), "name")
+            raise OptionError(where, f"found {short_repr(function.get('name'))}, expected text")
+        listed.append(tool)
+    return listed
+
+
+def checked_stops(stop: object) -> list[str]:
+    """Stop strings, those that are not empty."""
+    given = [stop] if isinstance(stop, str) else stop
+    if isinstance(given, Mapping) or not isinstance(given, Iterable):
+        raise OptionError("stop", f"found {short_repr(stop)}, expected text or a list of texts")
+    stops = []
+    for index, string in enumerate(given):
+        if not isinstance(string, str):
+            raise OptionError(("stop", index), f"found {short_repr(string)}, expected text")
+        stops.append(string)
+    return [string for string in stops if string]
+
+
+def checked_ending(ending: object) -> Ending | None:
+    if ending is not None and not isinstance(ending, Ending):
+        raise OptionError("ending", f"found {short_repr(ending)}, expected a prompt's ending")
+    return ending
+
+
+def checked_id_maker(new_id: Callable[[], str]) -> Callable[[], str]:
+    if not callable(new_id):
+        raise OptionError("new_id", f"found {short_repr(new_id)}, expected a function")
+    return new_id
+
+
+def checked_reason(reason: object) -> Ended | None:
+    """What the reason that a caller gives says. Raises an `OptionError` for what is no text."""
+    if reason is not None and not isinstance(reason, str):
+        problem = f'found {short_repr(reason)}, expected text, such as "stop", "eos" or "length"'
+        raise OptionError("reason", problem)
+    return ended_by(reason)

@@ -1,0 +1,193 @@
+"""Lines of prose and their code fences: whether a marker here would open a line, or stand in a fence.
+
+Fences are Markdown's (recovery.md, rule 15): three or more backticks or tildes, however far
+indented, which the same character closes, at least as many, with nothing else on the line. What
+is opened and closed in one line is no fence; what is opened at the end of a line of prose is one.
+A fence inside a quotation ends with the quotation.
+"""
+
+from __future__ import annotations
+
+from dsv4._format.spellings import FENCE_LENGTH, FENCES
+from dsv4._parse.lazy_patterns import pattern
+
+_PARTS = pattern(rf"\n|`+|~+|[^\n{FENCES}]+")
+# What may stand before a fence on its line, the marker of a list or of a quotation; and what may
+# still become that.
+_MARKERS = r"\s*(?:>\s*|(?:[-*+]|\d{1,3}[.)])\s+)*"
+_LEAD = pattern(_MARKERS)
+_MAYBE_LEAD = pattern(rf"{_MARKERS}(?:[-*+]|\d{{1,3}}[.)]?)?")
+_LONGEST_LEAD = 64
+_QUOTATION = ">"
+# What may stand after a fence that is opened at the end of a line of prose: a language's name.
+_WORD = pattern(r"[\w+#./-]*[ \t\r]*")
+_LONGEST_RUN = 1024
+
+
+class LineTracker:
+    """Follows prose as it goes by.
+
+    `blank` is true while the line has nothing but white space, `after_blank` if the line before it
+    had nothing else. `fenced` is true inside a code fence, or after what may be one in this line.
+    `settled` means that more text without a newline or a fence's character changes none of these.
+    """
+
+    __slots__ = (
+        "_fence",
+        "_finished",
+        "_info",
+        "_lead",
+        "_quoted",
+        "_quoted_line",
+        "_run",
+        "_run_lead",
+        "after_blank",
+        "blank",
+        "settled",
+    )
+
+    def __init__(self) -> None:
+        self.blank = True
+        self.after_blank = False
+        self.settled = False
+        self._fence = ""  # the run of characters that opened the fence we are in
+        self._quoted = False  # it stands in a quotation, which a line without its mark ends
+        self._quoted_line = False  # this line has that mark
+        self._lead: str | None = ""  # the line so far, while a fence may still come first in it
+        self._run = ""  # the last run of such characters in this line that is not closed
+        self._run_lead: str | None = None  # what stands before it, if a fence may stand there
+        self._info: str | None = None  # what stands after it, if it may open or close a fence
+        self._finished = ""  # the character of a run that has had its effect, and may go on
+
+    @property
+    def fenced(self) -> bool:
+        if self._quoted and not self._quoted_line:
+            return False
+        return bool(self._fence) or len(self._run) >= FENCE_LENGTH
+
+    @property
+    def in_fence(self) -> bool:
+        """Whether a line before this one has opened a fence."""
+        return bool(self._fence)
+
+    @property
+    def is_indented(self) -> bool:
+        """Whether the line has nothing but the indentation of a code block so far."""
+        lead = self._lead or ""
+        return lead.isspace() and (lead.startswith("    ") or "\t" in lead)
+
+    @property
+    def is_quoted(self) -> bool | None:
+        """Whether a quotation's mark stands right before this, behind list marks too.
+
+        False: words stand between. None: the line has no such mark.
+        """
+        if self._lead is not None and _QUOTATION in self._lead:
+            return True
+        return False if self._quoted_line else None
+
+    @property
+    def at_closing_run(self) -> bool:
+        """Whether nothing stands between here and a run of characters that closes the fence."""
+        closes = bool(self._fence) and len(self._run) >= FENCE_LENGTH and self._info == ""
+        return closes and self._closes()
+
+    def follow(self, text: str) -> None:
+        """Goes on through `text`."""
+        if "`" not in text and "~" not in text:
+            if self.settled and "\n" not in text:
+                return
+            if not (self._run or self._finished or self._quoted):
+                self._follow_plain(text)
+                return
+        for part in _PARTS.findall(text):
+            if part == "\n":
+                self._end_line()
+            elif part[0] in FENCES:
+                self._extend_run(part)
+            else:
+                self._extend_text(part)
+        self.settled = self._is_settled()
+
+    def _follow_plain(self, text: str) -> None:
+        newline = text.rfind("\n")
+        if newline >= 0:
+            before = text.rfind("\n", 0, newline)
+            line = text[before + 1 : newline]
+            self._begin_line((not line or line.isspace()) and (before >= 0 or self.blank))
+            text = text[newline + 1 :]
+        if not text or self.settled:
+            return
+        if self._lead == "" and text[0].isalpha():  # most lines begin so
+            self._lead = None
+            self.blank = False
+            self.settled = True
+            return
+        self._extend_text(text)
+        self.settled = self._is_settled()
+
+    def _is_settled(self) -> bool:
+        return not (self.blank or self._lead is not None or self._run or self._finished)
+
+    def _begin_line(self, after_blank: bool) -> None:
+        self.after_blank = after_blank
+        self.blank = True
+        self.settled = False
+        self._lead = ""
+        self._run = self._finished = ""
+        self._info = None
+        self._quoted_line = False
+
+    def _extend_text(self, text: str) -> None:
+        if self.blank and text.lstrip().startswith(_QUOTATION):
+            self._quoted_line = True
+        self.blank = self.blank and text.isspace()
+        self._finished = ""
+        if self._run and self._info is not None:
+            self._info = (self._info + text)[: _LONGEST_LEAD + 1]
+            if self._run_lead is None and not _WORD.fullmatch(self._info):
+                self._info = None  # prose goes on, so no fence opens at this line's end
+        if self._lead is not None:
+            self._lead += text
+            if len(self._lead) > _LONGEST_LEAD or not _MAYBE_LEAD.fullmatch(self._lead):
+                self._lead = None
+
+    def _extend_run(self, run: str) -> None:
+        self.blank = False
+        if self._finished == run[0]:
+            return
+        if self._run and self._info == "" and run[0] == self._run[0]:  # it was cut in two
+            self._run = (self._run + run)[:_LONGEST_RUN]
+            return
+        if len(self._run) >= FENCE_LENGTH and run[0] == self._run[0] == FENCES[0]:
+            self._run, self._info, self._lead = "", None, None
+            self._finished = run[0]
+            return
+        if len(self._run) >= FENCE_LENGTH and run[0] != self._run[0] and self._info is not None:
+            self._extend_text(run)  # the other character is text after a fence
+            self._finished = run[0]
+            return
+        leads = self._lead is not None and _LEAD.fullmatch(self._lead)
+        self._run_lead = self._lead if leads else None
+        self._run, self._info, self._lead = run[:_LONGEST_RUN], "", None
+        self._finished = ""
+
+    def _end_line(self) -> None:
+        blank = self.blank
+        if self._quoted and not self._quoted_line:
+            self._fence, self._quoted = "", False
+        if len(self._run) >= FENCE_LENGTH and self._info is not None:
+            if not self._fence:
+                self._fence = self._run
+                self._quoted = self._quoted_line or _QUOTATION in (self._run_lead or "")
+            elif self._closes():
+                self._fence, self._quoted = "", False
+        self._begin_line(blank)
+
+    def _closes(self) -> bool:
+        same = self._run[0] == self._fence[0] and len(self._run) >= len(self._fence)
+        lead = self._run_lead
+        alone = (
+            lead is not None and not lead.replace(_QUOTATION, "" if self._quoted else ".").strip()
+        )
+        return same and alone and not (self._info or "").strip()

@@ -1,0 +1,202 @@
+"""Quotations in prose (recovery.md, rules 15, 24 and 29): what is open where a call begins.
+
+A call in a quotation never runs. `Quoting` follows prose once, when somebody asks, and answers one
+question: which quotations are open here. `KINDS` says of each kind how far an opening reaches, and
+what a missing close means; no other file has a set of quotation marks.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import NamedTuple
+
+from dsv4._format.spellings import QUOTATION_ELEMENTS, QUOTATION_WORDS
+from dsv4._parse.lazy_patterns import pattern
+from dsv4._parse.limits import LONGEST_TAG
+from dsv4._parse.prose_lines import LineTracker
+
+
+class QuotationKind(NamedTuple):
+    """How far an opening reaches, and whether a close must come behind the call."""
+
+    reach: str
+    needs_close: bool = True
+
+
+KINDS = {
+    "element": QuotationKind("section"),
+    "comment": QuotationKind("section"),
+    "inline code": QuotationKind("paragraph"),
+    "quotes": QuotationKind("paragraph"),
+    "directly before": QuotationKind("call"),
+    "block quote": QuotationKind("line", needs_close=False),
+    "indentation": QuotationKind("line", needs_close=False),
+    "patch": QuotationKind("line", needs_close=False),
+}
+
+# What opens a quotation -> what closes it.
+PAIRS = {
+    **dict(zip("“‘「『«»‹„‚《〈〝", "”’」』»«›“‘》〉〞", strict=True)),
+    **{quote: quote for quote in "＂＇\"'"},
+}
+# Directly behind one of these a tag is only talked about; between two of them a token is named.
+QUOTES = frozenset("`" + "".join(PAIRS) + "".join(PAIRS.values()))
+# What an invoke stands behind, directly, if a patch or a program quotes it.
+QUOTES_AN_INVOKE = QUOTES | {"+", "-", "\\"}
+# What stands directly behind a close in the string of a program, or in JSON.
+QUOTES_A_CLOSE = frozenset("\\\"'`")
+
+_STRAIGHT = frozenset("\"'")
+_NO_OPENING_BEHIND = frozenset("_.,;:!?)")
+_NAME = rf"[\w:.-]*(?:{QUOTATION_WORDS})[\w:.-]*|(?:{QUOTATION_ELEMENTS})(?![\w:.-])"
+_PARTS = pattern(
+    r"(?P<blank>\n[ \t\r]*\n)|(?P<code>`+)|(?P<comment><!--)|(?P<uncomment>-->)"
+    rf"|<(?P<slash>/?)(?P<name>(?i:{_NAME}))(?P<rest>(?:\s[^<>]*)?)>"
+    rf"|(?P<quote>[{''.join(sorted(QUOTES - {'`'}))}])"
+)
+_OF_INTEREST = pattern(rf"[`~<{''.join(sorted(QUOTES - {'`'}))}]|-->|\n[ \t\r]*\n")
+# What may mean something else with more behind it.
+_UNDECIDED = pattern(rf"(?:<[^<>]{{0,{LONGEST_TAG}}}|[`'\"’\-\s]+)\Z")
+
+_LONGEST_UNREAD = 4096
+# Nobody opens so many by accident; each costs something at every close.
+_MOST_OPEN = 64
+
+
+class Opening(NamedTuple):
+    """Where a quotation was opened, and what closes it."""
+
+    kind: str
+    place: int
+    close: str
+
+
+class Quoting:
+    """Follows the prose of one section, reasoning or content."""
+
+    __slots__ = ("_last", "_lines", "_place", "_unread", "closed", "open")
+
+    def __init__(self) -> None:
+        self._lines = LineTracker()
+        self.open: list[Opening] = []  # quotations, as far as was read
+        self._unread: list[str] = []
+        self._place = 0  # of what is not read
+        self._last = ""  # the character before it
+        self.closed: dict[int, int] = {}  # where which opening was closed
+
+    def copy(self) -> Quoting:
+        twin = copy(self)
+        twin._lines = copy(self._lines)
+        twin.open, twin._unread = [*self.open], [*self._unread]
+        twin.closed = {}
+        return twin
+
+    def follow(self, text: str, start: int) -> None:
+        """Goes on through `text`, which stands at `start`, when somebody asks."""
+        if not self._unread:
+            self._place = start
+        self._unread.append(text)
+        if len(text) > _LONGEST_UNREAD:  # nothing is kept for long, though nobody asks
+            self.settle()
+
+    def begin_line(self, is_begun: bool = False) -> None:
+        """Calls were cut out here: a line begins behind them, or has begun."""
+        self.settle("<")
+        self._lines = LineTracker()
+        if is_begun:
+            self._lines.follow(".")
+        self._last = "."
+
+    def lines(self, following: str = "<") -> LineTracker:
+        """Where in a line prose stands, before the character `following`."""
+        self.settle(following)
+        return self._lines
+
+    def settle(self, following: str | None = None) -> None:
+        """Reads what has come, before the character `following`, if it is known."""
+        text = "".join(self._unread)
+        self._unread.clear()
+        if following is None and (kept := _UNDECIDED.search(text)) is not None:
+            self._unread.append(text[kept.start() :])
+            text = text[: kept.start()]
+        if not text:
+            return
+        following = "".join(self._unread)[:1] or following or ""
+        if self._lines.in_fence or "`" in text or "~" in text:
+            place = self._place
+            for line in text.splitlines(keepends=True):
+                self._read_line(line, place, following)
+                place += len(line)
+        else:
+            self._lines.follow(text)
+            if _OF_INTEREST.search(text):
+                self._read(text, self._place, following)
+        self._place += len(text)
+        self._last = text[-1]
+
+    def _read_line(self, line: str, place: int, following: str) -> None:
+        fenced, before = self._lines.in_fence, self._last
+        self._lines.follow(line)
+        if self._lines.in_fence != fenced or (line.endswith("\n") and self._lines.after_blank):
+            self._end_paragraph()
+        elif not fenced:
+            self._last = before
+            self._read(line, place, following)
+        self._last = line[-1]
+
+    def _end_paragraph(self) -> None:
+        self.open = [one for one in self.open if KINDS[one.kind].reach == "section"]
+
+    def _read(self, text: str, start: int, following: str) -> None:
+        for found in _PARTS.finditer(text):
+            place, end = start + found.start(), start + found.end()
+            if found["blank"]:
+                self._end_paragraph()
+            elif found["code"]:
+                self._read_code(found["code"], place, end)
+            elif found["quote"]:
+                before = text[found.start() - 1] if found.start() else self._last
+                behind = text[found.end() : found.end() + 1] or following
+                self._read_quote(found["quote"], before, behind, place)
+            elif found["comment"]:
+                self._add("comment", place, "-->")
+            elif found["uncomment"]:
+                self._close("comment", "-->", end)
+            elif found["slash"]:
+                self._close("element", found["name"].lower(), end)
+            elif not found["rest"].rstrip().endswith("/"):
+                self._add("element", place, found["name"].lower())
+
+    def _read_code(self, run: str, place: int, end: int) -> None:
+        """Code in a line closes with a run as long as its own. What it holds opens nothing."""
+        opened = self._close("inline code", run, end)
+        if opened is None:
+            self._add("inline code", place, run)
+        else:
+            self.open = [one for one in self.open if one.place < opened.place]
+
+    def _read_quote(self, quote: str, before: str, behind: str, place: int) -> None:
+        if quote in "'’" and before.isalpha() and behind.isalpha():
+            return  # an apostrophe
+        inner = next((one for one in reversed(self.open) if one.kind == "quotes"), None)
+        closes, opens = True, quote in PAIRS
+        if quote in _STRAIGHT:
+            closes = not ((before.isspace() or not before) and behind.isalpha())
+            opens = not (before.isalnum() or (before in _NO_OPENING_BEHIND and before))
+            opens = opens and not behind.isspace()
+        if inner is not None and inner.close == quote and closes:
+            self._close("quotes", quote, place + 1)
+        elif opens:
+            self._add("quotes", place, PAIRS[quote])
+
+    def _add(self, kind: str, place: int, close: str) -> None:
+        if len(self.open) < _MOST_OPEN:
+            self.open.append(Opening(kind, place, close))
+
+    def _close(self, kind: str, close: str, end: int) -> Opening | None:
+        """Closes the last opening that this closes."""
+        for n in range(len(self.open) - 1, -1, -1):
+            if self.open[n].kind == kind and self.open[n].close == close:
+                self.closed[self.open[n].place] = end
+                return self.open.pop(n)
+        return None

@@ -1,0 +1,41 @@
+"""A completion from where a reading stands to its end: who reads what is open."""
+
+from __future__ import annotations
+
+from dsv4._parse.after_calls import check_quotation
+from dsv4._parse.blocks import read_block
+from dsv4._parse.calls import read_call
+from dsv4._parse.finish_reasons import Ended
+from dsv4._parse.prose import ProseReader
+from dsv4._parse.reading import ParserState, Reading
+from dsv4._parse.speculation import Refused
+from dsv4._parse.text_buffer import Steps
+
+
+def read_completion(reading: Reading) -> Steps[None]:
+    """Reads to the end of all text."""
+    buffer = reading.buffer
+    while not buffer.final or reading.pos < buffer.end or reading.call or reading.block:
+        if reading.call is not None:
+            yield from read_call(reading)
+        elif reading.block is not None:
+            yield from read_block(reading)
+        elif reading.state is ParserState.HALTED:
+            reading.advance(buffer.end)
+            yield from buffer.more()
+        else:
+            yield from ProseReader(reading).read()
+    _end_quotation(reading)
+    reading.settle()
+
+
+def _end_quotation(reading: Reading) -> None:
+    """The text ends where a quotation is open (rule 29)."""
+    quotation, ended = reading.quotation, reading.buffer.ended
+    if quotation is None:
+        return
+    reading.prose.quoting.settle("\n")
+    check_quotation(reading)
+    if quotation.is_behind and reading.quotation and ended not in (None, Ended.END):
+        raise Refused(quotation.level, reading.buffer.end)
+    reading.quotation = None

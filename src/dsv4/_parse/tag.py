@@ -1,0 +1,90 @@
+"""A tag, and what may become one."""
+
+from __future__ import annotations
+
+from copy import copy
+from enum import Enum
+
+from dsv4._format import tokens
+from dsv4._format.spellings import COMPLETION_TOKENS, NAME_ATTRIBUTES
+
+# Kinds of tags that are one token each, and belong to no call.
+TOKENS = frozenset(kind for _, kind, _ in COMPLETION_TOKENS)
+CALL_TAGS = frozenset({"wrapper", "invoke", "parameter"})
+
+
+class PartialTag(Enum):
+    """The text ends inside something that may become a tag."""
+
+    MAYBE = "nothing says yet that it is one"
+    SURELY = "the DSML token is there, without a space"
+    NAME = "the name of a tag without the DSML token, which may go on"
+    PLAIN = "a tag without the DSML token, if it becomes one"
+
+
+class Tag:
+    """A tag, from `start` to `end` of the text.
+
+    `kind` is "wrapper", "invoke", "parameter", "named" (perhaps as a tool or a parameter), or that
+    of a token: "think", "eos", "bos", "role" or "native".
+    """
+
+    __slots__ = (
+        *("attributes", "bare", "broken", "closing", "end", "kind", "label", "marked"),
+        *("raw", "self_closed", "spaced", "start"),
+    )
+
+    def __init__(self, kind: str, start: int, raw: str, closing: bool = False) -> None:
+        self.kind = kind
+        self.start = start
+        self.end = start + len(raw)
+        self.raw = raw
+        self.closing = closing
+        self.label = ""
+        self.attributes: dict[str, str] = {}
+        self.self_closed = False
+        self.marked = False  # it has the DSML token
+        self.spaced = False  # with white space between it and the name
+        self.bare = False  # but no bracket before it
+        self.broken = False  # it began as a tag and is none
+
+    @property
+    def name(self) -> str | None:
+        """The name of the tool or parameter that its attributes give."""
+        for attribute in NAME_ATTRIBUTES.get(self.kind, ("name",)):
+            if attribute in self.attributes:
+                return self.attributes[attribute]
+        return None
+
+    @property
+    def string(self) -> str | None:
+        """Whether the value is a string: "true", "false", or whatever else stands there."""
+        given = self.attributes.get("string")
+        return given.lower() if given is not None and given.lower() in ("true", "false") else given
+
+    def is_spelled(self, label: str) -> bool:
+        """Whether the strict grammar takes the tag as it stands, if a release calls it `label`."""
+        head = f"<{tokens.DSML}{label}"
+        if self.kind != "invoke" or self.closing or not self.raw.startswith(head):
+            return self.raw == self.canonical(label)
+        # Any white space may stand before the name, or none (format.md, section 8).
+        return self.raw[len(head) :].lstrip() == f'name="{self.name}">'
+
+    def with_bracket(self, bracket: str) -> Tag:
+        """The tag, together with a bracket that stands before it."""
+        twin = copy(self)
+        twin.start -= len(bracket)
+        twin.raw = bracket + self.raw
+        return twin
+
+    def canonical(self, label: str) -> str:
+        """The tag as a release spells it whose name for it is `label`."""
+        if self.closing:
+            return f"</{tokens.DSML}{label}>"
+        attributes = ""
+        if self.kind in ("invoke", "parameter"):
+            attributes = f' name="{self.attributes.get("name")}"'
+        if self.kind == "parameter":
+            string = "true" if self.attributes.get("string") == "true" else "false"
+            attributes += f' string="{string}"'
+        return f"<{tokens.DSML}{label}{attributes}>"
