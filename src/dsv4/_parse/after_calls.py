@@ -5,6 +5,7 @@ quoted, and whether those in doubt are made.
 
 from __future__ import annotations
 
+from dsv4._format import tokens
 from dsv4._format.spellings import ORPHAN_LABELS
 from dsv4._parse import events as kinds
 from dsv4._parse.lazy_patterns import pattern
@@ -90,7 +91,10 @@ def _settle_quotation(reading: Reading, quotation: Quotation, ahead: Ahead) -> S
     if any(isinstance(e, kinds.Diagnostic) and e.kind in _UNCLEAN for e in reading.events):
         # The close may stand inside, behind the last tag.
         start = _last_tag_end(reading, quotation.start)
-        quoting.follow(buffer.slice(start, reading.pos), start)
+        inside = buffer.slice(start, reading.pos)
+        for end in (tokens.THINK_END, tokens.EOS):  # which end the search
+            inside = inside.partition(end)[0]
+        quoting.follow(inside, start)
         quoting.settle("<")
         check_quotation(reading)
     at = yield from buffer.past_space(reading.pos, LONGEST_SPACE)

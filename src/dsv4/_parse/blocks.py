@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from itertools import repeat
+
 from dsv4._parse import events as kinds
 from dsv4._parse.after_calls import read_after
+from dsv4._parse.call_arguments import read_json
 from dsv4._parse.calls import begin_call
 from dsv4._parse.events import DiagnosticKind
 from dsv4._parse.finish_reasons import Ended
 from dsv4._parse.lazy_patterns import pattern
+from dsv4._parse.limits import LONGEST_NAME
 from dsv4._parse.quoting import QUOTES_AN_INVOKE
 from dsv4._parse.reading import Block, ParserState, Reading
 from dsv4._parse.strict_alongside import StrictAlongside
@@ -17,6 +22,7 @@ from dsv4._parse.values import JsonCallList, ValueReader
 
 # Between text in a wrapper and prose: a blank line. Between text and JSON: a line's start.
 _BREAK = pattern(r"\n[ \t\r]*(?:\n\s*|(?=[\[{]))")
+_FENCED_OBJECT = pattern(r"\s*```(?:json)?\s*(\{.*\})\s*```\s*", re.DOTALL)
 _OPEN_BREAK = pattern(r"\n\s*\Z")
 
 
@@ -61,6 +67,8 @@ class BlockReader:
         if isinstance(tag, PartialTag):
             yield from self._end()
         elif tag is None:
+            if not self._block.used and (yield from self._read_fenced_call(at)):
+                return
             yield from self._read_text(at)
         else:
             yield from self._read_tag(tag)
@@ -71,6 +79,40 @@ class BlockReader:
         self._block.used = True
         reader = ValueReader(self._reading, JsonCallList(self._reading))
         yield from reader.read(as_json=True)
+
+    def _read_fenced_call(self, at: int) -> Steps[bool]:
+        """A declared tool's name, a fence with an object of its keys, and closes (rule 35)."""
+        buffer, rules, tools = self._buffer, self._rules, self._reading.tools
+        while (rest := buffer.slice(at, at + LONGEST_NAME)) and any(
+            map(str.startswith, tools.parameters, repeat(rest))
+        ):
+            if not (yield from buffer.more()):
+                return False
+        name = next((n for n in tools.parameters if re.match(rf"{re.escape(n)}\s", rest)), None)
+        if name is None:
+            return False
+        tag = yield from buffer.next_tag(at)
+        while tag is not None and not (tag.marked or tag.kind in TOKENS):
+            tag = yield from buffer.next_tag(tag.start + 1)
+        end = buffer.end if tag is None else tag.start
+        fenced = _FENCED_OBJECT.fullmatch(buffer.slice(at + len(name), end))
+        found = None if fenced is None else read_json(fenced[1])
+        while tag is not None and tag.marked and tag.closing:
+            ahead = yield from rules.look_past(tag.end)
+            tag = ahead if isinstance(ahead, Tag) else None
+            if ahead not in (tag, Lookahead.END):
+                return False
+        if tag is not None and tag.kind != "eos":
+            return False
+        if found is None or not isinstance(found.value, dict):
+            return False
+        if not found.value.keys() <= tools.keys(name).keys():
+            return False
+        self._block.used = True
+        self._reading.report_span(kinds.JSON_CALLS, at, end)
+        self._reading.advance(end)
+        self._reading.whole_call(name, found.text, end)
+        return True
 
     def _end(self) -> Steps[None]:
         """The text ends inside a wrapper: it was cut, unless the model ended it, or a stop string

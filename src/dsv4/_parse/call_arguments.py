@@ -125,6 +125,16 @@ def typed_json(text: str, types: frozenset[str]) -> str:
     return found.text
 
 
+def typed_value(text: str, string: str | None, types: frozenset[str]) -> str:
+    """A value as JSON, by what its markup says about its type."""
+    if string == "true":
+        return json_string(text)
+    if string != "false":
+        return typed_json(text, types)
+    found = read_json(text)
+    return json_string(text) if found is None else found.text
+
+
 def without_cdata(text: str) -> str:
     start, end = CDATA
     stripped = text.strip()

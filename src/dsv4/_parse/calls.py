@@ -15,8 +15,10 @@ from dsv4._parse.call_arguments import (
     json_string,
     members_of,
     object_in,
+    object_text,
     read_json,
     typed_json,
+    typed_value,
 )
 from dsv4._parse.events import AbortReason, DiagnosticKind
 from dsv4._parse.lazy_patterns import pattern
@@ -436,7 +438,7 @@ def _read_tag(reading: Reading, call: Call, tag: Tag) -> Steps[None]:
         return call.skip(tag)
     if call.is_parameter(tag):
         value = call.begin_parameter(tag)
-        if value is not None:
+        if value is not None and not (yield from _read_nested(reading, call, value)):
             yield from ValueReader(reading, value).read(as_json=tag.string == "false")
         return
     if tag.kind in TOKENS or kind == "wrapper":
@@ -456,6 +458,50 @@ def _read_tag(reading: Reading, call: Call, tag: Tag) -> Steps[None]:
     if tag.closing:
         reading.note_surplus(tag.end)
     call.skip(tag)
+
+
+def _read_nested(reading: Reading, call: Call, value: ParameterValue) -> Steps[bool]:
+    """Parameters in the value of a parameter: an object (rule 32). False: there are none.
+
+    A value that begins so and is anything else makes the call incomplete.
+    """
+    rules, tool, at = reading.rules, call.name, reading.pos
+    may_nest = value.types & {"array", "object"} and "string" not in value.types
+    if not may_nest or value.tag.string == "true":
+        return False
+    ahead = yield from rules.look_past(at)
+    if not isinstance(ahead, Tag) or not ahead.marked or ahead.closing:
+        return False
+    members: dict[str, str] = {}
+    while isinstance(ahead, Tag) and ahead.marked and not ahead.closing:
+        key, close = rules.key(ahead, tool), (yield from reading.buffer.next_tag(ahead.end))
+        while close is not None and not (close.marked or close.kind in TOKENS):
+            close = yield from reading.buffer.next_tag(close.start + 1)
+        is_new = key is not None and key not in members and key not in reading.tools.keys(tool)
+        if close is None or ahead.kind != "parameter" or not is_new or key is None:
+            break
+        if not rules.closes(close, "parameter"):
+            break
+        text = reading.buffer.slice(ahead.end, close.start)
+        members[key] = typed_value(text, ahead.string, frozenset())
+        at = close.end
+        ahead = yield from rules.look_past(at)
+    closed = rules.closes(ahead, "parameter", tool)
+    if not isinstance(ahead, Tag) or not (closed or rules.closes(ahead, "invoke", tool)):
+        call.drop("unreadable")
+        return False
+    text = object_text(members)
+    reading.report_span(kinds.UNEXPECTED_TAG, value.start, ahead.start)
+    call.give(
+        *(value.key, value.start, reading.buffer.slice(value.start, ahead.start)),
+        text if "object" in value.types else f"[{text}]",
+    )
+    reading.advance(ahead.end if closed else ahead.start)
+    if closed:
+        reading.check_spelling(ahead)
+    else:
+        reading.report(kinds.IMPLIED_CLOSE, ahead.start, "")
+    return True
 
 
 def _read_remark(reading: Reading, call: Call) -> Steps[None]:

@@ -103,7 +103,7 @@ _FIRST_LETTERS = frozenset(
     if letter.isalpha()
 )
 # What may stand after the bracket, if it is no letter.
-_SECOND = frozenset(f"{SLASHES} \t\n\r") | _BARS
+_SECOND = frozenset(f"{SLASHES} \t\n\r{ZERO_WIDTH}") | _BARS
 
 # Where a quoted value may end, or hold what no value holds.
 _IN_VALUE = {
@@ -358,6 +358,9 @@ class _TagReader:
                     key = source.slice(after, end)
                     key = key.lower() if key.lower() in _KNOWN else key
                     at = yield from self._valued(key, equals + 1)
+                    continue
+                if source.slice(after, end) == label and not self.closing:
+                    at = end  # a tag's own name may stand twice (rule 35)
                     continue
                 return self._ended_before(label, at, after)
             tail = after

@@ -22,8 +22,7 @@ from dsv4._parse.call_arguments import (
     list_text,
     object_in,
     object_text,
-    read_json,
-    typed_json,
+    typed_value,
 )
 from dsv4._parse.lazy_patterns import pattern
 from dsv4._parse.lexer import read_tag
@@ -155,12 +154,8 @@ def _close_of(text: str, opening: Tag, keys: dict[str, frozenset[str]]) -> tuple
 
 
 def _plain_value(text: str, tag: Tag, types: frozenset[str]) -> str:
-    if tag.string == "true" and not (tag.self_closed and "value" not in tag.attributes):
-        return json_string(text)
-    if tag.string == "false":
-        found = read_json(text)
-        return json_string(text) if found is None else found.text
-    return typed_json(text, types)
+    says = not (tag.self_closed and "value" not in tag.attributes and tag.string == "true")
+    return typed_value(text, tag.string if says else None, types)
 
 
 def find_native_calls(reading: Reading, tag: Tag) -> Steps[OddCalls]:

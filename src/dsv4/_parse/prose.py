@@ -5,7 +5,7 @@ to 17, 22 to 25, 27, 29, 33 and 34).
 from __future__ import annotations
 
 from dsv4._format import tokens
-from dsv4._format.spellings import ECHO, JSON_WRAPPERS
+from dsv4._format.spellings import ECHO, JSON_WRAPPERS, TAG_PREFIXES, WORD
 from dsv4._parse import events as kinds
 from dsv4._parse.after_calls import check_quotation, read_after
 from dsv4._parse.blocks import open_block
@@ -29,6 +29,8 @@ from dsv4.errors import ParseError
 _MOST_NAMED = 128  # characters of tokens in a row
 # What ends a prompt that is shown in a line.
 _ENDS_INLINE = {quote: pattern(f"[{quote}\n]") for quote in '`"'}
+# The name in the head of a tag.
+_NAME_IN_HEAD = pattern(rf"(?i){WORD}[^\w.。]*([^\s>]*)")
 _THINK_END = str(tokens.THINK_END)
 
 
@@ -136,14 +138,62 @@ class ProseReader:
         reading, buffer = self._reading, self._buffer
         if tag is not PartialTag.SURELY:
             return False
-        quoted = buffer.char_before(at) in QUOTES  # so it is talked about
-        if not (reading.tools.none_declared or self._is_example or quoted):
-            if not self._flush():
-                reading.report_cut(at)
+        if self._may_be_cut(at) and self._may_become_call(buffer.slice(at, buffer.end)):
+            self._cut(at)
         else:
             reading.report_span(kinds.MARKUP_AS_TEXT, at, buffer.end)
-        self._look(buffer.end)
+            self._look(buffer.end)
         return True
+
+    def _may_become_call(self, head: str) -> bool:
+        """Whether the head of a tag may still be that of a call's (rule 33)."""
+        named = _NAME_IN_HEAD.search(head)
+        name = named[1].lower() if named is not None else ""
+        if not name:
+            return self._buffer.ended in (None, Ended.LENGTH)
+        if any(name.startswith(one) or one.startswith(name) for one, _ in TAG_PREFIXES):
+            return True
+        return any(tool.lower().startswith(name) for tool in self._reading.tools.parameters)
+
+    def _may_be_cut(self, at: int) -> bool:
+        """Whether markup at the end of the text may be that of a call, and is not talked about."""
+        quoted = self._buffer.char_before(at) in QUOTES
+        return not (self._reading.tools.none_declared or self._is_example or quoted)
+
+    def _cut(self, at: int) -> None:
+        """The text ends in a call that begins here: it shows no markup (rule 33)."""
+        reading, buffer = self._reading, self._buffer
+        if not self._flush():
+            if buffer.stopped:
+                reading.report_span(kinds.DROPPED_CALL, at, buffer.end)
+                reading.advance(buffer.end)
+            else:
+                reading.report_cut(at)
+            self._prose.at = buffer.end
+
+    def _is_cut(self, tag: Tag) -> Steps[bool]:
+        """Whether a call that is not certain was cut, where the text ends behind its opening."""
+        buffer, ended = self._buffer, self._buffer.ended
+        at = yield from buffer.past_space(tag.end)
+        if not buffer.final or not self._may_be_cut(tag.start):
+            return False
+        if at == buffer.end:
+            if self._is_blank:
+                return ended is not Ended.END
+            return ended is not None and ended.is_cut
+        behind = buffer.tag_at(at)
+        if isinstance(behind, Tag) and self._rules.opens(behind, "invoke"):
+            declared = self._reading.tools.declares(self._rules.tool_called(behind) or "")
+            after = yield from buffer.past_space(behind.end)
+            return declared and (after == buffer.end or self._begins_tag(after))
+        return self._begins_tag(at)
+
+    def _begins_tag(self, at: int) -> bool:
+        """Whether the text ends in what may become a DSML tag."""
+        found = self._buffer.tag_at(at) if self._buffer.is_mark(at) else None
+        if found is PartialTag.SURELY:
+            return self._may_become_call(self._buffer.slice(at, self._buffer.end))
+        return found is PartialTag.MAYBE
 
     # Showing text.
 
@@ -289,7 +339,9 @@ class ProseReader:
         buffer, at = self._buffer, tag.end
         longest = 0 if self._prose.reasoning else _MOST_NAMED  # reasoning ends wherever its end is
         while True:
-            if at == buffer.end and not (yield from buffer.more()):
+            if at == buffer.end:
+                if (yield from buffer.more()):
+                    continue
                 break
             if at - tag.start > longest or not buffer.is_mark(at):
                 break
@@ -432,6 +484,8 @@ class ProseReader:
             if (yield from self._rules.is_certain(tag, wrapped=False)):
                 return (yield from self._read_invoke(tag))
         if not self._is_blank and not (yield from self._holds_calls(tag)):
+            if (yield from self._is_cut(tag)):
+                return self._cut(tag.start)
             return self._leave(tag)
         if (yield from self._enter_calls(tag, True)):
             open_block(self._reading, tag, self._goes_with_blank_line)
@@ -471,6 +525,8 @@ class ProseReader:
                 yield from buffer.more()
             certain = buffer.at(tag.end) in ("", "\n")
         if not certain:
+            if declared and (yield from self._is_cut(tag)):
+                return self._cut(tag.start)
             return self._leave(tag)
         if (yield from self._enter_calls(tag, True)):
             reading.report(kinds.MISSING_WRAPPER, tag.start, "")
@@ -520,7 +576,7 @@ class ProseReader:
         """Reads calls as if they were not quoted, until what follows says more."""
 
         def go_on(twin: Reading, level: int) -> Steps[None]:
-            twin.quotation = quotation
+            twin.state, twin.quotation = ParserState.PROSE, quotation
             quotation.level = level
             return
             yield

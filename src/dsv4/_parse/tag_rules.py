@@ -178,13 +178,10 @@ class TagRules:
         return None if tag.kind == "named" else tag.kind
 
     def _names_key(self, tag: Tag, tool: str) -> bool:
-        if tag.kind == "wrapper" or tag.kind in TOKENS or tag.broken:
+        name, keys = tag.attributes.get("name"), self.tools.keys(tool)
+        if name is None or tag.broken:
             return False
-        name = tag.attributes.get("name")
-        keys = self.tools.keys(tool)
-        if not keys:
-            return name is not None and tag.kind == "named"
-        return name in keys and name is not None and not self.tools.declares(name)
+        return name in keys and not self.tools.declares(name) if keys else tag.kind == "named"
 
     def names_tool(self, tag: Tag) -> bool:
         """Whether a wrapper's tag names a declared tool, as only an invoke's has to."""

@@ -182,7 +182,7 @@ class TextBuffer:
         return first
 
     def is_mark(self, at: int) -> bool:
-        return self.text[at - self.base] in MARKS
+        return self.at(at) in MARKS
 
     def tag_at(self, at: int) -> Tag | PartialTag | None:
         """What begins at `at`: a tag, no tag, or what may become one. Each is read once."""

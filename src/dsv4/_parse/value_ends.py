@@ -168,6 +168,8 @@ class ValueJudge:
             closes = self.is_remarked = yield from self._comes_soon(tag.end)
         if closes:
             return Verdict.CLOSE
+        if not tag.marked and self._reading.doubt is not None:  # plain calls are quoted (rule 31)
+            self._reading.doubt.has_surplus = True
         return Verdict.SPELLED if tag.marked else Verdict.TEXT
 
     def _may_follow(self, tag: Tag, ahead: Ahead) -> Steps[bool]:
@@ -185,10 +187,25 @@ class ValueJudge:
             return True
         if ahead.closing and rules.is_container(ahead, tool):
             return True
+        if (yield from self._plain_call_follows(tag, ahead)):
+            self.is_remarked = True  # so that calls behind it are held
+            return True
         if rules.is_odd_close(ahead, "invoke", tool):
             in_block = reading.block is not None
             return (yield from rules.closes_in_run(ahead.end, "invoke", tool, in_block))
         return False
+
+    def _plain_call_follows(self, close: Tag, ahead: Tag) -> Steps[bool]:
+        """Whether the next plain call of a DSML wrapper follows a close (rule 31)."""
+        plain = self._call.is_plain if close.marked else not self._tag.marked
+        if not plain or self._reading.block is None or ahead.marked:
+            return False
+        if not ahead.closing or ahead.label != "invoke":
+            return self._reading.rules.is_plain_invoke(ahead)
+        behind = yield from self._reading.rules.look_past(ahead.end)
+        if not isinstance(behind, Tag) or behind.marked or behind.closing:
+            return False
+        return behind.label == "invoke" and "name" in behind.attributes
 
     def _breaks_off(self, close: Tag) -> Steps[bool]:
         """Whether the tag of a parameter or a call follows a close, but breaks off.
