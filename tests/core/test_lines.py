@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsv4._parse.prose_lines import LineTracker
+from dsv4._parse.lines import LineTracker
 from parts import fewer
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dsv4._format import tokens
 from dsv4._format.spellings import ORPHAN_LABELS
 from dsv4._parse import events as kinds
-from dsv4._parse.lazy_patterns import pattern
+from dsv4._parse.patterns import pattern
 from dsv4._parse.limits import LONGEST_SPACE
 from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.speculation import Quotation, Refused

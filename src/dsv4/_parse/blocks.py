@@ -10,8 +10,8 @@ from dsv4._parse.after_calls import read_after
 from dsv4._parse.call_arguments import read_json
 from dsv4._parse.calls import begin_call
 from dsv4._parse.events import DiagnosticKind
-from dsv4._parse.finish_reasons import Ended
-from dsv4._parse.lazy_patterns import pattern
+from dsv4._parse.reasons import Ended
+from dsv4._parse.patterns import pattern
 from dsv4._parse.limits import LONGEST_NAME
 from dsv4._parse.quoting import QUOTES_AN_INVOKE
 from dsv4._parse.reading import Block, ParserState, Reading

@@ -12,7 +12,7 @@ from json.encoder import encode_basestring
 from typing import Any, NamedTuple, TypeAlias
 
 from dsv4._format.spellings import CDATA, JSON_ARGUMENTS, JSON_FRAME
-from dsv4._parse.declared_tools import DeclaredTools
+from dsv4._parse.declared import DeclaredTools
 from dsv4._parse.events import (
     AbortReason,
     ArgumentsDelta,
@@ -21,7 +21,7 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4._parse.lazy_patterns import pattern
+from dsv4._parse.patterns import pattern
 from dsv4._parse.limits import DEEPEST_JSON
 from dsv4.schema import has_type
 

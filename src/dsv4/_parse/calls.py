@@ -21,7 +21,7 @@ from dsv4._parse.call_arguments import (
     typed_value,
 )
 from dsv4._parse.events import AbortReason, DiagnosticKind
-from dsv4._parse.lazy_patterns import pattern
+from dsv4._parse.patterns import pattern
 from dsv4._parse.limits import LONGEST_REMARK, MOST_PARAMETERS
 from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.tag import TOKENS, PartialTag, Tag

@@ -30,7 +30,7 @@ from dsv4._format.spellings import (
     WORD,
     ZERO_WIDTH,
 )
-from dsv4._parse.lazy_patterns import pattern
+from dsv4._parse.patterns import pattern
 from dsv4._parse.limits import LONGEST_TAG
 from dsv4._parse.tag import PartialTag, Tag
 from dsv4._parse.text_buffer import TagReading, TextBuffer

@@ -28,7 +28,7 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4._parse.finish_reasons import Ended, Reason
+from dsv4._parse.reasons import Ended, Reason
 from dsv4._parse.parser import StreamParser
 from dsv4._parse.parser_options import (
     CallDelivery,

@@ -21,7 +21,7 @@ from typing import TypeAlias
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4._format.endings import Ending
 from dsv4._parse import events as kinds
-from dsv4._parse.declared_tools import DeclaredTools
+from dsv4._parse.declared import DeclaredTools
 from dsv4._parse.events import (
     ArgumentsDelta,
     ContentDelta,
@@ -33,7 +33,7 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4._parse.finish_reasons import Ended, Reason
+from dsv4._parse.reasons import Ended, Reason
 from dsv4._parse.holds import HELD_BY_STRICT, Hold, hold_of
 from dsv4._parse.lexer import read_tag
 from dsv4._parse.parser_options import (

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from dsv4._format.endings import Ending
-from dsv4._parse.declared_tools import GivenObject
-from dsv4._parse.finish_reasons import Ended, ended_by
+from dsv4._parse.declared import GivenObject
+from dsv4._parse.reasons import Ended, ended_by
 from dsv4.errors import OptionError, short_repr
 
 GivenStops: TypeAlias = Sequence[str] | str

@@ -11,8 +11,8 @@ from dsv4._parse.after_calls import check_quotation, read_after
 from dsv4._parse.blocks import open_block
 from dsv4._parse.calls import begin_call
 from dsv4._parse.events import ContentDelta, DiagnosticKind, ReasoningDelta, StopHit
-from dsv4._parse.finish_reasons import Ended
-from dsv4._parse.lazy_patterns import pattern
+from dsv4._parse.reasons import Ended
+from dsv4._parse.patterns import pattern
 from dsv4._parse.lexer import PLAIN_LABEL
 from dsv4._parse.limits import LONGEST_QUOTE, LONGEST_SPACE, LONGEST_TAG
 from dsv4._parse.odd_calls import OddCalls, find_native_calls, find_plain_calls

@@ -17,9 +17,9 @@ from dsv4._format.dialects import NAMESPACE_END, Dialect, Tags
 from dsv4._format.spellings import RELEASED_TAGS, SLASHES
 from dsv4._parse import events as kinds
 from dsv4._parse.call_arguments import CallWriter
-from dsv4._parse.declared_tools import DeclaredTools
+from dsv4._parse.declared import DeclaredTools
 from dsv4._parse.events import Diagnostic, DiagnosticKind, Event, ToolCallStart
-from dsv4._parse.lazy_patterns import pattern
+from dsv4._parse.patterns import pattern
 from dsv4._parse.limits import LONGEST_NAME, MOST_CALLS, MOST_DIAGNOSTICS
 from dsv4._parse.quoting import Quoting
 from dsv4._parse.speculation import Doubt, Quotation, Refused

@@ -16,10 +16,10 @@ from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, NAMESPACE_END, Tags
 from dsv4._format.spellings import BAR, COMPLETION_TOKENS, FENCE_LENGTH, FENCES, HOLDS_ALL
 from dsv4._parse.call_arguments import CallWriter, json_string, object_text, read_json
-from dsv4._parse.declared_tools import DeclaredTools
+from dsv4._parse.declared import DeclaredTools
 from dsv4._parse.events import ContentDelta, End, Event, Finish, ReasoningDelta, ToolCallStart
-from dsv4._parse.finish_reasons import Ended
-from dsv4._parse.lazy_patterns import pattern
+from dsv4._parse.reasons import Ended
+from dsv4._parse.patterns import pattern
 from dsv4._parse.limits import LONGEST_NAME, MOST_CALLS, MOST_PARAMETERS
 from dsv4._parse.text_buffer import BLANK, MARKS
 from dsv4.errors import ParseError

@@ -31,7 +31,7 @@ from dsv4._parse.call_arguments import (
     typed_json,
 )
 from dsv4._parse.events import DiagnosticKind
-from dsv4._parse.lazy_patterns import pattern
+from dsv4._parse.patterns import pattern
 from dsv4._parse.limits import LONGEST_SPACE
 from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.speculation import Attempt

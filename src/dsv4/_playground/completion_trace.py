@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dsv4._format import tokens
 from dsv4._parse.events import ArgumentsDelta, ContentDelta, Diagnostic, Event, ReasoningDelta
-from dsv4._parse.finish_reasons import Reason
+from dsv4._parse.reasons import Reason
 from dsv4._parse.holds import Hold
 from dsv4._parse.parse import Message, assemble
 from dsv4._parse.parser import StreamParser

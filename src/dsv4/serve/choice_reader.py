@@ -21,7 +21,7 @@ from dsv4._parse.events import (
     StopHit,
     ToolCallEnd,
 )
-from dsv4._parse.finish_reasons import Reason
+from dsv4._parse.reasons import Reason
 from dsv4.api import ApiRequest, Usage
 from dsv4.api.event_writer import Logprobs
 from dsv4.grammar import Grammar

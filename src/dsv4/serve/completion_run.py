@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from dsv4._encode.prompt import Prompt
 from dsv4._parse.events import Diagnostic, End, Event, ReasoningDelta
-from dsv4._parse.finish_reasons import Reason
+from dsv4._parse.reasons import Reason
 from dsv4._parse.parse import ToolCall, assemble
 from dsv4.api import ApiError, ApiRequest, ContextOverflow, Usage
 from dsv4.api.errors import as_api_error

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from dsv4._encode.prompt import Prompt
 from dsv4._format.tokens import EOS, THINK_END, Special, markup
-from dsv4._parse.finish_reasons import Reason, ended_by
+from dsv4._parse.reasons import Reason, ended_by
 from dsv4.api import ApiRequest
 from dsv4.serve.backend import AnyBackend, Backend, Chunk, Chunks, Counts, Options, is_chat
 from dsv4.serve.choice_reader import estimated_tokens

@@ -29,7 +29,7 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4._parse.finish_reasons import Ended, ended_by
+from dsv4._parse.reasons import Ended, ended_by
 from dsv4._parse.parse import assemble
 from dsv4.api import ApiRequest
 from dsv4.api.api_request import protocol_call_id

@@ -11,7 +11,7 @@ from typing import Any, cast
 from dsv4._encode.prompt import Prompt
 from dsv4._format.tokens import Special, markup
 from dsv4._parse.events import ContentDelta, Event
-from dsv4._parse.finish_reasons import Ended, ended_by
+from dsv4._parse.reasons import Ended, ended_by
 from dsv4._parse.random_ids import new_id
 from dsv4.api import ApiError, ApiRequest, ContextOverflow, Usage, chat
 from dsv4.api.errors import error_body, wrong

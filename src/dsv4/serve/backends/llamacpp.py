@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from dsv4._encode.prompt import Prompt
-from dsv4._parse.finish_reasons import Reason
+from dsv4._parse.reasons import Reason
 from dsv4.api.request_fields import JsonObject
 from dsv4.serve.backend import (
     Backend,
