@@ -43,7 +43,7 @@ PYRIGHT := @if $(BIN)/pyright --version >/dev/null 2>&1; \
 	then $(BIN)/pyright --pythonpath $(BIN)/python; \
 	else echo "pyright cannot run here, so mypy alone has checked the types"; fi
 
-.PHONY: demo examples test run-tests check-all check-types test-coverage test-training test-all test-thorough test-grammar test-large test-pythons test-wheel test-browser test-static-playground test-llamacpp test-vllm test-sglang test-litellm clients docs site dist format bench fuzz clean
+.PHONY: demo examples test run-tests check-all check-types test-coverage test-training test-all test-thorough test-mutants test-grammar test-large test-pythons test-wheel test-browser test-static-playground test-llamacpp test-vllm test-sglang test-litellm clients docs site dist format bench fuzz clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/demo.py
@@ -95,6 +95,15 @@ test-all: test test-coverage test-thorough test-large test-browser test-pythons 
 # Everything on this Python in full: where `make test` takes a part of the cases, all of them.
 test-thorough: $(VENV)/installed-for-tests
 	DSV4_TESTS=all $(BIN)/pytest $(PARALLEL) -m "not large"
+
+# Which changes of the code no test notices: a sample of mutants in each package of the core, each of
+# which takes a run of its tests. `make test-mutants SAMPLE=5 SEED=2 ONLY=_parse` takes others.
+SAMPLE ?= 20
+SEED ?= 1
+FLOOR ?= 80
+test-mutants: $(VENV)/installed-for-tests $(VENV)-mutants/installed
+	$(VENV)-mutants/bin/python scripts/mutants.py --sample $(SAMPLE) --seed $(SEED) --floor $(FLOOR) \
+		$(if $(ONLY),--only $(ONLY))
 
 # Grammars in full: 2,000 random sets of tools in xgrammar, 300 in the others. Ten minutes.
 test-grammar: $(VENV)/installed-for-tests
@@ -196,7 +205,7 @@ fuzz: $(VENV)/installed-for-fuzzing
 		-artifact_prefix=build/fuzz/ -max_total_time=$(SECONDS)
 
 clean:
-	rm -rf $(VENV) $(VENV)-training $(VENV)-vllm $(VENV)-sglang $(VENV)-litellm build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-training $(VENV)-vllm $(VENV)-sglang $(VENV)-litellm $(VENV)-mutants build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Making the environment again does no harm to a whole one, and mends one left half made.
@@ -267,6 +276,11 @@ $(VENV)-sglang/installed: $(VENV)-vllm/installed
 		orjson IPython traitlets
 	realpath $(VENV)-vllm/lib/python3*/site-packages \
 		> $$(echo $(VENV)-sglang/lib/python3*/site-packages)/vllm_packages.pth
+	touch $@
+
+$(VENV)-mutants/installed: Makefile
+	$(PYTHON) -m venv $(VENV)-mutants
+	$(VENV)-mutants/bin/python -m pip install --quiet 'cosmic-ray>=8.7,<9'
 	touch $@
 
 # It asks for a certifi that was days old when it was released, which not every index has. Any

@@ -23,7 +23,7 @@ import dsv4
 
 TESTS = Path(__file__).parent.parent / "tests"
 SOURCES = (
-    *(TESTS / "corpus" / name for name in ("malformed.jsonl", "second.jsonl", "third.jsonl")),
+    *(TESTS / "corpus" / f"{name}.jsonl" for name in ("malformed", "second", "third", "fourth")),
     *sorted((TESTS / "vectors").glob("parse-*.jsonl")),
 )
 DSML = "｜DSML｜"

@@ -21,13 +21,18 @@ TIMEOUT = f'<{DSML}parameter name="timeout" string="false">'
 CORPUS = Path(__file__).parent / "corpus"
 
 
-def corpus() -> list[dict[str, Any]]:
+def corpus(*names: str) -> list[dict[str, Any]]:
     """Malformed completions, with the reading that is wanted of each."""
     cases = []
-    for name in ("malformed", "second"):
+    for name in names or ("malformed", "second"):
         with (CORPUS / f"{name}.jsonl").open(encoding="utf-8") as lines:
             cases += [json.loads(line) for line in lines]
     return cases
+
+
+def expectations() -> list[dict[str, Any]]:
+    """Completions that quote markup, and others, with what is expected of a reading of each."""
+    return corpus("third", "fourth")
 
 
 def invoke(name: str) -> str:

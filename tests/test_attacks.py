@@ -14,7 +14,7 @@ import pytest
 import dsv4
 from counting import functions_called
 from dsv4._parse.limits import LONGEST_TAG
-from dsv4._parse.text_buffer import TextSource
+from dsv4._parse.text_buffer import TextBuffer
 from loading import loaded
 from parts import part
 
@@ -47,20 +47,20 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     total = [0]
 
     def count(name: str, length: Any) -> None:
-        original = getattr(TextSource, name)
+        original = getattr(TextBuffer, name)
 
-        def counted(self: TextSource, *args: Any) -> Any:
+        def counted(self: TextBuffer, *args: Any) -> Any:
             result = original(self, *args)
             total[0] += length(self, result, *args)
             return result
 
-        monkeypatch.setattr(TextSource, name, counted)
+        monkeypatch.setattr(TextBuffer, name, counted)
 
-    def matched(source: TextSource, found: re.Match[str] | None, pattern: Any, at: int) -> int:
+    def matched(source: TextBuffer, found: re.Match[str] | None, pattern: Any, at: int) -> int:
         return 1 if found is None else found.end() - found.start() + 1
 
     def searched(
-        source: TextSource, found: re.Match[str] | None, pattern: Any, at: int, end: int
+        source: TextBuffer, found: re.Match[str] | None, pattern: Any, at: int, end: int
     ) -> int:
         return (end if found is None else source.place(found.end())) - at + 1
 
@@ -74,13 +74,13 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def buffer(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How long the buffer was at most."""
     longest = [0]
-    append = TextSource.append
+    append = TextBuffer.append
 
-    def watched(self: TextSource, *args: Any) -> None:
+    def watched(self: TextBuffer, *args: Any) -> None:
         append(self, *args)
         longest[0] = max(longest[0], len(self.text))
 
-    monkeypatch.setattr(TextSource, "append", watched)
+    monkeypatch.setattr(TextBuffer, "append", watched)
     return longest
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from dsv4.__main__ import main
-from dsv4.serve import uvicorn_runner
 from dsv4.serve.settings import Settings
+from dsv4.serve.workers import uvicorn_runner
 
 UPSTREAM = ["--upstream", "http://127.0.0.1:8000"]
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from dsv4._cli.main import main
-from dsv4.serve import uvicorn_runner
 from dsv4.serve.banner import playground_banner_text
 from dsv4.serve.settings import Settings
+from dsv4.serve.workers import uvicorn_runner
 
 
 @pytest.fixture

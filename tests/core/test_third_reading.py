@@ -23,7 +23,6 @@ from completions import (
     block,
     calling,
     calls_of,
-    cuts,
     declared,
     events_of,
     invoke,
@@ -45,46 +44,6 @@ TOOLS = declared(
     ping={},
 )
 ROOT = Path(__file__).parents[2]
-
-
-def third() -> list[dict[str, Any]]:
-    lines = (CORPUS / "third.jsonl").read_text("utf-8").splitlines()
-    return [json.loads(line) for line in lines]
-
-
-cases = pytest.mark.parametrize("case", [pytest.param(c, id=c["id"]) for c in third()])
-
-
-def options(case: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
-    chosen = dict(case["options"])
-    reason = chosen.pop("reason", None)
-    chosen["tools"] = chosen["tools"] and declared(**chosen["tools"])
-    return chosen, reason
-
-
-def read_in(chunks: list[str], reason: str | None, chosen: dict[str, Any]) -> list[Any]:
-    parser = dsv4.StreamParser(**chosen)
-    return [*(event for chunk in chunks for event in parser.feed(chunk)), *parser.finish(reason)]
-
-
-@cases
-def test_reading(case: dict[str, Any]) -> None:
-    chosen, reason = options(case)
-    whole = read_in([case["text"]], reason, chosen)
-    message, expected = dsv4.assemble(whole), case["expect"]
-    calls = [{"name": name, "arguments": arguments} for name, arguments in calls_of(message)]
-    found = {
-        "content": message.content,
-        "reasoning": message.reasoning,
-        "calls": calls,
-        "finish": message.finish,
-    }
-    assert {key: found[key] for key in expected if key != "never"} == {
-        key: wanted for key, wanted in expected.items() if key != "never"
-    }
-    assert not {call["name"] for call in calls} & set(expected.get("never", ()))
-    for chunks in cuts(case["text"]):
-        assert merged(read_in(chunks, reason, chosen)) == merged(whole)
 
 
 strict_blocks = loaded("fuzz/strict_blocks.py")

@@ -14,8 +14,8 @@ import aiohttp
 import uvicorn
 
 from dsv4 import serve
-from dsv4.serve.server import GatewayState
-from dsv4.serve.uvicorn_runner import BoundedProtocol
+from dsv4.serve.gateway_state import GatewayState
+from dsv4.serve.workers.uvicorn_runner import BoundedProtocol
 
 TOOLS = [
     {

@@ -13,7 +13,7 @@ from dsv4 import DIALECTS, EncodeError, profiles
 from dsv4.api import ApiError, chat
 from dsv4.profiles.saved_profile import saved
 from dsv4.serve import Model
-from dsv4.serve.adaptations import (
+from dsv4.serve.heal.adaptations import (
     ADAPTATION_IDS,
     ADAPTATIONS,
     SERVER_PROFILES,

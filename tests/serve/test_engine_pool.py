@@ -15,11 +15,11 @@ from gateway import Gateway, events_of, gateway, run
 from standins import THINK_END, Scripted, VllmServer, in_a_thread
 
 from dsv4.serve.backend import BackendError, Model
-from dsv4.serve.engine_pool import Engine, EngineLease, EnginePool, PromptPrefix
 from dsv4.serve.observe.metrics import Metrics
-from dsv4.serve.reload import check_models, reload
 from dsv4.serve.settings import SettingError, Settings
-from dsv4.serve.uvicorn_runner import serve
+from dsv4.serve.upstreams.engine_pool import Engine, EngineLease, EnginePool, PromptPrefix
+from dsv4.serve.workers.reload import check_models, reload
+from dsv4.serve.workers.uvicorn_runner import serve
 from dsv4.tokens import Tokenizer
 
 CHAT = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 50}

@@ -14,7 +14,7 @@ from dsv4._format.tokens import DSML, THINK_END, THINK_START
 from dsv4._parse.events import ContentDelta, ReasoningDelta
 from dsv4.api import chat
 from dsv4.serve.backend import Chunk
-from dsv4.serve.healing_reader import HealingReader
+from dsv4.serve.heal.healing_reader import HealingReader
 from dsv4.tokens import Tokenizer
 
 MARKUP = (

@@ -17,7 +17,7 @@ from dsv4._parse.parse import assemble
 from dsv4.api import chat
 from dsv4.api.api_request import ApiSettings
 from dsv4.serve.backend import Chunk
-from dsv4.serve.healing_reader import HealingReader
+from dsv4.serve.heal.healing_reader import HealingReader
 from dsv4.serve.observe.logs import healed_kinds, healing_summary
 from dsv4.tokens import Tokenizer
 

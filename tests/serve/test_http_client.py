@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from dsv4.serve.http_client import HttpClient, HttpError
+from dsv4.serve.upstreams.http_client import HttpClient, HttpError
 
 CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 EMPTY = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"

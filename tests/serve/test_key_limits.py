@@ -151,7 +151,7 @@ def test_guesses_wait_longer_each_time_and_right_keys_never(tmp_path: Path) -> N
         async with gateway(Scripted(*ANSWER), api_key_file=str(file)) as g:
             for _ in range(6):
                 assert (await g.post("/v1/chat/completions", CHAT, **{"x-api-key": "x"}))[0] == 401
-            assert g.server.wrong_keys.next_pause("127.0.0.1") == 0.2
+            assert g.server.access._wrong_keys.next_pause("127.0.0.1") == 0.2
             assert (await g.post("/v1/chat/completions", CHAT, **{"x-api-key": "right"}))[0] == 200
 
     run(scenario())

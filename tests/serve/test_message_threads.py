@@ -178,7 +178,7 @@ def test_a_lost_thread_is_begun_again_with_everything(tokenizer: Any) -> None:
     def forgotten(client: Any, g: Gateway) -> None:
         thread = client.beta.messages.thread(**ASKED)
         thread.send(GO)
-        store: Any = g.server.sampled_turns.store
+        store: Any = g.server.storage.turns.store
         store._entries.clear()
         store._leads.clear()
         id = thread.messages[-1]["content"][-1].id
@@ -238,13 +238,13 @@ def test_the_prompt_of_a_long_thread_is_not_made_in_the_loop() -> None:
     async def scenario() -> list[bool]:
         in_loop: list[bool] = []
         async with gateway() as g:
-            ids_of = g.server.ids_of
+            ids_of = g.server.model.ids_of
 
             def noted(prompt: Any) -> Any:
                 in_loop.append(threading.current_thread() is threading.main_thread())
                 return ids_of(prompt)
 
-            g.server.ids_of = noted  # type: ignore[method-assign]
+            g.server.model.ids_of = noted  # type: ignore[method-assign]
             body = {**ASKED, "messages": [GO], "thread": {"type": "create"}}
             _, _, answer = await g.post("/v1/messages", {**body, "system": "word " * 50_000})
             thread = {"type": "continue", "previous_message_id": answer["id"]}

@@ -77,7 +77,7 @@ def test_keys_have_their_limits_there_too(
             assert [await post("c"), await post("c")] == [201, 429]
             for _ in range(6):
                 assert await post("wrong") == 401
-            assert g.server.wrong_keys.next_pause("127.0.0.1") > 0
+            assert g.server.access._wrong_keys.next_pause("127.0.0.1") > 0
 
     with caplog.at_level(logging.INFO, "dsv4.serve"):
         run(scenario())

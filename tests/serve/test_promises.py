@@ -70,12 +70,12 @@ def test_dialect_and_context_come_from_the_backend_unless_they_are_set(
         async with server.running() as url:
             settings: Any = {"settings_backend": "sglang", "upstream": url}
             async with gateway(**settings) as g:
-                assert str(g.server.dialect) == "v4.1"
-                assert g.server.context == 32768
+                assert str(g.server.model.dialect) == "v4.1"
+                assert g.server.model.context == 32768
                 _, models = await g.get("/v1/models")
                 assert models["data"][0]["max_model_len"] == 32768
             async with gateway(**settings, dialect="v4", context=500) as g:
-                assert (str(g.server.dialect), g.server.context) == ("v4", 500)
+                assert (str(g.server.model.dialect), g.server.model.context) == ("v4", 500)
 
     run(scenario())
 
@@ -586,12 +586,12 @@ def test_what_cannot_be_enforced_is_named_as_the_client_has_it(
 def test_a_schema_that_no_grammar_can_hold_is_a_400(
     path: str, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dsv4.serve import completion_route
+    from dsv4.serve import prompt_route
 
     def refuses(*_: Any, **__: Any) -> Any:
         raise ValueError("a pattern with a look behind")
 
-    monkeypatch.setattr(completion_route, "for_request", refuses)
+    monkeypatch.setattr(prompt_route, "for_request", refuses)
     schema = {"type": "object", "properties": {"a": {"type": "string"}}}
     form = {"type": "json_schema", "name": "x", "schema": schema}
     wanted: dict[str, Any] = {

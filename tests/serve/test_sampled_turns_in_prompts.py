@@ -141,7 +141,7 @@ def test_sealed_turns_need_no_store(protocol: str, tmp_path: Path, tokenizer: An
     async def scenario() -> float:
         backend = Agent()
         async with gateway(backend, replay="sealed", seal_key_file=str(key)) as g:
-            assert g.server.sampled_turns.store is None
+            assert g.server.storage.turns.store is None
             await CLIENTS[protocol](g, True)
         return share(backend, tokenizer)
 

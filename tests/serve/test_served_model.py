@@ -19,7 +19,7 @@ from dsv4.serve.served_model import (
     prompt_facts,
 )
 from dsv4.serve.settings import SettingError, Settings
-from dsv4.serve.uvicorn_runner import serve
+from dsv4.serve.workers.uvicorn_runner import serve
 from dsv4.tokens import Tokenizer
 
 CHAT = {"messages": [{"role": "user", "content": "Hi"}]}
@@ -128,7 +128,7 @@ class TestGateway:
                 status, headers, _ = await g.post("/v1/chat/completions", CHAT)
                 assert status == 200
                 assert headers["x-dsv4-dialect"] == "v4, effort high, no text"
-                assert "'leaky'" in g.server.dialect_problem
+                assert "'leaky'" in g.server.model.dialect_problem
 
         run(scenario())
 

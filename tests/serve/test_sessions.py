@@ -17,7 +17,7 @@ from gateway import TOOLS, Gateway, gateway, run
 from standins import free_port, redis_server
 
 from dsv4.serve import Backend, BackendError, Chunk, Logprob, Model, Options
-from dsv4.serve.session_calls import hashed
+from dsv4.serve.sessions.session_calls import hashed
 from dsv4.tokens import Tokenizer
 
 TOKENIZER = Tokenizer.load()

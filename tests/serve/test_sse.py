@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsv4.serve import http_client
 from dsv4.serve.backend import BackendError
-from dsv4.serve.http_client import SseReader
+from dsv4.serve.upstreams import http_client
+from dsv4.serve.upstreams.http_client import SseReader
 
 STREAM = (
     b': hi\n\ndata: {"a": 1}\n\nevent: x\ndata:two\ndata: lines\n\n'

@@ -12,7 +12,7 @@ from gateway import Gateway, events_of, gateway, run
 
 from dsv4.serve.asgi import StreamTimer
 from dsv4.serve.settings import Settings
-from dsv4.serve.uvicorn_runner import BoundedProtocol
+from dsv4.serve.workers.uvicorn_runner import BoundedProtocol
 
 CHAT = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 500}
 BODIES: dict[str, dict[str, Any]] = {

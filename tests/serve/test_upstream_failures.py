@@ -11,7 +11,7 @@ from aiohttp import web
 from gateway import Gateway, gateway, run
 from standins import DONE, ChatServer, CompletionsServer, VllmServer, event
 
-from dsv4.serve.upstream_failures import LONGEST_WAIT, waiting_time
+from dsv4.serve.upstreams.upstream_failures import LONGEST_WAIT, waiting_time
 from dsv4.tokens import Tokenizer
 
 CHAT = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 50}

@@ -85,7 +85,7 @@ def _run(
         write_text(None, _explained(settings))
         return DONE
     try:
-        from dsv4.serve.uvicorn_runner import serve
+        from dsv4.serve.workers.uvicorn_runner import serve
     except ImportError as error:
         raise missing_package("serving", error, "serve") from None
 
@@ -96,7 +96,7 @@ def _run(
 def _explained(settings: Settings) -> str:
     """The table of adaptations for the server of the settings, which is not asked."""
     from dsv4._format.dialects import dialect_named
-    from dsv4.serve.adaptations import adapted_server, check_ids, explanation, server_kind
+    from dsv4.serve.heal.adaptations import adapted_server, check_ids, explanation, server_kind
 
     check_ids(settings.skip_adaptations)
     dialect = dialect_named(settings.dialect or "v4")

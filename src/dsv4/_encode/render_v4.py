@@ -93,6 +93,12 @@ class RendererV4(TurnWriter):
     Indices are those of the caller's messages.
     """
 
+    # What a turn leaves for the next. Whether it asks for thoughts, or for an answer without; None
+    # if for nothing.
+    _asks: bool | None = None
+    # The message that carries the task, None where the context has asked already.
+    _tasked: int | None = None
+
     def __init__(
         self,
         messages: Sequence[MessageFields],
@@ -109,6 +115,7 @@ class RendererV4(TurnWriter):
         self.vanishing_before = vanishing_before
         self.first = first
         self.task_before = task_before
+        self._task = task_before
         self._last_calls = calls_before
 
     def start(self, bos: bool, effort: str = "", preamble: MessageFields | None = None) -> None:
@@ -135,107 +142,102 @@ class RendererV4(TurnWriter):
     def render(self, start: int = 0, ends_asking: bool = True) -> None:
         """Every turn from the message `start` on, and what comes between turns.
 
-        This loop is the hot path. Plain text of the system, users and assistants is written here,
-        everything else by the methods below. Appending twice takes less time than adding a pair.
-
-        What a turn leaves for the next is in `asks` and `task`. `ends_asking` says whether the last
-        turn's transition is written: it is not before a turn that answers nothing.
+        `ends_asking` says whether the last turn's transition is written: it is not before a turn
+        that answers nothing.
         """
-        flat, messages, shown_from = self.flat, self.messages, self.shown_from
-        count, lists = len(messages), self.dialect.lists_are_blocks
-        users, thinking, answering = (
-            USER.first(count),
-            ASK_THINKING.first(count),
-            ASK_ANSWER.first(count),
-        )
-        # Whether the turn before asks for thoughts, or for an answer without; None if for nothing.
-        asks: bool | None = None
-        task = self.task_before  # the turn before carries this task …
-        tasked: int | None = None  # … of this message; None where the context has asked already
-        index = start
+        messages, lists = self.messages, self.dialect.lists_are_blocks
+        count, index = len(messages), start
+        self._users = USER.first(count)
+        self._transitions = ASK_ANSWER.first(count), ASK_THINKING.first(count)
         while index < count:
             message = messages[index]
-            role = message["role"]
-            content = message.get("content")
+            role, content = message["role"], message.get("content")
             if lists and "content_blocks" in message:
                 content = _blocks_given(message, content)
-            if role == "user" or role == "tool":
+            if role == "assistant":
+                self._answer(content, message, index)
+            elif role == "user" or role == "tool":
                 stop = index + 1
                 if (
                     type(content) is not str
                     or "task" in message
                     or (stop < count and messages[stop]["role"] in ("user", "tool"))
                 ):
-                    tasked, stop = index, turn_stop(messages, index)
-                    task = message.get("task") if role == "user" else None
-                    self._user_turn(index, stop)
-                else:
-                    task = None
-                    flat.append(users[index])
-                    if role == "user":
-                        flat.append(content)
-                    else:
-                        flat += RESULT_START, content, RESULT_END
-                index = stop
-                asks = index > shown_from
-                continue
-            if role == "assistant":
-                if task is not None:
-                    self._task(task, tasked, index)
-                elif asks is not None:
-                    flat.append(thinking[index] if asks else answering[index])
-                thinks = index > shown_from and task is None
-                if type(message) is SampledMessage:
-                    self._sampled_turn(message, content, index, thinks)
-                else:
-                    if asks is None or task is not None:
-                        flat.append(REASONING[index] if thinks else ANSWER[index])
-                    if thinks:
-                        flat.append(self._reasoning(message, index))
-                        flat.append(REASONING_END)
-                    if type(content) is str:
-                        flat.append(content)
-                    else:
-                        self._content(content, index, BETWEEN_MODEL_ITEMS)
-                    if "tool_calls" in message:
-                        self._calls(message["tool_calls"], index)
-                    if ("wo_eos" not in message and "prefix" not in message) or self._closes(
-                        message
-                    ):
-                        flat.append(ANSWER_END)
-                asks, task = None, None
-                if "task" in message:
-                    task, tasked = message["task"], index
+                    index = self._merged_turn(message, index)
+                    continue
+                self._question(role, content, index)
             elif role == "system":
-                if self.dialect.systems_ask == "never" and self.dialect.system_token is None:
-                    flat.append(SYSTEM[index])
-                    asks, task = None, None
-                else:
-                    asks, task = self._system_opening(index), None
-                if type(content) is str:
-                    flat.append(content)
-                else:
-                    self._content(content, index)
-                if "tools" in message or "response_format" in message:
-                    self._extras(message, ("messages", index))
-                if "task" in message:
-                    task, tasked = message["task"], index
+                self._system(content, message, index)
             elif index >= self.vanishing_before or survives_dropping(message):
-                if role == "latest_reminder":
-                    if task is not None:
-                        self._task(task, tasked, None)
-                    elif asks is not None:
-                        flat.append(_header(asks, None))
-                asks = self._other(role, content, message, index)
-                task, tasked = message.get("task"), index
+                self._other(role, content, message, index)
             elif self.rules.known_roles_only and role not in ROLES:
                 raise unknown_role(role, ("messages", index, "role"))
             index += 1
         if ends_asking:
-            if task is not None:
-                self._task(task, tasked, None)
-            elif asks is not None:
-                flat.append(ASK_THINKING[None] if asks else ASK_ANSWER[None])
+            self._transition(None)
+
+    def _transition(self, answer: int | None) -> None:
+        """What stands between the turn before and the message `answer`, or the prompt's end."""
+        if self._task is not None:
+            self._write_task(self._task, self._tasked, answer)
+        elif self._asks is not None:
+            self.flat.append(_header(self._asks, answer))
+
+    # The turns of most conversations. These are the hot path: plain text is written here, all else
+    # by the methods below. Appending twice takes less time than adding a pair.
+
+    def _question(self, role: str, text: str, index: int) -> None:
+        """A turn of one plain text of a user or a tool."""
+        flat = self.flat
+        flat.append(self._users[index])
+        if role == "user":
+            flat.append(text)
+        else:
+            flat += RESULT_START, text, RESULT_END
+        self._task, self._asks = None, index >= self.shown_from
+
+    def _answer(self, content: object, message: MessageFields, index: int) -> None:
+        """A turn of the assistant, and the transition before it."""
+        flat, asks, task = self.flat, self._asks, self._task
+        if task is not None:
+            self._write_task(task, self._tasked, index)
+        elif asks is not None:
+            flat.append(self._transitions[asks][index])
+        thinks = index > self.shown_from and task is None
+        if type(message) is SampledMessage:
+            self._sampled_turn(message, content, index, thinks)
+        else:
+            if asks is None or task is not None:
+                flat.append(REASONING[index] if thinks else ANSWER[index])
+            if thinks:
+                flat.append(self._reasoning(message, index))
+                flat.append(REASONING_END)
+            if type(content) is str:
+                flat.append(content)
+            else:
+                self._content(content, index, BETWEEN_MODEL_ITEMS)
+            if "tool_calls" in message:
+                self._calls(message["tool_calls"], index)
+            if ("wo_eos" not in message and "prefix" not in message) or self._closes(message):
+                flat.append(ANSWER_END)
+        self._asks = self._task = None
+        if "task" in message:
+            self._task, self._tasked = message["task"], index
+
+    def _system(self, content: object, message: MessageFields, index: int) -> None:
+        """A turn of the system."""
+        if self.dialect.systems_ask == "never" and self.dialect.system_token is None:
+            self.flat.append(SYSTEM[index])
+            self._asks = None
+        else:
+            self._asks = self._system_opening(index)
+        if type(content) is str:
+            self.flat.append(content)
+        else:
+            self._content(content, index)
+        if "tools" in message or "response_format" in message:
+            self._extras(message, ("messages", index))
+        self._task, self._tasked = message.get("task"), index
 
     def omissions(self) -> tuple[Omission, ...]:
         """What was left out of the prompt."""
@@ -259,24 +261,32 @@ class RendererV4(TurnWriter):
             return None
         return index >= self.shown_from
 
-    def _other(self, role: str, content: object, message: MessageFields, index: int) -> bool | None:
-        """Writes such a turn. Returns whether it asks for thoughts, None if it does not ask."""
+    def _other(self, role: str, content: object, message: MessageFields, index: int) -> None:
+        """A turn of a developer, or a reminder, which stands behind the transition."""
         if role not in ("latest_reminder", "developer") or role not in self.dialect.roles:
             raise unknown_role(role, ("messages", index, "role"), self.dialect.roles)
-        self.flat.append(REMINDER[index] if role == "latest_reminder" else USER[index])
+        if role == "latest_reminder":
+            self._transition(None)
+            self.flat.append(REMINDER[index])
+            self._content(content, index)
+            self._asks = None
+        else:
+            self._developer_turn(content, message, index)
+            self._asks = index >= self.shown_from
+        self._task, self._tasked = message.get("task"), index
+
+    def _developer_turn(self, content: object, message: MessageFields, index: int) -> None:
+        self.flat.append(USER[index])
         before = len(self.flat)
         self._content(content, index)
-        if role == "latest_reminder":
-            return None
         if not any(self.flat[before:]):
             problem = "found nothing, expected the text of a developer turn"
             raise EncodeError(("messages", index, "content"), problem)
         self._extras(message, ("messages", index))
-        return index >= self.shown_from
 
     # Tasks.
 
-    def _task(self, task: object, tasked: int | None, answer: int | None) -> None:
+    def _write_task(self, task: object, tasked: int | None, answer: int | None) -> None:
         """What a task of the message `tasked` asks (section 7) of the message `answer`."""
         if tasked is None:
             return
@@ -300,6 +310,15 @@ class RendererV4(TurnWriter):
         self.flat += URL[index], str.__str__(url)
 
     # User turns.
+
+    def _merged_turn(self, message: MessageFields, start: int) -> int:
+        """A turn of users and tools, from its first message on. Returns where the next begins."""
+        stop = turn_stop(self.messages, start)
+        self._task = message.get("task") if message["role"] == "user" else None
+        self._tasked = start
+        self._user_turn(start, stop)
+        self._asks = stop > self.shown_from
+        return stop
 
     def _user_turn(self, start: int, stop: int) -> None:
         """A user turn of the messages from `start` to `stop`."""

@@ -29,8 +29,8 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4._parse.reasons import Ended, Reason, ended_by
 from dsv4._parse.random_ids import new_id
+from dsv4._parse.reasons import Ended, Reason, ended_by
 from dsv4.api.api_request import ApiRequest, protocol_call_id
 from dsv4.api.neutral_request import NAMESPACE_SEPARATOR, ToolName
 

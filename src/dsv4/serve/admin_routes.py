@@ -12,9 +12,9 @@ from dsv4.api.errors import wrong
 from dsv4.api.request_fields import JsonObject, json_body
 from dsv4.serve.access import Key
 from dsv4.serve.asgi import Scope
+from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.plain_routes import JsonRoute
-from dsv4.serve.reload import drain_engine
-from dsv4.serve.server import GatewayState
+from dsv4.serve.workers.reload import drain_engine
 
 
 class AdminRoutes:
@@ -25,8 +25,7 @@ class AdminRoutes:
         self._server = server
 
     def _check(self, key: Key) -> None:
-        server = self._server
-        if not (key.admin if server.keys.asks else server.settings.is_loopback):
+        if not self._server.access.may_administer(key):
             raise ApiError("This needs the key of an administrator (`admin name:key`).", status=403)
 
     async def engines(self, scope: Scope, key: Key, data: bytes) -> JsonObject:

@@ -20,20 +20,21 @@ from dsv4.api.protocols import protocol_of_client
 from dsv4.serve.access import GuardedApp, SiteGuard
 from dsv4.serve.admin_routes import admin_routes
 from dsv4.serve.asgi import AsgiApp, DrainedApp, GatewayApp
-from dsv4.serve.backend import AnyBackend, BackendError, PassingBackend, is_chat
+from dsv4.serve.backend import AnyBackend, BackendError, PassingBackend
 from dsv4.serve.backends import engines_of
-from dsv4.serve.completion_route import CompletionRoute
-from dsv4.serve.engine_pool import Engine
+from dsv4.serve.gateway_state import GatewayState
+from dsv4.serve.heal.healing_route import HealingRoute
+from dsv4.serve.heal.passed_routes import PassedRoute
 from dsv4.serve.observe.logs import RefusalLog
-from dsv4.serve.passed_routes import PassedRoute
 from dsv4.serve.plain_routes import JsonRoute, PlainRoutes, WorkerRoute
 from dsv4.serve.playground_routes import inspector_routes, playground_routes
+from dsv4.serve.prompt_route import PromptRoute
 from dsv4.serve.raw_completions import RawCompletionRoute
-from dsv4.serve.reload import catch_up
 from dsv4.serve.response_routes import response_routes
-from dsv4.serve.server import GatewayState
-from dsv4.serve.session_routes import session_routes
+from dsv4.serve.sessions.session_routes import session_routes
 from dsv4.serve.settings import Settings
+from dsv4.serve.upstreams.engine_pool import Engine
+from dsv4.serve.workers.reload import catch_up
 from dsv4.tokens import Tokenizer
 
 # Clients put these before their paths, and some put none of them.
@@ -99,7 +100,7 @@ def load_tokenizer(settings: Settings) -> Tokenizer | None:
 def _middleware(server: GatewayState) -> list[Middleware]:
     origins = server.settings.cors_origins
     layers = [Middleware(RefusalLog), Middleware(DrainedApp, drain=server.drain)]
-    if not server.keys.asks:
+    if not server.access.keys.asks:
         layers.append(Middleware(GuardedApp, guard=SiteGuard(server.settings, origins)))
     if origins:
         named, every = list(origins), ["*"]
@@ -114,6 +115,7 @@ def _middleware(server: GatewayState) -> list[Middleware]:
 def routes(server: GatewayState) -> list[BaseRoute]:
     """Every route, under every prefix."""
     plain = PlainRoutes(server)
+    completion = HealingRoute if server.heals else PromptRoute
     generating: dict[str, ProtocolName] = {
         "chat/completions": "chat",
         "responses": "responses",
@@ -122,8 +124,8 @@ def routes(server: GatewayState) -> list[BaseRoute]:
     found: list[BaseRoute] = []
     for prefix in PREFIXES if server.sessions.store is None else (*PREFIXES, *SESSION_PREFIXES):
         for path, protocol in generating.items():
-            found.append(_route(f"{prefix}/{path}", CompletionRoute(server, protocol), "POST"))
-        if not is_chat(server.backend):  # which would be passed on to a chat server
+            found.append(_route(f"{prefix}/{path}", completion(server, protocol), "POST"))
+        if not server.heals:  # a chat server has its own, and gets the request
             found.append(_route(f"{prefix}/completions", RawCompletionRoute(server), "POST"))
         counting = WorkerRoute(server, plain.count_tokens, protocol="messages")
         found += [

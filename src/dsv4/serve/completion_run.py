@@ -10,23 +10,24 @@ from __future__ import annotations
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from dsv4._encode.prompt import Prompt
 from dsv4._parse.events import Diagnostic, End, Event, ReasoningDelta
 from dsv4._parse.reasons import Reason
 from dsv4._parse.parse import ToolCall, assemble
+from dsv4._parse.reasons import Reason
 from dsv4.api import ApiError, ApiRequest, ContextOverflow, Usage
-from dsv4.api.errors import as_api_error
 from dsv4.api.event_writer import Events, EventWriter, FinishReason, LoggedEvent
 from dsv4.api.neutral_request import mark_id
 from dsv4.api.protocols import ApiProtocol
 from dsv4.api.request_fields import JsonObject
-from dsv4.serve.access import Busy, Key
+from dsv4.serve.access import Key
 from dsv4.serve.asgi import (
     ClientGone,
     DisconnectWatch,
@@ -35,25 +36,16 @@ from dsv4.serve.asgi import (
     Send,
     send_json,
 )
-from dsv4.serve.backend import (
-    Backend,
-    BackendError,
-    BackendOverflow,
-    Chunks,
-    Options,
-    is_chat,
-)
-from dsv4.serve.choice_reader import ChoiceReader, CompletionReader, total_usage
-from dsv4.serve.engine_pool import EngineLease, PromptPrefix
-from dsv4.serve.forced_generation import ForcedGeneration
+from dsv4.serve.backend import AnyBackend, BackendError, BackendOverflow, Chunks, Options
+from dsv4.serve.choice_reader import ChoiceReader, total_usage
+from dsv4.serve.client_errors import BrokenOff, client_error, is_expected
+from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.generation import Generation, PassEvents
-from dsv4.serve.healing_reader import HealingReader
 from dsv4.serve.observe.logs import RequestFacts, log_healed
 from dsv4.serve.observe.records import Exchange
-from dsv4.serve.request_adapter import SentRequest
-from dsv4.serve.server import GatewayState
-from dsv4.serve.session_calls import SessionEntry
+from dsv4.serve.sessions.session_calls import SessionEntry
 from dsv4.serve.storage.stored_turns import SampledCall, SampledTurn
+from dsv4.serve.upstreams.engine_pool import EngineLease, PromptPrefix
 from dsv4.trajectories.recorded_calls import CallState
 
 # How many pieces of a completion are shown while it comes.
@@ -75,15 +67,14 @@ class ReceivedRequest:
     session: SessionEntry | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedRequest:
     """A request with its prompt and the options for the backend.
 
     `shared` is how many tokens of the prompt an earlier one of the same client had; `recalled` is
-    how many of its turns stand as they were sampled; `engine` wrote the last of them; `began` is
-    when preparing it began; `written` is how many of its last tokens open the call that the model
-    must write; `sent` is what a chat server gets in place of the prompt; `opening` begins a call
-    that must follow the reasoning.
+    how many of its turns stand as they were sampled; `written` is how many of its last tokens open
+    the call that the model must write; `adapted` are the ids of what was changed for a chat server;
+    `began` is when preparing it began.
     """
 
     key: Key
@@ -95,12 +86,10 @@ class PreparedRequest:
     options: Options
     turn_ids: tuple[str, ...]
     shared: int | None
-    recalled: int
     began: float
+    recalled: int = 0
     written: int = 0
-    sent: SentRequest | None = None
-    opening: str = ""
-    engine: str | None = None
+    adapted: tuple[str, ...] = ()
 
     @property
     def body(self) -> JsonObject:
@@ -113,10 +102,8 @@ class PreparedRequest:
         limits = (options.max_tokens, options.temperature)
         return RequestFacts(self.call.model, *limits, self.shared, self.adapted)
 
-    @property
-    def adapted(self) -> tuple[str, ...]:
-        """The ids of what was changed for a chat server."""
-        return () if self.sent is None else self.sent.adapted
+
+PreparedT = TypeVar("PreparedT", bound=PreparedRequest)
 
 
 class CompletionClient(NamedTuple):
@@ -130,35 +117,15 @@ class CompletionClient(NamedTuple):
     turn: asyncio.Event
 
 
-class BrokenOff(Exception):
-    """A fault of ours in the middle of a stream: the client got an error, and no end."""
-
-
-def client_error(error: Exception) -> ApiError:
-    """Any failure of a request as an error that a protocol can write."""
-    if isinstance(error, BackendError):
-        status = error.status if error.status in (400, 429, 503, 504) else 502
-        told = ApiError(error.message, status=status)
-        told.__cause__ = error  # which has what may be logged
-        return told
-    if isinstance(error, Busy):
-        return ApiError("The server is busy: all streams are taken.", status=429)
-    return as_api_error(error)
-
-
-def is_expected(error: Exception) -> bool:
-    """Whether a failure is the client's or the backend's, and no fault of ours."""
-    return isinstance(error, (ValueError, BackendError, Busy))
-
-
-class CompletionRun:
-    """One generation, streamed or whole, and what is kept of it."""
+class CompletionRun(ABC, Generic[PreparedT]):
+    """One generation, streamed or whole, and what is kept of it. A subclass knows what
+    generates."""
 
     def __init__(
         self,
         server: GatewayState,
         api: ApiProtocol,
-        prepared: PreparedRequest,
+        prepared: PreparedT,
         client: CompletionClient,
         debug: bool,
     ) -> None:
@@ -169,46 +136,48 @@ class CompletionRun:
         self._send = client.send
         self._send_piece = client.send_piece
         self._debug = debug
-        call = prepared.call
-        healed = is_chat(server.backend)
-        self._readers: Sequence[ChoiceReader] = [
-            HealingReader(call, server.tokenizer)
-            if healed
-            else CompletionReader(call, prepared.prompt, server.tokenizer, prepared.options.grammar)
-            for _ in range(call.n)
-        ]
+        self._readers: Sequence[ChoiceReader] = [self._new_reader() for _ in range(prepared.call.n)]
         self._leases: dict[int, EngineLease] = {}  # by choice
         self._generation = Generation(
             server.settings, self._readers, self._open, client.turn, self._takes_over
         )
 
+    # What differs with what generates.
+
+    @abstractmethod
+    def _new_reader(self) -> ChoiceReader:
+        """What reads a completion."""
+
+    @abstractmethod
+    def _stream_of(self, backend: AnyBackend) -> Chunks:
+        """A completion while it comes."""
+
+    @abstractmethod
+    def _new_prefix(self) -> PromptPrefix:
+        """What tells which engine has read the beginning of the conversation."""
+
+    @abstractmethod
+    def _as_client_knows(self, turn: SampledTurn) -> SampledTurn:
+        """A turn with the client's own names in it."""
+
+    @abstractmethod
+    async def _remember(self, turn: SampledTurn) -> None:
+        """Keeps a turn for when it comes back."""
+
+    # The run.
+
     def _open(self, choice: int) -> Chunks:
-        prepared = self._prepared
-        session = prepared.received.session
+        session = self._prepared.received.session
         if session is not None and session.tokens_left == 0:
             return session.ended_stream()
         if choice not in self._leases:
             self._leases[choice] = EngineLease(self._server.engines, self._prefix)
-        backend = self._leases[choice].engine.backend
-        if is_chat(backend):
-            assert prepared.sent is not None
-            return backend.stream_request(prepared.sent.body)
-        generating = cast(Backend, backend)  # as what is no chat server must be
-        prompt, ids, options = prepared.prompt, prepared.ids, prepared.options
-        if not prepared.opening:
-            return generating.stream(prompt, ids, options)
-        tokenizer, opening = self._server.tokenizer, prepared.opening
-        return ForcedGeneration(generating, prompt, ids, options, opening, tokenizer).chunks()
+        return self._stream_of(self._leases[choice].engine.backend)
 
     @cached_property
     def _prefix(self) -> PromptPrefix | None:
-        """What tells which engine has read the beginning of the prompt, where there are several."""
-        prepared = self._prepared
-        if not self._server.engines.chooses:
-            return None
-        if prepared.sent is not None:
-            return PromptPrefix.of_messages(prepared.sent.body)
-        return PromptPrefix.of_prompt(prepared.prompt, prepared.ids, prepared.engine)
+        """None where there is one engine alone."""
+        return self._new_prefix() if self._server.engines.chooses else None
 
     def _takes_over(self, choice: int, error: BackendError) -> bool:
         return choice in self._leases and self._leases[choice].moved_on(error)
@@ -277,7 +246,7 @@ class CompletionRun:
         prepared = self._prepared
         headers = {
             "x-request-id": prepared.turn_ids[0],
-            "x-dsv4-dialect": self._server.prompt_facts.in_short,
+            "x-dsv4-dialect": self._server.model.facts.in_short,
         }
         if prepared.shared is not None:
             headers["x-dsv4-prefix"] = str(prepared.shared)
@@ -316,7 +285,7 @@ class CompletionRun:
 
     def _overflow(self, error: BackendOverflow) -> ContextOverflow:
         """A prompt that only the backend knows to be too long. Clients look for both numbers."""
-        limit = error.limit or self._server.context
+        limit = error.limit or self._server.model.context
         return ContextOverflow(error.tokens or max(self._prepared.prompt_tokens, limit + 1), limit)
 
     # Whole.
@@ -364,7 +333,7 @@ class CompletionRun:
         frames = self._api.frames
         # A sealed turn goes out where the reasoning ends: what follows must wait for its own end.
         held: list[tuple[int, list[Event]]] | None = (
-            [] if self._server.sampled_turns.seals else None
+            [] if self._server.storage.turns.seals else None
         )
 
         async def passed(choice: int, events: list[Event]) -> None:
@@ -430,7 +399,7 @@ class CompletionRun:
         """What the client is to give back with its reasoning: the turn, or its name. None is the
         reasoning itself, where clients may give back nothing else of it."""
         server, prepared = self._server, self._prepared
-        turns, sealed = server.sampled_turns, None
+        turns, sealed = server.storage.turns, None
         if turns.seals:
             turn = self._turn_to_keep(prepared.turn_ids[0], self._readers[0])
             sealed = None if turn is None else turns.sealed(prepared.key.name, turn)
@@ -439,30 +408,26 @@ class CompletionRun:
         return sealed
 
     def _turn_to_keep(self, turn_id: str, reader: ChoiceReader) -> SampledTurn | None:
-        turn, sent = _sampled_turn(turn_id, reader, self._prepared), self._prepared.sent
-        if turn is not None and self._server.engines.chooses:
-            turn = replace(turn, engine=self.engine)
-        return turn if turn is None or sent is None else sent.kept(turn)
+        turn = _sampled_turn(turn_id, reader, self._prepared)
+        if turn is None:
+            return None
+        engine = self.engine if self._server.engines.chooses else None
+        return replace(self._as_client_knows(turn), engine=engine)
 
     async def _store(self, response: JsonObject | None) -> None:
         """Keeps the turn before the client has all of it: it may come back immediately."""
-        server, prepared = self._server, self._prepared
-        before = [_plain_message(message) for message in prepared.call.request.messages]
+        storage, prepared = self._server.storage, self._prepared
         for turn_id, reader in zip(prepared.turn_ids, self._readers, strict=True):
             turn = self._turn_to_keep(turn_id, reader)
-            if turn is None:
-                continue
-            if prepared.sent is None:
-                await server.sampled_turns.remember(prepared.key.name, before, turn)
-            elif server.adapter is not None:
-                await server.adapter.remember(prepared.key.name, prepared.sent, turn)
+            if turn is not None:
+                await self._remember(turn)
         session = prepared.received.session
         if session is not None:
             await session.finish(prepared, self._readers)
         if response is not None and prepared.call.protocol == "responses":
-            await server.stored_responses.keep(prepared.key.name, prepared.body, response)
+            await storage.responses.keep(prepared.key.name, prepared.body, response)
         if response is not None and prepared.received.in_thread:
-            await server.threads.keep(prepared.key.name, prepared.body, response)
+            await storage.threads.keep(prepared.key.name, prepared.body, response)
 
     def _count_and_record(self) -> None:
         server, prepared = self._server, self._prepared
@@ -491,7 +456,7 @@ class CompletionRun:
                     protocol=prepared.call.protocol,
                     request=prepared.body,
                     dialect=str(prepared.call.request.dialect),
-                    settings=asdict(self._server.api_settings),
+                    settings=asdict(self._server.model.api_settings),
                     prompt=prepared.prompt.text,
                     recalled=prepared.recalled,
                     adapted=list(prepared.adapted),
@@ -534,11 +499,6 @@ def _held_back(
 
 def _is_reasoning(event: Event) -> bool:
     return isinstance(event, (ReasoningDelta, Diagnostic))
-
-
-def _plain_message(message: object) -> Mapping[str, Any]:
-    found = getattr(message, "message", message)
-    return found if isinstance(found, Mapping) else {}
 
 
 def _sampled_turn(

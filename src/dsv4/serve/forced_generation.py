@@ -14,7 +14,7 @@ from dsv4._encode.prompt import Prompt
 from dsv4._format.tokens import EOS, THINK_END, Special, markup
 from dsv4._parse.reasons import Reason, ended_by
 from dsv4.api import ApiRequest
-from dsv4.serve.backend import AnyBackend, Backend, Chunk, Chunks, Counts, Options, is_chat
+from dsv4.serve.backend import AnyBackend, Backend, Chunk, Chunks, Counts, Options
 from dsv4.serve.choice_reader import estimated_tokens
 from dsv4.tokens import Tokenizer
 
@@ -26,7 +26,7 @@ def forced_opening(call: ApiRequest, backend: AnyBackend) -> str:
     """What begins the call that a request forces, where it must follow the reasoning and the
     backend cannot be told so; empty for all others."""
     request = call.request
-    if not request.thinking or backend.grammar_form is not None or is_chat(backend):
+    if not request.thinking or backend.grammar_form is not None:
         return ""
     # The same words as in a prompt that the model does not think after.
     asked = replace(request, thinking=False, messages=[{"role": "user", "content": ""}], prefix="")

@@ -16,7 +16,7 @@ from dsv4._parse.parse import assemble
 from dsv4._parse.parser import StreamParser
 from dsv4.api import ApiError, request_fields
 from dsv4.api.api_request import ProtocolName
-from dsv4.api.protocols import PROTOCOLS, protocol_of_client
+from dsv4.api.protocols import protocol_of_client
 from dsv4.api.request_fields import JsonObject
 from dsv4.errors import ParseError
 from dsv4.serve.access import Key
@@ -32,18 +32,13 @@ from dsv4.serve.asgi import (
     send_json,
 )
 from dsv4.serve.backend import BackendError
+from dsv4.serve.body_limits import check_counts, read_json
 from dsv4.serve.choice_reader import joined_events
-from dsv4.serve.completion_route import (
-    check_counts,
-    encoded_now,
-    prompt_length,
-    read_json,
-    retry_headers,
-)
-from dsv4.serve.completion_run import client_error, is_expected
+from dsv4.serve.client_errors import client_error, is_expected, retry_headers
+from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.observe.logs import CLIENT_GONE, RequestReport
 from dsv4.serve.observe.metrics import CONTENT_TYPE
-from dsv4.serve.server import GatewayState
+from dsv4.serve.prompt_encoding import encoded_now, prompt_length
 from dsv4.serve.worker_threads import Cancellation
 from dsv4.tokens import IdParser
 
@@ -90,7 +85,7 @@ class PlainRoute(ABC):
     ) -> int:
         headers = headers_of(scope)
         try:
-            key = Key("-", b"") if self._is_open else await self._server.authenticated(scope)
+            key = Key("-", b"") if self._is_open else await self._server.access.authenticated(scope)
             report.key = None if self._is_open else key
             data = await read_body(scope, receive, self._server.settings)
             body, kind = await self._answer(scope, receive, key, data)
@@ -168,9 +163,11 @@ class PlainRoutes:
             raise ApiError("The backend does not answer.", status=503)
         with suppress(BackendError):
             await server.meet_backend()
-        if server.guesses_dialect:
-            raise ApiError(f"The server cannot make prompts: {server.dialect_problem}.", status=503)
-        return {"status": "ready", "model": server.model.name, **server.prompt_facts.to_dict()}
+        if server.model.guesses_dialect:
+            raise ApiError(
+                f"The server cannot make prompts: {server.model.dialect_problem}.", status=503
+            )
+        return {"status": "ready", "model": server.model.name, **server.model.facts.to_dict()}
 
     async def metrics(self, scope: Scope, key: Key, data: bytes) -> bytes:
         return self._server.metrics.text()
@@ -198,7 +195,7 @@ class PlainRoutes:
             "type": "model",
             "display_name": name,
             "created_at": "1970-01-01T00:00:00Z",
-            "max_model_len": self._server.context,
+            "max_model_len": self._server.model.context,
         }
 
     # In threads.
@@ -239,7 +236,7 @@ class PlainRoutes:
         parser = StreamParser(
             thinking=body.get("thinking", True),
             tools=body.get("tools"),
-            dialect=body.get("dialect", self._server.dialect),
+            dialect=body.get("dialect", self._server.model.dialect),
             strict=body.get("strict", False),
         )
         try:
@@ -283,8 +280,7 @@ class PlainRoutes:
     def _encoded(self, body: JsonObject, protocol: ProtocolName) -> tuple[Prompt, list[int] | None]:
         """The prompt of a request, and its ids."""
         server = self._server
-        read = PROTOCOLS[protocol].read
-        return encoded_now(read(body, dialect=server.dialect, settings=server.api_settings), server)
+        return encoded_now(server.model.read(body, protocol), server)
 
 
 def _pieces(whole: T) -> Iterator[T]:

@@ -48,12 +48,12 @@ from dsv4.serve.asgi import (
     send_bytes,
     send_json,
 )
-from dsv4.serve.completion_route import read_json
+from dsv4.serve.body_limits import read_json
+from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.observe.inspector import PATIENCE_SECONDS, Inspector
-from dsv4.serve.server import GatewayState
-from dsv4.serve.session_calls import checked_session_id
+from dsv4.serve.sessions.session_calls import checked_session_id
+from dsv4.serve.sessions.session_store import StoreFailure
 from dsv4.serve.settings import MIB, SettingError
-from dsv4.serve.storage.session_store import StoreFailure
 from dsv4.trajectories.trajectory_export import built_session
 
 PAGE = Path(_playground.__file__).parent / "page"
@@ -169,7 +169,7 @@ class FunctionRoute:
         try:
             headers = headers_of(scope)
             self._guard.check(scope)
-            await self._server.authenticated(scope)
+            await self._server.access.authenticated(scope)
             # Other types can be sent by a form on any page, without a preflight request.
             if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
                 raise ApiError("expected a body of application/json", status=415)
@@ -200,11 +200,11 @@ class FunctionRoute:
         server = self._server
         return PlaygroundContext(
             tokenizer=server.tokenizer,
-            dialect=str(server.dialect),
+            dialect=str(server.model.dialect),
             model=server.model.name,
             published=server.settings.playground_url,
             inspects=server.settings.inspect,
-            asks_for_key=server.keys.asks,
+            asks_for_key=server.access.keys.asks,
             saved=self._saved,
         )
 
@@ -263,8 +263,8 @@ class InspectorRoute:
 
     async def _admit(self, scope: Scope) -> None:
         """Raises an `ApiError` for somebody who may not look."""
-        if self._server.keys.asks:
-            key = await self._server.authenticated(scope)
+        if self._server.access.keys.asks:
+            key = await self._server.access.authenticated(scope)
             if not key.admin:
                 problem = "found a key without `admin` before its name in the file of keys"
                 raise ApiError(f"{problem}, expected one with it", status=403)

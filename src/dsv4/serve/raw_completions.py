@@ -11,9 +11,9 @@ from typing import Any, cast
 from dsv4._encode.prompt import Prompt
 from dsv4._format.tokens import Special, markup
 from dsv4._parse.events import ContentDelta, Event
-from dsv4._parse.reasons import Ended, ended_by
 from dsv4._parse.random_ids import new_id
-from dsv4.api import ApiError, ApiRequest, ContextOverflow, Usage, chat
+from dsv4._parse.reasons import Ended, ended_by
+from dsv4.api import ApiError, ApiRequest, ContextOverflow, Usage
 from dsv4.api.errors import error_body, wrong
 from dsv4.api.request_fields import JsonObject
 from dsv4.serve.asgi import (
@@ -24,19 +24,19 @@ from dsv4.serve.asgi import (
     Receive,
     Scope,
     Send,
-    headers_of,
     json_bytes,
     read_body,
     send_json,
 )
 from dsv4.serve.backend import Backend, Chunk, Chunks, Options
+from dsv4.serve.body_limits import read_json
 from dsv4.serve.choice_reader import ChoiceReader, estimated_tokens, total_usage
-from dsv4.serve.completion_route import read_json, retry_headers
-from dsv4.serve.completion_run import client_error, is_expected
-from dsv4.serve.engine_pool import EngineLease, PromptPrefix
+from dsv4.serve.client_errors import client_error
+from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.generation import Generation
-from dsv4.serve.observe.logs import CLIENT_GONE, RequestFacts, RequestReport
-from dsv4.serve.server import GatewayState
+from dsv4.serve.observe.logs import RequestFacts, RequestReport
+from dsv4.serve.reported_route import ReportedRoute
+from dsv4.serve.upstreams.engine_pool import EngineLease, PromptPrefix
 from dsv4.tokens import Tokenizer
 
 # As OpenAI's.
@@ -177,47 +177,26 @@ class RawCompletion:
         }
 
 
-class RawCompletionRoute:
+class RawCompletionRoute(ReportedRoute):
     """The route."""
 
     def __init__(self, server: GatewayState) -> None:
-        self._server = server
+        super().__init__(server, "completions")
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        report = RequestReport("completions", scope["path"])
-        with self._server.tracing.traced(headers_of(scope), report):
-            try:
-                report.status = await self._answer(scope, receive, send, report)
-            except ClientGone:
-                report.status = CLIENT_GONE
-                self._server.metrics.gone.inc()
-                report.fail(ClientGone("the client went away"))
-            except Exception as error:
-                await self._refuse(send, error, report)
-                if not is_expected(error):
-                    raise
-            finally:
-                self._server.note_end(report)
-
-    async def _refuse(self, send: Send, error: Exception, report: RequestReport) -> None:
-        self._server.metrics.count_failure(error)
-        told = client_error(error)
-        report.fail(told)
-        report.status = told.status
-        headers = {"x-request-id": report.id, **retry_headers(told.status, error)}
-        await send_json(send, told.status, error_body(told), headers)
+    def _error_body(self, scope: Scope, error: ApiError) -> tuple[int, JsonObject]:
+        return error.status, error_body(error)
 
     async def _answer(
         self, scope: Scope, receive: Receive, send: Send, report: RequestReport
     ) -> int:
         server = self._server
-        key = report.key = await server.authenticated(scope)
+        key = report.key = await server.access.authenticated(scope)
         data = await read_body(scope, receive, server.settings)
         await server.meet_backend()
         made = RawCompletion(server, read_json(data, server.settings.max_depth))
         report.id, report.facts = made.id, made.facts
         key.limits.check_model(made.call.model)
-        with server.meter.admitted(key.name, key.limits), server.gate.place() as turn:
+        with server.access.meter.admitted(key.name, key.limits), server.gate.place() as turn:
             report.run = made
             generation = made.generation(turn)
             watch = DisconnectWatch(receive, generation.client_gone)
@@ -289,11 +268,11 @@ def _read_call(server: GatewayState, body: JsonObject) -> ApiRequest:
             raise wrong(body[name], f"nothing else than {accepted[-1]!r}, or nothing", name)
     given = {name: body[name] for name in (*_SHARED, *_SHARED_MORE) if name in body}
     nobody = {"messages": [{"role": "user", "content": ""}]}
-    return chat.read({**given, **nobody}, dialect=server.dialect, settings=server.api_settings)
+    return server.model.read({**given, **nobody}, "chat")
 
 
 def _options(server: GatewayState, call: ApiRequest, body: JsonObject, tokens: int) -> Options:
-    context, sampling = server.context, call.sampling
+    context, sampling = server.model.context, call.sampling
     if tokens >= context:
         raise ContextOverflow(tokens, context)
     most = call.max_tokens if body.get("max_tokens") is not None else _DEFAULT_TOKENS
@@ -316,7 +295,7 @@ def _prompt(server: GatewayState, given: object) -> tuple[Prompt, list[int] | No
         given = given[0]
     if isinstance(given, str) and given:
         parts = markup(given).parts
-        prompt = Prompt([*parts], server.dialect)
+        prompt = Prompt([*parts], server.model.dialect)
         return prompt, None if tokenizer is None else _ids(tokenizer, parts)
     if isinstance(given, list) and given and all(type(id) is int for id in given):
         if tokenizer is None:

@@ -15,10 +15,9 @@ from dsv4.api.errors import wrong
 from dsv4.api.request_fields import JsonObject
 from dsv4.serve.access import Key
 from dsv4.serve.asgi import EventStream, Receive, Scope, Send, send_json
-from dsv4.serve.completion_route import retry_headers
-from dsv4.serve.completion_run import client_error, is_expected
+from dsv4.serve.client_errors import client_error, is_expected, retry_headers
+from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.plain_routes import JsonRoute, PlainRoutes, WorkerRoute
-from dsv4.serve.server import GatewayState
 from dsv4.serve.storage.stored_conversations import StoredResponse
 
 _MOST_ITEMS = 100
@@ -46,7 +45,7 @@ class ResponseRoutes:
     async def found(self, scope: Scope, key: Key) -> StoredResponse:
         """The stored response that a path names."""
         id = scope["path_params"]["id"]
-        found = await self._server.stored_responses.found(key.name, id)
+        found = await self._server.storage.responses.found(key.name, id)
         if found is None or found.response["id"] != id:
             expected = "the id of a response that is stored here"
             raise ApiError(f"found {id!r}, expected {expected}", status=404)
@@ -56,7 +55,7 @@ class ResponseRoutes:
         found = await self.found(scope, key)
         if scope["method"] == "DELETE":
             id = found.response["id"]
-            await self._server.stored_responses.forget(key.name, id)
+            await self._server.storage.responses.forget(key.name, id)
             return {"id": id, "object": "response", "deleted": True}
         return found.response
 
@@ -104,7 +103,7 @@ class StoredResponseRoute(JsonRoute):
             await super().__call__(scope, receive, send)
             return
         try:
-            key = await self._server.authenticated(scope)
+            key = await self._server.access.authenticated(scope)
             found = await self._routes.found(scope, key)
         except Exception as error:
             status, shown = responses.error(client_error(error))

@@ -5,13 +5,18 @@ backend tells, what its prompts begin with, and how long they may be.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from dsv4._format.dialects import DIALECTS, V4, V4_0731, Dialect, dialect_for
-from dsv4.api.api_request import dialect_effort
+from dsv4._encode.prompt import Prompt
+from dsv4._format.dialects import DIALECTS, V4, V4_0731, Dialect, dialect_for, dialect_named
+from dsv4.api import ApiRequest
+from dsv4.api.api_request import ApiSettings, ProtocolName, dialect_effort
+from dsv4.api.protocols import PROTOCOLS
+from dsv4.api.request_fields import JsonObject
 from dsv4.errors import UnknownModel
 from dsv4.serve.backend import Model
 from dsv4.serve.settings import Settings
+from dsv4.tokens import Tokenizer, VocabularyError
 
 # Where neither the settings nor the backend say: the model's own.
 _CONTEXT, _CONTEXT_V3_2 = 1_048_576, 131_072
@@ -108,3 +113,89 @@ def effort_text(dialect: Dialect, effort: str) -> str:
     line = " ".join(text.split())
     shown = line if len(line) <= _SHOWN else f"{line[:_SHOWN].rstrip()}..."
     return f'"{shown}"'
+
+
+class ServedModel:
+    """The model behind a gateway: by the settings alone, until the backend has said more."""
+
+    def __init__(
+        self, settings: Settings, tokenizer: Tokenizer | None, *, makes_prompts: bool
+    ) -> None:
+        """Without `makes_prompts` prompts are only counted and shown: a chat server makes its
+        own."""
+        self._settings = settings
+        self._tokenizer = tokenizer
+        self._makes_prompts = makes_prompts
+        self._shown = Model(settings.model or "deepseek-v4", settings.context)
+        self.engine_model = self._shown  # as the engines call it
+        self.dialect: Dialect = dialect_named(settings.dialect or "v4")
+        self.dialect_problem = ""  # why it is a guess, where it is one
+        self.facts = prompt_facts(self.dialect, settings)
+        self.api_settings = self._new_api_settings()
+        self.is_known = False
+
+    def note(self, models: Sequence[Model]) -> None:
+        """Takes in what the backend serves, as far as the settings leave it open."""
+        settings = self._settings
+        found = self.engine_model = model_asked_for(models, settings.upstream_model)
+        self._shown = Model(settings.model or found.name, settings.context or found.context)
+        if settings.dialect is None:
+            told = dialect_of_model(found, settings.model)
+            self.dialect = told or self.dialect
+            self.dialect_problem = dialect_problem(found, settings) if told is None else ""
+            self.facts = prompt_facts(self.dialect, settings)
+        self.api_settings = replace(self.api_settings, model=self.name)
+        self.is_known = True
+
+    def _new_api_settings(self) -> ApiSettings:
+        settings = self._settings
+        return ApiSettings(
+            thinking=settings.thinking,
+            effort=settings.effort,
+            later_system=settings.systems,
+            # No backend here is sent pictures.
+            read_images=False,
+            unsupported_images=settings.images,
+            # What a backend cannot enforce after the reasoning is begun for it.
+            grammars=True,
+            reasoning_field=settings.reasoning_field,
+            calls=settings.calls,
+            strip_markup=settings.strip_markup,
+            model=self.name,
+        )
+
+    @property
+    def name(self) -> str:
+        """As clients see it."""
+        return self._shown.name
+
+    @property
+    def context(self) -> int:
+        return self._shown.context or default_context(self.dialect)
+
+    def read(self, body: JsonObject, protocol: ProtocolName) -> ApiRequest:
+        """What a body asks for. Raises an `ApiError`."""
+        return PROTOCOLS[protocol].read(body, dialect=self.dialect, settings=self.api_settings)
+
+    @property
+    def guesses_dialect(self) -> bool:
+        """Whether prompts would be made for a release that nobody named."""
+        return bool(self.dialect_problem) and self._makes_prompts
+
+    def ids_of(self, prompt: Prompt) -> list[int] | None:
+        """The ids of a prompt, where there is a tokenizer. Raises a `VocabularyError` for one that
+        does not fit the dialect, unless they would only be counted."""
+        tokenizer = self._tokenizer
+        if tokenizer is None or (not self._makes_prompts and self.vocabulary_problem):
+            return None
+        return tokenizer.encode(prompt)
+
+    @property
+    def vocabulary_problem(self) -> str:
+        """Why the vocabulary does not fit the dialect; empty where it does."""
+        try:
+            if self._tokenizer is not None:
+                self._tokenizer.vocabulary.check(self.dialect.special_tokens, str(self.dialect))
+        except VocabularyError as error:
+            return f"{error}; --tokenizer names another"
+        return ""

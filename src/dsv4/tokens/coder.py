@@ -29,6 +29,7 @@ from dsv4._format.tokens import BOS, DSML, EOS, THINK_END, THINK_START
 from dsv4._parse.events import Event
 from dsv4._parse.reasons import Reason
 from dsv4._parse.parser import StreamParser
+from dsv4._parse.reasons import Reason
 from dsv4.errors import EncodeError, Location, OptionError, short_repr
 from dsv4.tokens.masks import AttributedIds, Policy, Span, piece_token_ends, weigher
 from dsv4.tokens.vocabulary import (

@@ -6,8 +6,8 @@ import re
 from dataclasses import replace
 
 from dsv4.serve.backend import AnyBackend
-from dsv4.serve.engine_pool import Engine
 from dsv4.serve.settings import Settings
+from dsv4.serve.upstreams.engine_pool import Engine
 from dsv4.tokens import Tokenizer
 
 

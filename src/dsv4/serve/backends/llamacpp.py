@@ -25,7 +25,7 @@ from dsv4.serve.backend import (
     read_text,
 )
 from dsv4.serve.settings import Settings
-from dsv4.serve.upstream import Upstream
+from dsv4.serve.upstreams.upstream import Upstream
 from dsv4.tokens import Tokenizer
 
 

@@ -23,9 +23,9 @@ from dsv4.serve.backend import (
     read_text,
 )
 from dsv4.serve.backends.vllm import read_completion, read_counts, read_models, sampling_fields
-from dsv4.serve.http_client import HttpConnection
 from dsv4.serve.settings import Settings
-from dsv4.serve.upstream import Upstream
+from dsv4.serve.upstreams.http_client import HttpConnection
+from dsv4.serve.upstreams.upstream import Upstream
 
 
 class CompletionsBackend(Backend):

@@ -25,7 +25,7 @@ from dsv4.serve.backend import (
 )
 from dsv4.serve.backends.vllm import bias_fields
 from dsv4.serve.settings import Settings
-from dsv4.serve.upstream import Upstream
+from dsv4.serve.upstreams.upstream import Upstream
 
 
 class SglangBackend(Backend):

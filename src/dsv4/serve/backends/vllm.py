@@ -28,7 +28,7 @@ from dsv4.serve.backend import (
 )
 from dsv4.serve.backends.grammar_probe import GrammarProbe, GrammarScope
 from dsv4.serve.settings import Settings
-from dsv4.serve.upstream import Upstream
+from dsv4.serve.upstreams.upstream import Upstream
 
 
 class VllmBackend(Backend):

@@ -23,9 +23,9 @@ from dsv4._encode.prompt import Prompt
 from dsv4._parse.events import Diagnostic, End
 from dsv4._playground.provenance import Utf16Offsets
 from dsv4.api import ApiRequest, Usage
-from dsv4.serve.adapted_messages import text_of
 from dsv4.serve.asgi import ClientGone
 from dsv4.serve.choice_reader import ChoiceReader
+from dsv4.serve.heal.adapted_messages import text_of
 from dsv4.serve.settings import MIB, SettingError, Settings
 
 # How many requests are kept, of how many bytes together, and of how many each.

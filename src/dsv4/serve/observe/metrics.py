@@ -34,9 +34,9 @@ from dsv4.api import Usage
 from dsv4.api.api_request import ProtocolName
 from dsv4.api.protocols import HARMLESS_FIELDS
 from dsv4.serve.backend import BackendError
-from dsv4.serve.engine_pool import Engine
 from dsv4.serve.observe.logs import HEALED_KINDS, healed_kinds, healing_summary, log_fields
 from dsv4.serve.settings import SettingError
+from dsv4.serve.upstreams.engine_pool import Engine
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # The library reads it when it is first imported, so it is there for processes yet to start.

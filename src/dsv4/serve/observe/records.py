@@ -24,7 +24,7 @@ from dsv4.api.protocols import PROTOCOLS, ApiProtocol
 from dsv4.errors import short_repr
 from dsv4.serve.backend import BackendError, Chunk
 from dsv4.serve.choice_reader import ChoiceReader, CompletionReader
-from dsv4.serve.healing_reader import HealingReader
+from dsv4.serve.heal.healing_reader import HealingReader
 from dsv4.serve.settings import SettingError
 from dsv4.tokens import Tokenizer
 

@@ -1,14 +1,13 @@
-"""What the gateway keeps from one request to the next: sampled turns, stored responses, sessions.
-The stores, by name.
+"""What the gateway keeps from one request to the next: sampled turns, stored responses,
+threads. The stores, by name.
 """
 
 from __future__ import annotations
 
 from dsv4.errors import short_repr
 from dsv4.serve.settings import SettingError, Settings
-from dsv4.serve.storage.session_store import SessionStore, SqliteSessionStore
-from dsv4.serve.storage.stored_turns import MemoryTurnStore, TurnStore
-from dsv4.trajectories.session_file import Retention
+from dsv4.serve.storage.stored_conversations import StoredResponses, StoredThreads
+from dsv4.serve.storage.stored_turns import MemoryTurnStore, SampledTurns, TurnStore, read_seal
 
 
 def store_for(settings: Settings) -> TurnStore | None:
@@ -31,23 +30,15 @@ def store_for(settings: Settings) -> TurnStore | None:
     return None
 
 
-def session_store_for(settings: Settings) -> SessionStore | None:
-    """The store that the settings name. None where sessions are not recorded."""
-    place = settings.trajectories
-    if place is None:
-        return None
-    if place.startswith(("redis://", "rediss://")):
-        from dsv4.serve.storage.redis_sessions import RedisSessionStore
+class ConversationStorage:
+    """What is kept of conversations: sampled turns, and what clients continue by an id."""
 
-        try:
-            return RedisSessionStore(place, _retention(settings))
-        except ValueError as error:  # no URL of a server
-            raise SettingError("trajectories", f"found {place!r}: {error}") from None
-    durability = settings.trajectory_writes
-    return SqliteSessionStore(place.removeprefix("sqlite:"), _retention(settings), durability)
+    def __init__(self, settings: Settings) -> None:
+        seal = read_seal(settings.seal_key_file) if settings.seal_key_file else None
+        self.turns = SampledTurns(store_for(settings), seal)
+        self.responses = StoredResponses(self.turns.store)
+        self.threads = StoredThreads(self.turns.store)
 
-
-def _retention(settings: Settings) -> Retention:
-    """How much of the sessions is kept."""
-    days = settings.trajectory_days * 24 * 3600
-    return Retention(settings.trajectory_bytes, days, settings.trajectory_idle)
+    async def aclose(self) -> None:
+        if self.turns.store is not None:
+            await self.turns.store.aclose()

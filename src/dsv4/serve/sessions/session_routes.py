@@ -27,11 +27,11 @@ from dsv4.api.errors import wrong
 from dsv4.api.request_fields import JsonObject, is_number
 from dsv4.serve.access import ANONYMOUS, Key
 from dsv4.serve.asgi import Scope, headers_of
-from dsv4.serve.completion_route import read_json
+from dsv4.serve.body_limits import read_json
+from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.plain_routes import JsonRoute, RouteFunction
-from dsv4.serve.server import GatewayState
-from dsv4.serve.session_calls import checked_session_id, session_error
-from dsv4.serve.storage.session_store import SessionStore, StoreFailure
+from dsv4.serve.sessions.session_calls import checked_session_id, session_error
+from dsv4.serve.sessions.session_store import SessionStore, StoreFailure
 from dsv4.trajectories.recorded_calls import WeightsVersion
 from dsv4.trajectories.session_file import SessionRecord, SessionRefused, new_session_id
 from dsv4.trajectories.trajectory_export import built_session
@@ -68,7 +68,7 @@ class SessionRoutes:
 
     def route(self, path: str, method: str, handle: RouteFunction) -> BaseRoute:
         async def guarded(scope: Scope, key: Key, data: bytes) -> JsonObject | bytes:
-            if self._server.keys.asks and not key.admin:
+            if self._server.access.keys.asks and not key.admin:
                 problem = "found a key without `admin` before its name in the file of keys"
                 raise ApiError(f"{problem}, expected an `admin` key", status=403)
             try:
@@ -100,7 +100,7 @@ class SessionRoutes:
     def _owner(self, owner: object, key: Key) -> str:
         if owner is None:
             return key.name
-        if not self._server.keys.asks:
+        if not self._server.access.keys.asks:
             raise wrong(owner, "none: no keys are asked for here", "owner")
         if not isinstance(owner, str) or owner == ANONYMOUS:
             raise wrong(owner, "the name of a key", "owner")

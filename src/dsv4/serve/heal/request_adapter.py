@@ -15,7 +15,8 @@ from dsv4.api import ApiRequest
 from dsv4.api.neutral_request import FLAT_SEPARATOR, NAMESPACE_SEPARATOR, marked_id
 from dsv4.api.protocols import TurnMarks, marked_chat_body
 from dsv4.api.request_fields import JsonObject
-from dsv4.serve.adaptations import (
+from dsv4.serve.backend import Model
+from dsv4.serve.heal.adaptations import (
     ADAPTATIONS,
     RESTORED_REASONING,
     RESTORED_TURNS,
@@ -26,8 +27,7 @@ from dsv4.serve.adaptations import (
     server_kind,
     server_names,
 )
-from dsv4.serve.adapted_messages import reasoning_of, text_of
-from dsv4.serve.backend import Model
+from dsv4.serve.heal.adapted_messages import reasoning_of, text_of
 from dsv4.serve.settings import Settings
 from dsv4.serve.storage.stored_turns import (
     MemoryTurnStore,
@@ -119,9 +119,9 @@ class RequestAdapter:
         return SentRequest(chat, given, (*found, *made), names, thinking)
 
     async def remember(self, owner: str, sent: SentRequest, turn: SampledTurn) -> None:
-        """Keeps a turn of an answer, for when the client sends it back."""
+        """Keeps a turn of an answer, by the client's own names, for when it is sent back."""
         before = _plain(sent.given)
-        await self._turns.remember(owner, before, sent.kept(turn), by_place=True)
+        await self._turns.remember(owner, before, turn, by_place=True)
 
     # Restoring.
 

@@ -26,9 +26,9 @@ from dsv4.errors import EncodeError
 from dsv4.profiles import Profile, load
 from dsv4.profiles.profile import profile_named
 from dsv4.profiles.recipe_schemas import strict_parameters
-from dsv4.serve import adapted_messages
-from dsv4.serve.adapted_messages import MessageChange, each_message
 from dsv4.serve.backend import Model
+from dsv4.serve.heal import adapted_messages
+from dsv4.serve.heal.adapted_messages import MessageChange, each_message
 from dsv4.serve.settings import ForcedCalls, MissingReasoning, SettingError, Settings, SystemPlace
 
 DEEPSEEK, VLLM, SGLANG = "deepseek-api", "vllm", "sglang"

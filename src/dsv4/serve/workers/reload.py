@@ -14,12 +14,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from dsv4.serve.access import read_keys, refuse_open_file
 from dsv4.serve.backend import BackendError
-from dsv4.serve.engine_pool import Engine
+from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.observe.logs import logger
-from dsv4.serve.server import GatewayState
 from dsv4.serve.settings import SettingError, upstreams_in
+from dsv4.serve.upstreams.engine_pool import Engine
 
 # Where workers tell each other which engines there are since the file was last read, and which of
 # them drain.
@@ -31,7 +30,8 @@ _UNNAMED = ("", "default", "None")
 async def reload(server: GatewayState) -> None:
     """Reloads everything, each part for itself."""
     try:
-        _reload_keys(server)
+        if server.access.reload():
+            logger.info("reloaded keys=%s", len(server.access.keys))
     except SettingError as error:
         logger.error("the keys stay as they were: %s", error)
     try:
@@ -39,14 +39,6 @@ async def reload(server: GatewayState) -> None:
     except SettingError as error:
         logger.error("the engines stay as they were: %s", error)
     _read_draining(server)
-
-
-def _reload_keys(server: GatewayState) -> None:
-    path = server.settings.api_key_file
-    if path:
-        refuse_open_file("api_key_file", path, server.settings)
-        server.keys = read_keys(path)
-        logger.info("reloaded keys=%s", len(server.keys))
 
 
 async def _reload_engines(server: GatewayState) -> None:
@@ -82,7 +74,7 @@ def catch_up(server: GatewayState) -> None:
 async def check_models(server: GatewayState, engines: list[Engine]) -> None:
     """Raises a `SettingError` for an engine that serves another model than the others do, or than
     is asked for. One that does not answer is down, and will be asked again."""
-    expected = server.settings.upstream_model or server.engine_model.name
+    expected = server.settings.upstream_model or server.model.engine_model.name
     found = await asyncio.gather(*(_names(server, engine) for engine in engines))
     for engine, names in zip(engines, found, strict=True):
         if names and expected not in names:

@@ -14,10 +14,15 @@ from typing import Any, TypeAlias
 from dsv4.api.request_fields import JsonObject, fast_json_reader
 from dsv4.errors import short_repr
 from dsv4.serve.backend import BackendError, Chunk, Chunks
-from dsv4.serve.http_client import HttpClient, HttpConnection, HttpError, SseReader
 from dsv4.serve.observe.tracing import trace_headers
 from dsv4.serve.settings import SettingError, Settings
-from dsv4.serve.upstream_failures import error_text, failure, is_misconfigured, overflow_of
+from dsv4.serve.upstreams.http_client import HttpClient, HttpConnection, HttpError, SseReader
+from dsv4.serve.upstreams.upstream_failures import (
+    error_text,
+    failure,
+    is_misconfigured,
+    overflow_of,
+)
 
 _DONE = b"[DONE]"
 # The types of what may be a stream. A server that says nothing sends the second.

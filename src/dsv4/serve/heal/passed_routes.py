@@ -9,74 +9,57 @@ from typing import cast
 
 from dsv4.api import ApiError
 from dsv4.api.protocols import protocol_of_client
-from dsv4.api.request_fields import json_body
+from dsv4.api.request_fields import JsonObject, json_body
 from dsv4.serve.asgi import (
-    ClientGone,
     Receive,
     Scope,
     Send,
     headers_of,
     read_body,
-    send_json,
     send_start,
     while_connected,
 )
-from dsv4.serve.backend import PassedAnswer, PassingBackend
-from dsv4.serve.completion_route import retry_headers
-from dsv4.serve.completion_run import client_error, is_expected
-from dsv4.serve.observe.logs import CLIENT_GONE, RequestReport
-from dsv4.serve.server import GatewayState
+from dsv4.serve.backend import BackendError, PassedAnswer, PassingBackend
+from dsv4.serve.client_errors import client_error
+from dsv4.serve.gateway_state import GatewayState
+from dsv4.serve.observe.logs import RequestReport
+from dsv4.serve.reported_route import ReportedRoute
 
 METHODS = ("GET", "POST", "DELETE")
 
 
-class PassedRoute:
+class PassedRoute(ReportedRoute):
     """Every route that no other has."""
 
     def __init__(self, server: GatewayState) -> None:
-        self._server = server
+        super().__init__(server, "passed")
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        report = RequestReport("passed", scope["path"])
-        with self._server.tracing.traced(headers_of(scope), report):
-            try:
-                report.status = await self._pass_on(scope, receive, send, report)
-            except ClientGone as error:
-                report.status = CLIENT_GONE
-                report.fail(error)
-                self._server.metrics.gone.inc()
-            finally:
-                self._server.note_end(report)
+    def _error_body(self, scope: Scope, error: ApiError) -> tuple[int, JsonObject]:
+        return protocol_of_client(headers_of(scope)).error(error)
 
-    async def _pass_on(
+    async def _answer(
         self, scope: Scope, receive: Receive, send: Send, report: RequestReport
     ) -> int:
         copy = AnswerCopy(send)
+        asked = await self._asked(scope, receive, report)
+        key = report.key
+        assert key is not None  # or nothing would be asked
         try:
-            asked = await self._asked(scope, receive, report)
-            key = report.key
-            assert key is not None  # or nothing would be asked
-            with self._server.meter.admitted(key.name, key.limits):
+            with self._server.access.meter.admitted(key.name, key.limits):
                 return await while_connected(copy.run(asked), receive)
-        except ClientGone:
-            raise
-        except Exception as error:
-            self._server.metrics.count_failure(error)
-            told = client_error(error)
-            report.fail(told)
+        except BackendError as error:
             if not copy.has_begun:
-                status, body = protocol_of_client(headers_of(scope)).error(told)
-                await send_json(send, status, body, retry_headers(status, error))
-            if not is_expected(error):
                 raise
-            return copy.status or told.status
+            self._server.metrics.count_failure(error)
+            report.fail(client_error(error))
+            return copy.status
 
     async def _asked(
         self, scope: Scope, receive: Receive, report: RequestReport
     ) -> AbstractAsyncContextManager[PassedAnswer]:
         """The answer of a server to a request that may be passed on."""
         headers = headers_of(scope)
-        key = report.key = await self._server.authenticated(scope)
+        key = report.key = await self._server.access.authenticated(scope)
         # As everywhere here, what says that it is something else is JSON all the same.
         method, kind = scope["method"], headers.get("content-type", "")
         path = scope.get("raw_path", scope["path"].encode()).decode("latin-1")

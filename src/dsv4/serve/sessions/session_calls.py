@@ -28,7 +28,7 @@ from dsv4.serve.asgi import Scope
 from dsv4.serve.backend import AnyBackend, Chunk, Chunks, Options, is_chat
 from dsv4.serve.choice_reader import ChoiceReader
 from dsv4.serve.observe.metrics import Metrics
-from dsv4.serve.storage.session_store import SessionStore, StoreFailure
+from dsv4.serve.sessions.session_store import SessionStore, StoreFailure
 from dsv4.trajectories.recorded_calls import CallState, RecordedCall, TokenRun, WeightsVersion
 from dsv4.trajectories.session_file import SessionRecord, SessionRefused
 

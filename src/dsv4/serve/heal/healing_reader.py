@@ -31,6 +31,7 @@ from dsv4._parse.events import (
 )
 from dsv4._parse.reasons import Ended, ended_by
 from dsv4._parse.parse import assemble
+from dsv4._parse.reasons import Ended, ended_by
 from dsv4.api import ApiRequest
 from dsv4.api.api_request import protocol_call_id
 from dsv4.serve.backend import Chunk

@@ -20,16 +20,16 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from dsv4.errors import Error
 from dsv4.serve import app
-from dsv4.serve.backend import BackendError, is_chat
+from dsv4.serve.backend import BackendError
 from dsv4.serve.banner import ServerSummary, banner_text
+from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.observe.logs import configure_logs, logger
 from dsv4.serve.observe.metrics import count_together, forget_dead_workers
 from dsv4.serve.observe.tracing import export_traces
-from dsv4.serve.reload import check_models, reload
-from dsv4.serve.server import GatewayState
 from dsv4.serve.settings import SettingError, Settings, load, to_environ
-from dsv4.serve.tls import check_certificate, use_certificate
-from dsv4.serve.worker_supervisor import CANNOT_START, Supervisor
+from dsv4.serve.workers.reload import check_models, reload
+from dsv4.serve.workers.tls import check_certificate, use_certificate
+from dsv4.serve.workers.worker_supervisor import CANNOT_START, Supervisor
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -209,7 +209,7 @@ def serve(
     export_traces(settings)
     calm_collector()
     config = uvicorn.Config(
-        made if settings.workers == 1 else "dsv4.serve.uvicorn_runner:app_of_environment",
+        made if settings.workers == 1 else "dsv4.serve.workers.uvicorn_runner:app_of_environment",
         factory=settings.workers > 1,
         http=BoundedProtocol,
         loop="uvloop" if sys.platform != "win32" else "asyncio",
@@ -238,7 +238,7 @@ def serve(
                 summarize=made.state.server.metrics.log_summary,
             )
             workers.run()
-            if made.state.server.metrics.heals:
+            if made.state.server.heals:
                 made.state.server.metrics.log_summary()
         if workers.cannot_start:
             raise SettingError("workers", "found one that cannot start, for the reason above")
@@ -328,26 +328,26 @@ def _summary(server: GatewayState, url: str) -> ServerSummary:
         asyncio.run(_meet_backend(server))
     except BackendError as error:
         notes.append(f"{error.message}; it is asked again with the first request")
-    if server.guesses_dialect:
-        raise SettingError("dialect", server.dialect_problem)
-    if server.dialect_problem:
-        notes.append(f"{server.dialect_problem}; {server.dialect} is assumed")
-    if server.prompt_facts.note:
-        notes.append(server.prompt_facts.note)
+    if server.model.guesses_dialect:
+        raise SettingError("dialect", server.model.dialect_problem)
+    if server.model.dialect_problem:
+        notes.append(f"{server.model.dialect_problem}; {server.model.dialect} is assumed")
+    if server.model.facts.note:
+        notes.append(server.model.facts.note)
     if server.grammar_note:
         notes.append(server.grammar_note)
-    if server.vocabulary_problem and not is_chat(server.backend):
-        notes.append(f"no request can be answered: {server.vocabulary_problem}")
+    if server.model.vocabulary_problem and not server.heals:
+        notes.append(f"no request can be answered: {server.model.vocabulary_problem}")
     if server.settings.workers > 1 and server.settings.replay == "memory":
         notes.append("each worker remembers its own turns: --replay sqlite:PATH is shared by all")
     return ServerSummary(
         url=url,
         model=server.model.name,
-        dialect=str(server.dialect),
-        context=server.context,
-        keys=len(server.keys),
+        dialect=str(server.model.dialect),
+        context=server.model.context,
+        keys=len(server.access.keys),
         ids=server.tokenizer is not None,
-        facts=server.prompt_facts,
+        facts=server.model.facts,
         adapted_to="nothing" if server.adapter is None else server.adapter.server.title,
         notes=tuple(notes),
     )

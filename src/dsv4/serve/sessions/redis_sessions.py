@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from redis import asyncio as redis_client
 from redis.exceptions import RedisError
 
-from dsv4.serve.storage.session_store import SWEEP_SECONDS, StoreFailure
+from dsv4.serve.sessions.session_store import SWEEP_SECONDS, StoreFailure
 from dsv4.trajectories.recorded_calls import (
     PackedCall,
     RecordedCall,

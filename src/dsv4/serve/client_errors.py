@@ -1,0 +1,41 @@
+"""Failures as a client learns of them: as errors of its protocol, and whether to try again."""
+
+from __future__ import annotations
+
+import math
+
+from dsv4.api import ApiError
+from dsv4.api.errors import as_api_error
+from dsv4.serve.access import Busy
+from dsv4.serve.backend import BackendError
+
+
+class BrokenOff(Exception):
+    """A fault of ours in the middle of a stream: the client got an error, and no end."""
+
+
+def client_error(error: Exception) -> ApiError:
+    """Any failure of a request as an error that a protocol can write."""
+    if isinstance(error, BackendError):
+        status = error.status if error.status in (400, 429, 503, 504) else 502
+        told = ApiError(error.message, status=status)
+        told.__cause__ = error  # which has what may be logged
+        return told
+    if isinstance(error, Busy):
+        return ApiError("The server is busy: all streams are taken.", status=429)
+    return as_api_error(error)
+
+
+def is_expected(error: Exception) -> bool:
+    """Whether a failure is the client's or the backend's, and no fault of ours."""
+    return isinstance(error, (ValueError, BackendError, Busy))
+
+
+def retry_headers(status: int, error: Exception) -> dict[str, str]:
+    """What tells a client whether, and when, to try again."""
+    may_retry = status in (429, 502, 503, 504) and not getattr(error, "final", False)
+    headers = {"x-should-retry": "true" if may_retry else "false"}
+    if status in (429, 503):
+        # Some clients give up immediately without it, and others when it is long.
+        headers["retry-after"] = str(math.ceil(getattr(error, "retry_after", None) or 1))
+    return headers

@@ -1,0 +1,1 @@
+"""In front of a chat server whose answers leak markup: requests are adapted, answers put right."""

@@ -1,0 +1,122 @@
+"""Requests that an engine answers: their prompt with the turns that were sampled before, their
+options, the grammar that the answer is held to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import TypeAlias
+
+from dsv4._encode.prompt import Prompt
+from dsv4._format.tokens import Special, markup
+from dsv4._parse.random_ids import new_id
+from dsv4.api import ApiError, ApiRequest, ContextOverflow
+from dsv4.api.api_request import client_path
+from dsv4.errors import EncodeError, OptionError
+from dsv4.grammar import Grammar, for_request
+from dsv4.serve.completion_route import CompletionRoute
+from dsv4.serve.completion_run import CompletionClient, ReceivedRequest
+from dsv4.serve.forced_generation import FREE_CHOICES, forced_opening
+from dsv4.serve.prompt_encoding import encode_prompt, prompt_length
+from dsv4.serve.prompt_run import PromptedRequest, PromptRun
+from dsv4.tokens import Tokenizer
+
+MakeGrammar: TypeAlias = Callable[[], Grammar]
+
+
+class PromptRoute(CompletionRoute[PromptedRequest]):
+    """The route of one protocol in front of an engine, which continues prompts."""
+
+    async def _prepare(
+        self, received: ReceivedRequest, client: CompletionClient
+    ) -> PromptedRequest:
+        server, key = self._server, client.key
+        began = time.monotonic()
+        call, recalled, engine = await server.storage.turns.recalled(key.name, received.call)
+        server.metrics.replayed.labels("used").inc(recalled)
+        prompt, ids = await encode_prompt(call, server, received.size)
+        tokens = prompt_length(prompt, ids)
+        if tokens >= server.model.context:
+            raise ContextOverflow(tokens, server.model.context)
+        grammar, later = await self._grammars(call)
+        options = replace(
+            self._options(call, tokens), grammar=grammar, grammar_after_reasoning=later
+        )
+        session = received.session
+        forced = call.request.tool_choice not in FREE_CHOICES
+        return PromptedRequest(
+            key=key,
+            received=received,
+            call=call,
+            prompt=prompt,
+            ids=ids,
+            prompt_tokens=tokens,
+            options=options if session is None else session.options(options),
+            turn_ids=session.call_ids if session else tuple(new_turn_ids(call.n)),
+            written=written_ids(call, prompt, ids, server.tokenizer),
+            shared=None if ids is None else server.prefixes.shared(key.name, ids),
+            recalled=recalled,
+            engine=engine,
+            began=began,
+            opening=forced_opening(call, server.backend) if forced else "",
+        )
+
+    def _run_of(
+        self, prepared: PromptedRequest, client: CompletionClient, debug: bool
+    ) -> PromptRun:
+        return PromptRun(self._server, self._api, prepared, client, debug)
+
+    async def _grammars(self, call: ApiRequest) -> tuple[Grammar | None, MakeGrammar | None]:
+        """The grammar of a call that the model must write, or of the form of its answer; and what
+        makes the one for a backend that applies grammars only after the reasoning."""
+        form = self._server.backend.grammar_form
+        request = call.request
+        forced = request.tool_choice not in FREE_CHOICES
+        if form is None or not (forced or request.response_format):
+            return None, None
+        tokenizer = self._server.tokenizer
+        make = partial(
+            for_request,
+            request,
+            form=form,
+            parallel=call.parallel,
+            markers="tokens" if tokenizer is None else tokenizer.vocabulary.added,
+        )
+        try:
+            # A hundred tools take a quarter of a second, in which other streams must go on.
+            return await asyncio.to_thread(make), partial(make, reasoning="server")
+        except ApiError:
+            raise
+        except ValueError as error:
+            raise _unenforceable(call, error) from None
+
+
+def new_turn_ids(count: int) -> Iterator[str]:
+    return (new_id("turn_") for _ in range(count))
+
+
+def written_ids(
+    call: ApiRequest, prompt: Prompt, ids: list[int] | None, tokenizer: Tokenizer | None
+) -> int:
+    """How many ids at the end of a prompt open the call that the model must write."""
+    opening = prompt.ending.open
+    is_free = call.request.tool_choice in FREE_CHOICES
+    if ids is None or tokenizer is None or not opening or is_free:
+        return 0
+    written: list[int] = []
+    for part in markup(opening).parts:
+        is_special = isinstance(part, Special)
+        written += [tokenizer.special_id(part)] if is_special else tokenizer.encode_text(part)
+    return len(written) if ids[-len(written) :] == written else 0
+
+
+def _unenforceable(call: ApiRequest, error: ValueError) -> ApiError:
+    """The error for a request that cannot be written as a grammar: another try would not help."""
+    if not isinstance(error, (OptionError, EncodeError)):
+        return ApiError(f"this cannot be enforced: {error}")
+    path = client_path(call, error.location)
+    return ApiError(f"this cannot be enforced: {error.problem}", path=path)

@@ -1,0 +1,66 @@
+"""What all routes that generate, or have a server generate, do alike: a request is traced, counted
+and logged, and a failure is told in the words of its client's protocol.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from dsv4.api import ApiError
+from dsv4.api.request_fields import JsonObject
+from dsv4.serve.asgi import ClientGone, Receive, Scope, Send, headers_of, send_json
+from dsv4.serve.client_errors import BrokenOff, client_error, is_expected, retry_headers
+from dsv4.serve.gateway_state import GatewayState
+from dsv4.serve.observe.logs import CLIENT_GONE, RequestReport
+
+
+class ReportedRoute(ABC):
+    """A route. A subclass answers."""
+
+    def __init__(self, server: GatewayState, label: str) -> None:
+        """`label` is what its requests are counted and logged under."""
+        self._server = server
+        self._label = label
+
+    @abstractmethod
+    async def _answer(
+        self, scope: Scope, receive: Receive, send: Send, report: RequestReport
+    ) -> int:
+        """Answers a request, and returns the status. What it raises is told to the client, so
+        nothing may have been sent then."""
+
+    @abstractmethod
+    def _error_body(self, scope: Scope, error: ApiError) -> tuple[int, JsonObject]:
+        """An error as the client's protocol writes it, with its status."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        report = RequestReport(self._label, scope["path"])
+        metrics = self._server.metrics
+        with self._server.tracing.traced(headers_of(scope), report):
+            try:
+                report.status = await self._answer(scope, receive, send, report)
+            except ClientGone:
+                report.status = CLIENT_GONE
+                report.fail(ClientGone("the client went away"))
+                metrics.gone.inc()
+            except BrokenOff as error:
+                report.fail(error)
+                raise  # the client knows
+            except Exception as error:
+                report.status = await self._refuse(scope, send, error, report)
+                if not is_expected(error):
+                    raise
+            finally:
+                self._server.note_end(report)
+
+    async def _refuse(
+        self, scope: Scope, send: Send, error: Exception, report: RequestReport
+    ) -> int:
+        """An error before the first byte."""
+        self._server.metrics.count_failure(error)
+        told = client_error(error)
+        report.fail(told)
+        status, body = self._error_body(scope, told)
+        headers = {"x-request-id": report.id, **retry_headers(status, error)}
+        await send_json(send, status, body, headers)
+        return status
