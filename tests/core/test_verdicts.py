@@ -33,10 +33,10 @@ def verdict(text: str, final: bool = False) -> str:
     parser = dsv4.StreamParser(thinking=False, tools=TOOLS)
     parser.feed(BLOCK + BASH + parameter("command"))
     events = parser.feed(text) + (parser.finish() if final else [])
-    if not final and parser.held.startswith("<"):
-        return WAITS
     written = "".join(e.text for e in events if isinstance(e, dsv4.ArgumentsDelta))
-    return TEXT if "<" in written else ENDS
+    if "<" in written:
+        return TEXT
+    return WAITS if not final and parser.held.lstrip().startswith("<") else ENDS
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_at_the_end_of_all_text_a_close_is_one() -> None:
     [
         (f"{INVOKE_END}\n{BLOCK_END}{EOS}", WAITS),
         (f"{INVOKE_END}\n{BLOCK_END}{EOS} in the text", TEXT),
-        (f"{INVOKE_END}\n{READ}", ENDS),
+        (f"{INVOKE_END}\n{READ}", WAITS),  # a surplus close may follow
         (f"{INVOKE_END} in the text", TEXT),
         (f"{BLOCK_END}{EOS}", WAITS),
         (f"{BLOCK_END} in the text", TEXT),
@@ -99,7 +99,7 @@ def test_other_tags_end_the_value_or_are_in_it(tag: str, expected: str) -> None:
     [
         (f"</{DSML}>\n{INVOKE_END}", ENDS),
         (f"</{DSML}thing>\n</{DSML}>\n{BLOCK_END}", ENDS),
-        (f"</parameter>\n</invoke>{EOS}", ENDS),
+        (f"</parameter>\n</invoke>{EOS}", WAITS),  # the strict grammar may go on
         (f"<{DSML}parameter>\n{INVOKE_END}", ENDS),
         (f"</{DSML}> in the text", TEXT),
         (f"</parameter>\n</div>{EOS}", TEXT),

@@ -14,7 +14,7 @@ from dsv4._parse.events import ContentDelta, DiagnosticKind, ReasoningDelta, Sto
 from dsv4._parse.reasons import Ended
 from dsv4._parse.patterns import pattern
 from dsv4._parse.lexer import PLAIN_LABEL
-from dsv4._parse.limits import LONGEST_QUOTE, LONGEST_SPACE, LONGEST_TAG
+from dsv4._parse.limits import LONGEST_ORPHANS, LONGEST_QUOTE, LONGEST_SPACE, LONGEST_TAG
 from dsv4._parse.odd_calls import OddCalls, find_native_calls, find_plain_calls
 from dsv4._parse.quoting import PAIRS, QUOTES, Quoting
 from dsv4._parse.reading import ParserState, Reading
@@ -29,6 +29,7 @@ from dsv4.errors import ParseError
 _MOST_NAMED = 128  # characters of tokens in a row
 # What ends a prompt that is shown in a line.
 _ENDS_INLINE = {quote: pattern(f"[{quote}\n]") for quote in '`"'}
+_TOKEN_ALONE = pattern(rf"(<{tokens.DSML})(?=[ \t\r]*\n)")
 # The name in the head of a tag.
 _NAME_IN_HEAD = pattern(rf"(?i){WORD}[^\w.。]*([^\s>]*)")
 _THINK_END = str(tokens.THINK_END)
@@ -51,7 +52,7 @@ class ProseReader:
         at = prose.at
         while reading.state is ParserState.PROSE:
             at = buffer.next_mark(max(at, prose.at))
-            tag = None if at == buffer.end else buffer.tag_at(at) or self._rules.doubled(at)
+            tag = None if at == buffer.end else self._tag_at(at)
             if at < buffer.end and (tag is None or self._is_idle(tag, at)):
                 at += 1  # what stands in it may act, as if it had not been read as a tag
                 continue
@@ -71,6 +72,14 @@ class ProseReader:
                     return
                 yield from self._read_tag(tag)
                 at = prose.at
+
+    def _tag_at(self, at: int) -> Tag | PartialTag | None:
+        """What begins at `at`; also a bracket too many, or the token alone on its line."""
+        found = self._buffer.tag_at(at) or self._rules.doubled(at)
+        if found is None and (alone := self._buffer.match(_TOKEN_ALONE, at)) is not None:
+            found = Tag("invoke", at, alone[1])
+            found.marked = True
+        return found
 
     def _is_idle(self, tag: Tag | PartialTag, at: int) -> bool:
         """Whether a tag, or what may become one, means nothing here."""
@@ -278,9 +287,9 @@ class ProseReader:
             return (yield from self._read_wrapper(tag))
         if kind == "invoke":
             return (yield from self._read_invoke(tag))
-        if tag.self_closed or tag.name is None or prose.openers or not self._is_blank:
-            return self._leave(tag)
-        yield from self._read_stray(tag)
+        if tag.self_closed or tag.name is None or prose.openers:
+            return (yield from self._read_stub(tag))
+        yield from (self._read_stray if self._is_blank else self._read_lost)(tag)
 
     def _pass(self, tag: Tag) -> None:
         """Leaves a tag in the text, where it is no deviation."""
@@ -518,7 +527,7 @@ class ProseReader:
         name = self._rules.tool_called(tag)
         declared = name is not None and reading.tools.given and reading.tools.declares(name)
         if not declared and not (self._rules.is_example(name) and self._is_blank):
-            return self._leave(tag)
+            return (yield from self._read_stub(tag))
         certain = yield from self._rules.is_certain(tag, wrapped=False)
         if not certain and tag.self_closed and self._is_blank:
             if tag.end == buffer.end:
@@ -699,6 +708,56 @@ class ProseReader:
             return self._leave(tag)
         reading.report_span(kinds.DROPPED_CALL, tag.start, found.end)
         self._skip_to(found.end, begin_line=True)
+
+    def _read_lost(self, tag: Tag) -> Steps[None]:
+        """Parameters in the middle of a line whose call has lost its opening (rule 34).
+
+        They go, with their closes, if the closes of a call and then the end follow.
+        """
+        reading, buffer, rules = self._reading, self._buffer, self._rules
+        limit, at = tag.start + LONGEST_ORPHANS, tag.end
+        ahead: Ahead = tag
+        while rules.opens(ahead, "parameter"):
+            close = yield from buffer.next_tag(at, limit)
+            while close is not None and not (close.marked or close.kind in TOKENS):
+                close = yield from buffer.next_tag(close.start + 1, limit)
+            if close is None or not rules.closes(close, "parameter"):
+                return self._leave(tag)
+            ahead = yield from rules.look_ahead(close.end)
+            at = ahead.end if isinstance(ahead, Tag) else close.end
+        closed = False
+        while rules.closes(ahead, "invoke") or rules.closes(ahead, "wrapper"):
+            assert isinstance(ahead, Tag)
+            closed, at = True, ahead.end
+            ahead = yield from rules.look_ahead(at)
+        if not closed or not rules.is_end(ahead) or at > limit:
+            return self._leave(tag)
+        if self._flush():
+            return None
+        if (quotation := self._quotation(tag)) is not None:
+            yield from self._try_calls(tag, quotation)
+            return None
+        reading.report_span(kinds.DROPPED_CALL, tag.start, at)
+        return self._skip_to(at)
+
+    def _read_stub(self, tag: Tag) -> Steps[None]:
+        """What a model wrote before it began once more: a tag that says nothing (rule 34).
+
+        On a line of its own directly before a block or an invoke it goes.
+        """
+        rules, at = self._rules, self._buffer.char_before(tag.end)
+        ahead: Ahead = Lookahead.TEXT
+        if not tag.attributes and not tag.self_closed and self._is_blank:
+            space = yield from self._buffer.past_space(tag.end, LONGEST_SPACE)
+            if "\n" in self._buffer.slice(tag.end, space) or at == "\n":
+                ahead = yield from rules.look_ahead(tag.end)
+        if not (rules.opens(ahead, "wrapper") or rules.opens(ahead, "invoke")):
+            return self._leave(tag)
+        assert isinstance(ahead, Tag)
+        if not self._flush():
+            self._reading.report(kinds.UNEXPECTED_TAG, tag.start, tag.raw)
+            self._skip_to(ahead.start, begin_line=True)
+        return None
 
     # Calls without the DSML token, and those of older models (rules 1 and 13).
 
