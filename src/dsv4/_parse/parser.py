@@ -65,6 +65,8 @@ _BRACKET, _WIDE, _BAR = MARKS
 _LINE_BREAK = "\n"
 # So many chunks go by before the reading is told.
 _MOST_PASSED = 512
+# Text is not forgotten in smaller stretches, because each time costs something.
+_LEAST_TRIMMED = 1024
 _DeltaClass: TypeAlias = type[ReasoningDelta] | type[ContentDelta]
 # An event of one field is made faster without its constructor.
 _new = object.__new__
@@ -271,8 +273,13 @@ class StreamParser(Shortcut):
             self._catch_up()
         self._buffer.append(text, self._inert)
         self._speculation.run()
-        self._buffer.trim(self._speculation.certain.floor)
-        self._choose()
+        certain = self._speculation.certain
+        if len(self._buffer.text) > _LEAST_TRIMMED:
+            self._buffer.trim(certain.floor)
+        if certain.pos < self._buffer.end:
+            self._words = self._line_words = self._index = None  # nothing goes by what waits
+        else:
+            self._choose()
         return self._events()
 
     def _events(self) -> list[Event]:

@@ -23,7 +23,7 @@ from dsv4._parse.strict import StrictBlock
 from dsv4._parse.strict_alongside import is_last
 from dsv4._parse.tag import CALL_TAGS, TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import Ahead, Lookahead, is_plain_label, is_plain_wrapper
-from dsv4._parse.text_buffer import Steps
+from dsv4._parse.text_buffer import MARKS, Steps
 from dsv4.errors import ParseError
 
 _MOST_NAMED = 128  # characters of tokens in a row
@@ -60,7 +60,8 @@ class ProseReader:
             if at == buffer.end or isinstance(tag, PartialTag):
                 if self._show_up_to(at):
                     return
-                if (yield from buffer.more()):
+                waits = buffer.more_of(at, tag) if isinstance(tag, PartialTag) else buffer.more()
+                if (yield from waits):
                     continue
                 if at == buffer.end or not self._end_in_tag(tag, at):
                     self._show_up_to(at, complete=at == buffer.end)
@@ -75,11 +76,14 @@ class ProseReader:
 
     def _tag_at(self, at: int) -> Tag | PartialTag | None:
         """What begins at `at`; also a bracket too many, or the token alone on its line."""
-        found = self._buffer.tag_at(at) or self._rules.doubled(at)
-        if found is None and (alone := self._buffer.match(_TOKEN_ALONE, at)) is not None:
-            found = Tag("invoke", at, alone[1])
-            found.marked = True
-        return found
+        found = self._buffer.tag_at(at)
+        if found is not None or self._buffer.at(at + 1) not in MARKS:
+            return found
+        if (alone := self._buffer.match(_TOKEN_ALONE, at)) is None:
+            return self._rules.doubled(at)
+        stub = Tag("invoke", at, alone[1])
+        stub.marked = True
+        return stub
 
     def _is_idle(self, tag: Tag | PartialTag, at: int) -> bool:
         """Whether a tag, or what may become one, means nothing here."""
@@ -116,10 +120,11 @@ class ProseReader:
         tools = self._reading.tools
         if tools.none_declared or not tools.parameters:
             return False
-        if partial is not PartialTag.NAME:
-            label = self._buffer.match(PLAIN_LABEL, at)
-            if label is None or not is_plain_label(label[1]):
-                return False
+        if partial is PartialTag.NAME:
+            return True
+        label = self._buffer.match(PLAIN_LABEL, at)
+        if label is None or not is_plain_label(label[1]):
+            return False
         self._look(at)
         return not self._is_example
 

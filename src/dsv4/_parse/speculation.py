@@ -151,7 +151,7 @@ class Speculation:
 
     def events(self) -> list[Event]:
         """The events that are certain, and have not been given out."""
-        reading = self.certain
+        reading = self._tried[0][0]
         events, doubt = reading.events, reading.doubt
         if doubt is None or len(self._tried) > 1:
             reading.events = []

@@ -217,10 +217,20 @@ class TextBuffer:
             yield None
         return True
 
+    def more_of(self, at: int, partial: PartialTag) -> Steps[bool]:
+        """Waits while what begins at `at` is still the same part of a tag."""
+        while not self.final:
+            yield None
+            if self.final or self.tag_at(at) is not partial:
+                return True
+        return False
+
     def tag(self, at: int) -> Steps[Tag | PartialTag | None]:
         """What begins at `at`, once it is known. At the end of all text it may be a part."""
-        while isinstance(found := self.tag_at(at), PartialTag) and (yield from self.more()):
-            pass
+        found = self.tag_at(at)
+        while isinstance(found, PartialTag) and not self.final:
+            yield None
+            found = self.tag_at(at)
         return found
 
     def past_space(self, at: int, longest: int | None = None) -> Steps[int]:

@@ -484,7 +484,8 @@ class ValueReader:
                     self._at += 1
                     continue
             self._value.take(self._before_newline(at))
-            if not (yield from buffer.more()):
+            waits = buffer.more_of(at, found) if found is not None else buffer.more()
+            if not (yield from waits):
                 return None
 
     def _cannot_act(self, at: int) -> bool:
