@@ -72,8 +72,10 @@ def _leave(reading: Reading, ahead: Ahead, unwrapped: bool, holds_json: bool) ->
     ends = rules.is_end(ahead) or (isinstance(ahead, Tag) and ahead.kind == "think")
     if not begins:
         reading.settle()
-    if reading.quotation is not None:
-        yield from _settle_quotation(reading, reading.quotation, ahead)
+    for quotation in reading.quotations:
+        if not quotation.is_over:
+            yield from _settle_quotation(reading, quotation, ahead)
+    check_quotations(reading)
     if isinstance(ahead, Tag) and (begins or plain):
         reading.advance(ahead.start)
     elif not ends:
@@ -96,7 +98,8 @@ def _settle_quotation(reading: Reading, quotation: Quotation, ahead: Ahead) -> S
             inside = inside.partition(end)[0]
         quoting.follow(inside, start)
         quoting.settle("<")
-        check_quotation(reading)
+        check_quotations(reading)
+    quotation.is_over = True
     at = yield from buffer.past_space(reading.pos, LONGEST_SPACE)
     close, block = quotation.direct, buffer.slice(quotation.start, reading.pos)
     while close.startswith(rest := buffer.slice(at, at + len(close)).lower()) and close:
@@ -104,14 +107,14 @@ def _settle_quotation(reading: Reading, quotation: Quotation, ahead: Ahead) -> S
             raise Refused(quotation.level, reading.pos)
         if rest == close or not (yield from buffer.more()):
             break
-    follows = not reading.rules.is_end(ahead)
+    ended = isinstance(ahead, Tag) and ahead.kind == "think" and reading.prose.reasoning
+    follows = not (ended or reading.rules.is_end(ahead))
     if quotation.is_marked is not None and _UNMARKED_LINE.search(block) is None:
         if quotation.is_marked or follows:
             raise Refused(quotation.level, reading.pos)
     prose_follows = at < buffer.end and ahead in (Lookahead.TEXT, Lookahead.BRACE)
     if quotation.is_indented and prose_follows and _OUTDENTED_LINE.search(block) is None:
         raise Refused(quotation.level, reading.pos)
-    check_quotation(reading)
 
 
 def _last_tag_end(reading: Reading, start: int) -> int:
@@ -126,15 +129,19 @@ def _last_tag_end(reading: Reading, start: int) -> int:
     return min(end, reading.pos)
 
 
-def check_quotation(reading: Reading) -> None:
+def check_quotations(reading: Reading) -> None:
     """Whether a quotation was closed that was open where calls began; or can be no more."""
-    quotation, quoting = reading.quotation, reading.prose.quoting
-    if quotation is None:
+    quoting = reading.prose.quoting
+    if not reading.quotations:
         return
     quoting.settle()
-    for opening in quotation.openings:
-        if opening.place in quoting.closed:
-            raise Refused(quotation.level, quoting.closed[opening.place])
+    for quotation in reading.quotations:
+        for opening in quotation.openings:
+            if opening.place in quoting.closed:
+                raise Refused(quotation.level, quoting.closed[opening.place])
     still = {opening.place for opening in quoting.open}
-    if not any(opening.place in still for opening in quotation.openings):
-        reading.quotation = None
+    reading.quotations = tuple(
+        one
+        for one in reading.quotations
+        if not one.is_over or any(opening.place in still for opening in one.openings)
+    )

@@ -33,7 +33,7 @@ _JSON_LINE = pattern(r"\n[ \t\r]*(?=\{)")
 _OPEN_LINE = pattern(r"\n[ \t\r]*\Z")
 # Text that gives a key (rule 30): before a colon or an equals sign, in an attribute, or as an
 # element.
-_GIVES_KEY = r"(?:^|[\s,;(\[{{])[\"'`*]*{0}[\"'`*]*\s*[:=]|name\s*=\s*[\"']?{0}\b|<{0}>"
+_GIVES_KEY = r"(?:^|[\s,;(\[{{])[\"'`*]*{0}[\"'`*]*\s*[:=：＝]|name\s*=\s*[\"']?{0}\b|>\s*{0}\s*</"
 _GIVES_ANY = pattern(r"name\s*=\s*[\"']?[\w.-]+")
 
 
@@ -511,11 +511,10 @@ def _read_remark(reading: Reading, call: Call) -> Steps[None]:
     at = start + 1
     while True:
         mark = buffer.next_mark(at)
-        if call.may_have_body:
-            found = buffer.search(_JSON_LINE, at - 1, mark)
-            if found is not None:
-                at, found = buffer.place(found.end()), None
-                break
+        found = buffer.search(_JSON_LINE, at - 1, mark)
+        if found is not None:
+            at, found = buffer.place(found.end()), None
+            break
         if mark < buffer.end:
             tag = buffer.tag_at(mark)
             if isinstance(tag, Tag) and call.acts(tag):

@@ -4,10 +4,12 @@ to 17, 22 to 25, 27, 29, 33 and 34).
 
 from __future__ import annotations
 
+from copy import copy
+
 from dsv4._format import tokens
 from dsv4._format.spellings import ECHO, JSON_WRAPPERS, TAG_PREFIXES, WORD
 from dsv4._parse import events as kinds
-from dsv4._parse.after_calls import check_quotation, read_after
+from dsv4._parse.after_calls import check_quotations, read_after
 from dsv4._parse.blocks import open_block
 from dsv4._parse.calls import begin_call
 from dsv4._parse.events import ContentDelta, DiagnosticKind, ReasoningDelta, StopHit
@@ -26,6 +28,7 @@ from dsv4._parse.tag_rules import Ahead, Lookahead, is_plain_label, is_plain_wra
 from dsv4._parse.text_buffer import MARKS, Steps
 from dsv4.errors import ParseError
 
+_MOST_TRIED = 3  # quotations in quotations
 _MOST_NAMED = 128  # characters of tokens in a row
 # What ends a prompt that is shown in a line.
 _ENDS_INLINE = {quote: pattern(f"[{quote}\n]") for quote in '`"'}
@@ -100,8 +103,8 @@ class ProseReader:
                 prose.names_think_tag = False
             prose.quoting.follow(text, prose.at)
             prose.at = to
-            if self._reading.quotation is not None:
-                check_quotation(self._reading)
+            if self._reading.quotations:
+                check_quotations(self._reading)
 
     @property
     def _is_example(self) -> bool:
@@ -249,8 +252,9 @@ class ProseReader:
             return
         if reading.doubt is not None or reading.refuses:
             reading.settle()
-        if reading.quotation is not None and not text.isspace():
-            reading.quotation.is_behind = True
+        if not text.isspace():
+            for quotation in reading.quotations:
+                quotation.is_behind = True
         if not prose.reasoning:
             reading.emit(ContentDelta(text))
             return
@@ -401,10 +405,10 @@ class ProseReader:
 
     def _end_section(self) -> None:
         """Reasoning or content ends: no quotation is open any more."""
-        if self._reading.quotation is not None:
+        if self._reading.quotations:
             self._prose.quoting.settle("<")
-            check_quotation(self._reading)
-            self._reading.quotation = None
+            check_quotations(self._reading)
+            self._reading.quotations = ()
 
     def _read_role(self, tag: Tag) -> Steps[None]:
         """Text behind a role token: a turn that was made up, if an answer opens in it (rule 27)."""
@@ -522,7 +526,7 @@ class ProseReader:
         ahead = yield from self._rules.look_ahead(tag.end)
         if not self._rules.closes(ahead, "wrapper"):
             return self._leave(tag)
-        if (yield from self._enter_calls(tag)):
+        if (yield from self._enter_calls(tag, True)):
             open_block(self._reading, tag, self._goes_with_blank_line)
         return None
 
@@ -574,12 +578,15 @@ class ProseReader:
 
     def _quotation(self, tag: Tag) -> Quotation | None:
         """What may quote calls that begin at a tag."""
-        reading, lines = self._reading, self._prose.quoting.lines()
-        if reading.quotation is not None or reading.refuses or reading.doubt is not None:
+        reading, quoting, lines = self._reading, self._prose.quoting, self._prose.quoting.lines()
+        if reading.refuses or reading.doubt is not None or len(reading.quotations) > _MOST_TRIED:
             return None
-        found = Quotation(0, tag.start, [*self._prose.quoting.open])
+        if any(quotation.start == tag.start for quotation in reading.quotations):
+            return None  # this is being tried
+        known = {one.place for quotation in reading.quotations for one in quotation.openings}
+        found = Quotation(tag.start, [one for one in quoting.open if one.place not in known])
         before = self._buffer.char_before(tag.start)
-        if not found.openings and before in QUOTES:
+        if not quoting.open and before in QUOTES:
             found.direct = PAIRS.get(before, before)
         found.is_marked = lines.is_quoted
         found.is_indented = lines.is_indented
@@ -590,8 +597,9 @@ class ProseReader:
         """Reads calls as if they were not quoted, until what follows says more."""
 
         def go_on(twin: Reading, level: int) -> Steps[None]:
-            twin.state, twin.quotation = ParserState.PROSE, quotation
             quotation.level = level
+            twin.state = ParserState.PROSE
+            twin.quotations = (*(copy(one) for one in twin.quotations), quotation)
             return
             yield
 
@@ -711,6 +719,9 @@ class ProseReader:
         reading.enter(ParserState.PROSE)
         if found is None or not removes:
             return self._leave(tag)
+        if (quotation := self._quotation(tag)) is not None:
+            yield from self._try_calls(tag, quotation)
+            return None
         reading.report_span(kinds.DROPPED_CALL, tag.start, found.end)
         self._skip_to(found.end, begin_line=True)
 

@@ -34,13 +34,14 @@ KINDS = {
     "patch": QuotationKind("line", needs_close=False),
 }
 
-# What opens a quotation -> what closes it.
+# What opens a quotation -> what closes it: either of two, in some languages.
 PAIRS = {
-    **dict(zip("“‘「『«»‹„‚《〈〝", "”’」』»«›“‘》〉〞", strict=True)),
-    **{quote: quote for quote in "＂＇\"'"},
+    **dict(zip("“‘「『«»‹‚《〈〝", "”’」』»«›‘》〉〞", strict=True)),
+    **{quote: quote for quote in "＂＇\"'`"},
+    "„": "“”",
 }
 # Directly behind one of these a tag is only talked about; between two of them a token is named.
-QUOTES = frozenset("`" + "".join(PAIRS) + "".join(PAIRS.values()))
+QUOTES = frozenset("".join(PAIRS) + "".join(PAIRS.values()))
 # What an invoke stands behind, directly, if a patch or a program quotes it.
 QUOTES_AN_INVOKE = QUOTES | {"+", "-", "\\"}
 # What stands directly behind a close in the string of a program, or in JSON.
@@ -48,6 +49,7 @@ QUOTES_A_CLOSE = frozenset("\\\"'`")
 
 _STRAIGHT = frozenset("\"'")
 _NO_OPENING_BEHIND = frozenset("_.,;:!?)")
+_FIRST_WIDE = "\u2e80"  # letters from here on have no spaces between words
 _NAME = rf"[\w:.-]*(?:{QUOTATION_WORDS})[\w:.-]*|(?:{QUOTATION_ELEMENTS})(?![\w:.-])"
 _PARTS = pattern(
     r"(?P<blank>\n[ \t\r]*\n)|(?P<code>`+)|(?P<comment><!--)|(?P<uncomment>-->)"
@@ -182,10 +184,11 @@ class Quoting:
         closes, opens = True, quote in PAIRS
         if quote in _STRAIGHT:
             closes = not ((before.isspace() or not before) and behind.isalpha())
-            opens = not (before.isalnum() or (before in _NO_OPENING_BEHIND and before))
+            in_word = before.isalnum() and before < _FIRST_WIDE
+            opens = not (in_word or before in _NO_OPENING_BEHIND)
             opens = opens and not behind.isspace()
-        if inner is not None and inner.close == quote and closes:
-            self._close("quotes", quote, place + 1)
+        if inner is not None and quote in inner.close and closes:
+            self._close("quotes", inner.close, place + 1)
         elif opens:
             self._add("quotes", place, PAIRS[quote])
 

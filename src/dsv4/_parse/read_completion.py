@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsv4._parse.after_calls import check_quotation
+from dsv4._parse.after_calls import check_quotations
 from dsv4._parse.blocks import read_block
 from dsv4._parse.calls import read_call
 from dsv4._parse.reasons import Ended
@@ -31,11 +31,11 @@ def read_completion(reading: Reading) -> Steps[None]:
 
 def _end_quotation(reading: Reading) -> None:
     """The text ends where a quotation is open (rule 29)."""
-    quotation, ended = reading.quotation, reading.buffer.ended
-    if quotation is None:
+    if not reading.quotations:
         return
     reading.prose.quoting.settle("\n")
-    check_quotation(reading)
-    if quotation.is_behind and reading.quotation and ended not in (None, Ended.END):
-        raise Refused(quotation.level, reading.buffer.end)
-    reading.quotation = None
+    check_quotations(reading)
+    for quotation in reading.quotations:
+        if quotation.is_behind and reading.buffer.ended not in (None, Ended.END):
+            raise Refused(quotation.level, reading.buffer.end)
+    reading.quotations = ()

@@ -173,7 +173,7 @@ class Reading:
         # Calls that may be quoted (rules 20 to 24, 29).
         self.doubt: Doubt | None = None
         self.refuses = 0  # at a surplus closer: a reading that is tried, and its level
-        self.quotation: Quotation | None = None
+        self.quotations: tuple[Quotation, ...] = ()  # that are open where calls are tried
         self.quoted_to = NOWHERE  # closes before this place are known to be quoted
         self.refuted_to = NOWHERE  # a value that closes before this is in no strict block
 

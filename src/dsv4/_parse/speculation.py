@@ -64,14 +64,14 @@ class Doubt:
 class Quotation:
     """What may quote the calls of an attempt."""
 
-    level: int
     start: int  # where the calls begin
     openings: list[Opening]
     direct: str = ""  # what would close it directly behind the calls
     is_marked: bool | None = None  # a quotation's mark is before it on the line, and nothing else
     is_indented: bool = False
-    shown: int = 0  # events up to the end of the calls
+    level: int = 0
     is_behind: bool = False  # prose follows the calls
+    is_over: bool = False  # the calls are, and what stands right behind them was looked at
 
 
 class Speculation:
@@ -128,8 +128,7 @@ class Speculation:
 
     def _is_tried(self) -> bool:
         reading, level = self.reading, len(self._tried) - 1
-        quoted = reading.quotation is not None and reading.quotation.level == level
-        return quoted or reading.refuses == level
+        return reading.refuses == level or any(one.level == level for one in reading.quotations)
 
     def _commit(self) -> None:
         """What was tried takes the place of what asked for it."""
@@ -145,8 +144,7 @@ class Speculation:
         while len(self._tried) > 1:
             self._commit()
         reading = self.certain
-        reading.doubt = reading.quotation = None
-        reading.refuses = 0
+        reading.doubt, reading.quotations, reading.refuses = None, (), 0
         return self.events()
 
     def events(self) -> list[Event]:

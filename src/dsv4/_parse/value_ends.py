@@ -346,8 +346,10 @@ class BodyJudge(ValueJudge):
             ends = yield from rules.ends_text(tag)
             return Verdict.IMPLIED if ends else Verdict.TEXT
         kind = rules.kind(tag, self._call.name)
-        if tag.broken or not tag.marked or tag.bare or kind not in ("invoke", "wrapper"):
+        if tag.broken or not tag.marked or tag.bare or kind not in CALL_TAGS:
             return Verdict.TEXT
+        if kind == "parameter":  # behind what is no JSON (rule 30)
+            return Verdict.TEXT if tag.closing or not self._lets_act(tag) else Verdict.IMPLIED
         if tag.closing:
             return (yield from self._judge_outer_close(tag, kind, False))
         if kind == "wrapper" or not reading.buffer.opens_line(tag.start):

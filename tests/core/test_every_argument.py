@@ -1,0 +1,139 @@
+"""Every argument that a model gives is read, or its call is not made (recovery.md, rule 30).
+
+Each row is the body of a call of `delete_rows`, which declares `table` and `where`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from builders import EOS
+from completions import (
+    BLOCK,
+    BLOCK_END,
+    DSML,
+    INVOKE_END,
+    PARAMETER_END,
+    calls_of,
+    declared,
+    incomplete_of,
+    invoke,
+    parameter,
+)
+from completions import read_everywhere as read
+from rows import each_row
+
+TOOLS = declared(
+    delete_rows={"table": "string", "where": "string"},
+    tag={"ids": "array", "meta": "object", "n": "integer"},
+    ping={},
+)
+TABLE = f"{parameter('table')}users{PARAMETER_END}"
+WHERE = f"{parameter('where')}id = 7{PARAMETER_END}"
+BOTH = {"table": "users", "where": "id = 7"}
+
+
+def calling(body: str, name: str = "delete_rows") -> str:
+    return f"{BLOCK}\n{invoke(name)}\n{body}\n{INVOKE_END}\n{BLOCK_END}{EOS}"
+
+
+@each_row(
+    "body",
+    [
+        f'{TABLE}\n<{DSML}arg name="where">id = 7</{DSML}arg>',
+        f'{TABLE}\n<{DSML}argument name="where" string="true">id = 7</{DSML}argument>',
+        f'{TABLE}\n<{DSML}arg name="where">id = 7{PARAMETER_END}',
+        f'{TABLE}\n<{DSML}invoke name="where" string="true">id = 7{PARAMETER_END}',
+        f'{TABLE}\n<{DSML}invoke name="where">id = 7{INVOKE_END}',
+        f'{TABLE}\n<{DSML}function_arg name="where">id = 7</{DSML}function_arg>',
+        f'{TABLE}\n<{DSML}tool_arg name="where" string="true">id = 7</{DSML}tool_arg>',
+        f'{TABLE}\n<{DSML}call_parameter name="where">id = 7</{DSML}call_parameter>',
+        (f'<{DSML}field name="table">users</{DSML}field>\n<{DSML}field name="where">id = 7'
+        f"</{DSML}field>"),
+        f'<{DSML}property name="table">users</{DSML}property>{WHERE}',
+        f'<{DSML}参数 name="table">users</{DSML}参数>{WHERE}',
+        f'<{DSML}function_args>{{"table": "users", "where": "id = 7"}}</{DSML}function_args>',
+        f'<{DSML}tool_input>{{"table": "users", "where": "id = 7"}}</{DSML}tool_input>',
+        f'<{DSML}arguments>\n{{"table": "users", "where": "id = 7"}}\n</{DSML}arguments>',
+        f"<{DSML}call_params>{TABLE}{WHERE}</{DSML}call_params>",
+        f"<{DSML}args>\n{TABLE}\n{WHERE}\n</{DSML}args>",
+        f'{TABLE}\n{{"where": "id = 7"}}',
+        f'{TABLE}\nAnd:\n{{"where": "id = 7"}}',
+        f'{{"where": "id = 7"}}\n{TABLE}',
+        f'{TABLE}\n<{DSML}parameter name="where" value="id = 7">{PARAMETER_END}',
+        f'{TABLE}\n<{DSML}parameter name="where" string="true" value="id = 7">{PARAMETER_END}',
+        f'{TABLE}\n<{DSML}arg name="where" value="id = 7"></{DSML}arg>',
+        f"{TABLE}\nwhere: see below\n{WHERE}",
+        f"{TABLE}\n**where** = id = 7:\n{WHERE}",
+        f"{TABLE}\nNow the condition.\n{WHERE}",
+        f"{TABLE}\n// somewhere: here\n{WHERE}",
+        f"{TABLE}\n<!-- name=\"limit\" -->\n{WHERE}",
+    ],
+)  # fmt: skip
+def test_is_read(body: str) -> None:
+    message = read(calling(body), tools=TOOLS)
+    assert calls_of(message) == [("delete_rows", BOTH)]
+    assert message.content == ""
+
+
+@each_row(
+    "body",
+    [
+        f"{TABLE}\nwhere: id = 7",
+        f"{TABLE}\nwhere = id = 7\n",
+        f'{TABLE}\n"where": "id = 7"',
+        f"{TABLE}\n**where**: id = 7",
+        f"{TABLE}\n`where`：id = 7",
+        f"{TABLE}\n- where: id = 7",
+        f'{TABLE}\n<arg name="where">id = 7</arg>',
+        f"{TABLE}\n<arg name='where'>id = 7</arg>",
+        f"{TABLE}\n<arg_key>where</arg_key>\n<arg_value>id = 7</arg_value>",
+        f"{TABLE}\n<key>\nwhere\n</key><value>id = 7</value>",
+        f'{TABLE}\n{{"where": "id = 7", "limit": 1}}',
+        f'{TABLE}\n{{"table": "users", "where": "id = 7"}}',
+        f'{TABLE}\n{{"where": "id = 7}}',
+        f"{TABLE}\n{{where: 'id = 7'}}",
+        f'{{"where": "id = 7}}\n{TABLE}',
+        f'{TABLE}\n{DSML}parameter name="where" string="true">id = 7{PARAMETER_END}',
+        f"where: id = 7\n{TABLE}",
+        f"{parameter('table')}users{INVOKE_END}\n{parameter('where')}id = 7{INVOKE_END}",
+    ],
+)
+def test_is_not_lost_from_a_call_that_is_made(body: str) -> None:
+    message = read(calling(body), tools=TOOLS)
+    assert calls_of(message) == []
+    assert [name for name, _ in incomplete_of(message)] == ["delete_rows"]
+    assert message.dropped
+    assert DSML not in message.content
+
+
+@each_row(
+    "tools, body, calls",
+    [
+        (None, f'<{DSML}arg name="q">x</{DSML}arg>', {"q": "x"}),
+        (None, '<arg name="q">x</arg>', None),
+        (None, f"{TABLE}\nwhere: id = 7", {"table": "users"}),
+        (None, f'{TABLE}\n<arg name="where">x</arg>', None),
+        (None, f'{TABLE}\n{{"where": 1}}', {"table": "users", "where": 1}),
+        (declared(delete_rows={}), f'<{DSML}a name="b">1</{DSML}a>', {"b": 1}),
+    ],
+)  # fmt: skip
+def test_where_nothing_is_declared(tools: Any, body: str, calls: Any) -> None:
+    message = read(calling(body), tools=tools)
+    assert calls_of(message) == ([] if calls is None else [("delete_rows", calls)])
+
+
+def test_a_value_that_ends_by_implication_holds_no_close() -> None:
+    value = f"a{PARAMETER_END}{'b' * 300}"
+    text = f"{BLOCK}{invoke('delete_rows')}{parameter('table')}{value}"
+    for end in (EOS, f"{INVOKE_END}{BLOCK_END}"):
+        message = read(text + end, tools=TOOLS)
+        assert calls_of(message) == []
+        assert incomplete_of(message) == [("delete_rows", {"table": value})]
+
+
+def test_a_tag_with_a_key_inside_of_a_value_is_a_part_of_it() -> None:
+    value = f'a <{DSML}arg name="where">b</{DSML}arg> c'
+    body = f"{parameter('table')}{value}{PARAMETER_END}\n"
+    message = read(calling(body), tools=TOOLS)
+    assert calls_of(message) == [("delete_rows", {"table": value})]

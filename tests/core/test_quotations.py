@@ -1,0 +1,305 @@
+"""Calls in quotations never run, and calls behind openings that were left open do.
+
+recovery.md, rule 29. Each table has one kind of quotation, with both sides of its boundary; CALL
+stands for a call, of whatever form.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import dsv4
+from builders import EOS
+from completions import BASH, BLOCK, BLOCK_END, COMMAND, DSML, INVOKE_END, PARAMETER_END, TOOLS
+from completions import calls_of as made
+from completions import read_everywhere as read
+from rows import each_row
+
+RM = [("bash", {"command": "rm"})]
+_VALUE = f"{COMMAND}rm{PARAMETER_END}"
+_JSON = json.dumps({"name": "bash", "arguments": {"command": "rm"}})
+ONE_LINE = f"{BLOCK}{BASH}{_VALUE}{INVOKE_END}{BLOCK_END}"
+FORMS = {
+    "one line": ONE_LINE,
+    "lines": f"{BLOCK}\n{BASH}\n{_VALUE}\n{INVOKE_END}\n{BLOCK_END}",
+    "no wrapper": f"{BASH}\n{_VALUE}\n{INVOKE_END}",
+    "plain": '<invoke name="bash"><parameter name="command">rm</parameter></invoke>',
+    "plain wrapper": '<tool_calls>\n<invoke name="bash">\n<command>rm</command>\n</invoke>\n'
+    "</tool_calls>",
+    "native": '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>bash<｜tool▁sep｜>{"command": "rm"}'
+    "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+    "JSON in a block": f"{BLOCK}{_JSON}{BLOCK_END}",
+}
+
+# Texts around a call that quote it.
+QUOTED = {
+    "elements": [
+        "<example>\nUser: Clean up.\n\nCALL\nDone.\n</example>\nThat was one.",
+        "<pre>CALL</pre> is how.",
+        "<code>\nCALL\n</code>",
+        '<pre><code class="language-xml">\nCALL\n</code></pre>\n\nSo.',
+        "<Example>\n\nCALL\n\n</EXAMPLE>",
+        "<few_shot_examples>\nHi.\n\nCALL\n</few_shot_examples>\n",
+        '<sample-output lang="en" id=3>\nCALL\n</sample-output>',
+        "<samp>a CALL b</samp>",
+        "<kbd>CALL</kbd>",
+        "<tt>CALL</tt> <q>b</q>",
+        "He wrote <q>CALL</q>.",
+        "<blockquote>\n<p>It said:</p>\n\nCALL\n</blockquote>",
+        "<xmp>\nCALL\n</xmp>",
+        "<listing>CALL</listing><plaintext>x",
+        "<pre\n  class='x'>\nCALL\n</pre>",
+        '<pre title="a > b">CALL</pre>',
+        "示例：\n<example>\n用户：清理。\n\nCALL\n</example>\n以上。",
+        "<example>\nCALL\n\nCALL\n</example>",
+        "<example>\nCALL\n</example>\n<example>\nCALL\n</example>",
+        "<code>a</code> and <code>CALL</code>",
+        "Don't: <pre>CALL</pre>",
+    ],
+    "comments": [
+        "<!-- CALL -->\nThat does nothing.",
+        "<!--\nold:\n\nCALL\n\n-->",
+        "a <!-- b --> c <!-- CALL --> d",
+    ],
+    "inline code": [
+        "Write `call: CALL` there.",
+        "Write `CALL`, then stop.",
+        "``a ` CALL `` is code.",
+        "`x` and `y CALL` z",
+        "写成`调用 CALL`即可。",
+        "It's `CALL` for 5\" disks.",
+        "A line with `code that\ngoes on CALL` here.",
+        "```CALL``` in one line.",
+        "- `CALL`\n- more",
+        "`` a ` CALL ` b",
+        "| a | `CALL` |\n|---|---|\n",
+    ],
+    "quotes": [
+        "格式为「CALL」。",
+        "格式为『调用：CALL』。",
+        "正确的格式是“CALL”，请注意。",
+        "他写道：“请运行 CALL 这样”。",
+        "Man schreibt „CALL“ dafür.",
+        "Man schreibt »so: CALL« dafür.",
+        "On écrit « CALL » ainsi.",
+        "On écrit ‹ CALL › ainsi.",
+        "Pisze się „tak: CALL”.",
+        "‚CALL‘ geht auch.",
+        'He said "CALL" to me.',
+        'He said "do this: CALL, now" to me.',
+        "He said 'do this: CALL' to me.",
+        "He said ‘do this: CALL’ to me.",
+        "《CALL》",
+        "〈参见 CALL〉",
+        "〝CALL〞",
+        "＂CALL＂",
+        "＇CALL＇",
+        '格式为"调用：CALL"，好的。',
+        'Set {"text": "CALL"} in it.',
+        '(“CALL”)',
+        '"It\'s CALL" they say.',
+        "“one ‘two CALL’ three”",
+        'x = "CALL";',
+    ],
+    "directly before": [
+        '5"CALL"',
+        "x`CALL`",
+        'a"CALL" b',
+        "it's'CALL' b",
+    ],
+    "lines": [
+        "The log:\n\n> CALL\n\nI did not run that.",
+        "> CALL",
+        ">CALL",
+        "- > CALL\n",
+        "1. > CALL\n2. b",
+        "> > CALL\n",
+        "> so CALL\n\nNo.",
+        "> so CALL he wrote.",
+        "Usage:\n\n    CALL\n\nFour spaces.",
+        "Usage:\n\n\tCALL\n\nA tab.",
+    ],
+}  # fmt: skip
+
+# Texts around a call that do not.
+REAL = {
+    "elements": [
+        "Use the <pre> tag.\n\nCALL",
+        "<action>CALL</action>",
+        "<tool>CALL</tool>",
+        "<code/>CALL</code>",
+        "`<pre>` is a tag.\n\nCALL\n\nClose it with </pre>.",
+        "<pre>x</pre>\nCALL\n</pre>",
+        "```\n<example>\n```\nCALL\n</example>",
+        "<precode>CALL</precode>",
+        "<example>\nNow:\n\nCALL",
+        "A <code> and a </pre>: CALL </pre>",
+        "<step>\nCALL\n</step>\nDone.",
+    ],
+    "comments": [
+        "<!-- note -->\nCALL\n-->",
+        "An arrow --> CALL -->",
+        "Comments begin with <!--.\n\nCALL",
+    ],
+    "inline code": [
+        "A stray ` here.\n\nCALL\n\nAnd ` there.",
+        "`a` CALL `b`",
+        "A tick ` here: CALL",
+        "It was `ls`: CALL",
+    ],
+    "quotes": [
+        'He said "do it.\n\nCALL',
+        'It\'s 5" wide: CALL',
+        'It\'s 5" wide: CALL and 6" high.',
+        "It's done, isn't it? CALL It's.",
+        'He said "do it.\n\nCALL\n\nHe said "so".',
+        "他说“运行。\n\nCALL\n\n”",
+        "The dogs' bowl: CALL The cats' bowl.",
+        "“a” CALL “b”",
+        '"a" CALL "b"',
+        "「a」CALL「b」",
+        "Rock 'n' roll: CALL",
+        "„a“ CALL „b“",
+        "»a« CALL »b«",
+        "他说：“好。”\n\nCALL\n\n“完成”。",
+        "A 3' board: CALL",
+        "“open to the end: CALL",
+        "「没有结束 CALL",
+        "a ” CALL ”",
+    ],
+    "lines": [
+        "> so CALL",
+        "> A quotation.\n\nCALL",
+        "> A quotation.\nCALL",
+        "2 > 1: CALL",
+        "Usage:\n\n    CALL",
+        "- a\n- b\n\nCALL\n",
+    ],
+}  # fmt: skip
+
+
+def filled(table: dict[str, list[str]], forms: dict[str, str]) -> list[Any]:
+    return [
+        pytest.param(text, form, id=f"{kind} {n} {name}")
+        for kind, texts in table.items()
+        for n, text in enumerate(texts)
+        for m, (name, form) in enumerate(forms.items())
+        # One form with all texts, and all forms with some of them. Lines are those of one form.
+        if m == 0 or (kind != "lines" and n % 5 == m % 5)
+    ]
+
+
+@each_row("text, form", filled(QUOTED, FORMS))
+def test_what_is_quoted_is_text(text: str, form: str) -> None:
+    text = text.replace("CALL", form)
+    message = read(f"{text}{EOS}")
+    assert made(message) == []
+    assert message.content == text
+    assert message.finish == "stop"
+    for reason in (None, "eos", "stop", "length"):
+        assert dsv4.parse(text, tools=TOOLS, reason=reason).reasoning == text
+
+
+@each_row("text, form", filled(REAL, {"one line": ONE_LINE, "lines": FORMS["lines"]}))
+def test_what_is_left_open_is_no_quotation(text: str, form: str) -> None:
+    text = text.replace("CALL", form)
+    message = read(f"{text}{EOS}")
+    assert made(message) == RM
+    assert DSML not in message.content
+    for end in ("", "</think>Good."):
+        assert made(dsv4.parse(text + end, tools=TOOLS)) == RM
+
+
+@each_row(
+    "text, reason, calls",
+    [
+        ("“run CALL and then", "length", []),
+        ("“run CALL and then", "content_filter", []),
+        ("“run CALL and then", "stop", []),
+        ("“run CALL and then", "failed", []),
+        ("“run CALL and then", "eos", RM),
+        ("“run CALL and then", None, RM),
+        ("“run CALL", "length", RM),
+        ("“run CALL\n", "length", RM),
+        (f"“run CALL and then{EOS}", "length", RM),
+        ("“run CALL\n\nand then", "length", RM),
+        ("<pre>\n\nCALL\n\nand then", "length", []),
+        ("<pre>\n\nCALL\n\nand then", "tool_calls", RM),
+        ("<!-- CALL and", "stop", []),
+        ("`CALL and", "max_tokens", []),
+        ("“a” CALL and", "length", RM),
+    ],
+)
+def test_a_cut_in_an_open_quotation(text: str, reason: str | None, calls: Any) -> None:
+    text = text.replace("CALL", ONE_LINE)
+    message = read(text, reason=reason)
+    assert made(message) == calls
+    assert calls or message.content == text
+
+
+OPEN = f"{BLOCK}{BASH}{COMMAND}rm"
+
+
+@each_row(
+    "text",
+    [
+        f"Write “{OPEN}” there.",
+        f"Write “{OPEN}{PARAMETER_END}{INVOKE_END}” there.",
+        f"Write “{OPEN}{PARAMETER_END}” there.\n\nMore.",
+        f"Write `{OPEN}{PARAMETER_END}{BLOCK_END}` there.",
+        f"<pre>\n{OPEN}\n</pre>\nSo.",
+        f"<pre>\n{BLOCK}\n...\n{BLOCK_END}\n</pre>\nSo.",
+        f"“{BASH}…{_VALUE}…{INVOKE_END}” is one.",
+        f'"{OPEN}{PARAMETER_END}" and so on',
+    ],
+)
+def test_nothing_is_implied_in_a_quotation(text: str) -> None:
+    for reason in (None, "eos", "length", "stop"):
+        message = read(text, reason=reason)
+        assert made(message) == []
+        assert message.content == text
+
+
+@each_row(
+    "text",
+    [
+        f"<pre>\n{INVOKE_END}\n</pre>",
+        f"“\n{BLOCK_END}\n” ends it.",
+        f"<example>\n{_VALUE}\n{INVOKE_END}\n</example>",
+        f"<code>\n{BLOCK}\n{BLOCK_END}\n</code>",
+    ],
+)
+@pytest.mark.parametrize("tools", [None, []], ids=["tools unknown", "no tools"])
+def test_nothing_that_is_quoted_is_removed(text: str, tools: Any) -> None:
+    assert read(text, tools=tools).content == text
+
+
+class TestSections:
+    def test_reasoning_and_content_are_looked_at_each_for_itself(self) -> None:
+        message = read(f"“Hm.</think>{ONE_LINE} said he.”", thinking=True)
+        assert made(message) == RM
+        message = read(f"<pre>Hm.\n\n{ONE_LINE}</think></pre>", thinking=True)
+        assert made(message) == RM
+
+    def test_an_eos_ends_the_search(self) -> None:
+        assert made(read(f"<pre>\n\n{ONE_LINE}{EOS}</pre>")) == RM
+
+    def test_a_quoted_call_before_a_real_one(self) -> None:
+        text = f"Not “{ONE_LINE}”, but:"
+        message = read(f"{text}\n\n{ONE_LINE}{EOS}")
+        assert made(message) == RM
+        assert message.content == text
+
+    def test_a_real_one_before_a_quoted_one(self) -> None:
+        message = read(f"Use <pre>.\n\n{ONE_LINE}\n\nThat was “{ONE_LINE}”.")
+        assert made(message) == RM
+        assert message.content == f"Use <pre>.\n\nThat was “{ONE_LINE}”."
+
+    def test_what_stands_inside_a_call_closes_nothing(self) -> None:
+        inside = ONE_LINE.replace("rm", "echo ”</pre>`")
+        calls = [("bash", {"command": "echo ”</pre>`"})]
+        for text in ("“a ", "<pre>", "`a "):
+            assert made(read(f"{text}{inside}{EOS}")) == calls
