@@ -78,7 +78,8 @@ class TestRemarks:
         of_257=shape(body("x" * 256, LS_DONE), incomplete=(("bash", {}),), kinds="dropped_call"),
         between=shape(
             body(LS_DONE, "x" * 300, FIVE),
-            # A close with so much text after it is none; who knows what of the value is quoted.
+            # A close with so much text after it is none, so all of it is the value, in which a
+            # close stands that may have been its own.
             incomplete=(("bash", {"command": f"ls{PARAMETER_END}\n{'x' * 300}"}),),
             kinds="quoted_markup implied_close dropped_call",
         ),

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dsv4._format import tokens
 from dsv4._format.spellings import ORPHAN_LABELS
 from dsv4._parse import events as kinds
-from dsv4._parse.patterns import pattern
 from dsv4._parse.limits import LONGEST_SPACE
+from dsv4._parse.patterns import pattern
 from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.speculation import Quotation, Refused
 from dsv4._parse.tag import CALL_TAGS, Tag
@@ -109,9 +109,9 @@ def _settle_quotation(reading: Reading, quotation: Quotation, ahead: Ahead) -> S
             break
     ended = isinstance(ahead, Tag) and ahead.kind == "think" and reading.prose.reasoning
     follows = not (ended or reading.rules.is_end(ahead))
-    if quotation.is_marked is not None and _UNMARKED_LINE.search(block) is None:
-        if quotation.is_marked or follows:
-            raise Refused(quotation.level, reading.pos)
+    is_marked = quotation.is_marked or (quotation.is_marked is False and follows)
+    if is_marked and _UNMARKED_LINE.search(block) is None:
+        raise Refused(quotation.level, reading.pos)
     prose_follows = at < buffer.end and ahead in (Lookahead.TEXT, Lookahead.BRACE)
     if quotation.is_indented and prose_follows and _OUTDENTED_LINE.search(block) is None:
         raise Refused(quotation.level, reading.pos)

@@ -10,19 +10,20 @@ from dsv4._parse.after_calls import read_after
 from dsv4._parse.call_arguments import read_json
 from dsv4._parse.calls import begin_call
 from dsv4._parse.events import DiagnosticKind
-from dsv4._parse.reasons import Ended
-from dsv4._parse.patterns import pattern
 from dsv4._parse.limits import LONGEST_NAME
+from dsv4._parse.patterns import pattern
 from dsv4._parse.quoting import QUOTES_AN_INVOKE
 from dsv4._parse.reading import Block, ParserState, Reading
+from dsv4._parse.reasons import Ended
 from dsv4._parse.strict_alongside import StrictAlongside
 from dsv4._parse.tag import TOKENS, PartialTag, Tag
+from dsv4._parse.tag_rules import Lookahead
 from dsv4._parse.text_buffer import Steps
 from dsv4._parse.values import JsonCallList, ValueReader
 
 # Between text in a wrapper and prose: a blank line. Between text and JSON: a line's start.
 _BREAK = pattern(r"\n[ \t\r]*(?:\n\s*|(?=[\[{]))")
-_FENCED_OBJECT = pattern(r"\s*```(?:json)?\s*(\{.*\})\s*```\s*", re.DOTALL)
+_FENCED_OBJECT = pattern(r"\s*(```|~~~)(?:json)?\s*(\{.*\})\s*\1\s*", re.DOTALL)
 _OPEN_BREAK = pattern(r"\n\s*\Z")
 
 
@@ -96,7 +97,7 @@ class BlockReader:
             tag = yield from buffer.next_tag(tag.start + 1)
         end = buffer.end if tag is None else tag.start
         fenced = _FENCED_OBJECT.fullmatch(buffer.slice(at + len(name), end))
-        found = None if fenced is None else read_json(fenced[1])
+        found = None if fenced is None else read_json(fenced[2])
         while tag is not None and tag.marked and tag.closing:
             ahead = yield from rules.look_past(tag.end)
             tag = ahead if isinstance(ahead, Tag) else None
@@ -296,7 +297,7 @@ class BlockReader:
     def _read_break(
         self, start: int, kind: DiagnosticKind, begun: int, after: int
     ) -> Steps[tuple[bool, int]]:
-        """A blank line, or JSON at a line's start. Says whether the junk ends, else where it goes on."""
+        """A blank line, or JSON at a line's start. Says whether junk ends, or where it goes on."""
         buffer, reading = self._buffer, self._reading
         if buffer.at(after) in ("{", "["):
             if (yield from self._rules.begins_json_calls(after)):

@@ -21,8 +21,8 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4._parse.patterns import pattern
 from dsv4._parse.limits import DEEPEST_JSON
+from dsv4._parse.patterns import pattern
 from dsv4.schema import has_type
 
 # What `json` makes of a text.

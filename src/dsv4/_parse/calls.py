@@ -21,8 +21,8 @@ from dsv4._parse.call_arguments import (
     typed_value,
 )
 from dsv4._parse.events import AbortReason, DiagnosticKind
-from dsv4._parse.patterns import pattern
 from dsv4._parse.limits import LONGEST_REMARK, MOST_PARAMETERS
+from dsv4._parse.patterns import pattern
 from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.tag import TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import is_argument
@@ -123,6 +123,8 @@ class Call:
         if tag.marked:
             known = tag.closing or rules.is_container(tag, self.name)
             return known or rules.kind(tag, self.name) is not None
+        if self.is_plain and self.reading.block is not None and rules.is_plain_invoke(tag):
+            return True  # the next call (rule 31)
         return tag.closing and (tag.kind in ("invoke", "wrapper") or tag.label == self.name)
 
     def is_parameter(self, tag: Tag) -> bool:
@@ -255,9 +257,9 @@ class Call:
             if not keys and _GIVES_ANY.search(remark):
                 return False
             for key in keys:
-                if key in remark and not self.writer.has(key) and key not in given:
-                    if re.search(_GIVES_KEY.format(re.escape(key)), remark, re.MULTILINE):
-                        return False
+                lacks = key in remark and not self.writer.has(key) and key not in given
+                if lacks and re.search(_GIVES_KEY.format(re.escape(key)), remark, re.MULTILINE):
+                    return False
         return True
 
     # The end.
@@ -316,7 +318,8 @@ class Call:
         reading, buffer = self.reading, self.reading.buffer
         reading.end_inside()
         if not buffer.stopped:
-            return self.cut()
+            self.cut()
+            return
         if reading.breaks_off(reading.pos):  # a parameter may be lost (rule 11)
             self.drop("unreadable")
             reading.advance(buffer.end)
@@ -452,9 +455,9 @@ def _read_tag(reading: Reading, call: Call, tag: Tag) -> Steps[None]:
         return call.complete_implied()
     if kind == "invoke" or tag.label == name:
         return call.close(tag)
-    if kind != "parameter":
-        if (yield from rules.closes_in_run(tag.end, "invoke", name, in_block)):
-            return call.close(tag)
+    odd = kind != "parameter"
+    if odd and (yield from rules.closes_in_run(tag.end, "invoke", name, in_block)):
+        return call.close(tag)
     if tag.closing:
         reading.note_surplus(tag.end)
     call.skip(tag)
@@ -491,7 +494,7 @@ def _read_nested(reading: Reading, call: Call, value: ParameterValue) -> Steps[b
         call.drop("unreadable")
         return False
     text = object_text(members)
-    reading.report_span(kinds.UNEXPECTED_TAG, value.start, ahead.start)
+    reading.report_span(kinds.NESTED_PARAMETERS, value.start, ahead.start)
     call.give(
         *(value.key, value.start, reading.buffer.slice(value.start, ahead.start)),
         text if "object" in value.types else f"[{text}]",

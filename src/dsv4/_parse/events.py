@@ -38,6 +38,7 @@ DiagnosticKind: TypeAlias = Literal[
     "duplicate_parameter",
     "untyped_parameter",
     "argument_in_tag",
+    "nested_parameters",
     "invalid_json",
     "repaired_json",
     "call_in_reasoning",
@@ -86,6 +87,7 @@ LIMIT: Final = "limit"
 DUPLICATE_PARAMETER: Final = "duplicate_parameter"
 UNTYPED_PARAMETER: Final = "untyped_parameter"
 ARGUMENT_IN_TAG: Final = "argument_in_tag"
+NESTED_PARAMETERS: Final = "nested_parameters"
 INVALID_JSON: Final = "invalid_json"
 REPAIRED_JSON: Final = "repaired_json"
 
@@ -169,6 +171,9 @@ SENTENCES: Mapping[DiagnosticKind, str] = MappingProxyType(
         ),
         ARGUMENT_IN_TAG: (
             "Arguments stand in the attributes of a tag; they are read as the call's arguments."
+        ),
+        NESTED_PARAMETERS: (
+            "Parameters stand in this parameter; they are read as the members of its object."
         ),
         INVALID_JSON: "This value is said to be JSON and is not; it is kept as a string.",
         REPAIRED_JSON: (

@@ -30,8 +30,8 @@ from dsv4._format.spellings import (
     WORD,
     ZERO_WIDTH,
 )
-from dsv4._parse.patterns import pattern
 from dsv4._parse.limits import LONGEST_TAG
+from dsv4._parse.patterns import pattern
 from dsv4._parse.tag import PartialTag, Tag
 from dsv4._parse.text_buffer import TagReading, TextBuffer
 
@@ -59,24 +59,28 @@ _HEADS = frozenset(f"<{slash}{_DSML[:size]}" for slash in ("", "/") for size in 
 _OPEN = f"[{OPENING_BRACKETS}]"
 _BARRED = re.escape(BARS + ZERO_WIDTH)
 _SPACED_BARS = rf"[{_BARRED} \t]{{0,8}}"
+_GAP = rf"[ \t{ZERO_WIDTH}]{{0,4}}"
+_SLASHED_BARS = rf"[{SLASHES}]?{_SPACED_BARS}[{SLASHES}]?"
 # The word with bars on a side, and spaces around them; or alone, right after the bracket. Whether
 # it is alone is not decided while spaces are all that has come after it: a bar may follow them.
 _HEAD = pattern(
-    rf"{_OPEN}[ \t]{{0,4}}([{SLASHES}]?)"
-    rf"(?:[ \t]{{0,4}}[{_BARRED}]{_SPACED_BARS}{WORD}[{_BARRED}\s]{{0,8}}"
+    rf"{_OPEN}{_GAP}([{SLASHES}]?)"
+    rf"(?:[ \t]{{0,4}}[{_BARRED}]{_SPACED_BARS}([{SLASHES}]?){WORD}[{_BARRED}\s]{{0,8}}"
     rf"|[ \t]{{0,4}}{WORD}[ \t]{{0,4}}[{_BARRED}][{_BARRED}\s]{{0,8}}"
     rf"|(?<=[{OPENING_BRACKETS}{SLASHES}]){WORD}(?![ \t]{{2,4}}\Z)\s?)([{SLASHES}]?)",
     re.IGNORECASE,
 )
 _HEAD_START = pattern(
-    rf"{_OPEN}[ \t]{{0,4}}[{SLASHES}]?{_SPACED_BARS}(?:{WORD[0]}(?:{WORD[1]}{WORD[2]}?)?)?\Z"
-    rf"|{_OPEN}[ \t]{{0,4}}[{SLASHES}]?{_SPACED_BARS}{WORD}[{_BARRED}\s]{{0,8}}\Z",
+    rf"{_OPEN}{_GAP}{_SLASHED_BARS}(?:{WORD[0]}(?:{WORD[1]}{WORD[2]}?)?)?\Z"
+    rf"|{_OPEN}{_GAP}{_SLASHED_BARS}{WORD}[{_BARRED}\s]{{0,8}}\Z",
     re.IGNORECASE,
 )
 # Every head has a letter after bars, slashes and spaces.
 _NO_HEAD = pattern(rf"{_OPEN}[{_BARRED}{SLASHES}\s]+[^{_BARRED}{SLASHES}\sA-Za-z]")
 _TIGHT = pattern(
-    rf"{_OPEN}[{SLASHES}]?[{_BARRED}]+{WORD}|{_OPEN}[{SLASHES}]?{WORD}[{_BARRED}]", re.IGNORECASE
+    rf"{_OPEN}[{_BARRED}]*[{SLASHES}]?[{_BARRED}]+[{SLASHES}]?{WORD}"
+    rf"|{_OPEN}[{SLASHES}]?{WORD}[{_BARRED}]",
+    re.IGNORECASE,
 )
 _THINK = pattern(SPACED_THINK_END)
 _THINK_START = pattern(r"(?i)<[ \t]{0,4}(?:/[ \t]{0,4}(?:t(?:h(?:i(?:nk?)?)?)?[ \t]{0,4})?)?\Z")
@@ -275,7 +279,7 @@ class _TagReader:
 
     def _after_head(self, head: re.Match[str]) -> TagReading:
         self.marked = True
-        self.closing = bool(head[1] or head[2])
+        self.closing = any(head.groups())
         self.spaced = head[0][-1].isspace()
         self.partial = PartialTag.SURELY if _TIGHT.match(head[0]) else PartialTag.MAYBE
         at = self.start + head.end()

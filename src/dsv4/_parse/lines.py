@@ -1,4 +1,4 @@
-"""Lines of prose and their code fences: whether a marker here would open a line, or stand in a fence.
+"""Lines of prose and their code fences: whether a marker would open a line, or stand in a fence.
 
 Fences are Markdown's (recovery.md, rule 15): three or more backticks or tildes, however far
 indented, which the same character closes, at least as many, with nothing else on the line. What

@@ -24,8 +24,8 @@ from dsv4._parse.call_arguments import (
     object_text,
     typed_value,
 )
-from dsv4._parse.patterns import pattern
 from dsv4._parse.lexer import read_tag
+from dsv4._parse.patterns import pattern
 from dsv4._parse.reading import Reading
 from dsv4._parse.tag import TOKENS, Tag
 from dsv4._parse.text_buffer import Steps, TextBuffer

@@ -28,7 +28,6 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4._parse.reasons import Ended, Reason
 from dsv4._parse.parser import StreamParser
 from dsv4._parse.parser_options import (
     CallDelivery,
@@ -38,6 +37,7 @@ from dsv4._parse.parser_options import (
     checked_reason,
 )
 from dsv4._parse.random_ids import new_call_id
+from dsv4._parse.reasons import Ended, Reason
 from dsv4._parse.strict import StrictMessage
 from dsv4.errors import OptionError, ParseError, short_repr
 from dsv4.types import DialectName

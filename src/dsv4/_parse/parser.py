@@ -33,7 +33,6 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4._parse.reasons import Ended, Reason
 from dsv4._parse.holds import HELD_BY_STRICT, Hold, hold_of
 from dsv4._parse.lexer import read_tag
 from dsv4._parse.parser_options import (
@@ -53,6 +52,7 @@ from dsv4._parse.parser_options import (
 from dsv4._parse.random_ids import new_call_id
 from dsv4._parse.read_completion import read_completion
 from dsv4._parse.reading import ParserState, Reading, Settings
+from dsv4._parse.reasons import Ended, Reason
 from dsv4._parse.speculation import Speculation
 from dsv4._parse.stop_strings import StopStrings
 from dsv4._parse.strict import StrictMessage, StrictParser, read_plainly

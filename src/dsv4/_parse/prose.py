@@ -13,26 +13,26 @@ from dsv4._parse.after_calls import check_quotations, read_after
 from dsv4._parse.blocks import open_block
 from dsv4._parse.calls import begin_call
 from dsv4._parse.events import ContentDelta, DiagnosticKind, ReasoningDelta, StopHit
-from dsv4._parse.reasons import Ended
-from dsv4._parse.patterns import pattern
 from dsv4._parse.lexer import PLAIN_LABEL
 from dsv4._parse.limits import LONGEST_ORPHANS, LONGEST_QUOTE, LONGEST_SPACE, LONGEST_TAG
 from dsv4._parse.odd_calls import OddCalls, find_native_calls, find_plain_calls
+from dsv4._parse.patterns import pattern
 from dsv4._parse.quoting import PAIRS, QUOTES, Quoting
 from dsv4._parse.reading import ParserState, Reading
+from dsv4._parse.reasons import Ended
 from dsv4._parse.speculation import Attempt, Quotation
 from dsv4._parse.strict import StrictBlock
 from dsv4._parse.strict_alongside import is_last
 from dsv4._parse.tag import CALL_TAGS, TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import Ahead, Lookahead, is_plain_label, is_plain_wrapper
-from dsv4._parse.text_buffer import MARKS, Steps
+from dsv4._parse.text_buffer import Steps
 from dsv4.errors import ParseError
 
 _MOST_TRIED = 3  # quotations in quotations
 _MOST_NAMED = 128  # characters of tokens in a row
 # What ends a prompt that is shown in a line.
 _ENDS_INLINE = {quote: pattern(f"[{quote}\n]") for quote in '`"'}
-_TOKEN_ALONE = pattern(rf"(<{tokens.DSML})(?=[ \t\r]*\n)")
+_TOKEN_ALONE = pattern(rf"(<?{tokens.DSML}>?)[ \t\r]{{0,8}}(\n|\Z)")
 # The name in the head of a tag.
 _NAME_IN_HEAD = pattern(rf"(?i){WORD}[^\w.。]*([^\s>]*)")
 _THINK_END = str(tokens.THINK_END)
@@ -80,10 +80,12 @@ class ProseReader:
     def _tag_at(self, at: int) -> Tag | PartialTag | None:
         """What begins at `at`; also a bracket too many, or the token alone on its line."""
         found = self._buffer.tag_at(at)
-        if found is not None or self._buffer.at(at + 1) not in MARKS:
+        if found is not None:
             return found
         if (alone := self._buffer.match(_TOKEN_ALONE, at)) is None:
             return self._rules.doubled(at)
+        if not alone[2]:
+            return None if self._buffer.final else PartialTag.MAYBE
         stub = Tag("invoke", at, alone[1])
         stub.marked = True
         return stub
@@ -180,7 +182,9 @@ class ProseReader:
     def _cut(self, at: int) -> None:
         """The text ends in a call that begins here: it shows no markup (rule 33)."""
         reading, buffer = self._reading, self._buffer
-        if not self._flush():
+        blank = buffer.slice(reading.pos, at).endswith("\n\n")
+        if not self._show_up_to(at - 2 * blank, complete=True):
+            reading.advance(at)
             if buffer.stopped:
                 reading.report_span(kinds.DROPPED_CALL, at, buffer.end)
                 reading.advance(buffer.end)
@@ -208,9 +212,10 @@ class ProseReader:
     def _begins_tag(self, at: int) -> bool:
         """Whether the text ends in what may become a DSML tag."""
         found = self._buffer.tag_at(at) if self._buffer.is_mark(at) else None
-        if found is PartialTag.SURELY:
-            return self._may_become_call(self._buffer.slice(at, self._buffer.end))
-        return found is PartialTag.MAYBE
+        head = self._buffer.slice(at, self._buffer.end)
+        alone = head.endswith(tokens.DSML)
+        is_head = found is PartialTag.SURELY and (alone or self._may_become_call(head))
+        return is_head or found is PartialTag.MAYBE
 
     # Showing text.
 
@@ -498,9 +503,9 @@ class ProseReader:
     # Blocks and calls (rules 2 and 5).
 
     def _read_wrapper(self, tag: Tag) -> Steps[None]:
-        if self._rules.names_tool(tag):  # it is the call, if what must follow does
-            if (yield from self._rules.is_certain(tag, wrapped=False)):
-                return (yield from self._read_invoke(tag))
+        named = self._rules.names_tool(tag)  # it is the call, if what must follow does
+        if named and (yield from self._rules.is_certain(tag, wrapped=False)):
+            return (yield from self._read_invoke(tag))
         if not self._is_blank and not (yield from self._holds_calls(tag)):
             if (yield from self._is_cut(tag)):
                 return self._cut(tag.start)
@@ -516,7 +521,10 @@ class ProseReader:
             at = yield from self._buffer.past_space(tag.end)
             return (yield from self._rules.begins_json_calls(at))
         if isinstance(ahead, Tag) and self._rules.opens(ahead, "invoke"):
-            return (yield from self._rules.is_certain(ahead, wrapped=True))
+            certain = yield from self._rules.is_certain(ahead, wrapped=True)
+            at = yield from self._buffer.past_space(ahead.end)
+            cut = at == self._buffer.end or self._begins_tag(at)  # nothing of it has come (rule 33)
+            return certain and (ahead.self_closed or not cut)
         return False
 
     def _read_undeclared(self, tag: Tag, kind: str) -> Steps[None]:
@@ -644,12 +652,12 @@ class ProseReader:
             try:
                 block.feed(buffer.acting(fed, buffer.end), fed)
             except ParseError as problem:
-                return problem.position
+                return int(problem.position)
             fed = buffer.end
             if block.calls:
                 name = block.calls[0].name
                 if not reading.tools.may_be_tool(buffer.slice(name.start, name.stop)):
-                    return name.stop
+                    return int(name.stop)
             if block.end is None and not (yield from buffer.more()):
                 return buffer.end
         has_eos = yield from self._rules.look_past(block.end)
@@ -791,9 +799,9 @@ class ProseReader:
             return (yield from self._read_plain_calls(tag, tag))
         if not isinstance(ahead, Tag):
             return self._pass(tag)
-        if self._is_blank or self._buffer.opens_line(ahead.start):
-            if (yield from rules.opens_json_calls(ahead)):
-                return (yield from self._read_plain_calls(tag, ahead))
+        opens_line = self._is_blank or self._buffer.opens_line(ahead.start)
+        if opens_line and (yield from rules.opens_json_calls(ahead)):
+            return (yield from self._read_plain_calls(tag, ahead))
         if rules.is_plain_invoke(ahead):
             return (yield from self._read_plain_invoke(tag, ahead))
         declared = reading.tools.declares(rules.tool_called(ahead) or "")

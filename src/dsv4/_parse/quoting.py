@@ -11,9 +11,9 @@ from copy import copy
 from typing import NamedTuple
 
 from dsv4._format.spellings import QUOTATION_ELEMENTS, QUOTATION_WORDS
-from dsv4._parse.patterns import pattern
 from dsv4._parse.limits import LONGEST_TAG
 from dsv4._parse.lines import LineTracker
+from dsv4._parse.patterns import pattern
 
 
 class QuotationKind(NamedTuple):

@@ -19,8 +19,8 @@ from dsv4._parse import events as kinds
 from dsv4._parse.call_arguments import CallWriter
 from dsv4._parse.declared import DeclaredTools
 from dsv4._parse.events import Diagnostic, DiagnosticKind, Event, ToolCallStart
-from dsv4._parse.patterns import pattern
 from dsv4._parse.limits import LONGEST_NAME, MOST_CALLS, MOST_DIAGNOSTICS
+from dsv4._parse.patterns import pattern
 from dsv4._parse.quoting import Quoting
 from dsv4._parse.speculation import Doubt, Quotation, Refused
 from dsv4._parse.stop_strings import StopStrings
@@ -227,7 +227,7 @@ class Reading:
         """Takes note of text that was shown as it came, in prose or in a value."""
         self.pos = start + len(text)
         if self.value is not None:
-            self.value.pass_on(text)
+            self.value.written.append(text)
         else:
             self.prose.at = self.pos
             self.prose.quoting.follow(text, start)

@@ -18,9 +18,9 @@ from dsv4._format.spellings import BAR, COMPLETION_TOKENS, FENCE_LENGTH, FENCES,
 from dsv4._parse.call_arguments import CallWriter, json_string, object_text, read_json
 from dsv4._parse.declared import DeclaredTools
 from dsv4._parse.events import ContentDelta, End, Event, Finish, ReasoningDelta, ToolCallStart
-from dsv4._parse.reasons import Ended
-from dsv4._parse.patterns import pattern
 from dsv4._parse.limits import LONGEST_NAME, MOST_CALLS, MOST_PARAMETERS
+from dsv4._parse.patterns import pattern
+from dsv4._parse.reasons import Ended
 from dsv4._parse.text_buffer import BLANK, MARKS
 from dsv4.errors import ParseError
 
@@ -145,6 +145,7 @@ class StrictBlock:
         self.calls: list[StrictCall] = []
         self.closed_at = start  # the close of the last value
         self.end: int | None = None  # where the block ends, once it has
+        self.lacks_bracket = False  # the text ends in the close of a call, without its bracket
 
     def feed(self, text: str, start: int, final: bool = False) -> None:
         """Reads on, with `text`, which stands at `start`. With `final` no more will come."""
@@ -174,6 +175,8 @@ class StrictBlock:
                 yield
             else:
                 yield from self._invoke()
+                if self.lacks_bracket:
+                    break
         self.end = self._at
 
     def _invoke(self) -> Generator[None, None, None]:
@@ -188,7 +191,7 @@ class StrictBlock:
             found = self._text[self._at - self._base :][:8]
             raise ParseError(self._at, f"found {found!r}, expected ' name=\"'")
         self._at = self._base + name.end()
-        end = self._found(_LINE_END) or (yield from self._search(_LINE_END, self._at))
+        end = self._found_name_end() or (yield from self._search(_LINE_END, self._at))
         if end is None or not self._text.startswith(NAME_END, end.start() - 2):
             problem = f"found no {NAME_END!r} in the line, expected it after the name"
             raise ParseError(self._at, problem)
@@ -227,8 +230,24 @@ class StrictBlock:
                 yield from self._expect(self._parameter_close)
         while not keys and not self._takes("\n") and self._begins("\n"):
             yield  # as the encoder writes a call without parameters
-        if not self._takes(self._invoke_close):
+        if self._longest is None and self._text[self._at - self._base :] == self._invoke_close[:-2]:
+            self.lacks_bracket = True
+            self._at += len(self._invoke_close) - 2
+        elif not self._takes(self._invoke_close):
             yield from self._expect(self._invoke_close)
+
+    def _found_name_end(self) -> re.Match[str] | None:
+        """The line end behind a name, in which others may stand; None for a careful reader."""
+        if self._longest is not None:
+            return None
+        found: re.Match[str] | None = None
+        stops = (self._invoke_close[:-2], self._tags.parameter_open.partition(" name=")[0])
+        start = self._at - self._base
+        stop = min((at for text in stops if (at := self._text.find(text, start)) >= 0), default=-1)
+        for end in _LINE_END.finditer(self._text, start, stop if stop >= 0 else len(self._text)):
+            if self._text.startswith(NAME_END, end.start() - 2):
+                found = end
+        return found or _LINE_END.search(self._text, start)
 
     def _found_close(self) -> int | None:
         """Where a value ends, if its close is here and nothing else is to be looked for."""
@@ -314,7 +333,11 @@ class StrictBlock:
 
 
 def read_calls(text: str, at: int, tags: Tags) -> tuple[int, list[tuple[str, str]]]:
-    """The calls of a block, from after its opening tag's newline on. Returns where it ends."""
+    """The calls of a block, from after its opening tag's newline on. Returns where it ends.
+
+    As the released functions do, it takes a name with line ends in it, and a text that ends in the
+    close of a call, without its bracket.
+    """
     block = StrictBlock(tags, 0)
     acting = text.acting() if isinstance(text, StrictText) else text
     start = at - 1

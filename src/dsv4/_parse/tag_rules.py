@@ -28,9 +28,9 @@ from dsv4._format.spellings import (
     RELEASED_LABELS,
 )
 from dsv4._parse.declared import DeclaredTools
-from dsv4._parse.reasons import Ended
-from dsv4._parse.patterns import pattern
 from dsv4._parse.limits import LONGEST_SPACE
+from dsv4._parse.patterns import pattern
+from dsv4._parse.reasons import Ended
 from dsv4._parse.tag import CALL_TAGS, TOKENS, PartialTag, Tag
 from dsv4._parse.text_buffer import MARKS, NOWHERE, Steps, TextBuffer
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from dsv4._format.spellings import BAR, OPENING_BRACKETS
-from dsv4._parse.reasons import Ended
-from dsv4._parse.patterns import pattern
 from dsv4._parse.limits import LONGEST_SPACE
+from dsv4._parse.patterns import pattern
+from dsv4._parse.reasons import Ended
 from dsv4._parse.tag import PartialTag, Tag
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from copy import copy
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from dsv4._format import tokens
 from dsv4._format.spellings import (
@@ -31,8 +31,8 @@ from dsv4._parse.call_arguments import (
     typed_json,
 )
 from dsv4._parse.events import DiagnosticKind
-from dsv4._parse.patterns import pattern
 from dsv4._parse.limits import LONGEST_SPACE
+from dsv4._parse.patterns import pattern
 from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.speculation import Attempt
 from dsv4._parse.tag import PartialTag, Tag
@@ -50,61 +50,32 @@ _LIST_OF_CALLS = pattern(r'\s*(?:\{\s*"tool_calls"\s*:\s*)?\[')
 RAW_PARAMETER = "arguments"
 
 
-class Value(Protocol):
-    """A value while it is read."""
+class Value:
+    """A value while it is read. It is held whole, unless it streams."""
 
-    start: int
-    end: int  # how far it goes for sure
-    judge: ValueJudge | CallListJudge
-    ends_itself: bool  # as a JSON object does, at its last brace
-    own_letters: frozenset[str]  # with which a plain tag begins that may close it
-    streams: bool  # it is shown as it comes
-
-    def take(self, to: int) -> None:
-        """Takes the text up to `to` into the value."""
-
-    def pass_on(self, text: str) -> None:
-        """Takes note of text of the value that was already emitted."""
-
-    def take_rest(self, to: int) -> None:
-        """Takes the last of the text."""
-
-    def close(self, to: int, tag: Tag | None = None) -> None:
-        """The value has ended, with its own closing tag or without. Reading goes on at `to`."""
-
-    def cut(self) -> None:
-        """The text ends inside the value."""
-
-    def stop(self, to: int) -> None:
-        """The model ended the text inside the value, as the caller says."""
-
-    def close_at_eos(self, to: int) -> None:
-        """The model ended the text inside the value, and its EOS says so."""
-
-
-class HeldValue:
-    """A value that is held whole."""
-
-    ends_itself = True
-    streams = False
-    own_letters: frozenset[str] = frozenset()
+    judge: ValueJudge | CallListJudge  # decides what tags inside the value mean
+    ends_itself = True  # as a JSON object does, at its last brace
+    streams = False  # it is shown as it comes
+    own_letters: frozenset[str] = frozenset()  # of a plain tag that may close it
 
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
-        self.start = self.end = reading.pos
-
-    def take(self, to: int) -> None:
-        self.end = to
-
-    def take_rest(self, to: int) -> None:
-        self.take(to)
-
-    def pass_on(self, text: str) -> None:
-        raise NotImplementedError
+        self.start = self.end = reading.pos  # how far it goes for sure
+        self.written: list[str] = []  # what was shown as it came
+        if reading.block is not None and self.ends_itself:
+            reading.block.strict = None  # the strict grammar has no JSON there
 
     @property
     def raw(self) -> str:
         return self.reading.buffer.slice(self.start, self.end)
+
+    def take(self, to: int) -> None:
+        """Takes the text up to `to` into the value."""
+        self.end = to
+
+    def take_rest(self, to: int) -> None:
+        """Takes the last of the text."""
+        self.take(to)
 
     def done(self, to: int | None = None) -> None:
         """Its text, and what follows up to `to`, is done with."""
@@ -112,8 +83,24 @@ class HeldValue:
         if to > self.reading.pos:
             self.reading.advance(to)
 
+    def close(self, to: int, tag: Tag | None = None) -> None:
+        """The value has ended, with its own closing tag or without. Reading goes on at `to`."""
+        raise NotImplementedError
 
-class ParameterValue(HeldValue):
+    def cut(self) -> None:
+        """The text ends inside the value."""
+        raise NotImplementedError
+
+    def stop(self, to: int) -> None:
+        """The model ended the text inside the value, as the caller says."""
+        self.close(to)
+
+    def close_at_eos(self, to: int) -> None:
+        """The model ended the text inside the value, and its EOS says so."""
+        self.close(to)
+
+
+class ParameterValue(Value):
     """The value of a parameter.
 
     Strings are written as they come; values that are not, or may not be, are held.
@@ -133,7 +120,6 @@ class ParameterValue(HeldValue):
         untyped = tag.string not in ("true", "false")
         # A text without a type may still be unwrapped, so its start decides whether it streams.
         self._undecided = untyped and self.types == {"string"} and not lone
-        self.written: list[str] = []  # what was shown as it came
         self.streams = False
         held = lone or "value" in tag.attributes or call.may_list(key)
         if tag.string == "true" and not held:
@@ -147,9 +133,6 @@ class ParameterValue(HeldValue):
     def is_idle(self) -> bool:
         """Whether text in which no tag begins may be written as it comes."""
         return self.streams and self.call.writer.streams
-
-    def pass_on(self, text: str) -> None:
-        self.written.append(text)
 
     def in_twin(self, twin: Reading) -> ParameterValue:
         """The value in another reading."""
@@ -241,23 +224,24 @@ class ParameterValue(HeldValue):
         self.reading.begin_doubt(self.call.writer, self.streams, rest, drops_if_cut=returns)
 
     def cut(self) -> None:
-        if self.streams:
-            return self.call.cut(in_string=True)
-        self.call.writer.settle()
-        self.done()
-        self.call.cut(rest=self._as_member)
+        if not self.streams:
+            self.call.writer.settle()
+            self.done()
+        self.call.cut(in_string=self.streams, rest="" if self.streams else self._as_member)
 
     def stop(self, to: int) -> None:
         if self.judge.quoted or self._is_cut_json:
-            return self.cut()
-        self.close(to)
+            self.cut()
+        else:
+            self.close(to)
 
     def close_at_eos(self, to: int) -> None:
-        if not self._is_cut_json:
-            return self.close(to)
-        self.call.writer.settle()
-        self.done(to)
-        self.call.drop("unreadable", rest=self._as_member)
+        if self._is_cut_json:
+            self.call.writer.settle()
+            self.done(to)
+            self.call.drop("unreadable", rest=self._as_member)
+        else:
+            self.close(to)
 
     @property
     def _is_cut_json(self) -> bool:
@@ -270,15 +254,13 @@ class ParameterValue(HeldValue):
         return looks and read_json(self.raw) is None
 
 
-class JsonBody(HeldValue):
+class JsonBody(Value):
     """A JSON object in place of parameters (rules 8, 11 and 14)."""
 
     def __init__(self, reading: Reading, call: Call) -> None:
         super().__init__(reading)
         self.call = call
         self.judge = BodyJudge(reading, call, "", NO_TAG)
-        if reading.block is not None:
-            reading.block.strict = None
         reading.report(kinds.JSON_BODY, self.start, "")
 
     def close(self, to: int, tag: Tag | None = None) -> None:
@@ -325,8 +307,7 @@ class JsonBody(HeldValue):
         found = read_json(self.raw)
         if found is not None and isinstance(found.value, dict):
             self.call.body = found.text.strip()
-            return self.call.cut()
-        self.call.cut(rest=self._as_member)
+        self.call.cut(rest=self._as_member if self.call.body is None else "")
 
     def stop(self, to: int) -> None:
         if self._is_whole:
@@ -336,9 +317,10 @@ class JsonBody(HeldValue):
 
     def close_at_eos(self, to: int) -> None:
         if self._is_whole:
-            return self.close(to)
-        self.done(to)
-        self.call.drop("unreadable", rest=self._as_member)
+            self.close(to)
+        else:
+            self.done(to)
+            self.call.drop("unreadable", rest=self._as_member)
 
     @property
     def _is_whole(self) -> bool:
@@ -347,14 +329,12 @@ class JsonBody(HeldValue):
         return found is not None and isinstance(found.value, dict)
 
 
-class JsonCallList(HeldValue):
+class JsonCallList(Value):
     """Calls written as JSON in a wrapper (rules 5 and 14)."""
 
     def __init__(self, reading: Reading) -> None:
         super().__init__(reading)
         self.judge = CallListJudge(reading)
-        if reading.block is not None:
-            reading.block.strict = None
 
     def close(self, to: int, tag: Tag | None = None) -> None:
         # An object in a wrapper is meant as a call, a list of anything else is not.
@@ -382,12 +362,6 @@ class JsonCallList(HeldValue):
         """Calls that are complete before the cut stay calls (rule 16)."""
         self.done()
         self._make(kinds.CUT_SHORT)
-
-    def stop(self, to: int) -> None:
-        self.close(to)
-
-    def close_at_eos(self, to: int) -> None:
-        self.close(to)
 
 
 def _complete_part(text: str) -> str:
@@ -484,7 +458,8 @@ class ValueReader:
                     self._at += 1
                     continue
             self._value.take(self._before_newline(at))
-            waits = buffer.more_of(at, found) if found is not None else buffer.more()
+            partial = found if isinstance(found, PartialTag) else None
+            waits = buffer.more() if partial is None else buffer.more_of(at, partial)
             if not (yield from waits):
                 return None
 
@@ -568,13 +543,13 @@ class ValueReader:
         at, in_tag = buffer.end, False
         if self._at < at and buffer.tag_at(self._at) is PartialTag.SURELY:
             at, in_tag = self._at, True  # which is no part of the value
-        if not buffer.stopped:
-            value.take_rest(at)
-            return value.cut()
-        value.take_rest(self._before_newline(at))
-        if in_tag:
+        value.take_rest(self._before_newline(at) if buffer.stopped else at)
+        if in_tag and buffer.stopped:
             reading.report_cut(at)
-        value.stop(buffer.end)
+        if buffer.stopped:
+            value.stop(buffer.end)
+        else:
+            value.cut()
 
     # JSON, with an eye on its strings.
 
@@ -620,9 +595,9 @@ class ValueReader:
                     verdict = yield from value.judge.judge(tag, depth == 0 and is_whole is True)
                     if verdict is Verdict.STRICT:
                         return False
-                    if verdict in (Verdict.CLOSE, Verdict.IMPLIED):
-                        if (yield from self._close(tag, verdict)):
-                            return True
+                    ends = verdict in (Verdict.CLOSE, Verdict.IMPLIED)
+                    if ends and (yield from self._close(tag, verdict)):
+                        return True
                     at = tag.end
                     continue
             at += 1
