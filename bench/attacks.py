@@ -32,9 +32,26 @@ NATIVE, NATIVE_CALL = "<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin�
 # Where texts begin: in prose, in a block, in a call, in a string, in JSON, in a body.
 IN_BLOCK, IN_CALL = BLOCK, f"{BLOCK}{INVOKE}"
 IN_STRING, IN_JSON = f"{BLOCK}\n{INVOKE}\n{STRING}", f"{BLOCK}\n{INVOKE}\n{JSON}"
+NESTED = f'{BLOCK}<{DSML}invoke name="g"><{DSML}parameter name="a">'
+CALL = f"{BLOCK}{INVOKE}{STRING}v{END}{INVOKE_END}{BLOCK_END}"
 
 # A name -> where it begins, and what comes again and again.
 PATTERNS: dict[str, tuple[str, str]] = {
+    "example elements": ("", "<example>"),
+    "corner brackets": ("", "「"),
+    "straight quotes": ("", ' "a'),
+    "comments": ("", "<!--"),
+    "quotes and ticks": ("", "“`‘``"),
+    "calls in an open element": ("<pre>", CALL + "\n\n"),
+    "calls in open quotes": ("", "“" + CALL),
+    "calls in closed quotes": ("", f"“{CALL}”"),
+    "calls behind ticks": ("", "`a " + CALL),
+    "calls in block quotes": ("", f"> {CALL}\n"),
+    "tags behind a call in quotes": ("“" + CALL, "<a "),
+    "fences behind a call in an element": ("<pre>\n" + CALL, "\n```\n"),
+    "parameters in mid-line": ("x", f"{STRING}v{END}"),
+    "parameters in a parameter": (NESTED, f'<{DSML}parameter name="b" string="true">v{END}'),
+    "names in a block": (f"{BLOCK}\nf\n```\n", "{"),
     "spaces after a plain tag": ("<tool", " "),
     "spaces after a DSML tag": (f"<{DSML}invoke", " "),
     "plain tags with spaces": ("", "<tool" + " " * 1000),

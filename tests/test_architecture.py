@@ -23,6 +23,7 @@ ENGINE = (
     {"dsv4.errors", "dsv4.schema", "dsv4.version"},
     {"dsv4.types"},
     {"dsv4._format"},
+    {"dsv4._images"},
     {"dsv4._encode", "dsv4._parse"},
     {"dsv4.request"},
     {"dsv4._decode"},
@@ -35,7 +36,7 @@ LIBRARY = (
 )
 APPLICATIONS = (
     {"dsv4._view", "dsv4.dataset"},
-    {"dsv4", "encoding_dsv4", "encoding_dsv32"},  # the public names
+    {"dsv4", "encoding_dsv4", "encoding_dsv32", "encoding_dsv41"},  # the public names
     {"dsv4._playground"},
     {"dsv4.serve"},
     {"dsv4._cli"},

@@ -381,7 +381,8 @@ def test_calls_without_the_token_are_calls_of_tools_that_are_declared() -> None:
 
 
 def test_users_may_write_markup() -> None:
-    found = dsv4.check([user(f"<think>x</think>{BLOCK}"), assistant("No.")], purpose="training")
+    answer = assistant("No.", reasoning_content="Hm.")
+    found = dsv4.check([user(f"<think>x</think>{BLOCK}"), answer], purpose="training")
     assert {finding.kind for finding in found} == {"special_token_in_text"}
 
 
@@ -484,7 +485,8 @@ def test_every_kind_has_an_example() -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example["kind"])
 def test_the_example_of_a_kind_has_it(example: dict[str, Any]) -> None:
-    purpose: Any = "training" if example["kind"] == "nothing_to_learn" else None
+    only_for_training = ("nothing_to_learn", "no_reasoning", "open_turn")
+    purpose: Any = "training" if example["kind"] in only_for_training else None
     found = dsv4.check(example["conversation"], purpose=purpose)
     assert example["kind"] in {finding.kind for finding in found}
 
@@ -513,3 +515,21 @@ def test_a_request_with_blocks_of_anthropic() -> None:
 def test_a_prompt_with_its_completion(completion: object, kinds: list[str]) -> None:
     found = dsv4.check({"prompt": "Hi", "completion": completion})
     assert [each.kind for each in found] == kinds
+
+
+ALPACA = {"instruction": "Hi", "output": "<think>Hm</think>Hello"}
+PAIR = {"prompt": "Hi", "chosen": "Hello", "rejected": "<think>Hm</think>No"}
+
+
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [
+        (ALPACA, "output"),
+        (PAIR, "rejected"),
+        ({"prompt": "Hi", "completion": ALPACA["output"], "label": True}, "completion"),
+        ({"conversations": [{"from": "gpt", "value": ALPACA["output"]}]}, "conversations[0].value"),
+    ],
+)
+def test_lines_of_data_sets_are_read_as_the_dataset_reads_them(line: Any, place: str) -> None:
+    found = dsv4.check(line, purpose="training")
+    assert (REASONING, place) in {(each.kind, each.path) for each in found}

@@ -23,7 +23,8 @@ from builders import (
     text,
     user,
 )
-from dsv4.dataset import BadLine, DatasetError, Interrupted, Summary, Watcher, encode_files
+from dataset_runs import encode_files
+from dsv4.dataset import BadLine, DatasetError, Interrupted, Summary, Watcher
 from small_vocabulary import write_small_vocabulary
 
 pytest.importorskip("tokenizers")
@@ -144,7 +145,7 @@ def test_conversations_without_an_answer_are_counted(tmp_path: Path, vocabulary:
     path, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     path.write_text("".join(f"{json.dumps(c)}\n" for c in [*CONVERSATIONS[:2], [user("3?")]]))
     summary = encode_files([path], out, tokenizer=vocabulary, jobs=1, expand=True)
-    assert (summary.conversations, summary.examples, summary.unanswered) == (3, 2, 1)
+    assert (summary.conversations, summary.examples, summary.count("nothing_to_learn")) == (3, 2, 1)
 
 
 def test_a_tool_choice_hides_the_tools_of_expanded_turns(tmp_path: Path, vocabulary: Path) -> None:
@@ -301,20 +302,27 @@ class TestLearning:
     def test_what_has_nothing_to_learn(self, tmp_path: Path, vocabulary: Path) -> None:
         path = tmp_path / "in.jsonl"
         conversations = [[user()], CONVERSATIONS[0]]
-        assert len(encoded(path, conversations, vocabulary)) == 2
-        assert len(encoded(path, conversations, vocabulary, drop_untrained=True)) == 1
-        summary = encode_files(
-            [path], tmp_path / "o.jsonl", tokenizer=vocabulary, jobs=1, drop_untrained=True
-        )
+        assert len(encoded(path, conversations, vocabulary, keep_untrained=True)) == 2
+        assert len(encoded(path, conversations, vocabulary)) == 1
+        summary = encode_files([path], tmp_path / "o.jsonl", tokenizer=vocabulary, jobs=1)
         assert isinstance(summary, Summary)
-        assert (summary.conversations, summary.examples, summary.untrained) == (2, 1, 1)
+        assert (summary.conversations, summary.examples, summary.count("nothing_to_learn")) == (
+            2,
+            1,
+            1,
+        )
 
     def test_reasoning_that_is_left_out_is_counted(self, tmp_path: Path, vocabulary: Path) -> None:
         path = tmp_path / "in.jsonl"
         path.write_text(json.dumps(CONVERSATIONS[0] + CONVERSATIONS[1] + CONVERSATIONS[2]))
         options: dict[str, Any] = {"tokenizer": vocabulary, "jobs": 1}
-        assert encode_files([path], tmp_path / "a.jsonl", **options).left_out == 2
-        assert encode_files([path], tmp_path / "b.jsonl", expand=True, **options).left_out == 0
+        assert encode_files([path], tmp_path / "a.jsonl", **options).count("dropped_reasoning") == 2
+        assert (
+            encode_files([path], tmp_path / "b.jsonl", expand=True, **options).count(
+                "dropped_reasoning"
+            )
+            == 0
+        )
 
 
 class TestShapes:
@@ -357,7 +365,7 @@ class TestShapes:
         arrow = pytest.importorskip("pyarrow")
         table = arrow.table({"messages": CONVERSATIONS[:2], "tools": ["[]", "{bad"]})
         parquet.write_table(table, tmp_path / "in.parquet")
-        problem = r"in\.parquet:2: tools: found '\{bad', expected a list of tools"
+        problem = r"in\.parquet:2: tools: found '\{bad', expected JSON"
         with pytest.raises(BadLine, match=problem):
             encode_files([tmp_path / "in.parquet"], tmp_path / "o.jsonl", tokenizer=vocabulary)
 
@@ -445,7 +453,7 @@ class TestAgain:
         out = tmp_path / "out.jsonl"
         with pytest.raises(Interrupted):
             encode_files([conversations], out, watcher=Stop(), **options, **chosen)
-        with pytest.raises(DatasetError, match="cannot resume: options was"):
+        with pytest.raises(DatasetError, match="cannot resume: bos was"):
             encode_files([conversations], out, resume=True, **options, **chosen, bos=False)
         summary = encode_files([conversations], out, resume=True, **options, **chosen)
         assert (summary.conversations, len(rows(out))) == (5, 5)
@@ -547,7 +555,7 @@ class TestLengths:
         summary = encode_files([talks], out, max_length=40, too_long="drop", **options)
         short = [row for row in rows(tmp_path / "all.jsonl") if len(row["input_ids"]) <= 40]
         assert rows(out) == short
-        assert summary.dropped == len(TALKS) - len(short) > 0
+        assert summary.count("too_long") == len(TALKS) - len(short) > 0
 
     def test_cut_at_a_turn(self, tmp_path: Path, vocabulary: Path, talks: Path) -> None:
         options: Any = {"tokenizer": vocabulary, "jobs": 1}
@@ -556,8 +564,8 @@ class TestLengths:
         summary = encode_files([talks], out, max_length=40, too_long="cut", **options)
         whole = rows(tmp_path / "all.jsonl")
         found = rows(out)
-        assert summary.cut > 0
-        assert len(found) == len(whole) - summary.dropped
+        assert summary.count("cut") > 0
+        assert len(found) == len(whole) - summary.count("too_long")
         starts = {tuple(row["input_ids"]) for row in whole}
         for row in found:
             ids = tuple(row["input_ids"])
@@ -587,7 +595,7 @@ class TestLengths:
         path.write_text(json.dumps([user("long " * 20), assistant("!")]))
         options: Any = {"tokenizer": vocabulary, "jobs": 1, "max_length": 30, "too_long": "left"}
         summary = encode_files([path], out, **options)
-        assert (summary.cut, summary.dropped, rows(out)) == (0, 1, [])
+        assert (summary.count("cut"), summary.count("too_long"), rows(out)) == (0, 1, [])
 
     @pytest.mark.parametrize("pack", [None, 64])
     def test_padding_is_not_trained_on(
@@ -843,7 +851,7 @@ class TestPreferences:
             ({"chosen": answered("a", "b"), "rejected": answered("c", "d")},
              r"chosen\[0\]: found 'user', expected both conversations to part at an answer"),
             ({"prompt": "a", "chosen": [user("x")], "rejected": [user("y")]},
-             r"chosen\[0\]: found 'user', expected both"),
+             "chosen: found a conversation that does not begin with prompt"),
             ({"prompt": [user("a")], "chosen": "b", "rejected": [assistant("c", weight=3)]},
              r"rejected\[0\]\.weight: found 3, expected 0 or 1"),
         ],
@@ -855,7 +863,7 @@ class TestPreferences:
             encoded(tmp_path / "in.jsonl", [line], vocabulary, preferences=True)
 
     def test_a_pair_that_nobody_asked_for(self, tmp_path: Path, vocabulary: Path) -> None:
-        with pytest.raises(BadLine, match="a pair of answers: dsv4 dataset --preferences reads it"):
+        with pytest.raises(BadLine, match="found a pair of answers, which --preferences reads"):
             encoded(tmp_path / "in.jsonl", [{"chosen": "a", "rejected": "b"}], vocabulary)
 
     @pytest.mark.parametrize(
@@ -923,7 +931,7 @@ class TestProfiles:
         path.write_text(json.dumps(TWO_ROUNDS))
         options: Any = {"tokenizer": vocabulary, "jobs": 1, "profile": "verl-0.9.1"}
         summary = encode_files([path], out, **options)
-        assert (summary.examples, summary.left_out) == (1, 2)
+        assert (summary.examples, summary.count("dropped_reasoning")) == (1, 2)
 
     @pytest.mark.parametrize(
         ("options", "problem"),

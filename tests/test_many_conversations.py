@@ -119,7 +119,7 @@ def test_sessions_with_the_real_vocabulary(size: int, tokenizer: Tokenizer) -> N
     """Here tokens merge."""
     talk = Talk(size)
     for _ in range(60 * size):
-        growing = Growing(tokenizer, talk.options("v4", "v4-0731"))
+        growing = Growing(tokenizer, talk.options("v4", "v4-0731", "v4.1"))
         for _ in range(talk.randint(2, 8)):
             growing.add(talk.message())
             growing.ask()

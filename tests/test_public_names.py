@@ -12,6 +12,7 @@ import pytest
 import dsv4
 import encoding_dsv4
 import encoding_dsv32
+import encoding_dsv41
 from builders import VECTORS
 from dsv4.compat import vllm
 
@@ -95,6 +96,8 @@ def test_the_package() -> None:
         # both
         *("DIALECTS", "V3_2_SERVED", "Dialect", "dialect_for", "types", "__version__"),
         *("Error", "OptionError", "EncodeError", "ParseError", "UnknownModel"),
+        # pictures
+        *("ImageError", "ImageGrid", "image_block", "image_grid", "image_size"),
     }
     assert all(hasattr(dsv4, name) for name in dsv4.__all__)
 
@@ -171,8 +174,21 @@ def defaults(function: Any) -> dict[str, Any]:
     return {p.name: p.default for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD}
 
 
+def test_the_module_released_with_v4_1() -> None:
+    expected = json.loads((VECTORS / "constants-v4.1.json").read_text("utf-8"))
+    for name, listed in expected.pop("signatures").items():
+        parameters = inspect.signature(getattr(encoding_dsv41, name)).parameters.values()
+        found = [p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in parameters]
+        assert (name, found) == (name, listed)
+        assert name in encoding_dsv41.__all__
+    for name, value in expected.items():
+        found = getattr(encoding_dsv41, name)
+        assert (name, sorted(found) if isinstance(found, set) else found) == (name, value)
+        assert name in encoding_dsv41.__all__
+
+
 def test_the_copies_have_the_names_of_the_released_module() -> None:
     assert vllm.__all__ == encoding_dsv4.__all__
     assert set(encoding_dsv32.__all__) < set(encoding_dsv4.__all__)
-    for module in (encoding_dsv4, encoding_dsv32, vllm):
+    for module in (encoding_dsv4, encoding_dsv32, encoding_dsv41, vllm):
         assert [name for name in module.__all__ if not hasattr(module, name)] == []

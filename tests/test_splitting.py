@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dsv4.dataset import DatasetError
-from dsv4.dataset.dataset_options import split_output_path, split_shares
+from dsv4.dataset.dataset_plan import split_output_path, split_shares
 from dsv4.dataset.example_encoder import WHOLE_DATASET
 
 LINES = [f"conversation {n}\n".encode() for n in range(2000)]

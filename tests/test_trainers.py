@@ -29,8 +29,8 @@ import trl
 from datasets import Dataset, load_dataset
 from trl import DPOConfig, DPOTrainer, SFTConfig, SFTTrainer
 
+from dataset_runs import encode_files
 from dsv4.compat import hf
-from dsv4.dataset import encode_files
 from dsv4.tokens import Tokenizer
 
 CONVERSATIONS: list[dict[str, Any]] = [

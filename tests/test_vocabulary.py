@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 
 import dsv4
-from builders import image, small_vocabulary, system, user
+from builders import Message, call, image, result, small_vocabulary, system, user
 from dsv4._format.tokens import V3_2_TOKENS, V4_TOKENS
 from dsv4.tokens import IdParser, Tokenizer, VocabularyError, vocabulary
 from dsv4.tokens.vocabulary import Vocabulary, find_vocabulary
+from parts import fewer
+from rows import each_row
+from test_many_conversations import Talk
 
 INSTALL = r"pip install .*\[tokens\]"
 MINIMAL = small_vocabulary(V4_TOKENS)
@@ -87,19 +90,28 @@ class TestChecking:
         with pytest.raises(VocabularyError, match="is not a tokenizer"):
             Tokenizer.load(tmp_path)
 
-    def test_the_bundled_one_has_no_tokens_of_v4_1(self, tokenizer: Tokenizer) -> None:
+    def test_a_file_of_v4_that_is_given_for_v4_1(self, tmp_path: Path) -> None:
+        mine = Tokenizer.load(written(tmp_path, MINIMAL))
         prompt = dsv4.encode([user()], dialect="v4.1")
-        for encode in (tokenizer.encode, tokenizer.encode_masked, tokenizer.spans):
+        missing = "<｜System｜> is missing; <｜deepseek_image｜> is missing"
+        for encode in (mine.encode, mine.encode_masked, mine.spans):
             with pytest.raises(VocabularyError) as caught:
                 encode(prompt)
-            missing = "<｜System｜> is missing; <｜deepseek_image｜> is missing"
             assert str(caught.value).endswith(f"does not fit v4.1: {missing}")
+        with pytest.raises(VocabularyError, match=r"does not fit v4\.1"):
+            mine.with_dialect("v4.1")
+
+    def test_a_file_of_v4_1_with_other_ids(self, tmp_path: Path) -> None:
+        content = small_vocabulary(dsv4.DIALECTS["v4.1"].special_tokens)
+        content["added_tokens"][-1]["id"] = 200_000
+        with pytest.raises(VocabularyError, match="deepseek_image｜> is 200000, expected 129264"):
+            Tokenizer.load(written(tmp_path, content), dialect="v4.1")
 
     def test_v4_1_with_a_vocabulary_of_its_own(self, v4_1_file: str) -> None:
         prompt = dsv4.encode([system(), user([image()])], dialect="v4.1")
         ids = Tokenizer.load(v4_1_file).encode(prompt)
-        assert ids[:2] == [0, 200_015]
-        assert ids.count(200_016) == 1
+        assert ids[:2] == [0, 128799]
+        assert ids.count(129264) == 1
         assert Tokenizer.load(v4_1_file).decode(ids) == str(prompt)
 
     def test_v3_2_with_a_vocabulary_of_its_own(self, tmp_path: Path) -> None:
@@ -128,6 +140,107 @@ class TestChecking:
             pytest.importorskip(name)
             with pytest.raises(VocabularyError, match="mine cannot be read by the engine"):
                 Tokenizer(Vocabulary(json.dumps(strange), "mine"), name).encode_text("Hi")
+
+
+# Where the names in V4.1's file differ from those in V4's.
+V4_1_NAMES = {
+    128799: "<｜System｜>",
+    129264: "<｜deepseek_image｜>",
+    **{129265 + n: f"<|place_holder_mm_span_{436 + n:04}|>" for n in range(6)},
+    129279: "<|place_holder_mm_span_0442|>",
+}
+SPELLED = (*V4_1_NAMES.values(), "<｜image2｜>", "<｜table｜>", "<｜User｜>", "<think>", "｜DSML｜")
+
+
+class LaterTalk(Talk):
+    """Conversations with images, and with texts that spell special tokens."""
+
+    def user(self) -> Message:
+        blocks = [{"type": "text", "text": self.words()}, image()]
+        return user(self.sample(blocks, 2)) if self.often(0.3) else user(self.words())
+
+    def assistant(self) -> Message:
+        # In arguments, the placeholder of images is text like any other.
+        arguments = {"x": self.choice(SPELLED)}
+        return super().assistant() | {"tool_calls": [call("f", arguments, id="a")]}
+
+    def tool(self) -> Message:
+        return result([{"type": "text", "text": self.words()}, image()], "a")
+
+    def words(self) -> str:
+        allowed = [name for name in SPELLED if "deepseek_image" not in name]
+        return f"天气 {self.choice(allowed)}, x" if self.often(0.5) else "naïve  café\n"
+
+
+class TestLaterReleases:
+    """V4.1 and the vision preview by the bundled vocabulary, whose reserved tokens they renamed."""
+
+    def test_what_tokenizers_gives_for_the_renamed_file(self, tokenizer: Tokenizer) -> None:
+        engine = pytest.importorskip("tokenizers").Tokenizer
+        file = json.loads(Path(tokenizer.vocabulary.name).read_text("utf-8"))
+        bare = engine.from_str(json.dumps({**file, "added_tokens": []}))
+        for token in file["added_tokens"]:
+            token["content"] = V4_1_NAMES.get(token["id"], token["content"])
+        full = engine.from_str(json.dumps(file))
+        talk = LaterTalk(41)
+        whole = 0
+        for _ in range(fewer(2_000, 40)):
+            chosen = talk.options("v4.1")
+            prompt = dsv4.encode(talk.conversation(chosen), **chosen)
+            ids: list[int] = []
+            for run, special in prompt.runs():
+                ids += bare.encode(run, add_special_tokens=False).ids
+                ids += [] if special is None else [full.token_to_id(special)]
+            for tokenizer_of_v4_1 in (tokenizer, Tokenizer.load(dialect="v4.1")):
+                assert tokenizer_of_v4_1.encode(prompt) == ids
+                assert tokenizer_of_v4_1.encode_masked(prompt)[0] == ids
+            assert Tokenizer.load(dialect="v4.1").decode(ids) == str(prompt)
+            if not any(
+                name in piece.text
+                for piece in prompt.pieces
+                if not piece.special
+                for name in SPELLED
+            ):
+                assert full.encode(str(prompt), add_special_tokens=False).ids == ids
+                whole += 1
+        assert whole
+
+    @each_row(
+        "dialect, id, name",
+        [
+            ("v4", 129264, "<｜image2｜>"),
+            ("v4", 129265, "<｜/table>｜"),
+            ("v4-vision", 129264, "<｜deepseek_image｜>"),
+            ("v4-vision", 128799, "<｜place▁holder▁no▁799｜>"),
+            *(("v4.1", id, name) for id, name in V4_1_NAMES.items()),
+        ],
+    )
+    def test_names(self, dialect: Any, id: int, name: str) -> None:
+        tokenizer = Tokenizer.load(dialect=dialect)
+        assert tokenizer.decode([id]) == name
+        assert tokenizer.special_id(name) == id
+        assert str(tokenizer.dialect) == dialect
+
+    def test_the_text_is_a_file_in_which_they_are_special(self) -> None:
+        engine = pytest.importorskip("tokenizers").Tokenizer
+        made = engine.from_str(Tokenizer.load(dialect="v4.1").vocabulary.text)
+        assert made.decode([128799, 77666, 129264], skip_special_tokens=True) == "Reason"
+        assert made.encode("a<｜deepseek_image｜>", add_special_tokens=False).ids[-1] == 129264
+
+    def test_all_of_them_share_one_engine(self, tokenizer: Tokenizer) -> None:
+        others = [Tokenizer.load(dialect=name) for name in ("v4.1", "v4-vision")]
+        assert {other.vocabulary.ordinary for other in others} == {tokenizer.vocabulary}
+        assert tokenizer.with_dialect("v4.1").vocabulary is others[0].vocabulary
+        assert others[0].with_dialect("v4.1") is others[0]
+
+    def test_pickling(self) -> None:
+        made = pickle.loads(pickle.dumps(Tokenizer.load(dialect="v4.1")))
+        assert made is Tokenizer.load(dialect="v4.1")
+
+    def test_ids_tell_their_dialect(self, tokenizer: Tokenizer) -> None:
+        prompt = dsv4.encode([system("a"), user([image()])], dialect="v4.1")
+        found = tokenizer.prompt(tokenizer.encode(prompt))
+        assert (str(found), str(found.dialect)) == (str(prompt), "v4.1")
 
 
 class TestReading:

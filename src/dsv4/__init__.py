@@ -13,6 +13,8 @@ from dsv4._encode.tools import set_cache_size
 from dsv4._format.dialects import DIALECTS, V3_2_SERVED, Dialect, dialect_for
 from dsv4._format.endings import Ending, EndingKind
 from dsv4._format.tokens import Special
+from dsv4._images.image_grid import ImageGrid, image_grid
+from dsv4._inputs.image_inputs import image_block, image_size
 from dsv4._parse.events import (
     AbortReason,
     ArgumentsDelta,
@@ -31,7 +33,7 @@ from dsv4._parse.events import (
 from dsv4._parse.holds import Hold
 from dsv4._parse.parse import Message, ToolCall, assemble, parse, parse_task
 from dsv4._parse.parser import StreamParser
-from dsv4.errors import EncodeError, Error, OptionError, ParseError, UnknownModel
+from dsv4.errors import EncodeError, Error, ImageError, OptionError, ParseError, UnknownModel
 from dsv4.request import Request
 from dsv4.types import Sampled
 from dsv4.version import __version__
@@ -61,6 +63,8 @@ __all__ = [
     "FindingKind",
     "Finish",
     "Hold",
+    "ImageError",
+    "ImageGrid",
     "Message",
     "Note",
     "Omission",
@@ -88,6 +92,9 @@ __all__ = [
     "decode",
     "dialect_for",
     "encode",
+    "image_block",
+    "image_grid",
+    "image_size",
     "parse",
     "parse_task",
     "profiles",

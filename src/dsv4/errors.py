@@ -5,6 +5,7 @@
         ├── OptionError         an option or an argument that is not what it should be
         │   └── UnknownModel    a model name that does not tell its dialect
         ├── EncodeError         a conversation that the format cannot express
+        ├── ImageError          a picture whose size cannot be read from its file
         ├── ParseError          model text that the strict grammar does not allow
         └── VocabularyError     a vocabulary that is missing, or not the dialect's (dsv4.tokens)
 
@@ -76,6 +77,10 @@ class ParseError(Error):
 
     def __str__(self) -> str:
         return f"at character {self.position}: {self.problem}"
+
+
+class ImageError(Error):
+    """A picture whose size cannot be read: the file is no picture, is cut short or is damaged."""
 
 
 class UnknownModel(OptionError):

@@ -71,13 +71,64 @@ def test_a_line_of_json_for_each_conversation(tmp_path: Path) -> None:
         ([], '[{"role": "nobody"}]', 1, 'stdin: messages[0].role: found "nobody"'),
         ([], '[{"role": "user", "content": "\\ud800"}]', 1, "half a surrogate pair stands alone"),
         (["--window", "none"], "", 2, "expected a whole number from 1 on"),
-        (["--dialect", "v4.1"], json.dumps(MESSAGES), 2, "does not fit v4.1"),
+        (["--tokenizer", "odd.json"], json.dumps(MESSAGES), 2, "does not fit"),
     ],
 )
 def test_errors(
     tmp_path: Path, arguments: list[str], given: str, status: int, problem: str
 ) -> None:
+    (tmp_path / "odd.json").write_text('{"added_tokens": [], "model": {"vocab": {}}}')
     done = count(tmp_path, *arguments, input=given)
     assert (done.returncode, done.stdout) == (status, "")
     assert problem in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+REMOTE = {"type": "image_url", "image_url": {"url": "https://a.b/c/photo.png?x=1"}}
+PIXEL = "R0lGODlhAQABAAAAACwAAAAAAQABAAACAkQBADs="
+HELD = {"type": "image", "source": {"type": "base64", "data": PIXEL}}
+
+
+def request_with(*images: object) -> str:
+    content = [{"type": "text", "text": "Look"}, *images]
+    messages = [{"role": "user", "content": content}]
+    return json.dumps({"model": "DeepSeek-V4.1", "messages": messages})
+
+
+class TestImages:
+    def test_a_row_for_each(self) -> None:
+        given = request_with(REMOTE, HELD)
+        done = said("count", "--image-size", "1920x1080", stdin=given)
+        assert done.stdout.splitlines()[-4:-1] == [
+            "images",
+            "  0  photo.png, 1920 × 1080, 41 × 23 cells, 968 tokens",
+            "  0  image 2, 1 × 1, 13 × 13 cells, 184 tokens",
+        ]
+        assert "at least" not in done.stdout
+
+    def test_at_least(self) -> None:
+        done = said("count", stdin=request_with(HELD, REMOTE))
+        assert "at least " in done.stdout.splitlines()[1]
+        assert "photo.png, size not known" in done.stdout
+        assert "--image-size" in done.stdout.splitlines()[-2]
+
+    def test_as_json(self) -> None:
+        found = json.loads(said("count", "--json", stdin=request_with(HELD, REMOTE)).stdout)
+        assert found["exact"] is False
+        assert [image["tokens"] for image in found["images"]] == [184, None]
+        assert found["images"][0]["message"] == 0
+        done = said("count", "--json", "--image-size", "1x1", stdin=request_with(REMOTE))
+        sized = json.loads(done.stdout)
+        assert sized["exact"] is True
+        assert sized["tokens"] == sum(m["tokens"] for m in sized["messages"])
+
+    @pytest.mark.parametrize("size", ["1920", "0x4", "ax4", "x"])
+    def test_sizes_that_are_none(self, size: str) -> None:
+        done = said("count", "--image-size", size, stdin=request_with())
+        assert done.returncode == 2
+        assert "expected a size such as 1920x1080" in done.stderr
+
+    def test_show_says_what_they_cost(self) -> None:
+        done = said("show", "--image-size", "1920x1080", stdin=request_with(REMOTE, HELD))
+        assert "▣ photo.png, 1920 × 1080, 41 × 23 cells, 968 tokens" in done.stdout
+        assert "at least" in said("show", stdin=request_with(REMOTE)).stdout

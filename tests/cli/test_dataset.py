@@ -50,11 +50,13 @@ import time
 from dsv4.dataset import resumable_output
 
 def journal_and_wait(sink):
+    if not sink.progress.conversations:
+        return write_journal(sink)
+    # First: the signal may come as soon as the journal is there.
+    resumable_output.ResumableSink._write_journal = write_journal
     write_journal(sink)
-    if sink.progress.conversations:
-        resumable_output.ResumableSink._write_journal = write_journal
-        while True:
-            time.sleep(0.01)
+    while True:
+        time.sleep(0.01)
 
 resumable_output.SECONDS_BETWEEN_JOURNAL_ENTRIES = 0
 write_journal = resumable_output.ResumableSink._write_journal
@@ -235,10 +237,13 @@ def test_options_reach_the_encoder(tmp_path: Path, run: Run, vocabulary: str) ->
     assert len(rows(tmp_path / "turns.jsonl")) == 6
     status, said = run("in.jsonl", "-o", "calls.jsonl", "--jobs", "1", "--policy", "calls")
     assert (status, len(said)) == (0, 2)
-    assert said[0] == "dsv4: 3 examples with nothing to train on (see --drop-untrained)"
-    assert said[1].startswith("dsv4: the reasoning of 3 earlier turns is not in the examples")
-    assert said[1].endswith("(--expand keeps it)")
-    assert not any(any(row["loss_mask"]) for row in rows(tmp_path / "calls.jsonl"))
+    assert said[0].startswith("dsv4: the reasoning of 3 earlier turns is not in the examples")
+    assert said[0].endswith("(--expand keeps it); the first: in.jsonl:1")
+    assert said[1] == (
+        "dsv4: 3 examples with nothing to train on left out (--keep-untrained writes them); "
+        "the first: in.jsonl:1"
+    )
+    assert rows(tmp_path / "calls.jsonl") == []
 
 
 BAD = {
@@ -272,7 +277,8 @@ def test_a_bad_line_ends_the_run(tmp_path: Path, run: Run) -> None:
     write_bad_lines(tmp_path / "in.jsonl")
     (tmp_path / "out.jsonl").write_text("as it was")
     status, said = run("in.jsonl", "-o", "out.jsonl", "--jobs", "2", "--overwrite")
-    assert (status, said) == (1, [f"dsv4: {BAD[2][1]}"])
+    hint = "--on-error skip leaves bad lines out"
+    assert (status, said) == (1, [f"dsv4: {BAD[2][1]}; {hint}"])
     assert (tmp_path / "out.jsonl").read_text() == "as it was"
     assert left_in(tmp_path) == {"in.jsonl", "out.jsonl"}
 
@@ -284,7 +290,6 @@ MISUSE: list[tuple[list[str], str]] = [
     (["in.jsonl", "-o", "no/out.jsonl"], "cannot write no/out.jsonl: no such file or directory"),
     (["in.jsonl", "-o", "in.jsonl"], "in.jsonl is both input and output"),
     (["in.jsonl", "-o", "out.jsonl", "--effort", "much"], 'effort: found "much"'),
-    (["in.jsonl", "-o", "out.jsonl", "--dialect", "v4.1"], "tokenizer.json does not fit v4.1"),
     (["in.jsonl", "-o", "out.jsonl", "--expand", "--policy", "calls"], "expand has a mask"),
     (["in.jsonl", "-o", "-", "--resume"], "resume: needs files"),
     (["-", "-o", "out.jsonl", "--resume"], "stdin must be the only input"),
@@ -348,7 +353,8 @@ def test_conversations_without_an_answer_are_told(tmp_path: Path, run: Run) -> N
     write_lines(tmp_path / "in.jsonl", [conversation(1), conversation(2)[:1]])
     status, said = run("in.jsonl", "-o", "out.jsonl", "--expand")
     assert (status, len(rows(tmp_path / "out.jsonl"))) == (0, 1)
-    assert said == ["dsv4: 1 conversation without an answer left out: there is nothing to expand"]
+    left_out = "1 example with nothing to train on left out (--keep-untrained writes them)"
+    assert said == [f"dsv4: {left_out}; the first: in.jsonl:2"]
 
 
 def test_stats(tmp_path: Path, run: Run) -> None:

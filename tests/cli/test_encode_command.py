@@ -143,9 +143,15 @@ class TestIds:
             **{"origin": "template", "message": None, "field": "header"},
         }
 
-    def test_a_vocabulary_that_does_not_fit(self) -> None:
-        asked = ("encode", "--ids", "--dialect", "v4.1")
-        assert "does not fit v4.1" in refused(*asked, stdin=as_json(*CHAT))
+    def test_v4_1_needs_no_checkpoint(self) -> None:
+        ids = json.loads(printed("encode", "--ids", "--dialect", "v4.1", stdin=as_json(*CHAT)))
+        assert ids[:2] == [0, 128799]
+
+    def test_a_vocabulary_that_does_not_fit(self, tmp_path: Path) -> None:
+        path = tmp_path / "odd.json"
+        path.write_text('{"added_tokens": [], "model": {"vocab": {}}}')
+        asked = ("encode", "--ids", "--tokenizer", str(path))
+        assert "does not fit" in refused(*asked, stdin=as_json(*CHAT))
 
     def test_half_a_character(self) -> None:
         half = as_json(user("\ud800"))

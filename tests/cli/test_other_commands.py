@@ -27,7 +27,7 @@ class TestSpecial:
 
     def test_of_another_dialect(self) -> None:
         lines = printed("special", "--dialect", "v4.1").splitlines()
-        assert lines[-1].split() == ["image", "<｜deepseek_image｜>", "-"]
+        assert lines[-1].split() == ["image", "<｜deepseek_image｜>", "129264"]
 
     def test_json(self) -> None:
         tokens = json.loads(printed("special", "--json"))

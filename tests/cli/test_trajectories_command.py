@@ -35,12 +35,11 @@ def path(tmp_path: Path) -> Path:
 def test_an_export_says_what_it_wrote(path: Path, tmp_path: Path) -> None:
     done = dsv4("trajectories", path, "-o", tmp_path / "out.jsonl", "--format", "trl")
     assert done.returncode == 0
-    assert done.stderr.decode().splitlines() == [
-        "dsv4: 1 row of 1 session",
-        "dsv4: left out: 1 trajectory: more than one sequence of a session",
-    ]
-    (row,) = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
-    assert row["session"] == "s1"
+    assert done.stderr.decode().splitlines() == ["dsv4: 2 rows of 1 session"]
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [(row["session"], row["sequence"]) for row in rows] == [("s1", 0), ("s1", 1)]
+    done = dsv4("trajectories", path, "-o", tmp_path / "sky.jsonl", "--format", "skyrl")
+    assert "dsv4: left out: 2 trajectories: no reward" in done.stderr.decode().splitlines()
 
 
 def test_a_session_is_shown_turn_by_turn(path: Path) -> None:

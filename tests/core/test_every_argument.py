@@ -132,6 +132,15 @@ def test_a_value_that_ends_by_implication_holds_no_close() -> None:
         assert incomplete_of(message) == [("delete_rows", {"table": value})]
 
 
+@each_row(
+    "tag", [f'<{DSML}arg name="where">', f'<{DSML}invoke name="where">', f"{parameter('where')}"]
+)
+def test_a_tag_with_a_key_on_a_line_of_its_own_ends_a_value_that_lacks_its_close(tag: str) -> None:
+    body = f"{parameter('table')}users\n{tag}id = 7{PARAMETER_END}"
+    text = calling(body).replace(f"{INVOKE_END}\n", INVOKE_END)  # the strict grammar refuses it
+    assert calls_of(read(text, tools=TOOLS)) == [("delete_rows", BOTH)]
+
+
 def test_a_tag_with_a_key_inside_of_a_value_is_a_part_of_it() -> None:
     value = f'a <{DSML}arg name="where">b</{DSML}arg> c'
     body = f"{parameter('table')}{value}{PARAMETER_END}\n"

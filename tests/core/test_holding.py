@@ -48,6 +48,10 @@ WAITING = [
     ('<invoke name="weather"><parameter name="city">Par', None, 1),
     ("<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>wea", None, 13),
     (f"```\n\n{BLOCK}{INVOKE}", "\n\n" + BLOCK + INVOKE, 15),
+    (f"“So: {BLOCK}{INVOKE}", BLOCK + INVOKE, 2),
+    (f"“So: {BLOCK}{INVOKE}{CITY}Par", BLOCK + INVOKE + CITY + "Par", 29),
+    (f"So: {CITY}Par", CITY + "Par", 34),
+    (BLOCK + "weather\n```\n{", "weather\n```\n{", 35),
     ("Done.<｜end▁of▁sentence｜><｜User｜>And", "<｜end▁of▁sentence｜><｜User｜>And", 17),
 ]
 

@@ -141,10 +141,23 @@ class TestContentBlocks:
         assert str(encode(message, dialect=dialect)) == f"b{EOS}"
 
     @every_dialect
-    def test_beside_a_text_they_only_give_their_images(self, dialect: str) -> None:
+    def test_beside_a_text_they_are_not_written(self, dialect: str) -> None:
         prompt = encode(assistant("a", content_blocks=[text("b"), image("u")]), dialect=dialect)
         assert str(prompt) == f"a{EOS}"
-        assert prompt.images == [{"type": "image", "url": "u"}]
+        assert prompt.images == []
+        assert prompt.dropped == (dsv4.Omission(0, "content_blocks", "unread"),)
+
+    @every_dialect
+    def test_empty_ones_leave_the_users_text(self, dialect: str) -> None:
+        alone = encode(user("a", content_blocks=[]), dialect=dialect)
+        assert str(alone) == str(encode(user("a"), dialect=dialect))
+        assert alone.dropped == ()
+
+    @every_dialect
+    def test_but_as_released_not_in_a_turn_with_other_blocks(self, dialect: str) -> None:
+        joined = encode(user("a", content_blocks=[]), user("b"), dialect=dialect)
+        assert str(joined) == str(encode(user("b"), dialect=dialect))
+        assert joined.dropped == (dsv4.Omission(0, "content", "unread"),)
 
     def test_errors_name_them(self) -> None:
         with pytest.raises(EncodeError) as caught:

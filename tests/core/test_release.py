@@ -283,28 +283,32 @@ class TestStrictReading:
 
     @pytest.mark.parametrize("name", ["f\ng", 'f">\ng', "\nf"])
     def test_a_name_with_a_line_end(self, name: str) -> None:
-        text = self.CALL.format(name) + self.END
-        message = encoding_dsv4.parse_message_from_completion_text(text, "chat")
+        completion = self.CALL.format(name) + self.END
+        message = encoding_dsv4.parse_message_from_completion_text(completion, "chat")
         assert message["tool_calls"][0]["function"] == {"name": name, "arguments": '{"a": "1"}'}
 
     def test_a_text_that_ends_in_the_close_of_a_call(self) -> None:
-        for text, arguments in (
+        for completion, arguments in (
             (self.CALL.format("f"), '{"a": "1"}'),
             (self.HEAD.format("f") + "</｜DSML｜invoke", "{}"),
         ):
-            message = encoding_dsv4.parse_message_from_completion_text(text, "chat")
+            message = encoding_dsv4.parse_message_from_completion_text(completion, "chat")
             assert message["tool_calls"][0]["function"]["arguments"] == arguments
-            found = encoding_dsv4.parse_tool_calls(text.index(">"), text)
-            assert found == (len(text), "</｜DSML｜invoke", [{"name": "f", "arguments": arguments}])
+            found = encoding_dsv4.parse_tool_calls(completion.index(">"), completion)
+            assert found == (
+                len(completion),
+                "</｜DSML｜invoke",
+                [{"name": "f", "arguments": arguments}],
+            )
 
     def test_other_ends_are_refused(self) -> None:
         for end in (">", ">\n", ">\n</｜DSML｜tool_calls", "x"):
-            text = self.CALL.format("f") + end
-            with pytest.raises(ValueError):
-                encoding_dsv4.parse_message_from_completion_text(text, "chat")
+            completion = self.CALL.format("f") + end
+            with pytest.raises(dsv4.ParseError):
+                encoding_dsv4.parse_message_from_completion_text(completion, "chat")
 
     def test_calls_past_the_end(self) -> None:
-        text = self.CALL.format("f") + self.END
-        for index in (len(text), len(text) + 9):
-            with pytest.raises(ValueError):
-                encoding_dsv4.parse_tool_calls(index, text)
+        completion = self.CALL.format("f") + self.END
+        for index in (len(completion), len(completion) + 9):
+            with pytest.raises(dsv4.ParseError):
+                encoding_dsv4.parse_tool_calls(index, completion)

@@ -85,7 +85,7 @@ async def asked(backend: TwoTexts, choice: Any = "required", **more: Any) -> dic
     }
     async with gateway(backend) as g:
         if backend.tokenizer is None:
-            g.server.tokenizer = None
+            g.server.model.tokenizer = None
         status, _, answer = await g.post("/v1/chat/completions", body)
         assert status == 200, answer
         return dict(answer)

@@ -12,7 +12,7 @@ from standins import Scripted
 from dsv4._format.tokens import EOS, THINK_END
 from dsv4.api import ApiError
 from dsv4.serve import Settings
-from dsv4.serve.access import SiteGuard
+from dsv4.serve.access.site_guard import SiteGuard
 
 ASKED = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 50}
 POSTS = {

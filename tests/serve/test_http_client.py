@@ -27,9 +27,11 @@ class Server:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         try:
-            while self.answers:
+            while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 self.heads.append(head.decode())
+                if not self.answers:
+                    break
                 writer.write(self.answers.pop(0))
                 await writer.drain()
                 if self.closes:
@@ -166,5 +168,35 @@ def test_a_server_that_does_not_answer_in_time_leaves_no_connection() -> None:
         async with Server(b"").client() as client:
             with pytest.raises((asyncio.TimeoutError, HttpError)):
                 await asyncio.wait_for(whole(client), 0.1)
+
+    asyncio.run(scenario())
+
+
+def test_a_post_is_sent_once_however_many_idle_connections_turn_out_closed() -> None:
+    """The server reads the request and closes the connection without a word."""
+
+    async def scenario() -> None:
+        server = Server(*[EMPTY] * 4)
+        async with server.client() as client:
+            answers = [await client.request("GET", "/") for _ in range(4)]
+            for answer in answers:
+                client.release(answer)
+            assert server.connections == 4
+            with pytest.raises(HttpError):
+                await client.request("POST", "/v1/completions", b"{}")
+            posts = [head for head in server.heads if head.startswith("POST")]
+            assert len(posts) == 1
+
+    asyncio.run(scenario())
+
+
+def test_an_idle_connection_that_the_server_has_closed_is_not_written_to() -> None:
+    async def scenario() -> None:
+        server = Server(EMPTY, EMPTY, closes=True)
+        async with server.client() as client:
+            client.release(await client.request("GET", "/"))
+            await asyncio.sleep(0.05)  # its end has come, whether the loop has looked or not
+            client.release(await client.request("POST", "/", b"{}"))
+            assert (server.connections, len(server.heads)) == (2, 2)
 
     asyncio.run(scenario())

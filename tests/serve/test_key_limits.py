@@ -11,14 +11,14 @@ from gateway import gateway, run
 from standins import THINK_END, Scripted
 
 from dsv4.serve import Chunk
-from dsv4.serve.access import (
+from dsv4.serve.access.api_keys import WrongKeys, read_keys
+from dsv4.serve.access.key_limits import (
     KeyLimitReached,
     KeyLimits,
     KeyMeter,
+    KeyUsage,
     SharedUsageTable,
     UsageTable,
-    WrongKeys,
-    read_keys,
     read_limits,
 )
 from dsv4.serve.settings import SettingError
@@ -151,7 +151,7 @@ def test_guesses_wait_longer_each_time_and_right_keys_never(tmp_path: Path) -> N
         async with gateway(Scripted(*ANSWER), api_key_file=str(file)) as g:
             for _ in range(6):
                 assert (await g.post("/v1/chat/completions", CHAT, **{"x-api-key": "x"}))[0] == 401
-            assert g.server.access._wrong_keys.next_pause("127.0.0.1") == 0.2
+            assert g.server.access.wrong_keys.next_pause("127.0.0.1") == 0.2
             assert (await g.post("/v1/chat/completions", CHAT, **{"x-api-key": "right"}))[0] == 200
 
     run(scenario())
@@ -174,3 +174,46 @@ def test_files_of_keys_that_others_can_read_are_refused_unless_told(
     run(started(open_key_files=True))
     file.chmod(0o640)
     run(started())
+
+
+def test_choices_are_streams(tmp_path: Path) -> None:
+    """Of the key, and of the gateway: one request must not open more than the limits say."""
+    file = tmp_path / "keys"
+    file.write_text("narrow:n streams=3\nwide:w\n")
+
+    async def scenario() -> None:
+        backend = Scripted(*ANSWER)
+        async with gateway(backend, api_key_file=str(file), streams=8, max_n=10) as g:
+
+            async def status(key: str, n: int) -> int:
+                body = {**CHAT, "n": n}
+                return int((await g.post("/v1/chat/completions", body, **{"x-api-key": key}))[0])
+
+            assert [await status("n", n) for n in (1, 3, 4)] == [200, 200, 429]
+            assert [await status("w", n) for n in (8, 9, 10, 11, 128)] == [200, 400, 400, 400, 400]
+            assert backend.opened == 1 + 3 + 8
+            assert (g.server.gate.running, g.server.gate.waiting) == (0, 0)
+
+    run(scenario())
+
+
+def test_tokens_of_a_day_are_counted_beside_those_of_a_minute() -> None:
+    limits, table = read_limits(["day_tokens=100", "tokens=80"]), UsageTable()
+    meter = KeyMeter(table)
+    meter.count_tokens("ann", limits, 70)
+
+    def age(usage: KeyUsage) -> None:
+        usage.since -= 61
+
+    table.change("ann", age)
+    with meter.admitted("ann", limits):
+        meter.count_tokens("ann", limits, 30)
+    with pytest.raises(KeyLimitReached, match="100 tokens a day"), meter.admitted("ann", limits):
+        pass
+
+    def sleep(usage: KeyUsage) -> None:
+        usage.day -= 1
+
+    table.change("ann", sleep)
+    with meter.admitted("ann", limits):
+        pass

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dsv4.serve.access import ANONYMOUS, Keyring, read_keys
+from dsv4.serve.access.api_keys import ANONYMOUS, Keyring, read_keys
 from dsv4.serve.settings import SettingError
 
 
@@ -83,4 +83,35 @@ def test_a_file_that_makes_no_sense_is_refused(tmp_path: Path, text: str, proble
     path = tmp_path / "keys"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(SettingError, match=problem):
+        read_keys(str(path))
+
+
+SHA = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+
+
+@pytest.mark.parametrize(
+    ("line", "shown", "name"),
+    [
+        ("ann:a:b:c", "a:b:c", "ann"),
+        (f"ann:sha256:{SHA}", "test", "ann"),
+        (f"admin ann:sha256:{SHA} requests=5", "test", "ann"),
+        (f"sha256:{SHA}", "test", f"key-{SHA[:16]}"),
+        ("test", "test", f"key-{SHA[:16]}"),
+    ],
+)
+def test_a_key_has_colons_or_is_a_hash(tmp_path: Path, line: str, shown: str, name: str) -> None:
+    path = tmp_path / "keys"
+    path.write_text(line + "\n")
+    ring = read_keys(str(path))
+    owner = ring.owner({"x-api-key": shown})
+    assert owner is not None
+    assert owner.name == name
+    assert ring.owner({"x-api-key": SHA}) is None  # a hash opens nothing
+
+
+@pytest.mark.parametrize("hash", ["", "12", SHA.upper(), SHA + "0", "g" * 64])
+def test_a_hash_that_is_none_is_refused(tmp_path: Path, hash: str) -> None:
+    path = tmp_path / "keys"
+    path.write_text(f"ann:sha256:{hash}\n")
+    with pytest.raises(SettingError, match="line 1: expected 64 hexadecimal digits"):
         read_keys(str(path))

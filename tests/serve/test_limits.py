@@ -6,7 +6,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from dsv4.serve.access import Busy, StreamGate
+from dsv4.api import ApiError
+from dsv4.serve.access.stream_gate import Busy, StreamGate
 
 
 def test_no_more_than_the_streams_run_at_once() -> None:
@@ -48,3 +49,24 @@ def test_each_change_is_told() -> None:
     with gate.place(), gate.place():
         pass
     assert told == [(1, 0), (1, 1), (1, 0), (0, 0)]
+
+
+def test_a_request_for_several_completions_takes_a_stream_for_each() -> None:
+    gate, first, second, third = StreamGate(4, 5), ExitStack(), ExitStack(), ExitStack()
+    assert first.enter_context(gate.place(3)).is_set()
+    turn = second.enter_context(gate.place(2))
+    later = third.enter_context(gate.place(1))
+    assert (gate.running, turn.is_set(), later.is_set()) == (3, False, False)  # nobody overtakes
+    first.close()
+    assert (gate.running, turn.is_set(), later.is_set()) == (3, True, True)
+    second.close()
+    third.close()
+    assert (gate.running, gate.waiting) == (0, 0)
+
+
+def test_more_than_can_ever_run_at_once_is_refused() -> None:
+    with (
+        pytest.raises(ApiError, match="found 5 completions, expected at most 4"),
+        StreamGate(4, 5).place(5),
+    ):
+        pass

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -16,6 +17,7 @@ from standins import CompletionsServer, Scripted, SglangServer, VllmServer
 from dsv4._format.tokens import DSML, EOS, THINK_END
 from dsv4.serve import BackendError, Chunk, Logprob
 from dsv4.tokens import Tokenizer
+from small_vocabulary import write_small_vocabulary
 
 HI = [{"role": "user", "content": "Hi"}]
 CHAT: dict[str, Any] = {"messages": HI}
@@ -81,9 +83,11 @@ def test_dialect_and_context_come_from_the_backend_unless_they_are_set(
 
 
 @every_path
-def test_a_vocabulary_that_does_not_fit_is_named(path: str) -> None:
+def test_a_vocabulary_that_does_not_fit_is_named(path: str, tmp_path: Path) -> None:
+    file = str(write_small_vocabulary(tmp_path / "tokenizer.json"))
+
     async def scenario() -> None:
-        async with gateway(dialect="v4.1") as g:
+        async with gateway(dialect="v4.1", tokenizer=file) as g:
             status, _, answer = await g.post(path, BODIES[path])
             assert status == 500
             assert "does not fit v4.1" in answer["error"]["message"]

@@ -9,12 +9,18 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from standins import redis_server
+from redis import asyncio as redis_client
+from standins import free_port, redis_server
 
 from dsv4.serve.settings import SettingError, Settings
 from dsv4.serve.storage import store_for
 from dsv4.serve.storage.redis_store import RedisTurnStore
-from dsv4.serve.storage.stored_turns import MemoryTurnStore, SqliteTurnStore, TurnStore
+from dsv4.serve.storage.stored_turns import (
+    MemoryTurnStore,
+    SqliteTurnStore,
+    StoreFailure,
+    TurnStore,
+)
 
 MakeStore = Callable[..., TurnStore]
 
@@ -180,34 +186,45 @@ def test_a_file_that_cannot_be_opened_is_said(tmp_path: Path) -> None:
         SqliteTurnStore(str(tmp_path / "no" / "such" / "file"), 1, 1)
 
 
-def test_a_file_that_is_locked_remembers_nothing_and_harms_nobody(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        path = str(tmp_path / "turns")
-        store = SqliteTurnStore(path, 10, 10_000)
-        await store._run(lambda: store._db.execute("PRAGMA busy_timeout = 1"), None)
-        with closing(sqlite3.connect(path)) as other:
-            other.execute("BEGIN EXCLUSIVE")
-            await store.put("ann", ["name"], b"1")
-            assert not await store.delete("ann", "name")
-        assert await store.get("ann", "name") is None
-        await store.put("ann", ["name"], b"2")
-        assert await store.get("ann", "name") == b"2"
-        await store.aclose()
-
-    asyncio.run(scenario())
-
-
 def test_a_url_that_is_none_is_said() -> None:
     with pytest.raises(SettingError, match="replay: found 'redis://\\[::bad'"):
         store_for(Settings(replay="redis://[::bad"))
 
 
-def test_redis_that_is_away_remembers_nothing_and_harms_nobody() -> None:
+def test_what_cannot_be_asked_is_not_said_to_be_missing(tmp_path: Path) -> None:
     async def scenario() -> None:
-        store = RedisTurnStore("redis://127.0.0.1:1", 1, 1)
-        await store.put("ann", ["turn"], b"value")
-        assert await store.get("ann", "turn") is None
-        assert not await store.delete("ann", "turn")
+        path = tmp_path / "locked.db"
+        locked = SqliteTurnStore(str(path), 10, 10**6)
+        away = RedisTurnStore(f"redis://127.0.0.1:{free_port()}", 10, 10**6)
+        await locked.put("ann", ["kept"], b"value")
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            for store in (locked, away):
+                with pytest.raises(StoreFailure):
+                    await store.put("ann", ["turn"], b"value")
+                with pytest.raises(StoreFailure):
+                    await store.delete("ann", "kept")
+        with pytest.raises(StoreFailure):
+            await away.get("ann", "turn")
+        assert await locked.get("ann", "kept") == b"value"
+        await locked.aclose()
+        await away.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_a_key_of_another_program_is_found(redis_url: str) -> None:
+    """A list under the name of our index made a healthy Redis keep nothing, for ever."""
+
+    async def scenario() -> None:
+        client = redis_client.from_url(redis_url)
+        await client.set("taken:index", "x")
+        store = RedisTurnStore(redis_url, 10, 10**6, "taken:")
+        with pytest.raises(StoreFailure, match="WRONGTYPE"):
+            await store.size()
+        with pytest.raises(StoreFailure, match="WRONGTYPE"):
+            await store.put("ann", ["turn"], b"value")
         await store.aclose()
+        await client.aclose()
 
     asyncio.run(scenario())

@@ -77,11 +77,34 @@ class TestRows:
         assert row["extra_fields"]["session"] == "s"
 
     @pytest.mark.parametrize("format", ["trl", "verl"])
-    def test_one_sequence_of_a_session_fits_and_the_others_are_counted(self, format: Any) -> None:
+    def test_each_sequence_of_a_session_is_a_row_that_says_so(self, format: Any) -> None:
         found = session(sequence(**SHORT), sequence(), sequence(**UNTRAINED))
-        (row,), left = rows_of(found, format)
-        assert row["prompt_ids"] == [1, 2]
-        assert left == {"more than one sequence of a session": 1, "nothing to train on": 1}
+        rows, left = rows_of(found, format)
+        assert [row["prompt_ids"] for row in rows] == [[9], [1, 2]]
+        said = rows if format == "trl" else [row["extra_fields"] for row in rows]
+        assert [(each["session"], each["group"]) for each in said] == [("s", "g")] * 2
+        assert [(each["sequence"], each["sequences"]) for each in said] == [(0, 2), (1, 2)]
+        assert left == {"nothing to train on": 1}
+
+    @pytest.mark.parametrize("format", ["trl", "verl", "skyrl"])
+    @pytest.mark.parametrize("trained", [True, False])
+    def test_a_session_that_ended_at_a_limit_stays_in_its_group(
+        self, format: Any, trained: bool
+    ) -> None:
+        turns = [turn("c1", [0, 2], [2, 3]), turn("c2", [3, 4], [4, 6], state="cut")]
+        mask = [0, 0, int(trained), 0, 0, 0]
+        (row,), left = rows_of(session(sequence(turns=turns, loss_mask=mask)), format)
+        marks = {
+            "trl": row.get("truncated"),
+            "verl": row.get("extra_fields", {}).get("truncated"),
+            "skyrl": row.get("stop_reasons") == "length",
+        }
+        assert marks[format] is True
+        assert not left
+
+    def test_a_call_that_sampled_nothing_is_no_row(self) -> None:
+        empty = sequence(turns=[turn("c1", [0, 6], state="cut")], loss_mask=[0] * 6)
+        assert rows_of(session(empty), "verl") == ([], {"nothing to train on": 1})
 
     def test_skyrl_takes_each_and_knows_the_last(self) -> None:
         rows, left = rows_of(session(sequence(**SHORT), sequence()), "skyrl")

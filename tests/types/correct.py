@@ -7,6 +7,7 @@ import json
 import dsv4
 import encoding_dsv4
 import encoding_dsv32
+import encoding_dsv41
 from dsv4.compat import vllm
 from dsv4.tokens import Session, Tokenizer
 from dsv4.types import Effort, MessageInput, MessageParam, ToolParam
@@ -119,6 +120,8 @@ def drop_ins(messages: list[MessageParam]) -> list[str]:
         encoding_dsv4.encode_messages(messages, "thinking", reasoning_effort="max"),
         encoding_dsv4.encode_messages([{"role": "user", "content": "Hi"}], thinking_mode="chat"),
         encoding_dsv32.encode_messages(messages, "chat", context=messages),
+        encoding_dsv41.encode_messages(messages, "chat", None, True, True, 75),
+        encoding_dsv41.encode_messages(messages, "chat", return_multi_modal_data=True)[0],
         vllm.encode_messages(messages, "chat", drop_thinking=False),
     ]
 

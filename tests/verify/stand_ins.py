@@ -10,7 +10,7 @@ from dsv4.profiles.prompt_changes import Unpredictable
 from dsv4.profiles.server_faults import FaultVariant, fault_named
 from dsv4.profiles.text_shields import TEXT_PLACES, shielded, unshielded
 from dsv4.verify import PROBES, Hypothesis, Observation, Reply
-from dsv4.verify.explain import usual_count
+from dsv4.verify.fits import usual_count
 from dsv4.verify.kept_counts import kept_forecasts
 
 FORECASTER = kept_forecasts()

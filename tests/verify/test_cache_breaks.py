@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 from running import dsv4, printed, refused
 
+from dsv4 import profiles
+from dsv4._format.dialects import V4
 from dsv4.profiles.profile import profile_named
+from dsv4.verify import cache_breaks
 from dsv4.verify.cache_breaks import FORGOTTEN, NEW, CacheForecast, CacheSummary, CacheTurn
 from dsv4.verify.token_counts import PromptCounter
+from parts import fewer
 
 TOOL = {"type": "function", "function": {"name": "run", "description": "d", "parameters": {}}}
 OTHER = {"type": "function", "function": {"name": "note", "description": "d", "parameters": {}}}
@@ -84,6 +89,88 @@ class TestReuse:
             sizes.append(sum(read))
             read.clear()
         assert max(sizes[2:]) < 2 * min(sizes[2:])
+
+
+class TestDeviations:
+    """Each request is compared with all that came before it, and not with the last one alone."""
+
+    def test_a_conversation_that_deviates_once_goes_on_where_it_was(self) -> None:
+        other = {"role": "user", "content": "Stop, and do something else."}
+        asked = [body(), body(*call(0)), body(other), body(*call(0), *call(1))]
+        _, second, _, fourth = turns(*asked)
+        assert (fourth.reusable, fourth.after, fourth.lost) == (second.tokens, 2, 0)
+
+    def test_a_side_request_that_shares_the_first_question_takes_nothing_away(self) -> None:
+        title = {"role": "user", "content": "A title for this, please."}
+        asked = [body(*call(0)), body(*call(0), title), body(title), body(*call(0), *call(1))]
+        first, *_, last = turns(*asked)
+        assert last.reusable >= first.tokens
+
+    def test_a_second_naive_implementation_has_the_same_sums(self) -> None:
+        """On logs at random: every prompt against every earlier one, id by id."""
+        for seed in range(fewer(200, 4)):
+            log = random_log(random.Random(seed))
+            found, summary = turns(*log), CacheSummary()
+            for turn in found:
+                summary.add(turn)
+            naive = naive_turns(log)
+            assert [(t.tokens, t.reusable, t.after) for t in found] == naive
+            assert summary.tokens == sum(tokens for tokens, _, _ in naive)
+            assert summary.reusable == sum(reusable for _, reusable, _ in naive)
+
+    def test_what_is_forgotten_is_not_compared(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        first = turns(body())[0].tokens
+        monkeypatch.setattr(cache_breaks, "MOST_TOKENS", first * 3)
+        other = {"role": "user", "content": "Something else."}
+        between = [{"messages": [{"role": "user", "content": f"{n} {'x ' * 300}"}]} for n in (1, 2)]
+        *_, last = turns(body(), *between, {"messages": [other]}, body())
+        assert last.reusable < first / 2
+
+    def test_memory_does_not_grow_with_the_log(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(cache_breaks, "MOST_TOKENS", 20_000)
+        forecast = CacheForecast(profile_named("dsv4"), "v4", COUNTER)
+        sizes = []
+        for n in range(300):
+            forecast.add({"messages": [{"role": "user", "content": f"{n} {'word ' * 200}"}]})
+            sizes.append(len(forecast._tree._root.below[0].below) + len(forecast._requests))
+        assert max(sizes[150:]) <= 2 * max(sizes[:150])
+
+
+def random_log(chance: random.Random) -> list[dict[str, Any]]:
+    """Conversations that take turns, deviate, are cut back, and start again."""
+    conversations: list[list[Any]] = [[] for _ in range(3)]
+    log = []
+    for number in range(14):
+        mine = chance.choice(conversations)
+        kind = chance.randrange(8)
+        if kind == 0 and mine:
+            del mine[chance.randrange(0, len(mine), 2) :]
+        elif kind == 1:
+            log.append(body(*mine, {"role": "user", "content": chance.choice("abc") * 9}))
+        else:
+            mine += call(number if kind < 6 else chance.randrange(3))
+        fields = {"reasoning_effort": "max"} if chance.random() < 0.2 else {}
+        log.append(body(*mine, **fields))
+    return log
+
+
+def naive_turns(log: list[dict[str, Any]]) -> list[tuple[int, int, int | None]]:
+    """Tokens, what is reusable, and the last request that shares as much."""
+    profile = profile_named("dsv4")
+    prompts: list[list[int | None]] = []
+    found = []
+    for asked in log:
+        ids = COUNTER.ids(profiles.render(asked, profile, dialect="v4"), V4)
+        best, after = 0, None
+        for number, earlier in enumerate(prompts, 1):
+            same = 0
+            while same < min(len(ids), len(earlier)) and ids[same] == earlier[same]:
+                same += 1
+            if same >= best:
+                best, after = same, number
+        found.append((len(ids), best, after))
+        prompts.append(ids)
+    return found
 
 
 class TestCauses:

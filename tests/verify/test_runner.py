@@ -28,11 +28,13 @@ from dsv4.verify import (
     run,
 )
 from dsv4.verify.choice import MOST_QUICK, likely_servers
+from dsv4.verify.doubts import MOST_REPEATS
 from dsv4.verify.hypotheses import clean_servers
 from dsv4.verify.probes import PROBES
 from dsv4.verify.prompt_routes import ROUTES
 from dsv4.verify.report import OWN_WAYS
 from dsv4.verify.report_views import report_changes, report_html, report_junit, report_text
+from dsv4.verify.runner import planned
 from parts import part
 from rows import each_row
 
@@ -145,8 +147,8 @@ class TestTheGauntlet:
         assert report.to_dict()["prompt"]["faults"] == []
         worst = {f.group for f in report.findings if f.verdict == "fault"}
         assert worst == ({"safety"} if truth.server.special_text_acts else set())
-        assert client.requests <= 70
-        assert client.tokens <= 15_000
+        assert client.requests <= planned()[0] - MOST_REPEATS
+        assert client.tokens <= planned()[1]
 
     @pytest.mark.parametrize("truth", part(SINGLES, 14), ids=str)
     def test_each_fault_is_named(self, truth: Hypothesis) -> None:
@@ -259,6 +261,11 @@ class TestUnknownFaults:
         assert report.verdict.faults == ()
 
 
+def test_a_default_run_costs_what_was_agreed() -> None:
+    requests, tokens = planned()
+    assert (requests <= 90, requests - MOST_REPEATS <= 75, tokens <= 20_000) == (True, True, True)
+
+
 def is_not_explained(report: Report, fault: UnknownFault) -> bool:
     groups = {f.group for f in report.findings if f.id == "not-explained"}
     return (
@@ -286,7 +293,7 @@ class TestEvidence:
                 return super().post(path, body)
 
         report = report_on(Noting(VLLM, shows_ids=True), only=["effort", "content"])
-        assert report.verdict.explained == len(asked)
+        assert report.verdict.explained == len(asked)  # none of which was asked without ids
         assert all(asked)
 
     def test_a_text_of_any_length_may_be_shown(self) -> None:

@@ -16,7 +16,7 @@ from http_servers import behaving, served
 from stand_ins import VLLM, StandIn
 
 from dsv4.verify import HttpServer, Reply, ServerProblem
-from dsv4.verify.runner import observed
+from dsv4.verify.sending import observed
 from dsv4.verify.server_client import MOST_ATTEMPTS, MOST_BYTES, check_url
 from rows import each_row
 

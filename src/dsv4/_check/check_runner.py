@@ -4,11 +4,11 @@ found too; then the rules.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from typing import Any
 
-from dsv4._check import call_checks, message_checks, training_checks
+from dsv4._check import call_checks, image_checks, message_checks, training_checks
 from dsv4._check.findings import (
     PURPOSES,
     SERVER_PREFIX,
@@ -23,6 +23,7 @@ from dsv4._encode.inputs import as_list, fields_of, maybe_dict, maybe_list
 from dsv4._encode.prompt import Prompt
 from dsv4._format.dialects import Dialect
 from dsv4._inputs.input_files import InputError, error_location
+from dsv4._inputs.line_shapes import line_conversations
 from dsv4._inputs.request_bodies import (
     CHAT_OPTION_NAMES,
     RequestOverrides,
@@ -46,8 +47,10 @@ ALL_RULES = (
     *message_checks.FIELD_RULES,
     *message_checks.TURN_RULES,
     *message_checks.OMISSION_RULES,
+    *image_checks.IMAGE_RULES,
     *training_checks.LEAK_RULES,
     *message_checks.TEXT_RULES,
+    *training_checks.ADVICE_RULES,
 )
 
 
@@ -62,21 +65,41 @@ def run_checks(
     if purpose is not None and purpose not in PURPOSES:
         expected = f"None or one of {', '.join(PURPOSES)}"
         raise OptionError("purpose", f"found {short_repr(purpose)}, expected {expected}")
+    found: list[RuleFinding] = []
     try:
-        body = _as_chat(body)
+        for given, place in _conversations(body, purpose):
+            here = [place(each) for each in _find_all(given, overrides)]
+            if profile is not None:
+                # Servers read it, or do not: the profile knows.
+                here = [each for each in here if each.location != ("chat_template_kwargs",)]
+                here += _traps(given, overrides, profile)
+            found += (each for each in here if each not in found)
     except InputError as error:
         return [Finding("error", "not_a_conversation", (), str(error))]
-    found = [_as_given(each, body) for each in _find_all(body, overrides)]
-    if profile is not None:
-        # Servers read it, or do not: the profile knows.
-        found = [each for each in found if each.location != ("chat_template_kwargs",)]
-        found += _traps(body, overrides, profile)
     findings = [
         Finding(level, *each)
         for each in found
         if (level := maybe_level(each.kind, purpose)) is not None
     ]
     return sorted(findings, key=_order)
+
+
+def _conversations(
+    body: object, purpose: Purpose | None
+) -> Iterator[tuple[object, Callable[[RuleFinding], RuleFinding]]]:
+    """The conversations in a body, and what names the place of a finding in it. For training, a
+    body is a line of a data set, which may have two answers."""
+    if purpose != "training" or isinstance(body, Request):
+        chat = _as_chat(body)
+        yield chat, lambda found: _as_given(found, chat)
+        return
+    for line in line_conversations(body):
+        yield (
+            dict(line.body),
+            lambda found, line=line: found._replace(  # type: ignore[misc]
+                location=line.location(found.location)
+            ),
+        )
 
 
 def _as_chat(body: object) -> object:

@@ -120,6 +120,13 @@ FINDING_KINDS: Mapping[str, FindingKind] = {
     "unsupported_content": FindingKind(
         "warning", "A content block that the format does not support."
     ),
+    # Images.
+    "broken_image": FindingKind("warning", "An image that is cut short, damaged or no image."),
+    "image_type": FindingKind("warning", "An image of a type that not every engine takes."),
+    "image_address": FindingKind("warning", "An image at an address that no engine can reach."),
+    "image_scaled_down": FindingKind(
+        "note", "An image that engines scale down to less than a third of its size."
+    ),
     # Text.
     "reasoning_in_content": FindingKind(
         "warning", "Reasoning, or its tags, in the assistant's text."
@@ -132,22 +139,27 @@ FINDING_KINDS: Mapping[str, FindingKind] = {
     # The conversation as a whole.
     "nothing_to_generate": FindingKind("note", "The prompt does not ask the model for an answer."),
     "nothing_to_learn": FindingKind("warning", "The conversation has no assistant message."),
+    "no_reasoning": FindingKind("note", "An answer without reasoning, where thinking is on."),
+    "open_turn": FindingKind("warning", "An answer without its end: it is left open."),
 }
 """The kinds of findings of `dsv4.check`, by name."""
 
 # What a server does with a request, where a profile is given: this prefix and the trap's kind.
 SERVER_PREFIX = "server_"
 
+_ONLY_FOR_TRAINING: dict[str, Level | None] = dict.fromkeys(
+    ("nothing_to_learn", "no_reasoning", "open_turn")
+)
+
 # Levels that differ from the usual one where the purpose is known. None: it is not reported.
 _ELSEWHERE: dict[Purpose | None, dict[str, Level | None]] = {
-    None: {"nothing_to_learn": None},
-    "inference": {"nothing_to_generate": "warning", "nothing_to_learn": None},
+    None: _ONLY_FOR_TRAINING,
+    "inference": {"nothing_to_generate": "warning", **_ONLY_FOR_TRAINING},
     "training": {
         "arguments_not_json": "error",
         "reasoning_in_content": "error",
         "calls_in_content": "error",
         "nothing_to_generate": None,
-        "dropped_reasoning": None,
         "tools_keep_reasoning": None,
     },
 }

@@ -13,6 +13,7 @@ from typing import Any
 from dsv4._check.call_checks import schema_faults
 from dsv4._check.findings import CheckedConversation, RuleFinding, closest_name, quoted_json
 from dsv4._encode.encode import maybe_response_schema
+from dsv4._encode.inputs import DIALECTS_WITH_IMAGES
 from dsv4._encode.turns import NATIVE
 from dsv4._format import tokens
 from dsv4._format.texts import UNSUPPORTED
@@ -345,6 +346,8 @@ def unsupported_content(conversation: CheckedConversation) -> Iterator[RuleFindi
     for piece in conversation.prompt.pieces:
         if piece.origin == "template" and piece.field == "content" and piece.text == UNSUPPORTED[0]:
             problem = "the prompt only says that a block is unsupported: its content is lost"
+            if not conversation.prompt.dialect.image_token:
+                problem += f" (images need the dialect {DIALECTS_WITH_IMAGES})"
             yield RuleFinding("unsupported_content", conversation.location_of(piece), problem)
 
 

@@ -1,5 +1,5 @@
 """What makes a conversation unfit for training: reasoning and calls in an assistant's text,
-arguments that are not JSON.
+arguments that are not JSON. And what one should know before training on it.
 
 What counts as markup, and not as talk about markup, is decided by the parser.
 """
@@ -14,6 +14,7 @@ from dsv4._check.call_checks import arguments_that_are_not_json
 from dsv4._check.findings import CheckedConversation, RuleFinding
 from dsv4._encode.inputs import maybe_dict, text_of
 from dsv4._encode.prompt import Prompt
+from dsv4._encode.turns import NATIVE
 from dsv4._format import tokens
 from dsv4._format.dialects import Dialect
 from dsv4._parse import events
@@ -109,6 +110,32 @@ def maybe_completion(text: str) -> Message | None:
 
 
 LEAK_RULES = (leaked_markup,)
+
+
+# What may be meant, and should be known.
+
+
+def answers_without_reasoning(conversation: CheckedConversation) -> Iterator[RuleFinding]:
+    """Answers in which the end of thinking follows directly on its start."""
+    before = ""
+    for piece in conversation.prompt.pieces:
+        if piece.text == tokens.THINK_END and before == tokens.THINK_START:
+            index = piece.message if piece.message is not None else conversation.last
+            problem = "no reasoning, where thinking is on (--mode chat trains without thinking)"
+            yield RuleFinding("no_reasoning", ("messages", index), problem)
+        before = piece.text if piece.special else ""
+
+
+def open_last_turn(conversation: CheckedConversation) -> Iterator[RuleFinding]:
+    """A last answer that is left open, as its message says."""
+    message = conversation.messages[-1] if conversation.messages else {}
+    for field in NATIVE.open_turn_fields:
+        if conversation.role(conversation.last) == "assistant" and message.get(field):
+            problem = "the answer is left open: its end-of-sentence token is not trained"
+            yield RuleFinding("open_turn", ("messages", conversation.last, field), problem)
+
+
+ADVICE_RULES = (answers_without_reasoning, open_last_turn)
 
 
 # What must not be trained on: the rules whose findings are errors in a training example.

@@ -35,6 +35,7 @@ from dsv4._cli.conversation_files import (
 )
 from dsv4._inputs.input_files import InputError, input_name
 from dsv4._view.characters import terminal_safe
+from dsv4.dataset.dataset_notes import COPY, CopyCounter, line_hash
 
 if TYPE_CHECKING:
     from dsv4._check import Finding
@@ -62,7 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="purpose",
         choices=PURPOSES,
         help="what the conversations are for: with inference, a prompt that asks for no answer is "
-        "a warning; with training, finished turns and dropped reasoning are not reported",
+        "a warning; with training, files are read as `dsv4 dataset` reads them, and what a model "
+        "would learn wrongly is an error",
     )
     parser.add_argument(
         "--profile",
@@ -156,7 +158,7 @@ def _all_findings(
     for path in input_paths(args):
         try:
             for document in read_documents(path, args.jsonl):
-                report.conversations += 1
+                report.count(document)
                 for finding in _document_findings(document, input_name(path), overrides, args):
                     if finding.kind not in ignored:
                         yield LocatedFinding(path, document.place, finding)
@@ -195,11 +197,18 @@ class FindingReport:
         self.conversations = 0
         self.unreadable = 0
         self.levels: Counter[str] = Counter()
+        self.copies = CopyCounter() if args.purpose == "training" else None
         self._as_json = args.json
         self._paint = Paint(args.color)
         self._first: dict[tuple[str, ...], LocatedFinding] = {}
         self._times: Counter[tuple[str, ...]] = Counter()
         self._of_kind: Counter[str] = Counter()
+
+    def count(self, document: FileDocument) -> None:
+        """Counts a conversation, and notes whether it came before."""
+        self.conversations += 1
+        if self.copies is not None and document.problem is None:
+            self.copies.add(line_hash(json_text(document.value).encode()), document.place)
 
     def add(self, placed: LocatedFinding, file: TextIO) -> None:
         finding = placed.finding
@@ -220,6 +229,10 @@ class FindingReport:
             return
         for key, placed in self._first.items():
             file.write(self._line(placed, self._times[key], is_rest=len(key) == 2) + "\n")
+        if self.copies is not None and COPY in self.copies.notes.found:
+            times, first = self.copies.notes.found[COPY]
+            are = "is a copy of an earlier one" if times == 1 else "are copies of earlier ones"
+            file.write(f"{plural(times, 'line')} {are}; the first: {terminal_safe(first)}\n")
         file.write(f"{self._summary()}\n")
 
     def _line(self, placed: LocatedFinding, times: int, is_rest: bool) -> str:

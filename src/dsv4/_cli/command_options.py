@@ -121,6 +121,23 @@ def add_tokenizer_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def image_size(text: str) -> tuple[int, int]:
+    """1920x1080"""
+    width, _, height = text.lower().replace("×", "x").partition("x")
+    if width.isdecimal() and height.isdecimal() and int(width) and int(height):
+        return int(width), int(height)
+    raise argparse.ArgumentTypeError(f'found "{text}", expected a size such as 1920x1080')
+
+
+def add_image_size_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--image-size",
+        type=image_size,
+        metavar="WIDTHxHEIGHT",
+        help="the size of images that are not in the file, such as 1920x1080",
+    )
+
+
 def add_output_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="OUT", help="write to this file (default: stdout)"
@@ -227,7 +244,7 @@ def load_fitting_tokenizer(path: str | None, prompt: dsv4.Prompt) -> Tokenizer |
     try:
         tokenizer = load_tokenizer(path)
         with vocabulary_errors():
-            tokenizer.count(prompt)
+            tokenizer.encode(prompt)
     except Failure:
         if path is not None:
             raise

@@ -191,8 +191,11 @@ def json_text(value: object, indent: int | None = None) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """A count with its noun: "1 token", "2,000 tokens"."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    """A count with its noun: "1 token", "2,000 tokens", "3 trajectories"."""
+    if count == 1:
+        return f"1 {noun}"
+    many = f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
+    return f"{count:,} {many}"
 
 
 def _is_stdout(path: str | None) -> bool:

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import dsv4
 from dsv4._cli.command_options import positive_integer
-from dsv4._cli.command_output import DONE, FINDINGS, Failure, json_text, output, write_text
+from dsv4._cli.command_output import DONE, FINDINGS, Failure, json_text, output, plural, write_text
 from dsv4._inputs.input_files import os_error_reason
 from dsv4._view.characters import terminal_safe
 
@@ -31,7 +31,6 @@ dsv4 conform --self
 """
 SECONDS = 10
 RANDOM_CASES = 500
-MOST_SHOWN = 10
 MOST_CHARACTERS = 64_000_000
 Answering = Callable[[Mapping[str, Any]], object]
 
@@ -246,8 +245,20 @@ def _report(outcomes: list[ConformanceOutcome]) -> dict[str, Any]:
         }
         for each in _failed(outcomes)
     ]
+    sections = [
+        {"section": section, "failed": len(own), "first": own[0].case.name}
+        for section, own in _by_section(outcomes).items()
+    ]
     total = {"cases": len(outcomes), "failed": len(differences)}
-    return {**total, "parts": parts, "differences": differences}
+    return {**total, "parts": parts, "sections": sections, "differences": differences}
+
+
+def _by_section(outcomes: list[ConformanceOutcome]) -> dict[str, list[ConformanceOutcome]]:
+    """What failed, by the section that says how it should be; most failures first."""
+    found: dict[str, list[ConformanceOutcome]] = {}
+    for each in _failed(outcomes):
+        found.setdefault(each.section or "the form of answers (docs/verify.md)", []).append(each)
+    return dict(sorted(found.items(), key=lambda item: -len(item[1])))
 
 
 def _text(outcomes: list[ConformanceOutcome], shows_all: bool) -> Iterator[str]:
@@ -255,15 +266,14 @@ def _text(outcomes: list[ConformanceOutcome], shows_all: bool) -> Iterator[str]:
         asked = counts["pass"] + counts["fail"]
         left_out = f", {counts['unsupported']} not supported" if counts["unsupported"] else ""
         yield f"{kind:<7} {dialect:<10} {counts['pass']:>5} of {asked} right{left_out}"
-    failed = _failed(outcomes)
-    for each in failed if shows_all else failed[:MOST_SHOWN]:
+    for section, own in _by_section(outcomes).items():
         yield ""
-        yield terminal_safe(f"{each.case.name}: {each.difference}")
-        if each.section:
-            yield f"    see {each.section}"
-    if len(failed) > MOST_SHOWN and not shows_all:
+        yield f"{section}: {plural(len(own), 'answer')} {'differs' if len(own) == 1 else 'differ'}"
+        shown = own if shows_all else own[:1]
+        yield from (terminal_safe(f"    {each.case.name}: {each.difference}") for each in shown)
+    if not shows_all and len(_failed(outcomes)) > len(_by_section(outcomes)):
         yield ""
-        yield f"and {len(failed) - MOST_SHOWN} more; --all prints them"
+        yield "Of each section the first is shown; --all prints all of them."
 
 
 def _junit(outcomes: list[ConformanceOutcome]) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from dsv4._cli.command_options import (
     add_color_argument,
     add_file_arguments,
+    add_image_size_argument,
     add_profile_argument,
     add_prompt_arguments,
     add_prompt_file_argument,
@@ -25,6 +26,7 @@ from dsv4._cli.command_options import (
 from dsv4._cli.command_output import DONE, FINDINGS, Paint, json_text, output
 from dsv4._cli.conversation_files import LocatedRequest, read_requests
 from dsv4._view.characters import terminal_safe, width_of
+from dsv4._view.image_captions import ImageCount, image_counts
 
 if TYPE_CHECKING:
     import dsv4
@@ -35,6 +37,7 @@ EXAMPLE = """
 dsv4 count conversation.json
 dsv4 count --window 65536 --must-fit requests.jsonl
 dsv4 count --json requests.jsonl
+dsv4 count --model DeepSeek-V4.1 --image-size 1920x1080 request.json
 """
 WINDOW = 131_072
 CELLS = 32
@@ -60,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="print one line of JSON for each conversation"
     )
+    add_image_size_argument(parser)
     add_prompt_arguments(parser)
     add_tokenizer_argument(parser)
     add_color_argument(parser)
@@ -70,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     paint, totals = Paint(args.color), CountTotals()
     with output() as file:
         for request in read_requests(args):
-            count = count_tokens(request, tokenizer, args.window)
+            count = count_tokens(request, tokenizer, args.window, args.image_size)
             totals.add(count)
             text = _count_json(count) if args.json else "\n".join(_chart_lines(count, paint))
             file.write(f"{text}\n" if args.json else f"{text}\n\n")
@@ -127,16 +131,30 @@ class PromptCount:
     window: int
     messages: list[MessageCount]
     tools: list[ToolCount]
+    images: list[ImageCount]
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the size of every image is known."""
+        return all(image.tokens is not None for image in self.images)
 
 
 def count_tokens(
-    request: LocatedRequest, tokenizer: Tokenizer, window: int = WINDOW
+    request: LocatedRequest,
+    tokenizer: Tokenizer,
+    window: int = WINDOW,
+    image_size: tuple[int, int] | None = None,
 ) -> PromptCount:
     prompt = request.encode()
+    if image_size is not None:
+        prompt = prompt.with_image_size(*image_size)
     with tokenizer_errors_at(request.place):
+        tokenizer = tokenizer.with_dialect(prompt.dialect)
         messages = _by_message(tokenizer.prompt_cost(prompt), request.roles)
         tools = list(_by_tool(prompt, tokenizer))
-    return PromptCount(request.place, sum(m.tokens for m in messages), window, messages, tools)
+        images = list(image_counts(prompt, tokenizer))
+    tokens = sum(m.tokens for m in messages)
+    return PromptCount(request.place, tokens, window, messages, tools, images)
 
 
 def _by_message(
@@ -175,13 +193,17 @@ def _by_tool(prompt: dsv4.Prompt, tokenizer: Tokenizer) -> Iterator[ToolCount]:
 
 def _count_json(count: PromptCount) -> str:
     share = round(count.tokens / count.window, 6)
-    return json_text({**asdict(count), "share": share})
+    images = [image._asdict() for image in count.images]
+    known = {"share": share, "exact": count.is_exact}
+    return json_text({**asdict(count), "images": images, **known})
 
 
 def _chart_lines(count: PromptCount, paint: Paint) -> Iterator[str]:
     share = count.tokens / count.window
     yield paint(terminal_safe(count.place), "dim")
-    yield f"{paint(f'{count.tokens:,} tokens', 'bold')}, {share:.1%} of {count.window:,}"
+    least = "" if count.is_exact else "at least "
+    total = paint(f"{least}{count.tokens:,} tokens", "bold")
+    yield f"{total}, {share:.1%} of {count.window:,}"
     style = "red" if share > 1 else "green"
     yield f"[{paint(_bar(min(share, 1), CELLS).ljust(CELLS), style)}]"
     if share > 1:
@@ -194,10 +216,21 @@ def _chart_lines(count: PromptCount, paint: Paint) -> Iterator[str]:
         yield from _chart(
             [(terminal_safe(tool.name), tool.tokens, "") for tool in count.tools], paint
         )
+    if count.images:
+        yield ""
+        yield "images"
+        for image in count.images:
+            yield f"{_place(image.message)}  {terminal_safe(image.caption)}"
+    if not count.is_exact:
+        yield "--image-size gives images a size that are not in the file"
 
 
 def _label(count: MessageCount) -> str:
-    return "no message" if count.message is None else f"{count.message:3} {count.role}"
+    return "no message" if count.message is None else f"{_place(count.message)} {count.role}"
+
+
+def _place(message: int | None) -> str:
+    return "" if message is None else f"{message:3}"
 
 
 def _fields(count: MessageCount) -> str:

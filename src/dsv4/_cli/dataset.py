@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from dataclasses import Field, asdict, fields
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
-from dsv4._cli.command_options import add_prompt_arguments, add_tokenizer_argument, positive_integer
+from dsv4._cli.command_options import add_prompt_arguments, positive_integer
 from dsv4._cli.command_output import (
     DONE,
     FINDINGS,
@@ -20,10 +20,11 @@ from dsv4._cli.command_output import (
     silenced_libraries,
 )
 from dsv4._cli.conversation_files import prompt_overrides
+from dsv4.dataset import dataset_notes as notes
+from dsv4.dataset.dataset_notes import MOST_COMPARED
 
 if TYPE_CHECKING:
-    from dsv4._inputs.request_bodies import RequestOverrides
-    from dsv4.dataset import Summary
+    from dsv4.dataset import DatasetOptions, Summary
 
 
 EXAMPLE = """
@@ -32,13 +33,14 @@ dsv4 dataset part-*.jsonl.gz -o train.jsonl.zst --policy answers --on-error skip
 dsv4 dataset conversations.jsonl -o train.jsonl --resume
 dsv4 dataset conversations.jsonl -o train.parquet --for trl --expand
 dsv4 dataset pairs.jsonl -o pairs.parquet --preferences --for trl
+dsv4 dataset labelled.jsonl -o labelled.parquet --kto --for trl
 dsv4 dataset conversations.jsonl -o data --for megatron --pack 4096 --too-long cut
 dsv4 dataset conversations.jsonl -o data.parquet --split train=0.95,valid=0.05 --stats
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from dsv4.dataset.output_formats import TRAINERS
+    from dsv4.dataset.dataset_options import DatasetOptions
 
     parser.add_argument(
         "files",
@@ -54,202 +56,67 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where to write input_ids and loss_mask: .jsonl, .jsonl.gz, .jsonl.zst, .parquet, "
         ".bin (Megatron, with .idx) or .npy (NumPy); - is stdout, as .jsonl",
     )
-    parser.add_argument(
-        "--for",
-        dest="trainer",
-        choices=tuple(TRAINERS),
-        help="name the columns as this trainer does; it ignores others, and then "
-        "trains on every token",
-    )
-    parser.add_argument(
-        "--format",
-        choices=("jsonl", "jsonl.gz", "jsonl.zst", "parquet", "megatron", "numpy"),
-        help="the output format, if the name of OUT does not tell it",
-    )
-    parser.add_argument(
-        "--pack",
-        type=positive_integer,
-        metavar="LENGTH",
-        help="pack examples into rows of at most this many tokens, with position_ids and "
-        "sequence_lengths",
-    )
-    parser.add_argument(
-        "--max-length",
-        type=positive_integer,
-        metavar="N",
-        help="the longest example, in tokens (default: the length of a packed row, if any)",
-    )
-    parser.add_argument(
-        "--too-long",
-        choices=("fail", "drop", "cut", "left"),
-        default="fail",
-        help="what to do with a longer example: treat it as a bad line (fail, the default), leave "
-        "it out (drop), cut it after the last complete turn of the model (cut), or take out its "
-        "oldest rounds (left)",
-    )
-    parser.add_argument(
-        "--pad-to-multiple",
-        type=positive_integer,
-        metavar="N",
-        help="pad rows to a multiple of N tokens",
-    )
-    parser.add_argument(
-        "--preferences",
-        action="store_true",
-        help="lines are pairs: prompt, chosen and rejected, or two conversations that begin alike; "
-        "with --for trl, write what its DPOTrainer reads",
-    )
-    parser.add_argument(
-        "--profile",
-        metavar="SERVER",
-        help="write each answer after the prompt that this server would build, for example "
-        "vllm-0.32 or verl-0.9.1",
-    )
-    parser.add_argument(
-        "--split",
-        type=_split,
-        metavar="PARTS",
-        help="split the output into files, for example train=0.95,valid=0.05; a conversation "
-        "always goes to the same file",
-    )
-    parser.add_argument(
-        "--policy",
-        metavar="NAME",
-        choices=("assistant", "last_turn", "answers", "calls"),
-        help="what the loss mask selects: assistant (everything the model wrote, the default), "
-        "last_turn, answers (everything but reasoning) or calls (tool calls)",
-    )
-    parser.add_argument(
-        "--expand",
-        action="store_true",
-        help="make several examples of a conversation where needed, so that every assistant turn "
-        "keeps the reasoning that a single prompt would drop",
-    )
+    for field in fields(DatasetOptions):
+        if field.metadata:
+            _add_flag(parser, field)
     add_prompt_arguments(parser)
-    add_tokenizer_argument(parser)
-    parser.add_argument(
-        "--column", metavar="NAME", help="the column of a Parquet file that has the conversations"
+
+
+def _add_flag(parser: argparse.ArgumentParser, field: Field[Any]) -> None:
+    """The flag of an option. What is not given is not in the namespace."""
+    from dsv4.dataset.dataset_options import OPTION_TYPES
+    from dsv4.dataset.output_formats import TRAINERS
+
+    flag = field.metadata["flag"] or f"--{field.name.replace('_', '-')}"
+    kind = OPTION_TYPES[field.name]
+    described: dict[str, Any] = {
+        "help": field.metadata["help"],
+        "dest": field.name,
+        "default": argparse.SUPPRESS,
+    }
+    if kind is bool:
+        parser.add_argument(flag, action="store_true", **described)
+        return
+    choices = _CHOICES.get(field.name, get_args(kind) if get_origin(kind) is Literal else None)
+    if field.name == "trainer":
+        choices = tuple(TRAINERS)
+    metavar = field.metadata["metavar"]
+    type: Callable[[str], Any] = _READERS.get(
+        field.name, positive_integer if int in get_args(kind) else str
     )
-    parser.add_argument(
-        "--jobs",
-        type=positive_integer,
-        metavar="N",
-        help="number of processes (default: one per core)",
-    )
-    parser.add_argument(
-        "--engine",
-        choices=("local", "ray"),
-        default="local",
-        help="run on this machine (the default) or on Ray",
-    )
-    parser.add_argument(
-        "--on-error",
-        choices=("fail", "skip"),
-        default="fail",
-        help="what to do with a bad line: stop (fail, the default), or report it "
-        "and continue (skip)",
-    )
-    parser.add_argument(
-        "--ignore",
-        metavar="KINDS",
-        help="train on lines with these errors of `check --for training`, separated by commas: "
-        "reasoning_in_content, calls_in_content, arguments_not_json",
-    )
-    parser.add_argument(
-        "--rejects", metavar="FILE", help="with --on-error skip: also write bad lines to this file"
-    )
-    parser.add_argument(
-        "--drop-untrained",
-        action="store_true",
-        help="leave out examples whose loss mask is all zero",
-    )
-    parser.add_argument(
-        "--carry",
-        metavar="NAMES",
-        help="copy these fields (or Parquet columns), separated by commas, to each row, and add "
-        "its file and line",
-    )
-    parser.add_argument(
-        "--labels",
-        action="store_true",
-        help="write labels (the id, or -100 where the mask is 0) instead of loss_mask",
-    )
-    again = parser.add_mutually_exclusive_group()
-    again.add_argument(
-        "--resume",
-        action="store_true",
-        help="continue an interrupted run; do nothing if it is finished",
-    )
-    again.add_argument(
-        "--overwrite",
-        action="store_true",
-        help="replace an output that is there already, or that of an interrupted run",
-    )
-    parser.add_argument(
-        "--stats",
-        action="store_true",
-        help="print statistics to stderr as JSON: lengths, tokens by field, speed and memory",
-    )
+    parser.add_argument(flag, choices=choices, metavar=metavar, type=type, **described)
 
 
 def run(args: argparse.Namespace) -> int:
-    overrides = prompt_overrides(args)
-    with silenced_libraries() if args.engine == "ray" else nullcontext():
-        return _run(args, overrides)
+    from dsv4.dataset.dataset_options import OPTION_TYPES, DatasetOptions
+
+    overrides = vars(prompt_overrides(args))
+    flags = {n: v for n, v in vars(args).items() if n in OPTION_TYPES and n not in overrides}
+    options = DatasetOptions(**flags, **overrides)
+    with silenced_libraries() if options.engine == "ray" else nullcontext():
+        return _run(args, options)
 
 
-def _run(args: argparse.Namespace, overrides: RequestOverrides) -> int:
+def _run(args: argparse.Namespace, options: DatasetOptions) -> int:
     from dsv4._cli.progress_bar import ProgressBar
     from dsv4.dataset import BadLine, DatasetError, Interrupted, encode_files
 
     bar = ProgressBar()
     try:
-        summary = encode_files(
-            args.files,
-            args.output,
-            policy=args.policy,
-            expand=args.expand,
-            thinking=overrides.thinking,
-            effort=overrides.effort,
-            dialect=overrides.dialect,
-            tools=overrides.tools,
-            drop_thinking=overrides.drop_thinking,
-            bos=overrides.bos,
-            task=overrides.task,
-            tokenizer=args.tokenizer,
-            column=args.column,
-            jobs=args.jobs,
-            engine=args.engine,
-            on_error=args.on_error,
-            ignore=_names(args.ignore or ""),
-            resume=args.resume,
-            overwrite=args.overwrite,
-            carry=None if args.carry is None else _names(args.carry),
-            labels=args.labels,
-            trainer=args.trainer,
-            drop_untrained=args.drop_untrained,
-            rejects=args.rejects,
-            format=args.format,
-            max_length=args.max_length,
-            too_long=args.too_long,
-            pack=args.pack,
-            pad_to_multiple=args.pad_to_multiple,
-            preferences=args.preferences,
-            profile=args.profile,
-            split=args.split,
-            counts=args.stats,
-            watcher=bar,
-        )
+        summary = encode_files(args.files, args.output, options, watcher=bar)
     except Interrupted as interrupt:
         raise Failure(f"interrupted{_resume_hint(interrupt.kept)}", INTERRUPTED) from None
     except DatasetError as error:
         status = FINDINGS if isinstance(error, BadLine) else MISUSE
-        raise Failure(f"{error.problem}{_resume_hint(error.kept)}", status) from None
-    for line in _closing_lines(summary, args):
+        skip = "; --on-error skip leaves bad lines out"
+        hint = skip if isinstance(error, BadLine) and options.on_error == "fail" else ""
+        raise Failure(f"{error.problem}{hint}{_resume_hint(error.kept)}", status) from None
+    for line in _closing_lines(summary, args.output, options):
         bar.say(f"dsv4: {line}")
-    if args.stats:
+    if options.counts:
         counted = {"counts": summary.counts.to_dict()} if summary.counts else {}
-        bar.say(json_text({**asdict(summary), **counted}))
+        notes = {kind: noted._asdict() for kind, noted in summary.notes.items()}
+        bar.say(json_text({**asdict(summary), "notes": notes, **counted}))
     return DONE
 
 
@@ -271,27 +138,28 @@ def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _closing_lines(summary: Summary, args: argparse.Namespace) -> Iterator[str]:
+_CHOICES = {
+    "format": ("jsonl", "jsonl.gz", "jsonl.zst", "parquet", "megatron", "numpy"),
+    "policy": ("assistant", "last_turn", "answers", "calls"),
+}
+_READERS = {"split": _split, "ignore": _names, "carry": _names}
+
+
+def _closing_lines(summary: Summary, output: str, options: DatasetOptions) -> Iterator[str]:
     """The result, and what to know before training on it."""
     if summary.resumed_nothing:
-        yield f"{args.output} is finished: nothing was left to do (--overwrite does it again)"
+        yield f"{output} is finished: nothing was left to do (--overwrite does it again)"
         return
     if summary.bad:
-        rejects = f", kept in {args.rejects}" if args.rejects else ""
+        rejects = f", kept in {options.rejects}" if options.rejects else ""
         yield f"{plural(summary.bad, 'bad line')} left out{rejects}"
-    if summary.cut or summary.dropped:
-        examples = plural(summary.cut + summary.dropped, "example")
-        yield f"{examples} too long: {_too_long_counts(summary)}"
-    if summary.untrained:
-        what = f"{plural(summary.untrained, 'example')} with nothing to train on"
-        yield f"{what} left out" if args.drop_untrained else f"{what} (see --drop-untrained)"
-    if summary.unanswered:
-        what = f"{plural(summary.unanswered, 'conversation')} without an answer"
-        yield f"{what} left out: there is nothing to expand"
-    if summary.left_out:
-        turns = f"the reasoning of {plural(summary.left_out, 'earlier turn')}"
-        yield f"{turns} is not in the examples, as in a prompt (--expand keeps it)"
-    if not (args.trainer or args.labels or args.preferences or _is_flat(args)):
+    for kind, words in _ADVICE.items():
+        if kind in summary.notes:
+            count, first = summary.notes[kind]
+            yield f"{words(count, summary, options)}; the first: {first}"
+    if not (
+        options.trainer or options.labels or options.preferences or options.kto
+    ) and not _is_flat(output, options):
         ignoring = "which TRL, Axolotl and torchtune ignore"
         yield f"the mask is in the column loss_mask, {ignoring} (--for writes their columns)"
     trained = f"{summary.trained:,} trained on"
@@ -300,14 +168,64 @@ def _closing_lines(summary: Summary, args: argparse.Namespace) -> Iterator[str]:
     yield f"{plural(summary.conversations, 'conversation')}, {sizes}, {trained}, {time}"
 
 
-def _is_flat(args: argparse.Namespace) -> bool:
+def _is_flat(output: str, options: DatasetOptions) -> bool:
     """Whether the output is arrays, which have no columns."""
-    return args.format in ("megatron", "numpy") or args.output.endswith((".bin", ".npy"))
+    return options.format in ("megatron", "numpy") or output.endswith((".bin", ".npy"))
 
 
-def _too_long_counts(summary: Summary) -> str:
-    done = {"shortened by whole turns": summary.cut, "left out": summary.dropped}
-    return ", ".join(f"{count:,} {what}" for what, count in done.items() if count)
+def _without_reasoning(count: int, summary: Summary, options: DatasetOptions) -> str:
+    share = f"{count:,} of {plural(summary.answers, 'answer')}"
+    have, them = ("has", "it") if count == 1 else ("have", "them")
+    return f"{share} {have} no reasoning; --mode chat trains {them} without thinking"
+
+
+def _untrained(count: int, summary: Summary, options: DatasetOptions) -> str:
+    what = f"{plural(count, 'example')} with nothing to train on"
+    return what if options.keep_untrained else f"{what} left out (--keep-untrained writes them)"
+
+
+def _copies(count: int, summary: Summary, options: DatasetOptions) -> str:
+    one = "is a copy of an earlier one" if count == 1 else "are copies of earlier ones"
+    about = "about " if summary.conversations > MOST_COMPARED else ""
+    return f"{about}{plural(count, 'line')} {one}, and trained on again"
+
+
+def _sentence(text: str, one: str) -> Callable[[int, Summary, DatasetOptions], str]:
+    """Words with the number of something in place of `{}`."""
+    return lambda count, summary, options: text.format(plural(count, one))
+
+
+# What was found in the data -> what is said of it, with the flag that changes it. What is left out
+# comes first.
+_ADVICE: Mapping[str, Callable[[int, Summary, DatasetOptions], str]] = {
+    notes.LEFT_MESSAGE: _sentence(
+        "{} left out: the format drops it before the last user turn "
+        "(as system, it stays; --strict-data refuses such lines)",
+        "developer message",
+    ),
+    notes.LEFT_REASONING: _sentence(
+        "the reasoning of {} is not in the examples, as in a prompt (--expand keeps it)",
+        "earlier turn",
+    ),
+    notes.UNWRITTEN_REASONING: _sentence(
+        "the reasoning of {} is not in the examples: thinking is off there (--mode thinking)",
+        "answer",
+    ),
+    notes.LEFT_FIELD: _sentence(
+        "{} left out, which the format has no place for (dsv4 check names them)", "field"
+    ),
+    notes.OPEN_TURN: _sentence("{} without EOS: the lines say prefix or wo_eos", "answer"),
+    notes.TOO_LONG: _sentence("{} too long, and left out (--max-length)", "example"),
+    notes.CUT: _sentence(
+        "{} too long, and shortened by whole turns (--max-length, --too-long)", "example"
+    ),
+    notes.NOTHING_TO_LEARN: _untrained,
+    notes.NO_REASONING: _without_reasoning,
+    notes.UNDECLARED_TOOL: _sentence(
+        "{} of tools that the line does not declare (--tools declares them for all)", "call"
+    ),
+    notes.COPY: _copies,
+}
 
 
 def _resume_hint(kept: int) -> str:

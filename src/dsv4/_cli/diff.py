@@ -128,6 +128,7 @@ def diff_prompts(a: LocatedRequest, b: LocatedRequest, tokenizer: Tokenizer) -> 
 
     first, second = a.encode(), b.encode()
     with tokenizer_errors_at(f"{a.place}, {b.place}"):
+        tokenizer = tokenizer.with_dialect(first.dialect)
         found = why_not_prefix(first, second, tokenizer)
         ids, other_ids = tokenizer.encode(first), tokenizer.encode(second)
     token = len(ids) if found is None else found.token

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from getpass import getpass
 from typing import TYPE_CHECKING, Any
 
 from dsv4._cli.command_output import DONE, Failure, missing_package, write_text
@@ -45,6 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser, command: GatewayCommand = SER
         help="print how requests are adapted to the chat server, and exit",
     )
     parser.add_argument(
+        "--hash-key",
+        action="store_true",
+        help="read an API key, print its hash for the file of keys, and exit",
+    )
+    parser.add_argument(
         "--clients", action="store_true", help="print how to set up clients, and exit"
     )
 
@@ -73,6 +79,9 @@ def _run(
     from dsv4.serve.banner import banner_text, playground_banner_text
     from dsv4.serve.settings import to_toml
 
+    if args.hash_key:
+        write_text(None, _hashed_key() + "\n")
+        return DONE
     if args.print_config:
         write_text(None, to_toml(settings))
         return DONE
@@ -91,6 +100,16 @@ def _run(
 
     banner = playground_banner_text if command.opens_page else banner_text
     return serve(settings, _print_to_stderr, listens, banner)
+
+
+def _hashed_key() -> str:
+    """A key from standard input, or from whoever sits there, as a hash."""
+    from dsv4.serve.access.api_keys import hashed_key
+
+    key = (getpass("API key: ") if sys.stdin.isatty() else sys.stdin.readline()).strip()
+    if not key or len(key.split()) > 1:
+        raise Failure("found no key, expected one on standard input, without white space")
+    return hashed_key(key)
 
 
 def _explained(settings: Settings) -> str:

@@ -8,6 +8,7 @@ import sys
 from dsv4._cli.command_options import (
     add_color_argument,
     add_file_argument,
+    add_image_size_argument,
     add_profile_argument,
     add_prompt_arguments,
     add_prompt_file_argument,
@@ -53,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="width in columns (default: the terminal's)",
     )
     add_color_argument(parser)
+    add_image_size_argument(parser)
     add_prompt_arguments(parser)
     add_tokenizer_argument(parser)
 
@@ -64,6 +66,8 @@ def run(args: argparse.Namespace) -> int:
     _resolve_mask(args)
     request = read_one_request(args)
     prompt = request.encode()
+    if args.image_size is not None:
+        prompt = prompt.with_image_size(*args.image_size)
     tokenizer = load_fitting_tokenizer(args.tokenizer, prompt)
     view = view_of(prompt, request.messages, tokenizer, args.mask)
     title = terminal_safe(request.place)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,9 @@ dsv4 verify --compare before.json after.json
 """
 KEY_VARIABLE = "DSV4_VERIFY_KEY"
 SECONDS = 60
+PARALLEL = 4
+# Whatever ends a process, what was measured is reported.
+SIGNALS = ("SIGTERM", "SIGHUP")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "url", metavar="URL", nargs="?", help="the server, such as http://localhost:8000/v1"
     )
     parser.add_argument(
-        "--model", metavar="NAME", default="deepseek-v4", help="the model to name in requests"
+        "--model", metavar="NAME", help="the model to ask (default: the first that is listed)"
     )
     parser.add_argument(
         "--key-file",
@@ -51,6 +55,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--request", metavar="FILE", help="also count a Chat request of your own, from this file"
+    )
+    parser.add_argument(
+        "--parallel",
+        metavar="N",
+        type=positive_integer,
+        default=PARALLEL,
+        help=f"how many requests may be under way at once (default: {PARALLEL}; 1 with --quick)",
     )
     parser.add_argument("--yes", action="store_true", help="do not ask before sending requests")
     parser.add_argument(
@@ -149,12 +160,13 @@ def _say_that_counts_are_made() -> None:
 def _measured(args: argparse.Namespace, url: str) -> Report:
     from dsv4.verify import run as verify
     from dsv4.verify.kept_counts import KeptForecaster
-    from dsv4.verify.runner import OWN_REQUEST, RunMode, planned
+    from dsv4.verify.runner import RunMode, planned
+    from dsv4.verify.sending import OWN_REQUEST
 
     server = _server(args, url)
     mode: RunMode = "quick" if args.quick else "full" if args.full else "default"
-    requests, tokens = planned(mode, args.only)
     own = _own_request(args.request)
+    requests, tokens = planned(mode, args.only, own=own is not None)
     _ask(f"{requests} requests at most, about {tokens:,} prompt tokens.", args.yes)
     shown = sys.stderr is not None and sys.stderr.isatty()
 
@@ -162,6 +174,7 @@ def _measured(args: argparse.Namespace, url: str) -> Report:
         if shown:
             print(f"\r{done} of {of} requests", end="", file=sys.stderr, flush=True)
 
+    _end_as_interrupted()
     try:
         return verify(
             server,
@@ -173,10 +186,22 @@ def _measured(args: argparse.Namespace, url: str) -> Report:
             forecaster=KeptForecaster(
                 {} if own is None else {OWN_REQUEST: own}, _say_that_counts_are_made
             ),
+            parallel=args.parallel,
         )
     finally:
         if shown:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def _end_as_interrupted() -> None:
+    """Has signals end a run as Ctrl-C does: with the report of what was done."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for name in SIGNALS:
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), interrupted)
 
 
 def _server(args: argparse.Namespace, url: str) -> HttpServer:
@@ -265,6 +290,8 @@ def _finish(args: argparse.Namespace, report: Report) -> int:
         _save(args.save, report)
     with output() as file:
         file.write(report_json(report) if args.json == "-" else report_text(report))
+    if report.too_little:
+        raise Failure("too little was measured: fewer than half of the counts came")
     return FINDINGS if report.is_faulty and not args.exit_zero else DONE
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from dsv4._encode.prompt import BLANK_LINE
-from dsv4._format.dialects import ROLES
+from dsv4._format.dialects import DIALECTS, ROLES
 from dsv4.errors import EncodeError, Location, OptionError, refusal, short_repr
 from dsv4.types import MessageInput, Sampled
 
@@ -154,6 +154,9 @@ def unknown_role(
 
 # The types of blocks that are images where the dialect has images.
 IMAGE_TYPES = ("image_url", "image")
+DIALECTS_WITH_IMAGES = " or ".join(
+    dialect.name for dialect in DIALECTS.values() if dialect.image_token is not None
+)
 # Where the source of a block of type "image" may stand, in the order of its record.
 _IMAGE_SOURCES = ("source", "url", "data")
 
@@ -176,6 +179,8 @@ def _block_text(block: object, location: Location) -> str:
     read = read_block(block, location)
     if read.kind != "text":
         problem = f'found a block of type {short_repr(read.kind)}, expected type "text"'
+        if read.kind in IMAGE_TYPES:
+            problem += f": images need the dialect {DIALECTS_WITH_IMAGES}"
         raise refusal(location, problem)
     return str(read.content)
 

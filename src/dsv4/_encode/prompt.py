@@ -17,6 +17,8 @@ from dsv4._format.dialects import NAME_END, Dialect
 from dsv4._format.endings import NOTHING, Ending
 from dsv4._format.texts import DEVELOPER_MESSAGE, RESPONSE_FORMAT, UNSUPPORTED
 from dsv4._format.tokens import DSML, EOS, THINK_END, MarkupText, Special, markup, spelled
+from dsv4._images.image_grid import ImageGrid, grids_of, image_grid
+from dsv4._images.image_source import maybe_size
 from dsv4.types import Sampled
 
 Origin: TypeAlias = Literal["template", "caller", "model"]
@@ -434,10 +436,14 @@ class Prompt:
     `images` are the records of the images in it, in order, and `sampled` the turns in it whose ids
     are known, by message. Two prompts are equal if they have the same pieces, dialect, images and
     sampled turns. `flat` is what the text is the join of: texts, special tokens, and fragments that
-    know what they are; `dropped` what was left out, or a function that finds it out.
+    know what they are; `dropped` what was left out, or a function that finds it out. `image_sizes`
+    are width and height of each image; without them, they are read from the images themselves.
     """
 
-    __slots__ = ("_dropped", "_flat", "_pieces", "_text", "dialect", "images", "sampled")
+    __slots__ = (
+        *("_dropped", "_flat", "_image_sizes", "_pieces", "_text"),
+        *("dialect", "images", "sampled"),
+    )
 
     def __init__(
         self,
@@ -446,8 +452,10 @@ class Prompt:
         images: list[Any] | None = None,
         dropped: _Omitted = (),
         sampled: Mapping[int, RawTurn] | None = None,
+        image_sizes: Sequence[tuple[int, int] | None] | None = None,
     ) -> None:
         self._flat = flat
+        self._image_sizes = image_sizes
         self._text: str | None = None
         self._pieces: tuple[Piece, ...] | None = None
         self._dropped = dropped
@@ -468,7 +476,8 @@ class Prompt:
     def continued(self, *flat: str) -> Prompt:
         """The prompt with `flat`, texts and special tokens, at its end: what the model has said so
         far, and goes on with."""
-        return Prompt([*self._flat, *flat], self.dialect, self.images, self.dropped, self.sampled)
+        known = (self.dialect, self.images, self.dropped, self.sampled, self._image_sizes)
+        return Prompt([*self._flat, *flat], *known)
 
     def __len__(self) -> int:
         return len(self.text)
@@ -492,7 +501,7 @@ class Prompt:
 
     def __reduce__(self) -> tuple[object, ...]:
         known = (self._flat, self.dialect, self.images, self.dropped)
-        return Prompt, (*known, dict(self.sampled))
+        return Prompt, (*known, dict(self.sampled), self._image_sizes)
 
     @property
     def ending(self) -> Ending:
@@ -508,6 +517,27 @@ class Prompt:
         if callable(self._dropped):
             self._dropped = self._dropped()
         return self._dropped
+
+    @property
+    def image_grids(self) -> list[ImageGrid | None]:
+        """The cells and tokens of each image, None where its size is not known.
+
+        The size is known where the image's record has its bytes, and they are those of a picture.
+        In "v4-vision", `tokens` also depend on what stands before the image: see `Tokenizer.count`.
+        """
+        if self._image_sizes is None:
+            self._image_sizes = [maybe_size(record) for record in self.images]
+        return grids_of(self._image_sizes, self.dialect)
+
+    def with_image_size(self, width: int, height: int) -> Prompt:
+        """The same prompt, in which every image whose size is not known has `width` and `height`.
+
+        For counting before the images are there. Raises an `OptionError` for no size of an image.
+        """
+        image_grid(width, height)
+        sizes = [(g.width, g.height) if g else (width, height) for g in self.image_grids]
+        known = (self.dialect, self.images, self._dropped, self.sampled)
+        return Prompt(self._flat, *known, sizes)
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
@@ -547,7 +577,7 @@ class Prompt:
 
     def _cut(self, at: int) -> Prompt:
         """The prompt up to the entry `at`."""
-        known = (self.dialect, self.images, self._dropped, self.sampled)
+        known = (self.dialect, self.images, self._dropped, self.sampled, self._image_sizes)
         return Prompt(self._flat[:at], *known)
 
 

@@ -19,7 +19,6 @@ from dsv4._encode.inputs import (
     maybe_list,
     read_block,
     text_of,
-    type_of,
     unknown_role,
 )
 from dsv4._encode.prompt import (
@@ -55,14 +54,13 @@ from dsv4._encode.prompt import (
 from dsv4._encode.turns import (
     NATIVE,
     Conventions,
-    TextBesideBlocks,
     TurnWriter,
-    UnseenImage,
     call_places,
     omissions,
     result_place,
     sort_results,
     survives_dropping,
+    text_without_blocks,
     turn_stop,
 )
 from dsv4._format.dialects import ROLES, Dialect
@@ -324,7 +322,10 @@ class RendererV4(TurnWriter):
         """A user turn of the messages from `start` to `stop`."""
         flat, is_first = self.flat, True
         flat.append(USER[start])
-        for _, index, kind, content, place in self._sorted_blocks(start, stop):
+        blocks = self._sorted_blocks(start, stop)
+        if not blocks:  # `content_blocks` are empty: the release then writes the text beside them
+            flat.append(text_without_blocks(self.messages[start]))
+        for _, index, kind, content, place in blocks:
             if not is_first:
                 flat.append(BETWEEN_BLOCKS[index])
             elif index != start:
@@ -437,16 +438,13 @@ def _header(thinks: bool, answer: int | None) -> str:
 def _blocks_given(message: MessageFields, content: object) -> Any:
     """The content of a message that has `content_blocks` (section 12.1).
 
-    They take the place of a user's content, and of a list on any role; of other texts they only
-    return the images.
+    They take the place of a user's content, and of a list on any role; beside the text of another
+    role they are not written.
     """
-    blocks = maybe_list(message["content_blocks"])
-    if blocks is None or (message["role"] == "user"):
-        return content if message["content_blocks"] is None else message["content_blocks"]
-    if not isinstance(content, str):
-        return blocks
-    images = (maybe_dict(block) or {} for block in blocks if type_of(block) in IMAGE_TYPES)
-    return [TextBesideBlocks(content), *map(UnseenImage, images)]
+    blocks = message["content_blocks"]
+    if blocks is None or (isinstance(content, str) and message["role"] != "user"):
+        return content
+    return blocks
 
 
 def _listed_blocks(

@@ -302,8 +302,9 @@ def omissions(
                     for name in rules.reasoning_fields
                     if is_nonempty(first.get(name))
                 )
+        written = start if _has_no_blocks(messages[start:stop]) else None
         for index in range(start, stop):
-            found += _of_message(messages[index], index, index > start, dialect, rules)
+            found += _of_message(messages[index], index, index > start, dialect, rules, written)
         task = first.get("task") if first["role"] != "tool" else None
         if task is not None and stop < len(messages) and messages[stop]["role"] not in _ANSWERING:
             found.append(Omission(start, "task", "not_asked"))
@@ -352,8 +353,14 @@ def _reasoning_rule(task: object, index: int, shown_from: float) -> OmissionRule
 
 
 def _of_message(
-    message: MessageFields, index: int, joined: bool, dialect: Dialect, rules: Conventions
+    message: MessageFields,
+    index: int,
+    joined: bool,
+    dialect: Dialect,
+    rules: Conventions,
+    written: int | None,
 ) -> Iterator[Omission]:
+    """`written` is the message whose text is written though it has blocks."""
     role = message["role"]
     read = {"role", "content", *_READ.get(role, ())}
     if role == "assistant":
@@ -362,9 +369,10 @@ def _of_message(
     if role == "user" and isinstance(task, str) and task == "read_url" and rules.url_field:
         read.add(rules.url_field)
     blocks = dialect.lists_are_blocks and message.get("content_blocks") is not None
-    if blocks:
+    # Of another role's blocks nothing is written beside a text.
+    if blocks and (role == "user" or not isinstance(message.get("content"), str)):
         read.add("content_blocks")
-        if role == "user" and message.get("content") is not None:
+        if role == "user" and is_nonempty(message.get("content")) and index != written:
             yield Omission(index, "content", "unread")
     for field, value in message.items():
         if not is_nonempty(value):
@@ -376,10 +384,26 @@ def _of_message(
         elif field not in read:
             yield Omission(index, field, "unread")
     if dialect.lists_are_blocks and role != "user":
-        field = "content_blocks" if blocks else "content"
+        field = "content_blocks" if "content_blocks" in read else "content"
         for item in maybe_list(message.get(field)) or ():
             if type_of(item) not in ("text", *IMAGE_TYPES):
                 yield Omission(index, field, "unseen_block")
+
+
+def _has_no_blocks(turn: Sequence[MessageFields]) -> bool:
+    """Whether a user turn brings no block, where lists are blocks (section 12.1)."""
+    return all(
+        message["role"] == "user"
+        and message.get("content_blocks") is not None
+        and not maybe_list(message["content_blocks"])
+        for message in turn
+    )
+
+
+def text_without_blocks(message: MessageFields) -> str:
+    """What such a turn writes: the text of its first message."""
+    content = message.get("content")
+    return str.__str__(content) if isinstance(content, str) else ""
 
 
 # The parts that turns share in every layout: content, tools, reasoning, calls.
@@ -456,11 +480,6 @@ class TurnWriter:
                 written: str = image
             elif kind == "text":
                 written = read_block(block, (*location, n)).content
-            elif item.__class__ is UnseenImage:
-                self._add_image(item.image, (*location, n))
-                continue
-            elif item.__class__ is TextBesideBlocks:
-                written = str.__str__(item)
             else:
                 continue
             if not is_first:
@@ -517,19 +536,6 @@ class TurnWriter:
         rule = self.rules.arguments or self.dialect.arguments
         self._for_calls = fragments_of(self.dialect), parameters_writer(self.dialect.tags, rule)
         return self._for_calls
-
-
-class TextBesideBlocks(str):
-    """The text of a message that has blocks as well."""
-
-    __slots__ = ()
-
-
-class UnseenImage:
-    """An image that is returned, though the text of its message is written instead of it."""
-
-    def __init__(self, image: MessageFields) -> None:
-        self.image = image
 
 
 def _call_list(calls: object, index: int) -> Sequence[Any]:

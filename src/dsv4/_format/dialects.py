@@ -16,6 +16,7 @@ from dsv4._format import tokens
 from dsv4._format.texts import (
     EFFORT_0731_MAX,
     EFFORT_MAX,
+    EFFORTS_V4_1,
     TOOLS_SECTION,
     TOOLS_SECTION_V3_2,
     numbered_effort,
@@ -94,6 +95,34 @@ ROLES = ("system", "user", "assistant", "tool", "latest_reminder", "developer")
 
 
 @dataclass(frozen=True)
+class ImageRule:
+    """How engines cut an image into cells (docs/images.md), where releases differ."""
+
+    # The most tokens that the rows of an image may have, and the least pixels it is scaled to.
+    budget: int
+    least_pixels: int
+    # Where rows go in pairs, all is filled up to a multiple of four tokens.
+    pairs_rows: bool = False
+    # How many times as wide as high an image may be.
+    widest: int | None = None
+
+    def cell_tokens(self, rows: int, columns: int) -> int:
+        """The tokens of all rows: each has one more than columns, for its end."""
+        if not self.pairs_rows:
+            return rows * (columns + 1)
+        paired = rows + rows % 2
+        return -(-paired * (columns + 1) // 4) * 4
+
+    def whole_rows(self, rows: int) -> int:
+        """As many rows as there may be, at most this many."""
+        return rows - rows % 2 if self.pairs_rows else rows
+
+    def padding_before(self, start: int) -> int:
+        """The tokens between what stands before an image and its start."""
+        return (3 - start) % 4 if self.pairs_rows else 0
+
+
+@dataclass(frozen=True)
 class Dialect:
     """One release of the format. Make one of your own with `dataclasses.replace`.
 
@@ -109,6 +138,8 @@ class Dialect:
     # Whether "", 0 and False are no effort, as the release has it.
     false_efforts_are_none: bool = False
     special_tokens: tuple[Special, ...] = tokens.V4_TOKENS
+    # The tokens of its vocabulary that have another name in V4's, which is otherwise the same.
+    renamed_tokens: tuple[Special, ...] = ()
     layout: Layout = "v4"
     # Those that a turn is written for. Others are an error where they do not vanish.
     roles: tuple[str, ...] = ROLES
@@ -117,6 +148,8 @@ class Dialect:
     systems_ask: SystemsAsk = "never"
     # Stands for an image; a dialect without it has no images.
     image_token: Special | None = None
+    # How many tokens an image has; None where there are no images, or where it is not known.
+    image_rule: ImageRule | None = None
     # Whether a text that spells the image token is refused.
     image_text_refused: bool = False
     # Whether lists of content are read as section 12.1 says: each item of a user's list is a block
@@ -180,7 +213,9 @@ V4_VISION = replace(
     V4_0731,
     name="v4-vision",
     special_tokens=tokens.V4_VISION_TOKENS,
+    renamed_tokens=(tokens.IMAGE,),
     image_token=tokens.IMAGE,
+    image_rule=ImageRule(379, 384 * 384, pairs_rows=True, widest=8),
     image_text_refused=True,
     lists_are_blocks=True,
     users_keep_tools=True,
@@ -191,13 +226,15 @@ V4_1 = replace(
     tags=Tags(" calls", " invoke", " parameter"),
     efforts={
         **{number: numbered_effort(number) for number in range(1, 101)},
-        **{None: numbered_effort(75), "low": numbered_effort(50), "high": numbered_effort(75)},
-        "max": numbered_effort(100),
+        **{name: numbered_effort(number) for name, number in EFFORTS_V4_1.items()},
+        None: numbered_effort(EFFORTS_V4_1["high"]),
     },
     efforts_described='None, "low", "high", "max" or a whole number from 1 to 100',
     false_efforts_are_none=False,
     special_tokens=tokens.V4_1_TOKENS,
+    renamed_tokens=tokens.V4_1_RENAMED,
     roles=tuple(role for role in ROLES if role != "developer"),
+    image_rule=ImageRule(1022, 544 * 544),
     system_token=tokens.SYSTEM,
     systems_ask="later",
     arguments="anything",
@@ -250,6 +287,9 @@ _DATE = re.compile(
     r"(?P<month>0[1-9]|1[0-2])[-_.]?(?P<day>0[1-9]|[12][0-9]|3[01])(?![0-9a-z])",
     re.IGNORECASE,
 )
+# A name that says no version. The official API serves V4.1 under `deepseek-v4-flash` and
+# `deepseek-v4-pro` as well, but those are also names of V4's weights.
+_OFFICIAL_NAME = "deepseek-flash"
 # Of V4: when it was released, and when its texts were changed (section 11).
 _V4_SINCE, _V4_CHANGED = (2026, 4, 1), (2026, 7, 31)
 
@@ -262,11 +302,14 @@ def dialect_for(model: str) -> Dialect:
     """
     found = _named_dialect(model) if isinstance(model, str) else None
     if found is None:
+        problem = f"no dialect is known for the model {short_repr(model)}"
+        if isinstance(model, str) and model.lower().rpartition("/")[2] == _OFFICIAL_NAME:
+            served = "is a name of the official API, which has served DeepSeek-V4.1 under it since"
+            problem += f": it {served} September 2026"
         raise UnknownModel(
             "model",
-            f"no dialect is known for the model {short_repr(model)}, expected a name that holds "
-            f"DeepSeek-V4, DeepSeek-V4…-0731, DeepSeek-V4.1 or DeepSeek-V3.2; else give one of "
-            f"{', '.join(DIALECTS)}",
+            f"{problem}, expected a name that holds DeepSeek-V4, DeepSeek-V4…-0731, "
+            f"DeepSeek-V4.1 or DeepSeek-V3.2; else give one of {', '.join(DIALECTS)}",
         )
     return found
 

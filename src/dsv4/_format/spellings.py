@@ -18,20 +18,8 @@ OPENING_BRACKETS = "<＜"
 CLOSING_BRACKETS = ">＞"
 SLASHES = "/／"
 EQUALS = "=＝"
-# Quotes of any kind; those that are not ASCII close each other, and an ASCII one closes them.
-SMART_QUOTES = "“”‘’＂＇"
-QUOTES = "\"'" + SMART_QUOTES
-# Tags around all parameters of a call.
-PARAMETER_CONTAINERS = frozenset({"parameters", "params"})
-# What the names of such tags end in, where they are no parameter's.
-CONTAINER_ENDS = ("args", "arguments", "input", "params", "parameters")
-# Elements that quote what they hold: those of HTML, and any whose name has one of the words.
-QUOTATION_ELEMENTS = "pre|code|samp|kbd|xmp|tt|q|blockquote|listing|plaintext"
-QUOTATION_WORDS = "example|sample"
-# Elements of HTML that hold examples.
-EXAMPLE_ELEMENTS = ("pre", "code", "example")
-# After one of these a tag is only talked about.
-QUOTING = "`" + QUOTES
+# How the names of tags end that stand around all parameters of a call.
+PARAMETER_CONTAINERS = ("args", "arguments", "input", "params", "parameters")
 
 # What a tag is, by the first letters of its name.
 PARAMETER_PREFIX = "par"
@@ -48,7 +36,7 @@ PLAIN_INVOKES = frozenset({"invoke", "tool_call"})
 PLAIN_WRAPPER_PREFIXES = ("tool", "func")
 PLAIN_WRAPPER_END = "calls"
 # Closing tags without the DSML token that models write once more behind a block.
-ORPHAN_LABELS = frozenset({"invoke", "parameter", "tool_calls", "tool_call", "function_calls"})
+PLAIN_CLOSES = frozenset({"invoke", "parameter", "tool_call", "tool_calls", "function_calls"})
 JSON_WRAPPERS = frozenset({"tool", "tool_call", "tool_calls", "function_call", "function_calls"})
 
 # Attributes that hold the name of a tool or a parameter, the usual one first.

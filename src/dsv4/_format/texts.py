@@ -6,6 +6,8 @@ The long ones are files beside this module, byte for byte as released.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from types import MappingProxyType
 
 # deepseek-recipe's answer to `{"type": "json_object"}` on V4.
 RECIPE_JSON_OBJECT = (
@@ -51,6 +53,13 @@ EFFORT_MAX = read_text("effort_max.txt")
 EFFORT_0731_MAX = read_text("effort_0731_max.txt")
 
 
+# V4.1's (section 9), and the numbers of its names.
+EFFORT_TEMPLATE = (
+    "Reasoning Effort: {budget} "
+    "(range 1-100, the higher the value, the more thorough the reasoning)\n\n"
+)
+EFFORTS_V4_1: Mapping[str, int] = MappingProxyType({"low": 50, "high": 75, "max": 100})
+
+
 def numbered_effort(effort: int) -> str:
-    scale = "(range 1-100, the higher the value, the more thorough the reasoning)"
-    return f"Reasoning Effort: {effort} {scale}\n\n"
+    return EFFORT_TEMPLATE.format(budget=effort)

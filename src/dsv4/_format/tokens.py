@@ -14,7 +14,7 @@ from types import MappingProxyType
 class Special(str):
     """A special token of the vocabulary: a string with an id.
 
-    `id` is `None` where the V4 vocabulary has no entry for it (V4.1 checkpoints bring their own).
+    `id` is `None` where only the checkpoint tells it, as in V3.2.
     """
 
     __slots__ = ("id",)
@@ -69,9 +69,9 @@ TITLE = Special("<｜title｜>", 128836)
 EXTRACTED_URL = Special("<｜extracted_url｜>", 128844)
 READ_URL = Special("<｜read_url｜>", 128845)
 
-# Of later releases (sections 9 and 12), whose checkpoints bring the ids.
-SYSTEM = Special("<｜System｜>", None)
-IMAGE = Special("<｜deepseek_image｜>", None)
+# Of later releases (sections 9 and 12): their names for reserved tokens of V4's vocabulary.
+SYSTEM = Special("<｜System｜>", 128799)
+IMAGE = Special("<｜deepseek_image｜>", 129264)
 
 V4_TOKENS: tuple[Special, ...] = (
     *(BOS, EOS, USER, ASSISTANT, THINK_START, THINK_END, DSML, LATEST_REMINDER),
@@ -79,6 +79,12 @@ V4_TOKENS: tuple[Special, ...] = (
 )
 V4_VISION_TOKENS: tuple[Special, ...] = (*V4_TOKENS, IMAGE)
 V4_1_TOKENS: tuple[Special, ...] = (*V4_TOKENS, SYSTEM, IMAGE)
+# The slots whose names differ from those in V4's vocabulary. No prompt has any but the first two.
+V4_1_RENAMED: tuple[Special, ...] = (
+    *(SYSTEM, IMAGE),
+    *(Special(f"<|place_holder_mm_span_0{436 + n}|>", 129265 + n) for n in range(6)),
+    Special("<|place_holder_mm_span_0442|>", 129279),
+)
 # V3.2 spells them as V4 does. Its vocabulary has other ids for some (section 11.6), which only the
 # checkpoint tells.
 V3_2_TOKENS: tuple[Special, ...] = (

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from dsv4._format.dialects import Dialect, dialect_for
 from dsv4._inputs.input_files import InputError
-from dsv4.errors import Location, UnknownModel, short_repr
+from dsv4.errors import Location, UnknownModel, path_of, short_repr
 from dsv4.request import Request
 from dsv4.types import DialectName, Effort, ToolInput
 
@@ -25,7 +25,7 @@ from dsv4.types import DialectName, Effort, ToolInput
 _ROLE_OF_SPEAKER = {
     "system": "system",
     **dict.fromkeys(("human", "user"), "user"),
-    **dict.fromkeys(("gpt", "chatgpt", "assistant"), "assistant"),
+    **dict.fromkeys(("gpt", "chatgpt", "assistant", "model"), "assistant"),
     "function_call": "assistant",
     **dict.fromkeys(("observation", "tool"), "tool"),
 }
@@ -39,19 +39,21 @@ def is_sharegpt(body: Mapping[str, Any]) -> bool:
     )
 
 
-def sharegpt_messages(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+def sharegpt_messages(
+    body: Mapping[str, Any], location: Location = ("conversations",)
+) -> list[dict[str, Any]]:
     """The messages. A system prompt beside the turns comes first."""
     system = body.get("system")
     messages = [{"role": "system", "content": system}] if system else []
     for n, turn in enumerate(body["conversations"]):
-        messages.append(_message(turn, f"conversations[{n}]", messages))
+        messages.append(_message(turn, path_of((*location, n)), messages))
     return messages
 
 
 def sharegpt_tools(body: Mapping[str, Any]) -> Any:
     """The tools, which may be JSON text."""
     tools = body.get("tools")
-    return _json(tools, "tools") if isinstance(tools, str) and tools.strip() else tools or None
+    return json_of(tools, "tools") if isinstance(tools, str) and tools.strip() else tools or None
 
 
 def _message(turn: Mapping[str, Any], path: str, before: list[dict[str, Any]]) -> dict[str, Any]:
@@ -60,17 +62,23 @@ def _message(turn: Mapping[str, Any], path: str, before: list[dict[str, Any]]) -
     if role is None:
         expected = ", ".join(_ROLE_OF_SPEAKER)
         raise InputError(f"{path}.from: found {short_repr(speaker)}, expected one of {expected}")
-    message: dict[str, Any] = {"role": role, "content": value}
-    if "weight" in turn:
-        message["weight"] = turn["weight"]
+    beside = {name: turn[name] for name in _BESIDE_VALUE if turn.get(name) is not None}
+    message: dict[str, Any] = {"role": role, "content": value, **beside}
     if speaker == "function_call":
         return message | {"content": None, "tool_calls": _calls(value, path, len(before))}
     return message | {"tool_call_id": _open_id(before, path)} if role == "tool" else message
 
 
+# What a turn may say beside its text: reasoning, and whether it is trained on.
+_BESIDE_VALUE = (
+    *("reasoning_content", "reasoning", "thinking"),
+    *("weight", "loss", "train", "training"),
+)
+
+
 def _calls(value: object, path: str, index: int) -> list[dict[str, Any]]:
     """Calls as JSON: one object with name and arguments, or a list of these."""
-    given = _json(value, f"{path}.value") if isinstance(value, str) else value
+    given = json_of(value, f"{path}.value") if isinstance(value, str) else value
     calls: list[Any] = given if isinstance(given, list) else [given]
     if not all(isinstance(call, dict) and isinstance(call.get("name"), str) for call in calls):
         expected = "calls as JSON, each with name and arguments"
@@ -96,7 +104,8 @@ def _open_id(before: list[dict[str, Any]], path: str) -> str:
     raise InputError(f"{path}: found a result, expected a call before it that it answers")
 
 
-def _json(text: str, path: str) -> Any:
+def json_of(text: str, path: str) -> Any:
+    """The value of JSON text that stands at a place."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -124,18 +133,25 @@ def chat_form(body: object) -> object:
     """
     protocol = guess_protocol(body)
     if isinstance(body, dict) and (protocol == "messages" or protocol == "responses"):
-        from dsv4.api import ApiError, convert  # not needed for most files
-
-        try:
-            return convert(body, protocol, "chat")
-        except ApiError as error:
-            place = f"{error.path}: " if error.path else ""
-            raise InputError(f"{place}{error.message}") from None
+        return protocol_chat_form(body, protocol)
     if isinstance(body, dict) and "completion" in body and "prompt" in body:
         prompt, completion = (_turns(body[name], name) for name in ("prompt", "completion"))
         rest = {name: body[name] for name in body if name not in ("prompt", "completion")}
         return {**rest, "messages": prompt + completion}
     return body
+
+
+def protocol_chat_form(
+    body: dict[str, Any], protocol: Literal["messages", "responses"]
+) -> dict[str, Any]:
+    """A request of another protocol as a Chat request."""
+    from dsv4.api import ApiError, convert  # not needed for most files
+
+    try:
+        return convert(body, protocol, "chat")
+    except ApiError as error:
+        place = f"{error.path}: " if error.path else ""
+        raise InputError(f"{place}{error.message}") from None
 
 
 _ROLES_OF_TEXTS = {"prompt": "user", "completion": "assistant"}
@@ -221,7 +237,7 @@ def messages_of(body: object) -> Any:
         return sharegpt_messages(body)
     if "messages" not in body:
         hint = ": put the messages in a list" if "role" in body else ""
-        if _is_pair(body):
+        if {"chosen", "rejected"} <= body.keys() or "preferred_output" in body:
             hint = ", but a pair of answers: dsv4 dataset --preferences reads it"
         raise InputError(f'found an object without "messages"{hint}')
     if has_system_field(body):
@@ -234,111 +250,6 @@ def has_system_field(body: object) -> bool:
     if not isinstance(body, dict) or not isinstance(body.get("messages"), list):
         return False
     return bool(body.get("system")) and isinstance(body["system"], (str, list))
-
-
-# Preference data: two answers to one prompt, or two conversations that begin alike.
-
-
-class PreferencePair(NamedTuple):
-    """Two conversations, of which the one that is chosen has the better answer.
-
-    They differ from the message `start` on. In the caller's data, the first `prompt` messages stand
-    apart from the others.
-    """
-
-    chosen: Request
-    rejected: Request
-    start: int
-    prompt: int
-
-    def location(self, location: Location, side: str) -> Location:
-        """A place in one of the conversations, as the caller's data has it."""
-        if location[:1] != ("messages",):
-            return location
-        index = location[1] if len(location) > 1 else None
-        if not isinstance(index, int):
-            return (side, *location[1:])
-        named = ("prompt", index) if index < self.prompt else (side, index - self.prompt)
-        return (*named, *location[2:])
-
-
-def _is_pair(body: Mapping[str, Any]) -> bool:
-    return {"chosen", "rejected"} <= body.keys() or "preferred_output" in body
-
-
-def preference_pair(body: object) -> PreferencePair:
-    """The pair in a JSON value.
-
-    `chosen` and `rejected` are texts, messages, or lists of messages: answers to a `prompt`, or
-    whole conversations. OpenAI calls them `preferred_output` and `non_preferred_output`, and puts
-    the prompt into `input`.
-    """
-    if not isinstance(body, dict) or not _is_pair(body):
-        found = f"found {short_repr(body)}"
-        raise InputError(f'{found}, expected an object with "chosen" and "rejected"')
-    if "preferred_output" in body:
-        given = body.get("input")
-        fields = given if isinstance(given, dict) else {}
-        sides = {"chosen": "preferred_output", "rejected": "non_preferred_output"}
-        body = {**fields, **{name: body.get(field) for name, field in sides.items()}}
-    prompt = _pair_prompt(body)
-    chosen, rejected = (_answer_messages(body[name], name) for name in ("chosen", "rejected"))
-    if isinstance(body.get("prompt"), str) and role_of(chosen[0]) in ("system", "user"):
-        prompt = []  # the conversations have it again
-    if prompt and chosen[: len(prompt)] == prompt == rejected[: len(prompt)]:
-        chosen, rejected = chosen[len(prompt) :], rejected[len(prompt) :]
-    if chosen == rejected:
-        raise InputError("rejected: found what is chosen too, expected another answer")
-    start = len(prompt) or _parting(chosen, rejected)
-    options = {name: value for name, value in body.items() if name not in _PAIR_FIELDS}
-    if isinstance(options.get("tools"), str):
-        options["tools"] = sharegpt_tools(options)
-    request = replace(Request(()), **options_of(options))
-    return PreferencePair(
-        replace(request, messages=[*prompt, *chosen]),
-        replace(request, messages=[*prompt, *rejected]),
-        start,
-        len(prompt),
-    )
-
-
-_PAIR_FIELDS = ("prompt", "chosen", "rejected", "messages", "conversations", "system", "input")
-
-
-def _pair_prompt(body: Mapping[str, Any]) -> list[Any]:
-    """The messages before both answers; none where these are whole conversations."""
-    if is_sharegpt(body):
-        return sharegpt_messages(body)
-    prompt = body.get("prompt", body.get("messages"))
-    if isinstance(prompt, str):
-        return [{"role": "user", "content": prompt}]
-    if prompt is None or isinstance(prompt, list):
-        return prompt or []
-    raise InputError(f"prompt: found {short_repr(prompt)}, expected text or a list of messages")
-
-
-def _answer_messages(answer: object, name: str) -> list[Any]:
-    if isinstance(answer, str):
-        return [{"role": "assistant", "content": answer}]
-    messages = [answer] if isinstance(answer, dict) else answer
-    if not isinstance(messages, list) or not messages:
-        expected = "text, a message or a list of messages"
-        raise InputError(f"{name}: found {short_repr(answer)}, expected {expected}")
-    turns = {"conversations": messages}
-    return sharegpt_messages(turns) if is_sharegpt(turns) else messages
-
-
-def _parting(chosen: list[Any], rejected: list[Any]) -> int:
-    """How many messages two conversations begin with alike. They part at an answer."""
-    pairs = zip(chosen, rejected, strict=False)
-    start = next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(chosen), len(rejected)))
-    for name, messages in (("chosen", chosen), ("rejected", rejected)):
-        role = role_of(messages[start]) if start < len(messages) else None
-        if role != "assistant":
-            found = f"found {short_repr(role)}" if role is not None else "found no message"
-            problem = f"{found}, expected both conversations to part at an answer"
-            raise InputError(f"{name}[{start}]: {problem}")
-    return start
 
 
 def options_of(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ quoted, and whether those in doubt are made.
 from __future__ import annotations
 
 from dsv4._format import tokens
-from dsv4._format.spellings import ORPHAN_LABELS
+from dsv4._format.spellings import PLAIN_CLOSES
 from dsv4._parse import events as kinds
 from dsv4._parse.limits import LONGEST_SPACE
 from dsv4._parse.patterns import pattern
@@ -60,7 +60,7 @@ def _is_closer(reading: Reading, tag: Tag) -> bool:
         return False
     if tag.marked:
         return not tag.bare
-    if tag.label in ORPHAN_LABELS:  # rule 34
+    if tag.label in PLAIN_CLOSES:  # rule 34
         return True
     return reading.prose.plain_wrapper and is_plain_wrapper(tag.label)
 

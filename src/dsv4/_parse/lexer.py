@@ -21,9 +21,7 @@ from dsv4._format.spellings import (
     EQUALS,
     NAME_ATTRIBUTES,
     OPENING_BRACKETS,
-    QUOTES,
     SLASHES,
-    SMART_QUOTES,
     SPACED_THINK_END,
     TAG_PREFIXES,
     VOCABULARY_TOKENS,
@@ -32,6 +30,7 @@ from dsv4._format.spellings import (
 )
 from dsv4._parse.limits import LONGEST_TAG
 from dsv4._parse.patterns import pattern
+from dsv4._parse.quoting import ATTRIBUTE_QUOTES, SMART_QUOTES
 from dsv4._parse.tag import PartialTag, Tag
 from dsv4._parse.text_buffer import TagReading, TextBuffer
 
@@ -44,7 +43,7 @@ _KNOWN = frozenset(
     {"string", "value", JSON_ATTRIBUTE, *NAME_ATTRIBUTES["invoke"], *NAME_ATTRIBUTES["parameter"]}
 )
 _OPENING, _CLOSING = frozenset(OPENING_BRACKETS), frozenset(CLOSING_BRACKETS)
-_QUOTES, _BARS = frozenset(QUOTES), frozenset(BARS)
+_QUOTES, _BARS = frozenset(ATTRIBUTE_QUOTES), frozenset(BARS)
 _EQUALS = frozenset(EQUALS)
 
 _FIXED = pattern("|".join(re.escape(spelling) for spelling, _, _ in COMPLETION_TOKENS))
@@ -87,7 +86,9 @@ _THINK_START = pattern(r"(?i)<[ \t]{0,4}(?:/[ \t]{0,4}(?:t(?:h(?:i(?:nk?)?)?)?[ 
 _PLAIN_HEAD = pattern(rf"{_OPEN}(/?)[ \t]{{0,4}}[{_BARRED}]{{0,2}}(?=[A-Za-z])")
 _PLAIN_HEAD_START = pattern(rf"{_OPEN}/?[ \t]{{0,4}}[{_BARRED}]{{0,2}}\Z")
 
-_IN_LABEL = rf"[^\s{EQUALS}/{OPENING_BRACKETS}{CLOSING_BRACKETS}{_BARRED}{QUOTES}{{}}\[\](),;`]"
+_IN_LABEL = (
+    rf"[^\s{EQUALS}/{OPENING_BRACKETS}{CLOSING_BRACKETS}{_BARRED}{ATTRIBUTE_QUOTES}{{}}\[\](),;`]"
+)
 _LABEL = pattern(f"{_IN_LABEL}+")
 # The name of a tag without the DSML token, as far as it has come. It must be the name that the tag
 # will have, or a tag would be another where the text is cut.
@@ -96,7 +97,9 @@ _KEY = pattern(r"[A-Za-z_]")
 _KEY_REST = pattern(r"[\w.:-]+")
 _SPACE = pattern(r"\s+")
 _TAIL = pattern(rf"[{_BARRED}/\s]+")
-_UNQUOTED = pattern(rf"[^\s{EQUALS}{OPENING_BRACKETS}{CLOSING_BRACKETS}{_BARRED}{QUOTES}]+")
+_UNQUOTED = pattern(
+    rf"[^\s{EQUALS}{OPENING_BRACKETS}{CLOSING_BRACKETS}{_BARRED}{ATTRIBUTE_QUOTES}]+"
+)
 # What a name ends at, and the tag with it.
 _ENDS = frozenset(OPENING_BRACKETS + CLOSING_BRACKETS)
 # What the word may begin with, and tokens in brackets alone: the other letters begin plain tags.

@@ -10,7 +10,6 @@ from __future__ import annotations
 from copy import copy
 from typing import NamedTuple
 
-from dsv4._format.spellings import QUOTATION_ELEMENTS, QUOTATION_WORDS
 from dsv4._parse.limits import LONGEST_TAG
 from dsv4._parse.lines import LineTracker
 from dsv4._parse.patterns import pattern
@@ -40,6 +39,9 @@ PAIRS = {
     **{quote: quote for quote in "＂＇\"'`"},
     "„": "“”",
 }
+# Quotes of attributes; those that are not ASCII close each other, and an ASCII one closes them.
+SMART_QUOTES = "“”‘’＂＇"
+ATTRIBUTE_QUOTES = "\"'" + SMART_QUOTES
 # Directly behind one of these a tag is only talked about; between two of them a token is named.
 QUOTES = frozenset("".join(PAIRS) + "".join(PAIRS.values()))
 # What an invoke stands behind, directly, if a patch or a program quotes it.
@@ -50,7 +52,9 @@ QUOTES_A_CLOSE = frozenset("\\\"'`")
 _STRAIGHT = frozenset("\"'")
 _NO_OPENING_BEHIND = frozenset("_.,;:!?)")
 _FIRST_WIDE = "\u2e80"  # letters from here on have no spaces between words
-_NAME = rf"[\w:.-]*(?:{QUOTATION_WORDS})[\w:.-]*|(?:{QUOTATION_ELEMENTS})(?![\w:.-])"
+# Elements that quote what they hold: those of HTML, and any whose name has one of two words.
+_ELEMENTS = "pre|code|samp|kbd|xmp|tt|q|blockquote|listing|plaintext"
+_NAME = rf"[\w:.-]*(?:example|sample)[\w:.-]*|(?:{_ELEMENTS})(?![\w:.-])"
 _PARTS = pattern(
     r"(?P<blank>\n[ \t\r]*\n)|(?P<code>`+)|(?P<comment><!--)|(?P<uncomment>-->)"
     rf"|<(?P<slash>/?)(?P<name>(?i:{_NAME}))(?P<rest>(?:\s[^<>]*)?)>"

@@ -16,7 +16,6 @@ from typing import TypeAlias
 
 from dsv4._format import tokens
 from dsv4._format.spellings import (
-    CONTAINER_ENDS,
     ELEMENT_ATTRIBUTES,
     EXAMPLE_NAMES,
     JSON_WRAPPERS,
@@ -201,8 +200,7 @@ class TagRules:
 
     def is_container(self, tag: Tag, tool: str) -> bool:
         """Whether a tag holds all parameters of a call, and is none itself (rules 28 and 30)."""
-        label = tag.label.lower()
-        named = label in PARAMETER_CONTAINERS or label.endswith(CONTAINER_ENDS)
+        named = tag.label.lower().endswith(PARAMETER_CONTAINERS)
         bare = named and not tag.attributes and not tag.broken
         return tag.marked and bare and tag.label not in self.tools.keys(tool)
 

@@ -130,9 +130,9 @@ class BrowserPlayground:
         browser's own engine, which knows no added tokens.
         """
         from dsv4.tokens import Tokenizer
-        from dsv4.tokens.vocabulary import Vocabulary
+        from dsv4.tokens.vocabulary import BUNDLED_NAME, Vocabulary
 
-        known = Vocabulary(vocabulary, "deepseek-v4")
+        known = Vocabulary(vocabulary, BUNDLED_NAME)
         tokenizer = Tokenizer(known, engine=lambda _: lambda text: list(encode(text)))
         self._context = replace(self._context, tokenizer=tokenizer)
 

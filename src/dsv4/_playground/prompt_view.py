@@ -276,7 +276,7 @@ class PageRow:
             "role": row.role,
             "field": row.field,
             "tokens": row.tokens,
-            "note": row.ghost or row.note,
+            "note": row.ghost or "; ".join(filter(None, (*row.images, row.note))) or None,
             "ghost": row.ghost is not None,
             "head": list(self._lines(head)),
             "rest": list(self._lines(rest)),
@@ -656,7 +656,8 @@ def tokenizer_for(
     from dsv4.tokens import VocabularyError
 
     try:
-        tokenizer.count(prompt)
+        tokenizer = tokenizer.with_dialect(prompt.dialect)
+        tokenizer.encode(prompt)
     except VocabularyError:
         hint = "start the server with --tokenizer and the tokenizer.json of such a model"
         return None, f"There are no token counts for {prompt.dialect}: {hint}."

@@ -55,6 +55,7 @@ STYLE = """
     border-top: 1px solid var(--rule); }
   .note { color: var(--note); user-select: none; }
   .note::before { content: "\\A\\2195  "; white-space: pre; }
+  .image.note::before { content: "\\A\\25A3  "; }
   .ghost { user-select: none; } .ghost .note::before { content: "\\A\\2717  "; }
   .ghost > span { color: var(--faint); text-decoration: line-through; }
 
@@ -171,6 +172,8 @@ def _row(row: ViewRow, opens: bool, unfold: bool, id: str, place: str) -> Iterat
         yield from fold_html(folded.summary, "".join(map(_line, folded.rest)), unfold, id)
     else:
         yield "".join(map(_line, row.lines))
+    for caption in row.images:
+        yield f'<i class="note image">{escape(caption)}</i>'
     if row.ghost or row.note:
         yield f'<i class="note">{escape(str(row.ghost or row.note))}</i>'
     yield "</span>"

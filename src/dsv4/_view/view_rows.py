@@ -12,7 +12,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, pairwise
+from itertools import groupby, islice, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dsv4._encode.inputs import fields_of
@@ -21,6 +21,7 @@ from dsv4._format import tokens
 from dsv4._format.dialects import ROLES
 from dsv4._format.endings import EndingKind
 from dsv4._view.characters import is_displayable, visible_character
+from dsv4._view.image_captions import image_counts
 
 if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer
@@ -67,6 +68,7 @@ class ViewRow(NamedTuple):
     """A field of a message.
 
     `summary` is a line that may stand for all others, `note` something to know about the row.
+    `images` are the captions of those in the row.
     `ghost` says of what is not in the prompt why it is not. `trained` is how much of it a model
     would learn from: None where nobody asked.
     """
@@ -80,6 +82,7 @@ class ViewRow(NamedTuple):
     note: str | None = None
     ghost: str | None = None
     trained: bool | None = None
+    images: tuple[str, ...] = ()
 
 
 class View(NamedTuple):
@@ -117,8 +120,10 @@ def view_of(
     counts = None if tokenizer is None else _Counts(tokenizer, prompt)
     roles = roles_in(prompt) if messages is None else _roles(messages)
     trained = _TrainedOn(prompt, policy)
+    captions = () if tokenizer is None else (i.caption for i in image_counts(prompt, tokenizer))
+    noted = iter(captions)
     rows = [
-        _row(key, list(pieces), roles, counts.next(key) if counts else None, trained)
+        _row(key, list(pieces), roles, counts.next(key) if counts else None, trained, noted)
         for key, pieces in groupby(_flagged(prompt), lambda piece: _key(piece.message, piece.field))
     ]
     rows = list(_with_ghosts(_with_moves(rows), prompt, messages or ()))
@@ -129,9 +134,10 @@ class _Counts:
     """How many tokens each row has. Spans come in the order of the rows; some rows have none."""
 
     def __init__(self, tokenizer: Tokenizer, prompt: Prompt) -> None:
-        self._spans = tokenizer.spans(prompt)
+        self._spans = tokenizer.counted(prompt).spans()
         self._at = 0
         self.all = self._spans[-1].end if self._spans else 0
+        self.is_exact = None not in tokenizer.image_tokens(prompt)
 
     def next(self, key: _Key) -> int:
         start = self._at
@@ -166,6 +172,8 @@ def _total(
     prompt: Prompt, counts: _Counts | None, trained: _TrainedOn, rows: Sequence[ViewRow]
 ) -> str:
     counted = f"{counts.all:,} tokens" if counts else ""
+    if counts and not counts.is_exact:
+        counted = f"at least {counted}"
     if trained.policy is not None and counts:
         kept = sum(row.tokens or 0 for row in rows if row.trained)
         counted += f", {kept:,} trained on with the mask {trained.policy}"
@@ -230,14 +238,21 @@ def _roles(messages: Sequence[Any]) -> dict[int, str]:
 
 
 def _row(
-    key: _Key, pieces: list[Piece], roles: dict[int, str], count: int | None, trained: _TrainedOn
+    key: _Key,
+    pieces: list[Piece],
+    roles: dict[int, str],
+    count: int | None,
+    trained: _TrainedOn,
+    captions: Iterator[str],
 ) -> ViewRow:
     index, field = key
     role = roles.get(-1 if index is None else index, "")
     role = role if role in ROLES else ""
     lines = _lines(segment for piece in pieces for segment in _segments(piece, role))
     summary = _summary(pieces) if field == "tools" else None
-    return ViewRow(index, role, field, count, lines, summary, trained=trained(pieces))
+    images = sum(piece.special and piece.field == "image" for piece in pieces)
+    shown = tuple(islice(captions, images))
+    return ViewRow(index, role, field, count, lines, summary, images=shown, trained=trained(pieces))
 
 
 def _summary(pieces: list[Piece]) -> str:

@@ -139,6 +139,7 @@ def _encode_by(
     drop_thinking: bool,
     bos: bool,
     effort: Effort | None,
+    dialect: Dialect = V4,
 ) -> str:
     if messages.__class__ is not list:
         messages = _listed(messages, "messages")
@@ -147,13 +148,13 @@ def _encode_by(
     if thinking_mode not in _MODES:
         raise _unknown_mode(thinking_mode)
     thinking = thinking_mode == "thinking"
-    effort_words = effort_text(effort, V4, rules)
+    effort_words = effort_text(effort, dialect, rules)
     if messages and drop_thinking and not context:
-        chat = maybe_plain_chat(messages, V4, thinking, bos, effort_words)
+        chat = maybe_plain_chat(messages, dialect, thinking, bos, effort_words)
         if chat is not None:
             return "".join(chat)
     renderer = render_conversation(
-        messages, context or (), V4, rules, thinking, drop_thinking, bos, effort_words
+        messages, context or (), dialect, rules, thinking, drop_thinking, bos, effort_words
     )
     return "".join(renderer.flat)
 
@@ -192,10 +193,11 @@ def _render_by(
     thinking_mode: ThinkingMode,
     drop_thinking: bool,
     effort: Effort | None,
+    dialect: Dialect = V4,
 ) -> str:
     if thinking_mode not in _MODES:
         raise _unknown_mode(thinking_mode)
-    thinking, effort_words = thinking_mode == "thinking", effort_text(effort, V4, rules)
+    thinking, effort_words = thinking_mode == "thinking", effort_text(effort, dialect, rules)
     merged = as_messages(_listed(messages, "messages"), "messages")
     check_roles(merged, "messages", rules.known_roles_only)
     _check_kind(index, int, "index", "that of a message")
@@ -205,11 +207,12 @@ def _render_by(
     if message["role"] == "tool":
         problem = "found a tool message, expected it merged into a user message"
         raise EncodeError(("messages", index, "role"), problem)
-    last = find_last_user_index(list(merged)) if drop_thinking else -1
+    last = _last_user_index_by(dialect, merged) if drop_thinking else -1
+    has_blocks = message["role"] == "user" and message.get("content_blocks")
     # Up to this message, and no further: the one after it may join it no more.
     renderer = RendererV4(
         merged[: index + 1],
-        _MERGED if message["role"] == "user" and message.get("content_blocks") else V4,
+        _MERGED if dialect is V4 and has_blocks else dialect,
         rules,
         shown_from=last if thinking else NEVER_SHOWN,
         first=0 if index == 0 else None,
@@ -240,6 +243,10 @@ def _tools_by(dialect: Dialect, tools: list[dict[str, Any]]) -> str:
 
 def merge_tool_messages(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """User and tool messages as user turns with `content_blocks`; the others as they are."""
+    return _merge_by(V4, messages)
+
+
+def _merge_by(dialect: Dialect, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     merged: list[dict[str, Any]] = []
     turn: dict[str, Any] | None = None  # the user turn that is open
     for index, given in enumerate(_listed(messages, "messages")):
@@ -256,16 +263,23 @@ def merge_tool_messages(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 merged.append(turn)
             turn["content_blocks"].append(block)
         elif role == "user":
-            text = text_of(message.get("content"), ("messages", index, "content"))
+            blocks = message.get("content_blocks") if dialect.lists_are_blocks else None
+            if blocks is None:
+                text = text_of(message.get("content"), ("messages", index, "content"))
+                message["content"], blocks = text, [{"type": "text", "text": text}]
             if turn is None or turn.get("task") is not None:
-                turn = {"role": "user", "content": text, "content_blocks": []}
-                turn |= {f: message[f] for f in ("task", "wo_eos", "mask") if f in message}
+                turn = {f: message[f] for f in message if f in _KEPT or dialect.users_keep_tools}
+                turn["content_blocks"] = []
                 merged.append(turn)
-            turn["content_blocks"].append({"type": "text", "text": text})
+            turn["content_blocks"] += blocks
         else:
             turn = None
             merged.append(message)
     return merged
+
+
+# What a user turn keeps of its first message in V4.
+_KEPT = ("role", "content", "task", "wo_eos", "mask")
 
 
 def _copied(message: dict[str, Any], index: int) -> dict[str, Any]:
@@ -303,15 +317,25 @@ def _in_call_order(blocks: list[dict[str, Any]], places: dict[Any, int]) -> list
 
 def find_last_user_index(messages: list[dict[str, Any]]) -> int:
     """The index of the last user or developer message, -1 if there is none."""
-    found = [
-        n for n, message in enumerate(messages) if message.get("role") in ("user", "developer")
-    ]
-    return found[-1] if found else -1
+    return _last_user_index_by(V4, messages)
+
+
+def _last_user_index_by(dialect: Dialect, messages: Sequence[dict[str, Any]]) -> int:
+    asking = [role for role in ("user", "developer") if role in dialect.roles]
+    later = [*asking, "system"] if dialect.systems_ask == "later" else asking
+    for index in range(len(messages) - 1, -1, -1):
+        if messages[index].get("role") in (later if index else asking):
+            return index
+    return -1
 
 
 def _drop_thinking_messages(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What dropping leaves of merged messages, reasoning before the last user turn removed."""
-    last = find_last_user_index(messages)
+    return _drop_by(V4, messages)
+
+
+def _drop_by(dialect: Dialect, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    last = _last_user_index_by(dialect, messages)
     kept = []
     for index, message in enumerate(messages):
         if index >= last:
@@ -403,7 +427,8 @@ def _calls_by(
         raise ParseError(index, f"found {short_repr(text[index : index + 2])}, expected {opened!r}")
     end, calls = read_calls(text, index + len(opened), tags)
     found = [{"name": name, "arguments": arguments} for name, arguments in calls]
-    return end, tags.block_close[1:], found
+    is_closed = text.endswith(tags.block_close, 0, end)
+    return end, tags.block_close[1:] if is_closed else tags.invoke_close[1:-1], found
 
 
 def decode_dsml_to_arguments(

@@ -116,9 +116,7 @@ def encode_on_ray(
     job: EncodingJob,
     paths: Sequence[str],
     start: InputPosition,
-    column: str | None,
     size: ChunkSize,
-    jobs: int | None,
 ) -> Generator[EncodedChunk, None, None]:
     ray = ray_with_data()
     data = ray.data
@@ -130,8 +128,8 @@ def encode_on_ray(
         fn_kwargs={
             "paths": list(paths),
             "start": start,
-            "column": column,
-            "carry": job.carry,
+            "column": job.options.column,
+            "carry": job.options.carry,
             "size": size,
         },
         num_cpus=RAY_READING_CPUS,
@@ -140,7 +138,7 @@ def encode_on_ray(
     results = chunks.map_batches(
         _RayEncoder,
         fn_constructor_args=(job,),
-        compute=data.ActorPoolStrategy(min_size=1, max_size=jobs or _ray_cores(ray)),
+        compute=data.ActorPoolStrategy(min_size=1, max_size=job.options.jobs or _ray_cores(ray)),
         num_cpus=1 - RAY_READING_CPUS,
         **arrow,
     )
@@ -253,17 +251,17 @@ _CHUNK_COLUMNS = {
 }
 _ENCODED_COLUMNS = {
     "failure": "string",
+    "name": "string",
+    "first": "int64",
+    "hashes": "large_binary",
     "data": "large_binary",
     "conversations": "int64",
     "examples": "int64",
     "rows": "int64",
     "tokens": "int64",
     "trained": "int64",
-    "untrained": "int64",
-    "unanswered": "int64",
-    "left_out": "int64",
-    "cut": "int64",
-    "dropped": "int64",
+    "answers": "int64",
+    "notes": "string",
     "counts": "string",
     "bad": "*string",
     "rejects": "large_binary",

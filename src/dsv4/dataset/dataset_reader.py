@@ -25,6 +25,7 @@ from dsv4._inputs.input_files import (
     os_error_reason,
     parse_json,
 )
+from dsv4._inputs.line_shapes import LINE_FIELDS
 from dsv4.dataset.dataset_errors import DatasetError, pyarrow, pyarrow_parquet, zstandard
 from dsv4.dataset.parquet_columns import ConversationColumn, conversation_column
 from dsv4.errors import short_repr
@@ -201,7 +202,7 @@ class JsonArraySource:
 def _is_conversation(value: object) -> bool:
     """Whether a JSON value is meant as one: messages, or an object around them."""
     if isinstance(value, dict):
-        return "messages" in value or "conversations" in value
+        return not LINE_FIELDS.isdisjoint(value)
     return isinstance(value, list) and any(map(_has_role, value))
 
 

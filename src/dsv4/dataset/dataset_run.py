@@ -20,10 +20,11 @@ from dsv4.dataset.dataset_engines import (
     encode_on_ray,
 )
 from dsv4.dataset.dataset_errors import BadLine, DatasetError, Interrupted, ray_with_data
-from dsv4.dataset.dataset_options import (
-    DatasetOptions,
+from dsv4.dataset.dataset_notes import CopyCounter, LineNotes, NotedLines
+from dsv4.dataset.dataset_plan import (
+    DatasetPlan,
     check_files,
-    check_options,
+    check_plan,
     input_sizes,
     is_file,
     split_output_path,
@@ -70,13 +71,12 @@ class Summary:
     """What a run has done. Counts are of the whole output, speed and memory those of
     this run.
 
-    `rows` are those of the output, which may hold several `examples`. Of examples that were too
-    long, `cut` were shortened by whole turns and `dropped` left out. `counts` says more, if it was
-    asked for.
+    `rows` are those of the output, which may hold several `examples`. `trained` counts the tokens
+    that are trained on, `answers` the answers for which thinking is opened, `bad` lines that were
+    left out. `notes` are what was found, by kind, each with its count and its first line: what the
+    format leaves out, examples that were cut or left out, answers without reasoning, copies.
+    `counts` says more, if it was asked for.
 
-    `trained` counts the tokens that are trained on, `untrained` the examples without any,
-    `left_out` turns whose reasoning is not in their example, `bad` lines that were left out.
-    `unanswered` counts conversations without an answer, of which `expand` makes no example.
     `finished` says that the output is complete, `resumed_nothing` that an earlier run had completed
     it, so that nothing was left to do.
     `worker_peak_mb` is the peak memory of each process, None where the system does not report it;
@@ -88,12 +88,9 @@ class Summary:
     rows: int
     tokens: int
     trained: int
-    untrained: int
-    unanswered: int
-    left_out: int
-    cut: int
-    dropped: int
+    answers: int
     bad: int
+    notes: Mapping[str, NotedLines]
     counts: DatasetCounts | None
     seconds: float
     conversations_per_second: float
@@ -102,49 +99,50 @@ class Summary:
     finished: bool = True
     resumed_nothing: bool = False
 
+    def count(self, kind: str) -> int:
+        """How often something of a `kind` was found."""
+        return self.notes[kind].times if kind in self.notes else 0
 
-def run_dataset(options: DatasetOptions, watcher: Watcher) -> Summary:
+
+def run_dataset(plan: DatasetPlan, watcher: Watcher) -> Summary:
     """A run, from checking its options to its summary."""
-    check_options(options)
-    check_files(options)
-    engine = _engine(options)
-    with _open_sink(options) as sink:
-        return _run_to_sink(options, sink, engine, watcher)
+    check_plan(plan)
+    check_files(plan)
+    engine = _engine(plan)
+    with _open_sink(plan) as sink:
+        return _run_to_sink(plan, sink, engine, watcher)
 
 
-def run_splits(options: DatasetOptions, split: Mapping[str, float], watcher: Watcher) -> Summary:
+def run_splits(plan: DatasetPlan, split: Mapping[str, float], watcher: Watcher) -> Summary:
     """One run for each part of a split. Lines of other parts are only hashed, not encoded."""
-    if not all(map(is_file, [*options.inputs, options.output])):
+    if not all(map(is_file, [*plan.inputs, plan.output])):
         raise DatasetError("split: needs files for input and output, which can be read again")
-    if options.rejects is not None:
+    if plan.rejects is not None:
         raise DatasetError("rejects: found it with split, expected one of them")
     parts = [
-        replace(
-            options,
-            output=split_output_path(options.output, name, options.job.format_name),
-            share=share,
-        )
+        replace(plan, output=split_output_path(plan.output, name, plan.format_name), share=share)
         for name, share in split_shares(split).items()
     ]
     return _combined_summary([run_dataset(part, watcher) for part in parts])
 
 
-def _run_to_sink(
-    options: DatasetOptions, sink: OutputSink, engine: Engine, watcher: Watcher
-) -> Summary:
+def _run_to_sink(plan: DatasetPlan, sink: OutputSink, engine: Engine, watcher: Watcher) -> Summary:
     begin, started = sink.progress, monotonic()
     workers: dict[int, WorkerMemory] = {}
+    copies = CopyCounter()
     if sink.is_finished:
-        return replace(_summary_of(begin, begin, 0, workers), resumed_nothing=True)
-    rejects, first_bad = RejectsFile(options.rejects, begin), ""
-    watcher.begin(input_sizes(options.inputs), begin)
+        nothing = _summary_of(begin, begin, 0, workers, copies.notes)
+        return replace(nothing, resumed_nothing=True)
+    rejects, first_bad = RejectsFile(plan.rejects, begin), ""
+    watcher.begin(input_sizes(plan.inputs), begin)
     try:
         with closing(engine(begin.after)) as all_done:
             for done in all_done:
                 first_bad = first_bad or next(iter(done.bad), "")
                 rejects.add(done.rejects)
-                _report_bad_lines(done.bad, watcher, options.on_error)
+                _report_bad_lines(done.bad, watcher, plan.options.on_error)
                 sink.add(done)
+                copies.add_chunk(done.hashes, done.name, done.first)
                 workers[done.worker.process] = done.worker
                 watcher.advance(sink.progress)
         if sink.progress.bad and not sink.progress.conversations:
@@ -157,7 +155,7 @@ def _run_to_sink(
     finally:
         watcher.end()
         rejects.close()
-    return _summary_of(begin, sink.progress, monotonic() - started, workers)
+    return _summary_of(begin, sink.progress, monotonic() - started, workers, copies.notes)
 
 
 def _report_bad_lines(bad: list[str], watcher: Watcher, on_error: str) -> None:
@@ -168,7 +166,11 @@ def _report_bad_lines(bad: list[str], watcher: Watcher, on_error: str) -> None:
 
 
 def _summary_of(
-    begin: Progress, end: Progress, seconds: float, workers: dict[int, WorkerMemory]
+    begin: Progress,
+    end: Progress,
+    seconds: float,
+    workers: dict[int, WorkerMemory],
+    copies: LineNotes,
 ) -> Summary:
     return Summary(
         end.conversations,
@@ -176,12 +178,9 @@ def _summary_of(
         end.rows,
         end.tokens,
         end.trained,
-        end.untrained,
-        end.unanswered,
-        end.left_out,
-        end.cut,
-        end.dropped,
+        end.answers,
         end.bad,
+        LineNotes.from_text(end.notes).plus(copies).found,
         DatasetCounts.from_text(end.counts) if end.counts else None,
         round(seconds, 3),
         round((end.conversations - begin.conversations) / (seconds or 1), 1),
@@ -199,6 +198,7 @@ def _combined_summary(summaries: Sequence[Summary]) -> Summary:
         total = replace(
             more,
             **numbers,
+            notes=LineNotes(dict(total.notes)).plus(LineNotes(dict(more.notes))).found,
             counts=counts,
             conversations_per_second=round(numbers["conversations"] / (numbers["seconds"] or 1), 1),
             worker_peak_mb=[*total.worker_peak_mb, *more.worker_peak_mb],
@@ -208,9 +208,8 @@ def _combined_summary(summaries: Sequence[Summary]) -> Summary:
 
 
 _SUMMED_FIELDS = (
-    *("conversations", "examples", "rows", "tokens", "trained", "untrained"),
-    *("unanswered", "left_out"),
-    *("cut", "dropped", "bad", "seconds"),
+    *("conversations", "examples", "rows", "tokens"),
+    *("trained", "answers", "bad", "seconds"),
 )
 
 
@@ -221,19 +220,18 @@ def _megabytes(worker: WorkerMemory) -> float | None:
 # The engine, the output, and what identifies the job.
 
 
-def _engine(options: DatasetOptions) -> Engine:
-    job, jobs = options.job, options.jobs or (1 if options.is_small else available_cores())
+def _engine(plan: DatasetPlan) -> Engine:
+    job, options = plan.job, plan.options
+    jobs = options.jobs or (1 if plan.is_small else available_cores())
 
     def local(start: InputPosition) -> Generator[EncodedChunk, None, None]:
-        chunks = read_chunks(options.inputs, start, options.column, options.carry, options.chunks)
+        chunks = read_chunks(plan.inputs, start, options.column, options.carry, plan.chunks)
         return (
             encode_in_process(job, chunks) if jobs == 1 else encode_in_processes(job, chunks, jobs)
         )
 
     def ray(start: InputPosition) -> Generator[EncodedChunk, None, None]:
-        return encode_on_ray(
-            job, options.inputs, start, options.column, options.chunks, options.jobs
-        )
+        return encode_on_ray(job, plan.inputs, start, plan.chunks)
 
     if options.engine == "local":
         return local
@@ -242,55 +240,45 @@ def _engine(options: DatasetOptions) -> Engine:
 
 
 @contextmanager
-def _open_sink(options: DatasetOptions) -> Iterator[OutputSink]:
-    if is_file(options.output):
+def _open_sink(plan: DatasetPlan) -> Iterator[OutputSink]:
+    if is_file(plan.output):
         sink = ResumableSink(
-            options.output,
-            options.job.format_name,
-            _job_identity(options),
-            options.resume,
-            options.overwrite,
+            plan.output,
+            plan.format_name,
+            _job_identity(plan),
+            plan.options.resume,
+            plan.options.overwrite,
         )
         with closing(sink):
             yield sink
-    elif options.output == "-":
+    elif plan.output == "-":
         if sys.stdout is None:
             raise DatasetError("stdout is closed")
         yield StreamSink(sys.stdout.buffer, "stdout")
     else:
-        with write_errors(options.output), open(options.output, "wb", buffering=0) as file:
-            yield StreamSink(file, options.output)
+        with write_errors(plan.output), open(plan.output, "wb", buffering=0) as file:
+            yield StreamSink(file, plan.output)
 
 
-def _job_identity(options: DatasetOptions) -> dict[str, Any]:
+def _job_identity(plan: DatasetPlan) -> dict[str, Any]:
     """Everything that the output depends on, as the journal stores it."""
-    stored: dict[str, Any] = json.loads(json.dumps(_identity_fields(options), default=repr))
+    options = {name: v for name, v in vars(plan.options).items() if name not in _NO_IDENTITY}
+    identity = {
+        "version": __version__,
+        "inputs": [_file_identity(path) for path in plan.inputs],
+        **options,
+        "policy": plan.job.policy,
+        "tokenizer": _file_identity(Tokenizer.load(plan.tokenizer).vocabulary.name),
+        "format": plan.format_name,
+        "rejects": plan.rejects is not None,
+        "share": list(plan.share),
+    }
+    stored: dict[str, Any] = json.loads(json.dumps(identity, default=repr))
     return stored
 
 
-def _identity_fields(options: DatasetOptions) -> dict[str, Any]:
-    return {
-        "version": __version__,
-        "inputs": [_file_identity(path) for path in options.inputs],
-        "column": options.column,
-        "options": vars(options.overrides),
-        "policy": options.job.policy,
-        "expand": options.expand,
-        "tokenizer": _file_identity(Tokenizer.load(options.tokenizer).vocabulary.name),
-        "form": options.job.format_name,
-        "carry": None if options.carry is None else list(options.carry),
-        "labels": options.labels,
-        "trainer": options.trainer,
-        "drop_untrained": options.drop_untrained,
-        "rejects": options.rejects is not None,
-        "lengths": [options.job.max_length, options.too_long, options.pack],
-        "share": list(options.share),
-        "counts": options.counts,
-        "ignore": sorted(options.ignore),
-        "pad_to_multiple": options.pad_to_multiple,
-        "preferences": options.preferences,
-        "profile": options.profile,
-    }
+# Options that the bytes of the output do not depend on.
+_NO_IDENTITY = ("jobs", "engine", "on_error", "resume", "overwrite", "split")
 
 
 def _file_identity(path: str) -> list[Any]:

@@ -17,19 +17,38 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import Any, NamedTuple, TypeAlias
 
+from dsv4._check.findings import CheckedConversation
 from dsv4._check.training_checks import find_unfit
 from dsv4._encode.prompt import Piece, Prompt
+from dsv4._encode.turns import NATIVE
 from dsv4._format.dialects import Dialect
 from dsv4._format.tokens import EOS, PAD, THINK_END, THINK_START, Special, markup
 from dsv4._inputs.input_files import BYTE_ORDER_MARK, decode_utf8, parse_json
-from dsv4._inputs.request_bodies import (
-    PreferencePair,
-    RequestOverrides,
-    preference_pair,
-    request_of,
-    role_of,
+from dsv4._inputs.line_shapes import (
+    LineConversation,
+    line_conversation,
+    line_pair,
+    line_with_label,
 )
+from dsv4._inputs.request_bodies import role_of
 from dsv4.dataset.dataset_errors import BadLine
+from dsv4.dataset.dataset_notes import (
+    CUT,
+    HASH_BYTES,
+    KINDS_OF_OMISSIONS,
+    LEFT_FIELD,
+    LEFT_OUT_KINDS,
+    LEFT_REASONING,
+    NO_REASONING,
+    NOTHING_TO_LEARN,
+    OPEN_TURN,
+    TOO_LONG,
+    UNDECLARED_TOOL,
+    LineNotes,
+    line_hash,
+    strictly,
+)
+from dsv4.dataset.dataset_options import DatasetOptions
 from dsv4.dataset.dataset_reader import InputChunk, InputPosition
 from dsv4.dataset.dataset_statistics import DatasetCounts, WorkerMemory, memory_of_this_process
 from dsv4.dataset.output_formats import (
@@ -39,16 +58,16 @@ from dsv4.dataset.output_formats import (
     LINE,
     MASK_LAYOUT,
     NO_COLUMNS,
+    AnswerExample,
     ColumnLayout,
     OutputRow,
-    PreferenceExample,
     TrainingExample,
 )
-from dsv4.errors import EncodeError, Error, OptionError, short_repr
+from dsv4.errors import EncodeError, Error, Location, OptionError, short_repr
 from dsv4.request import Request
 from dsv4.tokens.coder import common_prefix_length
 from dsv4.tokens.masks import AttributedIds
-from dsv4.tokens.tokenizer import Tokenizer, model_from
+from dsv4.tokens.tokenizer import Example, Tokenizer, model_from
 
 _BITS = 64
 
@@ -155,66 +174,51 @@ def _packed_row(examples: list[TrainingExample]) -> TrainingExample:
 
 
 class EncodedChunk(NamedTuple):
-    """The result of a chunk. `data` are the bytes for the output."""
+    """The result of a chunk: `data` are the bytes for the output. `name` and `first` are the file
+    and the first line that it was read from, `hashes` those of its lines."""
 
+    name: str
+    first: int
     data: bytes
     conversations: int
     examples: int
     rows: int
     tokens: int
     trained: int
-    untrained: int
-    unanswered: int
-    left_out: int
-    cut: int
-    dropped: int
+    answers: int
+    notes: str
     counts: str
     bad: list[str]
     rejects: bytes
+    hashes: bytes
     after: InputPosition
     worker: WorkerMemory
 
 
 @dataclass(frozen=True)
 class EncodingJob:
-    """Everything that a worker needs. `overrides` are the options of every conversation.
+    """Everything that a worker needs: the options, and what follows from them.
 
-    `carry` are columns of the input that are copied to the output, `layout` names those of the
-    output. `drop_untrained` leaves out examples without any token to train on, `rejects` keeps bad
-    lines.
-
-    Examples of more than `max_length` tokens are handled as `too_long` says. Rows hold examples of
-    `pack` tokens together, or one example each. `share` is the part of the conversations to encode,
-    `counts` says whether examples are counted, `images` whether rows have a column for images.
-    `ignore` are the kinds of errors that do not make a line bad. Rows are padded to a multiple of
-    `pad_to_multiple` tokens. `shared` says whether rows tell what they share with the one before.
-
-    With `preferences` lines are pairs, which `texts` writes as texts. `profile` is the server whose
-    prompts are written.
+    `layout` names the columns of the output. `engine` is the tokenizer's, `share` the part of the
+    conversations to encode. `images` says whether rows have a column for images, `shared` whether
+    they tell what they share with the one before.
     """
 
-    overrides: RequestOverrides
-    policy: str
-    expand: bool
-    tokenizer: str | None
+    options: DatasetOptions
     format_name: str
-    carry: tuple[str, ...] | None = None
     layout: ColumnLayout = MASK_LAYOUT
-    drop_untrained: bool = False
-    rejects: bool = False
     engine: str = "auto"
-    max_length: int | None = None
-    too_long: str = "fail"
-    pack: int | None = None
     share: SplitShare = WHOLE_DATASET
-    counts: bool = False
     images: bool = False
-    ignore: tuple[str, ...] = ()
-    pad_to_multiple: int | None = None
     shared: bool = False
-    preferences: bool = False
-    texts: bool = False
-    profile: str | None = None
+
+    @property
+    def policy(self) -> str:
+        return self.options.policy or "assistant"
+
+    @property
+    def max_length(self) -> int | None:
+        return self.options.pack if self.options.max_length is None else self.options.max_length
 
 
 class _Draft(NamedTuple):
@@ -231,20 +235,21 @@ class _Draft(NamedTuple):
     start: int | None = None
 
 
-AnyExample: TypeAlias = TrainingExample | PreferenceExample
+AnyExample: TypeAlias = TrainingExample | AnswerExample
 
 
 @dataclass
 class _ChunkTally:
-    """Counts of a chunk."""
+    """Counts of a chunk, and the place of the line that is being read."""
 
+    place: str = ""
     conversations: int = 0
-    untrained: int = 0
-    unanswered: int = 0
-    left_out: int = 0
-    cut: int = 0
-    dropped: int = 0
+    answers: int = 0
+    notes: LineNotes = field(default_factory=LineNotes)
     counts: DatasetCounts = field(default_factory=DatasetCounts)
+
+    def note(self, kind: str, count: int = 1) -> None:
+        self.notes.add(kind, self.place, count)
 
 
 class ChunkEncoder:
@@ -257,101 +262,152 @@ class ChunkEncoder:
         examples: list[AnyExample] = []
         bad: list[str] = []
         rejects: list[bytes] = []
+        hashes: list[bytes] = []
         tally = _ChunkTally()
         for number, line in enumerate(chunk.lines, chunk.first):
             if line.isspace() or not self.job.share.includes(line):
+                hashes.append(bytes(HASH_BYTES))
                 continue
+            hashes.append(line_hash(line))
             try:
                 examples += self._rows(chunk.name, number, line, tally)
                 tally.conversations += 1
             except Error as error:
                 bad.append(str(error))
-                if self.job.rejects:
+                if self.job.options.rejects is not None:
                     rejects.append(_reject_line(chunk.name, number, line, str(error)))
         rows = self._output_rows(examples)
         return EncodedChunk(
+            chunk.name,
+            chunk.first,
             DATASET_FORMATS[self.job.format_name].to_bytes(rows),
             tally.conversations,
             len(examples),
             len(rows),
             sum(len(example.ids) for example in examples),
             sum(sum(example.mask) for example in examples),
-            tally.untrained,
-            tally.unanswered,
-            tally.left_out,
-            tally.cut,
-            tally.dropped,
-            tally.counts.to_text() if self.job.counts else "",
+            tally.answers,
+            tally.notes.to_text(),
+            tally.counts.to_text() if self.job.options.counts else "",
             bad,
             b"".join(rejects),
+            b"".join(hashes),
             chunk.after,
             memory_of_this_process(),
         )
 
     def _output_rows(self, examples: Sequence[AnyExample]) -> Sequence[OutputRow]:
         """The examples as they are written: packed and padded, if that was asked for."""
-        if self.job.pack is None and self.job.pad_to_multiple is None:
+        pack, multiple = self.job.options.pack, self.job.options.pad_to_multiple
+        if pack is None and multiple is None:
             return examples
         rows = [example for example in examples if isinstance(example, TrainingExample)]
-        if self.job.pack is not None:
-            rows = pack_examples(rows, self.job.pack)
-        if self.job.pad_to_multiple is None:
+        if pack is not None:
+            rows = pack_examples(rows, pack)
+        if multiple is None:
             return rows
         added = self._tokenizer.vocabulary.added
         padding = added[PAD] if PAD in added else self._tokenizer.special_id(EOS)
-        return [row.padded(self.job.pad_to_multiple, padding) for row in rows]
+        return [row.padded(multiple, padding) for row in rows]
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:
-        return Tokenizer.load(self.job.tokenizer, self.job.engine)
+        return Tokenizer.load(self.job.options.tokenizer, self.job.engine)
 
     def _rows(self, name: str, number: int, line: bytes, tally: _ChunkTally) -> list[AnyExample]:
         value = _line_value(name, number, line)
-        carried = _carried_columns(self.job.carry, value, name, number)
-        place = f"{name}:{number}"
-        with _located_errors(place):
-            if self.job.preferences:
-                rows: list[AnyExample] = list(self._pairs(value, carried, place, tally))
+        options, tally.place = self.job.options, f"{name}:{number}"
+        carried = _carried_columns(options.carry, value, name, number)
+        with _located_errors(tally.place):
+            if options.preferences:
+                rows: list[AnyExample] = list(self._pair(value, carried, tally))
+            elif options.kto:
+                rows = list(self._labelled(value, carried, tally))
             else:
-                drafts = self._drafts(value, tally)
+                drafts = self._drafts(line_conversation(value), tally)
                 kept = [d for draft in drafts if (d := self._fitting(draft, tally)) is not None]
-                self._count(kept, place, tally)
+                self._count(kept, tally)
                 rows = list(self._examples(kept, carried))
-        untrained = sum(not any(row.mask) for row in rows)
-        tally.untrained += untrained
-        return [row for row in rows if any(row.mask)] if self.job.drop_untrained else rows
+        tally.note(NOTHING_TO_LEARN, sum(not any(row.mask) for row in rows))
+        if not options.keep_untrained:
+            rows = [row for row in rows if any(row.mask)]
+        for row in rows:
+            self._count_answers(row, tally)
+        return rows
 
-    def _check_fit(self, request: Request, prompt: Prompt) -> None:
-        """Raises where `check --for training` has an error that is not to be ignored."""
+    def _count_answers(self, row: AnyExample, tally: _ChunkTally) -> None:
+        """Counts the answers for which thinking is opened, and those that close it at once."""
+        ids, mask, at = row.ids, row.mask, -1
+        start, end = (self._tokenizer.special_id(token) for token in (THINK_START, THINK_END))
+        for _ in range(ids.count(start)):
+            at = ids.index(start, at + 1)
+            if at + 1 < len(ids) and mask[at + 1]:
+                tally.answers += 1
+                tally.note(NO_REASONING, int(ids[at + 1] == end))
+
+    def _checked(self, request: Request, tally: _ChunkTally) -> Prompt:
+        """The prompt. Raises where `check --for training` has an error that is not to be ignored,
+        and notes what is no error."""
+        prompt = request.encode()
         for found in find_unfit(request, prompt):
-            if found.kind not in self.job.ignore:
+            if found.kind not in self.job.options.ignore:
+                fix = "dsv4 check --fix moves it to where it belongs, "
                 hint = f"--ignore {found.kind} trains on it as it is"
-                raise EncodeError(found.location, f"{found.message} ({hint})")
+                if found.kind == "arguments_not_json":
+                    fix = ""
+                raise EncodeError(found.location, f"{found.message} ({fix}{hint})")
+        conversation = CheckedConversation(request, prompt, None)
+        for index, message in conversation.of_role("assistant"):
+            for name in NATIVE.open_turn_fields:
+                if message.get(name):
+                    self._leave_out(OPEN_TURN, ("messages", index, name), tally)
+        if request.prefix:
+            self._leave_out(OPEN_TURN, ("prefix",), tally)
+        declared = {tool.name for tool in conversation.tools} if conversation.calls else ()
+        calls = [call for call in conversation.calls if call.name not in declared]
+        tally.note(UNDECLARED_TOOL, len(calls))
+        return prompt
+
+    def _leave_out(self, kind: str, location: Location, tally: _ChunkTally) -> None:
+        """Notes what the format leaves out. Raises if nothing is to be."""
+        if self.job.options.strict_data and kind in LEFT_OUT_KINDS:
+            raise strictly(kind, location)
+        tally.note(kind)
+
+    def _omit(self, prompt: Prompt, parts: Sequence[Example], tally: _ChunkTally) -> None:
+        """Notes what a prompt leaves out, and what each of several parts of it does."""
+        for omission in prompt.dropped:
+            index, name, rule = omission
+            with_it = [part for part in parts if index < part.end]
+            if all(omission in part.prompt.dropped for part in with_it):
+                kind = KINDS_OF_OMISSIONS.get(rule, LEFT_FIELD)
+                self._leave_out(kind, ("messages", index, name), tally)
 
     # Examples before they are rows.
 
-    def _drafts(self, value: object, tally: _ChunkTally) -> Iterator[_Draft]:
+    def _drafts(self, line: LineConversation, tally: _ChunkTally) -> Iterator[_Draft]:
         """The examples in a line, however long they are."""
-        if self.job.profile is not None:
-            yield from self._served_drafts(value, self.job.profile, tally)
-            return
-        request = self.job.overrides.on(request_of(value))
-        whole = request.encode()
-        self._check_fit(request, whole)
-        if not self.job.expand:
-            tally.left_out += sum(rule == "old_reasoning" for _, _, rule in whole.dropped)
-            yield self._draft(
-                request, whole, *self._tokenizer.encode_masked(whole, self.job.policy)
-            )
-            return
-        # No example ends with a user message, after which a prefix would go.
-        request = replace(request, prefix="")
-        messages = list(request.messages)
-        expanded = self._tokenizer.expand(request)
-        tally.unanswered += not expanded
-        for each in expanded:
-            part = replace(request, messages=messages[: each.end])
-            yield self._draft(part, each.prompt, each.ids, each.weights, each.start)
+        with _locations_of(line):
+            if self.job.options.profile is not None:
+                yield from self._served_drafts(line, self.job.options.profile, tally)
+                return
+            request = self.job.options.overrides.on(line.request)
+            whole = self._checked(request, tally)
+            if not self.job.options.expand:
+                self._omit(whole, (), tally)
+                yield self._draft(
+                    request, whole, *self._tokenizer.encode_masked(whole, self.job.policy)
+                )
+                return
+            # No example ends with a user message, after which a prefix would go.
+            request = replace(request, prefix="")
+            messages = list(request.messages)
+            expanded = self._tokenizer.expand(request)
+            tally.note(NOTHING_TO_LEARN, int(not expanded))
+            self._omit(whole, expanded, tally)
+            for each in expanded:
+                part = replace(request, messages=messages[: each.end])
+                yield self._draft(part, each.prompt, each.ids, each.weights, each.start)
 
     def _draft(
         self,
@@ -374,13 +430,13 @@ class ChunkEncoder:
         most, length = self.job.max_length, len(draft.ids)
         if most is None or length <= most:
             return draft
-        if self.job.too_long == "fail":
+        if self.job.options.too_long == "fail":
             raise ExampleTooLong(f"found {length} tokens, expected at most {most}")
-        shortened = _SHORTENING[self.job.too_long](self, draft, most)
+        shortened = _SHORTENING[self.job.options.too_long](self, draft, most)
         if shortened is None or not any(shortened.mask):  # nothing is left to train on
-            tally.dropped += 1
+            tally.note(TOO_LONG)
             return None
-        tally.cut += 1
+        tally.note(CUT)
         return shortened
 
     def _dropped(self, draft: _Draft, most: int) -> _Draft | None:
@@ -407,10 +463,10 @@ class ChunkEncoder:
         weights = owned.weights(model_from(start))
         return self._draft(fitted.request, prompt, owned.ids, weights, start)
 
-    def _count(self, drafts: Sequence[_Draft], place: str, tally: _ChunkTally) -> None:
-        if self.job.counts:
+    def _count(self, drafts: Sequence[_Draft], tally: _ChunkTally) -> None:
+        if self.job.options.counts:
             for draft in drafts:
-                tally.counts.add(self._owned(draft), len(draft.ids), draft.mask, place)
+                tally.counts.add(self._owned(draft), len(draft.ids), draft.mask, tally.place)
 
     def _owned(self, draft: _Draft) -> AttributedIds:
         if draft.prompt is not None:
@@ -451,14 +507,13 @@ class ChunkEncoder:
 
     # Prompts of a server: each answer after the prompt that this server asks for it with.
 
-    def _served_drafts(self, value: object, profile: str, tally: _ChunkTally) -> Iterator[_Draft]:
+    def _served_drafts(
+        self, line: LineConversation, profile: str, tally: _ChunkTally
+    ) -> Iterator[_Draft]:
         # The options are for the server to read: here, only the answers are of interest.
-        shown = value
-        if isinstance(value, dict):
-            shown = {name: value[name] for name in _READ_BESIDE_SERVER if name in value}
-        request = self.job.overrides.on(request_of(shown))
-        whole = request.encode()
-        self._check_fit(request, whole)
+        shown = {name: line.body[name] for name in _READ_BESIDE_SERVER if name in line.body}
+        request = self.job.options.overrides.on(LineConversation(shown).request)
+        whole = self._checked(request, tally)
         if whole.special_text:
             start, end = whole.special_text[0]
             problem = (
@@ -468,15 +523,16 @@ class ChunkEncoder:
         messages = list(request.messages)
         skipped = zero_weight_messages(messages)
         answers = [n for n, m in enumerate(messages) if role_of(m) == "assistant"]
-        tally.unanswered += not answers
+        tally.note(NOTHING_TO_LEARN, int(not answers))
         drafts: list[_Draft] = []
         for index in answers:
-            context = self._served_context(value, request, messages[:index], profile)
+            context = self._served_context(line, request, messages[:index], profile)
             thinks = context.endswith(THINK_START)
             if not thinks and not context.endswith(THINK_END):
                 problem = f"found an answer that {profile} does not ask for"
                 raise EncodeError(("messages", index), problem)
-            tally.left_out += not thinks and _has_reasoning(messages[index])
+            if not thinks and _has_reasoning(messages[index]):
+                self._leave_out(LEFT_REASONING, ("messages", index), tally)
             asked = self._tokenizer.ids_of(_markup_pieces(context))
             answer = self._answer_ids(replace(request, thinking=thinks), messages[: index + 1])
             mask = [int(index not in skipped)] * len(answer)
@@ -489,15 +545,14 @@ class ChunkEncoder:
         yield from drafts
 
     def _served_context(
-        self, value: object, request: Request, messages: list[Any], profile: str
+        self, line: LineConversation, request: Request, messages: list[Any], profile: str
     ) -> str:
         """The prompt that a server makes of the messages before an answer."""
         from dsv4.profiles.profile import render  # only where it is asked for
 
-        body = {**value} if isinstance(value, dict) else {}
+        body = {**line.body, "messages": messages}
         if request.tools:
             body["tools"] = list(request.tools)
-        body["messages"] = messages
         return render(body, profile, dialect=served_name(request.dialect))
 
     def _answer_ids(self, request: Request, messages: list[Any]) -> list[int]:
@@ -508,50 +563,76 @@ class ChunkEncoder:
             [piece for piece in prompt.pieces if piece.origin == "model" and piece.message == last]
         )
 
-    # Preference data.
+    # Answers of their own: pairs of which one is better, and answers with a label.
 
-    def _pairs(
-        self, value: object, carried: Mapping[str, Any], place: str, tally: _ChunkTally
-    ) -> Iterator[PreferenceExample]:
+    def _pair(
+        self, value: object, carried: Mapping[str, Any], tally: _ChunkTally
+    ) -> Iterator[AnswerExample]:
         """The pair in a line, if it is not too long."""
-        pair = preference_pair(value)
-        chosen, rejected = (self._side(pair, side, place, tally) for side in ("chosen", "rejected"))
+        pair = line_pair(value)
+        chosen = self._side("chosen", pair.chosen, pair.start, tally)
+        rejected = self._side("rejected", pair.rejected, pair.start, tally)
         if chosen.prompt != rejected.prompt:
             problem = "found a prompt that the format writes otherwise than before chosen"
             hint = "expected conversations that end with the first answer in which they differ"
             raise EncodeError(("rejected",), f"{problem}, {hint}")
-        length = len(chosen.prompt) + max(len(chosen.ids), len(rejected.ids))
+        yield from self._answers({"chosen": chosen, "rejected": rejected}, {}, carried, tally)
+
+    def _labelled(
+        self, value: object, carried: Mapping[str, Any], tally: _ChunkTally
+    ) -> Iterator[AnswerExample]:
+        """The answer and its label in a line, if it is not too long."""
+        conversation, label, start = line_with_label(value)
+        sides = {"completion": self._side("completion", conversation, start, tally)}
+        yield from self._answers(sides, {"label": label}, carried, tally)
+
+    def _answers(
+        self,
+        sides: Mapping[str, _EncodedSide],
+        label: Mapping[str, bool],
+        carried: Mapping[str, Any],
+        tally: _ChunkTally,
+    ) -> Iterator[AnswerExample]:
+        first = next(iter(sides.values()))
+        length = len(first.prompt) + max(len(side.ids) for side in sides.values())
         if self.job.max_length is not None and length > self.job.max_length:
-            if self.job.too_long == "fail":
+            if self.job.options.too_long == "fail":
                 raise ExampleTooLong(
                     f"found {length} tokens, expected at most {self.job.max_length}"
                 )
-            tally.dropped += 1
+            tally.note(TOO_LONG)
             return
         texts = None
-        if self.job.texts:
-            texts = (chosen.prompt_text, chosen.text, rejected.text)
-        yield PreferenceExample(
-            chosen.prompt, chosen.ids, chosen.mask, rejected.ids, rejected.mask, carried, texts
-        )
+        if self.job.options.trainer is not None:
+            texts = {"prompt": first.prompt_text, **{name: s.text for name, s in sides.items()}}
+        answers = {name: (side.ids, side.mask) for name, side in sides.items()}
+        yield AnswerExample(first.prompt, answers, {**label, **carried}, texts)
 
     def _side(
-        self, pair: PreferencePair, side: str, place: str, tally: _ChunkTally
+        self, name: str, line: LineConversation, start: int, tally: _ChunkTally
     ) -> _EncodedSide:
-        given = pair.chosen if side == "chosen" else pair.rejected
-        try:
-            request = self.job.overrides.on(given)
-            prompt = request.encode()
-            self._check_fit(request, prompt)
+        with _locations_of(line, name):
+            request = self.job.options.overrides.on(line.request)
+            prompt = self._checked(request, tally)
+            self._omit(prompt, (), tally)
             owned = self._tokenizer.attributed(prompt)
-            draft = self._draft(request, prompt, owned.ids, owned.weights(model_from(pair.start)))
-            encoded = _split_side(draft, owned, pair.start)
-            if self.job.texts:
+            draft = self._draft(request, prompt, owned.ids, owned.weights(model_from(start)))
+            encoded = _split_side(draft, owned, start)
+            if self.job.options.trainer is not None:
                 _check_texts(prompt, encoded, self._tokenizer.special_id(EOS))
-        except EncodeError as error:
-            raise EncodeError(pair.location(error.location, side), error.problem) from None
-        self._count([draft], place, tally)
+        self._count([draft], tally)
         return encoded
+
+
+@contextmanager
+def _locations_of(line: LineConversation, name: str = "messages") -> Iterator[None]:
+    """Errors of a conversation, with their place in the line. `name` is where all of it is."""
+    try:
+        yield
+    except EncodeError as error:
+        location = line.location(error.location)
+        location = (name,) if location == ("messages",) else location
+        raise EncodeError(location, error.problem) from None
 
 
 _SHORTENING: Mapping[str, Callable[[ChunkEncoder, _Draft, int], _Draft | None]] = {
@@ -561,7 +642,7 @@ _SHORTENING: Mapping[str, Callable[[ChunkEncoder, _Draft, int], _Draft | None]] 
 }
 
 # What is read of a line whose options a server reads.
-_READ_BESIDE_SERVER = ("messages", "conversations", "system", "tools", "model", "dialect")
+_READ_BESIDE_SERVER = ("messages", "tools", "model", "dialect")
 
 _ASKED = Piece("", False, "template", None, "content")
 _ANSWERED = Piece("", False, "model", None, "content")
@@ -642,7 +723,7 @@ class ExampleTooLong(Error):
 
 
 def _carried_columns(
-    names: tuple[str, ...] | None, value: object, file: str, line: int
+    names: Sequence[str] | None, value: object, file: str, line: int
 ) -> Mapping[str, Any]:
     """The columns that are copied from the input, with the file and line of the row."""
     if names is None:

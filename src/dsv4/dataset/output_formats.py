@@ -85,11 +85,13 @@ def _column_names(*fields: str) -> frozenset[str]:
 
 
 # Columns of flags, and all that hold a list of numbers for each row.
-FLAG_COLUMNS = _column_names("mask", "attention") | {"chosen_mask", "rejected_mask"}
+FLAG_COLUMNS = _column_names("mask", "attention") | {
+    *("chosen_mask", "rejected_mask", "completion_mask"),
+}
 NUMBER_COLUMNS = (
     FLAG_COLUMNS
     | _column_names("ids", "labels", "positions", "lengths")
-    | {"prompt_ids", "chosen_ids", "rejected_ids"}
+    | {"prompt_ids", "chosen_ids", "rejected_ids", "completion_ids"}
 )
 
 
@@ -187,28 +189,26 @@ class TrainingExample(NamedTuple):
         )
 
 
-class PreferenceExample(NamedTuple):
-    """One row of preference data: two answers to one prompt, the better one first.
+class AnswerExample(NamedTuple):
+    """One row of answers to one prompt: two of which one is better, or one with a label.
 
-    `texts` are prompt, chosen and rejected as text, for a trainer that computes ids itself.
+    `answers` are ids and mask of each, by name; `carried` has the label too. `texts` are prompt and
+    answers as text, for a trainer that computes ids itself.
     """
 
     prompt: list[int]
-    chosen: list[int]
-    chosen_mask: list[int]
-    rejected: list[int]
-    rejected_mask: list[int]
+    answers: Mapping[str, tuple[list[int], list[int]]]
     carried: Mapping[str, Any] = NO_COLUMNS
-    texts: tuple[str, str, str] | None = None
+    texts: Mapping[str, str] | None = None
 
     @property
     def ids(self) -> list[int]:
         """Every id once."""
-        return self.prompt + self.chosen + self.rejected
+        return self.prompt + [id for ids, _ in self.answers.values() for id in ids]
 
     @property
     def mask(self) -> list[int]:
-        return [0] * len(self.prompt) + self.chosen_mask + self.rejected_mask
+        return [0] * len(self.prompt) + [m for _, mask in self.answers.values() for m in mask]
 
     @property
     def lengths(self) -> tuple[int, ...] | None:
@@ -217,19 +217,16 @@ class PreferenceExample(NamedTuple):
     @property
     def columns(self) -> dict[str, Any]:
         if self.texts is not None:
-            return {**dict(zip(PREFERENCE_COLUMNS, self.texts, strict=True)), **self.carried}
-        return {
-            "prompt_ids": self.prompt,
-            "chosen_ids": self.chosen,
-            "chosen_mask": self.chosen_mask,
-            "rejected_ids": self.rejected,
-            "rejected_mask": self.rejected_mask,
-            **self.carried,
-        }
+            return {**self.texts, **self.carried}
+        columns: dict[str, Any] = {"prompt_ids": self.prompt}
+        for name, (ids, mask) in self.answers.items():
+            columns |= {f"{name}_ids": ids, f"{name}_mask": mask}
+        return {**columns, **self.carried}
 
 
-# The columns that TRL's DPOTrainer reads. It computes ids itself: columns of ids are replaced.
-PREFERENCE_COLUMNS = ("prompt", "chosen", "rejected")
+# The columns that TRL's DPOTrainer and KTOTrainer read. They compute ids themselves: columns of ids
+# are replaced.
+ANSWER_COLUMNS = ("prompt", "chosen", "rejected", "completion", "label")
 
 
 class OutputRow(array_formats.ArrayRow, Protocol):
@@ -306,8 +303,13 @@ def _arrow_stream(examples: Sequence[OutputRow]) -> bytes:
         return b""
     arrow = pyarrow()
     rows = [example.columns for example in examples]
-    schema = arrow.schema([(name, _type_of(name)) for name in rows[0]])
-    columns = [[_cell(row[name], name) for row in rows] for name in rows[0]]
+    labelled = "label" if isinstance(examples[0], AnswerExample) else None
+    types = {name: arrow.bool_() if name == labelled else _type_of(name) for name in rows[0]}
+    schema = arrow.schema(list(types.items()))
+    columns = [
+        [row[name] if name == labelled else _cell(row[name], name) for row in rows]
+        for name in rows[0]
+    ]
     batch = arrow.record_batch(
         [arrow.array(c, field.type) for c, field in zip(columns, schema, strict=True)], schema
     )

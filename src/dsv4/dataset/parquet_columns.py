@@ -1,4 +1,6 @@
-"""Which column of a Parquet file holds the conversations, and a row of it as a JSON line.
+"""Which columns of a Parquet file hold the conversations, and a row of it as a JSON line.
+
+A row is a line: its columns are those fields that a line of JSON would have.
 
 Text is read as JSON. Lists of messages are read only where that is exact: Parquet gives every row
 the same fields and fills gaps with nulls, so a schema or an object of arguments would no longer
@@ -11,6 +13,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from dsv4._inputs.line_shapes import LINE_FIELDS
 from dsv4.dataset.dataset_errors import DatasetError, pyarrow
 
 
@@ -48,11 +51,11 @@ class ArrowSchema(Protocol):
 
 
 class ConversationColumn(NamedTuple):
-    """The column of conversations.
+    """The column of conversations, or all columns that a line is made of, where `kind` is "row".
 
-    `kind` is "text", or the field of a request that a list stands for: "messages", or ShareGPT's
-    "conversations". `companions` are columns of text that belong to a list, `carried` those that
-    are copied to the output.
+    `kind` is else "text", or the field of a request that a list stands for: "messages", or
+    ShareGPT's "conversations". `companions` are columns that belong to it, `carried` those that are
+    copied to the output.
     """
 
     name: str
@@ -67,7 +70,10 @@ class ConversationColumn(NamedTuple):
     def to_json_line(self, row: dict[str, Any]) -> bytes:
         """A row as the line that a file of JSON lines would have."""
         value = row[self.name]
-        if self.kind != "text":
+        if self.kind == "row":
+            body = {name: _without_nulls(row[name]) for name in self.companions}
+            body = {name: value for name, value in body.items() if value is not None}
+        elif self.kind != "text":
             body = {self.kind: _without_nulls(value)}
             for name in filter(row.get, self.companions):
                 body[name] = _json_or_text(row[name]) if name == "tools" else row[name]
@@ -112,7 +118,12 @@ def conversation_column(
     lists = {field.name: _why_not_exact(field.type) for field in schema if _is_list(field.type)}
     exact = [column for column, problem in lists.items() if problem is None]
     carried = tuple(column for column in carry if column in schema.names)
+    flags = [field.name for field in schema if pyarrow().types.is_boolean(field.type)]
     if wanted is None:
+        fields = [n for n in schema.names if n in LINE_FIELDS and n in (*texts, *exact, *flags)]
+        inexact = [n for n in LINE_FIELDS & lists.keys() if lists[n]]
+        if len(fields) > 1 and not inexact:
+            return ConversationColumn(fields[0], "row", tuple(fields), carried)
         wanted = _only_candidate(texts, exact)
     if wanted in exact:
         kind = _list_kind(schema.field(wanted).type)
@@ -135,7 +146,9 @@ def conversation_column(
 
 
 # Columns of text that a list of messages may have beside it.
-_COMPANION_COLUMNS = {"messages": ("tools",), "conversations": ("tools", "system")}
+_COMPANION_COLUMNS = dict.fromkeys(
+    ("messages", "conversations"), ("tools", "system", "system_prompt")
+)
 
 
 def _list_kind(type: ArrowType) -> str:

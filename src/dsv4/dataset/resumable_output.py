@@ -21,6 +21,7 @@ from typing import Any, BinaryIO, Protocol
 
 from dsv4._inputs.input_files import os_error_reason
 from dsv4.dataset.dataset_errors import DatasetError
+from dsv4.dataset.dataset_notes import LineNotes
 from dsv4.dataset.dataset_reader import INPUT_START, InputPosition
 from dsv4.dataset.dataset_statistics import DatasetCounts
 from dsv4.dataset.example_encoder import EncodedChunk
@@ -42,11 +43,8 @@ class Progress:
     rows: int = 0
     tokens: int = 0
     trained: int = 0
-    untrained: int = 0
-    unanswered: int = 0
-    left_out: int = 0
-    cut: int = 0
-    dropped: int = 0
+    answers: int = 0
+    notes: str = ""
     counts: str = ""
     bad: int = 0
     rejects: int = 0
@@ -61,15 +59,16 @@ class Progress:
             self.rows + done.rows,
             self.tokens + done.tokens,
             self.trained + done.trained,
-            self.untrained + done.untrained,
-            self.unanswered + done.unanswered,
-            self.left_out + done.left_out,
-            self.cut + done.cut,
-            self.dropped + done.dropped,
+            self.answers + done.answers,
+            _add_notes(self.notes, done.notes),
             _add_counts(self.counts, done.counts),
             self.bad + len(done.bad),
             self.rejects + len(done.rejects),
         )
+
+
+def _add_notes(before: str, more: str) -> str:
+    return LineNotes.from_text(before).plus(LineNotes.from_text(more)).to_text() if more else before
 
 
 def _add_counts(before: str, more: str) -> str:

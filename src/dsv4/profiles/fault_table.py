@@ -209,6 +209,27 @@ _THINKING_FAULTS = (
         by_request(request_changes.thinking_set(True)),
     ),
     ServerFault(
+        "thinking-off-by-default",
+        "thinking",
+        "thinking is off where a request does not ask for it",
+        "requests that say nothing of thinking get answers without it",
+        "ask for it, with `reasoning_effort` or `chat_template_kwargs`; vLLM has the default in "
+        "`--default-chat-template-kwargs`",
+        by_request(
+            request_changes.template_default(False), request_changes.thinking_by_default(False)
+        ),
+    ),
+    ServerFault(
+        "thinking-on-by-default",
+        "thinking",
+        "thinking is on where a request does not ask for it",
+        "short answers are slower and more expensive than on a server of this kind",
+        "switch it off, with `chat_template_kwargs` or the effort `none`",
+        by_request(
+            request_changes.template_default(True), request_changes.thinking_by_default(True)
+        ),
+    ),
+    ServerFault(
         "thinking-kwargs-ignored",
         "thinking",
         "`chat_template_kwargs` is ignored",
@@ -262,6 +283,17 @@ _EFFORT_FAULTS = (
         "every request has the server's default effort",
         "a proxy in front drops it (litellm 1.108 does): " + _MIDDLE,
         by_request(request_changes.without("reasoning_effort"), request_changes.effort_as_switch),
+    ),
+    *(
+        ServerFault(
+            f"effort-{name}-by-default",
+            "effort",
+            f"a request without an effort has the effort `{name}`",
+            "answers are not what a server of this kind gives by default",
+            "send `reasoning_effort`",
+            by_request(request_changes.effort_by_default(name)),
+        )
+        for name in ("low", "high", "max")
     ),
     ServerFault(
         "effort-unwritten",
@@ -401,8 +433,9 @@ _TOOL_FAULTS = (
     ServerFault(
         "tool-choice-ignored",
         "tools",
-        "`tool_choice` is ignored",
-        "calls can be neither forced nor forbidden",
+        "`tool_choice` does not change the prompt",
+        "the model does not read which call is wanted; whether one is forced is not for counts to "
+        "tell",
         "send only the tools that may be called",
         by_request(request_changes.without("tool_choice")),
     ),
@@ -563,6 +596,23 @@ _HISTORY_FAULTS = (
 
 _CONTENT_FAULTS = (
     ServerFault(
+        "results-truncated",
+        "history",
+        "long results of tools are cut",
+        "files and pages that were read lose their end, and the model guesses",
+        "raise the limit of characters for results in the proxy",
+        family=request_changes.results_truncated,
+        usual=KEPT_CHARACTERS,
+    ),
+    ServerFault(
+        "last-newline-lost",
+        "content",
+        "line breaks at the end of texts are lost",
+        "files and results that end in a line break are not what the model wrote or read",
+        _PROXY,
+        by_request(request_changes.last_newline_lost, request_changes.last_newline_of_results_lost),
+    ),
+    ServerFault(
         "parts-joined-by-nothing",
         "content",
         "parts of a content list are joined without a separator",
@@ -600,9 +650,23 @@ _COUNTING_FAULTS = (
     ServerFault(
         "counts-estimated",
         "counting",
-        "`prompt_tokens` is an estimate",
+        "`prompt_tokens` is an estimate, or rounded",
         "bills and limits are off, and prompts cannot be told by counting",
         "count with `dsv4 count`",
+    ),
+    ServerFault(
+        "counts-constant",
+        "counting",
+        "every request has the same `prompt_tokens`",
+        "nothing can be told by counting, and bills and limits are not by use",
+        "count with `dsv4 count`",
+    ),
+    ServerFault(
+        "counts-without-cached",
+        "counting",
+        "`prompt_tokens` leaves out what was cached",
+        "whoever reads it as the length of the prompt finds prompts shorter than they are",
+        "add `cached_tokens` to it",
     ),
     ServerFault(
         "counts-offset",
@@ -619,9 +683,16 @@ _COUNTING_FAULTS = (
         "subtract `completion_tokens`",
     ),
     ServerFault(
+        "counts-vary",
+        "counting",
+        "the same request is answered in different ways, and no two known servers explain it",
+        "behaviour, or counting, changes from request to request",
+        "send such a request several times, and ask who answers",
+    ),
+    ServerFault(
         "two-servers",
         "counting",
-        "the same request is counted in two ways",
+        "the same request is counted in two ways, as two known servers would",
         "two servers, or two versions, answer in turn: behaviour changes from request to request",
         "ask for one of them, or pin the version",
     ),

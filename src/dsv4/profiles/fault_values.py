@@ -44,6 +44,11 @@ class ServerFault:
     usual: tuple[int, ...] = ()
     replaces_prompt: bool = False
 
+    @property
+    def changes_prompts(self) -> bool:
+        """Whether prompts show it; counts alone show what is wrong with counting."""
+        return bool(self.variants or self.family)
+
 
 def by_request(*changes: RequestChange) -> tuple[FaultChange, ...]:
     """The ways in which changes of the request come about."""

@@ -169,6 +169,46 @@ def thinking_set(thinking: bool) -> RequestChange:
     return changed
 
 
+_SWITCHES = ("thinking", "enable_thinking")
+
+
+def thinking_by_default(thinking: bool) -> RequestChange:
+    """The switch where a request says nothing of thinking, and has no effort."""
+    always = thinking_set(thinking)
+
+    def changed(body: Object) -> Object:
+        given = body.get("chat_template_kwargs")
+        switched = isinstance(given, dict) and any(name in given for name in _SWITCHES)
+        says = switched or "thinking" in body or "reasoning_effort" in body
+        return body if says else always(body)
+
+    return changed
+
+
+def template_default(thinking: bool) -> RequestChange:
+    """A default of `chat_template_kwargs`, as vLLM has it: what a request says there for itself
+    counts, and an effort turns thinking on."""
+
+    def changed(body: Object) -> Object:
+        given = body.get("chat_template_kwargs")
+        kept = given if isinstance(given, dict) else {}
+        return {**body, "chat_template_kwargs": {"thinking": thinking, **kept}}
+
+    return changed
+
+
+def effort_by_default(effort: str) -> RequestChange:
+    """An effort where a request has none, and says nothing of thinking."""
+
+    def changed(body: Object) -> Object:
+        says = ("reasoning_effort", "thinking", "chat_template_kwargs")
+        return (
+            body if any(field in body for field in says) else {**body, "reasoning_effort": effort}
+        )
+
+    return changed
+
+
 def effort_as(source: str | None, target: str) -> RequestChange:
     """One effort for another. The source None: whatever is asked for, but `none`."""
 
@@ -515,8 +555,8 @@ def history_truncated(kept: int) -> RequestChange:
     return changed
 
 
-def texts_truncated(characters: int) -> RequestChange:
-    """Texts cut after so many characters."""
+def texts_truncated(characters: int, *roles: str) -> RequestChange:
+    """Texts cut after so many characters: those of all messages, or of these roles."""
 
     def of_message(message: Object) -> Object:
         content = message.get("content")
@@ -524,7 +564,23 @@ def texts_truncated(characters: int) -> RequestChange:
             return {**message, "content": content[:characters]}
         return message
 
-    return each_message(of_message)
+    return each_message(of_message, *roles)
+
+
+def results_truncated(characters: int) -> RequestChange:
+    """Results of tools cut after so many characters."""
+    return texts_truncated(characters, "tool")
+
+
+def _without_last_newline(message: Object) -> Object:
+    text = message.get("content")
+    if not isinstance(text, str) or not text.endswith("\n"):
+        return message
+    return {**message, "content": text.rstrip("\n")}
+
+
+last_newline_lost = each_message(_without_last_newline, "system", "user", "assistant", "tool")
+last_newline_of_results_lost = each_message(_without_last_newline, "tool")
 
 
 def longest_text(body: Object) -> int:

@@ -10,7 +10,7 @@ from starlette.routing import BaseRoute, Route
 from dsv4.api import ApiError
 from dsv4.api.errors import wrong
 from dsv4.api.request_fields import JsonObject, json_body
-from dsv4.serve.access import Key
+from dsv4.serve.access.api_keys import Key
 from dsv4.serve.asgi import Scope
 from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.plain_routes import JsonRoute

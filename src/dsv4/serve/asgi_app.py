@@ -17,7 +17,7 @@ from starlette.routing import BaseRoute, Route
 from dsv4.api import ApiError
 from dsv4.api.api_request import ProtocolName
 from dsv4.api.protocols import protocol_of_client
-from dsv4.serve.access import GuardedApp, SiteGuard
+from dsv4.serve.access.site_guard import GuardedApp, SiteGuard
 from dsv4.serve.admin_routes import admin_routes
 from dsv4.serve.asgi import AsgiApp, DrainedApp, GatewayApp
 from dsv4.serve.backend import AnyBackend, BackendError, PassingBackend
@@ -57,12 +57,14 @@ def build_app(settings: Settings | None, backend: AnyBackend | None) -> Starlett
         with suppress(BackendError):
             await server.meet_backend()
         catch_up(server)
-        looking = asyncio.create_task(server.look_after_engines())
+        storage = server.storage.look_after(server.metrics.store_bytes.set)
+        looking = [asyncio.create_task(work) for work in (server.look_after_engines(), storage)]
         try:
             yield {"gateway": server}
         finally:
-            looking.cancel()
-            await asyncio.gather(looking, return_exceptions=True)
+            for task in looking:
+                task.cancel()
+            await asyncio.gather(*looking, return_exceptions=True)
             await server.aclose()
 
     made = GatewayApp(

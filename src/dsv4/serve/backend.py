@@ -85,7 +85,8 @@ class Options:
     """How to generate. What is None is left to the backend.
 
     `grammar` is that of the whole completion, reasoning included. `grammar_after_reasoning` makes
-    the one for a backend that lets reasoning pass, and applies a grammar to what follows.
+    the one for a backend that lets reasoning pass, and applies a grammar to what follows. `extra`
+    are fields that only this backend knows (`engine_fields.py`).
     """
 
     max_tokens: int
@@ -103,6 +104,8 @@ class Options:
     logprobs: int | None = None
     grammar: Grammar | None = None
     grammar_after_reasoning: Callable[[], Grammar] | None = None
+    # Fields of the request that only this engine knows, as its body has them.
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

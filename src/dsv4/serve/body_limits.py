@@ -1,4 +1,4 @@
-"""The body of a request as JSON, within the limits: how deep, how many messages, how many tools."""
+"""The body of a request as JSON, within the limits: how deep, how many messages, tools, choices."""
 
 from __future__ import annotations
 
@@ -42,6 +42,23 @@ def check_counts(body: JsonObject, settings: Settings) -> None:
         count = len(listed) + (_in_namespaces(listed) if name == "tools" else 0)
         if count > most:
             raise ApiError(f"found {count} {name}, expected at most {most}", path=name)
+
+
+def check_choices(count: int, settings: Settings) -> None:
+    """Refuses a request for too many completions: each takes a stream of the engine."""
+    if count > settings.max_n:
+        raise ApiError(f"found {count}, expected at most {settings.max_n}", path="n")
+
+
+def choices_in(body: JsonObject, settings: Settings) -> int:
+    """How many completions a body asks for, whose route only the server behind knows."""
+    counts: list[int] = [body[name] for name in ("n", "best_of") if type(body.get(name)) is int]
+    choices = max([1, *counts])
+    check_choices(choices, settings)
+    prompt = body.get("prompt")
+    if isinstance(prompt, list) and prompt and type(prompt[0]) is not int:
+        return choices * len(prompt)
+    return choices
 
 
 def _in_namespaces(tools: list[Any]) -> int:

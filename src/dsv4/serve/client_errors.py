@@ -6,8 +6,9 @@ import math
 
 from dsv4.api import ApiError
 from dsv4.api.errors import as_api_error
-from dsv4.serve.access import Busy
+from dsv4.serve.access.stream_gate import Busy
 from dsv4.serve.backend import BackendError
+from dsv4.serve.storage.stored_turns import StoreFailure
 
 
 class BrokenOff(Exception):
@@ -23,12 +24,14 @@ def client_error(error: Exception) -> ApiError:
         return told
     if isinstance(error, Busy):
         return ApiError("The server is busy: all streams are taken.", status=429)
+    if isinstance(error, StoreFailure):
+        return ApiError("What is stored here cannot be read now: try again.", status=503)
     return as_api_error(error)
 
 
 def is_expected(error: Exception) -> bool:
     """Whether a failure is the client's or the backend's, and no fault of ours."""
-    return isinstance(error, (ValueError, BackendError, Busy))
+    return isinstance(error, (ValueError, BackendError, Busy, StoreFailure))
 
 
 def retry_headers(status: int, error: Exception) -> dict[str, str]:

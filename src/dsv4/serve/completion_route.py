@@ -16,7 +16,7 @@ from dsv4.api import ApiError, ApiRequest, ContextOverflow
 from dsv4.api.api_request import ProtocolName
 from dsv4.api.protocols import FIELDS_READ, OPTION_FIELDS_READ, PROTOCOLS
 from dsv4.api.request_fields import JsonObject, unread_fields
-from dsv4.serve.access import Key
+from dsv4.serve.access.api_keys import Key
 from dsv4.serve.asgi import (
     SEND_PIECE,
     EventStream,
@@ -27,7 +27,7 @@ from dsv4.serve.asgi import (
     read_body,
 )
 from dsv4.serve.backend import BackendError, Options
-from dsv4.serve.body_limits import check_counts, read_json
+from dsv4.serve.body_limits import check_choices, check_counts, read_json
 from dsv4.serve.completion_run import (
     CompletionClient,
     CompletionRun,
@@ -96,7 +96,11 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
             read = await self._read(data, key)
             async with server.sessions.entered(name, key, read.call.n) as session:
                 received = read if session is None else self._in_session(read, session)
-                with server.gate.place() as turn:
+                choices = received.call.n
+                with (
+                    server.access.meter.more_streams(key.name, key.limits, choices - 1),
+                    server.gate.place(choices) as turn,
+                ):
                     send_piece = scope.get(SEND_PIECE, send)
                     client = CompletionClient(key, headers, receive, send, send_piece, turn)
                     return await self._run(received, client, seen, report)
@@ -148,6 +152,7 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
         check_counts(body, server.settings)
         call = self._read_call(body)
         self._check_model(call, key)
+        check_choices(call.n, server.settings)
         if stored:
             call = replace(call, echo={**call.echo, **stored})
         server.metrics.count_ignored(self._protocol, unread)

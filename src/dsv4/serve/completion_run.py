@@ -19,7 +19,6 @@ from urllib.parse import quote
 
 from dsv4._encode.prompt import Prompt
 from dsv4._parse.events import Diagnostic, End, Event, ReasoningDelta
-from dsv4._parse.reasons import Reason
 from dsv4._parse.parse import ToolCall, assemble
 from dsv4._parse.reasons import Reason
 from dsv4.api import ApiError, ApiRequest, ContextOverflow, Usage
@@ -27,7 +26,7 @@ from dsv4.api.event_writer import Events, EventWriter, FinishReason, LoggedEvent
 from dsv4.api.neutral_request import mark_id
 from dsv4.api.protocols import ApiProtocol
 from dsv4.api.request_fields import JsonObject
-from dsv4.serve.access import Key
+from dsv4.serve.access.api_keys import Key
 from dsv4.serve.asgi import (
     ClientGone,
     DisconnectWatch,
@@ -434,9 +433,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
         reader = self._readers[0]
         if prepared.ids is not None and reader.has_ids:
             server.prefixes.note(prepared.key.name, [*prepared.ids, *reader.sampled_ids])
-        usage = self.usage
-        for kind in ("prompt", "cached", "completion", "reasoning"):
-            server.metrics.tokens.labels(kind).inc(getattr(usage, kind) or 0)
+        server.metrics.count_usage(self.usage)
         server.metrics.duration.observe(time.monotonic() - prepared.began)
         for turn_id, reader in zip(prepared.turn_ids, self._readers, strict=True):
             server.metrics.count_events(reader.events)

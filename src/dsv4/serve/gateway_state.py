@@ -13,7 +13,8 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 
 from dsv4.api.api_request import ProtocolName
-from dsv4.serve.access import AccessControl, StreamGate
+from dsv4.serve.access.access_control import AccessControl
+from dsv4.serve.access.stream_gate import StreamGate
 from dsv4.serve.asgi import Drain
 from dsv4.serve.backend import AnyBackend, BackendError, Model, ProbedBackend, is_chat
 from dsv4.serve.backends import engine_of
@@ -49,7 +50,6 @@ class GatewayState:
         self, settings: Settings, engines: Sequence[Engine], tokenizer: Tokenizer | None
     ) -> None:
         self.settings = settings
-        self.tokenizer = tokenizer
         self.heals = is_chat(engines[0].backend)
         self.metrics = Metrics(heals=self.heals)
         self.tracing = tracing_for(settings)
@@ -65,13 +65,18 @@ class GatewayState:
         self.gate = StreamGate(settings.streams, settings.queue, self.metrics.count_places)
         self.workers = WorkerThreads(self.gate)
         self.prefixes = SeenPrefixes()
-        self.storage = ConversationStorage(settings)
+        self.storage = ConversationStorage(settings, self.metrics.note_store)
         self.sessions = Sessions(session_store_for(settings), self.backend, self.metrics)
         self.model = ServedModel(settings, tokenizer, makes_prompts=not self.heals)
         check_ids(settings.skip_adaptations)
         self.adapter = self._adapter(())
         self.grammar_note = ""  # what users should know of the backend's grammars
         self._ready_until = 0.0
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """With the names that the model's dialect has for special tokens."""
+        return self.model.tokenizer
 
     @property
     def backend(self) -> AnyBackend:

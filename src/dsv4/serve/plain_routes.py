@@ -19,7 +19,7 @@ from dsv4.api.api_request import ProtocolName
 from dsv4.api.protocols import protocol_of_client
 from dsv4.api.request_fields import JsonObject
 from dsv4.errors import ParseError
-from dsv4.serve.access import Key
+from dsv4.serve.access.api_keys import Key
 from dsv4.serve.asgi import (
     ClientGone,
     Receive,
@@ -167,7 +167,10 @@ class PlainRoutes:
             raise ApiError(
                 f"The server cannot make prompts: {server.model.dialect_problem}.", status=503
             )
-        return {"status": "ready", "model": server.model.name, **server.model.facts.to_dict()}
+        failure = server.storage.failure
+        stores = {} if failure is None else {"stores": {"replay": f"unavailable: {failure}"}}
+        facts = server.model.facts.to_dict()
+        return {"status": "ready", "model": server.model.name, **facts, **stores}
 
     async def metrics(self, scope: Scope, key: Key, data: bytes) -> bytes:
         return self._server.metrics.text()

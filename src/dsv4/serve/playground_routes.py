@@ -36,7 +36,7 @@ from dsv4._view.session_view import session_facts
 from dsv4.api import ApiError
 from dsv4.errors import EncodeError, short_repr
 from dsv4.profiles import Profile, load
-from dsv4.serve.access import SiteGuard
+from dsv4.serve.access.site_guard import SiteGuard
 from dsv4.serve.asgi import (
     ClientGone,
     DisconnectWatch,
@@ -52,8 +52,8 @@ from dsv4.serve.body_limits import read_json
 from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.observe.inspector import PATIENCE_SECONDS, Inspector
 from dsv4.serve.sessions.session_calls import checked_session_id
-from dsv4.serve.sessions.session_store import StoreFailure
 from dsv4.serve.settings import MIB, SettingError
+from dsv4.serve.storage.stored_turns import StoreFailure
 from dsv4.trajectories.trajectory_export import built_session
 
 PAGE = Path(_playground.__file__).parent / "page"

@@ -16,8 +16,10 @@ from dsv4._format.tokens import Special, markup
 from dsv4._parse.random_ids import new_id
 from dsv4.api import ApiError, ApiRequest, ContextOverflow
 from dsv4.api.api_request import client_path
+from dsv4.api.request_fields import JsonObject
 from dsv4.errors import EncodeError, OptionError
 from dsv4.grammar import Grammar, for_request
+from dsv4.serve.backends.engine_fields import fields_of
 from dsv4.serve.completion_route import CompletionRoute
 from dsv4.serve.completion_run import CompletionClient, ReceivedRequest
 from dsv4.serve.forced_generation import FREE_CHOICES, forced_opening
@@ -30,6 +32,10 @@ MakeGrammar: TypeAlias = Callable[[], Grammar]
 
 class PromptRoute(CompletionRoute[PromptedRequest]):
     """The route of one protocol in front of an engine, which continues prompts."""
+
+    def _unread(self, body: JsonObject) -> list[str]:
+        known = fields_of(self._server.backend).names
+        return [name for name in super()._unread(body) if name not in known]
 
     async def _prepare(
         self, received: ReceivedRequest, client: CompletionClient
@@ -44,7 +50,10 @@ class PromptRoute(CompletionRoute[PromptedRequest]):
             raise ContextOverflow(tokens, server.model.context)
         grammar, later = await self._grammars(call)
         options = replace(
-            self._options(call, tokens), grammar=grammar, grammar_after_reasoning=later
+            self._options(call, tokens),
+            grammar=grammar,
+            grammar_after_reasoning=later,
+            extra=fields_of(server.backend).read(received.body, _is_answer(call)),
         )
         session = received.session
         forced = call.request.tool_choice not in FREE_CHOICES
@@ -93,6 +102,12 @@ class PromptRoute(CompletionRoute[PromptedRequest]):
             raise
         except ValueError as error:
             raise _unenforceable(call, error) from None
+
+
+def _is_answer(call: ApiRequest) -> bool:
+    """Whether a completion is nothing but the text of an answer."""
+    request = call.request
+    return not (request.thinking or request.tools or request.response_format)
 
 
 def new_turn_ids(count: int) -> Iterator[str]:

@@ -29,6 +29,7 @@ from dsv4.serve.asgi import (
     send_json,
 )
 from dsv4.serve.backend import Backend, Chunk, Chunks, Options
+from dsv4.serve.backends.engine_fields import fields_of
 from dsv4.serve.body_limits import read_json
 from dsv4.serve.choice_reader import ChoiceReader, estimated_tokens, total_usage
 from dsv4.serve.client_errors import client_error
@@ -285,6 +286,7 @@ def _options(server: GatewayState, call: ApiRequest, body: JsonObject, tokens: i
         presence_penalty=sampling.presence_penalty,
         frequency_penalty=sampling.frequency_penalty,
         seed=sampling.seed,
+        extra=fields_of(server.backend).read(body, is_answer=True),
     )
 
 

@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Route
 from dsv4.api import ApiError, responses
 from dsv4.api.errors import wrong
 from dsv4.api.request_fields import JsonObject
-from dsv4.serve.access import Key
+from dsv4.serve.access.api_keys import Key
 from dsv4.serve.asgi import EventStream, Receive, Scope, Send, send_json
 from dsv4.serve.client_errors import client_error, is_expected, retry_headers
 from dsv4.serve.gateway_state import GatewayState

@@ -5,10 +5,20 @@ backend tells, what its prompts begin with, and how long they may be.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from urllib.parse import urlsplit
 
 from dsv4._encode.prompt import Prompt
-from dsv4._format.dialects import DIALECTS, V4, V4_0731, Dialect, dialect_for, dialect_named
+from dsv4._format.dialects import (
+    DIALECTS,
+    V4,
+    V4_0731,
+    V4_1,
+    Dialect,
+    dialect_for,
+    dialect_named,
+)
 from dsv4.api import ApiRequest
 from dsv4.api.api_request import ApiSettings, ProtocolName, dialect_effort
 from dsv4.api.protocols import PROTOCOLS
@@ -24,6 +34,7 @@ _CONTEXT, _CONTEXT_V3_2 = 1_048_576, 131_072
 _UNNAMED = ("", "default", "None")
 # Engines whose chat routes write the texts of 31 July for every V4 (docs/servers.md).
 _ONE_TEXT_FOR_V4 = {"vllm": "vLLM", "sglang": "SGLang"}
+_OFFICIAL_HOST = "api.deepseek.com"
 # Of a long text, so many characters are shown.
 _SHOWN = 60
 
@@ -48,6 +59,12 @@ def dialect_of_model(model: Model, reported: str | None = None) -> Dialect | Non
         except UnknownModel:
             pass
     return None
+
+
+def dialect_of_host(upstreams: Sequence[str]) -> Dialect | None:
+    """The dialect that an address tells: the official API serves V4.1 under every name of a model,
+    `deepseek-v4-pro` among them, since September 2026."""
+    return V4_1 if any(urlsplit(url).hostname == _OFFICIAL_HOST for url in upstreams) else None
 
 
 def dialect_problem(model: Model, settings: Settings) -> str:
@@ -124,11 +141,12 @@ class ServedModel:
         """Without `makes_prompts` prompts are only counted and shown: a chat server makes its
         own."""
         self._settings = settings
-        self._tokenizer = tokenizer
+        self.tokenizer = tokenizer
         self._makes_prompts = makes_prompts
         self._shown = Model(settings.model or "deepseek-v4", settings.context)
         self.engine_model = self._shown  # as the engines call it
         self.dialect: Dialect = dialect_named(settings.dialect or "v4")
+        self._use_names_of_dialect()
         self.dialect_problem = ""  # why it is a guess, where it is one
         self.facts = prompt_facts(self.dialect, settings)
         self.api_settings = self._new_api_settings()
@@ -140,12 +158,17 @@ class ServedModel:
         found = self.engine_model = model_asked_for(models, settings.upstream_model)
         self._shown = Model(settings.model or found.name, settings.context or found.context)
         if settings.dialect is None:
-            told = dialect_of_model(found, settings.model)
+            told = dialect_of_host(settings.upstream) or dialect_of_model(found, settings.model)
             self.dialect = told or self.dialect
+            self._use_names_of_dialect()
             self.dialect_problem = dialect_problem(found, settings) if told is None else ""
             self.facts = prompt_facts(self.dialect, settings)
         self.api_settings = replace(self.api_settings, model=self.name)
         self.is_known = True
+
+    def _use_names_of_dialect(self) -> None:
+        with suppress(VocabularyError):  # `vocabulary_problem` says so
+            self.tokenizer = self.tokenizer and self.tokenizer.with_dialect(self.dialect)
 
     def _new_api_settings(self) -> ApiSettings:
         settings = self._settings
@@ -185,7 +208,7 @@ class ServedModel:
     def ids_of(self, prompt: Prompt) -> list[int] | None:
         """The ids of a prompt, where there is a tokenizer. Raises a `VocabularyError` for one that
         does not fit the dialect, unless they would only be counted."""
-        tokenizer = self._tokenizer
+        tokenizer = self.tokenizer
         if tokenizer is None or (not self._makes_prompts and self.vocabulary_problem):
             return None
         return tokenizer.encode(prompt)
@@ -194,8 +217,8 @@ class ServedModel:
     def vocabulary_problem(self) -> str:
         """Why the vocabulary does not fit the dialect; empty where it does."""
         try:
-            if self._tokenizer is not None:
-                self._tokenizer.vocabulary.check(self.dialect.special_tokens, str(self.dialect))
+            if self.tokenizer is not None:
+                self.tokenizer.dialect_for(self.dialect)
         except VocabularyError as error:
             return f"{error}; --tokenizer names another"
         return ""

@@ -201,6 +201,12 @@ class Settings:
     worker_timeout: float = _setting(
         60.0, "seconds that a worker may give no answer before another takes its place", 1
     )
+    max_n: int = _setting(16, "most completions of one request (`n`); each counts as a stream", 1)
+    passed_routes: tuple[str, ...] = _setting(
+        (),
+        "routes of the chat server to pass on besides the usual ones, such as `POST /v1/score` or "
+        "`GET /v1/files/*`; keys of administrators reach all",
+    )
     retries: int = _setting(
         2, "retries of a request of which nothing has been sent to the client", 0
     )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias, TypeVar
 
-from dsv4.serve.access import StreamGate
+from dsv4.serve.access.stream_gate import StreamGate
 from dsv4.serve.asgi import ClientGone, Receive, while_connected
 
 # Threads of Python share one core with the streams: more of them would only slow those down.

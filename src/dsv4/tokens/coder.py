@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
-from itertools import groupby
+from itertools import groupby, pairwise
 from threading import RLock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
@@ -23,14 +23,15 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from dsv4._decode.dialect_detection import dialects_of
 from dsv4._encode.inputs import as_list
 from dsv4._encode.prompt import Piece, Prompt, RawTurn, prompt_from_tokens
-from dsv4._format.dialects import V4, Dialect, dialect_named
+from dsv4._format.dialects import V4, V4_1, Dialect, dialect_named
 from dsv4._format.spellings import COMPLETION_TOKENS
 from dsv4._format.tokens import BOS, DSML, EOS, THINK_END, THINK_START
+from dsv4._images.image_grid import image_grid
+from dsv4._images.image_source import why_no_size
 from dsv4._parse.events import Event
-from dsv4._parse.reasons import Reason
 from dsv4._parse.parser import StreamParser
 from dsv4._parse.reasons import Reason
-from dsv4.errors import EncodeError, Location, OptionError, short_repr
+from dsv4.errors import EncodeError, ImageError, Location, OptionError, short_repr
 from dsv4.tokens.masks import AttributedIds, Policy, Span, piece_token_ends, weigher
 from dsv4.tokens.vocabulary import (
     Vocabulary,
@@ -50,6 +51,10 @@ if TYPE_CHECKING:
 #
 # Engines never recognise special tokens in text. "auto" is the engine that encodes fastest; "one-
 # shot" the one that loads fastest, for a program that encodes a little and exits.
+
+
+# An image as the one id that engines take, or as all of the ids that a model sees.
+ImageIds: TypeAlias = Literal["compact", "expanded"]
 
 
 # Text without special tokens -> ids.
@@ -138,12 +143,14 @@ class Coder:
         self.vocabulary = vocabulary
         self._checkpoint = checkpoint
         self._wanted = None if dialect is None else self.dialect_for(dialect)
+        if self._wanted is not None:
+            self.vocabulary = vocabulary.named_for(self._wanted)
         self._dialect = self._wanted
         self._make_engine = engine_named(engine)
         self._engine_name = engine
         self._engine: TextEncoder | None = None
         self._remembered = lru_cache(REMEMBERED_RUNS)(self._fresh_ids)
-        self._checked: set[Dialect] = set()
+        self._checked: dict[Dialect, dict[str, int]] = {}
 
     @classmethod
     def load(
@@ -152,11 +159,13 @@ class Coder:
         engine: str = "auto",
         dialect: DialectName | Dialect | None = None,
     ) -> Self:
-        """The tokenizer of the bundled V4 vocabulary, of a `tokenizer.json` or of a checkpoint.
+        """The tokenizer of the bundled vocabulary, of a `tokenizer.json` or of a checkpoint.
 
         `source` is the path of the file or of the checkpoint's folder; `engine` is "fastokens",
         "tokenizers" or "auto", the fastest that is installed; `dialect` is what its `dialect` shall
-        be, None to have it recognised. A tokenizer is loaded once, however often it is asked for.
+        be, None to have it recognised. The bundled vocabulary is V4's; for V4.1 and "v4-vision" it
+        has their names for reserved tokens. A tokenizer is loaded once, however often it is asked
+        for.
         A vocabulary of your own is looked at right away. Raises `VocabularyError` where there is
         none, or where it does not have the tokens of the dialect.
         """
@@ -208,7 +217,22 @@ class Coder:
 
         None gives the one that is recognised.
         """
-        return dialect_of_vocabulary(self.vocabulary.added, self.checkpoint, wanted)
+        known = self.vocabulary if wanted is None else self._named_for(wanted)
+        return dialect_of_vocabulary(known.added, self.checkpoint, wanted)
+
+    def with_dialect(self, dialect: DialectName | Dialect) -> Self:
+        """This tokenizer with the names that `dialect` has for special tokens, as `load` gives it.
+
+        Prompts are always encoded with the names of their own dialect; this is for decoding, and
+        for `special_id`. Raises a `VocabularyError` where its tokens are not in the vocabulary.
+        """
+        release = self.dialect_for(dialect)
+        if self._named_for(release) is self.vocabulary:
+            return self
+        return type(self)(self.vocabulary, self._engine_name, release, self._checkpoint)
+
+    def _named_for(self, dialect: DialectName | Dialect) -> Vocabulary:
+        return self.vocabulary.named_for(dialect_named(dialect))
 
     def __reduce__(self) -> tuple[Any, ...]:
         path, asked = self.vocabulary.name, (self._engine_name, self._wanted)
@@ -221,12 +245,16 @@ class Coder:
 
     # Text and prompts -> ids.
 
-    def encode(self, prompt: Prompt) -> list[int]:
+    def encode(self, prompt: Prompt, *, images: ImageIds = "compact") -> list[int]:
         """The ids of `prompt`. Turns whose ids were given with them have those.
 
-        Raises a `VocabularyError` where the vocabulary lacks a token of the prompt, and an
-        `EncodeError` for text that UTF-8 cannot write.
+        With `images="compact"` an image is one id, which engines replace; with "expanded" it is as
+        many as it has tokens, for trainers. Raises a `VocabularyError` where the vocabulary lacks a
+        token of the prompt, an `EncodeError` for text that UTF-8 cannot write, and with "expanded"
+        an `ImageError` for an image whose size is not known.
         """
+        if images != "compact":
+            return self._attributed_images(prompt, images).ids
         ids: list[int] = []
         added = self._specials(prompt)
         if prompt.sampled:
@@ -254,14 +282,15 @@ class Coder:
             raise OptionError("text", _half_problem(text)) from None
 
     def encode_masked(
-        self, prompt: Prompt, policy: Policy = "assistant"
+        self, prompt: Prompt, policy: Policy = "assistant", *, images: ImageIds = "compact"
     ) -> tuple[list[int], list[float]]:
         """The ids of `prompt`, with a weight for each: what `policy` says is trained on.
 
-        A policy is a name, or a function of message and field; `docs/tokens.md` draws them. Raises
-        what `encode` raises, and an `OptionError` for a policy that there is not.
+        A policy is a name, or a function of message and field; `docs/tokens.md` draws them. Images
+        have no weight; `images` is that of `encode`. Raises what `encode` raises, and an
+        `OptionError` for a policy that there is not.
         """
-        attributed = self.attributed(prompt)
+        attributed = self._attributed_images(prompt, images)
         return attributed.ids, attributed.weights(weigher(policy, prompt.pieces))
 
     def check_text(self, prompt: Prompt) -> None:
@@ -271,27 +300,96 @@ class Coder:
         except UnicodeEncodeError:
             raise _half_character(prompt.pieces) from None
 
-    def spans(self, prompt: Prompt) -> list[Span]:
-        """Which tokens of `prompt` came from which message and field. The spans cover them all."""
-        return self.attributed(prompt).spans()
+    def spans(self, prompt: Prompt, *, images: ImageIds = "compact") -> list[Span]:
+        """Which tokens of `prompt` came from which message and field. The spans cover them all.
+
+        `images` is that of `encode`.
+        """
+        return self._attributed_images(prompt, images).spans()
 
     def count(self, prompt: Prompt | str) -> int:
-        """How many tokens `prompt` has, which may also be a text."""
-        return len(self.encode_text(prompt) if isinstance(prompt, str) else self.encode(prompt))
+        """How many tokens `prompt` has, which may also be a text.
+
+        An image counts with all of its tokens. Raises an `ImageError` where its size is not known:
+        `prompt.with_image_size` gives it one.
+        """
+        if isinstance(prompt, str):
+            return len(self.encode_text(prompt))
+        counts = _known(self.image_tokens(prompt), prompt)
+        return len(self.encode(prompt)) + sum(counts) - len(counts)
+
+    def image_tokens(self, prompt: Prompt) -> list[int | None]:
+        """How many tokens each image of `prompt` takes; None where its size is not known."""
+        grids = prompt.image_grids if prompt.images else []
+        rule, at = prompt.dialect.image_rule, 0
+        if rule is None or not rule.pairs_rows:
+            return [None if grid is None else grid.tokens for grid in grids]
+        # Here a block depends on how many tokens stand before it.
+        counts: list[int | None] = []
+        marks = self._image_places(prompt)
+        for grid, (before, place) in zip(grids, pairwise((-1, *marks)), strict=True):
+            at += place - before - 1
+            count: int | None = None
+            if grid is not None:
+                sides = grid.width, grid.height
+                count = image_grid(*sides, dialect=prompt.dialect, start=at).tokens
+            counts.append(count)
+            at += count or rule.padding_before(at) + 2
+        return counts
 
     def prompt_cost(self, prompt: Prompt) -> dict[tuple[int | None, str], int]:
-        """How many tokens each field takes in `prompt`: (message, field) -> tokens."""
+        """How many tokens each field takes in `prompt`: (message, field) -> tokens.
+
+        Images count with all of their tokens; one whose size is not known counts as one.
+        """
         cost: Counter[tuple[int | None, str]] = Counter()
-        for start, end, piece in self.attributed(prompt):
+        for start, end, piece in self.counted(prompt):
             cost[piece.message, piece.field] += end - start
         return dict(cost)
+
+    def counted(self, prompt: Prompt) -> AttributedIds:
+        """As many ids as `prompt` has tokens, and the pieces they came from.
+
+        An image whose size is not known has one.
+        """
+        attributed = self.attributed(prompt)
+        if not prompt.images:
+            return attributed
+        counts = [count or 1 for count in self.image_tokens(prompt)]
+        return self._expanded(attributed, prompt, counts)
+
+    def _attributed_images(self, prompt: Prompt, images: ImageIds) -> AttributedIds:
+        if images not in ("compact", "expanded"):
+            found = f"found {short_repr(images)}"
+            raise OptionError("images", f'{found}, expected "compact" or "expanded"')
+        attributed = self.attributed(prompt)
+        if images == "compact" or (not prompt.images and not self._image_places(prompt)):
+            return attributed
+        rule = prompt.dialect.image_rule
+        if rule is not None and rule.pairs_rows:
+            found = f'found "expanded" for {prompt.dialect}, in which engines differ in the ids'
+            raise OptionError("images", f'{found} of an image, expected "compact"')
+        return self._expanded(attributed, prompt, _known(self.image_tokens(prompt), prompt))
+
+    def _expanded(
+        self, attributed: AttributedIds, prompt: Prompt, counts: Sequence[int]
+    ) -> AttributedIds:
+        places = self._image_places(prompt)
+        if len(places) != len(counts):
+            found = f"found {len(places)} places of images and {len(counts)} images"
+            raise OptionError("prompt", f"{found}, expected as many")
+        return attributed.expanded(str(prompt.dialect.image_token), counts)
+
+    def _image_places(self, prompt: Prompt) -> list[int]:
+        """Where the ids of images stand."""
+        image = self._specials(prompt).get(str(prompt.dialect.image_token))
+        return [n for n, id in enumerate(self.encode(prompt)) if id == image]
 
     # Ids -> text.
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of `ids`, special tokens spelled out. An unknown id raises an `OptionError`."""
-        listed = as_list(ids, ("ids",), "a list of ids")
-        return b"".join(map(self.bytes_of, listed)).decode("utf-8", "replace")
+        return _text_of(as_list(ids, ("ids",), "a list of ids"), self.vocabulary)
 
     def prompt(self, ids: Iterable[int], *, dialect: DialectName | Dialect | None = None) -> Prompt:
         """The prompt of ids, for `dsv4.decode`: what is a token stays one, what spells one not.
@@ -301,12 +399,14 @@ class Coder:
         not have, and for an unknown dialect.
         """
         listed = as_list(ids, ("ids",), "a list of ids")
-        likely = dialect if dialect is not None else dialects_of(self.decode(listed))[0]
-        release = dialect_named(likely)
+        if dialect is None:  # the names of V4.1 say more: no prompt of V4 has these tokens
+            likely = dialects_of(_text_of(listed, self._named_for(V4_1)))
+            dialect = self._wanted if self._wanted in likely else likely[0]
+        release = dialect_named(dialect)
         return prompt_from_tokens(self._parts(listed, release), release)
 
     def _parts(self, ids: Sequence[int], dialect: Dialect) -> Iterator[str]:
-        added = self.vocabulary.added
+        added = self._named_for(dialect).added
         specials = {added[token]: token for token in dialect.special_tokens if token in added}
         run: list[int] = []
         for id in ids:
@@ -322,15 +422,7 @@ class Coder:
 
     def bytes_of(self, id: int) -> bytes:
         """The bytes that `id` stands for. Raises an `OptionError` for an unknown one."""
-        try:
-            found = self.vocabulary.bytes_of.get(id)
-        except TypeError:  # a list, as of a whole batch
-            found = None
-        if found is None:
-            raise OptionError(
-                "ids", f"found {short_repr(id)}, expected ids of {self.vocabulary.name}"
-            )
-        return found
+        return _bytes_of(id, self.vocabulary)
 
     def special_id(self, token: str) -> int:
         """The id of a special token, `token`. Raises a `VocabularyError` where there is none."""
@@ -404,10 +496,10 @@ class Coder:
     def _load_engine(self) -> TextEncoder:
         # One for each vocabulary, however many tokenizers are over it: an engine takes 200 MiB.
         with _loading:
-            made = _engines.setdefault(self.vocabulary, {})
+            made = _engines.setdefault(self.vocabulary.ordinary, {})
             if self._make_engine not in made:
                 try:
-                    made[self._make_engine] = self._make_engine(self.vocabulary)
+                    made[self._make_engine] = self._make_engine(self.vocabulary.ordinary)
                 except Exception as error:  # the engines raise whatever they like
                     problem = f"{self.vocabulary.name} cannot be read by the engine: {error}"
                     raise VocabularyError(problem) from error
@@ -421,10 +513,35 @@ class Coder:
                 "prompt", f"found {short_repr(prompt)}, expected what dsv4.encode gives"
             )
         dialect = prompt.dialect
-        if dialect not in self._checked:
-            self.vocabulary.check(dialect.special_tokens, str(dialect))
-            self._checked.add(dialect)
-        return self.vocabulary.added
+        added = self._checked.get(dialect)
+        if added is None:
+            vocabulary = self._named_for(dialect)
+            vocabulary.check(dialect.special_tokens, str(dialect))
+            added = self._checked[dialect] = vocabulary.added
+        return added
+
+
+def _bytes_of(id: int, vocabulary: Vocabulary) -> bytes:
+    try:
+        found = vocabulary.bytes_of.get(id)
+    except TypeError:  # a list, as of a whole batch
+        found = None
+    if found is None:
+        raise OptionError("ids", f"found {short_repr(id)}, expected ids of {vocabulary.name}")
+    return found
+
+
+def _text_of(ids: Iterable[int], vocabulary: Vocabulary) -> str:
+    return b"".join(_bytes_of(id, vocabulary) for id in ids).decode("utf-8", "replace")
+
+
+def _known(counts: Sequence[int | None], prompt: Prompt) -> list[int]:
+    """The tokens of all images. Raises where one is not known."""
+    known = [count for count in counts if count is not None]
+    if len(known) < len(counts):
+        first = next(n for n, count in enumerate(counts) if count is None)
+        raise ImageError(f"image {first + 1} of {len(counts)}: {why_no_size(prompt.images[first])}")
+    return known
 
 
 class _HalfCharacter(Exception):

@@ -55,6 +55,14 @@ class AttributedIds:
     def owner(self, token: int) -> Piece:
         return self.pieces[bisect_right(self.ends, token)]
 
+    def expanded(self, token: str, counts: Sequence[int]) -> AttributedIds:
+        """The same, with each image's one id as often as the image has tokens."""
+        made, left = AttributedIds(), iter(counts)
+        for start, end, piece in self:
+            times = next(left) if piece.special and piece.text == token else 1
+            made.add(self.ids[start:end] * times, piece)
+        return made
+
     def counted_from(self, start: int) -> AttributedIds:
         """The same, with messages counted from `start` on."""
         if start:
@@ -84,7 +92,9 @@ class AttributedIds:
     def weights(self, weigh: Weigh) -> list[float]:
         weights: list[float] = []
         for start, end, piece in self:
-            weights += [float(weigh(piece))] * (end - start)
+            # No model writes an image, whatever a policy says of its place.
+            weight = 0.0 if piece.field == "image" else float(weigh(piece))
+            weights += [weight] * (end - start)
         return weights
 
     def spans(self) -> list[Span]:

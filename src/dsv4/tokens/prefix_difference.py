@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dsv4._encode.prompt import Omission, Piece, Prompt
 from dsv4._format import tokens
+from dsv4._images.image_source import identity
 from dsv4.tokens.coder import Coder, common_prefix_length
 from dsv4.tokens.masks import AttributedIds
 
@@ -27,6 +28,7 @@ VANISHED = "a developer turn vanishes once another user turn follows"
 ORDER = "tool results are put in the order of their calls"
 OPEN = "one prompt leaves the turn open"
 OTHER = "another message stands here"
+PICTURE = "another picture stands here"
 
 
 class Difference(NamedTuple):
@@ -53,8 +55,8 @@ def why_not_prefix(a: Prompt, b: Prompt, tokenizer: Coder | None = None) -> Diff
     """
     tokenizer = tokenizer or Coder.load()
     return difference_between(
-        ComparedPrompt(tokenizer.attributed(a), lambda: a.dropped),
-        ComparedPrompt(tokenizer.attributed(b), lambda: b.dropped),
+        ComparedPrompt(tokenizer.attributed(a), lambda: a.dropped, a.images),
+        ComparedPrompt(tokenizer.attributed(b), lambda: b.dropped, b.images),
     )
 
 
@@ -62,10 +64,24 @@ class ComparedPrompt:
     """One of two prompts: its ids, its pieces, and what the format left out of it."""
 
     def __init__(
-        self, attributed: AttributedIds, dropped: Callable[[], Iterable[Omission]]
+        self,
+        attributed: AttributedIds,
+        dropped: Callable[[], Iterable[Omission]],
+        images: Sequence[Any] = (),
     ) -> None:
         self.attributed = attributed
         self._dropped = dropped
+        self.images = images
+
+    def pictures(self) -> Iterator[tuple[int, Piece, str]]:
+        """Token, piece and identity of each image: its placeholder does not tell it."""
+        places = (
+            (start, piece)
+            for start, _, piece in self.attributed
+            if piece.special and piece.field == "image"
+        )
+        for (start, piece), record in zip(places, self.images, strict=False):
+            yield start, piece, identity(record)
 
     # What follows is asked for only where two prompts part.
 
@@ -125,6 +141,11 @@ def difference_between(
 ) -> Difference | None:
     """The same of ids and their pieces, with `before` tokens in front of both."""
     token = common_prefix_length(old.attributed.ids, new.attributed.ids)
+    for (place, piece, was_shown), (_, _, is_shown) in zip(
+        old.pictures(), new.pictures(), strict=False
+    ):
+        if place < token and was_shown != is_shown:
+            return Difference(before + place, piece.message, piece.field, PICTURE)
     if token == len(old.attributed.ids):
         return None
     change = _Change(old, new, *_first_difference(old.attributed.pieces, new.attributed.pieces))

@@ -10,6 +10,8 @@ from dsv4._encode.inputs import MessageFields, as_inputs, as_message, maybe_list
 from dsv4._encode.prompt import Omission, Piece, Prompt
 from dsv4._encode.turns import NATIVE, last_turn_start, turn_stop
 from dsv4._format import tokens
+from dsv4._images.image_grid import ImageGrid, grids_of
+from dsv4._images.image_source import maybe_size
 from dsv4._parse.parse import Message, assemble
 from dsv4._parse.parser import StreamParser
 from dsv4.errors import EncodeError, Error, OptionError
@@ -92,7 +94,7 @@ class Session:
             request = Request((), **options)
         if request.context:
             raise OptionError("context", "found it, expected earlier messages to be appended")
-        self._tokenizer = tokenizer
+        self._tokenizer = tokenizer.with_dialect(request.dialect)
         self._request = replace(request, messages=())
         self._dialect = tokenizer.dialect_for(request.dialect)
         # V3.2 reads each turn by those before it, so nothing of it is ever settled.
@@ -131,11 +133,20 @@ class Session:
         self._bring_up_to_date()
         return self._settled_images + self._tail_images
 
+    @property
+    def image_grids(self) -> list[ImageGrid | None]:
+        """The cells and tokens of these images, as `Prompt.image_grids` has them.
+
+        The session's ids have one id for each image.
+        """
+        return grids_of(map(maybe_size, self.images), self._dialect)
+
     def append(self, message: MessageInput) -> None:
         """Adds `message`: a dict, what parsing gave, or what else `Request` takes.
 
         Raises an `EncodeError` for what is no message, and for one that has no place in the format
-        here: then the session is as it was.
+        here: then the session is as it was. A message that has one only before a later user turn is
+        added, and `prompt_ids` raises until there is one.
         """
         self._append_fields(as_message(message, ("messages", len(self._messages))))
 
@@ -222,14 +233,24 @@ class Session:
     def _check(self, message: MessageFields) -> None:
         """Encodes a message where it would stand, and looks whether its texts have ids."""
         if not self._settles:
-            messages = as_inputs([*self._messages, message])
+            # An answer that has no place at the end may have one before a user turn: V3.2 asks
+            # for reasoning, or calls, only after the last of these.
+            after = [{"role": "user", "content": ""}] if message.get("role") == "assistant" else []
+            messages = as_inputs([*self._messages, message, *after])
             whole = replace(self._request, messages=messages, prefix="")
             self._check_texts(whole.encode())
             return
         try:
             self._check_texts(self._alone(message).encode())
         except EncodeError as error:
-            raise _counted_from(len(self._messages), error) from None
+            if not self._may_vanish(message, error):
+                raise _counted_from(len(self._messages), error) from None
+
+    def _may_vanish(self, message: MessageFields, error: EncodeError) -> bool:
+        """Whether a turn that the dialect does not have is dropped at the next user turn, as V4.1
+        drops those of a developer."""
+        has_no_role = error.location[-1:] == ("role",) and message.get("role") == "developer"
+        return has_no_role and self._drops() and not self._keeps_reasoning
 
     def _check_texts(self, prompt: Prompt) -> None:
         if not prompt.text.isascii():

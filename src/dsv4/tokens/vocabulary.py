@@ -55,16 +55,26 @@ def _bundled() -> str | None:
     return os.path.join(os.path.dirname(package.origin), VOCABULARY_FILE)
 
 
-def is_bundled(path: str) -> bool:
-    return path == _bundled()
+def is_bundled(name: str) -> bool:
+    return name in (BUNDLED_NAME, _bundled())
+
+
+# What the bundled vocabulary is called where it is given as text, and there is no file.
+BUNDLED_NAME = "deepseek-v4"
 
 
 class Vocabulary:
-    """The text of a `tokenizer.json`, read as far as it is asked for."""
+    """The text of a `tokenizer.json`, read as far as it is asked for.
 
-    def __init__(self, text: str, name: str) -> None:
+    `renamed_from` is the vocabulary of the same tokens under other names, if it was made from one.
+    """
+
+    def __init__(self, text: str, name: str, renamed_from: Vocabulary | None = None) -> None:
         self.text = text
         self.name = name
+        # Ordinary text has the same ids in both, so they share an engine.
+        self.ordinary = renamed_from or self
+        self._renamed: dict[tuple[Special, ...], Vocabulary] = {}
 
     @classmethod
     def read(cls, path: str) -> Vocabulary:
@@ -77,6 +87,25 @@ class Vocabulary:
     def __reduce__(self) -> tuple[Any, ...]:
         # What was read from the text can be read again, and is several times as large.
         return Vocabulary, (self.text, self.name)
+
+    def named_for(self, dialect: Dialect) -> Vocabulary:
+        """This vocabulary, with the names that a dialect has for its tokens.
+
+        Releases since V4 differ only in the names of reserved tokens, so the bundled file serves
+        them all. A file of the user's own keeps its names.
+        """
+        if not dialect.renamed_tokens or not is_bundled(self.name):
+            return self
+        made = self.ordinary._renamed
+        if dialect.renamed_tokens not in made:
+            made[dialect.renamed_tokens] = self.ordinary._with_names(dialect.renamed_tokens)
+        return made[dialect.renamed_tokens]
+
+    def _with_names(self, tokens: Iterable[Special]) -> Vocabulary:
+        # In the releases' own files, all of them are special.
+        new = {token.id: {"content": str(token), "special": True} for token in tokens}
+        renamed = [token | new.get(token["id"], {}) for token in self._added_tokens]
+        return Vocabulary(self._with_added(renamed), self.name, self)
 
     @cached_property
     def digest(self) -> bytes:
@@ -95,20 +124,29 @@ class Vocabulary:
     @cached_property
     def added(self) -> dict[str, int]:
         """The added vocabulary: spelling -> id."""
-        start, end = self._added_span or (0, 0)
         try:
-            tokens = json.loads(self.text[start:end]) if end else self.content["added_tokens"]
-            return {token["content"]: token["id"] for token in tokens}
+            return {token["content"]: token["id"] for token in self._added_tokens}
         except (ValueError, KeyError, TypeError) as error:
             raise _not_a_vocabulary(self.name, error) from None
 
     @property
+    def _added_tokens(self) -> list[dict[str, Any]]:
+        start, end = self._added_span or (0, 0)
+        found = json.loads(self.text[start:end]) if end else self.content["added_tokens"]
+        return list(found)
+
+    @property
     def without_added(self) -> str:
         """The text of the file without its added vocabulary."""
+        return self._with_added([])
+
+    def _with_added(self, tokens: list[dict[str, Any]]) -> str:
+        """The text of the file with these added tokens in place of its own."""
         if self._added_span:
             start, end = self._added_span
-            return f"{self.text[:start]}[]{self.text[end:]}"
-        return json.dumps({"truncation": None, "padding": None, **self.content, "added_tokens": []})
+            return f"{self.text[:start]}{json.dumps(tokens)}{self.text[end:]}"
+        settings = {"truncation": None, "padding": None}
+        return json.dumps({**settings, **self.content, "added_tokens": tokens})
 
     @cached_property
     def _added_span(self) -> tuple[int, int] | None:
@@ -153,7 +191,7 @@ def misfits(tokens: Iterable[Special], added: Mapping[str, int]) -> str:
 def _misfit(token: Special, found: int | None) -> str | None:
     if found is None:
         return f"{token} is missing"
-    # V4.1's own tokens have no id that is known beforehand.
+    # Some of V3.2's tokens have no id that is known beforehand.
     if token.id is not None and found != token.id:
         return f"{token} is {found}, expected {token.id}"
     return None

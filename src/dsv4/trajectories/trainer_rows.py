@@ -2,8 +2,9 @@
 `GeneratorOutput`.
 
 In all three the prompt is everything before the first sampled token, and what follows has a mask
-that is 0 where the model did not write. Only verl and TRL have room for one sequence of a session:
-of several they get the one with the most to train on, and the others are counted.
+that is 0 where the model did not write. A session of several sequences is several rows, which say
+so. A session that ended at a limit stays in its group, marked, even where nothing of it is trained
+on: without the ones that failed to end, the mean reward of a group would be that of the others.
 """
 
 from __future__ import annotations
@@ -48,32 +49,49 @@ class _Parted(NamedTuple):
     turns: Sequence[Mapping[str, Any]]
     source: Mapping[str, Any]
 
+    @property
+    def is_truncated(self) -> bool:
+        """Whether it ended at a limit."""
+        return bool(self.turns) and self.turns[-1]["state"] == "cut"
+
 
 def _parted(one: Mapping[str, Any]) -> _Parted:
     ids, mask, logprobs = one["input_ids"], one["loss_mask"], one["logprobs"]
-    at = min(span[0] for turn in one["turns"] for span in turn["sampled"])
+    sampled = [span[0] for turn in one["turns"] for span in turn["sampled"]]
+    at = min(sampled, default=len(ids))
     unknown = any(on and value is None for on, value in zip(mask, logprobs, strict=True))
     # What is masked out counts as certain: a null would make the whole loss not a number.
     known = [0.0 if value is None else value for value in logprobs[at:]]
     return _Parted(ids[:at], ids[at:], mask[at:], None if unknown else known, one["turns"], one)
 
 
-def _trained(session: Mapping[str, Any]) -> tuple[list[_Parted], Counter[str]]:
-    """The trajectories that train something, the one that trains most first."""
+def _usable(session: Mapping[str, Any]) -> tuple[list[_Parted], Counter[str]]:
+    """The trajectories that train something or ended at a limit, by the time of their last call."""
     parted = [_parted(one) for one in session["trajectories"]]
-    trained = sorted((p for p in parted if any(p.mask)), key=lambda p: -sum(p.mask))
-    left = Counter({"nothing to train on": len(parted) - len(trained)})
-    return trained, +left
+    usable = [p for p in parted if any(p.mask) or (p.is_truncated and p.response)]
+    usable.sort(key=lambda p: p.turns[-1].get("started") or 0)
+    return usable, +Counter({"nothing to train on": len(parted) - len(usable)})
 
 
-def _only_one(session: Mapping[str, Any]) -> tuple[list[_Parted], Counter[str]]:
-    trained, left = _trained(session)
-    more = Counter({"more than one sequence of a session": len(trained) - 1})
-    return trained[:1], left + more
+def _place(session: Mapping[str, Any], parted: Sequence[_Parted], n: int) -> Row:
+    """Where a sequence belongs, and whether it ended at a limit."""
+    return {
+        "session": session["id"],
+        "group": session["group"],
+        "sequence": n,
+        "sequences": len(parted),
+        "truncated": parted[n].is_truncated,
+    }
+
+
+def _with_logprobs(parted: list[_Parted]) -> tuple[list[_Parted], Counter[str]]:
+    known = [p for p in parted if p.logprobs is not None]
+    return known, +Counter({"log-probabilities are missing": len(parted) - len(known)})
 
 
 def _trl_rows(session: Mapping[str, Any]) -> tuple[list[Row], Counter[str]]:
-    found, left = _only_one(session)
+    usable, left = _usable(session)
+    known, unknown = _with_logprobs(usable)
     rows = [
         {
             "prompt_ids": p.prompt,
@@ -82,17 +100,15 @@ def _trl_rows(session: Mapping[str, Any]) -> tuple[list[Row], Counter[str]]:
             "env_mask": p.mask,
             # Other fields are passed to the reward functions.
             "reward": session["reward"],
-            "session": session["id"],
-            "group": session["group"],
+            **_place(session, known, n),
         }
-        for p in found
-        if p.logprobs is not None
+        for n, p in enumerate(known)
     ]
-    return rows, left + Counter({"log-probabilities are missing": len(found) - len(rows)})
+    return rows, left + unknown
 
 
 def _verl_rows(session: Mapping[str, Any]) -> tuple[list[Row], Counter[str]]:
-    found, left = _only_one(session)
+    usable, left = _usable(session)
     rows = [
         {
             "prompt_ids": p.prompt,
@@ -104,41 +120,39 @@ def _verl_rows(session: Mapping[str, Any]) -> tuple[list[Row], Counter[str]]:
             "num_turns": 2 * len(p.turns),
             "metrics": {"generate_sequences": _seconds(p.turns)},
             "extra_fields": {
-                "session": session["id"],
-                "group": session["group"],
+                **_place(session, usable, n),
                 "metadata": session.get("metadata"),
                 "weights": p.source["weights"],
                 "exact": p.source["exact"],
             },
         }
-        for p in found
+        for n, p in enumerate(usable)
     ]
     return rows, left
 
 
 def _skyrl_rows(session: Mapping[str, Any]) -> tuple[list[Row], Counter[str]]:
-    found, left = _trained(session)
+    usable, left = _usable(session)
     if session["reward"] is None:
-        return [], left + Counter({"no reward": len(found)})
-    usable = [p for p in found if p.logprobs is not None]
-    usable.sort(key=lambda p: p.turns[-1].get("started") or 0)
+        return [], left + Counter({"no reward": len(usable)})
+    known, unknown = _with_logprobs(usable)
     rows = [
         {
             "prompt_token_ids": p.prompt,
             "response_ids": p.response,
             "rewards": _rewards(p, session["reward"]),
             "loss_masks": p.mask,
-            "stop_reasons": "length" if p.turns[-1]["state"] == "cut" else "stop",
+            "stop_reasons": "length" if p.is_truncated else "stop",
             "rollout_logprobs": p.logprobs,
             "trajectory_ids": {
                 "instance_id": session["group"] or session["id"],
                 "repetition_id": session.get("number", 0),
             },
-            "is_last_step": p is usable[-1],
+            "is_last_step": p is known[-1],
         }
-        for p in usable
+        for p in known
     ]
-    return rows, left + Counter({"log-probabilities are missing": len(found) - len(usable)})
+    return rows, left + unknown
 
 
 def _rewards(parted: _Parted, reward: float) -> float | list[float]:

@@ -325,7 +325,8 @@ def _schema(row: Row, pyarrow: Any) -> Any:
         **dict.fromkeys(("logprobs", "response_logprobs", "rollout_logprobs"), lambda: floats),
         **dict.fromkeys(("reward", "reward_score"), pyarrow.float64),
         **dict.fromkeys(("closed", "complete", "exact", "is_last_step"), pyarrow.bool_),
-        "num_turns": pyarrow.int64,
+        "truncated": pyarrow.bool_,
+        **dict.fromkeys(("num_turns", "sequence", "sequences"), pyarrow.int64),
         "rewards": lambda: floats if isinstance(row["rewards"], list) else pyarrow.float64(),
         "trajectory_ids": lambda: pyarrow.struct(
             {"instance_id": pyarrow.string(), "repetition_id": pyarrow.int64()}

@@ -1,8 +1,7 @@
 """What a server really does with a request, found out from outside by counting tokens."""
 
 from dsv4.verify.choice import Matrix, matrix, next_probe
-from dsv4.verify.explain import Explanation, Mismatch, explain
-from dsv4.verify.explain import ServerVerdict as Verdict
+from dsv4.verify.explain import explain
 from dsv4.verify.hypotheses import Forecaster, Hypothesis, hypotheses
 from dsv4.verify.observations import Observation
 from dsv4.verify.probes import PROBES, Probe, probes
@@ -11,6 +10,8 @@ from dsv4.verify.report import ServerFinding
 from dsv4.verify.report import VerifyReport as Report
 from dsv4.verify.runner import run
 from dsv4.verify.server_client import HttpServer, Reply, ServerClient, ServerProblem
+from dsv4.verify.verdicts import Explanation, Mismatch
+from dsv4.verify.verdicts import ServerVerdict as Verdict
 
 __all__ = [
     "PROBES",

@@ -1,29 +1,29 @@
 """What a prefix cache can reuse from one request of a log to the next, and what breaks it.
 
-Each prompt is written once, compared with those of the conversations that were last seen, and then
-forgotten with them: time grows with the log, and memory does not.
+Each prompt is written once, and looked up among all that came before it, of which the oldest are
+forgotten: time grows with the log, and memory does not.
 """
 
 from __future__ import annotations
 
 import json
-from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
-from dsv4._format.tokens import Special
 from dsv4.errors import short_repr
 from dsv4.profiles.profile import Profile, render
 from dsv4.profiles.request_changes import messages_in
 from dsv4.profiles.server_requests import Object
 from dsv4.tokens.coder import common_prefix_length
+from dsv4.verify.prefix_tree import PrefixTree
 from dsv4.verify.token_counts import PromptCounter
 
-# Conversations that take turns in one log: an agent, and those that it starts.
-REMEMBERED = 24
-# Texts are compared in blocks, and letter by letter only in the one that differs.
-BLOCK = 4096
+# Tokens of the prompts that are remembered, and texts whose tokens are.
+MOST_TOKENS = 4_000_000
+REMEMBERED_TEXTS = 8_192
 # The tokens at the end of a prompt that ask for an answer. They change once there is one whose
 # reasoning is not shown, which is no loss to speak of.
 HEADER = 2
@@ -66,29 +66,18 @@ class CacheTurn:
 
 
 @dataclass(frozen=True)
-class _Seen:
-    """A request, and its prompt as special tokens and the texts between them. `ends` and `counts`
-    are the letters and the tokens up to the end of each of these runs."""
+class _Remembered:
+    """A request, and how many tokens its prompt has."""
 
-    number: int
     body: Object
-    prompt: str
-    runs: Sequence[str]
-    ends: Sequence[int]
-    counts: Sequence[int]
-
-    @property
-    def tokens(self) -> int:
-        return self.counts[-1] if self.counts else 0
-
-
-_NOTHING = _Seen(0, {}, "", (), (), ())
+    tokens: int
 
 
 class CacheForecast:
     """Requests of a log, one after the other, on one server.
 
-    `profile` writes the prompts, in the model's `dialect`.
+    `profile` writes the prompts, in the model's `dialect`. Of the requests that share most with the
+    next one, the last is what it is compared with.
     """
 
     def __init__(
@@ -96,88 +85,60 @@ class CacheForecast:
     ) -> None:
         self._profile, self._dialect = profile, dialect
         self._counter = counter or PromptCounter()
-        self._seen: list[_Seen] = []
-        self._number = 0
+        self._run_tokens = lru_cache(REMEMBERED_TEXTS)(self._new_run_tokens)
+        self._tree = PrefixTree()
+        self._requests: OrderedDict[int, _Remembered] = OrderedDict()
+        self._number = self._remembered = self._forgotten = 0
 
     def add(self, body: Object, reused: int | None = None) -> CacheTurn:
         """What becomes of the next request, a Chat `body`; `reused` is what the log says of it.
 
         Raises `EncodeError` where the server would refuse it.
         """
+        tokens = self._tokens(render(body, self._profile, dialect=self._dialect))
         self._number += 1
-        prompt = render(body, self._profile, dialect=self._dialect)
-        before, shared = self._nearest(prompt)
-        now = self._read(body, prompt, before or _NOTHING, shared)
-        if before is None:
-            self._remember(now, None)
-            return CacheTurn(now.number, now.tokens, 0, reused)
-        turn = self._turn(before, now, shared, reused)
-        self._remember(now, None if turn.cause == NEW else before)
+        oldest = next(iter(self._requests), 0)
+        shared, before = self._tree.add(tokens, self._number, oldest)
+        turn = CacheTurn(self._number, len(tokens), 0, reused)
+        if before is not None:
+            turn = self._turn(body, len(tokens), before, shared, reused)
+        self._remember(_Remembered(body, len(tokens)))
         return turn
 
-    def _read(self, body: Object, prompt: str, before: _Seen, shared: int) -> _Seen:
-        """The request with the runs of its prompt. Those that it shares are not read again."""
-        same = bisect_right(before.ends, shared)
-        while same and not isinstance(before.runs[same - 1], Special):
-            same -= 1  # more text may follow this one here
-        runs, ends, counts = [*before.runs[:same]], [*before.ends[:same]], [*before.counts[:same]]
-        at, count = (ends[-1], counts[-1]) if same else (0, 0)
+    def _tokens(self, prompt: str) -> Sequence[Hashable]:
         release = self._profile.release(self._profile.own_dialect(self._dialect))
-        for run in self._counter.runs(prompt[at:], release):
-            at, count = at + len(run), count + self._counter.tokens_of(run)
-            runs.append(run)
-            ends.append(at)
-            counts.append(count)
-        return _Seen(self._number, body, prompt, runs, ends, counts)
+        found: list[Hashable] = []
+        for run in self._counter.runs(prompt, release):
+            found += self._run_tokens(run)
+        return tuple(found)
 
-    def _nearest(self, prompt: str) -> tuple[_Seen | None, int]:
-        """The latest of the prompts that have most in common with this one."""
-        best: _Seen | None = None
-        most = -1
-        for seen in reversed(self._seen):
-            shared = _shared_letters(seen.prompt, prompt)
-            if shared > most:
-                best, most = seen, shared
-        return best, most
+    def _new_run_tokens(self, run: str) -> Sequence[Hashable]:
+        """The ids of a text or of a special token, which stands for itself where it has none."""
+        return tuple(run if id is None else id for id in self._counter.run_ids(run))
 
-    def _remember(self, now: _Seen, instead_of: _Seen | None) -> None:
-        if instead_of is not None:
-            self._seen.remove(instead_of)
-        self._seen = [*self._seen, now][-REMEMBERED:]
+    def _remember(self, request: _Remembered) -> None:
+        self._requests[self._number] = request
+        self._remembered += request.tokens
+        while self._remembered > MOST_TOKENS and len(self._requests) > 1:
+            _, oldest = self._requests.popitem(last=False)
+            self._remembered -= oldest.tokens
+            self._forgotten += 1
+        if self._forgotten > len(self._requests):
+            self._tree.forget(next(iter(self._requests)))
+            self._forgotten = 0
 
-    def _turn(self, before: _Seen, now: _Seen, shared: int, reused: int | None) -> CacheTurn:
-        if shared == len(before.prompt):
-            return CacheTurn(now.number, now.tokens, before.tokens, reused, after=before.number)
-        reusable = self._shared_tokens(before, now)
-        fields: dict[str, Any] = {"reused": reused, "after": before.number}
-        if _is_new(before.body, now.body):
-            return CacheTurn(now.number, now.tokens, reusable, cause=NEW, **fields)
-        lost = before.tokens - reusable
+    def _turn(
+        self, body: Object, tokens: int, number: int, shared: int, reused: int | None
+    ) -> CacheTurn:
+        before = self._requests[number]
+        turn = CacheTurn(self._number, tokens, shared, reused, after=number)
+        if shared < before.tokens and _is_new(before.body, body):
+            return replace(turn, cause=NEW)
+        lost = before.tokens - shared
         if lost <= HEADER:
-            return CacheTurn(now.number, now.tokens, reusable, **fields)
-        cause, detail = _cause(before.body, now.body)
-        return CacheTurn(
-            now.number, now.tokens, reusable, lost=lost, cause=cause, detail=detail, **fields
-        )
-
-    def _shared_tokens(self, before: _Seen, now: _Seen) -> int:
-        same = common_prefix_length(before.runs, now.runs)
-        count = before.counts[same - 1] if same else 0
-        if same < min(len(before.runs), len(now.runs)):
-            ends = (self._counter.run_ids(each.runs[same]) for each in (before, now))
-            count += common_prefix_length(*ends)
-        return count
-
-
-def _shared_letters(a: str, b: str) -> int:
-    if b.startswith(a):
-        return len(a)
-    shorter = min(len(a), len(b))
-    for start in range(0, shorter, BLOCK):
-        end = min(start + BLOCK, shorter)
-        if a[start:end] != b[start:end]:
-            return start + common_prefix_length(a[start:end], b[start:end])
-    return shorter
+            return turn
+        cause, detail = _cause(before.body, body)
+        return replace(turn, lost=lost, cause=cause, detail=detail)
 
 
 # What broke a prefix, as far as the requests say.

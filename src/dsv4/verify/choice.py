@@ -9,7 +9,7 @@ from itertools import combinations
 
 from dsv4.profiles.fault_table import FAULTS
 from dsv4.profiles.server_faults import FaultVariant, variants
-from dsv4.verify.explain import MadeForecasts
+from dsv4.verify.forecast_sources import MadeForecasts
 from dsv4.verify.hypotheses import (
     Counts,
     Forecaster,
@@ -100,6 +100,11 @@ class QuickSearch:
         self._forecaster = forecaster
         self._remaining = likely_servers()
         self._prompts_are_shown = False
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether no likely server is left."""
+        return not self._remaining
 
     def next(self, asked: Collection[str]) -> str | None:
         """The probe that tells most of them apart, then one that confirms the fault of one."""

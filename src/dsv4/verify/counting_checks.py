@@ -1,8 +1,11 @@
-"""Whether counts can be believed: are they of this vocabulary, or estimates?"""
+"""What counts mean: are they of this vocabulary, or estimates; with what was cached, or without?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import gcd
 
 from dsv4.verify.observations import Observation
 from dsv4.verify.probes import PROBES
@@ -28,40 +31,94 @@ TEXT_TOKENS = {
 }
 # So many texts must have other counts than they should before counting itself is doubted.
 LEAST_DOUBTS = 3
+# More before the vocabulary is: a proxy that changes texts may change some of them.
+LEAST_OF_OTHER_VOCABULARY = 4
 # By how many tokens an estimate may miss a straight line: it is rounded.
-ROUNDING = 1.0
+ROUNDING = 2.0
+# So many different counts with a common divisor are rounded; so many equal ones are no counts.
+LEAST_ROUNDED = 6
+LEAST_DIVISOR = 5
+LEAST_CONSTANT = 4
+
+Counted = Sequence[tuple[str, int]]
 
 
-def counting_fault(observations: Iterable[Observation]) -> str | None:
-    """The fault of a counter that is none: "counts-estimated" or "other-vocabulary".
+@dataclass(frozen=True)
+class UsageReading:
+    """What was `seen` by one reading of usage, and the `fault` of a server that means it so."""
+
+    seen: Sequence[Observation]
+    fault: str = ""
+
+
+def usage_readings(seen: Sequence[Observation]) -> list[UsageReading]:
+    """The ways to read what usage says: `prompt_tokens` as they are, and without what was cached,
+    so that both together are the prompt."""
+    whole = [
+        replace(o, count=o.count + o.cached) if o.count is not None and o.cached else o
+        for o in seen
+    ]
+    readings = [UsageReading(seen)]
+    return readings if whole == list(seen) else [*readings, UsageReading(whole, WITHOUT_CACHED)]
+
+
+WITHOUT_CACHED = "counts-without-cached"
+
+
+def counting_doubt(seen: Sequence[Observation]) -> tuple[str, str] | None:
+    """The fault of a counter that is none, and what shows it, in words.
 
     None where the counts are of this vocabulary, or too few were seen to tell.
     """
+    counts = {o.probe: o.count for o in seen if o.count is not None and not o.refused}
+    values = set(counts.values())
+    if len(counts) >= LEAST_CONSTANT and len(values) == 1:
+        return "counts-constant", f"{len(counts)} requests are counted as {values.pop():,} tokens"
+    divisor = gcd(*values) if values else 1
+    if len(values) >= LEAST_ROUNDED and divisor >= LEAST_DIVISOR:
+        return "counts-estimated", f"all {len(counts)} counts are multiples of {divisor}"
+    return _doubt_of_texts(seen)
+
+
+def _doubt_of_texts(seen: Sequence[Observation]) -> tuple[str, str] | None:
+    # Two servers in turn have two prompts around the same texts. What was cached may be left out.
     counted_texts = [
-        (o.probe, o.count)
-        for o in observations
+        (o.probe, count)
+        for o in seen
         if o.probe in TEXT_TOKENS and o.count is not None and not o.refused
+        for count in {o.count, o.count + (o.cached or 0)}
     ]
-    # Two servers in turn have two prompts around the same texts.
     around = {count - TEXT_TOKENS[probe] for probe, count in counted_texts if probe == "plain"}
-    texts = {probe: count for probe, count in counted_texts if probe in VOCABULARY_PROBES}
-    wrong = [probe for probe, count in texts.items() if count - TEXT_TOKENS[probe] not in around]
+    right = {probe for probe, count in counted_texts if count - TEXT_TOKENS[probe] in around}
+    wrong = {probe for probe, _ in counted_texts if probe in VOCABULARY_PROBES} - right
     if not around or len(wrong) < LEAST_DOUBTS:
         return None
     counted = [(PROBES[probe].request["messages"][0]["content"], n) for probe, n in counted_texts]
-    return "counts-estimated" if _is_estimate(counted) else "other-vocabulary"
+    name = _estimate(counted)
+    if name is not None:
+        return "counts-estimated", f"the counts follow from the {name} of the texts"
+    # In any vocabulary a word is as long the thousandth time as the first.
+    if right & LONG_TEXTS != LONG_TEXTS or len(wrong) < LEAST_OF_OTHER_VOCABULARY:
+        return None
+    return "other-vocabulary", f"{', '.join(sorted(wrong))} have other counts"
 
 
-MEASURES: tuple[Callable[[str], int], ...] = (
-    len,
-    lambda text: len(text.encode()),
-    lambda text: len(text.split()),
-)
+LONG_TEXTS = {"count-100", "count-1000"}
+MEASURES: dict[str, Callable[[str], int]] = {
+    "characters": len,
+    "bytes": lambda text: len(text.encode()),
+    "words": lambda text: len(text.split()),
+    "characters as JSON": lambda text: len(json.dumps(text)),
+}
 
 
-def _is_estimate(counted: Sequence[tuple[str, int]]) -> bool:
-    """Whether the counts follow from the characters, the bytes or the words of the texts."""
-    return any(_is_line([(measure(text), n) for text, n in counted]) for measure in MEASURES)
+def _estimate(counted: Counted) -> str | None:
+    """What the counts follow from, if from the length of the texts alone."""
+    for name, measure in MEASURES.items():
+        if _is_line([(measure(text), n) for text, n in counted]):
+            return name
+    as_json = [(json.dumps(text, ensure_ascii=False), n) for text, n in counted]
+    return "scripts" if _is_by_script(counted) or _is_by_script(as_json) else None
 
 
 def _is_line(points: Sequence[tuple[int, int]]) -> bool:
@@ -71,3 +128,17 @@ def _is_line(points: Sequence[tuple[int, int]]) -> bool:
         return False
     slope = (y1 - y0) / (x1 - x0)
     return all(abs(y0 + slope * (x - x0) - y) <= ROUNDING + 1e-9 for x, y in points)
+
+
+def _is_by_script(counted: Counted) -> bool:
+    """Whether letters of ASCII count for so much each, and all others for something else."""
+    ascii_only = [(len(text), n) for text, n in counted if text.isascii()]
+    others = [(sum(not c.isascii() for c in text), text, n) for text, n in counted]
+    if len(ascii_only) < LEAST_CONSTANT or not _is_line(ascii_only):
+        return False
+    (x0, y0), (x1, y1) = min(ascii_only), max(ascii_only)
+    slope = (y1 - y0) / (x1 - x0)
+    rest = [
+        (many, round(n - slope * (len(text) - many - x0) - y0)) for many, text, n in others if many
+    ]
+    return len(rest) > 1 and _is_line([(0, 0), *rest])

@@ -16,7 +16,8 @@ class Observation:
     - `count`: the tokens of the prompt, as the server says. `refused`: it answered with an error.
     - `completion_tokens`: those of the answer. `cached`: how many of the prompt were known.
     - `ids`, `prompt`: the prompt itself, where the server shows it.
-    - `note`: why there is no count, in words.
+    - `note`: why there is no count, in words. `said`: why it was refused, in the server's words;
+      `failed`: with a status that servers also give when they fail.
     """
 
     probe: str
@@ -28,6 +29,8 @@ class Observation:
     prompt: str | None = None
     request: Object | None = field(default=None, hash=False)
     note: str = ""
+    said: str = field(default="", compare=False)
+    failed: bool = field(default=False, compare=False)
 
     @property
     def body(self) -> Object | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from dsv4.schema import has_type
@@ -107,6 +108,26 @@ def follows_schema(arguments: Any) -> bool:
 
 def _output(id: str, verdict: Standing, message: str, effect: str = "") -> ServerFinding:
     return ServerFinding(id, "output", verdict, message, effect, HEAL if effect else "", "calls")
+
+
+# Lengths.
+
+LEAST_LONGER = 2
+
+
+def length_findings(longer: Sequence[str]) -> Iterator[ServerFinding]:
+    """Whether answers have more tokens than `max_tokens` allows, by the requests where they do."""
+    if len(longer) >= LEAST_LONGER:
+        yield replace(
+            _output(
+                "max-tokens-ignored",
+                "fault",
+                f"{len(longer)} answers have more tokens than `max_tokens` allows",
+                "answers cost more than was allowed, and budgets are overrun",
+            ),
+            probe=longer[0],
+            shown_by=tuple(dict.fromkeys(longer)),
+        )
 
 
 # Other routes.

@@ -25,13 +25,14 @@ class Probe:
     """A counting probe: one request, asked for one token of answer.
 
     `repeats` is how often the default run sends it: differing answers mean that several servers
-    share the address.
+    share the address. One that `is_sibling` is sent only to confirm what another one showed.
     """
 
     id: str
     group: ProbeGroup
     request: Object
     repeats: int = 1
+    is_sibling: bool = False
 
 
 def _user(text: Any) -> Object:
@@ -151,10 +152,10 @@ _RICH = _body(
 )
 
 _PROBES = (
-    # Much at once: nearly every fault changes its count, and most by another number.
-    Probe("rich", "prompt", _RICH),
     # What counts everywhere, so that counting itself can be believed, or not.
     Probe("plain", "prompt", _body(HI), repeats=3),
+    # Much at once: nearly every fault changes its count, and most by another number.
+    Probe("rich", "prompt", _RICH),
     Probe("count-100", "counting", _body(_user(words(100)))),
     Probe("count-1000", "counting", _body(_user(words(1000)))),
     Probe("count-chinese", "counting", _body(_user("今天的天气很好，我们去公园散步吧"))),
@@ -265,6 +266,16 @@ _PROBES = (
         "history",
         _body(*_loop(result='{"b":1,"a":[1,2]}', reasoning_content=REASONING), tools=[WEATHER]),
     ),
+    Probe(
+        "result-long",
+        "history",
+        _body(*_loop(result=words(1000), reasoning_content=REASONING), tools=[WEATHER]),
+    ),
+    Probe(
+        "result-newline",
+        "history",
+        _body(*_loop(result="Sunny\n\n\n", reasoning_content=REASONING), tools=[WEATHER]),
+    ),
     Probe("answer-last", "history", _body(HI, _answer("Hello there my friend"))),
     Probe("prefix", "history", _body(HI, _answer("Hello there my friend", prefix=True), **_OFF)),
     # Texts.
@@ -291,6 +302,34 @@ _PROBES = (
 
 PROBES: Mapping[str, Probe] = MappingProxyType({probe.id: probe for probe in _PROBES})
 """Every counting probe, by its id."""
+
+
+# What is added to the text of a user.
+_MORE = " and, while you are at it, tell me something else too"
+
+
+def _longer(text: str) -> str:
+    """A text with more in it. The spaces around it stay: servers may take them away."""
+    stripped = text.strip()
+    return text.replace(stripped, stripped + _MORE, 1)
+
+
+def _sibling(probe: Probe) -> Probe:
+    """A request like this one, whose first question is longer."""
+    messages = list(probe.request["messages"])
+    at = next(n for n, message in enumerate(messages) if message["role"] == "user")
+    content = messages[at]["content"]
+    if isinstance(content, str):
+        longer: Any = _longer(content)
+    else:
+        longer = [{**content[0], "text": _longer(content[0]["text"])}, *content[1:]]
+    messages[at] = {**messages[at], "content": longer}
+    request = {**probe.request, "messages": messages}
+    return Probe(f"{probe.id}-longer", probe.group, request, is_sibling=True)
+
+
+SIBLINGS: Mapping[str, Probe] = MappingProxyType({id: _sibling(p) for id, p in PROBES.items()})
+"""By the id of each probe, a second request that shows what that one shows."""
 
 
 def probes() -> list[Probe]:

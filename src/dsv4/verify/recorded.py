@@ -15,7 +15,7 @@ from dsv4.verify.explain import explain
 from dsv4.verify.hypotheses import Forecaster
 from dsv4.verify.observations import Observation
 from dsv4.verify.report import Findings, VerifyReport
-from dsv4.verify.runner import token_number
+from dsv4.verify.sending import cached_tokens, token_number
 
 # Requests that are looked at: more would not tell more.
 MOST_RECORDED = 200
@@ -116,7 +116,7 @@ def logged_request(row: object) -> LoggedRequest | None:
         if count is not None:
             read = token_number(usage.get("cache_read_input_tokens"))
             answer = token_number(usage.get(completion)) or 0
-            return LoggedRequest(body, count + (read or 0), answer, _cached(usage))
+            return LoggedRequest(body, count + (read or 0), answer, cached_tokens(usage))
     shown = row.get("prompt") if "protocol" in row else None
     return LoggedRequest(body, prompt=shown if isinstance(shown, str) else None)
 
@@ -125,15 +125,6 @@ def _usage(holder: dict[str, Any]) -> dict[str, Any] | None:
     usage = holder.get("usage")
     fields = usage if isinstance(usage, dict) else holder
     return fields if "prompt_tokens" in fields or "input_tokens" in fields else None
-
-
-def _cached(usage: dict[str, Any]) -> int | None:
-    for name in ("prompt_tokens_details", "input_tokens_details"):
-        details = usage.get(name)
-        found = token_number(details.get("cached_tokens")) if isinstance(details, dict) else None
-        if found is not None:
-            return found
-    return token_number(usage.get("cache_read_input_tokens"))
 
 
 def _first(row: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any] | None:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from dsv4.profiles.fault_table import FAULTS
 from dsv4.profiles.server_faults import fault_named
 from dsv4.verify.common_causes import common_causes
-from dsv4.verify.explain import Explanation, Mismatch, ServerVerdict, usual_count
+from dsv4.verify.fits import LEAST_SHOWING, usual_count
 from dsv4.verify.hypotheses import Forecaster, Hypothesis
 from dsv4.verify.observations import Observation
+from dsv4.verify.own_word import OwnWord
 from dsv4.verify.probes import PROBES, Probe
 from dsv4.verify.server_client import Reply
+from dsv4.verify.verdicts import Explanation, Mismatch, ServerVerdict
 
 Standing: TypeAlias = Literal["pass", "differs", "fault", "inconclusive", "not offered"]
 
@@ -51,6 +53,8 @@ OWN_WAYS: Mapping[str, tuple[str, ...]] = {
 # The server that writes what was released.
 REFERENCE = Hypothesis("dsv4", "v4-0731")
 NOT_EXPLAINED = "not-explained"
+# What counts say something about; all other groups are looked at in other ways.
+_COUNTED_GROUPS = GROUPS[: GROUPS.index("output")]
 # So many requests of a group are shown that are not explained.
 MOST_SHOWN = 3
 # Where every request is changed, few groups say what that is: all others only have it too.
@@ -65,8 +69,9 @@ Post: TypeAlias = Callable[[str, Mapping[str, Any]], Reply]
 class ServerFinding:
     """Something to know about a server.
 
-    `id` is stable: that of a fault, "not-explained", or of an output check. `expected` and `seen`
-    are what shows it, with the request as a `curl` line.
+    `id` is stable: that of a fault, several joined by `|` where one of them is there, the id
+    "not-explained", or that of an output check. `expected` and `seen` are what shows it, with the
+    request as a `curl` line; `shown_by` are all requests that do.
     """
 
     id: str
@@ -79,6 +84,7 @@ class ServerFinding:
     expected: str = ""
     seen: str = ""
     curl: str = ""
+    shown_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,8 @@ class VerifyReport:
 
     `verdict` says what explains the counts; `groups` has a standing for each group, `findings` the
     reasons. `evidence` names what the server offered; `notes` are sentences about the run itself.
+    `own_word` is what the server says of itself. There is `too_little` of it where fewer than half
+    of the counts came that were asked for.
     """
 
     url: str
@@ -99,6 +107,8 @@ class VerifyReport:
     completion_tokens: int = 0
     evidence: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    own_word: OwnWord = field(default_factory=OwnWord)
+    too_little: bool = False
 
     @property
     def is_faulty(self) -> bool:
@@ -110,6 +120,7 @@ class VerifyReport:
         found = self.verdict
         best = None if found.best is None else explanation_dict(found.best)
         known = found.outcome == "explained"
+        uncertain = [found.best] if found.best and found.possible else []
         return {
             "url": self.url,
             "model": self.model,
@@ -124,8 +135,10 @@ class VerifyReport:
                 "outcome": found.outcome,
                 "added": found.best.added if found.best and known else 0,
                 "alternatives": [
-                    explanation_dict(each) for each in (*found.others, *found.alternatives)
+                    explanation_dict(each)
+                    for each in (*found.others, *uncertain, *found.alternatives)
                 ],
+                "possible": list(found.possible),
                 "explained": found.explained,
                 "of": found.of,
                 "unexplained": [asdict(each) for each in found.unexplained],
@@ -134,6 +147,8 @@ class VerifyReport:
             "groups": dict(self.groups),
             "findings": [asdict(each) for each in self.findings],
             "notes": list(self.notes),
+            "own_word": asdict(self.own_word),
+            "too_little": self.too_little,
         }
 
 
@@ -151,11 +166,19 @@ def without_key(report: VerifyReport, key: str) -> VerifyReport:
     if not key:
         return report
     findings = tuple(
-        replace(f, **{n: v.replace(key, "$KEY") for n, v in asdict(f).items()})
+        replace(
+            f,
+            message=struck_out(f.message, key),
+            expected=struck_out(f.expected, key),
+            seen=struck_out(f.seen, key),
+            curl=struck_out(f.curl, key),
+        )
         for f in report.findings
     )
     notes = tuple(struck_out(note, key) for note in report.notes)
-    return replace(report, findings=findings, notes=notes, model=struck_out(report.model, key))
+    word = OwnWord(*(struck_out(each, key) for each in vars(report.own_word).values()))
+    model = struck_out(report.model, key)
+    return replace(report, findings=findings, notes=notes, model=model, own_word=word)
 
 
 def struck_out(text: str, key: str) -> str:
@@ -183,33 +206,80 @@ class Findings:
         self._url, self._model = url, model
 
     def all(self) -> tuple[ServerFinding, ...]:
-        found = [*self._faults(), *self._safety(), *self._unexplained(), *self._own_ways()]
+        found = [
+            *(*self._faults(), *self._one_of_several(), *self._safety()),
+            *(*self._unexplained(), *self._own_ways()),
+        ]
         return tuple(sorted(found, key=lambda f: -_RANK[f.verdict]))
 
     def groups(self, findings: Iterable[ServerFinding]) -> dict[str, Standing]:
-        """The worst of each group's findings; a group that was not looked at is inconclusive."""
+        """The worst of each group's findings; a group that was not looked at, or not explained, is
+        inconclusive."""
         void = self._verdict.outcome in ("void", "nothing seen")
         standing: dict[str, Standing] = dict.fromkeys(GROUPS, "inconclusive")
-        failing = {each.probe for each in self._verdict.unexplained}
-        for observation in self._seen:
-            probe = PROBES.get(observation.probe)
-            if probe is not None and not void and probe.id not in failing:
-                standing[probe.group] = "pass"
         if not void and self._seen:
-            standing["prompt"] = "pass"
+            open_questions = {_group(o) for o in self._seen if o.probe in self._failing}
+            looked_at = {"prompt", *filter(None, map(_group, self._seen))}
+            standing |= dict.fromkeys(looked_at - open_questions, "pass")
         for finding in findings:
             if _RANK[finding.verdict] > _RANK[standing[finding.group]] or (
-                standing[finding.group] == "inconclusive"
+                standing[finding.group] == "inconclusive" and finding.verdict != "pass"
             ):
                 standing[finding.group] = finding.verdict
+        for finding in findings:
+            if finding.group not in _COUNTED_GROUPS and standing[finding.group] == "inconclusive":
+                standing[finding.group] = finding.verdict
         return standing
+
+    @property
+    def _failing(self) -> set[str]:
+        """The requests that nothing explains."""
+        unexplained = (each.probe for each in self._verdict.unexplained)
+        return {*unexplained, *self._verdict.unforecast}
 
     def _faults(self) -> Iterator[ServerFinding]:
         for id in self._verdict.faults:
             fault = FAULTS[id]
-            if fault.group != "safety":
-                shown = self._shown_by(self._clean, id)
-                yield self._finding(id, "fault", shown)
+            if fault.group == "safety":
+                continue
+            finding = self._finding(id, "fault", self._shown_by(self._clean, id))
+            shown = self._verdict.shown_by.get(id, ())
+            if not fault.changes_prompts:
+                finding = replace(finding, seen=finding.seen or self._verdict.reason)
+            yield replace(finding, shown_by=shown)
+
+    def _one_of_several(self) -> Iterator[ServerFinding]:
+        """Faults of which one is there, and those that too few requests show."""
+        verdict = self._verdict
+        if verdict.outcome != "explained" or verdict.best is None or not verdict.possible:
+            return
+        certain = set(verdict.faults)
+        sets = [
+            tuple(id for id in each.faults if id not in certain)
+            for each in (verdict.best, *verdict.alternatives)
+        ]
+        sets = [ids for ids in dict.fromkeys(sets) if ids]
+        shown = tuple(
+            dict.fromkeys(probe for id in sets[0] for probe in verdict.shown_by.get(id, ()))
+        )
+        many = len(shown) >= LEAST_SHOWING
+        causes = "; ".join(
+            " and ".join(f"{FAULTS[id].message} ({id})" for id in ids) for ids in sets
+        )
+        first = shown[:1] or verdict.refused[:1]
+        observation = next((o for o in self._seen if o.probe in first), None)
+        finding = self._finding(sets[0][0], "fault" if shown else "inconclusive", observation)
+        message = "one of these" if many else f"possible, by {_requests(shown, verdict.refused)}"
+        quoted = next((o.said for o in self._seen if o.probe in first and o.said), "")
+        yield replace(
+            finding,
+            id="|".join("+".join(ids) for ids in sets) if many else NOT_EXPLAINED,
+            message=f"{message}: {causes}",
+            effect=finding.effect if len(sets) == 1 else "",
+            mend=finding.mend if len(sets) == 1 else "",
+            seen=f"{finding.seen} ({quoted})" if quoted else finding.seen,
+            shown_by=shown or verdict.refused,
+        )
 
     @property
     def _clean(self) -> Hypothesis | None:
@@ -227,7 +297,7 @@ class Findings:
             if observation is not None and best is not None:
                 text = usual_count(self._forecaster.count(best.hypothesis, id)[1], False)
                 finding = replace(finding, expected=f"{text} tokens if it were text")
-            yield finding
+            yield replace(finding, shown_by=(id,))
 
     def _unexplained(self) -> Iterator[ServerFinding]:
         """The simplest requests of each group. The verdict has all of them."""
@@ -244,7 +314,7 @@ class Findings:
             if set(by_group) != {group} and all(_shows_several(each.probe) for each in own):
                 continue
             for each in simplest[:MOST_SHOWN]:
-                yield self._not_explained(each, group, len(own))
+                yield self._not_explained(each, group, tuple(other.probe for other in own))
 
     def _unexplained_groups(self) -> dict[str, str]:
         """The group that each request that is not explained says something about."""
@@ -256,9 +326,10 @@ class Findings:
         causes = common_causes(failing, requests)
         return {probe: causes.get(probe, _group_of(probe)) for probe in failing}
 
-    def _not_explained(self, each: Mismatch, group: str, of: int) -> ServerFinding:
+    def _not_explained(self, each: Mismatch, group: str, own: tuple[str, ...]) -> ServerFinding:
         server = self._clean.server.server if self._clean else "any known server"
         refused = each.seen is None
+        said = next((o.said for o in self._seen if o.probe == each.probe and o.said), "")
         way = "would take this request" if refused else "would have counted otherwise"
         if not refused and each.seen == each.expected:
             way = "would have written another prompt of as many tokens"
@@ -266,24 +337,27 @@ class Findings:
             NOT_EXPLAINED,
             group,
             "inconclusive" if refused else "fault",
-            f"not explained: {server} {way}" + (f"; so in {of} requests" if of > 1 else ""),
+            f"not explained: {server} {way}; {_requests(own)} show{'s' * (len(own) == 1)} it",
             "the prompt of such requests is not what any known server writes",
             "compare with the server's own configuration; `dsv4 show` draws the right prompt",
             each.probe,
             _count_words(each.expected),
-            _count_words(each.seen),
+            _count_words(each.seen) + (f" ({said})" if said else ""),
             self._curl(next((o for o in self._seen if o.probe == each.probe), None)),
+            own,
         )
 
     def _own_ways(self) -> Iterator[ServerFinding]:
         best = self._verdict.best
-        if best is None or self._verdict.outcome != "explained":
+        if best is None:
             return
+        known = {*self._verdict.faults, *self._verdict.possible}
         for id in OWN_WAYS[best.hypothesis.profile]:
             shown = self._shown_by(REFERENCE, id)
-            if shown is not None and id not in self._verdict.faults:
+            if shown is not None and id not in known and shown.probe not in self._failing:
                 finding = self._finding(id, "differs", shown, REFERENCE)
-                yield replace(finding, seen=f"{finding.seen}, as {best.hypothesis.server.server}")
+                seen = f"{finding.seen}, as {best.hypothesis.server.server}"
+                yield replace(finding, seen=seen, shown_by=(shown.probe,))
 
     def _shown_by(self, other: Hypothesis | None, id: str) -> Observation | None:
         """The first observation that this fault has to do with, and that the other server would
@@ -364,6 +438,13 @@ def _group_of(name: str) -> str:
     otherwise is another text."""
     group = PROBES[name].group if name in PROBES else "prompt"
     return "content" if group == "counting" else group
+
+
+def _requests(shown: Sequence[str], refused: Sequence[str] = ()) -> str:
+    """How many requests, in words."""
+    if not shown:
+        return f"{len(refused)} refusal{'s' * (len(refused) != 1)}"
+    return f"{len(shown)} request{'s' * (len(shown) != 1)}"
 
 
 def _count_words(count: int | None) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 
 from dsv4._format.dialects import DIALECTS
 from dsv4.verify.choice import Matrix
-from dsv4.verify.explain import Explanation
 from dsv4.verify.report import ServerFinding, Standing, VerifyReport
+from dsv4.verify.verdicts import Explanation
 
 _RELEASES = {
     "v4": "DeepSeek-V4 (texts of April)",
@@ -42,7 +42,8 @@ def headline(report: VerifyReport) -> str:
     hypothesis = found.best.hypothesis
     named = f"{hypothesis.server.server} with {_RELEASES[hypothesis.texts]}"
     if found.outcome == "not explained":
-        return f"not explained; nearest is {named}"
+        faults = f", with {', '.join(found.best.faults)}" if found.best.faults else ""
+        return f"not explained; nearest is {named}{faults}"
     others = {each.hypothesis.server.server for each in found.others}
     if others:
         return f"{named}, in turn with {', '.join(sorted(others))}"
@@ -61,8 +62,10 @@ def _text_lines(report: VerifyReport) -> Iterator[str]:
     yield f"{report.requests} requests, {tokens}, evidence {', '.join(report.evidence) or 'none'}"
     yield ""
     yield f"prompt      {headline(report)}    {found.explained} of {found.of} counts explained"
-    for each in found.alternatives[:8]:
+    for each in found.alternatives:
         yield f"            or {_named(each)}"
+    if str(report.own_word):
+        yield f"            it says of itself: {report.own_word}"
     for group, standing in report.groups.items():
         own = [f for f in report.findings if f.group == group]
         if not own and group == "prompt" and standing == "pass":
@@ -98,11 +101,18 @@ def _details(finding: ServerFinding) -> Iterator[str]:
     for name, text in (
         ("effect", finding.effect),
         ("mend", finding.mend),
-        ("shown by", finding.probe),
+        ("shown by", _proof(finding)),
         ("try it", _short(finding.curl)),
     ):
         if text:
             yield f"  {name + ':':<9} {text}"
+
+
+def _proof(finding: ServerFinding) -> str:
+    """The requests that show it, and how many."""
+    if len(finding.shown_by) < 2:
+        return "".join(finding.shown_by) or finding.probe
+    return f"{len(finding.shown_by)} requests: {', '.join(finding.shown_by)}"
 
 
 # Longer lines are for programs.
@@ -146,8 +156,10 @@ def _html_parts(report: VerifyReport) -> Iterator[str]:
     yield f'<p class="soft">{_html(report.url)} {_html(report.model)}<br>'
     yield f"{found.explained} of {found.of} counts explained · {report.requests} requests · "
     yield f"{report.prompt_tokens:,} prompt tokens · evidence {', '.join(report.evidence)}</p>"
-    for each in found.alternatives[:8]:
+    for each in found.alternatives:
         yield f"<p>or <code>{_html(_named(each))}</code></p>"
+    if str(report.own_word):
+        yield f"<p>It says of itself: {_html(str(report.own_word))}</p>"
     yield "<table><thead><tr><th>group</th><th>verdict</th><th>what was found</th></tr></thead>"
     for group, standing in report.groups.items():
         own = [f for f in report.findings if f.group == group]
@@ -167,7 +179,7 @@ def _html_finding(finding: ServerFinding) -> Iterator[str]:
     badge = f'<span class="badge {finding.verdict}">{finding.verdict}</span>'
     yield f"<section><h2>{badge} {_html(finding.message)} <small>{finding.id}</small></h2><dl>"
     rows = [("effect", finding.effect), ("mend", finding.mend), ("expected", finding.expected)]
-    for name, text in (*rows, ("seen", finding.seen)):
+    for name, text in (*rows, ("seen", finding.seen), ("shown by", _proof(finding))):
         if text:
             yield f"<dt>{name}</dt><dd>{_html(text)}</dd>"
     if finding.curl:
@@ -201,7 +213,9 @@ def report_junit(report: VerifyReport) -> str:
         cases.append(f'<testcase classname="dsv4.verify" name="{group}">{inside}</testcase>')
     head = f'<testsuite name="dsv4 verify" tests="{len(cases)}" failures="{failed}">'
     start = '<?xml version="1.0" encoding="UTF-8"?>\n'
-    return start + head + "".join(cases) + "</testsuite>\n"
+    named = [headline(report), *(f"or {_named(each)}" for each in report.verdict.alternatives)]
+    said = f"<system-out>{_html(chr(10).join(named))}</system-out>"
+    return start + head + "".join(cases) + said + "</testsuite>\n"
 
 
 def matrix_text(matrices: list[Matrix]) -> str:

@@ -103,31 +103,54 @@ def check_url(url: str, *, has_key: bool, insecure: bool = False) -> str:
 class HttpServer:
     """A server at a `url`, such as `https://api.example.com/v1`.
 
-    `key` goes with each request. `seconds` is how long one may take altogether.
+    `key` goes with each request. `seconds` is how long one may take altogether. `resent` counts
+    what was sent again because the server asked to wait; with all others it is at most `most`.
     """
 
     url: str
     key: str = field(default="", repr=False)
     seconds: float = SECONDS_FOR_ONE
     waited: float = 0.0
+    most: int | None = None
+    sent: int = 0
+    resent: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    def get(self, path: str) -> Reply:
+        """What is at a `path`."""
+        self._may_send()
+        return self._send("GET", path, None)
 
     def post(self, path: str, body: Mapping[str, Any]) -> Reply:
         """The reply to a `body` that is sent to a `path`. A server that asks to be left alone for a
         while is, as long as all waiting has not become too much."""
-        reply = self._post(path, body)
-        for _ in range(MOST_ATTEMPTS - 1):
-            if reply.status not in (429, 503) or reply.retry_after is None:
+        self._may_send()
+        reply = self._send("POST", path, body)
+        for attempt in range(MOST_ATTEMPTS - 1):
+            if reply.status not in (429, 503):
                 break
-            wait = max(reply.retry_after, 0.1)
+            after = 2.0**attempt if reply.retry_after is None else reply.retry_after
+            wait = max(after, 0.1)
             if self.waited + wait > SECONDS_TO_WAIT:
                 problem = f"the server asks to wait {wait:,.0f} seconds (status {reply.status})"
                 return Reply(reply.status, problem=problem)
+            if not self._may_send(again=True):
+                break
             self.waited += wait
             time.sleep(wait)
-            reply = self._post(path, body)
+            reply = self._send("POST", path, body)
         return reply
 
-    def _post(self, path: str, body: Mapping[str, Any]) -> Reply:
+    def _may_send(self, *, again: bool = False) -> bool:
+        """Counts a request. Whether one that is sent again is still within what was planned."""
+        with self._lock:
+            if again and self.most is not None and self.sent >= self.most:
+                return False
+            self.sent += 1
+            self.resent += again
+            return True
+
+    def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> Reply:
         parts = urlsplit(self.url)
         kind = (
             http.client.HTTPSConnection if parts.scheme == "https" else (http.client.HTTPConnection)
@@ -139,12 +162,12 @@ class HttpServer:
             headers = dict(HEADERS)
             if self.key:
                 headers |= {"authorization": f"Bearer {self.key}", "x-api-key": self.key}
-            data = json.dumps(body).encode()
+            data = None if body is None else json.dumps(body).encode()
             deadline.connect()
             # Some routes are beside the API: `/v1/../tokenize`.
             route = posixpath.normpath(f"/{parts.path}{path}".replace("//", "/"))
             started = time.monotonic()
-            connection.request("POST", route, data, headers)
+            connection.request(method, route, data, headers)
             response = connection.getresponse()
             adapted = _names(response.getheader("x-dsv4-adapted"))
             reply = replace(self._read(response, started), adapted=adapted)

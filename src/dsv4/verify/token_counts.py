@@ -83,7 +83,7 @@ class PromptCounter:
     def _known(self, dialect: Dialect) -> tuple[re.Pattern[str], dict[str, Special]]:
         """The tokens of the vocabulary, and those of a dialect that it lacks."""
         if dialect.name not in self._patterns:
-            added = self.tokenizer.vocabulary.added
+            added = self.tokenizer.vocabulary.named_for(dialect).added
             known = {str(token): Special(token, None) for token in dialect.special_tokens}
             known |= {token: Special(token, id) for token, id in added.items()}
             # Those that stand for nothing yet are many, and slow the search for all others.

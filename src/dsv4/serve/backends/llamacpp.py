@@ -24,6 +24,7 @@ from dsv4.serve.backend import (
     read_number,
     read_text,
 )
+from dsv4.serve.backends import engine_fields
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstreams.upstream import Upstream
 from dsv4.tokens import Tokenizer
@@ -33,6 +34,7 @@ class LlamacppBackend(Backend):
     """A llama.cpp server."""
 
     grammar_form: Form | None = "gbnf"
+    fields = engine_fields.LLAMACPP
 
     def __init__(self, settings: Settings, tokenizer: Tokenizer | None) -> None:
         self._upstream = Upstream(settings)
@@ -143,11 +145,8 @@ async def _body(prompt: Prompt, ids: Sequence[int] | None, options: Options) -> 
         "n_predict": options.max_tokens,
         "stream": True,
         "return_tokens": True,
-        "cache_prompt": True,
         # Its own defaults are not neutral.
         "top_k": options.top_k or 0,
-        "min_p": options.min_p or 0.0,
-        "repeat_penalty": 1.0,
         "top_p": 1.0 if options.top_p is None else options.top_p,
         "temperature": 1.0 if options.temperature is None else options.temperature,
     }
@@ -163,4 +162,5 @@ async def _body(prompt: Prompt, ids: Sequence[int] | None, options: Options) -> 
     body |= {name: value for name, value in given.items() if value is not None}
     if options.grammar is not None:
         body |= options.grammar.fields("llamacpp")
-    return body
+    neutral = {"cache_prompt": True, "min_p": options.min_p or 0.0, "repeat_penalty": 1.0}
+    return {**neutral, **options.extra, **body}

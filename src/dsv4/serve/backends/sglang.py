@@ -23,6 +23,8 @@ from dsv4.serve.backend import (
     read_number,
     read_text,
 )
+from dsv4.serve.backends import engine_fields
+from dsv4.serve.backends.engine_fields import joined
 from dsv4.serve.backends.vllm import bias_fields
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstreams.upstream import Upstream
@@ -32,6 +34,7 @@ class SglangBackend(Backend):
     """An SGLang server."""
 
     grammar_form: Form | None = "xgrammar"
+    fields = engine_fields.SGLANG
 
     def __init__(self, settings: Settings) -> None:
         self._upstream = Upstream(settings)
@@ -78,7 +81,7 @@ async def _body(prompt: Prompt, ids: Sequence[int] | None, options: Options) -> 
     if options.logprobs is not None:
         body |= {"return_logprob": True, "return_text_in_logprobs": True}
         body["top_logprobs_num"] = options.logprobs
-    return {**body, "sampling_params": sampling, "stream": True}
+    return joined({**body, "sampling_params": sampling, "stream": True}, options.extra)
 
 
 class _SglangProgress:

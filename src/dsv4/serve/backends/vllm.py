@@ -26,6 +26,8 @@ from dsv4.serve.backend import (
     read_number,
     read_text,
 )
+from dsv4.serve.backends import engine_fields
+from dsv4.serve.backends.engine_fields import joined
 from dsv4.serve.backends.grammar_probe import GrammarProbe, GrammarScope
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstreams.upstream import Upstream
@@ -35,6 +37,7 @@ class VllmBackend(Backend):
     """A vLLM server."""
 
     grammar_form: Form | None = "xgrammar"
+    fields = engine_fields.VLLM
 
     def __init__(self, settings: Settings) -> None:
         self._upstream = Upstream(settings)
@@ -93,7 +96,7 @@ class VllmBackend(Backend):
             body["return_tokens_as_token_ids"] = True
         if grammar is not None:
             body |= grammar.fields("vllm")
-        return body | sampling_fields(options, by_id=ids is not None)
+        return joined(body | sampling_fields(options, by_id=ids is not None), options.extra)
 
     async def models(self) -> list[Model]:
         return read_models(await self._upstream.get("/v1/models"))

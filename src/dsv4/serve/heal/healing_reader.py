@@ -29,7 +29,6 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4._parse.reasons import Ended, ended_by
 from dsv4._parse.parse import assemble
 from dsv4._parse.reasons import Ended, ended_by
 from dsv4.api import ApiRequest

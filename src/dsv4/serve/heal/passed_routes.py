@@ -1,15 +1,25 @@
 """Routes that the gateway does not know, passed on to the chat server behind it: `/v1/embeddings`
-and whatever else that server has.
+and a few more.
+
+Only routes of a list are passed on. The server gets the operator's own key with every request, so
+a route that reloads weights or ends the process would stand open to every client.
 """
 
 from __future__ import annotations
 
+import asyncio
+import json
+import re
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import cast
+from urllib.parse import unquote
 
 from dsv4.api import ApiError
+from dsv4.api.event_writer import Usage
 from dsv4.api.protocols import protocol_of_client
 from dsv4.api.request_fields import JsonObject, json_body
+from dsv4.serve.access.api_keys import Key
 from dsv4.serve.asgi import (
     Receive,
     Scope,
@@ -20,19 +30,65 @@ from dsv4.serve.asgi import (
     while_connected,
 )
 from dsv4.serve.backend import BackendError, PassedAnswer, PassingBackend
+from dsv4.serve.body_limits import choices_in
+from dsv4.serve.choice_reader import ChoiceReader
 from dsv4.serve.client_errors import client_error
 from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.observe.logs import RequestReport
+from dsv4.serve.observe.records import PASSED, Exchange
 from dsv4.serve.reported_route import ReportedRoute
 
+# What every key may use. `/*` stands for everything below.
+USUAL_ROUTES = (
+    "GET /version",
+    "POST /v1/completions",
+    "POST /v1/embeddings",
+    "POST /v1/rerank",
+    "POST /v1/audio/*",
+)
 METHODS = ("GET", "POST", "DELETE")
+# Of an answer's head, what clients act on.
+_HEADERS_KEPT = ("content-type", "content-encoding", "retry-after", "x-request-id")
+# Of an answer, so much is kept to be recorded; its end has the usage.
+_BYTES_KEPT = 256 * 1024
+_BYTES_OF_A_TOKEN = 4
+
+
+class PassedRules:
+    """Which requests are passed on."""
+
+    def __init__(self, more: Iterable[str]) -> None:
+        """`more` are the operator's own rules: `POST /v1/score`, `GET /v1/files/*`, or a path for
+        every method."""
+        self._rules = [_rule(text) for text in (*USUAL_ROUTES, *more)]
+
+    def allow(self, method: str, path: str) -> bool:
+        return any(method in methods and rule.fullmatch(path) for methods, rule in self._rules)
+
+
+def _rule(text: str) -> tuple[Sequence[str], re.Pattern[str]]:
+    method, _, path = text.rpartition(" ")
+    pattern = re.escape(path).replace(r"/\*", "/.+")
+    return (method.strip().upper(),) if method else METHODS, re.compile(pattern)
+
+
+def plain_path(scope: Scope) -> str:
+    """The path of a request as it was sent. Raises an `ApiError` for one that a server behind may
+    take for another path than the one that is checked here."""
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    path = raw.decode("latin-1").partition("?")[0]
+    decoded = unquote(path)
+    if "//" in decoded or "\\" in decoded or {".", ".."} & set(decoded.split("/")):
+        raise ApiError(f"found the path {path}, expected one without empty parts, `.` or `..`")
+    return path
 
 
 class PassedRoute(ReportedRoute):
     """Every route that no other has."""
 
     def __init__(self, server: GatewayState) -> None:
-        super().__init__(server, "passed")
+        super().__init__(server, PASSED)
+        self._rules = PassedRules(server.settings.passed_routes)
 
     def _error_body(self, scope: Scope, error: ApiError) -> tuple[int, JsonObject]:
         return protocol_of_client(headers_of(scope)).error(error)
@@ -40,62 +96,136 @@ class PassedRoute(ReportedRoute):
     async def _answer(
         self, scope: Scope, receive: Receive, send: Send, report: RequestReport
     ) -> int:
-        copy = AnswerCopy(send)
-        asked = await self._asked(scope, receive, report)
-        key = report.key
-        assert key is not None  # or nothing would be asked
+        server = self._server
+        key = report.key = await server.access.authenticated(scope)
+        path = self._checked_path(scope, key)
+        data = await self._body(scope, receive)
+        choices = 1
+        if scope["method"] == "POST":
+            body = json_body(data)
+            key.limits.check_model(body.get("model"))
+            choices = choices_in(body, server.settings)
+        run = report.run = PassedRun(send, data)
         try:
-            with self._server.access.meter.admitted(key.name, key.limits):
-                return await while_connected(copy.run(asked), receive)
+            with (
+                server.access.meter.admitted(key.name, key.limits, choices),
+                server.gate.place(choices) as turn,
+            ):
+                asked = self._asked(scope, path, data)
+                return await while_connected(run.copy(asked, turn), receive)
         except BackendError as error:
-            if not copy.has_begun:
+            if not run.has_begun:
                 raise
-            self._server.metrics.count_failure(error)
+            server.metrics.count_failure(error)
             report.fail(client_error(error))
-            return copy.status
+            return run.status
+        finally:
+            if run.has_begun:
+                server.metrics.count_usage(run.usage)
+                self._record(run, path)
 
-    async def _asked(
-        self, scope: Scope, receive: Receive, report: RequestReport
-    ) -> AbstractAsyncContextManager[PassedAnswer]:
-        """The answer of a server to a request that may be passed on."""
-        headers = headers_of(scope)
-        key = report.key = await self._server.access.authenticated(scope)
-        # As everywhere here, what says that it is something else is JSON all the same.
-        method, kind = scope["method"], headers.get("content-type", "")
-        path = scope.get("raw_path", scope["path"].encode()).decode("latin-1")
-        if method not in METHODS:
+    def _checked_path(self, scope: Scope, key: Key) -> str:
+        """The path of a request that may be passed on."""
+        method, path = scope["method"], plain_path(scope)
+        is_for_all = self._rules.allow(method, unquote(path))
+        is_admins = key.admin and self._server.access.keys.asks and method in METHODS
+        if not (is_for_all or is_admins):
             raise ApiError(f"found {method} {path}, which is not served here", status=404)
-        data = await read_body(scope, receive, self._server.settings)
+        return path
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+        # As everywhere here, what says that it is something else is JSON all the same.
+        kind = headers_of(scope).get("content-type", "")
         if kind.startswith("multipart/"):
             expected = "expected JSON: nothing else is passed on to the backend"
             raise ApiError(f"found a body of type {kind}, {expected}", status=415)
-        if key.limits.models and method == "POST":
-            key.limits.check_model(json_body(data).get("model"))
+        return await read_body(scope, receive, self._server.settings)
+
+    def _asked(
+        self, scope: Scope, path: str, data: bytes
+    ) -> AbstractAsyncContextManager[PassedAnswer]:
         query = scope["query_string"].decode("latin-1")
-        asked = path.partition("?")[0] + (f"?{query}" if query else "")
         backend = cast(PassingBackend, self._server.engines.able.backend)
-        return backend.passed(method, asked, data)
+        return backend.passed(scope["method"], path + (f"?{query}" if query else ""), data)
+
+    def _record(self, run: PassedRun, path: str) -> None:
+        if self._server.recorder is not None:
+            self._server.recorder.write(run.exchange(path))
 
 
-class AnswerCopy:
+class PassedRun:
     """Passes an answer on as it comes. One that breaks off does not look complete: its last part
     is missing, and so the connection is closed."""
 
-    def __init__(self, send: Send) -> None:
+    readers: Sequence[ChoiceReader] = ()
+    engine: str | None = None
+
+    def __init__(self, send: Send, data: bytes) -> None:
         self._send = send
+        self._data = data
+        self._kept = bytearray()
+        self._size = 0
         self.status = 0
 
     @property
     def has_begun(self) -> bool:
         return bool(self.status)
 
-    async def run(self, asked: AbstractAsyncContextManager[PassedAnswer]) -> int:
-        """Copies the answer, and returns its status."""
+    async def copy(
+        self, asked: AbstractAsyncContextManager[PassedAnswer], turn: asyncio.Event
+    ) -> int:
+        """Asks when the turn has come, copies the answer, and returns its status."""
+        await turn.wait()
         async with asked as answer:
-            headers = {"content-type": answer.headers.get("content-type", "application/json")}
+            came = answer.headers
+            headers = {name: came[name] for name in _HEADERS_KEPT if name in came}
             self.status = answer.status
-            await self._send(send_start(answer.status, headers))
+            await self._send(send_start(answer.status, {"content-type": _JSON, **headers}))
             while piece := await answer.read():
+                self._keep(piece)
                 await self._send({"type": "http.response.body", "body": piece, "more_body": True})
             await self._send({"type": "http.response.body", "body": b""})
             return answer.status
+
+    def _keep(self, piece: bytes) -> None:
+        self._size += len(piece)
+        self._kept += piece
+        if len(self._kept) > 2 * _BYTES_KEPT:
+            del self._kept[:-_BYTES_KEPT]
+
+    @property
+    def usage(self) -> Usage:
+        """What the answer says that it took; without a word, what its length says: nothing is free
+        because a server does not count it."""
+        if not self.has_begun or self.status >= 400:
+            return Usage()
+        reported = _last_usage(self._kept.decode("utf-8", "replace"))
+        if reported is not None:
+            return reported
+        return Usage(len(self._data) // _BYTES_OF_A_TOKEN, None, self._size // _BYTES_OF_A_TOKEN)
+
+    def exchange(self, path: str) -> Exchange:
+        """What is recorded of it. It has no prompt: the server made its own."""
+        request = json_body(self._data) if self._data else {}
+        text = self._kept.decode("utf-8", "replace")
+        return Exchange(PASSED, request, "", path, text, str(self.status), {})
+
+
+_JSON = "application/json"
+_USAGE = re.compile(r'"usage"\s*:\s*(?=\{)')
+
+
+def _last_usage(text: str) -> Usage | None:
+    """The last usage in an answer, whole or a stream of events."""
+    for found in reversed(list(_USAGE.finditer(text))):
+        try:
+            usage, _ = json.JSONDecoder().raw_decode(text, found.end())
+        except ValueError:
+            continue
+        prompt, total = usage.get("prompt_tokens"), usage.get("total_tokens")
+        completion = usage.get("completion_tokens")
+        if type(prompt) is int and type(completion) in (int, type(None)):
+            return Usage(prompt, None, completion or 0)
+        if type(total) is int:
+            return Usage(total)
+    return None

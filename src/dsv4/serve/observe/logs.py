@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from dsv4._parse.events import BROKEN_CALL, LEAKED_CALL, LEAKED_REASONING, Diagnostic, Event
 from dsv4._parse.random_ids import new_id
 from dsv4.api import ApiError, Usage
-from dsv4.serve.access import Key
+from dsv4.serve.access.api_keys import Key
 from dsv4.serve.asgi import AsgiApp, Receive, Scope, Send
 from dsv4.serve.backend import BackendError
 from dsv4.serve.settings import Settings

@@ -168,15 +168,42 @@ class Metrics:
             ["key", "kind"],
             registry=made,
         )
+        self.store_up = Gauge(
+            "dsv4_store_up",
+            "Whether the store of turns answers",
+            registry=made,
+            multiprocess_mode="livemin",
+        )
+        self.store_up.set(1)
+        self.store_bytes = Gauge(
+            "dsv4_store_bytes",
+            "What the store of turns holds, in bytes; the largest, where each worker has its own",
+            registry=made,
+            multiprocess_mode="livemax",
+        )
+        self.store_failures = Counter(
+            "dsv4_store_failures", "Times that the store of turns did not answer", registry=made
+        )
         self.gone = Counter(
             "dsv4_clients_gone", "Clients that went away before the end", registry=made
         )
+
+    def count_usage(self, usage: Usage) -> None:
+        """Counts the tokens of a request."""
+        for kind in ("prompt", "cached", "completion", "reasoning"):
+            self.tokens.labels(kind).inc(getattr(usage, kind) or 0)
 
     def note_engine(self, engine: Engine) -> None:
         """Notes how an engine is doing."""
         self.engine_up.labels(engine.url).set(engine.is_up)
         self.engine_draining.labels(engine.url).set(engine.is_draining)
         self.engine_streams.labels(engine.url).set(engine.running)
+
+    def note_store(self, is_up: bool) -> None:
+        """Notes whether the store of turns has answered."""
+        self.store_up.set(is_up)
+        if not is_up:
+            self.store_failures.inc()
 
     def count_key(self, name: str, status: int, usage: Usage | None) -> None:
         """Counts what was done with a key, by the name of its owner."""

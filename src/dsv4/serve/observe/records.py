@@ -29,6 +29,8 @@ from dsv4.serve.settings import SettingError
 from dsv4.tokens import Tokenizer
 
 VERSION = 1
+# The protocol of what was passed on to a chat server, of which nothing is read here.
+PASSED = "passed"
 
 _log = logging.getLogger("dsv4.serve")
 
@@ -155,6 +157,8 @@ def differences(exchange: Exchange, tokenizer: Tokenizer | None) -> list[str]:
     `tokenizer` is that of the server, where ids were recorded. Raises a `ValueError` for an
     exchange that no server wrote.
     """
+    if exchange.protocol == PASSED:
+        return []
     api = _api(exchange)
     if exchange.ids is not None and tokenizer is None:
         raise ValueError("ids: they can be read only with the extra `tokens`")

@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 from redis import asyncio as redis_client
 from redis.exceptions import RedisError
 
-from dsv4.serve.sessions.session_store import SWEEP_SECONDS, StoreFailure
+from dsv4.serve.sessions.session_store import SWEEP_SECONDS
+from dsv4.serve.storage.stored_turns import StoreFailure
 from dsv4.trajectories.recorded_calls import (
     PackedCall,
     RecordedCall,

@@ -23,12 +23,13 @@ from dsv4._parse.parse import assemble
 from dsv4._parse.random_ids import new_id
 from dsv4.api import ApiError, ApiRequest
 from dsv4.errors import short_repr
-from dsv4.serve.access import Key
+from dsv4.serve.access.api_keys import Key
 from dsv4.serve.asgi import Scope
 from dsv4.serve.backend import AnyBackend, Chunk, Chunks, Options, is_chat
 from dsv4.serve.choice_reader import ChoiceReader
 from dsv4.serve.observe.metrics import Metrics
-from dsv4.serve.sessions.session_store import SessionStore, StoreFailure
+from dsv4.serve.sessions.session_store import SessionStore
+from dsv4.serve.storage.stored_turns import StoreFailure
 from dsv4.trajectories.recorded_calls import CallState, RecordedCall, TokenRun, WeightsVersion
 from dsv4.trajectories.session_file import SessionRecord, SessionRefused
 

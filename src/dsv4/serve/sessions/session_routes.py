@@ -25,13 +25,14 @@ from starlette.routing import BaseRoute, Route
 from dsv4.api import ApiError, request_fields
 from dsv4.api.errors import wrong
 from dsv4.api.request_fields import JsonObject, is_number
-from dsv4.serve.access import ANONYMOUS, Key
+from dsv4.serve.access.api_keys import ANONYMOUS, Key
 from dsv4.serve.asgi import Scope, headers_of
 from dsv4.serve.body_limits import read_json
 from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.plain_routes import JsonRoute, RouteFunction
 from dsv4.serve.sessions.session_calls import checked_session_id, session_error
-from dsv4.serve.sessions.session_store import SessionStore, StoreFailure
+from dsv4.serve.sessions.session_store import SessionStore
+from dsv4.serve.storage.stored_turns import StoreFailure
 from dsv4.trajectories.recorded_calls import WeightsVersion
 from dsv4.trajectories.session_file import SessionRecord, SessionRefused, new_session_id
 from dsv4.trajectories.trajectory_export import built_session

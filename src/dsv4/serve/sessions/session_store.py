@@ -14,15 +14,12 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from dsv4.serve.settings import SettingError
+from dsv4.serve.storage.stored_turns import StoreFailure
 from dsv4.trajectories.recorded_calls import RecordedCall, WeightsVersion
 from dsv4.trajectories.session_file import Retention, SessionFile, SessionRecord, SessionRefused
 
 # How often it is looked for sessions that are idle, too old or too many.
 SWEEP_SECONDS = 30.0
-
-
-class StoreFailure(Exception):
-    """The store cannot be read or written."""
 
 
 class SessionStore(Protocol):

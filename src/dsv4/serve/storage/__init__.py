@@ -4,10 +4,21 @@ threads. The stores, by name.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
 from dsv4.errors import short_repr
 from dsv4.serve.settings import SettingError, Settings
 from dsv4.serve.storage.stored_conversations import StoredResponses, StoredThreads
-from dsv4.serve.storage.stored_turns import MemoryTurnStore, SampledTurns, TurnStore, read_seal
+from dsv4.serve.storage.stored_turns import (
+    MemoryTurnStore,
+    SampledTurns,
+    StoreFailure,
+    TurnStore,
+    read_seal,
+)
+from dsv4.serve.storage.watched_store import RETRY_SECONDS, WatchedStore
 
 
 def store_for(settings: Settings) -> TurnStore | None:
@@ -33,11 +44,31 @@ def store_for(settings: Settings) -> TurnStore | None:
 class ConversationStorage:
     """What is kept of conversations: sampled turns, and what clients continue by an id."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, changed: Callable[[bool], None]) -> None:
+        """`changed` is called with whether the store is there, each time that it was asked."""
         seal = read_seal(settings.seal_key_file) if settings.seal_key_file else None
-        self.turns = SampledTurns(store_for(settings), seal)
+        store = store_for(settings)
+        self.watched: WatchedStore | None = None
+        if store is not None and settings.replay_store != "memory":
+            store = self.watched = WatchedStore(store, f"replay ({settings.replay})", changed)
+        self.turns = SampledTurns(store, seal)
         self.responses = StoredResponses(self.turns.store)
         self.threads = StoredThreads(self.turns.store)
+
+    @property
+    def failure(self) -> str | None:
+        """Why the store cannot be used; None where it can."""
+        return None if self.watched is None else self.watched.failure
+
+    async def look_after(self, sized: Callable[[int], None]) -> None:
+        """Tells again and again how large the store is, and notices whether it is there."""
+        store = self.turns.store
+        while store is not None:
+            with suppress(StoreFailure):
+                sized(await store.size())
+                if self.watched is not None:
+                    await self.watched.bring_waiting()
+            await asyncio.sleep(RETRY_SECONDS)
 
     async def aclose(self) -> None:
         if self.turns.store is not None:

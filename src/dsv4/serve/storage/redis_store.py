@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from redis import asyncio as redis_client
 from redis.exceptions import RedisError
 
-from dsv4.serve.storage.stored_turns import TurnStore
+from dsv4.serve.storage.stored_turns import StoreFailure, TurnStore
 
 # What nobody asks for goes after a week, whatever the bounds.
 _SECONDS = 7 * 24 * 3600
@@ -65,7 +66,7 @@ return 1
 
 
 class RedisTurnStore(TurnStore):
-    """A Redis server. While it does not answer nothing is remembered, and requests go on."""
+    """A Redis server."""
 
     def __init__(self, url: str, entries: int, size: int, prefix: str = "dsv4:") -> None:
         self._client: Any = redis_client.from_url(url, socket_timeout=2, socket_connect_timeout=2)
@@ -80,25 +81,27 @@ class RedisTurnStore(TurnStore):
         named = [self._key(owner, "name", name) for name in names]
         size = len(value) + sum(map(len, named))
         arguments = (value, json.dumps(named), own, size, self._most, self._most_bytes)
-        try:
+        with _failures():
             await self._put(keys=self._shared(), args=(*arguments, _SECONDS, self._prefix))
-        except (RedisError, OSError):
-            return
 
     async def get(self, owner: str, name: str) -> bytes | None:
-        try:
+        with _failures():
             own = await self._client.get(self._key(owner, "name", name))
             value = None if own is None else await self._client.hget(own, "value")
-        except (RedisError, OSError):
-            return None
         return value if value is None else bytes(value)
 
     async def delete(self, owner: str, name: str) -> bool:
-        try:
+        with _failures():
             keys = [self._key(owner, "name", name), *self._shared()]
             return bool(await self._delete(keys=keys))
-        except (RedisError, OSError):
-            return False
+
+    async def size(self) -> int:
+        """How many bytes it holds. What another program keeps under our names is found here."""
+        index, sizes, total = self._shared()
+        with _failures():
+            await self._client.zcard(index)
+            await self._client.hlen(sizes)
+            return int(await self._client.get(total) or 0)
 
     def _key(self, owner: str, kind: str, name: str) -> str:
         # The length keeps an owner's name from running into what follows it.
@@ -109,3 +112,11 @@ class RedisTurnStore(TurnStore):
 
     async def aclose(self) -> None:
         await self._client.aclose()
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    try:
+        yield
+    except (RedisError, OSError) as error:
+        raise StoreFailure(str(error) or type(error).__name__) from None

@@ -25,6 +25,7 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -34,8 +35,13 @@ from dsv4.serve.settings import SettingError
 from dsv4.types import AssistantMessageParam, Sampled
 
 
+class StoreFailure(Exception):
+    """A store cannot be read or written."""
+
+
 class TurnStore(Protocol):
-    """A bounded memory of values that have several names each."""
+    """A bounded memory of values that have several names each. Every method may raise a
+    `StoreFailure`: nobody must take what cannot be asked for what is not there."""
 
     async def put(self, owner: str, names: Sequence[str], value: bytes) -> None:
         """Keeps a value. The first name is its own; the others lead to it too."""
@@ -47,6 +53,10 @@ class TurnStore(Protocol):
 
     async def delete(self, owner: str, name: str) -> bool:
         """Forgets a value. Says whether it was there."""
+        ...
+
+    async def size(self) -> int:
+        """How many bytes it holds."""
         ...
 
     async def aclose(self) -> None:
@@ -104,6 +114,15 @@ class MemoryTurnStore(TurnStore):
             self._forget(own)
         return own is not None
 
+    async def size(self) -> int:
+        return self._size
+
+    def oldest(self) -> tuple[str, Sequence[str], bytes] | None:
+        """The owner, names and value that were put here first. None where there is nothing."""
+        for (owner, _), entry in self._entries.items():
+            return owner, entry.names, entry.value
+        return None
+
     def _forget(self, own: tuple[str, str]) -> None:
         entry = self._entries.pop(own, None)
         if entry is None:
@@ -148,14 +167,13 @@ CREATE TRIGGER IF NOT EXISTS turn_gone AFTER DELETE ON turns BEGIN
     DELETE FROM names WHERE number = OLD.number;
 END;
 """
+# Our own workers hold it for a moment. Another program that holds it longer makes it unusable.
+_LOCKED_SECONDS = 2.0
 T = TypeVar("T")
 
 
 class SqliteTurnStore(TurnStore):
-    """A SQLite file, used in one thread of its own, so that the server never waits for the disk.
-
-    While it cannot be read or written nothing is remembered, and requests go on.
-    """
+    """A SQLite file, used in one thread of its own, so that the server never waits for the disk."""
 
     def __init__(self, path: str, entries: int, size: int) -> None:
         self._most = entries
@@ -169,19 +187,24 @@ class SqliteTurnStore(TurnStore):
             raise SettingError("replay", f"{path}: {problem}") from None
 
     async def put(self, owner: str, names: Sequence[str], value: bytes) -> None:
-        await self._run(lambda: self._put(owner, tuple(names), value), None)
+        await self._run(lambda: self._put(owner, tuple(names), value))
 
     async def get(self, owner: str, name: str) -> bytes | None:
-        return await self._run(lambda: self._get(owner, name), None)
+        return await self._run(lambda: self._get(owner, name))
 
     async def delete(self, owner: str, name: str) -> bool:
-        return await self._run(lambda: self._delete(owner, name), False)
+        return await self._run(lambda: self._delete(owner, name))
 
-    async def _run(self, work: Callable[[], T], otherwise: T) -> T:
+    async def size(self) -> int:
+        return await self._run(
+            lambda: int(self._db.execute("SELECT size FROM total").fetchone()[0])
+        )
+
+    async def _run(self, work: Callable[[], T]) -> T:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-        except sqlite3.Error:
-            return otherwise
+        except sqlite3.Error as error:
+            raise StoreFailure(str(error)) from None
 
     def _put(self, owner: str, names: tuple[str, ...], value: bytes) -> None:
         size = len(value) + sum(map(len, names))
@@ -223,14 +246,15 @@ class SqliteTurnStore(TurnStore):
             )
 
     async def aclose(self) -> None:
-        await self._run(self._db.close, None)
+        with suppress(StoreFailure):
+            await self._run(self._db.close)
         self._thread.shutdown()
 
 
 def _open_database(path: str) -> sqlite3.Connection:
     # What clients said is nobody else's to read.
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    db = sqlite3.connect(path, timeout=10, isolation_level=None)
+    db = sqlite3.connect(path, timeout=_LOCKED_SECONDS, isolation_level=None)
     # Workers read while one writes; what the last second brought may be lost with the machine.
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = NORMAL")
@@ -538,7 +562,10 @@ class SampledTurns:
         if self.store is None:
             return None
         for name in names:
-            data = await self.store.get(owner, name)
+            try:
+                data = await self.store.get(owner, name)
+            except StoreFailure:  # the request goes on without what was sampled, as it was sent
+                return None
             turn = None if data is None else SampledTurn.from_bytes(data)
             if turn is not None and fits(turn):
                 return turn

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import math
+import select
 import ssl
 import time
 from collections import deque
@@ -142,6 +143,12 @@ class HttpConnection(asyncio.Protocol):
         return self.is_open and self._ended and self._keeps_alive and not self._parts
 
     @property
+    def is_silent(self) -> bool:
+        """Whether it is open, and nothing has come on it since the last answer: neither its end,
+        which the loop may not have told yet, nor anything that nobody asked for."""
+        return self.is_open and not _is_readable(self._transport.get_extra_info("socket"))
+
+    @property
     def is_open(self) -> bool:
         return self._lost is None and not self._transport.is_closing()
 
@@ -217,6 +224,15 @@ class HttpConnection(asyncio.Protocol):
         return "content-length" in self.headers or "transfer-encoding" in self.headers
 
 
+def _is_readable(socket: Any) -> bool:
+    """Whether a socket has something to read at this moment: data, or its end."""
+    if not hasattr(select, "poll"):  # Windows
+        return bool(select.select([socket], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(socket.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
+
+
 class HttpClient:
     """The connections to one server."""
 
@@ -249,13 +265,15 @@ class HttpClient:
         head = f"{method} {self._path}{path} HTTP/1.1\r\n{self._head}{more}"
         head += f"content-length: {len(body)}\r\n\r\n" if method == "POST" else "\r\n"
         request = head.encode() + body
-        while (answer := self._idle_one()) is not None:
+        idle = self._idle_one()
+        if idle is not None:
             try:
-                return await self._asked(answer, request)
+                return await self._asked(idle, request)
             except HttpError:
-                if answer.status:
+                # The server may have closed it a moment before, or have read the request and died:
+                # nobody can tell, so only what changes nothing is sent again.
+                if idle.status or method != "GET":
                     raise
-                # The server closed it while it was idle: that says nothing of the request.
         return await self._asked(await self._connected(), request)
 
     async def _asked(self, answer: HttpConnection, request: bytes) -> HttpConnection:
@@ -290,7 +308,12 @@ class HttpClient:
 
     def _idle_one(self) -> HttpConnection | None:
         self._drop_before(time.monotonic() - _IDLE_SECONDS)
-        return self._idle.pop()[1] if self._idle else None
+        while self._idle:
+            _, answer = self._idle.pop()
+            if answer.is_silent:
+                return answer
+            answer.close()
+        return None
 
     def _drop_before(self, moment: float) -> None:
         while self._idle and (self._idle[0][0] < moment or not self._idle[0][1].is_open):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 
-from dsv4.serve.access import refuse_open_file
+from dsv4.serve.access.api_keys import refuse_open_file
 from dsv4.serve.settings import SettingError, Settings
 
 

@@ -1,0 +1,650 @@
+"""The shapes that lines of data sets have: how each is recognised, and what it becomes.
+
+`SHAPES` is the table; docs/datasets.md shows it to users. A line that fits several shapes is read
+if all of them mean the same tokens, and refused with their names otherwise: Magpie's lines have
+`instruction`, `response` and the same as `conversations`, which is no question of taste.
+
+In a data set a last answer is complete, whatever the protocol of the line takes it for: only a line
+that says `prefix` or `wo_eos` leaves it open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from dsv4._inputs.input_files import InputError
+from dsv4._inputs.request_bodies import (
+    has_anthropic_blocks,
+    is_sharegpt,
+    json_of,
+    options_of,
+    protocol_chat_form,
+    role_of,
+    sharegpt_messages,
+)
+from dsv4.errors import Error, Location, path_of, short_repr
+from dsv4.request import Request
+
+Line: TypeAlias = Mapping[str, Any]
+
+# What a line is read as, and what it becomes.
+
+
+class MessagePlace(NamedTuple):
+    """Where a message stands in a line, and under which names the line has its fields.
+
+    A field whose name is empty is the place itself: the text in `output` is a message's content.
+    """
+
+    location: Location
+    names: Mapping[str, str] | None = None
+
+    def of(self, rest: Location) -> Location:
+        """The place of something in the message."""
+        if not rest or self.names is None:
+            return (*self.location, *rest)
+        name = self.names.get(str(rest[0]), str(rest[0]))
+        return (*self.location, *((name,) if name else ()), *rest[1:])
+
+
+@dataclass(frozen=True)
+class LineConversation:
+    """The conversation in a line: as a Chat request, with the place of each message in the line.
+
+    The first `given` messages are those before the answer, where the line keeps them apart.
+    """
+
+    body: Mapping[str, Any]
+    places: tuple[MessagePlace, ...] = ()
+    given: int | None = None
+
+    @cached_property
+    def request(self) -> Request:
+        return replace(Request(self.body["messages"]), **options_of(self.body))
+
+    def location(self, location: Location) -> Location:
+        """A place in the request, as the line has it."""
+        index = location[1] if len(location) > 1 and location[0] == "messages" else None
+        if not isinstance(index, int) or not index < len(self.places):
+            return location
+        return self.places[index].of(location[2:])
+
+
+class LineShape(NamedTuple):
+    """A shape of lines: its name, whether a line fits it, and how such a line is read."""
+
+    name: str
+    fits: Callable[[Line], bool]
+    read: Callable[[Line], LineConversation]
+
+
+class LinePair(NamedTuple):
+    """Two conversations, of which the one that is chosen has the better answer.
+
+    They differ from the message `start` on.
+    """
+
+    chosen: LineConversation
+    rejected: LineConversation
+    start: int
+
+
+class LabelledAnswer(NamedTuple):
+    """A conversation whose answer, from the message `start` on, is good or bad."""
+
+    conversation: LineConversation
+    label: bool
+    start: int
+
+
+class _Transcript(NamedTuple):
+    """Messages, and where each stands in the line."""
+
+    messages: list[Any]
+    places: list[MessagePlace]
+
+    def plus(self, other: _Transcript) -> _Transcript:
+        return _Transcript(self.messages + other.messages, self.places + other.places)
+
+    def after(self, count: int) -> _Transcript:
+        return _Transcript(self.messages[count:], self.places[count:])
+
+    def conversation(
+        self, line: Line, used: Iterable[str] = (), given: int | None = None
+    ) -> LineConversation:
+        """These messages, with the options of the line. `used` are fields that are none."""
+        no_options = {*LINE_FIELDS, *used} - ({"context"} - {*used})
+        options = {name: value for name, value in line.items() if name not in no_options}
+        tools = _tools(line)
+        body = {**options, **({"tools": tools} if tools else {}), "messages": self.messages}
+        return LineConversation(body, tuple(self.places), given)
+
+
+_NOTHING = _Transcript([], [])
+
+# Messages under one of these fields.
+_LISTS = ("messages", "conversations", "conversation")
+# A system prompt beside the messages.
+_SYSTEMS = ("system", "system_prompt")
+# A question under one of these fields, and an answer under one of those.
+_QUESTIONS = ("prompt", "instruction", "query", "question", "input")
+_ANSWERS = ("completion", "output", "response", "answer")
+# What belongs to an instruction: Alpaca's name for it, and Dolly's.
+_ADDITIONS = ("input", "context")
+# The reasoning of the answer in a field beside it.
+_REASONING = ("reasoning_content", "reasoning", "thinking")
+_PAIRS = ("chosen", "rejected")
+_OPENAI_PAIRS = ("preferred_output", "non_preferred_output")
+_LABELS = ("label", "kto_tag")
+
+LINE_FIELDS = frozenset(
+    (*_LISTS, *_SYSTEMS, *_QUESTIONS, *_ANSWERS, *_ADDITIONS, *_PAIRS, *_OPENAI_PAIRS, *_LABELS)
+) | {"history", "rejected_response", "tools", "functions", "instructions"}
+"""The fields that tell shapes apart, or that one of them reads."""
+
+
+# Lines.
+
+
+def line_conversation(value: object) -> LineConversation:
+    """The conversation in a line. Raises an `InputError` where none, or more than one, is meant."""
+    line = _as_object(value)
+    _refuse_other_data(line)
+    return _only_meaning(line)
+
+
+def line_conversations(value: object) -> list[LineConversation]:
+    """The conversations in a line of any kind: one, or two that differ in their answer."""
+    if isinstance(value, dict) and _is_pair(value):
+        pair = line_pair(value)
+        return [pair.chosen, pair.rejected]
+    if isinstance(value, dict) and any(isinstance(value.get(name), bool) for name in _LABELS):
+        return [line_with_label(value).conversation]
+    return [line_conversation(value)]
+
+
+def _is_pair(line: Line) -> bool:
+    whole = all(name in line for name in _PAIRS)
+    return whole or _OPENAI_PAIRS[0] in line or "rejected_response" in line
+
+
+def _as_object(value: object) -> Line:
+    if isinstance(value, list):
+        return {"conversations" if _is_turns(value) and value else "messages": value}
+    if isinstance(value, dict):
+        return value
+    raise InputError(f"found {short_repr(value)}, expected a list of messages or an object")
+
+
+def _refuse_other_data(line: Line) -> None:
+    if _is_pair(line):
+        raise InputError("found a pair of answers, which --preferences reads")
+    for name in _LABELS:
+        if isinstance(line.get(name), bool):
+            raise InputError(f"{name}: found an answer with a label, which --kto reads")
+
+
+def _only_meaning(line: Line) -> LineConversation:
+    fitting = [shape for shape in SHAPES if shape.fits(line)]
+    if not fitting:
+        if "messages" in line:  # which is no list
+            return LineConversation({**line})
+        raise InputError(_nothing_fits(line))
+    first, *others = ((shape.name, shape.read(line)) for shape in fitting)
+    for name, other in others:
+        if not _same_tokens(first[1], other):
+            problem = f"found {first[0]} and {name} in one line, which mean different tokens"
+            raise InputError(f"{problem}: expected one of them")
+    return first[1]
+
+
+def _nothing_fits(line: Line) -> str:
+    if "role" in line:
+        return 'found an object without "messages": put the messages in a list'
+    fields = ", ".join(sorted(map(str, line))[:8]) or "no fields"
+    expected = "messages, conversations, or a question and its answer, as instruction and output"
+    return f"found an object with {fields}, expected {expected}"
+
+
+def _same_tokens(one: LineConversation, other: LineConversation) -> bool:
+    try:
+        if one.request == other.request:
+            return True
+        texts = [
+            [(piece.text, piece.origin) for piece in each.request.encode().pieces]
+            for each in (one, other)
+        ]
+    except Error:  # one of them cannot be encoded
+        return False
+    return texts[0] == texts[1]
+
+
+# Lists of messages.
+
+
+def _is_turns(value: object) -> bool:
+    """Whether a list has ShareGPT's turns."""
+    return isinstance(value, list) and is_sharegpt({"conversations": value})
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(text, str) for text in value)
+
+
+def _is_list(line: Line, field: str) -> bool:
+    return isinstance(line.get(field), list)
+
+
+def _fits_chat(field: str) -> Callable[[Line], bool]:
+    def fits(line: Line) -> bool:
+        if not _is_list(line, field) or (line[field] and _is_turns(line[field])):
+            return False
+        return not (_is_texts(line[field]) or (field == "messages" and _is_anthropic(line)))
+
+    return fits
+
+
+def _fits_turns(field: str) -> Callable[[Line], bool]:
+    return lambda line: _is_turns(line.get(field)) and bool(line[field])
+
+
+def _fits_texts(field: str) -> Callable[[Line], bool]:
+    return lambda line: _is_texts(line.get(field))
+
+
+def _read_list(field: str) -> Callable[[Line], LineConversation]:
+    def read(line: Line) -> LineConversation:
+        return _with_system(line, _listed(line[field], (field,))).conversation(line)
+
+    return read
+
+
+_TURN_NAMES = {"content": "value", "role": "from", "tool_calls": "value"}
+_TEXT_NAMES = {"content": "", "role": ""}
+
+
+def _listed(value: Sequence[Any], location: Location) -> _Transcript:
+    """A list of messages, of ShareGPT's turns, or of texts of user and assistant in turn."""
+    places = [(*location, n) for n in range(len(value))]
+    if value and _is_turns(value):
+        messages = sharegpt_messages({"conversations": value}, location)
+        return _Transcript(
+            [_plain_message(m, place) for m, place in zip(messages, places, strict=True)],
+            [MessagePlace(place, _TURN_NAMES) for place in places],
+        )
+    if _is_texts(value):
+        roles = ("user", "assistant")
+        return _Transcript(
+            [{"role": roles[n % 2], "content": text} for n, text in enumerate(value)],
+            [MessagePlace(place, _TEXT_NAMES) for place in places],
+        )
+    return _Transcript(
+        [_plain_message(m, place) for m, place in zip(value, places, strict=True)],
+        [MessagePlace(place) for place in places],
+    )
+
+
+# Names that trainers have for `weight`: ms-swift's, and Axolotl's.
+_TRAINED = ("loss", "train", "training")
+_READ_OTHERWISE = frozenset((*_TRAINED, "thinking", "function_call"))
+
+
+def _plain_message(message: object, place: Location) -> object:
+    """A message with the names of this format for what other trainers call otherwise."""
+    if not isinstance(message, dict):
+        return message
+    calls = message.get("tool_calls")
+    if not isinstance(calls, str) and not _READ_OTHERWISE & message.keys():
+        return message
+    where = path_of(place)
+    if message.get("function_call"):
+        hint = "dsv4 check --fix writes it as tool_calls"
+        raise InputError(f"{where}.function_call: found OpenAI's older form of a call ({hint})")
+    plain = {name: value for name, value in message.items() if name not in _READ_OTHERWISE}
+    thoughts = message.get("thinking")
+    if isinstance(thoughts, str) and not any(message.get(name) for name in _REASONING[:2]):
+        plain["reasoning_content"] = thoughts
+    if any(message.get(name) in (False, 0) for name in _TRAINED if message.get(name) is not None):
+        plain["weight"] = 0
+    if isinstance(calls, str):
+        plain["tool_calls"] = json_of(calls, f"{where}.tool_calls") if calls.strip() else None
+    return plain
+
+
+def _with_system(line: Line, transcript: _Transcript) -> _Transcript:
+    """The messages after the system prompt that stands beside them, if there is one."""
+    name = next((name for name in _SYSTEMS if line.get(name)), None)
+    if name is None:
+        return transcript
+    first = transcript.messages[0] if transcript.messages else None
+    if role_of(first) == "system":
+        if isinstance(first, dict) and first.get("content") == line[name]:
+            return transcript
+        raise InputError(f"{name}: found a system prompt beside another, which the messages have")
+    message = {"role": "system", "content": line[name]}
+    return _Transcript([message], [MessagePlace((name,), _TEXT_NAMES)]).plus(transcript)
+
+
+def _tools(line: Line) -> Any:
+    """The tools, which may be JSON text, all of them or each."""
+    tools = line.get("tools")
+    if line.get("functions") and not tools:
+        hint = "dsv4 check --fix writes them as tools"
+        raise InputError(f"functions: found OpenAI's older form of tools ({hint})")
+    if isinstance(tools, str):
+        tools = json_of(tools, "tools") if tools.strip() else None
+    if isinstance(tools, list):
+        tools = [
+            json_of(tool, f"tools[{n}]") if isinstance(tool, str) else tool
+            for n, tool in enumerate(tools)
+        ]
+    return tools or None
+
+
+# Requests of other protocols.
+
+
+_ANTHROPIC_FIELDS = ("stop_sequences", "max_tokens_to_sample", "anthropic_version")
+
+
+def _is_anthropic(line: Line) -> bool:
+    """Whether a line has what only Anthropic's Messages have. A `system` text is no such thing:
+    many data sets have it beside OpenAI's messages."""
+    tools = line.get("tools")
+    return (
+        isinstance(line.get("system"), list)
+        or any(name in line for name in _ANTHROPIC_FIELDS)
+        or (isinstance(tools, list) and any("input_schema" in t for t in tools if _is_dict(t)))
+        or has_anthropic_blocks(line)
+    )
+
+
+def _is_dict(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_openai(line: Line) -> bool:
+    """Whether messages have what only OpenAI's have."""
+    messages = line["messages"]
+    return any(role_of(m) == "tool" or (_is_dict(m) and m.get("tool_calls")) for m in messages)
+
+
+def _fits_messages(line: Line) -> bool:
+    return _is_list(line, "messages") and _is_anthropic(line)
+
+
+def _fits_both(line: Line) -> bool:
+    return _fits_messages(line) and _is_openai(line)
+
+
+def _fits_responses(line: Line) -> bool:
+    """Whether a line has items. A text as `input`, and nothing else, has no answer in it."""
+    if "messages" in line or "instruction" in line or "input" not in line:
+        return False
+    if isinstance(line.get("output"), str):
+        return "instructions" in line
+    return _is_list(line, "output") or (_is_list(line, "input") and not _answer_field(line))
+
+
+def _read_messages(line: Line) -> LineConversation:
+    return _converted(line, "messages", line["messages"])
+
+
+def _read_responses(line: Line) -> LineConversation:
+    """The items of a request, and those of its response, if the line has it too."""
+    items, output = line["input"], line.get("output")
+    if isinstance(items, str):
+        items = [{"role": "user", "content": items}]
+    if isinstance(output, list):
+        items = [*items, *output]
+    rest = {name: value for name, value in line.items() if name != "output"}
+    return _converted({**rest, "input": items}, "responses", items)
+
+
+def _converted(
+    line: Line, protocol: Literal["messages", "responses"], turns: Sequence[Any]
+) -> LineConversation:
+    for n, turn in enumerate(turns):
+        if _is_dict(turn) and {"weight", *_TRAINED} & turn.keys():
+            field = "messages" if protocol == "messages" else "input"
+            raise InputError(f"{field}[{n}]: found a weight, which {protocol} has no place for")
+    body = protocol_chat_form(dict(line), protocol)
+    *before, last = body["messages"] or [None]
+    says_so = turns and _is_dict(turns[-1]) and (turns[-1].get("prefix") or turns[-1].get("wo_eos"))
+    if role_of(last) == "assistant" and not says_so:
+        last = {name: value for name, value in last.items() if name != "prefix"}
+        body = {**body, "messages": [*before, last]}
+    return LineConversation(body)
+
+
+# A question and its answer.
+
+
+def _question_fields(line: Line) -> list[str]:
+    """The fields that may have the question. An `input` belongs to the instruction beside it."""
+    names = [name for name in _QUESTIONS if line.get(name)]
+    return [n for n in names if n != "input"] if "instruction" in names else names
+
+
+def _answer_field(line: Line) -> str | None:
+    return next((name for name in _ANSWERS if line.get(name) is not None), None)
+
+
+def _fits_answer(question: str, answer: str) -> Callable[[Line], bool]:
+    def fits(line: Line) -> bool:
+        value = line.get(answer)
+        if question not in _question_fields(line) or not isinstance(value, (str, list)):
+            return False
+        return not (question == "input" and isinstance(value, list))  # those are items
+
+    return fits
+
+
+def _read_answer(question: str, answer: str) -> Callable[[Line], LineConversation]:
+    def read(line: Line) -> LineConversation:
+        before = _before_answer(line, question)
+        used = (*_reasoning_fields(line), *(["context"] if question == "instruction" else []))
+        given = len(before.messages)
+        return before.plus(_answer(line, answer)).conversation(line, used, given)
+
+    return read
+
+
+def _before_answer(line: Line, question: str) -> _Transcript:
+    """The system prompt, earlier rounds, and the question."""
+    value = line[question]
+    if isinstance(value, list):
+        return _with_system(line, _listed(value, (question,)))
+    if not isinstance(value, str):
+        expected = "expected text or a list of messages"
+        raise InputError(f"{question}: found {short_repr(value)}, {expected}")
+    added = next((line[name] for name in _ADDITIONS if line.get(name)), None)
+    if question == "instruction" and added is not None:
+        if not isinstance(added, str):
+            raise InputError(f"input: found {short_repr(added)}, expected text")
+        value = f"{value}\n{added}"
+    asked = _Transcript(
+        [{"role": "user", "content": value}], [MessagePlace((question,), _TEXT_NAMES)]
+    )
+    return _with_system(line, _history(line).plus(asked))
+
+
+def _history(line: Line) -> _Transcript:
+    """Earlier rounds, as pairs of texts."""
+    rounds = line.get("history") or []
+    if not isinstance(rounds, list) or not all(_is_texts(r) and len(r) == 2 for r in rounds):
+        raise InputError(f"history: found {short_repr(rounds)}, expected pairs of texts")
+    history = _NOTHING
+    for n, texts in enumerate(rounds):
+        history = history.plus(_listed(texts, ("history", n)))
+    return history
+
+
+def _reasoning_fields(line: Line) -> Iterator[str]:
+    """The fields with the answer's reasoning. "on" and "off" are Nemotron's switch, and an object
+    is a request's."""
+    for name in _REASONING:
+        value = line.get(name)
+        if isinstance(value, str) and value not in ("on", "off", "enabled", "disabled"):
+            yield name
+
+
+def _answer(line: Line, field: str) -> _Transcript:
+    answer = _answer_turns(line[field], (field,))
+    name = next(_reasoning_fields(line), None)
+    if name is not None and isinstance(line[field], str):
+        answer.messages[0]["reasoning_content"] = line[name]
+    return answer
+
+
+def _answer_turns(value: object, location: Location) -> _Transcript:
+    """An answer: a text, a message, or a list of messages."""
+    if isinstance(value, str):
+        message = {"role": "assistant", "content": value}
+        return _Transcript([message], [MessagePlace(location, _TEXT_NAMES)])
+    turns = [value] if isinstance(value, dict) else value
+    if not isinstance(turns, list) or not turns:
+        where = path_of(location)
+        expected = "expected text, a message or a list of messages"
+        raise InputError(f"{where}: found {short_repr(value)}, {expected}")
+    listed = _listed(turns, location)
+    places = [MessagePlace(location, listed.places[0].names)] if turns != value else listed.places
+    return _Transcript(listed.messages, places)
+
+
+# The table.
+
+
+def _shapes() -> Iterator[LineShape]:
+    for field in _LISTS:
+        yield LineShape(f"messages in {field}", _fits_chat(field), _read_list(field))
+        yield LineShape(f"turns in {field}", _fits_turns(field), _read_list(field))
+        yield LineShape(f"texts in {field}", _fits_texts(field), _read_list(field))
+    yield LineShape("Anthropic's blocks", _fits_messages, _read_messages)
+    yield LineShape("OpenAI's calls", _fits_both, _read_list("messages"))
+    yield LineShape("Responses items", _fits_responses, _read_responses)
+    for question in _QUESTIONS:
+        for answer in _ANSWERS:
+            fits, read = _fits_answer(question, answer), _read_answer(question, answer)
+            yield LineShape(f"{question} with {answer}", fits, read)
+
+
+SHAPES = tuple(_shapes())
+
+
+# Preference data: two answers to one prompt, or two conversations that begin alike.
+
+
+def line_pair(value: object) -> LinePair:
+    """The pair in a line. Raises an `InputError` where there is none."""
+    if not isinstance(value, dict):
+        expected = 'expected an object with "chosen" and "rejected"'
+        raise InputError(f"found {short_repr(value)}, {expected}")
+    line, before, chosen, rejected = _pair_parts(value)
+    chosen, before_chosen = _without_copy(before, chosen)
+    rejected, before_rejected = _without_copy(before, rejected)
+    if before_chosen is not before_rejected:
+        raise InputError("rejected: found an answer, expected a conversation, as chosen is one")
+    before = _with_system(line, before_chosen) if before_chosen.messages else before_chosen
+    if not before.messages:
+        chosen, rejected = _with_system(line, chosen), _with_system(line, rejected)
+    if chosen.messages == rejected.messages:
+        raise InputError("rejected: found what is chosen too, expected another answer")
+    start = len(before.messages) or _parting(chosen, rejected)
+    used = ["context"] if "instruction" in line else []
+    chosen_line, rejected_line = (
+        before.plus(side).conversation(line, used) for side in (chosen, rejected)
+    )
+    return LinePair(chosen_line, rejected_line, start)
+
+
+def _pair_parts(line: Line) -> tuple[Line, _Transcript, _Transcript, _Transcript]:
+    """What a pair is made of, in each of its layouts: the line, what is before, both answers."""
+    if _OPENAI_PAIRS[0] in line:
+        inner = line.get("input")
+        inner = inner if isinstance(inner, dict) else {}
+        chosen, rejected = (_answer_turns(line.get(name), (name,)) for name in _OPENAI_PAIRS)
+        return inner, _listed(inner.get("messages") or [], ("input", "messages")), chosen, rejected
+    if "rejected_response" in line and _is_list(line, "messages"):
+        whole = _listed(line["messages"], ("messages",))
+        if role_of(whole.messages[-1] if whole.messages else None) != "assistant":
+            raise InputError("messages: found no answer at their end, expected the one to choose")
+        end = len(whole.messages) - 1
+        before = _Transcript(whole.messages[:end], whole.places[:end])
+        rejected = _answer_turns(line["rejected_response"], ("rejected_response",))
+        return line, before, whole.after(end), rejected
+    if not all(name in line for name in _PAIRS):
+        expected = 'expected "chosen" and "rejected"'
+        raise InputError(
+            f"found an object with {', '.join(sorted(map(str, line))[:8])}, {expected}"
+        )
+    chosen, rejected = (_answer_turns(line[name], (name,)) for name in _PAIRS)
+    return line, _pair_prompt(line), chosen, rejected
+
+
+def _pair_prompt(line: Line) -> _Transcript:
+    """The messages before both answers, without the system prompt beside them."""
+    bare = {name: value for name, value in line.items() if name not in _SYSTEMS}
+    questions = _question_fields(line)
+    if len(questions) > 1:
+        raise InputError(f"found {questions[0]} and {questions[1]}, expected one question")
+    if questions:
+        return _before_answer(bare, questions[0])
+    field = next((name for name in _LISTS if _is_list(line, name)), None)
+    return _NOTHING if field is None else _listed(line[field], (field,))
+
+
+def _without_copy(before: _Transcript, side: _Transcript) -> tuple[_Transcript, _Transcript]:
+    """A side of a pair, and what is before it. A conversation has its prompt in it, so that the one
+    beside it is a copy."""
+    first = role_of(side.messages[0])
+    if first not in ("system", "user"):
+        if not before.messages:
+            name = side.places[0].location[0]
+            raise InputError(f"{name}: found an answer, and no prompt before it")
+        return side, before
+    count = len(before.messages)
+    if side.messages[:count] == before.messages:
+        return side.after(count), before
+    texts = [m.get("content") for m in side.messages if _is_dict(m) and m.get("role") == "user"]
+    if count == 1 and before.messages[0].get("content") in texts:
+        return side, _NOTHING
+    place = before.places[0].location[0]
+    name = side.places[0].location[0]
+    raise InputError(f"{name}: found a conversation that does not begin with {place}")
+
+
+def _parting(chosen: _Transcript, rejected: _Transcript) -> int:
+    """How many messages two conversations begin with alike. They part at an answer."""
+    pairs = zip(chosen.messages, rejected.messages, strict=False)
+    shorter = min(len(chosen.messages), len(rejected.messages))
+    start = next((n for n, (a, b) in enumerate(pairs) if a != b), shorter)
+    for name, side in zip(_PAIRS, (chosen, rejected), strict=True):
+        role = role_of(side.messages[start]) if start < len(side.messages) else None
+        if role != "assistant":
+            found = f"found {short_repr(role)}" if role is not None else "found no message"
+            problem = f"{found}, expected both conversations to part at an answer"
+            raise InputError(f"{name}[{start}]: {problem}")
+    return start
+
+
+# Answers with a label, for KTO.
+
+
+def line_with_label(value: object) -> LabelledAnswer:
+    """The answer and its label in a line. Raises an `InputError` where there is none."""
+    line = _as_object(value)
+    name = next((name for name in _LABELS if name in line), None)
+    label = line.get(name) if name is not None else None
+    if not isinstance(label, bool):
+        found = "found none" if name is None else f"found {short_repr(label)}"
+        raise InputError(f"{name or 'label'}: {found}, expected true or false")
+    read = _only_meaning({field: value for field, value in line.items() if field not in _LABELS})
+    messages = list(read.request.messages)
+    start = len(messages) - 1 if read.given is None else read.given
+    if role_of(messages[start] if start < len(messages) else None) != "assistant":
+        raise InputError("found no answer at the end of the conversation, expected one")
+    return LabelledAnswer(read, label, start)

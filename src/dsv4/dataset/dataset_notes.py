@@ -1,0 +1,126 @@
+"""What a run counts of its data and says at its end: what the format leaves out, and what a trainer
+should know before training on it. Each kind with how often, and where it was first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from types import MappingProxyType
+from typing import NamedTuple
+
+from dsv4.errors import EncodeError, Location
+
+LEFT_MESSAGE, LEFT_REASONING, UNWRITTEN_REASONING, LEFT_FIELD, OPEN_TURN = (
+    *("dropped_message", "dropped_reasoning", "unwritten_reasoning"),
+    *("lost_field", "open_turn"),
+)
+CUT, TOO_LONG, NOTHING_TO_LEARN = "cut", "too_long", "nothing_to_learn"
+NO_REASONING, UNDECLARED_TOOL, COPY = "no_reasoning", "undeclared_tool", "copied_line"
+
+# What the format leaves out of a conversation: with `strict_data`, an error of its line.
+LEFT_OUT_KINDS: Mapping[str, str] = MappingProxyType(
+    {
+        LEFT_MESSAGE: "a developer message before the last user turn is in no prompt",
+        LEFT_REASONING: "reasoning before the last user turn is in no prompt (expand keeps it)",
+        UNWRITTEN_REASONING: "reasoning is not written where thinking is off, or after a task",
+        LEFT_FIELD: "it is in no prompt",
+        OPEN_TURN: "the answer is left open, without EOS, as the line says",
+    }
+)
+
+# What a prompt calls an omission -> its kind.
+KINDS_OF_OMISSIONS = {
+    "vanished": LEFT_MESSAGE,
+    "old_reasoning": LEFT_REASONING,
+    "chat_mode": UNWRITTEN_REASONING,
+    "task_answer": UNWRITTEN_REASONING,
+}
+
+
+class NotedLines(NamedTuple):
+    """How often something was found, and in which line first."""
+
+    times: int
+    first: str
+
+
+@dataclass
+class LineNotes:
+    """What was found in lines, by kind."""
+
+    found: dict[str, NotedLines] = field(default_factory=dict)
+
+    def add(self, kind: str, place: str, count: int = 1) -> None:
+        if count:
+            before = self.found.get(kind, NotedLines(0, place))
+            self.found[kind] = NotedLines(before.times + count, before.first)
+
+    def plus(self, later: LineNotes) -> LineNotes:
+        both = LineNotes(dict(self.found))
+        for kind, noted in later.found.items():
+            both.add(kind, noted.first, noted.times)
+        return both
+
+    # As text, which goes between processes and into the journal.
+
+    def to_text(self) -> str:
+        return json.dumps(self.found)
+
+    @classmethod
+    def from_text(cls, text: str) -> LineNotes:
+        return cls({kind: NotedLines(*noted) for kind, noted in json.loads(text or "{}").items()})
+
+
+class LeftOutError(EncodeError):
+    """Something that the format leaves out, where all data is to be in the examples."""
+
+
+def strictly(kind: str, location: Location) -> LeftOutError:
+    """The error that a kind is where data is read strictly."""
+    return LeftOutError(location, f"found it, and {LEFT_OUT_KINDS[kind]} (strict data)")
+
+
+# Lines that occur more than once.
+
+HASH_BYTES = 8
+# Up to this many lines are compared all; of more, every second one, every fourth, by their hash.
+MOST_COMPARED = 1 << 18
+
+
+def line_hash(line: bytes) -> bytes:
+    """What a line is compared by."""
+    return blake2b(line.strip(), digest_size=HASH_BYTES).digest()
+
+
+class CopyCounter:
+    """Counts the lines that came before, in bounded memory."""
+
+    def __init__(self) -> None:
+        self.notes = LineNotes()
+        self._seen: set[int] = set()
+        self._step = 1
+
+    def add_chunk(self, hashes: bytes, name: str, first: int) -> None:
+        """Takes in a chunk: the hash of each of its lines, zeros for a line that does not count."""
+        for n in range(0, len(hashes), HASH_BYTES):
+            if any(hash := hashes[n : n + HASH_BYTES]):
+                self.add(hash, f"{name}:{first + n // HASH_BYTES}")
+
+    def add(self, hash: bytes, place: str) -> None:
+        """Takes in a line."""
+        number = int.from_bytes(hash, "big")
+        if number % self._step:
+            return
+        if number in self._seen:
+            self.notes.add(COPY, place, self._step)
+        else:
+            self._keep(number)
+
+    def _keep(self, number: int) -> None:
+        self._seen.add(number)
+        if len(self._seen) > MOST_COMPARED:
+            self._step *= 2
+            self._seen = {each for each in self._seen if not each % self._step}

@@ -1,0 +1,382 @@
+"""A run as it is planned: its files and options, what follows from them, and the checks that need
+no input.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from dsv4._check.training_checks import UNFIT_KINDS
+from dsv4._format.dialects import dialect_named
+from dsv4._inputs.input_files import os_error_reason
+from dsv4.dataset.dataset_errors import DatasetError
+from dsv4.dataset.dataset_options import DatasetOptions, option_path, option_paths
+from dsv4.dataset.dataset_reader import (
+    DEFAULT_CHUNK_SIZE,
+    WITHOUT_BYTE_POSITIONS,
+    ChunkSize,
+    source_of,
+)
+from dsv4.dataset.example_encoder import (
+    WHOLE_DATASET,
+    EncodingJob,
+    SplitShare,
+    chunk_bytes_for_packing,
+    served_name,
+)
+from dsv4.dataset.output_formats import (
+    ANSWER_COLUMNS,
+    ARRAY_FORMATS,
+    DATASET_FORMATS,
+    OWN_COLUMNS,
+    format_by_ending,
+    format_for,
+    format_named,
+    format_of_path,
+    layout_for,
+    path_with_ending,
+    trainer_named,
+)
+from dsv4.dataset.resumable_output import unfinished_files
+from dsv4.errors import Error, short_repr
+from dsv4.profiles.profile import profile_named
+from dsv4.request import Request
+from dsv4.tokens.masks import weigher
+from dsv4.tokens.tokenizer import Tokenizer
+
+
+def is_file(path: str) -> bool:
+    """Whether a path is a regular file, or could become one."""
+    try:
+        return path != "-" and stat.S_ISREG(os.stat(path).st_mode)
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        raise DatasetError(f"{path}: {os_error_reason(error)}") from None
+
+
+def is_same_path(path: str, other: str) -> bool:
+    """Whether two paths lead to one file, which may not be there yet."""
+    if os.path.exists(path) and os.path.exists(other):
+        return os.path.samefile(path, other)
+    return os.path.realpath(path) == os.path.realpath(other)
+
+
+def input_sizes(paths: Sequence[str]) -> list[int] | None:
+    """The sizes of the inputs, if positions in them can be compared with these."""
+    if any(path == "-" or path.endswith(WITHOUT_BYTE_POSITIONS) for path in paths):
+        return None
+    try:
+        return [os.stat(path).st_size for path in paths]
+    except OSError:
+        return None
+
+
+def output_format_for(path: str) -> str:
+    """The format of an output, which may be a pipe or a device."""
+    if is_file(path):
+        return format_of_path(path)
+    name = format_by_ending(path) or "jsonl"
+    if DATASET_FORMATS[name].finish is not None:
+        raise DatasetError(f"output: {path} is a pipe or a device, which cannot take .{name}")
+    return name
+
+
+def load_dataset_tokenizer(path: str | None) -> Tokenizer:
+    try:
+        return Tokenizer.load(path)
+    except OSError as error:
+        raise DatasetError(f"{path}: {os_error_reason(error)}") from None
+
+
+# Inputs of fewer bytes are encoded before a second process has started.
+SMALL_INPUT = 500_000
+
+
+@dataclass(frozen=True)
+class DatasetPlan:
+    """A run: which files, how, and which share of the conversations. `check_plan` checks it."""
+
+    inputs: Sequence[str]
+    output: str
+    options: DatasetOptions
+    share: SplitShare = WHOLE_DATASET
+
+    @classmethod
+    def of(cls, inputs: object, output: object, options: DatasetOptions) -> DatasetPlan:
+        """The plan for files as a caller gives them."""
+        target, format = option_path(output, "output"), format_for(options.trainer, options.format)
+        if format is not None:
+            target = path_with_ending(target, format)
+        return cls(option_paths(inputs, "inputs"), target, options)
+
+    @cached_property
+    def format_name(self) -> str:
+        format = format_for(self.options.trainer, self.options.format)
+        return output_format_for(self.output) if format is None else format_named(format)
+
+    @cached_property
+    def job(self) -> EncodingJob:
+        return EncodingJob(
+            self.options,
+            self.format_name,
+            layout_for(self.options.trainer, self.options.labels),
+            engine="one-shot" if self.is_small else "auto",
+            share=self.share,
+            images=self._has_images,
+            shared=self._tells_shared,
+        )
+
+    @property
+    def tokenizer(self) -> str | None:
+        path = self.options.tokenizer
+        return None if path is None else os.fspath(path)
+
+    @property
+    def rejects(self) -> str | None:
+        path = self.options.rejects
+        return None if path is None else os.fspath(path)
+
+    @property
+    def _tells_shared(self) -> bool:
+        """Whether a conversation may have several rows, which tell what they have in common."""
+        options = self.options
+        has_column = layout_for(options.trainer, options.labels).shared is not None
+        return (options.expand or options.profile is not None) and has_column and not options.pack
+
+    @property
+    def _has_images(self) -> bool:
+        """Whether prompts may have images: by the dialect that is asked for, or the tokenizer's."""
+        wanted = self.options.dialect
+        try:
+            dialect = (
+                dialect_named(wanted) if wanted else load_dataset_tokenizer(self.tokenizer).dialect
+            )
+        except Error:  # the check of the options reports it
+            return False
+        return dialect.image_token is not None
+
+    @property
+    def chunks(self) -> ChunkSize:
+        """How large chunks are: rows of several examples are packed within one."""
+        return (
+            DEFAULT_CHUNK_SIZE
+            if self.options.pack is None
+            else ChunkSize(1 << 16, chunk_bytes_for_packing(self.options.pack), first=1 << 16)
+        )
+
+    @cached_property
+    def is_small(self) -> bool:
+        """Whether several processes and a fast tokenizer cost more time than they save."""
+        known = input_sizes(self.inputs)
+        return self.options.engine == "local" and known is not None and sum(known) < SMALL_INPUT
+
+
+# The checks: a wrong option is one error, not one for every line.
+
+
+def check_plan(plan: DatasetPlan) -> None:
+    """Raises where two options do not go together, or with the output."""
+    options = plan.options
+    if options.resume and options.overwrite:
+        raise DatasetError("overwrite: found it with resume, expected one of them")
+    if options.rejects is not None and options.on_error != "skip":
+        raise DatasetError("rejects: only written if bad lines are skipped (--on-error skip)")
+    if options.expand and options.policy is not None:
+        raise DatasetError("policy: expand has a mask of its own, expected none")
+    _check_ignored(options)
+    _check_trainer(plan)
+    _check_lengths(options)
+    _check_answers(plan)
+    _check_profile(options)
+    _check_carried(plan)
+    DATASET_FORMATS[plan.format_name].check_packages()
+    try:
+        _check_encoding(plan)
+    except DatasetError:
+        raise
+    except Error as error:
+        raise DatasetError(str(error)) from None
+    except ValueError as error:  # the engine's own
+        raise DatasetError(f"{plan.tokenizer}: {error}") from None
+
+
+def _check_ignored(options: DatasetOptions) -> None:
+    for kind in options.ignore:
+        if kind not in UNFIT_KINDS:
+            expected = f"expected one of {', '.join(UNFIT_KINDS)}"
+            raise DatasetError(f"ignore: found {short_repr(kind)}, {expected}")
+
+
+def _check_trainer(plan: DatasetPlan) -> None:
+    """Checks that the trainer reads what is written."""
+    options = plan.options
+    if options.trainer is None:
+        return
+    if options.labels:
+        raise DatasetError("labels: found it with trainer, which names the columns")
+    trainer = trainer_named(options.trainer)
+    if trainer.format_name is None and plan.format_name in ARRAY_FORMATS:
+        problem = f"found .{plan.format_name}, which {options.trainer} does not read"
+        raise DatasetError(f"output: {problem}: expected .jsonl or .parquet")
+    if options.pack is not None and trainer.packing is not None:
+        problem = f"found it for {options.trainer}, which packs examples itself ({trainer.packing})"
+        raise DatasetError(f"pack: {problem}")
+
+
+def _check_carried(plan: DatasetPlan) -> None:
+    """Checks that rows of the output can hold the carried columns."""
+    options = plan.options
+    for name in options.carry or ():
+        if not isinstance(name, str):
+            raise DatasetError(f"carry: found {short_repr(name)}, expected the name of a field")
+        if name in OWN_COLUMNS:
+            raise DatasetError(f"carry: found {name}, which is a column of the output's own")
+    for option in ("carry", "labels"):
+        if getattr(options, option) and plan.format_name in ARRAY_FORMATS:
+            problem = f"found it with .{plan.format_name}, which holds only ids and masks"
+            raise DatasetError(f"{option}: {problem}: expected .jsonl or .parquet")
+
+
+def _check_lengths(options: DatasetOptions) -> None:
+    _check_padding(options)
+    if options.pack is None:
+        return
+    if options.max_length is not None and options.max_length > options.pack:
+        problem = (
+            f"found {options.max_length}, expected no more than the {options.pack} of a packed row"
+        )
+        raise DatasetError(f"max_length: {problem}")
+    if options.carry is not None:
+        raise DatasetError("carry: found it with pack, expected a row for each example")
+
+
+def _check_padding(options: DatasetOptions) -> None:
+    """Padding must not make rows longer than was asked for."""
+    for name in ("pack", "max_length"):
+        most = getattr(options, name)
+        if options.pad_to_multiple and most is not None and most % options.pad_to_multiple:
+            problem = f"found {options.pad_to_multiple}, expected a divisor of {name}, {most}"
+            raise DatasetError(f"pad_to_multiple: {problem}")
+
+
+def _check_answers(plan: DatasetPlan) -> None:
+    """Checks that nothing is asked of pairs and labelled answers that only conversations have."""
+    options = plan.options
+    if not (options.preferences or options.kto):
+        return
+    kind = "preferences" if options.preferences else "kto"
+    for name in ("expand", "policy", "labels", "pack", "pad_to_multiple", "profile", "task"):
+        if getattr(options, name):
+            raise DatasetError(f"{name}: found it with {kind}, expected one of them")
+    if options.preferences and options.kto:
+        raise DatasetError("kto: found it with preferences, expected one of them")
+    if options.trainer not in (None, "trl"):
+        problem = f"found it for {options.trainer}, expected trl, or no trainer"
+        raise DatasetError(f"{kind}: {problem}")
+    if plan.format_name in ARRAY_FORMATS:
+        problem = f"found .{plan.format_name}, which has no place for answers of their own"
+        raise DatasetError(f"output: {problem}: expected .jsonl or .parquet")
+    if options.too_long in ("cut", "left"):
+        problem = f"found {options.too_long} with {kind}, expected fail or drop"
+        raise DatasetError(f"too_long: {problem}")
+    for name in options.carry or ():
+        if name in ANSWER_COLUMNS:
+            raise DatasetError(f"carry: found {name}, which is a column of the output's own")
+
+
+def _check_profile(options: DatasetOptions) -> None:
+    """Checks that a server's prompts are not asked to be others."""
+    if options.profile is None:
+        return
+    try:
+        profile = profile_named(options.profile)
+    except Error as error:
+        raise DatasetError(str(error)) from None
+    if options.policy is not None:
+        raise DatasetError("policy: found it with profile, expected one of them")
+    for name, value in vars(options.overrides).items():
+        if value is not None and name not in ("dialect", "tools"):
+            problem = "found it with profile, expected it in each line, as the server reads it"
+            raise DatasetError(f"{name}: {problem}")
+    dialect = served_name(options.dialect or "v4")
+    if dialect not in profile.dialects:
+        expected = " or ".join(profile.dialects)
+        raise DatasetError(f"dialect: found {dialect}, expected {expected} on {profile.server}")
+    if options.too_long == "left":
+        raise DatasetError("too_long: found left with profile, expected fail, drop or cut")
+
+
+def _check_encoding(plan: DatasetPlan) -> None:
+    """Encodes a conversation that is known to be right."""
+    options, tokenizer = plan.options, load_dataset_tokenizer(plan.tokenizer)
+    weigher(plan.job.policy, ())
+    prompt = options.overrides.on(Request([{"role": "user", "content": "Hi"}])).encode()
+    if options.dialect is not None:
+        tokenizer.dialect_for(options.dialect)
+    if plan.tokenizer is not None:
+        tokenizer.count(prompt)  # the bundled file is known to be complete
+
+
+def check_files(plan: DatasetPlan) -> None:
+    options = plan.options
+    if "-" in plan.inputs and (len(plan.inputs) > 1 or options.resume or options.engine == "ray"):
+        raise DatasetError("stdin must be the only input, and cannot be resumed or read by Ray")
+    for path in plan.inputs:
+        source_of(path, options.column, options.carry).check()
+    _check_output_paths(plan)
+    if options.resume and not all(map(is_file, [*plan.inputs, plan.output])):
+        problem = "needs files for input and output, which pipes and devices are not"
+        raise DatasetError(f"resume: {problem}")
+
+
+def _check_output_paths(plan: DatasetPlan) -> None:
+    """What is written must be none of what is read, nor one file twice."""
+    inputs = [path for path in plan.inputs if path != "-"]
+    outputs = [] if plan.output == "-" else [plan.output, *unfinished_files(plan.output)]
+    for path in inputs:
+        if any(is_same_path(path, output) for output in outputs):
+            raise DatasetError(f"{path} is both input and output: choose another output")
+    if plan.rejects is not None and is_file(plan.rejects):
+        for path in (*inputs, *outputs):
+            if is_same_path(path, plan.rejects):
+                raise DatasetError(f"rejects: found {path}, expected a file of its own")
+
+
+def split_shares(split: Mapping[str, float]) -> dict[str, SplitShare]:
+    """The stretches of the parts, by name. Together they are the whole."""
+    if not isinstance(split, Mapping) or not split:
+        raise DatasetError(
+            f"split: found {short_repr(split)}, expected shares of parts by their names"
+        )
+    for name, share in split.items():
+        if not isinstance(name, str) or not name or not all(c.isalnum() or c in "-_" for c in name):
+            raise DatasetError(
+                f"split: found the name {short_repr(name)}, expected letters and digits"
+            )
+        if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share <= 1:
+            raise DatasetError(
+                f"split: found {short_repr(share)} for {name}, expected a share up to 1"
+            )
+    if abs(sum(split.values()) - 1) > 1e-9:
+        found = " + ".join(map(str, split.values()))
+        raise DatasetError(f"split: found {found}, expected shares that add up to 1")
+    return dict(_consecutive_shares(split))
+
+
+def _consecutive_shares(split: Mapping[str, float]) -> Iterator[tuple[str, SplitShare]]:
+    low = 0.0
+    for n, (name, share) in enumerate(split.items(), 1):
+        high = 1.0 if n == len(split) else low + share
+        yield name, SplitShare(low, high)
+        low = high
+
+
+def split_output_path(output: str, part: str, format_name: str) -> str:
+    """Where a part goes: `train.jsonl` -> `train.valid.jsonl` for the part `valid`."""
+    folder, name = os.path.split(output)
+    return os.path.join(folder, f"{name.removesuffix(f'.{format_name}')}.{part}.{format_name}")

@@ -1,0 +1,54 @@
+"""The keys of a gateway, and what has been used with each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dsv4.api import ApiError
+from dsv4.serve.access.api_keys import Key, Keyring, WrongKeys, read_keys, refuse_open_file
+from dsv4.serve.access.key_limits import KeyMeter, SharedUsageTable, UsageTable
+from dsv4.serve.asgi import Scope, headers_of
+from dsv4.serve.settings import SettingError, Settings
+
+
+class AccessControl:
+    """The keys of a gateway, and what has been used with each."""
+
+    def __init__(self, settings: Settings, shared: Path | None) -> None:
+        """`shared` is the folder of workers that count together. Raises a `SettingError`."""
+        if not (settings.is_loopback or settings.api_key_file or settings.no_auth):
+            problem = (
+                f"found none while listening on {settings.host}: expected a file of keys, "
+                "or --no-auth to let everybody in"
+            )
+            raise SettingError("api_key_file", problem)
+        for name in ("api_key_file", "seal_key_file", "upstream_key_file", "tls_key"):
+            if path := getattr(settings, name):
+                refuse_open_file(name, path, settings)
+        self._settings = settings
+        self.keys = read_keys(settings.api_key_file) if settings.api_key_file else Keyring()
+        self.meter = KeyMeter(UsageTable() if shared is None else SharedUsageTable(shared))
+        self.wrong_keys = WrongKeys()
+
+    async def authenticated(self, scope: Scope) -> Key:
+        """Whose request it is. Raises an `ApiError`; a wrong key takes longer each time."""
+        key = self.keys.owner(headers_of(scope))
+        if key is None:
+            await self.wrong_keys.slow_down((scope.get("client") or ("",))[0])
+            raise ApiError("The API key is missing or not known here.", status=401)
+        if key.has_expired:
+            raise ApiError("The API key has expired.", status=401)
+        return key
+
+    def may_administer(self, key: Key) -> bool:
+        """Whether a request may change the gateway: without keys, those of this machine may."""
+        return key.admin if self.keys.asks else self._settings.is_loopback
+
+    def reload(self) -> bool:
+        """Reads the file of keys again. False where there is none. Raises a `SettingError`, and
+        keeps the old ones, where it cannot be used."""
+        path = self._settings.api_key_file
+        if path:
+            refuse_open_file("api_key_file", path, self._settings)
+            self.keys = read_keys(path)
+        return bool(path)

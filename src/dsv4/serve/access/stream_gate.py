@@ -1,0 +1,72 @@
+"""How many streams run at the same time, and how many wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from dsv4.api import ApiError
+
+
+class Busy(Exception):
+    """No stream is free, and the queue is full."""
+
+
+class StreamGate:
+    """Lets up to `streams` run at the same time; up to `queue` requests wait, first come first
+    served."""
+
+    def __init__(
+        self, streams: int, queue: int, changed: Callable[[int, int], None] = lambda *_: None
+    ) -> None:
+        """`changed` is called with how many run and how many wait, each time that changes."""
+        self._streams = streams
+        self._queue = queue
+        self._changed = changed
+        # The turns of requests that wait, with their streams.
+        self._waiting: deque[tuple[asyncio.Event, int]] = deque()
+        self.running = 0
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    @contextmanager
+    def place(self, streams: int = 1) -> Iterator[asyncio.Event]:
+        """A place among the streams or in the queue, with the event that its turn has come.
+
+        Raises `Busy` where there is none, and an `ApiError` where there can be none.
+        """
+        if streams > self._streams:
+            expected = f"expected at most {self._streams}, which this server runs at once"
+            raise ApiError(f"found {streams} completions, {expected}", path="n")
+        turn = asyncio.Event()
+        self._take(turn, streams)
+        self._changed(self.running, self.waiting)
+        try:
+            yield turn
+        finally:
+            self._leave(turn, streams)
+            self._changed(self.running, self.waiting)
+
+    def _take(self, turn: asyncio.Event, streams: int) -> None:
+        if not self._waiting and self.running + streams <= self._streams:
+            self.running += streams
+            turn.set()
+        elif self.waiting < self._queue:
+            self._waiting.append((turn, streams))
+        else:
+            raise Busy
+
+    def _leave(self, turn: asyncio.Event, streams: int) -> None:
+        if turn.is_set():
+            self.running -= streams
+        else:
+            self._waiting.remove((turn, streams))
+        # Whoever waits longest comes first, however many streams it takes.
+        while self._waiting and self.running + self._waiting[0][1] <= self._streams:
+            next_turn, taken = self._waiting.popleft()
+            self.running += taken
+            next_turn.set()

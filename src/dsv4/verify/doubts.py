@@ -1,0 +1,102 @@
+"""Which requests to send again: an answer that deviates names nothing before it came twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from dsv4.profiles.fault_table import FAULTS
+from dsv4.profiles.server_faults import variants
+from dsv4.verify.fits import LEAST_SHOWING
+from dsv4.verify.hypotheses import Forecaster
+from dsv4.verify.observations import Observation
+from dsv4.verify.probes import PROBES, SIBLINGS, Probe
+from dsv4.verify.verdicts import Explanation, ServerVerdict
+
+MOST_REPEATS = 15
+MOST_REPEATS_QUICKLY = 4
+# So many requests that show one fault are sent again, and as often one that varies.
+REPEATED_OF_FAULT = 2
+MOST_TIMES = 4
+# So many different requests that show a fault are as good as one that was sent again.
+MOST_ONCE = 3
+
+
+def next_doubts(
+    verdict: ServerVerdict,
+    seen: Sequence[Observation],
+    forecaster: Forecaster,
+    most: int,
+    *,
+    quick: bool = False,
+) -> list[Probe]:
+    """The requests to send next, at most so many; none where nothing is in doubt any more. A quick
+    run has told apart what can be, and sends one request again for each fault."""
+    if verdict.outcome in ("void", "nothing seen"):
+        return []
+    times = Counter(o.probe for o in seen if o.tells)
+    again = [
+        *_varying(verdict, seen, times),
+        *_deviating(verdict, times, forecaster, 1 if quick else REPEATED_OF_FAULT),
+    ]
+    found = [PROBES[id] for id in dict.fromkeys(again) if id in PROBES]
+    found += _confirming(verdict, times)
+    if not found and not quick:
+        found = _telling_apart(verdict, times, forecaster)
+    return found[:most]
+
+
+def _varying(verdict: ServerVerdict, seen: Sequence[Observation], times: Counter[str]) -> list[str]:
+    """What was answered in two ways, once more: the more answers, the surer whose they are."""
+    answers: dict[str, set[int | None]] = {}
+    for o in seen:
+        answers.setdefault(o.probe, set()).add(o.seen)
+    return [
+        id
+        for id, values in answers.items()
+        if len(values) > 1 and times[id] < MOST_TIMES and not verdict.others
+    ]
+
+
+def _deviating(
+    verdict: ServerVerdict, times: Counter[str], forecaster: Forecaster, repeated: int
+) -> Iterable[str]:
+    """What was answered once and is not explained, or shows a fault. The plainest comes first."""
+    plainest = {id: sum(id in forecaster.touched(fault) for fault in variants()) for id in times}
+    unexplained = [each.probe for each in verdict.unexplained]
+    yield from sorted((id for id in unexplained if times[id] == 1), key=plainest.__getitem__)
+    for ids in verdict.shown_by.values():
+        if not any(times[id] > 1 for id in ids) and len(ids) < MOST_ONCE:
+            yield from sorted(ids, key=plainest.__getitem__)[:repeated]
+    best = verdict.best
+    if best is not None and not best.hypothesis.server.special_text_acts:
+        yield from (id for p in verdict.acting if times[id := f"inject-{p}"] == 1)
+    yield from (id for id in verdict.refused if times[id] == 1)
+
+
+def _confirming(verdict: ServerVerdict, times: Counter[str]) -> list[Probe]:
+    """A second request for each fault that only one shows."""
+    few = [
+        ids[0]
+        for id, ids in verdict.shown_by.items()
+        if FAULTS[id].changes_prompts and 0 < len(ids) < LEAST_SHOWING
+    ]
+    siblings = [SIBLINGS[id] for id in few if id in SIBLINGS]
+    return [each for each in siblings if not times[each.id]]
+
+
+def _telling_apart(
+    verdict: ServerVerdict, times: Counter[str], forecaster: Forecaster
+) -> list[Probe]:
+    """One request that explanations which are as good would answer in different ways."""
+    found = [verdict.best, *verdict.alternatives]
+    if verdict.outcome != "explained" or len(found) < 2:
+        return []
+    every = (*PROBES.values(), *SIBLINGS.values())
+    apart = (p for p in every if not times[p.id] and _differ(found, p, forecaster))
+    return [probe for probe in (next(apart, None),) if probe is not None]
+
+
+def _differ(found: Sequence[Explanation | None], probe: Probe, forecaster: Forecaster) -> bool:
+    forecasts = [forecaster.count(each.hypothesis, probe.id) for each in found if each is not None]
+    return all(known for known, _ in forecasts) and len({str(n) for _, n in forecasts}) > 1

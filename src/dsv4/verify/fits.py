@@ -1,0 +1,160 @@
+"""Which observations a hypothesis explains, which it contradicts, and which show a fault of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from dsv4.profiles.text_shields import TextPlace
+from dsv4.verify.forecast_sources import GivenForecasts, MadeForecasts
+from dsv4.verify.hypotheses import Hypothesis, Prediction
+from dsv4.verify.observations import Observation
+from dsv4.verify.prompt_matches import LONGEST_STAND_IN, is_shown
+from dsv4.verify.verdicts import Explanation, Mismatch
+
+# A fault is named when so many requests show it, of which none is a refusal: whatever makes a
+# request wrong has it refused. In fewer, what nobody listed may look like it.
+LEAST_SHOWING = 2
+# Where no request is there that the fault leaves as it is, so many.
+LEAST_WITHOUT_CONTRAST = 3
+
+
+class Fits:
+    """Which of the observations that were `seen` hypotheses explain.
+
+    A hypothesis has no forecast for some requests. It does not contradict what was seen of them,
+    and does not explain it.
+    """
+
+    def __init__(
+        self, seen: Sequence[Observation], forecasts: MadeForecasts | GivenForecasts
+    ) -> None:
+        self.seen = seen
+        self.forecasts = forecasts
+        self._order: dict[Hypothesis, Sequence[Observation]] = {}
+        self._failing: dict[Hypothesis, frozenset[str]] = {}
+
+    def fits(self, hypothesis: Hypothesis, observation: Observation, added: int = 0) -> bool:
+        """Whether a hypothesis does not contradict an observation."""
+        known, prediction = self.forecasts.prediction(hypothesis, observation.probe)
+        return not known or self._agrees(hypothesis, observation, prediction, added)
+
+    def explains(self, hypothesis: Hypothesis, observation: Observation, added: int = 0) -> bool:
+        """Whether a hypothesis forecasts what was observed."""
+        known, prediction = self.forecasts.prediction(hypothesis, observation.probe)
+        return known and self._agrees(hypothesis, observation, prediction, added)
+
+    def _agrees(
+        self, hypothesis: Hypothesis, observation: Observation, prediction: Prediction, added: int
+    ) -> bool:
+        if not _is_count(prediction, observation.seen, added):
+            return False
+        stands_in = any(
+            fault.fault.any_length and observation.probe in self.forecasts.touched(fault)
+            for fault in hypothesis.faults
+        )
+        other = LONGEST_STAND_IN if stands_in else 0 if added else None
+        return is_shown(self.forecasts, hypothesis, observation, other)
+
+    def explained_by(self, each: Explanation) -> list[Observation]:
+        """The observations that an explanation forecasts."""
+        return [o for o in self.seen if self.explains(each.hypothesis, o, self.added_to(each, o))]
+
+    def added_to(self, each: Explanation, observation: Observation) -> int:
+        """How many tokens an explanation adds to this count: a text of unknown length stands where
+        its fault has to do with the request."""
+        unknown = [fault for fault in each.hypothesis.faults if fault.fault.any_length]
+        touched = all(observation.probe in self.forecasts.touched(fault) for fault in unknown)
+        return each.added if touched else 0
+
+    def failed(self, server: Hypothesis) -> frozenset[str]:
+        """The requests that a server contradicts."""
+        if server not in self._failing:
+            failing = (o.probe for o in self.seen if not self.fits(server, o))
+            self._failing[server] = frozenset(failing)
+        return self._failing[server]
+
+    def exact(self, hypothesis: Hypothesis) -> bool:
+        """Whether nothing is contradicted. Most hypotheses fail where the clean server does: that
+        is looked at first."""
+        server = replace(hypothesis, faults=())
+        return all(self.fits(hypothesis, o) for o in self.hardest_first(server))
+
+    def hardest_first(self, server: Hypothesis) -> Sequence[Observation]:
+        if server not in self._order:
+            self._order[server] = sorted(self.seen, key=lambda o: self.fits(server, o))
+        return self._order[server]
+
+    def bits(self, holds: Callable[[Observation], bool]) -> int:
+        """The observations of which something holds, as bits of a number."""
+        return sum(1 << n for n, observation in enumerate(self.seen) if holds(observation))
+
+    def mismatches(self, each: Explanation) -> Iterator[Mismatch]:
+        """What an explanation contradicts."""
+        server = each.hypothesis
+        for observation in self.seen:
+            if self.fits(server, observation, self.added_to(each, observation)):
+                continue
+            _, prediction = self.forecasts.prediction(server, observation.probe)
+            expected = usual_count(prediction, server.server.special_text_acts)
+            yield Mismatch(observation.probe, expected, observation.seen)
+
+    # What shows a fault.
+
+    def showing(self, each: Explanation, id: str) -> list[Observation]:
+        """The observations that an explanation forecasts, and would not without this fault.
+        Refusals are left out: they show that something is wrong, and not what."""
+        without = _without(each, id)
+        return [
+            o
+            for o in self.explained_by(each)
+            if o.seen is not None and not self.fits(without.hypothesis, o, without.added)
+        ]
+
+    def is_shown(self, each: Explanation, id: str) -> bool:
+        """Whether enough requests show a fault, and one like them does not; or a prompt does."""
+        showing = self.showing(each, id)
+        if any(o.shows_prompt for o in showing):
+            return True
+        names = {o.probe for o in showing}
+        contrast = any(o.seen is not None and o.probe not in names for o in self.explained_by(each))
+        least = LEAST_SHOWING if contrast else LEAST_WITHOUT_CONTRAST
+        return len({json.dumps(o.body, default=str) for o in showing}) >= least
+
+    def safety(self, best: Explanation) -> tuple[frozenset[TextPlace], frozenset[TextPlace]]:
+        """The places whose special tokens act, and those where they do not, by the counts."""
+        acts: set[TextPlace] = set()
+        inert: set[TextPlace] = set()
+        for observation in self.seen:
+            _, prediction = self.forecasts.prediction(best.hypothesis, observation.probe)
+            if prediction is None or isinstance(prediction, int) or observation.seen is None:
+                continue
+            fitting = [a for a, n in prediction.items() if n + best.added == observation.seen]
+            if len(fitting) == 1:
+                acts |= fitting[0]
+                inert |= frozenset().union(*prediction) - fitting[0]
+        return frozenset(acts), frozenset(inert - acts)
+
+
+def _without(each: Explanation, id: str) -> Explanation:
+    """The same explanation without one of its faults, and without what that adds."""
+    kept = tuple(fault for fault in each.hypothesis.faults if fault.id != id)
+    adds = any(fault.id == id and fault.fault.any_length for fault in each.hypothesis.faults)
+    hypothesis = replace(each.hypothesis, faults=kept)
+    return Explanation(hypothesis, (), 0 if adds or id == "counts-offset" else each.added)
+
+
+def _is_count(prediction: Prediction, seen: int | None, added: int) -> bool:
+    if prediction is None or seen is None:
+        return prediction is None and seen is None
+    if isinstance(prediction, int):
+        return prediction + added == seen
+    return any(count + added == seen for count in prediction.values())
+
+
+def usual_count(prediction: Prediction, acts: bool) -> int | None:
+    """One number where a text spells tokens: as this server is known to count them."""
+    if prediction is None or isinstance(prediction, int):
+        return prediction
+    return prediction[max(prediction, key=len) if acts else frozenset()]

@@ -1,0 +1,126 @@
+"""Where nothing explains everything: the server that leaves least unexplained, or two in turn."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from dsv4.verify.fits import Fits, usual_count
+from dsv4.verify.hypotheses import Hypothesis
+from dsv4.verify.verdicts import Explanation
+
+# A fault belongs to the nearest server if it explains so many requests more, ...
+LEAST_GAIN = 2
+MOST_FAULTS_OF_NEAREST = 2
+# ... and if hardly anything is left unexplained: one part of so many of all requests, and of those
+# that the clean server leaves. Faults that explain a half of them are no nearer than none.
+LEAST_SHARE = 10
+LEAST_RELIEF = 2
+# Servers that answer in turn are told apart by what each alone explains. One with a fault needs
+# more than a clean one: with every fault of every server, some pair explains a few odd counts.
+LEAST_OF_ONE_SERVER = 2
+LEAST_OF_FAULTY_SERVER = 4
+
+
+def nearest(fits: Fits, preferred: Sequence[str] = ()) -> list[Explanation]:
+    """The servers that leave least unexplained, with the faults that leave less; the likeliest
+    first. `preferred` are profiles that the server itself names, which breaks ties."""
+    servers = fits.forecasts.servers()
+    likeliest = max(
+        servers,
+        key=lambda server: (
+            _alike(fits, server),
+            _explained(fits, server),
+            server.profile in preferred,
+        ),
+    )
+    found = [likeliest]
+    for _ in range(MOST_FAULTS_OF_NEAREST):
+        found = _with_one_more(fits, found if found[0].faults else servers, preferred) or found
+    left = [len(fits.seen) - _explained(fits, each) for each in (likeliest, found[0])]
+    if left[1] * LEAST_SHARE > len(fits.seen) or left[1] * LEAST_RELIEF > left[0]:
+        found = [likeliest]
+    unique = {(each.profile, each.texts, each.ids): each for each in reversed(found)}
+    return [Explanation(each, each.ids) for each in reversed(unique.values())]
+
+
+def _with_one_more(
+    fits: Fits, bases: Iterable[Hypothesis], preferred: Sequence[str]
+) -> list[Hypothesis]:
+    """The hypotheses with one fault more that explain most, all of them if several do as much."""
+    best: list[Hypothesis] = []
+    most = 0
+    for base in bases:
+        own = _explained(fits, base)
+        for each in fits.forecasts.with_one_more(base):
+            explained = _explained(fits, each)
+            if explained < most or explained < own + LEAST_GAIN:
+                continue
+            best = [*best, each] if explained == most else [each]
+            most = explained
+    return sorted(best, key=lambda each: each.profile not in preferred)
+
+
+def _explained(fits: Fits, hypothesis: Hypothesis) -> int:
+    return sum(fits.explains(hypothesis, o) for o in fits.seen)
+
+
+def _alike(fits: Fits, server: Hypothesis) -> int:
+    """How many counts are off by the same number, which may be none: a text that is added to
+    every request changes all of them."""
+    off: Counter[int | None] = Counter()
+    for observation in fits.seen:
+        _, prediction = fits.forecasts.prediction(server, observation.probe)
+        expected = usual_count(prediction, server.server.special_text_acts)
+        if expected is None or observation.seen is None:
+            off[None] += expected is observation.seen
+        else:
+            off[observation.seen - expected] += 1
+    refused = off.pop(None, 0)
+    return refused + max(off.values(), default=0)
+
+
+# Two servers behind one address.
+
+
+def two_servers(fits: Fits) -> tuple[Explanation, Explanation] | None:
+    """Two servers, of which each explains some, and both together all; the one that explains more
+    first. None where no two do."""
+    servers = [Explanation(server, ()) for server in fits.forecasts.servers()]
+    return _pair(fits, servers, servers, LEAST_OF_ONE_SERVER) or _pair(
+        fits, servers, list(_faulty(fits)), LEAST_OF_FAULTY_SERVER
+    )
+
+
+def _faulty(fits: Fits) -> Iterator[Explanation]:
+    for server in fits.forecasts.servers():
+        for hypothesis in fits.forecasts.with_one_fault(server, frozenset()):
+            yield Explanation(hypothesis, hypothesis.ids)
+
+
+def _pair(
+    fits: Fits, first: Sequence[Explanation], second: Sequence[Explanation], least: int
+) -> tuple[Explanation, Explanation] | None:
+    everything = (1 << len(fits.seen)) - 1
+    best: tuple[int, tuple[Explanation, Explanation]] | None = None
+    masks = {
+        each.hypothesis: fits.bits(lambda o, each=each: fits.explains(each.hypothesis, o))  # type: ignore[misc]
+        for each in (*first, *second)
+    }
+    for one in first:
+        for other in second:
+            a, b = masks[one.hypothesis], masks[other.hypothesis]
+            alone = min((a & ~b).bit_count(), (b & ~a).bit_count())
+            if a | b == everything and alone >= least:
+                pair = (one, other) if a.bit_count() >= b.bit_count() else (other, one)
+                size = (a & b).bit_count()
+                if best is None or size < best[0]:
+                    best = size, pair
+    return None if best is None else best[1]
+
+
+def in_turn(pair: tuple[Explanation, Explanation]) -> Explanation:
+    """The first of two servers, with the faults of both."""
+    faults = {"two-servers"}.union(*(each.faults for each in pair))
+    return replace(pair[0], faults=tuple(sorted(faults)))

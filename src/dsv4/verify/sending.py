@@ -1,0 +1,321 @@
+"""The requests of one run, sent: what each says of its prompt, and what all of them cost."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from dsv4.verify.answers import value_at
+from dsv4.verify.observations import Observation
+from dsv4.verify.probes import Probe
+from dsv4.verify.report import CHAT, struck_out
+from dsv4.verify.server_client import HttpServer, Reply, ServerClient, ServerProblem
+
+# After so many requests in a row without an answer, a run ends with what it has.
+MOST_SILENCE = 3
+MOST_TOKENS = 1_000_000_000
+# Characters of what a server says for itself.
+MOST_WORDS = 200
+# A server that fails at a request is asked again so often. llama.cpp says no with 500.
+MOST_FAILURES = 2
+# The name of a request that is the user's and no probe.
+OWN_REQUEST = "request"
+
+Progress: TypeAlias = Callable[[int, int], None]
+
+
+class BudgetSpent(Exception):
+    """As many requests were sent as were announced."""
+
+
+@dataclass(frozen=True)
+class Asking:
+    """A probe to send: streamed or whole, for so many tokens at most."""
+
+    probe: Probe
+    stream: bool = False
+    most: int = 1
+
+
+class Sender:
+    """Sends the requests of one run, at most `planned` of them, several at once where asked to.
+
+    `seen` is what tells of prompts, in the order of asking. Until a server has shown that it takes
+    them, ids of prompts are asked for; where only streams have usage, all requests are streamed.
+    """
+
+    def __init__(
+        self, client: ServerClient, model: str, planned: int, progress: Progress | None = None
+    ) -> None:
+        self.client, self.model, self._planned = client, model, planned
+        self._progress = progress or (lambda done, of: None)
+        self.key = client.key if isinstance(client, HttpServer) else ""
+        self.seen: list[Observation] = []
+        self.asked = self.sent = self.silent = 0
+        self.tokens = self.completion = 0
+        self.failures: Counter[str] = Counter()
+        self.refusal = ""
+        self.adapted: dict[str, Probe] = {}
+        self.fingerprint = ""
+        self.longer: list[str] = []  # whose answers are longer than they may be
+        self._asks_for_ids = True
+        self._shows_ids = self._only_streams = False
+        self._lock = threading.Lock()
+        if isinstance(client, HttpServer):
+            client.most = planned
+
+    @property
+    def refuses_all(self) -> bool:
+        return bool(self.seen) and all(o.refused for o in self.seen)
+
+    def ask(self, asking: Asking) -> Observation:
+        """What a server makes of a probe; kept, unless it says that it changed the request."""
+        return self._kept(asking, *self._observed(asking))
+
+    def ask_all(self, askings: Sequence[Asking], parallel: int = 1) -> Iterator[Observation]:
+        """Each of them, in their order, until the server does not answer any more."""
+        if parallel < 2:
+            for asking in askings:
+                yield self.ask(asking)
+                if self.silent >= MOST_SILENCE:
+                    return
+            return
+        work = _Parallel([lambda each=each: self._observed(each) for each in askings], parallel)  # type: ignore[misc]
+        for asking, found in zip(askings, work.results(), strict=False):
+            yield self._kept(asking, *found)
+            if self.silent >= MOST_SILENCE:
+                work.stop()
+                return
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Reply:
+        """The reply to a `body` sent to a `path`, counted as a request of this run. A server that
+        fails is asked again."""
+        reply = self._post(path, body)
+        for _ in range(MOST_FAILURES):
+            if reply.status not in (500, 502, 504) or reply.problem:
+                break
+            reply = self._post(path, body)
+        return reply
+
+    def get(self, path: str) -> Any:
+        """What a server says at a `path`, as JSON; None where it says nothing."""
+        get = getattr(self.client, "get", None)
+        if get is None:
+            return None
+        self._count()
+        reply: Reply = get(path)
+        return reply.body if 200 <= reply.status < 300 else None
+
+    def _post(self, path: str, body: Mapping[str, Any]) -> Reply:
+        self._count()
+        return self.client.post(path, body)
+
+    def _count(self) -> None:
+        with self._lock:
+            resent = self.client.resent if isinstance(self.client, HttpServer) else 0
+            if self.sent + resent >= self._planned:
+                raise BudgetSpent
+            self.sent += 1
+            self._progress(self.sent + resent, self._planned)
+
+    # One request.
+
+    def _observed(self, asking: Asking) -> tuple[Observation, Reply]:
+        probe = asking.probe
+        body: dict[str, Any] = {
+            "model": self.model,
+            "max_tokens": asking.most,
+            "temperature": 0,
+            **probe.request,
+        }
+        reply = self._streamed(body) if asking.stream or self._only_streams else self._whole(body)
+        self._check_first(reply)
+        observation = observed(probe.id, reply)
+        if observation.note == NO_USAGE and not reply.events and not self._shows_ids:
+            streamed = observed(probe.id, self._streamed(body))
+            if streamed.count is not None:
+                self._only_streams, observation = True, streamed
+        if reply.refused:
+            said = self.words_of(reply)
+            self.refusal = said
+            observation = replace(observation, said=said.removeprefix(": "))
+        if probe.id == OWN_REQUEST or probe.is_sibling:
+            observation = replace(observation, request=probe.request)
+        return observation, reply
+
+    def _streamed(self, body: Mapping[str, Any]) -> Reply:
+        usage = {"stream": True, "stream_options": {"include_usage": True}}
+        return self.post(CHAT, {**body, **usage})
+
+    def _whole(self, body: dict[str, Any]) -> Reply:
+        if not self._asks_for_ids:
+            return self.post(CHAT, body)
+        reply = self.post(CHAT, {**body, "return_token_ids": True})
+        if ids_in(reply):
+            self._shows_ids = True
+        elif not self._shows_ids and not reply.refused:
+            self._asks_for_ids = False
+        elif not self._shows_ids:  # a refusal may mean the asking
+            reply = self.post(CHAT, body)
+            self._asks_for_ids = reply.refused
+        return reply
+
+    def _kept(self, asking: Asking, observation: Observation, reply: Reply) -> Observation:
+        probe = asking.probe
+        self.asked += 1
+        if observation.completion_tokens > asking.most:
+            self.longer.append(probe.id)
+        self.tokens += observation.count or 0
+        self.completion += observation.completion_tokens
+        self.fingerprint = self.fingerprint or _fingerprint(reply)
+        if reply.adapted:
+            # `dsv4 heal` changed the request and says so: the count is another one's.
+            for id in reply.adapted:
+                self.adapted.setdefault(id, probe)
+            self.silent = 0
+            return Observation(probe.id)
+        self.silent = 0 if observation.tells else self.silent + 1
+        if observation.note:
+            self.failures[struck_out(observation.note, self.key)] += 1
+        self.seen.append(observation)
+        return observation
+
+    def _check_first(self, reply: Reply) -> None:
+        """Problems that no other request will do without."""
+        if any(o.tells for o in self.seen):
+            return
+        if reply.status in (401, 403):
+            raise ServerProblem(f"the server does not accept the key (status {reply.status})")
+        if reply.status in (404, 405):
+            where = f"{self.client.url}{CHAT}"
+            said = self.words_of(reply)
+            what = "the server knows no such model or route" if said else "no chat route"
+            raise ServerProblem(f"{what} at {where} (status {reply.status}){said}")
+        if reply.problem and not reply.status:
+            raise ServerProblem(f"{self.client.url}: {reply.problem}")
+
+    def words_of(self, reply: Reply) -> str:
+        """What a server says of a request that it does not take, as the end of a sentence."""
+        for path in (("error", "message"), ("error",), ("message",), ("detail",)):
+            said = value_at(reply.body, *path)
+            if isinstance(said, str) and said.strip():
+                return f": {struck_out(' '.join(said.split()), self.key)[:MOST_WORDS]}"
+        return ""
+
+
+class _Parallel:
+    """Tasks that several threads do, whose results come in order. Threads that wait for a server
+    do not keep the process from ending."""
+
+    def __init__(self, tasks: Sequence[Callable[[], Any]], threads: int) -> None:
+        self._tasks, self._numbers = tasks, iter(range(len(tasks)))
+        self._done: dict[int, Any] = {}
+        self._changed = threading.Condition()
+        self._stopped = False
+        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(threads)]
+
+    def results(self) -> Iterator[Any]:
+        """The results, each as soon as it is there. Raises what its task raised."""
+        for thread in self._threads:
+            thread.start()
+        try:
+            for number in range(len(self._tasks)):
+                with self._changed:
+                    while number not in self._done:
+                        self._changed.wait(0.5)  # so that a signal is seen
+                    found = self._done[number]
+                if isinstance(found, BaseException):
+                    raise found
+                yield found
+        finally:
+            self.stop()
+
+    def stop(self) -> None:
+        self._stopped = True
+
+    def _work(self) -> None:
+        while not self._stopped:
+            with self._changed:
+                number = next(self._numbers, None)
+            if number is None:
+                return
+            found: Any
+            try:
+                found = self._tasks[number]()
+            except BaseException as error:  # raised where the result is taken
+                found = error
+            with self._changed:
+                self._done[number] = found
+                self._changed.notify_all()
+
+
+# What a reply says.
+
+NO_USAGE = "the answer does not say how many tokens the prompt had"
+
+
+def observed(probe: str, reply: Reply) -> Observation:
+    """What a reply says of the prompt."""
+    if reply.refused:
+        return Observation(probe, refused=True, failed=reply.status >= 500)
+    if reply.problem or not 200 <= reply.status < 300:
+        return Observation(probe, note=reply.problem or f"status {reply.status}")
+    usage = usage_of(reply)
+    count = token_number(usage.get("prompt_tokens"))
+    if count is None:
+        return Observation(probe, note=NO_USAGE)
+    return Observation(
+        probe,
+        count,
+        completion_tokens=token_number(usage.get("completion_tokens")) or 0,
+        cached=cached_tokens(usage),
+        ids=ids_in(reply),
+    )
+
+
+def usage_of(reply: Reply) -> Mapping[str, Any]:
+    """The usage of a reply, whole or streamed; empty where it has none."""
+    for found in (reply.body, *reversed(reply.events)):
+        usage = found.get("usage") if isinstance(found, dict) else None
+        if isinstance(usage, dict):
+            return usage
+    return {}
+
+
+def cached_tokens(usage: Mapping[str, Any]) -> int | None:
+    """How many tokens of the prompt a cache knew, under each name that servers have for it."""
+    for name in ("prompt_tokens_details", "input_tokens_details"):
+        details = usage.get(name)
+        found = token_number(details.get("cached_tokens")) if isinstance(details, dict) else None
+        if found is not None:
+            return found
+    read = token_number(usage.get("cache_read_input_tokens"))
+    return token_number(usage.get("prompt_cache_hit_tokens")) if read is None else read
+
+
+def token_number(value: object) -> int | None:
+    """A number of tokens; None for anything that cannot be one."""
+    return value if type(value) is int and 0 <= value < MOST_TOKENS else None
+
+
+def ids_in(reply: Reply) -> tuple[int, ...] | None:
+    """The ids of the prompt that a reply shows."""
+    body = reply.body if isinstance(reply.body, dict) else {}
+    choices = body.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    for place in (body, first):
+        ids = place.get("prompt_token_ids") if isinstance(place, dict) else None
+        if isinstance(ids, list) and ids and all(type(id) is int for id in ids):
+            return tuple(ids)
+    return None
+
+
+def _fingerprint(reply: Reply) -> str:
+    for found in (reply.body, *reply.events[:1]):
+        named = value_at(found, "system_fingerprint")
+        if isinstance(named, str):
+            return named[:MOST_WORDS]
+    return ""

@@ -1,0 +1,257 @@
+"""The size of a picture from the headers of its file, held against Pillow."""
+
+from __future__ import annotations
+
+import io
+import random
+import struct
+import warnings
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import dsv4
+from dsv4._images import image_size as headers
+from parts import fewer
+from rows import each_row
+
+PIL = pytest.importorskip("PIL")
+from PIL import Image, ImageOps  # noqa: E402
+from PIL.PngImagePlugin import PngInfo  # noqa: E402
+
+ORIENTATIONS = range(10)  # of which 1 to 8 mean something
+
+
+def shown(data: bytes) -> tuple[int, int]:
+    """The size as engines see it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ImageOps.exif_transpose(Image.open(io.BytesIO(data))).size
+
+
+def saved(
+    format: str, size: tuple[int, int] = (30, 20), mode: str = "RGB", **options: Any
+) -> bytes:
+    file = io.BytesIO()
+    Image.new(mode, size).save(file, format, **options)
+    return file.getvalue()
+
+
+def exif(orientation: int, order: str = "<", **others: Any) -> bytes:
+    made = Image.Exif()
+    made.endian = order
+    made[0x112] = orientation
+    for tag, value in others.items():
+        made[int(tag[1:])] = value
+    return made.tobytes()
+
+
+def xmp(orientation: int) -> bytes:
+    return f'<rdf:Description tiff:Orientation="{orientation}"/>'.encode()
+
+
+def png_text(name: str, text: str, packed: bool = False) -> dict[str, Any]:
+    made = PngInfo()
+    made.add_itxt(name, text, zip=packed)
+    return {"pnginfo": made}
+
+
+def by_orientation(n: int) -> Iterator[tuple[str, bytes]]:
+    """Files of every format that say how they are turned, in every way that they can."""
+    for order in "<>":
+        for format in ("PNG", "JPEG", "WEBP", "TIFF"):
+            yield f"{format} {order}", saved(format, exif=exif(n, order))
+    yield "WebP, lossless", saved("WEBP", exif=exif(n), lossless=True)
+    yield "BigTIFF", saved("TIFF", exif=exif(n), big_tiff=True)
+    for format in ("JPEG", "WEBP"):
+        yield f"{format}, XMP", saved(format, xmp=xmp(n))
+        yield f"{format}, EXIF before XMP", saved(format, exif=exif(1), xmp=xmp(n))
+        yield f"{format}, EXIF of other things", saved(format, exif=exif(n, x271="a"), xmp=xmp(6))
+    for packed in (False, True):
+        yield "PNG, XMP", saved("PNG", **png_text("XML:com.adobe.xmp", xmp(n).decode(), packed))
+        raw = f"\nexif\n{len(exif(n)):8}\n{exif(n).hex()}\n"
+        yield "PNG, raw", saved("PNG", **png_text("Raw profile type exif", raw, packed))
+    yield "TIFF, XMP", saved("TIFF", tiffinfo={700: xmp(n)})
+    yield "PNG, EXIF behind the pixels", with_chunk(saved("PNG"), b"eXIf", exif(n)[6:])
+
+
+def with_chunk(png: bytes, kind: bytes, data: bytes) -> bytes:
+    """A PNG file with one more chunk, before its end."""
+    chunk = struct.pack(">I", len(data)) + kind + data
+    return png[:-12] + chunk + struct.pack(">I", zlib.crc32(kind + data)) + png[-12:]
+
+
+@each_row(
+    "data",
+    [
+        pytest.param(data, id=f"{name}, {n}")
+        for n in ORIENTATIONS
+        for name, data in by_orientation(n)
+    ],
+)
+def test_orientation(data: bytes) -> None:
+    assert dsv4.image_size(data) == shown(data)
+
+
+def sizes() -> Iterator[tuple[str, bytes]]:
+    for size in ((1, 1), (300, 7), (17, 513), (4032, 3024)):
+        for format in ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF"):
+            for mode in ("L", "RGB"):
+                yield f"{format} {mode} {size}", saved(format, size, mode)
+        yield f"progressive {size}", saved("JPEG", size, progressive=True)
+        yield f"lossless {size}", saved("WEBP", size, lossless=True)
+        yield f"transparent {size}", saved("WEBP", size, "RGBA")
+
+
+@each_row("data", [pytest.param(data, id=name) for name, data in sizes()])
+def test_sizes(data: bytes) -> None:
+    assert dsv4.image_size(data) == shown(data)
+
+
+def segment(marker: int, data: bytes) -> bytes:
+    return bytes((0xFF, marker)) + struct.pack(">H", len(data) + 2) + data
+
+
+def jpeg_traps() -> Iterator[tuple[str, bytes]]:
+    plain = saved("JPEG")
+    thumbnail = segment(0xE1, b"Other\0" + saved("JPEG", (5, 5)))
+    yield "a thumbnail in a segment", plain[:2] + thumbnail + plain[2:]
+    yield "bytes that fill up", plain[:2] + b"\xff" * 9 + plain[2:]
+    yield "bytes of no segment", plain[:20] + b"\0\x01junk\xff\0" + plain[20:]
+    half = len(exif(6)) // 2
+    halves = segment(0xE1, exif(6)[:half]) + segment(0xE1, b"Exif\0\0" + exif(6)[half:])
+    yield "EXIF in two segments", plain[:2] + halves + plain[2:]
+    tables = plain.index(b"\xff\xdb")
+    yield "EXIF behind the tables", plain[:tables] + segment(0xE1, exif(6)) + plain[tables:]
+    yield "EXIF that is none", plain[:2] + segment(0xE1, b"Exif\0\0XX*\0abcdef") + plain[2:]
+    cut = exif(6, x271="a long name of a maker")
+    yield "EXIF that is cut", plain[:2] + segment(0xE1, cut[:-12]) + plain[2:]
+
+
+def bmp(width: int, height: int) -> bytes:
+    info = struct.pack("<IiiHHIIiiII", 40, width, height, 1, 24, 0, 0, 0, 0, 0, 0)
+    return b"BM" + struct.pack("<IHHI", 54 + 3000, 0, 0, 54) + info + bytes(3000)
+
+
+def gif_with_a_large_frame() -> bytes:
+    """The frame stands out of the screen, on both sides."""
+    data = bytearray(saved("GIF", (30, 20), "P"))
+    at = data.index(b",", 13 + 3 * 256 if data[10] & 0x80 and data[10] & 7 == 7 else 13)
+    data[at + 1 : at + 9] = struct.pack("<HHHH", 5, 6, 30, 20)
+    return bytes(data)
+
+
+def traps() -> Iterator[tuple[str, bytes]]:
+    yield from jpeg_traps()
+    yield "a BMP from top to bottom", bmp(30, -20)
+    os2 = b"BM" + struct.pack("<IHHI", 2000, 0, 0, 26) + struct.pack("<IHHHH", 12, 30, 20, 1, 24)
+    yield "a BMP of OS/2", os2 + bytes(1920)
+    yield "a GIF whose frame is larger than its screen", gif_with_a_large_frame()
+    frames = [Image.new("P", (30, 20), n) for n in range(3)]
+    yield "a moving GIF", saved("GIF", mode="P", save_all=True, append_images=frames)
+    yield "a moving WebP", saved("WEBP", save_all=True, append_images=frames)
+    for order in "<>":
+        yield f"a TIFF with SHORTs, {order}", short_tiff(order)
+
+
+def short_tiff(order: str) -> bytes:
+    """A TIFF whose directory stands behind its pixels, with numbers of two bytes."""
+    tags = {256: 30, 257: 20, 258: 8, 259: 1, 262: 1, 273: 8, 274: 6, 277: 1, 278: 20, 279: 600}
+    entries = [struct.pack(f"{order}HHIHH", tag, 3, 1, n, 0) for tag, n in tags.items()]
+    magic = (b"II" if order == "<" else b"MM") + struct.pack(f"{order}HI", 42, 608)
+    counted = struct.pack(f"{order}H", len(entries)) + b"".join(entries)
+    return magic + bytes(600) + counted + bytes(4)
+
+
+@each_row("data", [pytest.param(data, id=name) for name, data in traps()])
+def test_traps(data: bytes) -> None:
+    assert dsv4.image_size(data) == shown(data)
+
+
+def no_height() -> bytes:
+    data = bytearray(saved("JPEG"))
+    at = data.index(b"\xff\xc0")
+    data[at + 5 : at + 7] = b"\0\0"
+    return bytes(data)
+
+
+@each_row(
+    "data, problem",
+    [
+        (b"", "found no bytes, expected one of PNG, JPEG, GIF, WebP, BMP, TIFF"),
+        (b"<svg/>", "found a file that begins with b'<svg/>', expected one of"),
+        (b"\0\0\0\x1cftypavif\0\0\0\0", "found an AVIF file, which needs the package pillow"),
+        *((saved(f)[:14], "cut short: expected at least") for f in ("PNG", "GIF", "WEBP", "BMP")),
+        (saved("PNG")[:-1], "found a PNG file of 79 bytes, which is cut short"),
+        (saved("WEBP")[:-1], "a WebP file of .* bytes, which is cut short"),
+        (saved("JPEG")[:100], "a JPEG file of 100 bytes, which is cut short"),
+        (saved("TIFF")[:20], "whose first directory is cut short, or has no width"),
+        (saved("PNG").replace(b"\0\0\0\x1e", b"\0\0\0\x1f"), "header IHDR is damaged"),
+        (no_height(), "gives its height behind its pixels"),
+        (bmp(-30, 20), "whose width is -30"),
+        (bmp(0, 20), "found a BMP file of 0 × 20 pixels"),
+        (b"\xff\xd8\xff\xd9", "is cut short"),
+        (b"RIFF\x10\0\0\0WEBPVP9 " + bytes(10), "begins with b'VP9 ', expected VP8, VP8L or VP8X"),
+        (b"GIF89a\x01\0\x01\0\0\0\0;", "without a frame"),
+    ],
+)
+def test_files_that_are_cut_or_lie(data: bytes, problem: str) -> None:
+    with pytest.raises(dsv4.ImageError, match=problem):
+        headers.image_size(data)
+
+
+@pytest.mark.parametrize("value", ["photo.png", None, 4, ["a"]])
+def test_a_text_is_no_picture(value: Any) -> None:
+    with pytest.raises(dsv4.OptionError, match=r"data: found .*, expected the bytes of a picture"):
+        dsv4.image_size(value)
+
+
+@each_row(
+    "data",
+    [
+        b"\xff\xd8\xff" + b"\xe0\0\x02\xff" * (headers.MOST_PARTS + 9),
+        b"\x89PNG\r\n\x1a\n" + saved("PNG")[8:33] + (bytes(4) + b"aaaa" + bytes(4)) * 100_001,
+        b"GIF89a\x01\0\x01\0\0\0\0" + b"\0" * 100_002,
+    ],
+)
+def test_files_of_endless_parts(data: bytes) -> None:
+    with pytest.raises(dsv4.ImageError, match="of more than 100,000 parts"):
+        dsv4.image_size(data)
+
+
+def test_nothing_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only metadata is unpacked, and of that no more than it may have."""
+    bomb = zlib.compress(bytes(50_000_000))
+    text = b"XML:com.adobe.xmp\0\x01\0\0\0" + bomb
+    found = []
+    unpack = headers._unpacked
+    monkeypatch.setattr(headers, "_unpacked", lambda data: found.append(unpack(data)) or found[-1])
+    assert dsv4.image_size(with_chunk(saved("PNG"), b"iTXt", text)) == (30, 20)
+    assert [len(data) for data in found] == [1 << 20]
+
+
+class Damage(random.Random):
+    def __call__(self, data: bytes) -> bytes:
+        """The file with a few bytes of its headers changed, added or missing."""
+        made = bytearray(data)
+        for _ in range(self.randint(1, 4)):
+            at = self.randrange(min(len(made), 120)) if self.random() < 0.7 else len(made) // 2
+            end = at + self.choice((0, 1, 1, 4, 8))
+            made[at:end] = self.choice((b"", b"\0", b"\xff" * 4, bytes(4), self.randbytes(3)))
+        return bytes(made[: self.choice((None, None, self.randrange(len(made) + 1)))])
+
+
+def test_damaged_headers_raise_nothing_else() -> None:
+    damage = Damage(5)
+    files = [data for n in (1, 6) for _, data in by_orientation(n)] + [d for _, d in traps()]
+    readable = 0
+    for _ in range(fewer(200_000, 20)):
+        try:
+            width, height = dsv4.image_size(damage(damage.choice(files)))
+            assert width > 0 < height
+            readable += 1
+        except dsv4.ImageError:
+            pass
+    assert readable

@@ -1,0 +1,689 @@
+"""The shapes of lines in data sets: what each is read as, held against prompts written by hand."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dsv4
+from dsv4.dataset import BadLine, DatasetOptions, Summary, encode_files
+from rows import each_row
+from small_vocabulary import write_small_vocabulary
+
+tokenizers = pytest.importorskip("tokenizers")
+
+BOS, EOS = "<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>"
+USER, ASSISTANT = "<｜User｜>", "<｜Assistant｜>"
+
+
+@pytest.fixture(scope="module")
+def vocabulary(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_small_vocabulary(tmp_path_factory.mktemp("vocabulary") / "tokenizer.json")
+
+
+def run(
+    lines: list[Any], folder: Path, vocabulary: Path, **options: Any
+) -> tuple[list[Any], Summary]:
+    path, out = folder / "in.jsonl", folder / "out.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    given = DatasetOptions(tokenizer=vocabulary, jobs=1, overwrite=True, **options)
+    summary = encode_files([path], out, given)
+    return [json.loads(line) for line in out.read_text().splitlines()], summary
+
+
+# A prompt by hand: what is trained on stands in a list.
+Q, A = f"{BOS}{USER}Hi{ASSISTANT}<think>", ["</think>Hello" + EOS]
+PLAIN = [Q, A]
+WITH_SYSTEM = [f"{BOS}Be kind{USER}Hi{ASSISTANT}<think>", ["</think>Hello" + EOS]]
+THOUGHT = [Q, ["Greet.</think>Hello" + EOS]]
+TWO = [
+    f"{BOS}{USER}One{ASSISTANT}</think>",
+    ["Eins" + EOS],
+    f"{USER}Two{ASSISTANT}<think>",
+    ["</think>Zwei" + EOS],
+]
+OPEN = [Q, ["</think>Hello"]]
+
+HI = [{"role": "user", "content": "Hi"}]
+HELLO = [*HI, {"role": "assistant", "content": "Hello"}]
+TURNS = [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]
+NUMBERS = [
+    {"role": "user", "content": "One"},
+    {"role": "assistant", "content": "Eins"},
+    {"role": "user", "content": "Two"},
+    {"role": "assistant", "content": "Zwei"},
+]
+BLOCKS = [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}]
+ITEMS = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+OUTPUT = [
+    {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hello"}]}
+]
+
+CONVERSATIONS: list[Any] = [
+    # Chat Completions
+    pytest.param(HELLO, PLAIN, id="a list of messages"),
+    pytest.param({"messages": HELLO}, PLAIN, id="Chat"),
+    pytest.param(
+        {"messages": HELLO, "model": "gpt-4o", "temperature": 0}, PLAIN, id="Chat, logged"
+    ),
+    pytest.param({"messages": NUMBERS, "prompt": "One", "prompt_id": "7"}, TWO, id="UltraChat"),
+    pytest.param({"conversation": HELLO, "model": "vicuna"}, PLAIN, id="LMSYS"),
+    pytest.param({"conversations": HELLO, "id": 1}, PLAIN, id="messages under another name"),
+    pytest.param(
+        {
+            "messages": [
+                *HI,
+                {"role": "assistant", "content": "Hello", "reasoning_content": "Greet."},
+            ]
+        },
+        THOUGHT,
+        id="Chat with reasoning_content",
+    ),
+    pytest.param(
+        {"messages": [*HI, {"role": "assistant", "content": "Hello", "thinking": "Greet."}]},
+        THOUGHT,
+        id="Chat with thinking, as for gpt-oss",
+    ),
+    pytest.param(
+        {"messages": [*HI, {"role": "assistant", "content": "Hello", "prefix": True}]},
+        OPEN,
+        id="Chat that says prefix",
+    ),
+    pytest.param(
+        {"messages": [*HI, {"role": "assistant", "content": "Hello", "wo_eos": True}]},
+        OPEN,
+        id="Chat that says wo_eos",
+    ),
+    # Chat with a system prompt beside it
+    pytest.param({"system": "Be kind", "messages": HELLO}, WITH_SYSTEM, id="Chat with system"),
+    pytest.param({"system": "", "messages": HELLO}, PLAIN, id="an empty system"),
+    pytest.param({"system": None, "messages": HELLO}, PLAIN, id="no system"),
+    pytest.param(
+        {"system_prompt": "Be kind", "messages": HELLO}, WITH_SYSTEM, id="Chat with system_prompt"
+    ),
+    pytest.param(
+        {"system": "Be kind", "messages": [{"role": "system", "content": "Be kind"}, *HELLO]},
+        WITH_SYSTEM,
+        id="the same system twice",
+    ),
+    # Messages
+    pytest.param(
+        {"system": [{"type": "text", "text": "Be kind"}], "messages": HELLO, "max_tokens": 9},
+        WITH_SYSTEM,
+        id="Messages with a system block",
+    ),
+    pytest.param(
+        {
+            "messages": [
+                *BLOCKS,
+                {
+                    "role": "assistant",
+                    "content": [
+                        {"type": "thinking", "thinking": "Greet.", "signature": ""},
+                        {"type": "text", "text": "Hello"},
+                    ],
+                },
+            ]
+        },
+        THOUGHT,
+        id="Messages with thinking",
+    ),
+    pytest.param(
+        {"system": "Be kind", "messages": HELLO, "stop_sequences": ["x"]},
+        WITH_SYSTEM,
+        id="Messages by its fields",
+    ),
+    # Responses
+    pytest.param({"input": ITEMS}, PLAIN, id="Responses"),
+    pytest.param({"instructions": "Be kind", "input": ITEMS}, WITH_SYSTEM, id="with instructions"),
+    pytest.param({"input": "Hi", "output": OUTPUT}, PLAIN, id="Responses, request and response"),
+    # ShareGPT
+    pytest.param({"conversations": TURNS}, PLAIN, id="ShareGPT"),
+    pytest.param(TURNS, PLAIN, id="a list of turns"),
+    pytest.param({"conversation": TURNS, "id": "x"}, PLAIN, id="turns in conversation"),
+    pytest.param({"messages": TURNS}, PLAIN, id="turns in messages"),
+    pytest.param({"conversations": TURNS, "system": "Be kind"}, WITH_SYSTEM, id="OpenThoughts"),
+    pytest.param(
+        {
+            "conversations": [
+                {"from": "system", "value": "Be kind", "weight": None},
+                {"from": "user", "value": "Hi"},
+                {"from": "assistant", "value": "Hello"},
+            ],
+            "system_prompt": "Be kind",
+            "source": "x",
+        },
+        WITH_SYSTEM,
+        id="OpenHermes",
+    ),
+    pytest.param({"conversations": ["Hi", "Hello"], "source": "x"}, PLAIN, id="LIMA"),
+    pytest.param(
+        {"conversations": TURNS, "instruction": "Hi", "response": "Hello"}, PLAIN, id="Magpie"
+    ),
+    # Alpaca
+    pytest.param({"instruction": "Hi", "output": "Hello"}, PLAIN, id="Alpaca"),
+    pytest.param(
+        {"instruction": "Hi", "input": "", "output": "Hello", "text": "…"}, PLAIN, id="input"
+    ),
+    pytest.param(
+        {"instruction": "Say it", "input": "Hi", "output": "Hello"},
+        [f"{BOS}{USER}Say it\nHi{ASSISTANT}<think>", A],
+        id="Alpaca with input",
+    ),
+    pytest.param(
+        {"instruction": "Two", "output": "Zwei", "history": [["One", "Eins"]]},
+        TWO,
+        id="Alpaca with history",
+    ),
+    pytest.param(
+        {"instruction": "Hi", "input": "", "output": "Hello", "system": "Be kind"},
+        WITH_SYSTEM,
+        id="Alpaca with system",
+    ),
+    pytest.param(
+        {"instruction": "Say it", "context": "Hi", "response": "Hello", "category": "x"},
+        [f"{BOS}{USER}Say it\nHi{ASSISTANT}<think>", A],
+        id="Dolly",
+    ),
+    # a question and its answer
+    pytest.param({"prompt": "Hi", "completion": "Hello"}, PLAIN, id="prompt and completion"),
+    pytest.param({"prompt": HI, "completion": HELLO[1:]}, PLAIN, id="conversational prompt"),
+    pytest.param(
+        {"system": "Be kind", "prompt": "Hi", "completion": "Hello"}, WITH_SYSTEM, id="with system"
+    ),
+    pytest.param({"query": "Hi", "response": "Hello", "history": []}, PLAIN, id="ms-swift"),
+    pytest.param({"question": "Hi", "answer": "Hello"}, PLAIN, id="GSM8K"),
+    pytest.param(
+        {"id": 1, "system_prompt": "Be kind", "question": "Hi", "response": "Hello"},
+        WITH_SYSTEM,
+        id="OpenOrca",
+    ),
+    pytest.param({"input": HI, "output": "Hello", "reasoning": "off"}, PLAIN, id="Nemotron"),
+    pytest.param({"input": "Hi", "output": "Hello"}, PLAIN, id="input and output"),
+    pytest.param(
+        {"prompt": "Hi", "reasoning": "Greet.", "response": "Hello"}, THOUGHT, id="with reasoning"
+    ),
+]
+
+
+def ids_of(text: str, vocabulary: Path) -> list[int]:
+    """The ids of a text, by the file of the vocabulary and the library that reads such files."""
+    added = {t["content"]: t["id"] for t in json.loads(vocabulary.read_text())["added_tokens"]}
+    encode = tokenizers.Tokenizer.from_file(str(vocabulary)).encode
+    special = "|".join(map(re.escape, sorted(added, key=len, reverse=True)))
+    ids: list[int] = []
+    for part in re.split(f"({special})", text):
+        ids += [added[part]] if part in added else encode(part, add_special_tokens=False).ids
+    return ids
+
+
+def by_hand(parts: list[Any], vocabulary: Path) -> tuple[list[int], list[int]]:
+    """Ids and mask of a prompt that is written out."""
+    ids: list[int] = []
+    mask: list[int] = []
+    for part in parts:
+        text = part if isinstance(part, str) else part[0]
+        encoded = ids_of(text, vocabulary)
+        ids += encoded
+        mask += [int(part is not text)] * len(encoded)
+    return ids, mask
+
+
+@each_row("line, wanted", CONVERSATIONS)
+def test_a_line_has_the_tokens_that_its_author_meant(
+    line: Any, wanted: list[Any], vocabulary: Path, tmp_path: Path
+) -> None:
+    (row,), _ = run([line], tmp_path, vocabulary)
+    assert (row["input_ids"], row["loss_mask"]) == by_hand(wanted, vocabulary)
+
+
+# Tools: each spelling is the same conversation.
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
+FUNCTION = {"name": "weather", "description": "Now.", "parameters": SCHEMA}
+TOOL = {"type": "function", "function": FUNCTION}
+CALL = {
+    "id": "c1",
+    "type": "function",
+    "function": {"name": "weather", "arguments": {"city": "Rome"}},
+}
+AS_TEXT = {**CALL, "function": {"name": "weather", "arguments": '{"city": "Rome"}'}}
+RESULT = {"role": "tool", "tool_call_id": "c1", "content": "Sun"}
+SUN = {"role": "assistant", "content": "Sunny"}
+CALLED = [*HI, {"role": "assistant", "content": "", "tool_calls": [CALL]}, RESULT, SUN]
+
+WITH_TOOLS: list[Any] = [
+    pytest.param({"messages": CALLED, "tools": [TOOL]}, id="Chat"),
+    pytest.param({"messages": CALLED, "tools": [FUNCTION]}, id="bare functions"),
+    pytest.param({"messages": CALLED, "tools": json.dumps([TOOL])}, id="tools as text"),
+    pytest.param({"messages": CALLED, "tools": [json.dumps(TOOL)]}, id="each tool as text"),
+    pytest.param(
+        {
+            "messages": [HI[0], {**CALLED[1], "tool_calls": [AS_TEXT]}, RESULT, SUN],
+            "tools": [TOOL],
+        },
+        id="arguments as text",
+    ),
+    pytest.param(
+        {
+            "messages": [HI[0], {**CALLED[1], "tool_calls": json.dumps([AS_TEXT])}, RESULT, SUN],
+            "tools": [TOOL],
+        },
+        id="calls as text",
+    ),
+    pytest.param(
+        {
+            "conversations": [
+                {"from": "human", "value": "Hi"},
+                {
+                    "from": "function_call",
+                    "value": '{"name": "weather", "arguments": {"city": "Rome"}}',
+                },
+                {"from": "observation", "value": "Sun"},
+                {"from": "gpt", "value": "Sunny"},
+            ],
+            "tools": json.dumps([FUNCTION]),
+        },
+        id="ShareGPT",
+    ),
+    pytest.param(
+        {
+            "messages": [
+                *BLOCKS,
+                {
+                    "role": "assistant",
+                    "content": [
+                        {
+                            "type": "tool_use",
+                            "id": "c1",
+                            "name": "weather",
+                            "input": {"city": "Rome"},
+                        }
+                    ],
+                },
+                {
+                    "role": "user",
+                    "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "Sun"}],
+                },
+                {"role": "assistant", "content": "Sunny"},
+            ],
+            "tools": [{"name": "weather", "description": "Now.", "input_schema": SCHEMA}],
+        },
+        id="Messages",
+    ),
+    pytest.param(
+        {
+            "input": [
+                {"role": "user", "content": "Hi"},
+                {
+                    "type": "function_call",
+                    "call_id": "c1",
+                    "name": "weather",
+                    "arguments": '{"city": "Rome"}',
+                },
+                {"type": "function_call_output", "call_id": "c1", "output": "Sun"},
+                {"role": "assistant", "content": "Sunny"},
+            ],
+            "tools": [{"type": "function", **FUNCTION}],
+        },
+        id="Responses",
+    ),
+    pytest.param(
+        {"prompt": HI, "completion": CALLED[1:], "tools": [TOOL]}, id="prompt and completion"
+    ),
+]
+
+
+@each_row("line", WITH_TOOLS)
+def test_tools_are_the_same_in_every_shape(line: Any, vocabulary: Path, tmp_path: Path) -> None:
+    (row,), summary = run([line], tmp_path, vocabulary)
+    assert row["input_ids"] == ids_of(str(dsv4.encode(CALLED, tools=[TOOL])), vocabulary)
+    assert summary.count("undeclared_tool") == 0
+
+
+REFUSED: list[Any] = [
+    pytest.param({"text": "Human: Hi"}, "found an object with text, expected messages", id="text"),
+    pytest.param({"input": "Hi"}, "found an object with input, expected messages", id="no answer"),
+    pytest.param({"role": "user", "content": "Hi"}, "put the messages in a list", id="one message"),
+    pytest.param(
+        {"question": "Hi", "answer": "42", "response": "Hello"},
+        "found question with response and question with answer in one line",
+        id="two answers",
+    ),
+    pytest.param(
+        {"messages": HELLO, "question": "Hi", "answer": "42"},
+        "found messages in messages and question with answer in one line, which mean different",
+        id="two conversations",
+    ),
+    pytest.param(
+        {"instructions": "Say it", "input": "Hi", "output": "Hello"},
+        "found Responses items and input with output in one line",
+        id="instructions with output",
+    ),
+    pytest.param(
+        {
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [{"type": "tool_result", "tool_use_id": "c", "content": ""}],
+                },
+                {"role": "assistant", "content": "", "tool_calls": [CALL]},
+            ]
+        },
+        "found Anthropic's blocks and OpenAI's calls in one line",
+        id="two protocols",
+    ),
+    pytest.param(
+        {"system": "A", "messages": [{"role": "system", "content": "B"}, *HELLO]},
+        "system: found a system prompt beside another",
+        id="two systems",
+    ),
+    pytest.param(
+        {"messages": HELLO, "functions": [FUNCTION]},
+        "functions: found OpenAI's older",
+        id="old tools",
+    ),
+    pytest.param(
+        {"messages": [*HI, {"role": "assistant", "function_call": {"name": "x"}}]},
+        "messages[1].function_call: found OpenAI's older form of a call (dsv4 check --fix",
+        id="an old call",
+    ),
+    pytest.param(
+        {"conversations": [{"from": "bot", "value": "Hi"}]},
+        "conversations[0].from: found 'bot', expected one of",
+        id="a speaker",
+    ),
+    pytest.param(
+        {"conversations": [{"from": "human", "value": 5}, TURNS[1]]},
+        "conversations[0].value: found 5",
+        id="a turn's value",
+    ),
+    pytest.param({"instruction": "Hi", "input": 5, "output": "x"}, "input: found 5", id="an input"),
+    pytest.param({"prompt": 5, "completion": "x"}, "prompt: found 5, expected text", id="a prompt"),
+    pytest.param(
+        {"conversations": [TURNS[0], {"from": "gpt", "value": "<think>Hm</think>Hello"}]},
+        "conversations[1].value: the text holds reasoning or its tags",
+        id="reasoning in a turn",
+    ),
+    pytest.param(
+        {"instruction": "Hi", "output": "<think>Hm</think>Hello"},
+        "output: the text holds reasoning",
+        id="reasoning in an output",
+    ),
+    pytest.param(
+        {"prompt": "Hi", "chosen": "A", "rejected": "B"}, "which --preferences", id="a pair"
+    ),
+    pytest.param(
+        {"messages": HELLO, "rejected_response": "B"}, "which --preferences", id="ms-swift"
+    ),
+    pytest.param({"prompt": "Hi", "completion": "A", "label": True}, "which --kto reads", id="KTO"),
+    pytest.param(
+        {
+            "messages": [
+                HI[0],
+                {"role": "assistant", "content": [{"type": "tool_use"}], "weight": 0},
+            ]
+        },
+        "messages[1]: found a weight, which messages has no place for",
+        id="a weight in blocks",
+    ),
+    pytest.param(
+        {"query": "Hi", "response": "A", "history": ["x"]}, "history: found", id="history"
+    ),
+]
+
+
+@each_row("line, problem", REFUSED)
+def test_a_line_that_may_mean_something_else_is_refused(
+    line: Any, problem: str, vocabulary: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(BadLine) as caught:
+        run([line], tmp_path, vocabulary)
+    assert problem in str(caught.value)
+
+
+def test_reasoning_in_a_turn_names_the_command_that_moves_it(
+    vocabulary: Path, tmp_path: Path
+) -> None:
+    line = {"conversations": [TURNS[0], {"from": "gpt", "value": "<think>Hm</think>Hello"}]}
+    with pytest.raises(BadLine, match=r"dsv4 check --fix moves it to where it belongs"):
+        run([line], tmp_path, vocabulary)
+
+
+# Weights, under the names that trainers have for them.
+
+
+@each_row("flag", ["weight", "loss", "train", "training"])
+def test_a_turn_that_is_not_trained_on(flag: str, vocabulary: Path, tmp_path: Path) -> None:
+    no = 0 if flag == "weight" else False
+    for key, line in (
+        ("messages", [NUMBERS[0], {**NUMBERS[1], flag: no}, *NUMBERS[2:]]),
+        ("conversations", [TURNS[0], {**TURNS[1], flag: no}, *TURNS]),
+    ):
+        (row,), _ = run([{key: line}], tmp_path, vocabulary)
+        (other,), _ = run([{key: line[:1] + line[2:]}], tmp_path, vocabulary)
+        assert sum(row["loss_mask"]) == sum(other["loss_mask"])
+
+
+# Pairs.
+
+CHOSEN, REJECTED = (
+    [{"role": "assistant", "content": "Hello"}],
+    [{"role": "assistant", "content": "No"}],
+)
+SAID = {"role": "system", "content": "Be kind"}
+NO = [{"from": "gpt", "value": "No"}]
+
+PAIRS: list[Any] = [
+    pytest.param({"prompt": "Hi", "chosen": "Hello", "rejected": "No"}, id="texts"),
+    pytest.param({"prompt": HI, "chosen": CHOSEN, "rejected": REJECTED}, id="messages"),
+    pytest.param({"prompt": HI, "chosen": CHOSEN[0], "rejected": REJECTED[0]}, id="one message"),
+    pytest.param({"question": "Hi", "chosen": "Hello", "rejected": "No"}, id="Orca's pairs"),
+    pytest.param(
+        {"instruction": "Hi", "input": "", "chosen": "Hello", "rejected": "No"}, id="Alpaca"
+    ),
+    pytest.param({"chosen": HI + CHOSEN, "rejected": HI + REJECTED}, id="conversations"),
+    pytest.param(
+        {"prompt": "Hi", "chosen": HI + CHOSEN, "rejected": HI + REJECTED, "messages": HI + CHOSEN},
+        id="UltraFeedback",
+    ),
+    pytest.param(
+        {"prompt": HI, "chosen": HI + CHOSEN, "rejected": HI + REJECTED}, id="copied prompt"
+    ),
+    pytest.param(
+        {"messages": HI, "chosen": CHOSEN[0], "rejected": REJECTED[0]}, id="prompt in messages"
+    ),
+    pytest.param(
+        {"conversations": TURNS[:1], "chosen": TURNS[1], "rejected": NO[0]}, id="LLaMA-Factory"
+    ),
+    pytest.param({"chosen": TURNS, "rejected": [TURNS[0], *NO]}, id="two ShareGPT conversations"),
+    pytest.param(
+        {"input": {"messages": HI}, "preferred_output": CHOSEN, "non_preferred_output": REJECTED},
+        id="OpenAI",
+    ),
+    pytest.param({"messages": HELLO, "rejected_response": "No"}, id="ms-swift"),
+]
+
+
+@each_row("line", PAIRS)
+@pytest.mark.parametrize("beside", [None, "system", "system_prompt"])
+def test_a_pair(line: dict[str, Any], beside: str | None, vocabulary: Path, tmp_path: Path) -> None:
+    if beside and "preferred_output" in line:
+        line = {**line, "input": {"messages": [SAID, *HI]}}
+    elif beside:
+        line = {**line, beside: "Be kind"}
+    (row,), _ = run([line], tmp_path, vocabulary, preferences=True)
+    prompt = (WITH_SYSTEM if beside else PLAIN)[0]
+    assert row["prompt_ids"] == by_hand([prompt], vocabulary)[0]
+    for side, text in (("chosen", "Hello"), ("rejected", "No")):
+        ids, mask = by_hand([[f"</think>{text}{EOS}"]], vocabulary)
+        assert (row[f"{side}_ids"], row[f"{side}_mask"]) == (ids, mask)
+
+
+REFUSED_PAIRS: list[Any] = [
+    pytest.param(
+        {"chosen": "\n\nHuman: Hi", "rejected": "x"}, "chosen: found an answer, and no prompt"
+    ),
+    pytest.param({"messages": HELLO}, 'found an object with messages, expected "chosen"'),
+    pytest.param(
+        {"prompt": "Other", "chosen": HI + CHOSEN, "rejected": HI + REJECTED},
+        "chosen: found a conversation that does not begin with prompt",
+    ),
+    pytest.param(
+        {"prompt": "Hi", "chosen": "A", "rejected": "A"}, "rejected: found what is chosen"
+    ),
+    pytest.param({"prompt": "Hi", "question": "x", "chosen": "A", "rejected": "B"}, "one question"),
+    pytest.param(
+        {"prompt": HI, "chosen": [{"role": "assistant", "content": 5}], "rejected": "B"},
+        "chosen[0].content: found 5",
+    ),
+    pytest.param({"prompt": HI, "chosen": [], "rejected": "B"}, "chosen: found []"),
+    pytest.param([1], "expected an object"),
+]
+
+
+@each_row("line, problem", REFUSED_PAIRS)
+def test_a_pair_that_is_none(line: Any, problem: str, vocabulary: Path, tmp_path: Path) -> None:
+    with pytest.raises(BadLine) as caught:
+        run([line], tmp_path, vocabulary, preferences=True)
+    assert problem in str(caught.value)
+
+
+# Answers with a label.
+
+LABELLED: list[Any] = [
+    pytest.param({"prompt": "Hi", "completion": "Hello", "label": True}, id="texts"),
+    pytest.param({"prompt": HI, "completion": CHOSEN, "label": True}, id="TRL"),
+    pytest.param({"messages": HELLO, "label": True}, id="ms-swift"),
+    pytest.param({"conversations": TURNS, "kto_tag": True}, id="LLaMA-Factory"),
+    pytest.param({"instruction": "Hi", "output": "Hello", "kto_tag": True}, id="Alpaca"),
+]
+
+
+@each_row("line", LABELLED)
+@pytest.mark.parametrize("label", [True, False])
+def test_an_answer_with_a_label(
+    line: dict[str, Any], label: bool, vocabulary: Path, tmp_path: Path
+) -> None:
+    name = "label" if "label" in line else "kto_tag"
+    (row,), _ = run([{**line, name: label}], tmp_path, vocabulary, kto=True)
+    ids, mask = by_hand([A], vocabulary)
+    assert row == {
+        "prompt_ids": by_hand([Q], vocabulary)[0],
+        "completion_ids": ids,
+        "completion_mask": mask,
+        "label": label,
+    }
+
+
+@each_row(
+    "line, problem",
+    [
+        ({"prompt": "Hi", "completion": "A"}, "label: found none, expected true or false"),
+        ({"prompt": "Hi", "completion": "A", "label": "yes"}, "label: found 'yes', expected true"),
+        ({"messages": HI, "label": True}, "found no answer at the end"),
+    ],
+)
+def test_a_label_that_is_none(line: Any, problem: str, vocabulary: Path, tmp_path: Path) -> None:
+    with pytest.raises(BadLine) as caught:
+        run([line], tmp_path, vocabulary, kto=True)
+    assert problem in str(caught.value)
+
+
+# What a run notes of its data.
+
+DEVELOPER = [{"role": "developer", "content": "Be kind"}, *HELLO]
+THINKING = [*HI, {"role": "assistant", "content": "Hello", "reasoning_content": "Greet."}]
+
+NOTES: list[Any] = [
+    (DEVELOPER, "dropped_message", True),
+    ([*THINKING, *THINKING], "dropped_reasoning", True),
+    ({"messages": THINKING, "thinking": False}, "unwritten_reasoning", True),
+    ([*HI, {**HELLO[1], "prefix": True}], "open_turn", True),
+    ([*HI, {**HELLO[1], "wo_eos": True}], "open_turn", True),
+    (HELLO, "no_reasoning", False),
+    (HI, "nothing_to_learn", False),
+    (CALLED, "undeclared_tool", False),
+]
+
+
+@each_row("line, kind, left_out", NOTES)
+def test_what_is_noted(
+    line: Any, kind: str, left_out: bool, vocabulary: Path, tmp_path: Path
+) -> None:
+    _, summary = run([THINKING, line, line], tmp_path, vocabulary)
+    assert summary.notes[kind] == (2, f"{tmp_path / 'in.jsonl'}:2")
+    assert summary.notes["copied_line"] == (1, f"{tmp_path / 'in.jsonl'}:3")
+    if left_out:
+        with pytest.raises(BadLine, match=r"in\.jsonl:2: .*\(strict data\)"):
+            run([THINKING, line], tmp_path, vocabulary, strict_data=True)
+    else:
+        run([THINKING, line], tmp_path, vocabulary, strict_data=True)
+
+
+def test_reasoning_that_examples_keep_is_not_noted(vocabulary: Path, tmp_path: Path) -> None:
+    _, summary = run([[*THINKING, *THINKING]], tmp_path, vocabulary, expand=True, strict_data=True)
+    assert "dropped_reasoning" not in summary.notes
+
+
+def test_a_clean_run_has_nothing_to_note(vocabulary: Path, tmp_path: Path) -> None:
+    assert run([THINKING], tmp_path, vocabulary)[1].notes == {}
+
+
+# Files of rows.
+
+ROWS: list[Any] = [
+    pytest.param(
+        {"instruction": "Hi", "input": "", "output": "Hello", "text": "…"}, PLAIN, id="Alpaca"
+    ),
+    pytest.param({"prompt": "Hi", "completion": "Hello", "id": 7}, PLAIN, id="prompt"),
+    pytest.param({"system": "Be kind", "messages": HELLO}, WITH_SYSTEM, id="Chat with system"),
+    pytest.param({"conversations": TURNS, "system_prompt": "Be kind"}, WITH_SYSTEM, id="ShareGPT"),
+    pytest.param({"prompt": HI, "completion": HELLO[1:]}, PLAIN, id="lists"),
+]
+
+
+@each_row("line, wanted", ROWS)
+@pytest.mark.parametrize("ending", ["json", "parquet"])
+def test_rows_of_a_file_are_lines(
+    line: dict[str, Any], wanted: list[Any], ending: str, vocabulary: Path, tmp_path: Path
+) -> None:
+    path, out = tmp_path / f"in.{ending}", tmp_path / "out.jsonl"
+    if ending == "json":
+        path.write_text(json.dumps([line, line]))
+    else:
+        arrow = pytest.importorskip("pyarrow")
+        pytest.importorskip("pyarrow.parquet").write_table(
+            arrow.Table.from_pylist([line] * 2), path
+        )
+    encode_files([path], out, DatasetOptions(tokenizer=vocabulary, jobs=1, overwrite=True))
+    rows = [json.loads(text) for text in out.read_text().splitlines()]
+    ids, mask = by_hand(wanted, vocabulary)
+    assert rows == [{"input_ids": ids, "loss_mask": mask}] * 2
+
+
+def test_labels_and_pairs_in_parquet(vocabulary: Path, tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
+    for options, line in (
+        ({"kto": True}, {"prompt": "Hi", "completion": "Hello", "label": False}),
+        ({"preferences": True}, {"prompt": "Hi", "chosen": "Hello", "rejected": "No"}),
+    ):
+        parquet.write_table(arrow.Table.from_pylist([line]), path)
+        for trainer in (None, "trl"):
+            given = DatasetOptions(
+                tokenizer=vocabulary, jobs=1, overwrite=True, trainer=trainer, **options
+            )
+            encode_files([path], out, given)
+            (row,) = parquet.read_table(out).to_pylist()
+            if trainer:
+                assert set(row) == set(line)
+                assert row["prompt"] == Q
+            else:
+                assert row["prompt_ids"] == by_hand([Q], vocabulary)[0]
+            assert row.get("label") == line.get("label")
