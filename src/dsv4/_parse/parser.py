@@ -63,7 +63,7 @@ from dsv4.types import DialectName
 
 _BRACKET, _WIDE, _BAR = MARKS
 _LINE_BREAK = "\n"
-# So many chunks go by before the reading is told.
+# So many chunks that have gone by are kept one by one: each takes more room than its letters.
 _MOST_PASSED = 512
 # Text is not forgotten in smaller stretches, because each time costs something.
 _LEAST_TRIMMED = 1024
@@ -140,8 +140,7 @@ class Shortcut:
             return []
         self._passed.append(shown)
         if len(self._passed) > _MOST_PASSED:
-            self._catch_up()
-            self._choose()
+            self._passed = ["".join(self._passed)]
         return [words(shown)]
 
     def _read(self, text: str) -> list[Event]:

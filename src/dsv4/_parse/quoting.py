@@ -56,11 +56,11 @@ _FIRST_WIDE = "\u2e80"  # letters from here on have no spaces between words
 _ELEMENTS = "pre|code|samp|kbd|xmp|tt|q|blockquote|listing|plaintext"
 _NAME = rf"[\w:.-]*(?:example|sample)[\w:.-]*|(?:{_ELEMENTS})(?![\w:.-])"
 _PARTS = pattern(
-    r"(?P<blank>\n[ \t\r]*\n)|(?P<code>`+)|(?P<comment><!--)|(?P<uncomment>-->)"
+    r"(?P<blank>\n\s*\n)|(?P<code>`+)|(?P<comment><!--)|(?P<uncomment>-->)"
     rf"|<(?P<slash>/?)(?P<name>(?i:{_NAME}))(?P<rest>(?:\s[^<>]*)?)>"
     rf"|(?P<quote>[{''.join(sorted(QUOTES - {'`'}))}])"
 )
-_OF_INTEREST = pattern(rf"[`~<{''.join(sorted(QUOTES - {'`'}))}]|-->|\n[ \t\r]*\n")
+_OF_INTEREST = pattern(rf"[`~<{''.join(sorted(QUOTES - {'`'}))}]|-->|\n\s*\n")
 # What may mean something else with more behind it.
 _UNDECIDED = pattern(rf"(?:<[^<>]{{0,{LONGEST_TAG}}}|[`'\"’\-\s]+)\Z")
 
