@@ -10,11 +10,11 @@ from dsv4._format.spellings import PLAIN_CLOSES
 from dsv4._parse import events as kinds
 from dsv4._parse.limits import LONGEST_SPACE
 from dsv4._parse.patterns import pattern
+from dsv4._parse.quoted_calls import Quotation, Refused
 from dsv4._parse.reading import ParserState, Reading
-from dsv4._parse.speculation import Quotation, Refused
+from dsv4._parse.steps import Steps
 from dsv4._parse.tag import CALL_TAGS, Tag
 from dsv4._parse.tag_rules import Ahead, Lookahead, is_plain_wrapper
-from dsv4._parse.text_buffer import Steps
 
 _UNMARKED_LINE = pattern(r"\n(?![ \t]*(?:[-*+]|\d{1,3}[.)])?[ \t]*>)(?!\s*\Z)")
 _OUTDENTED_LINE = pattern(r"\n(?!\t| {4}|[ \t]*(?:\n|\Z))")

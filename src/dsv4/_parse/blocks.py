@@ -15,10 +15,10 @@ from dsv4._parse.patterns import pattern
 from dsv4._parse.quoting import QUOTES_AN_INVOKE
 from dsv4._parse.reading import Block, ParserState, Reading
 from dsv4._parse.reasons import Ended
+from dsv4._parse.steps import Steps
 from dsv4._parse.strict_alongside import StrictAlongside
 from dsv4._parse.tag import TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import Lookahead
-from dsv4._parse.text_buffer import Steps
 from dsv4._parse.values import JsonCallList, ValueReader
 
 # Between text in a wrapper and prose: a blank line. Between text and JSON: a line's start.
@@ -84,6 +84,7 @@ class BlockReader:
     def _read_fenced_call(self, at: int) -> Steps[bool]:
         """A declared tool's name, a fence with an object of its keys, and closes (rule 35)."""
         buffer, rules, tools = self._buffer, self._rules, self._reading.tools
+        self._reading.enter(ParserState.NAMED)
         while (rest := buffer.slice(at, at + LONGEST_NAME)) and any(
             map(str.startswith, tools.parameters, repeat(rest))
         ):
@@ -110,6 +111,7 @@ class BlockReader:
         if not found.value.keys() <= tools.keys(name).keys():
             return False
         self._block.used = True
+        self._reading.enter(ParserState.BLOCK)
         self._reading.report_span(kinds.JSON_CALLS, at, end)
         self._reading.advance(end)
         self._reading.whole_call(name, found.text, end)

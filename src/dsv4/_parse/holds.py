@@ -45,6 +45,11 @@ HOLD_OF_STATE: Mapping[ParserState, Hold] = {
         17, "closing tags, until it is clear whether prose goes on after them"
     ),
     ParserState.STRAY: Hold(5, "a parameter without a call, until it ends"),
+    ParserState.LOST: Hold(34, "parameters without a call, until it is clear whether it ends"),
+    ParserState.NAMED: Hold(
+        35, "text in a block, which may be the name of a tool and a fence with its arguments"
+    ),
+    ParserState.NESTED: Hold(32, "parameters in a parameter, until it ends"),
     ParserState.FENCED: Hold(15, "a block in a code fence, while it reads strictly"),
     ParserState.JUNK: Hold(5, "text in a block, until the block ends or a call begins"),
     ParserState.BROKEN: Hold(18, "text after a tag that breaks off, until a call begins"),

@@ -27,8 +27,9 @@ from dsv4._parse.call_arguments import (
 from dsv4._parse.lexer import read_tag
 from dsv4._parse.patterns import pattern
 from dsv4._parse.reading import Reading
+from dsv4._parse.steps import Steps
 from dsv4._parse.tag import TOKENS, Tag
-from dsv4._parse.text_buffer import Steps, TextBuffer
+from dsv4._parse.text_buffer import TextBuffer
 
 _NATIVE_CALL = pattern(NATIVE_CALL, re.DOTALL)
 _NATIVE_HEAD = pattern(NATIVE_HEAD)

@@ -39,6 +39,7 @@ from dsv4._parse.parser_options import (
     CallDelivery,
     GivenStops,
     GivenTools,
+    ParserSettings,
     StopIn,
     checked_bool,
     checked_ending,
@@ -51,7 +52,7 @@ from dsv4._parse.parser_options import (
 )
 from dsv4._parse.random_ids import new_call_id
 from dsv4._parse.read_completion import read_completion
-from dsv4._parse.reading import ParserState, Reading, Settings
+from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.reasons import Ended, Reason
 from dsv4._parse.speculation import Speculation
 from dsv4._parse.stop_strings import StopStrings
@@ -225,7 +226,7 @@ class StreamParser(Shortcut):
             problem = "found text and strict=True, expected one of them: strict reads whole turns"
             raise OptionError("prefix", problem)
         stops = checked_stops(stop)
-        settings = Settings(
+        settings = ParserSettings(
             dialect=dialect_named("v4" if dialect is None else dialect),
             tools=DeclaredTools(checked_tools(tools)),
             forbidden=tool_choice == "none",
@@ -274,7 +275,7 @@ class StreamParser(Shortcut):
         self._speculation.run()
         certain = self._speculation.certain
         if len(self._buffer.text) > _LEAST_TRIMMED:
-            self._buffer.trim(certain.floor)
+            self._buffer.trim(certain.needed_from)
         if certain.pos < self._buffer.end:
             self._words = self._line_words = self._index = None  # nothing goes by what waits
         else:

@@ -17,15 +17,15 @@ from dsv4._parse.lexer import PLAIN_LABEL
 from dsv4._parse.limits import LONGEST_ORPHANS, LONGEST_QUOTE, LONGEST_SPACE, LONGEST_TAG
 from dsv4._parse.odd_calls import OddCalls, find_native_calls, find_plain_calls
 from dsv4._parse.patterns import pattern
+from dsv4._parse.quoted_calls import Quotation
 from dsv4._parse.quoting import PAIRS, QUOTES, Quoting
 from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.reasons import Ended
-from dsv4._parse.speculation import Attempt, Quotation
+from dsv4._parse.steps import Attempt, Steps
 from dsv4._parse.strict import StrictBlock
 from dsv4._parse.strict_alongside import is_last
 from dsv4._parse.tag import CALL_TAGS, TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import Ahead, Lookahead, is_plain_label, is_plain_wrapper
-from dsv4._parse.text_buffer import Steps
 from dsv4.errors import ParseError
 
 _MOST_TRIED = 3  # quotations in quotations
@@ -738,7 +738,23 @@ class ProseReader:
 
         They go, with their closes, if the closes of a call and then the end follow.
         """
-        reading, buffer, rules = self._reading, self._buffer, self._rules
+        reading = self._reading
+        if self._flush():
+            return None
+        reading.enter(ParserState.LOST)
+        end = yield from self._lost_end(tag)
+        reading.enter(ParserState.PROSE)
+        if end is None:
+            return self._leave(tag)
+        if (quotation := self._quotation(tag)) is not None:
+            yield from self._try_calls(tag, quotation)
+            return None
+        reading.report_span(kinds.DROPPED_CALL, tag.start, end)
+        return self._skip_to(end)
+
+    def _lost_end(self, tag: Tag) -> Steps[int | None]:
+        """Where parameters end that have lost their call, with its closes. None: nowhere."""
+        buffer, rules = self._buffer, self._rules
         limit, at = tag.start + LONGEST_ORPHANS, tag.end
         ahead: Ahead = tag
         while rules.opens(ahead, "parameter"):
@@ -746,7 +762,7 @@ class ProseReader:
             while close is not None and not (close.marked or close.kind in TOKENS):
                 close = yield from buffer.next_tag(close.start + 1, limit)
             if close is None or not rules.closes(close, "parameter"):
-                return self._leave(tag)
+                return None
             ahead = yield from rules.look_ahead(close.end)
             at = ahead.end if isinstance(ahead, Tag) else close.end
         closed = False
@@ -754,15 +770,7 @@ class ProseReader:
             assert isinstance(ahead, Tag)
             closed, at = True, ahead.end
             ahead = yield from rules.look_ahead(at)
-        if not closed or not rules.is_end(ahead) or at > limit:
-            return self._leave(tag)
-        if self._flush():
-            return None
-        if (quotation := self._quotation(tag)) is not None:
-            yield from self._try_calls(tag, quotation)
-            return None
-        reading.report_span(kinds.DROPPED_CALL, tag.start, at)
-        return self._skip_to(at)
+        return at if closed and rules.is_end(ahead) and at <= limit else None
 
     def _read_stub(self, tag: Tag) -> Steps[None]:
         """What a model wrote before it began once more: a tag that says nothing (rule 34).

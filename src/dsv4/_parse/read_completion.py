@@ -6,10 +6,10 @@ from dsv4._parse.after_calls import check_quotations
 from dsv4._parse.blocks import read_block
 from dsv4._parse.calls import read_call
 from dsv4._parse.prose import ProseReader
+from dsv4._parse.quoted_calls import Refused
 from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.reasons import Ended
-from dsv4._parse.speculation import Refused
-from dsv4._parse.text_buffer import Steps
+from dsv4._parse.steps import Steps
 
 
 def read_completion(reading: Reading) -> Steps[None]:

@@ -6,32 +6,27 @@ goes its own way over the same text (see speculation.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from dsv4._format import tokens
-from dsv4._format.dialects import NAMESPACE_END, Dialect, Tags
+from dsv4._format.dialects import NAMESPACE_END, Tags
 from dsv4._format.spellings import RELEASED_TAGS, SLASHES
 from dsv4._parse import events as kinds
 from dsv4._parse.call_arguments import CallWriter
-from dsv4._parse.declared import DeclaredTools
 from dsv4._parse.events import Diagnostic, DiagnosticKind, Event, ToolCallStart
 from dsv4._parse.limits import LONGEST_NAME, MOST_CALLS, MOST_DIAGNOSTICS
+from dsv4._parse.parser_options import ParserSettings
 from dsv4._parse.patterns import pattern
+from dsv4._parse.quoted_calls import Doubt, Quotation, Refused
 from dsv4._parse.quoting import Quoting
-from dsv4._parse.speculation import Doubt, Quotation, Refused
-from dsv4._parse.stop_strings import StopStrings
+from dsv4._parse.steps import Steps
 from dsv4._parse.strict_alongside import StrictAlongside
 from dsv4._parse.tag import PartialTag, Tag
 from dsv4._parse.tag_rules import TagRules
-from dsv4._parse.text_buffer import NOWHERE, Steps, TextBuffer
-
-if TYPE_CHECKING:
-    from dsv4._parse.calls import Call
-    from dsv4._parse.values import Value
+from dsv4._parse.text_buffer import NOWHERE, TextBuffer
 
 _SPACE = pattern(r"\s+")
 
@@ -42,13 +37,16 @@ class ParserState(Enum):
     PROSE = "reasoning or content"
     ORPHANS = "closing tags in prose, until it is clear whether prose goes on after them"
     STRAY = "a parameter in prose, without a call around it"
+    LOST = "parameters in the middle of a line, of a call whose opening was lost"
     FENCED = "a block in a code fence, while it reads strictly: an example, or a call"
     AFTER = "after a block, or after a call without one"
     BLOCK = "inside a wrapper, between calls"
+    NAMED = "text in a wrapper, where the name of a tool and a fence with its arguments may stand"
     JUNK = "text in a wrapper that is no call"
     BROKEN = "after a tag in a wrapper that breaks off"
     INVOKE = "inside a call, between parameters"
     REMARK = "text in a call that is no parameter"
+    NESTED = "parameters in a parameter, in place of an object or a list"
     VALUE = "the value of a parameter, a text"
     JSON = "JSON: a value, all arguments of a call, or calls"
     PLAIN = "a call without the DSML token, held until it closes"
@@ -62,16 +60,19 @@ class ParserState(Enum):
 NEXT: dict[ParserState, frozenset[ParserState]] = {
     ParserState[state]: frozenset(ParserState[one] for one in after.split())
     for state, after in {
-        "PROSE": "ORPHANS FENCED BLOCK INVOKE PLAIN NATIVE STRAY ROLE INVENTED HALTED",
+        "PROSE": "ORPHANS FENCED BLOCK INVOKE PLAIN NATIVE STRAY LOST ROLE INVENTED HALTED",
         "ORPHANS": "PROSE",
         "STRAY": "PROSE",
+        "LOST": "PROSE",
         "FENCED": "PROSE BLOCK",
         "AFTER": "PROSE",
-        "BLOCK": "AFTER PROSE INVOKE JUNK JSON BROKEN",
+        "BLOCK": "AFTER PROSE INVOKE NAMED JUNK JSON BROKEN",
+        "NAMED": "BLOCK JUNK PROSE",
         "JUNK": "BLOCK PROSE",
         "BROKEN": "BLOCK",
-        "INVOKE": "VALUE JSON REMARK BLOCK AFTER",
+        "INVOKE": "NESTED VALUE JSON REMARK BLOCK AFTER",
         "REMARK": "INVOKE",
+        "NESTED": "INVOKE VALUE JSON",
         "VALUE": "INVOKE BLOCK AFTER",
         "JSON": "VALUE INVOKE BLOCK AFTER",
         "PLAIN": "PROSE AFTER",
@@ -81,19 +82,6 @@ NEXT: dict[ParserState, frozenset[ParserState]] = {
         "HALTED": "",
     }.items()
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What a caller wants of the parser."""
-
-    dialect: Dialect
-    tools: DeclaredTools
-    forbidden: bool  # no call is made
-    whole_calls: bool
-    new_id: Callable[[], str]
-    stops: StopStrings | None
-    stop_everywhere: bool
 
 
 @dataclass(slots=True)
@@ -153,10 +141,25 @@ class Block:
     after_invoke: bool = False  # nothing but white space stands between a call's close and here
 
 
+class OpenCall(Protocol):
+    """A call that is open."""
+
+    writer: CallWriter
+
+    def copy(self, reading: Reading) -> OpenCall:
+        """The call in another reading."""
+
+
+class OpenValue(Protocol):
+    """A value that is being read."""
+
+    written: list[str]  # what was shown of it as it came
+
+
 class Reading:
     """What the readers of all states share."""
 
-    def __init__(self, settings: Settings, buffer: TextBuffer, reasoning: bool) -> None:
+    def __init__(self, settings: ParserSettings, buffer: TextBuffer, reasoning: bool) -> None:
         self.settings = settings
         self.buffer = buffer
         self.tools = settings.tools
@@ -167,8 +170,8 @@ class Reading:
         self.state = ParserState.PROSE
         self.prose = Prose(reasoning, reasoning, Quoting(), buffer.end)
         self.block: Block | None = None
-        self.call: Call | None = None
-        self.value: Value | None = None  # which is being read
+        self.call: OpenCall | None = None
+        self.value: OpenValue | None = None  # which is being read
         self.recorded: list[str] | None = None  # text that is not shown
         # Calls that may be quoted (rules 20 to 24, 29).
         self.doubt: Doubt | None = None
@@ -250,10 +253,10 @@ class Reading:
         return text
 
     @property
-    def floor(self) -> int:
+    def needed_from(self) -> int:
         """Where the text begins that may still be needed."""
-        floor = self.pos if self.doubt is None else self.doubt.start
-        return floor if self.tally.further is None else min(floor, self.tally.further[0])
+        start = self.pos if self.doubt is None else self.doubt.start
+        return start if self.tally.further is None else min(start, self.tally.further[0])
 
     # Diagnostics.
 

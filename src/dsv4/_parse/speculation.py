@@ -13,65 +13,11 @@ value has ended before another call (rule 21).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
 
-from dsv4._parse.call_arguments import CallWriter
 from dsv4._parse.events import Event
-from dsv4._parse.quoting import Opening
-from dsv4._parse.text_buffer import Steps
-
-if TYPE_CHECKING:
-    from dsv4._parse.reading import Reading
-
-
-class Refused(Exception):
-    """The attempt of a level is refused: what stands before `to` has decided it."""
-
-    def __init__(self, level: int, to: int) -> None:
-        super().__init__(level, to)
-        self.level = level
-        self.to = to
-
-
-class Refusal(NamedTuple):
-    """What an attempt comes to that is refused: what stands before `to` has decided it."""
-
-    to: int
-
-
-class Attempt(NamedTuple):
-    """What is tried: how a twin of the reading goes on, which is told its level."""
-
-    begin: Callable[[Reading, int], Steps[None]]
-
-
-@dataclass(slots=True)
-class Doubt:
-    """Calls that are read and not given out yet: if surplus closers come, none of them is made."""
-
-    shown: int  # events before these are not in doubt
-    start: int
-    call: CallWriter | None  # the call whose value may be cut, as it was
-    abort: tuple[bool, str]  # how it would be given up
-    unseen: str  # text of it that nobody has seen
-    counts: tuple[int, int]  # calls that were begun and completed before
-    has_surplus: bool = False
-    drops_if_cut: bool = False
-
-
-@dataclass(slots=True)
-class Quotation:
-    """What may quote the calls of an attempt."""
-
-    start: int  # where the calls begin
-    openings: list[Opening]
-    direct: str = ""  # what would close it directly behind the calls
-    is_marked: bool | None = None  # a quotation's mark is before it on the line, and nothing else
-    is_indented: bool = False
-    level: int = 0
-    is_behind: bool = False  # prose follows the calls
-    is_over: bool = False  # the calls are, and what stands right behind them was looked at
+from dsv4._parse.quoted_calls import Refused
+from dsv4._parse.reading import Reading
+from dsv4._parse.steps import Attempt, Refusal, Steps
 
 
 class Speculation:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, NAMESPACE_END, Tags
@@ -19,13 +19,11 @@ from dsv4._parse.call_arguments import CallWriter, json_string, object_text, rea
 from dsv4._parse.declared import DeclaredTools
 from dsv4._parse.events import ContentDelta, End, Event, Finish, ReasoningDelta, ToolCallStart
 from dsv4._parse.limits import LONGEST_NAME, MOST_CALLS, MOST_PARAMETERS
+from dsv4._parse.parser_options import ParserSettings
 from dsv4._parse.patterns import pattern
 from dsv4._parse.reasons import Ended
 from dsv4._parse.text_buffer import BLANK, MARKS
 from dsv4.errors import ParseError
-
-if TYPE_CHECKING:
-    from dsv4._parse.reading import Settings
 
 _FORBIDDEN = (tokens.BOS, tokens.EOS, tokens.THINK_START, tokens.THINK_END, tokens.DSML)
 _NAME = pattern(r'\s*name="')
@@ -419,7 +417,7 @@ def _has_mark(text: str) -> bool:
 class StrictParser:
     """Collects a completion, and reads it when it has ended."""
 
-    def __init__(self, settings: Settings, thinking: bool) -> None:
+    def __init__(self, settings: ParserSettings, thinking: bool) -> None:
         self._settings = settings
         self._thinking = thinking
         self._parts: list[str] = []

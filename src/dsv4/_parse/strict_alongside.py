@@ -6,17 +6,13 @@ the first doubt arises.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dsv4._format import tokens
 from dsv4._format.dialects import Tags
 from dsv4._parse.limits import LONGEST_TAG
+from dsv4._parse.steps import Steps
 from dsv4._parse.strict import StrictBlock
-from dsv4._parse.text_buffer import Steps, TextBuffer
+from dsv4._parse.text_buffer import NOWHERE, TextBuffer
 from dsv4.errors import ParseError
-
-if TYPE_CHECKING:
-    from dsv4._parse.reading import Reading
 
 _EOS = str(tokens.EOS)
 # So many stretches of text between values are kept.
@@ -26,11 +22,12 @@ _MOST_PASSED = 256
 class StrictAlongside:
     """Asks the strict grammar about a block whose opening tag is spelled strictly."""
 
-    __slots__ = ("_block", "passed")
+    __slots__ = ("_block", "passed", "refuted_to")
 
     def __init__(self, tags: Tags, start: int) -> None:
         self._block = StrictBlock(tags, start, longest=LONGEST_TAG)
         self.passed: list[tuple[str, int]] = []  # text between values, and its places
+        self.refuted_to = NOWHERE  # a value that closes before this is in no strict block
 
     def catches_up(self, least: int = 0) -> bool:
         """Reads what has been passed, if it is more than this. False: it leaves the grammar."""
@@ -47,13 +44,13 @@ class StrictAlongside:
     def keeps_few(self) -> bool:
         return self.catches_up(_MOST_PASSED)
 
-    def accepts(self, reading: Reading, value: int, at: int) -> Steps[bool]:
+    def accepts(self, buffer: TextBuffer, value: int, at: int) -> Steps[bool]:
         """Whether the strict grammar accepts the block, and it is the last thing in the text.
 
         `at` is where the first doubt arises, in the value that begins at `value`.
         """
-        buffer, block = reading.buffer, self._block
-        if not self.catches_up() or at < reading.refuted_to:
+        block = self._block
+        if not self.catches_up():
             return False
         # A bracket and a slash may stand before the tag.
         fed, before = at, buffer.slice(max(value, at - 2), at)
@@ -62,9 +59,8 @@ class StrictAlongside:
             try:
                 block.feed(text, fed - len(before), buffer.final)
             except ParseError:
-                reading.refuted_to = max(reading.refuted_to, block.closed_at)
-                if buffer.final and block.closed_at < at:
-                    reading.refuted_to = buffer.end
+                last = buffer.final and block.closed_at < at
+                self.refuted_to = buffer.end if last else block.closed_at
                 return False
             fed, before = buffer.end, ""
             if block.end is not None:

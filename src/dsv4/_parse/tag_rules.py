@@ -30,8 +30,9 @@ from dsv4._parse.declared import DeclaredTools
 from dsv4._parse.limits import LONGEST_SPACE
 from dsv4._parse.patterns import pattern
 from dsv4._parse.reasons import Ended
+from dsv4._parse.steps import Steps
 from dsv4._parse.tag import CALL_TAGS, TOKENS, PartialTag, Tag
-from dsv4._parse.text_buffer import MARKS, NOWHERE, Steps, TextBuffer
+from dsv4._parse.text_buffer import MARKS, NOWHERE, TextBuffer
 
 # A bracket too many, before the head of a tag.
 _DOUBLED = f"<<{tokens.DSML}"

@@ -10,20 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from dsv4._format.spellings import BAR, OPENING_BRACKETS
 from dsv4._parse.limits import LONGEST_SPACE
 from dsv4._parse.patterns import pattern
 from dsv4._parse.reasons import Ended
+from dsv4._parse.steps import Steps
 from dsv4._parse.tag import PartialTag, Tag
 
-if TYPE_CHECKING:
-    from dsv4._parse.speculation import Attempt, Refusal
-
-T = TypeVar("T")
-# How readers go on: to yield is to wait for more text, or to ask for an attempt.
-Steps: TypeAlias = Generator["Attempt | None", "Refusal | None", T]
 # How a tag is read: by asking for more until it is one, or is none. What is short may be read from
 # its beginning again.
 TagReading: TypeAlias = Generator[PartialTag, None, "Tag | None"]

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from dsv4._format import tokens
 from dsv4._format.spellings import PARAMETER_PREFIX
 from dsv4._parse import events as kinds
 from dsv4._parse.limits import LONGEST_REMARK
+from dsv4._parse.open_call import Call
 from dsv4._parse.quoting import QUOTES_A_CLOSE
+from dsv4._parse.reading import Reading
+from dsv4._parse.steps import Steps
 from dsv4._parse.tag import CALL_TAGS, TOKENS, Tag
 from dsv4._parse.tag_rules import Ahead, Lookahead
-from dsv4._parse.text_buffer import Steps
-
-if TYPE_CHECKING:
-    from dsv4._parse.calls import Call
-    from dsv4._parse.reading import Reading
 
 _BARE_PARAMETER = f"{tokens.DSML}{PARAMETER_PREFIX}"
 
@@ -83,7 +80,11 @@ class ValueJudge:
         strict, block.strict = block.strict, None
         if (yield from self._is_repair(tag, verdict)):
             return verdict  # what is repaired so would read strictly too
-        if not (yield from strict.accepts(reading, self._start, tag.start)):
+        accepted = tag.start >= reading.refuted_to and (
+            yield from strict.accepts(reading.buffer, self._start, tag.start)
+        )
+        reading.refuted_to = max(reading.refuted_to, strict.refuted_to)
+        if not accepted:
             return verdict
         if verdict is Verdict.IMPLIED and tag.kind != "eos":  # nobody can tell which was meant
             reading.report(kinds.QUOTED_MARKUP, tag.start, tag.raw)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from copy import copy
-from typing import TYPE_CHECKING
 
 from dsv4._format import tokens
 from dsv4._format.spellings import (
@@ -32,22 +31,17 @@ from dsv4._parse.call_arguments import (
 )
 from dsv4._parse.events import DiagnosticKind
 from dsv4._parse.limits import LONGEST_SPACE
+from dsv4._parse.open_call import RAW_PARAMETER, Call
 from dsv4._parse.patterns import pattern
 from dsv4._parse.reading import ParserState, Reading
-from dsv4._parse.speculation import Attempt
+from dsv4._parse.steps import Attempt, Steps
 from dsv4._parse.tag import PartialTag, Tag
-from dsv4._parse.text_buffer import Steps
 from dsv4._parse.value_ends import BodyJudge, CallListJudge, ValueJudge, Verdict
-
-if TYPE_CHECKING:
-    from dsv4._parse.calls import Call
 
 NO_TAG = Tag("parameter", 0, "")
 
 # How a list of calls begins.
 _LIST_OF_CALLS = pattern(r'\s*(?:\{\s*"tool_calls"\s*:\s*)?\[')
-# Under which arguments stand that are no JSON object.
-RAW_PARAMETER = "arguments"
 
 
 class Value:
@@ -136,7 +130,7 @@ class ParameterValue(Value):
 
     def in_twin(self, twin: Reading) -> ParameterValue:
         """The value in another reading."""
-        assert twin.call is not None
+        assert isinstance(twin.call, Call)
         value = copy(self)
         value.reading, value.call = twin, twin.call
         value.written = [*self.written]
