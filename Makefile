@@ -43,7 +43,7 @@ PYRIGHT := @if $(BIN)/pyright --version >/dev/null 2>&1; \
 	then $(BIN)/pyright --pythonpath $(BIN)/python; \
 	else echo "pyright cannot run here, so mypy alone has checked the types"; fi
 
-.PHONY: demo examples test run-tests check-all check-types test-coverage test-training test-all test-thorough test-mutants test-grammar test-large test-pythons test-wheel test-browser test-static-playground test-llamacpp test-vllm test-sglang test-litellm clients docs site dist format bench fuzz clean
+.PHONY: demo examples test run-tests check-all check-types test-coverage test-training test-all test-thorough test-mutants test-grammar test-large test-pythons test-wheel test-browser test-static-playground test-llamacpp test-vllm test-sglang test-litellm clients implementations follow docs site dist format bench fuzz clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/demo.py
@@ -172,6 +172,16 @@ CLIENTS ?= build/clients
 clients: $(VENV)/installed-for-serving
 	$(BIN)/python clients/run.py --install $(CLIENTS) $(if $(HEAL),--heal $(HEAL)) $(ONLY)
 
+# Other implementations of the format, held against the recorded cases, into docs/implementations.md:
+# a few minutes, 1.8 GB. `make implementations ONLY="verl ftllm"` prints what those do.
+implementations: $(VENV)/installed-for-tests
+	$(BIN)/python scripts/implementations.py $(ONLY)
+
+# What a release of a server changed: `make follow PACKAGE=vllm==0.33.0`, without a version the newest.
+# vLLM's classes are run with what its build for the CPU needs (3.1 GB), its server is not.
+follow: $(VENV)/installed-for-tests
+	$(BIN)/python scripts/follow.py $(PACKAGE)
+
 # Pages in a real browser. Without Chromium they are skipped, and say so; without npm, those that
 # look at a page as axe-core does.
 AXE := axe-core@4.10.3
@@ -251,9 +261,10 @@ $(VENV)-training/installed: pyproject.toml
 	touch $@
 
 # torchtune and Megatron without what they ask for, of which the tests need little; torchtune 0.6
-# imports what newer releases of torchao have no more. Of verl and SkyRL only the source is read.
+# imports what newer releases of torchao have no more. Of verl, SkyRL and
+# LLaMA-Factory only the source is read.
 # Tests of what is missing are skipped.
-TRAINERS := 'torchtune==0.6.1' 'torchao==0.9.0' 'megatron-core==0.16.1' 'verl==0.9.1' 'skyrl==0.3.0'
+TRAINERS := 'torchtune==0.6.1' 'torchao==0.9.0' 'megatron-core==0.16.1' 'verl==0.9.1' 'skyrl==0.3.0' 'llamafactory==0.9.5'
 $(VENV)-training/installed-for-tests: $(VENV)-training/installed
 	$(VENV)-training/bin/python -m pip install --quiet 'pytest>=8' 'hypothesis>=6.100' sentencepiece tiktoken
 	-$(VENV)-training/bin/python -m pip install --quiet --no-deps $(TRAINERS)

@@ -55,6 +55,11 @@ def measure(folder: Path, many: int, few: int) -> None:
     growth = max(two["worker_peak_mb"]) / max(small["worker_peak_mb"])
     say(f"peak of a worker, {many:,} / {few:,} conversations: {growth:.3f}x")
     say(f"one and two processes write the same: {same(folder, 'one', 'two')}")
+    peer_seconds, peer_cpu = run_peer(folder)
+    say(
+        f"tokenizers in two processes, ids alone: {many / peer_seconds:,.0f} conversations/s, "
+        f"{peer_seconds:.1f} s, {peer_cpu:.1f} s of CPU ({two['cpu_seconds'] / peer_cpu:.2f}x)"
+    )
     killed_at = kill(folder, seconds=two["seconds"] / 2)
     resumed = run(folder, "many", "killed", "--jobs", "2", "--resume")
     say(
@@ -108,10 +113,51 @@ def run(folder: Path, given: str, out: str, *options: str) -> dict[str, Any]:
     return {**stats, "cpu_seconds": cpu, "load": (load, os.getloadavg()[0])}
 
 
+# What people write instead: texts joined by hand, and no masks, no checks, nothing to resume.
+PEER = """
+import json, multiprocessing, sys
+from tokenizers import Tokenizer
+
+def load(path):
+    global tokenizer
+    tokenizer = Tokenizer.from_file(path)
+
+def encoded(line):
+    value = json.loads(line)
+    messages = value["messages"] if isinstance(value, dict) else value
+    text = "".join(f"<|{m['role']}|>{m.get('content') or ''}" for m in messages)
+    return json.dumps({"input_ids": tokenizer.encode(text).ids}, separators=(",", ":"))
+
+if __name__ == "__main__":
+    given, out, vocabulary = sys.argv[1:]
+    with multiprocessing.Pool(2, load, (vocabulary,)) as pool, open(given) as lines:
+        with open(out, "w") as file:
+            file.writelines(row + "\\n" for row in pool.imap(encoded, lines, chunksize=256))
+"""
+
+
+def run_peer(folder: Path) -> tuple[float, float]:
+    """The time of the script on the same lines, by the clock and by what its processes spent."""
+    (folder / "peer.py").write_text(PEER)
+    sys.path.insert(0, str(SRC))
+    from dsv4.tokens import Tokenizer
+
+    vocabulary = Tokenizer.load().vocabulary.name
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    subprocess.run(
+        [sys.executable, "peer.py", "many.jsonl", "peer.out.jsonl", vocabulary],
+        cwd=folder,
+        check=True,
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return time.monotonic() - began, cpu
+
+
 def kill(folder: Path, seconds: float) -> int:
     """Starts a run and kills it with no chance to do anything about it."""
     process = subprocess.Popen(
-        command("many.jsonl", "-o", "killed.out.jsonl", "--jobs", "2"),
+        command("many.jsonl", "-o", "killed.out.jsonl", "--jobs", "2", "--stats"),
         cwd=folder,
         env=environment(),
     )

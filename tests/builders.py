@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import struct
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -76,6 +78,16 @@ def is_json(words: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def png(width: int, height: int, pixels: bytes = b"") -> bytes:
+    """A PNG file of this size, as far as its headers say."""
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    file = b"\x89PNG\r\n\x1a\n"
+    for kind, data in ((b"IHDR", header), (b"IDAT", pixels), (b"IEND", b"")):
+        crc = zlib.crc32(kind + data)
+        file += struct.pack(">I", len(data)) + kind + data + struct.pack(">I", crc)
+    return file
 
 
 def small_vocabulary(tokens: Iterable[dsv4.Special]) -> dict[str, Any]:

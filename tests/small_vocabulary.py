@@ -8,8 +8,8 @@ from pathlib import Path
 import dsv4
 
 
-def write_small_vocabulary(path: Path) -> Path:
-    specials = dsv4.DIALECTS["v4"].special_tokens
+def write_small_vocabulary(path: Path, dialect: str = "v4") -> Path:
+    specials = dsv4.DIALECTS[dialect].special_tokens
     # A merge must be there for the file to count as BPE.
     vocabulary = {str(token): token.id for token in specials if token.id in (0, 1)}
     vocabulary |= {letter: 2 + n for n, letter in enumerate([*_byte_letters(), "he"])}
@@ -21,7 +21,10 @@ def write_small_vocabulary(path: Path) -> Path:
     }
     content = {
         "version": "1.0",
-        "added_tokens": [_added(str(token), token.id) for token in specials],
+        "added_tokens": [
+            _added(str(token), 500 + n if token.id is None else token.id)
+            for n, token in enumerate(specials)
+        ],
         "pre_tokenizer": level,
         "decoder": level,
         "model": {"type": "BPE", "vocab": vocabulary, "merges": ["h e"]},

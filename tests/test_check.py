@@ -169,7 +169,7 @@ def test_what_is_no_conversation(body: Any) -> None:
 def test_options_that_are_wrong() -> None:
     body = {"messages": [user()], "tools": 5, "response_format": 5, "reasoning_effort": []}
     assert sorted(kinds(body)) == [
-        ("effort", "not_encodable"),
+        ("reasoning_effort", "not_encodable"),
         ("response_format", "not_encodable"),
         ("tools", "not_encodable"),
     ]

@@ -55,7 +55,7 @@ def test_pages_that_are_named_are_there() -> None:
 
 def test_anchors() -> None:
     assert {"1", "13", "12-2", "11-6"} <= ANCHORS["format"]
-    assert ANCHORS["recovery"] == {str(number) for number in range(1, 29)}
+    assert ANCHORS["recovery"] == {str(number) for number in range(1, 36)}
 
 
 def test_citations_are_found() -> None:

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import re
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from builders import (
     calling,
     function,
     image,
+    png,
     result,
     system,
     text,
@@ -28,8 +30,10 @@ from dsv4.dataset import BadLine, DatasetError, Interrupted, Summary, Watcher
 from small_vocabulary import write_small_vocabulary
 
 pytest.importorskip("tokenizers")
+from dsv4.dataset.output_formats import TRAINERS
 from dsv4.dataset.resumable_output import _is_same_file
 from dsv4.tokens import Tokenizer
+from test_image_ids import SCREENSHOT
 
 CONVERSATIONS = [[user(f"{n}?"), assistant(f"{n}!", reasoning="Hm.")] for n in range(5)]
 
@@ -936,7 +940,7 @@ class TestProfiles:
     @pytest.mark.parametrize(
         ("options", "problem"),
         [
-            ({"profile": "tgi"}, "profile: found 'tgi', expected one of vllm-0.32, "),
+            ({"profile": "tgi"}, "profile: found 'tgi', expected one of vllm-0.32, vllm-0.33, "),
             ({"thinking": True}, "thinking: found it with profile, expected it in each line"),
             ({"policy": "calls"}, "policy: found it with profile"),
             ({"dialect": "v4.1"}, "dialect: found v4.1, expected v4 on verl 0.9.1"),
@@ -951,15 +955,21 @@ class TestProfiles:
             encoded(tmp_path / "in.jsonl", [TWO_ROUNDS], vocabulary, **options)
 
 
+IMAGE_ID = 129264
+
+
 class TestImages:
     @pytest.fixture
     def pictures(self, tmp_path: Path) -> Path:
+        (tmp_path / "shots").mkdir()
+        for n, size in enumerate(((1920, 1080), (1, 1)), 1):
+            (tmp_path / "shots" / f"{n}.png").write_bytes(png(*size))
         path = tmp_path / "pictures.jsonl"
         talks = [
             [
-                user([image("1.png"), text("a")]),
+                user([image("shots/1.png"), text("a")]),
                 assistant("b"),
-                user([image("2.png")]),
+                user([image("shots/2.png")]),
                 assistant(),
             ],
             [user("c"), assistant("d")],
@@ -967,19 +977,63 @@ class TestImages:
         path.write_text("".join(f"{json.dumps(talk)}\n" for talk in talks))
         return path
 
-    def test_records_are_a_column(self, tmp_path: Path, v4_1_file: str, pictures: Path) -> None:
+    def test_ids_are_expanded_and_records_are_a_column(
+        self, tmp_path: Path, v4_1_file: str, pictures: Path
+    ) -> None:
         options: Any = {"tokenizer": v4_1_file, "dialect": "v4.1", "jobs": 1}
         out = tmp_path / "out.jsonl"
         encode_files([pictures], out, **options)
+        first = rows(out)[0]
         urls = [[record["url"] for record in row["images"]] for row in rows(out)]
-        assert urls == [["1.png", "2.png"], []]
-        encode_files([pictures], tmp_path / "packed.jsonl", pack=1000, **options)
+        assert urls == [["shots/1.png", "shots/2.png"], []]
+        assert first["input_ids"].count(IMAGE_ID) == 968 + 184
+        pairs = zip(first["input_ids"], first["loss_mask"], strict=True)
+        assert not any(trained for id, trained in pairs if id == IMAGE_ID)
+        encode_files([pictures], tmp_path / "packed.jsonl", pack=2000, **options)
         (packed,) = rows(tmp_path / "packed.jsonl")
-        assert [record["url"] for record in packed["images"]] == ["1.png", "2.png"]
-        longest = len(rows(out)[0]["input_ids"])
-        cut: Any = {"max_length": longest - 1, "too_long": "cut", **options}
+        assert len(packed["images"]) == 2
+        cut: Any = {"max_length": len(first["input_ids"]) - 1, "too_long": "cut", **options}
         encode_files([pictures], tmp_path / "cut.jsonl", **cut)
-        assert [record["url"] for record in rows(tmp_path / "cut.jsonl")[0]["images"]] == ["1.png"]
+        (kept, _) = rows(tmp_path / "cut.jsonl")
+        assert [record["url"] for record in kept["images"]] == ["shots/1.png"]
+        assert kept["input_ids"].count(IMAGE_ID) == 968
+
+    @pytest.mark.parametrize("changed", [{"expand": True}, {"max_length": 400, "too_long": "left"}])
+    def test_the_same_in_every_way_of_making_examples(
+        self, tmp_path: Path, v4_1_file: str, pictures: Path, changed: Any
+    ) -> None:
+        out = tmp_path / "out.jsonl"
+        encode_files([pictures], out, tokenizer=v4_1_file, dialect="v4.1", jobs=1, **changed)
+        costs = {"shots/1.png": 968, "shots/2.png": 184}
+        for row in rows(out):
+            expected = sum(costs[record["url"]] for record in row["images"])
+            assert row["input_ids"].count(IMAGE_ID) == expected
+            assert len(row["input_ids"]) == len(row["loss_mask"])
+
+    @pytest.mark.parametrize(
+        ("url", "problem"),
+        [
+            ("shots/3.png", "found 'shots/3.png': no such file or directory"),
+            ("../secret.png", "found '../secret.png', expected a picture below "),
+            ("/etc/passwd", "found '/etc/passwd', expected a picture below "),
+            ("notes.txt", "found a file that begins with b'hello'"),
+            ("https://a.b/c.png", "image 1 of 1: found only 'https://a.b/c.png'"),
+            ("file:///etc/passwd", "image 1 of 1: found only 'file:///etc/passwd'"),
+        ],
+    )
+    def test_a_picture_that_is_missing_is_named(
+        self, tmp_path: Path, v4_1_file: str, url: str, problem: str
+    ) -> None:
+        (tmp_path / "data").mkdir()
+        (tmp_path / "data" / "notes.txt").write_text("hello")
+        (tmp_path / "secret.png").write_bytes(png(1, 1))
+        path = tmp_path / "data" / "in.jsonl"
+        path.write_text(json.dumps([user([image(url)]), assistant()]) + "\n")
+        with pytest.raises(BadLine, match=re.escape(problem)) as caught:
+            encode_files(
+                [path], tmp_path / "out.jsonl", tokenizer=v4_1_file, dialect="v4.1", jobs=1
+            )
+        assert str(caught.value).startswith(f"{path}:1: ")
 
     def test_where_there_is_no_place_for_them(
         self, tmp_path: Path, v4_1_file: str, pictures: Path
@@ -1003,6 +1057,7 @@ class TestTrainers:
         [
             ("trl", {"input_ids": "ids", "labels": "labels"}),
             ("axolotl", {"input_ids": "ids", "attention_mask": "ones", "labels": "labels"}),
+            ("llama-factory", {"input_ids": "ids", "attention_mask": "ones", "labels": "labels"}),
             ("verl", {"input_ids": "ids", "loss_mask": "mask"}),
             ("torchtune", {"tokens": "ids", "labels": "labels"}),
         ],
@@ -1036,7 +1091,7 @@ class TestTrainers:
         self, tmp_path: Path, vocabulary: Path, conversations: Path
     ) -> None:
         parquet = pytest.importorskip("pyarrow.parquet")
-        for trainer in ("trl", "axolotl", "verl", "torchtune"):
+        for trainer in ("trl", "axolotl", "verl", "torchtune", "llama-factory"):
             options: dict[str, Any] = {"tokenizer": vocabulary, "jobs": 1, "trainer": trainer}
             encode_files([conversations], tmp_path / "out.jsonl", overwrite=True, **options)
             encode_files([conversations], tmp_path / "out.parquet", overwrite=True, **options)
@@ -1054,7 +1109,7 @@ class TestTrainers:
             assert written == (tmp_path / f"same.{ending}").read_bytes()
 
     def test_what_has_no_place_in_its_columns(self, tmp_path: Path, v4_1_file: str) -> None:
-        shown = [user([text("What is this?"), image()]), assistant("A cat.")]
+        shown = [user([text("What is this?"), SCREENSHOT]), assistant("A cat.")]
         options: dict[str, Any] = {"trainer": "trl", "dialect": "v4.1"}
         (row,) = encoded(tmp_path / "in.jsonl", CONVERSATIONS[:1], Path(v4_1_file), **options)
         assert "images" not in row  # TRL would take the file for one of pictures
@@ -1114,10 +1169,14 @@ FINDINGS = Path(__file__).with_name("findings.jsonl")
 EXAMPLES = [json.loads(line) for line in FINDINGS.read_text("utf-8").splitlines()]
 
 
-# One is of another dialect than the vocabulary.
+# Some are of another dialect than the vocabulary.
 @pytest.mark.parametrize(
     "example",
-    [each for each in EXAMPLES if each["kind"] != "unsupported_content"],
+    [
+        each
+        for each in EXAMPLES
+        if each["kind"] != "unsupported_content" and "image" not in each["kind"]
+    ],
     ids=lambda example: example["kind"],
 )
 def test_a_line_is_bad_where_check_has_an_error_for_training(
@@ -1131,3 +1190,17 @@ def test_a_line_is_bad_where_check_has_an_error_for_training(
     except BadLine:
         is_bad = True
     assert is_bad == is_wrong
+
+
+def test_llama_factory_has_these_columns() -> None:
+    """Its own tokenized data has them; where it is not installed nothing is compared."""
+    try:
+        files = {str(each): each for each in metadata.files("llamafactory") or ()}
+    except metadata.PackageNotFoundError:
+        pytest.skip("llamafactory is not installed here: its columns are not compared")
+    loader = files["llamafactory/data/loader.py"].read_text()
+    assert "load_from_disk(data_args.tokenized_path)" in loader
+    source = files["llamafactory/data/processor/supervised.py"].read_text()
+    written = set(re.findall(r'model_inputs\["(\w+)"\]', source))
+    layout = TRAINERS["llama-factory"].layout
+    assert {layout.ids, layout.attention, layout.labels} <= written

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import base64
 import pickle
-import struct
-import zlib
 from typing import Any
 
 import pytest
 
 import dsv4
-from builders import assistant, call, calling, image, result, text, user
+from builders import assistant, call, calling, image, png, result, text, user
 from dsv4.tokens import Session, Tokenizer, why_not_prefix
 from dsv4.tokens.prefix_difference import PICTURE
 from rows import each_row
@@ -21,16 +19,8 @@ IMAGE = 129264
 
 def picture(width: int, height: int, seed: bytes = b"") -> dict[str, Any]:
     """A block with the headers of a PNG file of this size."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        crc = struct.pack(">I", zlib.crc32(kind + data))
-        return struct.pack(">I", len(data)) + kind + data + crc
-
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    data = (
-        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", seed) + chunk(b"IEND", b"")
-    )
-    return image(f"data:image/png;base64,{base64.b64encode(data).decode()}")
+    data = base64.b64encode(png(width, height, seed)).decode()
+    return image(f"data:image/png;base64,{data}")
 
 
 SCREENSHOT, PHOTO, REMOTE = picture(1920, 1080), picture(3024, 4032), image("https://a.b/c.png")

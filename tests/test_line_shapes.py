@@ -349,6 +349,7 @@ REFUSED: list[Any] = [
     pytest.param({"text": "Human: Hi"}, "found an object with text, expected messages", id="text"),
     pytest.param({"input": "Hi"}, "found an object with input, expected messages", id="no answer"),
     pytest.param({"role": "user", "content": "Hi"}, "put the messages in a list", id="one message"),
+    pytest.param({"input": 5, "output": OUTPUT}, "input: found 5, expected text or a list", id="5"),
     pytest.param(
         {"question": "Hi", "answer": "42", "response": "Hello"},
         "found question with response and question with answer in one line",
@@ -356,7 +357,7 @@ REFUSED: list[Any] = [
     ),
     pytest.param(
         {"messages": HELLO, "question": "Hi", "answer": "42"},
-        "found messages in messages and question with answer in one line, which mean different",
+        "found a list in messages and question with answer in one line, which mean different",
         id="two conversations",
     ),
     pytest.param(
@@ -543,6 +544,9 @@ REFUSED_PAIRS: list[Any] = [
     ),
     pytest.param({"prompt": HI, "chosen": [], "rejected": "B"}, "chosen: found []"),
     pytest.param([1], "expected an object"),
+    pytest.param(
+        {"prompt": [["Hi"]], "chosen": HI + CHOSEN, "rejected": "No"}, "does not begin with prompt"
+    ),
 ]
 
 
@@ -586,6 +590,12 @@ def test_an_answer_with_a_label(
         ({"prompt": "Hi", "completion": "A"}, "label: found none, expected true or false"),
         ({"prompt": "Hi", "completion": "A", "label": "yes"}, "label: found 'yes', expected true"),
         ({"messages": HI, "label": True}, "found no answer at the end"),
+        ({"messages": None, "label": True}, "messages: found None, expected a list of messages"),
+        ({"messages": [], "label": True}, "found no answer at the end"),
+        (
+            {"prompt": "Hi", "completion": [{"role": "assistant", "content": 5}], "label": True},
+            "completion[0].content: found 5",
+        ),
     ],
 )
 def test_a_label_that_is_none(line: Any, problem: str, vocabulary: Path, tmp_path: Path) -> None:

@@ -10,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dsv4
-from builders import assistant, system, user
+from builders import assistant, image, system, user
 from dsv4._view.characters import terminal_safe, width_of
 from dsv4._view.html_page import css_classes_and_text, html_page
 from dsv4._view.terminal_lines import ansi_lines, terminal_lines
 from dsv4._view.view_rows import HEAD_LINES, MOVED, maybe_folded, roles_in, view_of
+from dsv4.tokens import Tokenizer
+from test_image_ids import SCREENSHOT
 
 CALL = {"id": "a", "function": {"name": "f", "arguments": "{}"}}
 MESSAGES = [
@@ -170,3 +172,33 @@ def test_a_notebook_shows_a_prompt() -> None:
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
     assert 'class="dsv4"' in page
+
+
+class TestImages:
+    """With the real vocabulary: what an image costs is said where tokens are."""
+
+    def page(self, *blocks: Any) -> str:
+        prompt = dsv4.encode([user([*blocks])], dialect="v4.1")
+        return html_page(view_of(prompt, None, Tokenizer.load()), "a prompt", False)
+
+    def test_a_picture_is_drawn_small_with_its_cost(self) -> None:
+        page = self.page(SCREENSHOT)
+        url = SCREENSHOT["image_url"]["url"]
+        caption = "image 1, 1920 × 1080, 41 × 23 cells, 968 tokens"
+        assert f'<img src="{url}" alt="{caption}">' in page
+        assert f'<i class="note image">{caption}</i>' in page
+        assert "img-src data:" in page
+
+    @pytest.mark.parametrize(
+        "url",
+        [
+            'https://a.b/"><script>alert(1)</script>.png',
+            "data:image/svg+xml;base64,PHN2ZyBvbmxvYWQ9ImFsZXJ0KDEpIi8+",
+            'data:image/png;base64,"><script>',
+        ],
+    )
+    def test_nothing_else_is(self, url: str) -> None:
+        page = self.page(image(url))
+        assert "<img" not in page
+        assert "<script>alert" not in page
+        assert "size not known" in page

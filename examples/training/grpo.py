@@ -6,8 +6,7 @@ from itertools import cycle
 from typing import Any
 
 from datasets import Dataset
-from tiny import TRAINED, new_tokenizer
-from transformers import LlamaForCausalLM
+from tiny import TRAINED, new_tokenizer, trained_model
 from trl import GRPOConfig, GRPOTrainer
 
 CALLED: list[str] = []
@@ -39,7 +38,7 @@ def says_what_the_tool_said(completion: list[dict[str, Any]]) -> bool:
 def main() -> None:
     tokenizer = new_tokenizer()
     trainer = GRPOTrainer(
-        model=LlamaForCausalLM.from_pretrained(TRAINED / "sft"),  # what sft.py made
+        model=trained_model(),
         processing_class=tokenizer,
         reward_funcs=reward,
         tools=[weather],

@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from tiny import TRAINED, conversations
-from transformers import LlamaForCausalLM
+from tiny import conversations, trained_model
 
 from dsv4.tokens import Sample, Session, Tokenizer
 
@@ -51,7 +50,7 @@ def rollout(model: Any, tokenizer: Tokenizer) -> list[Sample]:
 def main() -> None:
     torch.manual_seed(0)
     tokenizer = Tokenizer.load()
-    model = LlamaForCausalLM.from_pretrained(TRAINED / "sft")  # what sft.py made
+    model = trained_model()
     (row,) = rollout(model, tokenizer)  # one context: with tools, a prompt only grows
 
     # The training step sees the whole conversation at once.

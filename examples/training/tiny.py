@@ -7,6 +7,7 @@ The model is made on the spot and knows nothing. Put your own checkpoint in its 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,13 @@ def new_tokenizer() -> Any:
     )
     # In training a turn must stay what it was when it was sampled, whatever follows it.
     return hf.install(tokenizer, drop_thinking=False)
+
+
+def trained_model() -> Any:
+    """The model that sft.py trained, for programs that go on from it."""
+    if not (TRAINED / "sft" / "config.json").exists():
+        sys.exit("examples/training/sft.py comes first: it trains the model that this goes on from")
+    return LlamaForCausalLM.from_pretrained(TRAINED / "sft")
 
 
 def new_model(tokenizer: Any, width: int = 128) -> Any:

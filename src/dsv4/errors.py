@@ -29,6 +29,14 @@ def path_of(location: Location) -> str:
     return spelled.removeprefix(".").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+def location_of(path: str) -> Location:
+    """A path as people write it, `messages[3].content`, as a location."""
+    import re  # only for errors, and not needed by those who only encode
+
+    steps = re.findall(r"\[(\d+)\]|([^.\[\]]+)", path)
+    return tuple(int(index) if index else name for index, name in steps)
+
+
 class Error(ValueError):
     """The root of every exception that dsv4 raises on purpose."""
 

@@ -8,6 +8,10 @@ from typing import Any
 from dsv4.api import chat, messages, responses
 
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+# A picture of one pixel, as PNG in base64.
+PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR42mNgAAAAAgABc3UBGAAAAABJRU5ErkJggg=="
+)
 PROTOCOLS = {"chat": chat, "responses": responses, "messages": messages}
 
 

@@ -11,9 +11,9 @@ from anthropic.types import MessageCreateParams
 from captured import PROTOCOLS, REQUESTS
 from openai.types.chat import CompletionCreateParams
 from openai.types.responses import ResponseCreateParams
-from request_bodies import body, tools, user
+from request_bodies import PIXEL, body, tools, user
 
-from dsv4.api import ApiError, Settings, convert
+from dsv4.api import ApiError, Settings, convert, left_out
 from rows import each_row
 
 PARAMS = {
@@ -129,7 +129,7 @@ def test_a_prefix_is_continued_everywhere(last: Any, target: str) -> None:
 
 
 def test_images_survive() -> None:
-    source = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
+    source = {"type": "base64", "media_type": "image/png", "data": PIXEL}
     result = {
         "type": "tool_result",
         "tool_use_id": "a",
@@ -150,7 +150,7 @@ def test_images_survive() -> None:
     for target in ("chat", "responses"):
         there = convert(request, "messages", target)
         assert prompts(target, there) == prompts("messages", request)
-        assert "iVBORw0KGgo=" in json.dumps(there)
+        assert PIXEL in json.dumps(there)
         back = convert(there, target, "messages")
         assert back["messages"][2]["content"][0]["content"] == [{"type": "image", "source": source}]
 
@@ -165,3 +165,32 @@ def test_what_cannot_be_read_or_named_is_refused() -> None:
         with pytest.raises(ApiError) as caught:
             convert(given, source, target)  # type: ignore[arg-type]
         assert caught.value.path
+
+
+LOGGED = ("logprobs", "prompt_cache_key")
+
+
+@each_row(
+    "source, fields, target, names",
+    [
+        ("chat", {"stop": "END", "seed": 1, "n": 2}, "responses", ("stop", "n", "seed")),
+        ("chat", {"stop": "END", "seed": 1, "n": 2}, "messages", ("n", "seed")),
+        ("chat", {"stop": "END", "seed": 1, "n": 1, "top_p": 0.5}, "chat", ()),
+        ("chat", {"logprobs": True, "prompt_cache_key": "k"}, "messages", LOGGED),
+        (
+            "messages",
+            {"stop_sequences": ["END"], "top_k": 4},
+            "responses",
+            ("stop_sequences", "top_k"),
+        ),
+        ("messages", {"stop_sequences": ["END"], "top_k": 4}, "chat", ()),
+        ("responses", {"temperature": 0.5}, "messages", ()),
+    ],
+)
+def test_what_is_left_out_has_a_name(
+    source: Any, fields: dict[str, Any], target: Any, names: tuple[str, ...]
+) -> None:
+    given = body(source, user("Hi"), **fields)
+    assert left_out(given, source, target) == names
+    converted = convert(given, source, target)
+    assert not set(names) & set(converted)

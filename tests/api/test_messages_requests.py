@@ -53,7 +53,8 @@ def test_results_stand_before_and_after_text() -> None:
             "[Unsupported Image]",
         ),
         ([{"type": "image", "source": {"type": "file", "file_id": "f"}}], "[Unsupported Image]"),
-        ([{"type": "search_result", "title": "t"}], "[Unsupported search_result]"),
+        ([{"type": "search_result", "title": "t"}], "t"),
+        ([{"type": "map", "title": "t"}], "[Unsupported map]"),
     ],
 )
 def test_what_a_result_says(content: Any, shown: str) -> None:
@@ -64,7 +65,7 @@ def test_what_a_result_says(content: Any, shown: str) -> None:
     )
     failed = {**outcome, "is_error": True}
     text_of = prompt("messages", body("messages", *turns, blocks(failed)))
-    between = "\n\n" if "source" in str(content) and "http" in str(content) else ""
+    between = "\n\n" if "'image'" in str(content) else ""
     assert f"<tool_result>Error: {between}{shown}</tool_result>" in text_of
 
 
@@ -148,3 +149,26 @@ def test_whether_calls_may_be_parallel_is_yes_or_no() -> None:
     with pytest.raises(ApiError) as caught:
         read(user("Hi"), tools=tools("messages", "f"), tool_choice=choice)
     assert caught.value.path == "tool_choice.disable_parallel_tool_use"
+
+
+def test_texts_that_stand_in_other_blocks() -> None:
+    blocks = [
+        {
+            "type": "search_result",
+            "title": "T",
+            "source": "https://example.com",
+            "content": [{"type": "text", "text": "Found."}],
+        },
+        {
+            "type": "document",
+            "title": "D",
+            "context": "About it.",
+            "source": {"type": "text", "media_type": "text/plain", "data": "Text."},
+        },
+        {"type": "document", "title": "P", "source": {"type": "file", "file_id": "f"}},
+        {"type": "compaction", "content": "Before."},
+    ]
+    texts = "T\nhttps://example.com\n\nFound.\n\nD\n\nAbout it.\n\nText.\n\nP\n\n"
+    assert f"{texts}[Unsupported Document]\n\nBefore.<" in prompt(
+        "messages", body("messages", user(blocks))
+    )

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from request_bodies import PROTOCOLS, body, call, prompt, result, tools, user
+from request_bodies import PIXEL, PROTOCOLS, body, call, prompt, result, tools, user
 
 import dsv4
 from dsv4.api import ApiError, Settings
@@ -662,13 +662,13 @@ def test_arguments_in_history_never_fail(protocol: str, arguments: Any, paramete
 
 # Images.
 
-PIXEL = "data:image/png;base64,iVBORw0KGgo="
+PIXEL_URL = f"data:image/png;base64,{PIXEL}"
 IMAGES: dict[str, dict[str, Any]] = {
-    "chat": {"type": "image_url", "image_url": {"url": PIXEL}},
-    "responses": {"type": "input_image", "image_url": PIXEL},
+    "chat": {"type": "image_url", "image_url": {"url": PIXEL_URL}},
+    "responses": {"type": "input_image", "image_url": PIXEL_URL},
     "messages": {
         "type": "image",
-        "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="},
+        "source": {"type": "base64", "media_type": "image/png", "data": PIXEL},
     },
 }
 

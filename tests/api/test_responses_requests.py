@@ -247,3 +247,28 @@ def test_a_mark_holds_its_text_whatever_its_length(length: int) -> None:
         assert marked(mark(text)) == text
         assert marked(f"{mark(text)}!") is None
         assert other(mark(text)) is None
+
+
+def test_what_a_shell_wrote() -> None:
+    outputs = [
+        {"stdout": "a", "stderr": "b", "outcome": {"type": "exit", "exit_code": 2}},
+        {"stdout": "c", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}},
+        {"stdout": "", "stderr": "", "outcome": {"type": "timeout"}},
+    ]
+    asked = body(
+        "responses",
+        user("Hi"),
+        {"type": "shell_call", "call_id": "s", "action": {"commands": ["ls"]}},
+        {"type": "shell_call_output", "call_id": "s", "output": outputs},
+    )
+    written = prompt("responses", asked)
+    assert '["ls"]' in written
+    assert "a\nb\n[exit code 2]\n\nc\n\n[timed out]" in written
+
+
+def test_a_compaction_is_read_where_it_can_be() -> None:
+    for item, text in (
+        ({"summary": "Before."}, "Before."),
+        ({"encrypted_content": "?"}, "[Unsupported compaction]"),
+    ):
+        assert text in prompt("responses", body("responses", {"type": "compaction", **item}))

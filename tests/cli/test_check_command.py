@@ -200,6 +200,31 @@ class TestFix:
         assert json.loads(done.stdout) == json.loads(CONVERSATION.read_text("utf-8"))
         assert done.stderr == b"dsv4: nothing to fix\n"
 
+    def test_what_is_left_counts(self) -> None:
+        done = dsv4("check", "--fix", stdin=json.dumps([user(5), user("Hi")]))
+        assert done.returncode == 1
+        expected = b"dsv4: 1 error left, which cannot be fixed without guessing\n"
+        assert done.stderr == expected
+
+    @pytest.mark.parametrize(
+        ("body", "fixed"),
+        [
+            ([system(""), system("A"), user()], [system("A"), user()]),
+            ([user(), assistant("a", wo_eos=True), user()], None),
+            (
+                {"messages": [user()], "function_call": {"name": "f"}},
+                {
+                    "messages": [user()],
+                    "tool_choice": {"type": "function", "function": {"name": "f"}},
+                },
+            ),
+        ],
+        ids=["an empty system message", "wo_eos", "function_call"],
+    )
+    def test_without_guessing(self, body: Any, fixed: Any) -> None:
+        done = dsv4("check", "--fix", stdin=json.dumps(body))
+        assert json.loads(done.stdout) == (body if fixed is None else fixed)
+
     def test_never_in_place(self, tmp_path: Path) -> None:
         file = tmp_path / "a.json"
         file.write_text(as_json(user()))

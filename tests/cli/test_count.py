@@ -86,7 +86,7 @@ def test_errors(
 
 REMOTE = {"type": "image_url", "image_url": {"url": "https://a.b/c/photo.png?x=1"}}
 PIXEL = "R0lGODlhAQABAAAAACwAAAAAAQABAAACAkQBADs="
-HELD = {"type": "image", "source": {"type": "base64", "data": PIXEL}}
+HELD = {"type": "image_url", "image_url": {"url": f"data:image/gif;base64,{PIXEL}"}}
 
 
 def request_with(*images: object) -> str:

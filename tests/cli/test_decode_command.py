@@ -18,7 +18,7 @@ def test_a_prompt() -> None:
     shown = printed("decode", stdin=PROMPT, bare=True)
     assert json.loads(shown) == {
         "messages": [USER],
-        "thinking": {"type": "disabled"},
+        "thinking": False,
         "dialect": "v4",
     }
 

@@ -32,6 +32,20 @@ def opened(text: str) -> list[dict[str, Any]]:
     return [*ASKED, {"role": "assistant", "content": text, "prefix": True}]
 
 
+def test_another_picture(tmp_path: Path) -> None:
+    """Their placeholders are the same."""
+
+    def look(url: str) -> list[dict[str, Any]]:
+        return [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}]
+
+    options = ("--dialect", "v4.1", "--json")
+    (tmp_path / "a.json").write_text(json.dumps(look("https://a.b/1.png")))
+    (tmp_path / "b.json").write_text(json.dumps(look("https://a.b/2.png")))
+    found = json.loads(said("diff", *options, "a.json", "b.json", cwd=tmp_path).stdout)
+    assert (found["prefix"], found["cause"]) == (False, "another picture stands here")
+    assert (found["message"], found["field"]) == (0, "image")
+
+
 def test_going_on(tmp_path: Path) -> None:
     done = diff(tmp_path, ASKED, ANSWERED)
     assert (done.returncode, done.stderr) == (0, "")

@@ -75,4 +75,4 @@ def test_wrong_options(arguments: tuple[str, ...], complaint: str) -> None:
 
 def test_an_unknown_profile() -> None:
     complaint = refused("diff", *VLLM, "--profile", "tgi", "-", stdin=as_json(USER))
-    assert complaint.startswith('dsv4: --profile: found "tgi", expected one of vllm-0.32, ')
+    assert complaint.startswith('dsv4: --profile: found "tgi", expected one of vllm-0.32, vllm-0')

@@ -1,4 +1,4 @@
-"""Markup that the model quotes, and who says that a text ended (docs/recovery.md, rules 20 to 28)."""
+"""Markup that the model quotes, and how texts end (docs/recovery.md, rules 20 to 28)."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ The vectors hold most of what there is to say; here stands what they cannot show
 from __future__ import annotations
 
 import copy
+from itertools import product
 from typing import Any
 
 import pytest
@@ -312,3 +313,41 @@ class TestStrictReading:
         for index in (len(completion), len(completion) + 9):
             with pytest.raises(dsv4.ParseError):
                 encoding_dsv4.parse_tool_calls(index, completion)
+
+
+def released_after(context: list[Any], messages: list[Any]) -> str:
+    """What the released function does with a context, by its own parts: both are dropped together,
+    and as many turns are passed over as are left of the context when it is dropped by itself."""
+    before = sort_tool_results_by_call_order(merge_tool_messages(context))
+    both = [*merge_tool_messages(context), *merge_tool_messages(messages)]
+    kept = _drop_thinking_messages(sort_tool_results_by_call_order(both))
+    start = len(_drop_thinking_messages(before))
+    return "".join(render_message(n, kept, "thinking") for n in range(start, len(kept)))
+
+
+def test_turns_that_disappear_after_a_context() -> None:
+    roles = ("developer", "assistant", "user", "system", "latest_reminder")
+    for count in (1, 2):
+        for context in product(roles, repeat=count):
+            for new in product(roles, repeat=3):
+                before = [{"role": role, "content": f"c{n}"} for n, role in enumerate(context)]
+                after = [{"role": role, "content": f"m{n}"} for n, role in enumerate(new)]
+                written = encode_messages(after, "thinking", context=before)
+                assert written == released_after(before, after), (context, new)
+
+
+def test_a_context_that_ends_with_a_developer() -> None:
+    after = [developer("b"), assistant("c"), user("d")]
+    written = encode_messages(after, "thinking", context=[developer("a")])
+    assert written == str(dsv4.encode([user("d")], bos=False))
+
+
+class TestVllm:
+    def test_its_template(self) -> None:
+        assert vllm.thinking_template == "{reasoning}"
+        assert release.thinking_template == "{reasoning_content}"
+
+    def test_what_came_later_is_not_there(self) -> None:
+        assert not hasattr(vllm, "render_content")
+        with pytest.raises(AttributeError, match=r"vLLM 0\.20\.2"):
+            vllm.render_content  # noqa: B018

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -57,6 +58,14 @@ def texts() -> Iterator[str]:
     yield from (case["text"] for case in corpus())
     # JSON calls with a raw newline in a string: read again, as a text.
     yield f'{TAGS.block_open}[{{"name": "f", "arguments": {{"a": "b\nc"}}}}]{TAGS.block_close}'
+    # Parameters in a parameter, and a name with its arguments in a fence.
+    member = f'{TAGS.parameter_open}b" string="true">x{TAGS.parameter_close}'
+    for string in ("", ' string="false"'):
+        opening = f'{TAGS.block_open}{TAGS.invoke_open}g">{TAGS.parameter_open}a"{string}>'
+        for value in (member, member * 2):
+            yield f"{opening}{value}{TAGS.parameter_close}{TAGS.invoke_close}"
+    yield f'{TAGS.block_open}g\n```\n{{"a": []}}\n```{TAGS.block_close}'
+    yield f"{TAGS.block_open}\n\nThat is all."
     choose = random.Random(0)
     for _ in range(3000):
         yield "".join(choose.choices(FRAGMENTS, k=choose.randint(1, 14)))
@@ -66,7 +75,8 @@ def texts() -> Iterator[str]:
 def test_the_parser_makes_the_moves_of_the_table_and_no_others(
     moves: set[tuple[ParserState, ParserState]],
 ) -> None:
-    tools = [{"name": name} for name in ("f", "get_weather", "bash")]
+    tools: list[dict[str, Any]] = [{"name": name} for name in ("f", "get_weather", "bash")]
+    tools.append({"name": "g", "parameters": {"properties": {"a": {"type": "array"}}}})
     choose = random.Random(1)
     for text in texts():
         for stop in ((), ("stop",)):

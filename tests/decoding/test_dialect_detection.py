@@ -57,3 +57,12 @@ def test_a_sign_that_a_text_spells() -> None:
     decoded = dsv4.decode(text)
     assert decoded.exact
     assert decoded.request.messages[0]["content"] == "<｜DSML｜function_calls>"  # type: ignore[index]
+
+
+def test_an_open_and_empty_answer_of_v4_1() -> None:
+    """It ends like a header of V3.2, before which no system token can stand."""
+    open_answer = {"role": "assistant", "content": "", "wo_eos": True}
+    messages = [{"role": "user", "content": "a"}, open_answer, {"role": "user", "content": "b"}]
+    decoded = dsv4.decode(str(dsv4.encode(messages, dialect="v4.1")))
+    assert decoded.dialects == ("v4.1",)
+    assert decoded.exact

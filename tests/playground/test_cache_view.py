@@ -111,8 +111,14 @@ def test_the_caller_s_conversation_is_counted_as_it_is_sent(title: str) -> None:
     assert first["computed"] == sum(turn["size"] - turn["reused"] for turn in answer["turns"])
 
 
-@pytest.mark.parametrize("bench", [PlaygroundContext(), BENCH])
-def test_without_a_vocabulary_characters_are_counted(bench: PlaygroundContext) -> None:
+def test_v4_1_is_counted_with_the_bundled_vocabulary() -> None:
+    answer = asked(EXAMPLE_REQUESTS["Several turns"], BENCH, dialect="v4.1")
+    assert answer["unit"] == "tokens"
+    assert not answer["no_tokens"]
+
+
+def test_without_a_vocabulary_characters_are_counted() -> None:
+    bench = PlaygroundContext()
     answer = asked(EXAMPLE_REQUESTS["Several turns"], bench, dialect="v4.1")
     assert answer["unit"] == "characters"
     assert answer["no_tokens"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from requests_of import LLAMA_ROWS, REQUESTS, ROWS, VERL_ROWS, mutated
+from requests_of import LLAMA_ROWS, REQUESTS, ROWS, VERL_ROWS, VLLM_0_33_ROWS, mutated
 
 import dsv4
 from dsv4 import profiles
@@ -37,7 +37,7 @@ def rendered(body: Any, name: str, dialect: str = "v4") -> str | None:
         assert repr(body) == repr(before), "it changed the caller's request"
 
 
-@pytest.mark.parametrize("name", sorted(set(profiles.PROFILES) - {VERL, LLAMA}))
+@pytest.mark.parametrize("name", sorted(ROWS[0]["profiles"]))
 @each_row("row", ROWS)
 def test_recorded_prompts(row: dict[str, Any], name: str) -> None:
     recorded = row["profiles"][name]
@@ -45,6 +45,32 @@ def test_recorded_prompts(row: dict[str, Any], name: str) -> None:
         assert row["dialect"] not in profiles.PROFILES[name].dialects
         recorded = {}
     assert rendered(row["request"], name, row["dialect"]) == recorded.get("prompt")
+
+
+@each_row("row", VLLM_0_33_ROWS)
+def test_recorded_prompts_of_vllm_0_33(row: dict[str, Any]) -> None:
+    """As the classes of its wheel wrote them: `tests/engines/vllm_requests.py`."""
+    assert rendered(row["request"], "vllm-0.33", row["dialect"]) == row["prompt"]
+    if row["dialect"] == "v4":  # in which it differs from 0.32 in nothing
+        assert rendered(row["request"], VLLM) == row["prompt"]
+
+
+def test_what_vllm_0_33_changed() -> None:
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    calling = {"role": "assistant", "content": "", "reasoning": "r", "tool_calls": [call]}
+    result = {"role": "tool", "tool_call_id": "a", "content": "ok"}
+    messages = [*ASKED["messages"], calling, result]
+    for name, kept in ((VLLM, False), ("vllm-0.33", True)):
+        # What results alone follow is no old reasoning any more.
+        assert ("<think>r</think>" in profiles.render(messages, name, dialect="v4.1")) == kept
+        later = [*messages, *ASKED["messages"]]
+        assert "<think>r</think>" not in profiles.render(later, name, dialect="v4.1")
+        # The placeholder of an image is no text any more.
+        spelled = [{"role": "user", "content": "<｜deepseek_image｜>"}]
+        assert (rendered(spelled, name, "v4.1") is None) == kept
+    (reason,) = profiles.compare(messages, VLLM, "vllm-0.33", dialect="v4.1").reasons
+    assert reason.kind == "reasoning-old"
+    assert "vLLM 0.33: " in reason.message
 
 
 @each_row("row", LLAMA_ROWS)
@@ -198,12 +224,14 @@ def test_a_list_of_messages_is_a_request() -> None:
 
 
 def test_an_unknown_name_says_which_are_known() -> None:
-    with pytest.raises(dsv4.EncodeError, match=r"'tgi', expected one of vllm-0\.32, sglang"):
+    with pytest.raises(dsv4.EncodeError, match=r"'tgi', expected one of vllm-0\.32, vllm-0\.33"):
         profiles.render(ASKED, "tgi")
 
 
 def test_a_name_without_a_version_is_the_newest() -> None:
-    assert profiles.render(ASKED, "vllm") == profiles.render(ASKED, "vllm-0.32")
+    spelled = [{"role": "user", "content": "<｜deepseek_image｜>"}]
+    assert rendered(spelled, "vllm", "v4.1") == rendered(spelled, "vllm-0.33", "v4.1") is None
+    assert rendered(spelled, "vllm-0.32", "v4.1")
 
 
 @pytest.mark.parametrize("dialect", ["v3.2", "V4", None, 4.1])
@@ -453,7 +481,8 @@ class TestWhatVllmTakes:
             ({"role": "user", "content": "x", "name": 5}, False),
             ({"role": "tool", "content": "x", "tool_call_id": 5}, False),
             ({"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]}, True),
-            ({"role": "user", "content": [{"type": "refusal", "refusal": "no"}]}, False),
+            # With openai 3.51, whose types vLLM's are made of; with older ones it is refused.
+            ({"role": "user", "content": [{"type": "refusal", "refusal": "no"}]}, True),
         ],
     )
     def test_messages(self, message: dict[str, Any], taken: bool) -> None:

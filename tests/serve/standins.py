@@ -8,6 +8,7 @@ field is seen by what comes back.
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import re
 import shutil
@@ -15,6 +16,7 @@ import socket
 import subprocess
 import threading
 import time
+from array import array
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
@@ -143,6 +145,11 @@ async def _awaited(value: Any) -> Any:
     return await value if asyncio.iscoroutine(value) else value
 
 
+def lower(headers: dict[str, str]) -> dict[str, str]:
+    """Headers by their names as the newer protocols write them."""
+    return {name.lower(): value for name, value in headers.items()}
+
+
 def event(value: Any) -> bytes:
     return b"data: " + json.dumps(value, ensure_ascii=False).encode() + b"\n\n"
 
@@ -153,15 +160,59 @@ DONE = b"data: [DONE]\n\n"
 ONE_WORD = re.compile(r'root ::= "(\w+)"')
 
 
+def experts_at(place: int, id: int) -> list[list[int]]:
+    """The experts that a stand-in chooses for a token: two of each of three layers."""
+    return [[(id + layer) % 250, (place + layer) % 250] for layer in range(3)]
+
+
+def all_experts(ids: list[int]) -> list[int]:
+    """Those of all tokens but the last, in one list."""
+    rows = [experts_at(place, id) for place, id in enumerate(ids[:-1])]
+    return [number for row in rows for layer in row for number in layer]
+
+
 class VllmServer(StandIn):
-    """vLLM's `/v1/completions`.
+    """vLLM's `/v1/completions`, and its `/inference/v1/generate`, which tells experts and versions
+    of the weights at the end of a stream. `versions` are spans over the output.
 
     `grammars` is what it applies a grammar to: "grammar" is all of a completion; "server", with a
     reasoning parser, is what follows the reasoning; None is nothing, as if it knew no such field.
     It obeys grammars of one word. Requests with those are in `probes`, not among the others.
     """
 
-    routes: ClassVar[dict[str, str]] = {"/v1/completions": "complete", "/v1/models": "list_models"}
+    routes: ClassVar[dict[str, str]] = {
+        "/v1/completions": "complete",
+        "/inference/v1/generate": "generate",
+        "/v1/models": "list_models",
+    }
+    tells_experts = True
+    versions: list[dict[str, Any]] | None = None
+
+    async def generate(self, request: web.Request) -> web.StreamResponse:
+        body = json.loads(await request.read())
+        sampling, prompt = body["sampling_params"], body["token_ids"]
+        all_ids = self.ids(self.next_completion())
+        ids = all_ids[: sampling.get("max_tokens", 16)]
+        events = []
+        for n, id in enumerate(ids, 1):
+            last = n == len(ids)
+            known = {"token_id": id, "logprob": -n / 8, "rank": 1, "top_logprobs": []}
+            choice: dict[str, Any] = {"index": 0, "token_ids": [id], "finish_reason": None}
+            choice["logprobs"] = {"content": [known]} if "logprobs" in sampling else None
+            if last:
+                choice["finish_reason"] = "length" if len(ids) < len(all_ids) else "stop"
+                choice["weight_versions"] = self.versions
+            if last and self.tells_experts:
+                choice["routed_experts"] = self._npy([*prompt, *ids])
+            events.append(event({"request_id": "r", "choices": [choice]}))
+        usage = {"prompt_tokens": len(prompt), "completion_tokens": len(ids)}
+        return await self.sent(request, [*events, event({"choices": [], "usage": usage}), DONE])
+
+    def _npy(self, ids: list[int]) -> str:
+        header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({len(ids) - 1}, 3, 2), }}"
+        text = header.ljust(117) + "\n"
+        head = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
+        return base64.b64encode(head + bytes(all_experts(ids))).decode()
 
     def __init__(self, *args: Any, grammars: str | None = "grammar", **options: Any) -> None:
         super().__init__(*args, **options)
@@ -250,6 +301,10 @@ class SglangServer(StandIn):
     def __init__(self, *args: Any, incremental: bool = False, **options: Any) -> None:
         super().__init__(*args, **options)
         self.incremental = incremental
+        self.tells_experts = True
+        self.versions: list[dict[str, Any]] | None = None
+        self.version = "7"
+        self.logprobs_lost = 0  # so many of the last event do not come
 
     async def model_info(self, request: web.Request) -> web.Response:
         return web.json_response({"model_path": "deepseek-ai/DeepSeek-V4.1-Flash"})
@@ -269,13 +324,27 @@ class SglangServer(StandIn):
             if sampling.get("skip_special_tokens", True):
                 shown = [id for id in shown if id not in SKIPPED]
             between = " " if sampling.get("spaces_between_special_tokens", True) else ""
-            meta = {
+            meta: dict[str, Any] = {
                 "prompt_tokens": len(body.get("input_ids") or ()),
                 "cached_tokens": 3,
                 "completion_tokens": n,
                 "finish_reason": finish if n == len(ids) else None,
             }
             given = ids[n - 1 : n] if self.incremental else ids[:n]
+            if self.incremental:
+                shown = shown[-1:]
+            if body.get("return_logprob"):
+                known = [[-m / 8, id, None] for m, id in enumerate(ids[:n], 1)]
+                known = known[-1:] if self.incremental else known
+                lost = self.logprobs_lost if n == len(ids) else 0
+                meta["output_token_logprobs"] = known[: len(known) - lost]
+            meta["weight_version"] = self.version
+            if n == len(ids):
+                if self.versions is not None:
+                    meta["weight_versions"] = self.versions
+                if body.get("return_routed_experts") and self.tells_experts:
+                    numbers = array("i", all_experts([*body["input_ids"], *ids]))
+                    meta["routed_experts"] = base64.b64encode(numbers.tobytes()).decode()
             text = between.join(self.tokenizer.decode([id]) for id in shown)
             events.append(event({"text": text, "output_ids": given, "meta_info": meta}))
         return await self.sent(request, [*events, DONE])

@@ -31,6 +31,14 @@ def test_who_may_use_it() -> None:
     assert "open to the network, 2 keys\n" in said(replace(SUMMARY, keys=2), **open_to_all)
 
 
+def test_sessions_are_named_without_the_password_of_their_store() -> None:
+    assert "sessions" not in said(SUMMARY)
+    assert "/sessions/ID, kept in s.db\n" in said(SUMMARY, trajectories="s.db")
+    told = said(SUMMARY, trajectories="redis://ann:secret@host", routed_experts=True)
+    assert "kept in host, with routed experts\n" in told
+    assert "secret" not in told
+
+
 @pytest.mark.parametrize(
     ("backend", "ids", "expected"),
     [

@@ -236,6 +236,33 @@ def test_engines_are_reloaded_from_the_file(tokenizer: Tokenizer, tmp_path: Any)
     run(scenario())
 
 
+def test_an_engine_that_does_not_answer_is_not_taken_in(
+    tokenizer: Tokenizer, tmp_path: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    dead = "http://127.0.0.1:1"
+
+    async def scenario() -> None:
+        first, second = VllmServer(tokenizer, "x"), VllmServer(tokenizer, "x")
+        file = tmp_path / "serve.toml"
+        async with first.running() as one, second.running() as two:
+            file.write_text(f'upstream = "{one}"')
+            given = {"upstream": one, "settings_backend": "vllm", "config": str(file)}
+            async with gateway(**given) as g:
+                for listed, expected in (
+                    (f'["{dead}"]', [one]),
+                    (f'["{one}", "{dead}"]', [one]),
+                    (f'["{dead}", "{two}"]', [two]),
+                ):
+                    file.write_text(f"upstream = {listed}")
+                    await reload(g.server)
+                    assert [engine.url for engine in g.server.engines.engines] == expected
+                    assert (await g.post("/v1/chat/completions", CHAT))[0] == 200
+
+    run(scenario())
+    assert caplog.text.count(f"engine {dead} is not taken in: it does not answer") == 3
+    assert caplog.text.count("the engines stay as they were") == 1
+
+
 def test_a_worker_that_starts_later_has_the_engines_of_the_others(
     tokenizer: Tokenizer, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

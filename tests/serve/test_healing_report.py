@@ -123,8 +123,12 @@ class TestWhatIsSaid:
         assert "leaked_call" in [found["kind"] for found in first["diagnostics"]]
 
     def test_the_summary(self) -> None:
-        none = {"leaked_call": 0, "leaked_reasoning": 0, "broken_call": 0}
-        assert healing_summary(5, none) == "5 answers, none of them in need of healing"
+        none = {"leaked_call": 0, "leaked_reasoning": 0, "broken_call": 0, "forbidden_call": 0}
+        assert healing_summary(0, none) == "no answers"
+        assert healing_summary(1, none) == "1 answer, none in need of healing"
+        assert healing_summary(5, none) == "5 answers, none in need of healing"
+        removed = {**none, "forbidden_call": 1}
+        assert healing_summary(1, removed) == "1 of 1 answer had calls that were removed"
         some = {**none, "leaked_call": 12, "broken_call": 3}
         expected = "12 of 340 answers leaked calls, 3 had broken calls"
         assert healing_summary(340, some) == expected

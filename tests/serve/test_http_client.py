@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from dsv4.serve.upstreams.http_client import HttpClient, HttpError
+from dsv4.serve.upstreams.http_client import HttpClient, HttpError, rest_of
 
 CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 EMPTY = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
@@ -57,7 +57,7 @@ class Server:
 async def whole(client: HttpClient, path: str = "/") -> bytes:
     answer = await client.request("GET", path)
     try:
-        return await answer.rest(2**30)
+        return await rest_of(answer, 2**30)
     finally:
         client.release(answer)
 
@@ -157,7 +157,7 @@ def test_a_body_that_nobody_reads_waits_at_the_server() -> None:
             await asyncio.sleep(0.2)
             first = len(await asked.read())
             assert 0 < first < 4 * 1024 * 1024
-            assert first + len(await asked.rest(size)) == size
+            assert first + len(await rest_of(asked, size)) == size
             client.release(asked)
 
     asyncio.run(scenario())

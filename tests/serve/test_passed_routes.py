@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import logging
 import re
@@ -13,7 +14,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from gateway import gateway, run
-from standins import ChatServer
+from standins import ChatServer, lower
 
 from dsv4.serve.observe.records import differences, read_exchange
 from dsv4.tokens import Tokenizer
@@ -53,6 +54,29 @@ def test_are_passed_on_with_the_keys_of_the_gateway(tokenizer: Tokenizer, tmp_pa
             status, _, answer = await g.post("/v1/embeddings", b"x", **form)
             assert status == 415
             assert "expected JSON" in answer["error"]["message"]
+
+    run(scenario())
+
+
+def test_answers_keep_what_says_how_to_read_them(tokenizer: Tokenizer) -> None:
+    class Compressing(Embeddings):
+        async def embed(self, request: web.Request) -> web.Response:
+            self.headers.append(dict(request.headers))
+            kept = {"content-encoding": "gzip", "retry-after": "7", "x-request-id": "theirs"}
+            headers = kept if request.query_string else {}
+            body = gzip.compress(b'{"a": 1}') if headers else b'{"a": 1}'
+            return web.Response(body=body, content_type="application/json", headers=headers)
+
+    async def scenario() -> None:
+        upstream = Compressing(tokenizer, "[]")
+        async with upstream.running() as url, gateway(settings_backend="chat", upstream=url) as g:
+            named = {"x-request-id": "mine"}
+            _, headers, answer = await g.post("/v1/embeddings?x=1", {}, **named)
+            assert answer == {"a": 1}
+            assert (headers["retry-after"], headers["x-request-id"]) == ("7", "theirs")
+            _, headers, answer = await g.post("/v1/embeddings", {}, **named)
+            assert (answer, headers["x-request-id"]) == ({"a": 1}, "mine")
+            assert lower(upstream.headers[-1])["x-request-id"] == "mine"
 
     run(scenario())
 

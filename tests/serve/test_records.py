@@ -268,7 +268,7 @@ class TestBadFiles:
             ({"ids": ["a"]}, "ids[0]: found 'a', expected a token's id"),
             ({"ids": [10**9]}, "1000000000"),
             ({"ids": [-1]}, ""),
-            ({"deltas": [{"tool_calls": 5}]}, "deltas: 'int' object"),
+            ({"deltas": [{"tool_calls": 5}]}, "tool_calls of a delta"),
             ({"settings": {"effort": []}}, "settings.effort: found []"),
             ({"version": 2}, "version: found 2, expected 1: a newer dsv4 wrote this"),
         ],

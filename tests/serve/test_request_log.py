@@ -10,8 +10,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 from gateway import gateway, run
-from standins import ChatServer, Scripted
+from standins import ChatServer, Scripted, lower
 
+from dsv4.serve import Chunk
 from dsv4.serve.observe.logs import JsonFormatter, TextFormatter
 from dsv4.tokens import Tokenizer
 
@@ -118,3 +119,43 @@ def test_text_is_for_people_and_stays_on_one_line() -> None:
     text = TextFormatter().format(record)
     assert text.endswith(' INFO request status=200 model="a b" error="two\\nlines=\\"x\\""')
     assert "\n" not in text
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_the_clients_name_for_a_request_is_used_passed_on_and_returned(
+    stream: bool, tokenizer: Tokenizer, caplog: pytest.LogCaptureFixture
+) -> None:
+    given = {"x-request-id": "req-7:a/b"}
+
+    async def scenario() -> None:
+        delta = {"index": 0, "delta": {"content": "Hi"}, "finish_reason": "stop"}
+        upstream = ChatServer(tokenizer, json.dumps([{"choices": [delta]}]))
+        async with upstream.running() as url, gateway(settings_backend="chat", upstream=url) as g:
+            for body, status in (({**BODY, "stream": stream}, 200), ({"messages": 5}, 400)):
+                found, headers, _ = await g.post("/v1/chat/completions", body, **given)
+                assert (found, headers["x-request-id"]) == (status, given["x-request-id"])
+            assert lower(upstream.headers[0])["x-request-id"] == given["x-request-id"]
+            for wrong in ("with a space", "x" * 200, "é", ""):
+                _, headers, _ = await g.post(
+                    "/v1/chat/completions", BODY, **{"x-request-id": wrong}
+                )
+                assert headers["x-request-id"].startswith("turn_")
+                assert "x-request-id" not in lower(upstream.headers[-1])
+
+    with caplog.at_level(logging.INFO, "dsv4.serve"):
+        run(scenario())
+    requests = [line for line in lines(caplog) if line["message"] == "request"]
+    assert [line["id"] for line in requests[:2]] == [given["x-request-id"]] * 2
+
+
+def test_a_prompt_that_is_continued_has_the_clients_name_too() -> None:
+    async def scenario() -> None:
+        async with gateway(Scripted("Hi", Chunk(finish="eos"))) as g:
+            for path, body in (
+                ("/v1/completions", {"prompt": "Hi"}),
+                ("/v1/chat/completions", BODY),
+            ):
+                _, headers, _ = await g.post(path, body, **{"x-request-id": "mine"})
+                assert headers["x-request-id"] == "mine"
+
+    run(scenario())

@@ -74,7 +74,9 @@ class TestDialect:
 
     def test_the_model_that_requests_go_to_counts(self) -> None:
         models = [Model("a"), Model("DeepSeek-V4.1", 5)]
-        assert model_asked_for(models, None).name == "a"
+        assert model_asked_for(models, None).name == "DeepSeek-V4.1"
+        assert model_asked_for([Model("a"), Model("b")], None).name == "a"
+        assert model_asked_for([], None).name == "default"
         assert model_asked_for(models, "DeepSeek-V4.1").context == 5
         assert model_asked_for(models, "DeepSeek-V3.2") == Model("DeepSeek-V3.2")
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsv4.serve.backend import BackendError
-from dsv4.serve.upstreams import http_client
-from dsv4.serve.upstreams.http_client import SseReader
+from dsv4.serve.upstreams import sse_reader
+from dsv4.serve.upstreams.sse_reader import ErrorData, SseReader
 
 STREAM = (
     b': hi\n\ndata: {"a": 1}\n\nevent: x\ndata:two\ndata: lines\n\n'
@@ -30,26 +30,30 @@ def test_events_are_the_same_however_they_are_cut(cuts: list[int], end: bytes) -
 def test_an_event_is_complete_at_a_bare_cr_and_the_lf_behind_it_ends_no_other_line() -> None:
     reader = SseReader()
     assert reader.feed(b"data: a\r\r") == [b"a"]
-    assert reader.is_between_events
     assert reader.feed(b"data: b\r") == []
     assert reader.feed(b"\ndata: c\r\n") == []
     assert reader.feed(b"\r\n") == [b"b\nc"]
+    assert reader.end() == []
 
 
-def test_half_an_event_is_seen() -> None:
+def test_the_end_of_the_body_ends_an_event() -> None:
+    for begun in (b"data: b", b"data: b\n", b"data: b\r"):
+        reader = SseReader()
+        assert reader.feed(b"data: a\n\n" + begun) == [b"a"]
+        assert reader.end() == [b"b"]
+        assert reader.end() == []
+
+
+def test_of_the_names_of_events_only_error_means_something() -> None:
     reader = SseReader()
-    assert reader.feed(b"data: a\n\n") == [b"a"]
-    assert reader.is_between_events
-    assert reader.feed(b"data: b") == []
-    assert not reader.is_between_events
-    assert reader.feed(b"\n") == []
-    assert not reader.is_between_events
-    assert reader.feed(b"\n") == [b"b"]
-    assert reader.is_between_events
+    named = b"event: ping\ndata: a\n\nevent:error\ndata: b\n\ndata: c\n\nevent: error\n\n"
+    found = reader.feed(named)
+    assert found == [b"a", b"b", b"c", b""]
+    assert [type(data) is ErrorData for data in found] == [False, True, False, True]
 
 
 def test_a_line_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_client, "LONGEST_LINE", 100)
+    monkeypatch.setattr(sse_reader, "LONGEST_LINE", 100)
     reader = SseReader()
     reader.feed(b"data: 123456")
     with pytest.raises(BackendError, match="a line without an end"):

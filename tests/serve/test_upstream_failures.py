@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import time
 from email.utils import formatdate
 from typing import Any
@@ -234,5 +235,28 @@ def test_an_end_with_nothing_before_it_is_no_answer(tokenizer: Tokenizer) -> Non
         async with backend.running() as url, gateway(upstream=url, settings_backend="vllm") as g:
             status, body = await said(g)
             assert (status, body["error"]["message"]) == (502, "the backend sent an empty answer")
+
+    run(scenario())
+
+
+def test_a_list_of_models_and_an_error_may_come_compressed(tokenizer: Tokenizer) -> None:
+    packed = {"content-encoding": "gzip"}
+
+    class Compressing(ChatServer):
+        async def list_models(self, request: web.Request) -> web.Response:
+            body = gzip.compress(b'{"data": [{"id": "deepseek-v4"}]}')
+            return web.Response(body=body, headers=packed, content_type="application/json")
+
+    async def scenario() -> None:
+        backend = Compressing(tokenizer, "[]")
+        body = gzip.compress(b'{"error": {"message": "no such effort"}}')
+        backend.fault = lambda request, number: web.Response(
+            status=400, body=body, headers=packed, content_type="application/json"
+        )
+        async with backend.running() as url, gateway(upstream=url, settings_backend="chat") as g:
+            assert (await g.get("/ready"))[1]["model"] == "deepseek-v4"
+            status, body_of_error = await said(g)
+            assert status == 400
+            assert "no such effort" in body_of_error["error"]["message"]
 
     run(scenario())

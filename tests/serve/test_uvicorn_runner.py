@@ -35,7 +35,6 @@ needs_proc = pytest.mark.skipif(
     not Path("/proc/self/task").exists(), reason="the children of a process"
 )
 ADMIN = "key-of-the-operator"
-OTHER_ENGINE = "http://127.0.0.1:1"  # which never answers
 
 
 class SlowEngine(BaseHTTPRequestHandler):
@@ -89,7 +88,12 @@ class Operated:
 
     @property
     def both(self) -> list[str]:
-        return [self._engine, OTHER_ENGINE]
+        return [self._engine, self.other]
+
+    @property
+    def other(self) -> str:
+        """The same engine under another name: one that does not answer would not be taken in."""
+        return self._engine.replace("127.0.0.1", "localhost")
 
     def write_keys(self, *lines: str) -> None:
         self._keys.write_text("\n".join([f"admin ops:{ADMIN}", *lines]) + "\n")
@@ -167,7 +171,7 @@ def test_a_hangup_reloads_keys_and_engines(operated: Operated) -> None:
     server.heard("reloaded keys=2", 2, operated.reload())
     assert operated.all_workers_say("old", 200)
     operated.write_keys("ann:new")
-    operated.write_engines(OTHER_ENGINE)
+    operated.write_engines(operated.other)
     server.heard("reloaded engines=2", 2, operated.reload())
     assert operated.all_workers_say("new", 200)
     assert operated.all_workers_say("old", 401)
@@ -192,7 +196,7 @@ def test_a_hundred_hangups_under_load_lose_nothing(operated: Operated) -> None:
     server = operated.server
     with server.opened() as one, server.opened() as other:
         for n in range(100):
-            operated.write_engines(*[OTHER_ENGINE][: n % 2])
+            operated.write_engines(*[operated.other][: n % 2])
             operated.reload()
             if n % 10 == 0:
                 assert server.asked("GET", "/v1/models").status == 200
@@ -215,10 +219,10 @@ def test_workers_are_restarted_one_after_the_other_and_their_streams_end(
     operated: Operated,
 ) -> None:
     server = operated.server
-    operated.write_engines(OTHER_ENGINE)
+    operated.write_engines(operated.other)
     server.heard("reloaded engines=2", 2, operated.reload())
-    operated.drain(OTHER_ENGINE, True)
-    until(lambda: operated.all_workers_have(operated.both, draining=OTHER_ENGINE))
+    operated.drain(operated.other, True)
+    until(lambda: operated.all_workers_have(operated.both, draining=operated.other))
     # Where the first of them could not start, the others are left alone.
     operated.write_keys("ann:one", "ann:two")
     server.heard("could not start: the workers stay as they are", 1, server.signal("SIGUSR2"))
@@ -237,8 +241,8 @@ def test_workers_are_restarted_one_after_the_other_and_their_streams_end(
         for response in (one, other):
             assert response.read().endswith(b"data: [DONE]\n\n")
     # The new ones have the engines of the old, and go on following the file.
-    assert operated.all_workers_have(operated.both, draining=OTHER_ENGINE)
-    operated.drain(OTHER_ENGINE, False)
+    assert operated.all_workers_have(operated.both, draining=operated.other)
+    operated.drain(operated.other, False)
     until(lambda: operated.all_workers_have(operated.both))
     operated.write_engines()
     server.heard("reloaded engines=1", 2, operated.reload())

@@ -15,14 +15,17 @@ from dsv4.verify import Reply, ServerClient
 
 
 @contextmanager
-def served(client: ServerClient) -> Iterator[str]:
-    """The address at which a stand-in answers over HTTP, streams included."""
+def served(client: ServerClient, keys: set[str] | None = None) -> Iterator[str]:
+    """The address at which a stand-in answers over HTTP, streams included. `keys` are those that
+    come with requests."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self._answer(Reply(200, body={"object": "list", "data": [{"id": "deepseek-v4"}]}))
 
         def do_POST(self) -> None:
+            if keys is not None:
+                keys.add(self.headers.get("authorization", ""))
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             self._answer(client.post(self.path.removeprefix("/v1"), body))
 

@@ -106,9 +106,11 @@ class StandIn:
             "completion_tokens": size,
         }
         if body.get("stream"):
-            events = ({"choices": [{"delta": answer}]}, {"choices": [], "usage": usage})
+            end = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
+            events = ({"choices": [{"delta": answer}]}, end, {"choices": [], "usage": usage})
             return Reply(200, events=events)
-        whole: dict[str, Any] = {"choices": [{"message": answer}], "usage": usage}
+        choice = {"message": answer, "finish_reason": "stop"}
+        whole: dict[str, Any] = {"choices": [choice], "usage": usage}
         if self.shows_ids and body.get("return_token_ids"):
             dialect = hypothesis.server.release(hypothesis.dialect)
             whole["prompt_token_ids"] = FORECASTER.counter.ids(prompt, dialect, TEXT_PLACES)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +18,7 @@ from running import dsv4, printed, refused
 from stand_ins import VLLM, StandIn, server
 
 from dsv4 import profiles
+from dsv4.verify import Reply
 from dsv4.verify.own_word import OWN_WORD_REQUESTS
 from dsv4.verify.runner import planned
 
@@ -98,6 +103,40 @@ class TestReports:
         report = json.loads(printed_report(clean, *options))
         assert report["prompt"]["unexplained"] == []
         assert report["prompt"]["of"] == report["requests"] - OWN_WORD_REQUESTS
+
+
+class TestHowARunEnds:
+    def test_a_signal_ends_it_with_a_report(self) -> None:
+        started = threading.Event()
+
+        class Slow(StandIn):
+            def post(self, path: str, body: Any) -> Reply:
+                if self.requests > 20:
+                    started.set()
+                    time.sleep(0.3)
+                return super().post(path, body)
+
+        with served(Slow(CLEAN)) as url:
+            command = [sys.executable, "-m", "dsv4", "verify", url, "--yes", "--json", "-"]
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            assert started.wait(60)
+            process.terminate()
+            out, _ = process.communicate(timeout=60)
+        report = json.loads(out)
+        assert any("interrupted" in note for note in report["notes"])
+        assert report["prompt"]["of"] > 10
+
+    def test_too_little_is_status_2_and_what_came_is_reported(self) -> None:
+        class Limiting(StandIn):
+            def post(self, path: str, body: Any) -> Reply:
+                reply = super().post(path, body)
+                return Reply(404, body={}) if self.requests > 10 else reply
+
+        with served(Limiting(CLEAN)) as url:
+            done = dsv4("verify", url, "--yes", "--json", "-", "--parallel", 1)
+        assert done.returncode == 2
+        assert b"too little was measured" in done.stderr
+        assert json.loads(done.stdout)["too_little"] is True
 
 
 def printed_report(*arguments: Any) -> str:

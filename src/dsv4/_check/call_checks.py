@@ -23,7 +23,7 @@ from dsv4._check.findings import (
     quoted_json,
 )
 from dsv4._encode.inputs import maybe_dict
-from dsv4._inputs.request_bodies import role_of
+from dsv4.api.own_bodies import role_of
 from dsv4.errors import Location, path_of
 from dsv4.schema import (
     COMBINATIONS,

@@ -4,7 +4,7 @@ found too; then the rules.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any
 
@@ -23,17 +23,11 @@ from dsv4._encode.inputs import as_list, fields_of, maybe_dict, maybe_list
 from dsv4._encode.prompt import Prompt
 from dsv4._format.dialects import Dialect
 from dsv4._inputs.input_files import InputError, error_location
-from dsv4._inputs.line_shapes import line_conversations
-from dsv4._inputs.request_bodies import (
-    CHAT_OPTION_NAMES,
-    RequestOverrides,
-    chat_form,
-    has_anthropic_blocks,
-    has_system_field,
-    messages_of,
-    options_of,
-    role_of,
-)
+from dsv4._inputs.line_shapes import LineConversation, line_conversations
+from dsv4._inputs.request_bodies import LastAnswer, ReadBody, RequestOverrides
+from dsv4.api import convert
+from dsv4.api.body_reader import recognise
+from dsv4.api.own_bodies import CHAT_OPTION_NAMES, NotAConversation, role_of
 from dsv4.errors import Error, Location, OptionError, short_repr
 from dsv4.profiles import Profile, traps
 from dsv4.request import Request
@@ -67,14 +61,14 @@ def run_checks(
         raise OptionError("purpose", f"found {short_repr(purpose)}, expected {expected}")
     found: list[RuleFinding] = []
     try:
-        for given, place in _conversations(body, purpose):
-            here = [place(each) for each in _find_all(given, overrides)]
+        for given, line in _conversations(body, purpose):
+            here = _find_all(given, overrides, line)
             if profile is not None:
                 # Servers read it, or do not: the profile knows.
                 here = [each for each in here if each.location != ("chat_template_kwargs",)]
                 here += _traps(given, overrides, profile)
             found += (each for each in here if each not in found)
-    except InputError as error:
+    except (InputError, NotAConversation) as error:
         return [Finding("error", "not_a_conversation", (), str(error))]
     findings = [
         Finding(level, *each)
@@ -86,39 +80,14 @@ def run_checks(
 
 def _conversations(
     body: object, purpose: Purpose | None
-) -> Iterator[tuple[object, Callable[[RuleFinding], RuleFinding]]]:
-    """The conversations in a body, and what names the place of a finding in it. For training, a
-    body is a line of a data set, which may have two answers."""
+) -> Iterator[tuple[object, LineConversation | None]]:
+    """The conversations in a body. For training, a body is a line of a data set, which may have two
+    answers."""
     if purpose != "training" or isinstance(body, Request):
-        chat = _as_chat(body)
-        yield chat, lambda found: _as_given(found, chat)
+        yield body, None
         return
     for line in line_conversations(body):
-        yield (
-            dict(line.body),
-            lambda found, line=line: found._replace(  # type: ignore[misc]
-                location=line.location(found.location)
-            ),
-        )
-
-
-def _as_chat(body: object) -> object:
-    """A body of another kind as the Chat request that it becomes, where it can be nothing else:
-    tools in the shape of another vendor are a mistake in a Chat request."""
-    if not isinstance(body, dict):
-        return body
-    is_other = "input" in body or "completion" in body or has_anthropic_blocks(body)
-    return chat_form(body) if is_other else body
-
-
-def _as_given(found: RuleFinding, body: object) -> RuleFinding:
-    """A finding with its location in the body, where a system prompt may stand beside messages."""
-    index = message_index(found.location)
-    if index is None or not has_system_field(body):
-        return found
-    rest = found.location[2:]
-    location = ("messages", index - 1, *rest) if index else ("system", *rest[1:])
-    return found._replace(location=location)
+        yield dict(line.body), line
 
 
 def _order(finding: Finding) -> tuple[int, list[tuple[bool, int | str]]]:
@@ -129,45 +98,77 @@ def _order(finding: Finding) -> tuple[int, list[tuple[bool, int | str]]]:
     return int(message_index(finding.location) is not None), steps
 
 
-def _find_all(body: object, overrides: RequestOverrides) -> list[RuleFinding]:
-    try:
-        request, found = _request(body, overrides)
-    except InputError as error:
-        return [RuleFinding("not_a_conversation", (), str(error))]
-    except Error as error:
-        return [_not_encodable(error)]
-    errors, mended = _errors(request)
-    found += errors
+def _find_all(
+    body: object, overrides: RequestOverrides, line: LineConversation | None
+) -> list[RuleFinding]:
+    found = _found_in_body(body, overrides, line)
+    if line is None:
+        return found
+    return [each._replace(location=line.place(each.location)) for each in found]
+
+
+def _found_in_body(
+    body: object, overrides: RequestOverrides, line: LineConversation | None
+) -> list[RuleFinding]:
+    read, found = _read(body, overrides, line)
+    if read is None:
+        return found
+    errors, mended = _errors(read.request)
+    found += [_as_written(each, read) for each in errors]
     if mended is not None:
-        passed = {message_index(each.location) for each in found} - {None}
-        conversation = CheckedConversation(*mended, body)
-        found += [
-            each
-            for each in _apply_rules(conversation)
-            if message_index(each.location) not in passed
-        ]
+        passed = {each.location[:2] for each in found if message_index(each.location) is not None}
+        conversation = CheckedConversation(*mended, read)
+        seen = [each for rule in message_checks.WRITTEN_RULES for each in rule(conversation)]
+        if not conversation.is_sent:
+            seen = [_as_written(each, read) for each in seen]
+        seen += [_as_written(each, read) for rule in ALL_RULES for each in rule(conversation)]
+        found += [each for each in seen if each.location[:2] not in passed]
     return found
 
 
-def _apply_rules(conversation: CheckedConversation) -> Iterator[RuleFinding]:
-    for rule in ALL_RULES:
-        yield from rule(conversation)
+def _as_written(found: RuleFinding, read: ReadBody) -> RuleFinding:
+    """A finding with its place in the body."""
+    return found._replace(location=read.place(found.location))
 
 
 # Errors. An option that is refused is left at its default.
 
 
-def _request(body: object, overrides: RequestOverrides) -> tuple[Request, list[RuleFinding]]:
-    """The request, and what of it was refused."""
-    if isinstance(body, Request):
-        return overrides.on(body), []
-    request, found = Request(messages_of(body)), []
-    for name, value in options_of(body).items() if isinstance(body, dict) else ():
+def _read(
+    body: Any, overrides: RequestOverrides, line: LineConversation | None
+) -> tuple[ReadBody | None, list[RuleFinding]]:
+    """The body as it is read, and what of it was refused: put right in a copy, so that what comes
+    after it is found too."""
+    found: list[RuleFinding] = []
+    if overrides.rules is None:  # what is put right must not change whose rules hold
+        rules = recognise(body).rules if line is None else line.rules
+        overrides = replace(overrides, rules=rules)
+    last_answer: LastAnswer = "keep" if line is None or line.is_open else "finish"
+    while len(found) < MOST_ERRORS:
         try:
-            request = replace(request, **{name: value})
+            return overrides.read(body, last_answer), found
+        except InputError as error:
+            return None, [*found, RuleFinding("not_a_conversation", (), str(error))]
+        except RecursionError:
+            return None, [*found, RuleFinding("not_encodable", ("messages",), "nested too deep")]
         except Error as error:
-            found.append(_not_encodable(error))
-    return overrides.on(request), found
+            each = _not_encodable(error)
+        if each in found:
+            break
+        found.append(each)
+        body = _with_field_replaced(body, each.location)
+    return None, found
+
+
+def _with_field_replaced(body: Any, location: Location) -> Any:
+    """A body with something harmless in the place of an error."""
+    if not isinstance(body, dict) or not location:
+        return body
+    listed, index = body.get(location[0]), location[1] if len(location) > 1 else None
+    if location[0] in ("messages", "input") and isinstance(listed, list) and isinstance(index, int):
+        harmless = {"role": "user", "content": "…"}
+        return {**body, location[0]: [*listed[:index], harmless, *listed[index + 1 :]]}
+    return {name: value for name, value in body.items() if name != location[0]}
 
 
 def _not_encodable(error: Error) -> RuleFinding:
@@ -240,8 +241,8 @@ def _harmless_message(message: object) -> dict[str, Any]:
 
 def _traps(body: object, overrides: RequestOverrides, profile: str | Profile) -> list[RuleFinding]:
     try:
-        request, _ = _request(body, overrides)
-        sent = _as_body(body)
+        read = overrides.read(body)
+        request, sent = read.request, _as_body(body)
         if str(overrides.dialect) == "v4":  # a server asks for the model, which has this name then
             sent = {"model": "deepseek-v4", **sent}
         found = traps(sent, profile, dialect=_served_dialect(request.dialect))
@@ -259,9 +260,9 @@ def _as_body(body: object) -> dict[str, Any]:
     if isinstance(body, list):
         return {"messages": body}
     if isinstance(body, dict):
-        return body
-    if not isinstance(body, Request):
-        raise InputError(f"found {short_repr(body)}, expected a list of messages or a request")
+        protocol = recognise(body).protocol
+        return body if protocol == "chat" else convert(body, protocol, "chat")
+    assert isinstance(body, Request)
     asked = {name: getattr(body, option) for name, option in CHAT_OPTION_NAMES.items()}
     given = {name: value for name, value in asked.items() if value}
     thinking = {"thinking": {"type": "enabled" if body.thinking else "disabled"}}

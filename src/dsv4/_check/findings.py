@@ -11,7 +11,9 @@ from dsv4._encode.inputs import fields_of, maybe_dict, maybe_list
 from dsv4._encode.prompt import Piece, Prompt
 from dsv4._encode.turns import NATIVE
 from dsv4._format import tokens
-from dsv4._inputs.request_bodies import role_of
+from dsv4._inputs.request_bodies import ReadBody
+from dsv4.api.body_reader import recognise
+from dsv4.api.own_bodies import role_of
 from dsv4.errors import Location, path_of
 from dsv4.request import Request
 
@@ -88,6 +90,7 @@ FINDING_KINDS: Mapping[str, FindingKind] = {
     # Fields.
     "unread_field": FindingKind("warning", "A field that is misspelled, or does not belong here."),
     "unknown_field": FindingKind("note", "A field of a message that the format does not know."),
+    "unknown_model": FindingKind("note", "A model whose release is not known: v4 is assumed."),
     # Turns.
     "glued_system": FindingKind(
         "warning", "Two system messages, written with nothing between them."
@@ -124,6 +127,9 @@ FINDING_KINDS: Mapping[str, FindingKind] = {
     "broken_image": FindingKind("warning", "An image that is cut short, damaged or no image."),
     "image_type": FindingKind("warning", "An image of a type that not every engine takes."),
     "image_address": FindingKind("warning", "An image at an address that no engine can reach."),
+    "image_order": FindingKind(
+        "note", "Images whose order in the prompt is not that of the messages."
+    ),
     "image_scaled_down": FindingKind(
         "note", "An image that engines scale down to less than a third of its size."
     ),
@@ -241,13 +247,32 @@ class CheckedTool(NamedTuple):
 
 
 class CheckedConversation:
-    """A request that can be encoded, and its prompt. `body` is what it was read from."""
+    """A request that can be encoded, and its prompt. `read` is the body that it was read from."""
 
-    def __init__(self, request: Request, prompt: Prompt, body: object) -> None:
+    def __init__(self, request: Request, prompt: Prompt, read: ReadBody | None = None) -> None:
         self.request = request
         self.prompt = prompt
-        self.body = body
+        self.read = read
+        self.body = None if read is None else read.body
         self.messages: Sequence[dict[str, Any]] = list(map(fields_of, request.messages))
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether the body was read as a server reads it: messages may not be those of the body."""
+        return self.read is not None and self.read.rules == "body"
+
+    @property
+    def written_messages(self) -> Sequence[dict[str, Any]]:
+        """The messages with all fields that they were written with; none of a body that has them in
+        the form of another protocol."""
+        if not self.is_sent:
+            return self.messages
+        listed = self.body.get("messages") if isinstance(self.body, dict) else self.body
+        return list(map(fields_of, maybe_list(listed) or ())) if self._is_chat else []
+
+    @cached_property
+    def _is_chat(self) -> bool:
+        return recognise(self.body).protocol == "chat"
 
     def of_role(self, *roles: str) -> Iterator[tuple[int, dict[str, Any]]]:
         for index, message in enumerate(self.messages):
@@ -283,7 +308,10 @@ class CheckedConversation:
     @cached_property
     def tool_objects(self) -> list[tuple[Location, dict[str, Any]]]:
         """The tools as they were given, and where they stand."""
-        listed = list(_tool_objects(self.request.tools, ("tools",)))
+        given = self.request.tools
+        if self.is_sent and isinstance(self.body, dict) and self._is_chat:
+            given = self.body.get("tools")
+        listed = list(_tool_objects(given, ("tools",)))
         for index, message in enumerate(self.messages):
             listed += _tool_objects(message.get("tools"), ("messages", index, "tools"))
         return listed

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from dsv4._check.training_checks import leaked_kinds, maybe_completion, message_text
 from dsv4._encode.turns import NATIVE
-from dsv4._inputs.input_files import InputError
-from dsv4._inputs.request_bodies import is_sharegpt, role_of, sharegpt_messages, sharegpt_tools
+from dsv4.api import ApiError
+from dsv4.api.own_bodies import is_sharegpt, role_of, sharegpt_messages, sharegpt_tools
 
 Messages: TypeAlias = list[Any]
 RequestBody: TypeAlias = dict[str, Any]
@@ -53,7 +53,7 @@ def _from_sharegpt(body: object) -> object:
         return body
     try:
         messages, tools = sharegpt_messages(body), sharegpt_tools(body)
-    except InputError:
+    except ApiError:
         return body
     rest = {n: v for n, v in body.items() if n not in ("conversations", "system", "tools")}
     return {**rest, "messages": messages, **({"tools": tools} if tools else {})}
@@ -94,6 +94,21 @@ def _functions(request: RequestBody) -> RequestBody | None:
     }
 
 
+def _function_choice(request: RequestBody) -> RequestBody | None:
+    """OpenAI's older name for the choice of a tool."""
+    choice = request.get("function_call")
+    if choice is None or request.get("tool_choice") is not None:
+        return None
+    named = choice.get("name") if isinstance(choice, dict) else None
+    if named is not None:
+        choice = {"type": "function", "function": {"name": named}}
+    return {
+        ("tool_choice" if n == "function_call" else n): choice if n == "function_call" else v
+        for n, v in request.items()
+        if n != "tool_choice"
+    }
+
+
 def _same_tools(request: RequestBody) -> RequestBody | None:
     """A tool that is declared twice, in the same words."""
     tools = request.get("tools")
@@ -112,7 +127,9 @@ def _old_calls(messages: Messages) -> Messages | None:
     waiting: tuple[str, str] | None = None
     for index, message in enumerate(messages):
         call = message.get("function_call") if role_of(message) == "assistant" else None
-        if isinstance(call, dict) and not message.get("tool_calls"):
+        if isinstance(call, dict) and _is_repeated(call, message.get("tool_calls")):
+            done.append({n: v for n, v in message.items() if n != "function_call"})
+        elif isinstance(call, dict) and not message.get("tool_calls"):
             waiting = (str(call.get("name")), f"call_{index}")
             rest = {n: v for n, v in message.items() if n != "function_call"}
             calls = [{"id": waiting[1], "type": "function", "function": call}]
@@ -124,6 +141,12 @@ def _old_calls(messages: Messages) -> Messages | None:
         else:
             done.append(message)
     return done if done != messages else None
+
+
+def _is_repeated(call: object, calls: object) -> bool:
+    """Whether a call in the older form is the only call of a message once more."""
+    listed = calls if isinstance(calls, list) else []
+    return [each.get("function") for each in listed if isinstance(each, dict)] == [call]
 
 
 def _leaked_markup(messages: Messages) -> Messages | None:
@@ -188,7 +211,7 @@ def _one_system(messages: Messages) -> Messages | None:
     count = next((n for n, m in enumerate(messages) if not _is_plain_system(m)), len(messages))
     if count < 2:
         return None
-    text = "\n\n".join(message["content"] for message in messages[:count])
+    text = "\n\n".join(filter(None, (message["content"] for message in messages[:count])))
     return [{"role": "system", "content": text}, *messages[count:]]
 
 
@@ -202,9 +225,10 @@ def _is_plain_system(message: object) -> bool:
 
 
 def _closed_turns(messages: Messages) -> Messages | None:
-    """Turns that are to be continued, and are not the last."""
+    """Turns that are to be continued, and are not the last. With `wo_eos`, which only the format
+    itself has, one is meant to lack its end."""
     done = [
-        {n: v for n, v in message.items() if n not in NATIVE.open_turn_fields}
+        {n: v for n, v in message.items() if n != "prefix"}
         if index < len(messages) - 1 and role_of(message) == "assistant"
         else message
         for index, message in enumerate(messages)
@@ -255,11 +279,12 @@ def _of_messages(
 _FIXES: Sequence[tuple[str, Callable[[RequestBody], RequestBody | None]]] = (
     ("changed enable_thinking to thinking", _thinking),
     ("changed functions to tools", _functions),
+    ("changed function_call to tool_choice", _function_choice),
     ("removed a tool that was declared twice", _same_tools),
     ("renamed misspelled fields", _of_messages(_names)),
     ("changed function_call to tool_calls", _of_messages(_old_calls)),
     ("moved reasoning and calls out of the text of answers", _of_messages(_leaked_markup)),
     ("added the missing tool_call_id of results", _of_messages(_ids_of_results)),
     ("joined the system messages", _of_messages(_one_system)),
-    ("removed prefix and wo_eos from earlier turns", _of_messages(_closed_turns)),
+    ("removed prefix from earlier turns", _of_messages(_closed_turns)),
 )

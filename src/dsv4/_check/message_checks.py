@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, islice
+from itertools import accumulate, islice, pairwise
 from typing import Any
 
 from dsv4._check.call_checks import schema_faults
@@ -17,7 +17,8 @@ from dsv4._encode.inputs import DIALECTS_WITH_IMAGES
 from dsv4._encode.turns import NATIVE
 from dsv4._format import tokens
 from dsv4._format.texts import UNSUPPORTED
-from dsv4._inputs.request_bodies import (
+from dsv4.api.body_reader import recognise
+from dsv4.api.own_bodies import (
     CHAT_FIELDS_READ,
     TEMPLATE_OPTIONS,
     is_sharegpt,
@@ -89,7 +90,7 @@ _OF_REQUEST = {
 
 
 def unread_fields(conversation: CheckedConversation) -> Iterator[RuleFinding]:
-    for index, message in enumerate(conversation.messages):
+    for index, message in enumerate(conversation.written_messages):
         for field, value in message.items():
             if not isinstance(field, str) or not _is_given(value):
                 continue
@@ -118,7 +119,7 @@ def _of_message(field: str, role: object) -> tuple[str, str] | None:
 
 def unread_options(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     body = conversation.body
-    if not isinstance(body, dict) or is_sharegpt(body):
+    if not isinstance(body, dict) or is_sharegpt(body) or recognise(body).protocol != "chat":
         return
     for field, value in body.items():
         if not isinstance(field, str) or field in _OF_REQUEST or not _is_given(value):
@@ -165,7 +166,12 @@ def response_formats(conversation: CheckedConversation) -> Iterator[RuleFinding]
         yield RuleFinding("invalid_response_format", location, problem)
 
 
-FIELD_RULES = (unread_fields, unread_options, unread_template_options, response_formats)
+def unknown_models(conversation: CheckedConversation) -> Iterator[RuleFinding]:
+    for note in conversation.read.notes if conversation.read is not None else ():
+        yield RuleFinding("unknown_model", ("model",), note)
+
+
+FIELD_RULES = (response_formats, unknown_models)
 
 
 # Rules on turns, on what the prompt leaves out, and on texts that spell tokens.
@@ -345,15 +351,24 @@ def _with_reasoning(conversation: CheckedConversation) -> Iterator[tuple[int, st
 def unsupported_content(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     for piece in conversation.prompt.pieces:
         if piece.origin == "template" and piece.field == "content" and piece.text == UNSUPPORTED[0]:
-            problem = "the prompt only says that a block is unsupported: its content is lost"
-            if not conversation.prompt.dialect.image_token:
-                problem += f" (images need the dialect {DIALECTS_WITH_IMAGES})"
-            yield RuleFinding("unsupported_content", conversation.location_of(piece), problem)
+            yield _only_named(conversation, conversation.location_of(piece))
+    if not conversation.is_sent or UNSUPPORTED[0] in str(conversation.body):
+        return
+    for index, message in enumerate(conversation.messages):  # as a server names them, in the text
+        if UNSUPPORTED[0] in str(message.get("content")):
+            yield _only_named(conversation, ("messages", index, "content"))
+
+
+def _only_named(conversation: CheckedConversation, location: Location) -> RuleFinding:
+    problem = "the prompt only says that a block is unsupported: its content is lost"
+    if not conversation.prompt.dialect.image_token:
+        problem += f" (images need the dialect {DIALECTS_WITH_IMAGES})"
+    return RuleFinding("unsupported_content", location, problem)
 
 
 def bare_text_blocks(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     """Texts in a content list that are no blocks: the APIs refuse them."""
-    for index, message in enumerate(conversation.messages):
+    for index, message in enumerate(conversation.written_messages):
         content = message.get("content")
         for n, block in enumerate(content if isinstance(content, (list, tuple)) else ()):
             if isinstance(block, str):
@@ -367,7 +382,25 @@ def _listed(indices: Sequence[int]) -> str:
     return f"{few} and {len(indices) - 3} more" if len(indices) > 3 else few
 
 
-OMISSION_RULES = (omissions_in_prompt, kept_reasoning, unsupported_content, bare_text_blocks)
+def images_in_another_order(conversation: CheckedConversation) -> Iterator[RuleFinding]:
+    """Results are sorted by their calls, and images with them."""
+    pieces = conversation.prompt.pieces
+    order = [piece.message for piece in pieces if piece.field == "image" and piece.message]
+    moved = [after for before, after in pairwise(order) if after < before]
+    if moved:
+        problem = (
+            "results are sorted by their calls, so this image comes before one of an earlier "
+            "message: the released module returns images in the order of messages, and swaps them"
+        )
+        yield RuleFinding("image_order", ("messages", moved[0]), problem)
+
+
+OMISSION_RULES = (
+    *(omissions_in_prompt, kept_reasoning, unsupported_content, images_in_another_order),
+)
+
+# Rules on the body as it was written, whose findings have their places in it.
+WRITTEN_RULES = (unread_fields, unread_options, unread_template_options, bare_text_blocks)
 
 
 # Rules on what texts spell.

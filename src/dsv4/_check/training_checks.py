@@ -149,6 +149,6 @@ _TRAINING_RULES = (*LEAK_RULES, arguments_that_are_not_json)
 
 def find_unfit(request: Request, prompt: Prompt) -> Iterator[RuleFinding]:
     """What makes a conversation that can be encoded unfit for training."""
-    conversation = CheckedConversation(request, prompt, None)
+    conversation = CheckedConversation(request, prompt)
     for rule in _TRAINING_RULES:
         yield from rule(conversation)

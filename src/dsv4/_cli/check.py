@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, TextIO
@@ -120,24 +119,32 @@ def run(args: argparse.Namespace) -> int:
 
 
 def write_fixed(args: argparse.Namespace) -> int:
-    """Writes every conversation, and reports on stderr what was fixed. A bad line ends it."""
+    """Writes every conversation, and reports on stderr what was fixed and what is left. A bad line
+    ends it."""
+    from dsv4._check.check_runner import run_checks
     from dsv4._check.fixes import fix_body
 
+    overrides, ignored = prompt_overrides(args), _ignored(args.ignore)
     done: Counter[str] = Counter()
+    left: Counter[str] = Counter()
     with output(args.output, args.files) as file:
         for document in read_all_documents(args):
             if document.problem is not None:
                 raise document.problem
             body, fixes = fix_body(document.value)
             done.update(fixes)
+            found = run_checks(body, overrides, profile=args.profile, purpose=args.purpose)
+            left.update(each.level for each in found if each.kind not in ignored)
             whole = document.place in map(input_name, args.files or ["-"])
             file.write(json_text(body, indent=2 if whole else None) + "\n")
-    if sys.stderr is not None:
-        for what, times in done.items():
-            print(f"dsv4: {what}{f' ({times:,} times)' if times > 1 else ''}", file=sys.stderr)
-        if not done:
-            print("dsv4: nothing to fix", file=sys.stderr)
-    return DONE
+    for what, times in done.items():
+        complain(f"{what}{f' ({times:,} times)' if times > 1 else ''}")
+    remaining = [plural(left[level], level) for level in ("error", "warning") if left[level]]
+    if remaining:
+        complain(f"{' and '.join(remaining)} left, which cannot be fixed without guessing")
+    elif not done:
+        complain("nothing to fix")
+    return FINDINGS if remaining else DONE
 
 
 def _ignored(options: list[str]) -> set[str]:

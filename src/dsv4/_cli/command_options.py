@@ -82,6 +82,13 @@ def add_prompt_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--effort", metavar="EFFORT", help="reasoning effort, such as high or max")
     add_dialect_arguments(parser)
     parser.add_argument(
+        "--as",
+        dest="rules",
+        choices=("released", "body"),
+        help="whose rules a conversation is read by: the released encoder's, or those of a server "
+        "that gets it as a request (default: by its fields)",
+    )
+    parser.add_argument(
         "--tools",
         metavar="FILE",
         help="take the tools from this file: a JSON list of tools, or a request with tools",

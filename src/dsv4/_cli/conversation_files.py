@@ -10,7 +10,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import dsv4
@@ -26,7 +26,11 @@ from dsv4._inputs.input_files import (
     open_input,
     parse_json,
 )
-from dsv4._inputs.request_bodies import RequestOverrides, request_of, role_of
+from dsv4._inputs.request_bodies import ReadBody, RequestOverrides
+from dsv4.api.api_request import BodyRules
+from dsv4.api.body_reader import recognise
+from dsv4.api.own_bodies import role_of
+from dsv4.errors import path_of
 
 
 class FileDocument(NamedTuple):
@@ -127,11 +131,13 @@ def _without_byte_order_mark(text: str) -> str:
 
 @dataclass(frozen=True)
 class LocatedRequest:
-    """A request, and where it stands. `overrides` were applied to it."""
+    """A request, and where it stands. `overrides` were applied to it; `read` is how it was read,
+    where it comes from a body."""
 
     place: str
     request: dsv4.Request
     overrides: RequestOverrides
+    read: ReadBody | None = None
 
     @property
     def messages(self) -> Sequence[Any]:
@@ -146,13 +152,18 @@ class LocatedRequest:
         try:
             return self.request.encode()
         except dsv4.Error as error:
-            raise located_failure(error, self.place, self.overrides) from None
+            raise located_failure(error, self.place, self.overrides, self.read) from None
 
 
-def located_failure(error: dsv4.Error, place: str, overrides: RequestOverrides) -> Failure:
+def located_failure(
+    error: dsv4.Error, place: str, overrides: RequestOverrides, read: ReadBody | None = None
+) -> Failure:
     """An error with its place. It is misuse if an option is wrong, and not the conversation."""
-    option = next(iter(error_location(error)), None)
-    is_option = getattr(overrides, str(option), None) is not None
+    location = error_location(error)
+    is_option = getattr(overrides, str(next(iter(location), None)), None) is not None
+    if read is not None and location and not is_option:
+        where = path_of(read.place(location))
+        return Failure(f"{place}: {where}: {getattr(error, 'problem', error)}", FINDINGS)
     return Failure(f"{place}: {error}", MISUSE if is_option else FINDINGS)
 
 
@@ -167,6 +178,7 @@ def prompt_overrides(args: argparse.Namespace) -> RequestOverrides:
         drop_thinking=False if args.keep_thinking else None,
         bos=False if args.no_bos else None,
         task=args.task,
+        rules=args.rules,
     )
 
 
@@ -197,9 +209,12 @@ def read_requests(args: argparse.Namespace) -> Iterator[LocatedRequest]:
     if getattr(args, "prompt", False):
         yield from (request_from_prompt(args, path) for path in args.files or ["-"])
         return
-    overrides = prompt_overrides(args)
+    overrides, notes = prompt_overrides(args), ReadingNotes()
     for document in read_all_documents(args):
-        yield _as_served(args, request_from_document(document, overrides), document)
+        found = request_from_document(document, overrides)
+        if found.read is not None:
+            notes.add(found.place, found.read, overrides)
+        yield _as_served(args, found, document)
 
 
 def request_from_prompt(args: argparse.Namespace, path: str | None) -> LocatedRequest:
@@ -220,12 +235,53 @@ def request_from_document(document: FileDocument, overrides: RequestOverrides) -
     if document.problem is not None:
         raise document.problem
     try:
-        request = overrides.on(request_of(document.value))
+        read = overrides.read(document.value)
     except InputError as error:
         raise InputError(f"{document.place}: {error}") from None
     except dsv4.Error as error:
         raise located_failure(error, document.place, overrides) from None
-    return LocatedRequest(document.place, request, overrides)
+    return LocatedRequest(document.place, read.request, overrides, read)
+
+
+class ReadingNotes:
+    """Says once on stderr what was assumed in reading: the dialect of a model that is not known,
+    and whose rules a body was read by, where its fields leave that open and it matters."""
+
+    def __init__(self) -> None:
+        self._notes: set[str] = set()
+        self._compared = False
+
+    def add(self, place: str, read: ReadBody, overrides: RequestOverrides) -> None:
+        """Says what there is to say of a body."""
+        for note in read.notes:
+            self._say(place, note)
+        if not (self._compared or overrides.rules or recognise(read.body).certain):
+            self._compared = True
+            self._compare(place, read, overrides)
+
+    def _compare(self, place: str, read: ReadBody, overrides: RequestOverrides) -> None:
+        other: BodyRules = "body" if read.rules == "released" else "released"
+        try:
+            prompts = [
+                each.request.encode()
+                for each in (read, replace(overrides, rules=other).read(read.body))
+            ]
+        except dsv4.Error:
+            return
+        if prompts[0] != prompts[1]:
+            hint = f"--as {other} writes another prompt"
+            self._say(place, f"read {RULES_IN_WORDS[read.rules]}; {hint}")
+
+    def _say(self, place: str, note: str) -> None:
+        if note not in self._notes and sys.stderr is not None:
+            self._notes.add(note)
+            print(f"dsv4: {place}: {note}", file=sys.stderr)
+
+
+RULES_IN_WORDS = {
+    "released": "as the released encoder reads messages (--as released)",
+    "body": "as a server reads this request (--as body)",
+}
 
 
 def read_one_request(args: argparse.Namespace) -> LocatedRequest:
@@ -241,7 +297,11 @@ def read_one_request(args: argparse.Namespace) -> LocatedRequest:
     if len(found) > 1 and found[0].problem is None:
         hint = ": choose one with --line N" if hasattr(args, "line") else ""
         raise Failure(f"{name}: found several conversations, expected one{hint}")
-    return _as_served(args, request_from_document(found[0], prompt_overrides(args)), found[0])
+    overrides = prompt_overrides(args)
+    request = request_from_document(found[0], overrides)
+    if request.read is not None:
+        ReadingNotes().add(request.place, request.read, overrides)
+    return _as_served(args, request, found[0])
 
 
 def _as_served(

@@ -16,7 +16,7 @@ from dsv4._cli.command_options import (
 from dsv4._cli.command_output import DONE, FINDINGS, Failure, json_text, output
 from dsv4._cli.conversation_files import hint_at_json, read_text
 from dsv4._inputs.input_files import input_name
-from dsv4._inputs.request_bodies import body_of_request
+from dsv4.api.own_bodies import body_of_request
 
 if TYPE_CHECKING:
     from dsv4._decode import Decoded

@@ -24,8 +24,9 @@ from dsv4._cli.conversation_files import (
     read_documents,
     read_one_request,
 )
-from dsv4._inputs.request_bodies import chat_form
 from dsv4._view.characters import terminal_safe
+from dsv4.api import convert
+from dsv4.api.body_reader import recognise
 
 if TYPE_CHECKING:
     from dsv4.profiles import Comparison, Side
@@ -125,6 +126,7 @@ class PromptDifference:
 def diff_prompts(a: LocatedRequest, b: LocatedRequest, tokenizer: Tokenizer) -> PromptDifference:
     from dsv4.tokens import why_not_prefix
     from dsv4.tokens.coder import common_prefix_length
+    from dsv4.tokens.prefix_difference import PICTURE
 
     first, second = a.encode(), b.encode()
     with tokenizer_errors_at(f"{a.place}, {b.place}"):
@@ -143,7 +145,7 @@ def diff_prompts(a: LocatedRequest, b: LocatedRequest, tokenizer: Tokenizer) -> 
     if found is None:
         return difference
     cause = _cause_in_order(found.cause, why_not_prefix(second, first, tokenizer))
-    if characters == len(first):
+    if characters == len(first) and found.cause != PICTURE:
         added = tokenizer.vocabulary.added.values()
         spelled = any(id in added for id in (*ids[token:][:1], *other_ids[token:][:1]))
         cause = SPELLED_TOKEN if spelled else LAST_TOKEN_DIFFERS
@@ -215,7 +217,9 @@ def run_profile_diff(args: argparse.Namespace) -> int:
         if getattr(args, option):
             raise Failure(f"--{option.replace('_', '-')}: found it with --profile, expected it not")
     servers = [profile_option(name) for name in args.profile]
-    body: Any = chat_form(_only_document(args.a).value)
+    body: Any = _only_document(args.a).value
+    protocol = recognise(body).protocol
+    body = body if protocol == "chat" else convert(body, protocol, "chat")
     compared = compare(body, *servers, dialect=_profile_dialect(args, body))
     text = (
         _comparison_json(compared)

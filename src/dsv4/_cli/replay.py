@@ -6,15 +6,32 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dsv4._cli.command_options import load_tokenizer
-from dsv4._cli.command_output import DONE, FINDINGS, Failure, missing_package, output, plural
+from dsv4._cli.command_options import load_tokenizer, positive_integer
+from dsv4._cli.command_output import (
+    DONE,
+    FINDINGS,
+    Failure,
+    json_text,
+    missing_package,
+    output,
+    plural,
+)
 from dsv4._cli.conversation_files import read_json_lines
+from dsv4._cli.server_options import KEY_VARIABLE, ask_first, server_key
+from dsv4._view.characters import terminal_safe
 
 if TYPE_CHECKING:
+    from dsv4._cli.conversation_files import FileDocument
     from dsv4.serve.observe.records import Exchange
+    from dsv4.verify.vendor_replay import ReplayReport
 
 
-EXAMPLE = "dsv4 replay exchanges.jsonl"
+EXAMPLE = """
+dsv4 replay exchanges.jsonl
+dsv4 replay requests.jsonl --against https://api.example.com/v1 --key-file key --yes
+"""
+MOST_SENT = 100
+SECONDS = 120
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,9 +42,84 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the server's tokenizer.json (default: the bundled V4 vocabulary)",
     )
     parser.add_argument("--quiet", action="store_true", help="print only the summary")
+    parser.add_argument(
+        "--against",
+        metavar="URL",
+        help="send the requests of a log to this server, and compare its answers",
+    )
+    parser.add_argument(
+        "--limit",
+        metavar="N",
+        type=positive_integer,
+        default=MOST_SENT,
+        help=f"with --against: how many requests to send at most (default: {MOST_SENT})",
+    )
+    parser.add_argument("--model", metavar="NAME", help="the model to ask (default: the first)")
+    parser.add_argument(
+        "--key-file",
+        metavar="FILE",
+        help=f"the file with the server's key (default: the variable {KEY_VARIABLE})",
+    )
+    parser.add_argument("--insecure-http", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--yes", action="store_true", help="do not ask before sending requests")
+    parser.add_argument("--json", action="store_true", help="with --against: print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
+    return _replay(args) if args.against is None else _send(args)
+
+
+def _send(args: argparse.Namespace) -> int:
+    """Status 1 if a call is not valid by its schema."""
+    from dsv4.verify import HttpServer, ServerProblem
+    from dsv4.verify.own_word import own_word
+    from dsv4.verify.server_client import check_url
+    from dsv4.verify.vendor_replay import replay_against, replay_pairs
+
+    paths = [] if args.key_file is None else [args.key_file]
+    key = server_key(paths, 0, alone=True)
+    pairs = list(replay_pairs((each.value for each in _documents(args.file)), args.limit))
+    if not pairs:
+        raise Failure(f"{args.file}: found no request, expected JSON lines with some")
+    try:
+        url = check_url(args.against, has_key=bool(key), insecure=args.insecure_http)
+        ask_first(f"{plural(len(pairs), 'request')}, as they were recorded.", args.yes)
+        server = HttpServer(url, key, float(SECONDS))
+        model = args.model or own_word(lambda path: server.get(path).body, "").model
+        report = replay_against(server, pairs, model or "deepseek-v4")
+    except ServerProblem as problem:
+        raise Failure(str(problem)) from None
+    with output() as file:
+        text = json_text(report.to_dict(), indent=2) if args.json else "\n".join(_lines(report))
+        file.write(f"{text}\n")
+    valid = report.rates["valid_calls"]
+    return FINDINGS if valid.holds < valid.of else DONE
+
+
+def _documents(path: str) -> Iterator[FileDocument]:
+    for document in read_json_lines(path):
+        if document.problem is not None:
+            raise document.problem
+        yield document
+
+
+def _lines(report: ReplayReport) -> Iterator[str]:
+    from dsv4.verify.answer_rates import rate_words
+    from dsv4.verify.vendor_replay import RATES
+
+    yield terminal_safe(f"{report.url}  {report.model}")
+    for name, what in RATES.items():
+        rate = report.rates[name]
+        if rate.of:
+            yield f"{rate_words(rate.holds, rate.of):<28} {what}"
+    for (was, now), many in report.finishes.most_common():
+        if was != now:
+            yield terminal_safe(f"{plural(many, 'answer')}: recorded {was}, now {now}")
+    for problem, many in report.problems.most_common():
+        yield terminal_safe(f"{plural(many, 'request')} without an answer: {problem}")
+
+
+def _replay(args: argparse.Namespace) -> int:
     try:
         from dsv4.serve.observe.records import differences
     except ImportError as error:

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
 from dsv4._cli.command_options import positive_integer
 from dsv4._cli.command_output import DONE, FINDINGS, Failure, output, write_text
+from dsv4._cli.server_options import KEY_VARIABLE, ask_first, read_option_file, server_key
+from dsv4._cli.verify_watch import VerifyWatch, interval, watch
 from dsv4._inputs.input_files import os_error_reason
 
 if TYPE_CHECKING:
     from dsv4.verify import HttpServer, Report
+    from dsv4.verify.runner import RunMode
 
 EXAMPLE = """
 dsv4 verify https://api.example.com/v1 --key-file key --model deepseek-v4-flash
 dsv4 verify http://localhost:8000/v1 --quick --yes --html report.html --save server.json
+dsv4 verify https://one.example/v1 https://two.example/v1 --key-file one --key-file two
+dsv4 verify http://localhost:8000/v1 --yes --watch 1h --metrics-file verify.prom
 dsv4 verify --recorded requests.jsonl
 dsv4 verify --compare before.json after.json
 """
-KEY_VARIABLE = "DSV4_VERIFY_KEY"
 SECONDS = 60
 PARALLEL = 4
 # Whatever ends a process, what was measured is reported.
@@ -31,7 +34,10 @@ SIGNALS = ("SIGTERM", "SIGHUP")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "url", metavar="URL", nargs="?", help="the server, such as http://localhost:8000/v1"
+        "url",
+        metavar="URL",
+        nargs="*",
+        help="the server, such as http://localhost:8000/v1; several are compared side by side",
     )
     parser.add_argument(
         "--model", metavar="NAME", help="the model to ask (default: the first that is listed)"
@@ -39,7 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--key-file",
         metavar="FILE",
-        help=f"the file with the server's key (default: the variable {KEY_VARIABLE})",
+        action="append",
+        default=[],
+        help=f"the file with the server's key (default: the variable {KEY_VARIABLE}); of several "
+        "servers once for each, in their order, - for none",
     )
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument(
@@ -99,6 +108,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what changed between two servers or reports: URLs, or files of --json",
     )
     parser.add_argument(
+        "--baseline",
+        metavar="REPORT",
+        help="what a file of --json has is known, and no fault: only what is new is",
+    )
+    parser.add_argument(
+        "--allow",
+        metavar="ID",
+        action="append",
+        default=[],
+        help="a finding with this id is known, and no fault",
+    )
+    parser.add_argument(
+        "--watch",
+        metavar="TIME",
+        type=interval,
+        help="measure again and again, so far apart (30s, 10m, 1h): quickly, and by a whole run "
+        "when something has changed; prints a line of JSON each time",
+    )
+    parser.add_argument(
+        "--metrics-file", metavar="OUT", help="with --watch: keep metrics for Prometheus there"
+    )
+    parser.add_argument(
+        "--on-change",
+        metavar="COMMAND",
+        help="with --watch: run this when something has changed, which it gets on stdin",
+    )
+    parser.add_argument(
         "--matrix", action="store_true", help="print which faults the requests tell apart"
     )
     parser.add_argument(
@@ -110,22 +146,39 @@ def run(args: argparse.Namespace) -> int:
     from dsv4.verify import ServerProblem
 
     chosen = [
-        args.url is not None,
+        bool(args.url),
         args.recorded is not None,
         args.compare is not None,
         args.matrix,
     ]
     if sum(chosen) != 1:
         raise Failure("expected one of a URL, --recorded, --compare or --matrix")
+    if args.watch is None and (args.metrics_file or args.on_change):
+        raise Failure("--metrics-file and --on-change: expected them with --watch")
+    if args.watch is not None and len(args.url) != 1:
+        raise Failure("--watch: expected one URL")
+    if len(args.key_file) > max(len(_urls(args)), 1):
+        raise Failure("--key-file: found more than there are servers, expected one for each")
     _check_groups(args.only)
     try:
         if args.matrix:
             return _print_matrix()
         if args.compare:
             return _compare(args)
-        return _finish(args, _recorded(args) if args.recorded else _measured(args, args.url))
+        if args.watch is not None:
+            return _watch(args)
+        if len(args.url) > 1:
+            return _side_by_side(args)
+        report = _recorded(args) if args.recorded else _measured(args, args.url[0])
+        return _finish(args, _with_known(args, report))
     except ServerProblem as problem:
         raise Failure(str(problem)) from None
+
+
+def _urls(args: argparse.Namespace) -> list[str]:
+    """The servers that requests go to."""
+    compared = [each for each in args.compare or () if each.startswith(("http://", "https://"))]
+    return [*args.url, *compared]
 
 
 def _check_groups(only: list[str]) -> None:
@@ -157,17 +210,26 @@ def _say_that_counts_are_made() -> None:
 # Where reports come from.
 
 
-def _measured(args: argparse.Namespace, url: str) -> Report:
+def _mode(args: argparse.Namespace) -> RunMode:
+    return "quick" if args.quick else "full" if args.full else "default"
+
+
+def _measured(
+    args: argparse.Namespace, url: str, number: int = 0, mode: RunMode | None = None
+) -> Report:
+    """The report of a server, which is the one with this number."""
     from dsv4.verify import run as verify
     from dsv4.verify.kept_counts import KeptForecaster
-    from dsv4.verify.runner import RunMode, planned
+    from dsv4.verify.runner import planned
     from dsv4.verify.sending import OWN_REQUEST
 
-    server = _server(args, url)
-    mode: RunMode = "quick" if args.quick else "full" if args.full else "default"
+    server = _server(args, url, number)
+    mode = mode or _mode(args)
     own = _own_request(args.request)
-    requests, tokens = planned(mode, args.only, own=own is not None)
-    _ask(f"{requests} requests at most, about {tokens:,} prompt tokens.", args.yes)
+    if args.watch is None and not number:
+        requests, tokens = planned(mode, args.only, own=own is not None)
+        each = " for each server" if len(args.url) > 1 else ""
+        ask_first(f"{requests} requests at most{each}, about {tokens:,} prompt tokens.", args.yes)
     shown = sys.stderr is not None and sys.stderr.isatty()
 
     def progress(done: int, of: int) -> None:
@@ -204,30 +266,13 @@ def _end_as_interrupted() -> None:
             signal.signal(getattr(signal, name), interrupted)
 
 
-def _server(args: argparse.Namespace, url: str) -> HttpServer:
+def _server(args: argparse.Namespace, url: str, number: int) -> HttpServer:
     from dsv4.verify import HttpServer
     from dsv4.verify.server_client import check_url
 
-    key = _key(args.key_file)
+    key = server_key(args.key_file, number, alone=len(_urls(args)) < 2)
     address = check_url(url, has_key=bool(key), insecure=args.insecure_http)
     return HttpServer(address, key, float(args.timeout))
-
-
-def _key(path: str | None) -> str:
-    key = os.environ.get(KEY_VARIABLE, "") if path is None else _read(path, "--key-file")
-    key = key.strip()
-    if any(not 0x20 < ord(character) < 0x7F for character in key):
-        raise Failure("--key-file: found characters that no key has, expected one line")
-    return key
-
-
-def _read(path: str, option: str) -> str:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = os_error_reason(error) if isinstance(error, OSError) else "not UTF-8"
-        raise Failure(f"{option}: {path}: {reason}") from None
 
 
 def _own_request(path: str | None) -> dict[str, Any] | None:
@@ -241,25 +286,12 @@ def _own_request(path: str | None) -> dict[str, Any] | None:
 
 def _loaded(path: str, option: str) -> dict[str, Any]:
     try:
-        value = json.loads(_read(path, option))
+        value = json.loads(read_option_file(path, option))
     except (ValueError, RecursionError):
         raise Failure(f"{option}: {path}: not JSON") from None
     if not isinstance(value, dict):
         raise Failure(f"{option}: {path}: expected an object")
     return value
-
-
-def _ask(budget: str, yes: bool) -> None:
-    """The budget comes first. Without a terminal there is nobody to ask."""
-    if sys.stderr is not None:
-        print(budget, file=sys.stderr)
-    if yes:
-        return
-    if sys.stdin is None or not sys.stdin.isatty():
-        raise Failure("expected --yes, where nobody can be asked whether to go on")
-    print("Go on? [y/N] ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise Failure("nothing was sent")
 
 
 def _recorded(args: argparse.Namespace) -> Report:
@@ -273,6 +305,60 @@ def _recorded(args: argparse.Namespace) -> Report:
     if not report.requests:
         raise Failure(f"--recorded: {args.recorded}: no request with its prompt_tokens in it")
     return report
+
+
+def _watch(args: argparse.Namespace) -> int:
+    from dsv4.verify.runner import planned
+
+    requests, tokens = planned("quick", args.only)
+    ask_first(f"{requests} requests at most each time, about {tokens:,} prompt tokens.", args.yes)
+    url = args.url[0]
+
+    def measure(mode: RunMode) -> Report:
+        return _with_known(args, _measured(args, url, mode=mode))
+
+    def say(line: str) -> None:
+        print(line, flush=True)
+
+    return watch(VerifyWatch(url, measure, say, args.metrics_file, args.on_change), args.watch)
+
+
+def _with_known(args: argparse.Namespace, report: Report) -> Report:
+    from dsv4.verify.known_faults import with_known
+
+    baseline = None if args.baseline is None else _loaded(args.baseline, "--baseline")
+    return with_known(report, args.allow, baseline)
+
+
+def _side_by_side(args: argparse.Namespace) -> int:
+    from dsv4.verify import ServerProblem
+    from dsv4.verify.vendor_table import vendors_html, vendors_text
+
+    reports: dict[str, Report | str] = {}
+    for number, url in enumerate(args.url):
+        try:
+            reports[url] = _with_known(args, _measured(args, url, number))
+        except ServerProblem as problem:
+            reports[url] = str(problem)
+    found = [each for each in reports.values() if not isinstance(each, str)]
+    if args.html is not None:
+        write_text(args.html, vendors_html(reports))
+    if args.json is not None and args.json != "-":
+        write_text(args.json, _vendors_json(reports))
+    with output() as file:
+        file.write(_vendors_json(reports) if args.json == "-" else vendors_text(reports))
+    if len(found) < len(reports) or any(report.too_little for report in found):
+        raise Failure("not all servers could be measured")
+    faulty = any(report.is_faulty for report in found)
+    return FINDINGS if faulty and not args.exit_zero else DONE
+
+
+def _vendors_json(reports: dict[str, Report | str]) -> str:
+    values = [
+        {"url": url, "problem": each} if isinstance(each, str) else each.to_dict()
+        for url, each in reports.items()
+    ]
+    return json.dumps(values, ensure_ascii=False, indent=2) + "\n"
 
 
 # What becomes of a report.
@@ -320,6 +406,6 @@ def _compare(args: argparse.Namespace) -> int:
 
 def _report_dict(args: argparse.Namespace, source: str) -> dict[str, Any]:
     """The report of a server, or of a file that `--json` wrote."""
-    if source.startswith(("http://", "https://")):
-        return _measured(args, source).to_dict()
+    if source in _urls(args):
+        return _measured(args, source, _urls(args).index(source)).to_dict()
     return _loaded(source, "--compare")

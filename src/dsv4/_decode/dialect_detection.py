@@ -35,10 +35,11 @@ def dialects_of(text: str) -> tuple[Dialect, ...]:
 
 
 def _dialect_names(text: str) -> set[str]:
-    if _any_in(text, *_V3_2_SIGNS):
-        return {"v3.2"}
+    # Before the signs of V3.2: an open, empty answer of V4.1 looks like one of V3.2's headers.
     if text.startswith(tokens.SYSTEM) or _any_in(text, *_V4_1_SYSTEMS):
         return {"v4.1"}
+    if _any_in(text, *_V3_2_SIGNS):
+        return {"v3.2"}
     if all(tag in text for tag in _V4_1_CALLS):
         return {"v4.1"}
     if tokens.IMAGE in text:

@@ -147,7 +147,7 @@ def _render_after_context(
     start = 0
     if rules.context_dropped_alone and last >= 0:
         # The released function's quirk: some messages count as context, and are not rendered.
-        start = count_skipped_by_release(messages, context, dialect)
+        start = count_skipped_by_release(messages, context, dialect, last)
         context = [*context, *messages[:start]]
     renderer = RendererV4(
         messages,

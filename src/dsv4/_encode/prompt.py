@@ -535,7 +535,17 @@ class Prompt:
         For counting before the images are there. Raises an `OptionError` for no size of an image.
         """
         image_grid(width, height)
-        sizes = [(g.width, g.height) if g else (width, height) for g in self.image_grids]
+        return self.with_image_sizes(lambda _: (width, height))
+
+    def with_image_sizes(self, size_of: Callable[[Any], tuple[int, int] | None]) -> Prompt:
+        """The same prompt, in which images whose size is not known have the one of `size_of`.
+
+        It is called with the record of the image, and may give None.
+        """
+        if self._image_sizes is None:
+            self._image_sizes = [maybe_size(record) for record in self.images]
+        found = zip(self._image_sizes, self.images, strict=True)
+        sizes = [size_of(record) if size is None else size for size, record in found]
         known = (self.dialect, self.images, self._dropped, self.sampled)
         return Prompt(self._flat, *known, sizes)
 

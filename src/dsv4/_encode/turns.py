@@ -190,7 +190,7 @@ def last_asking_index(messages: Sequence[MessageFields], dialect: Dialect, first
     index = len(messages) - 1
     while index >= 0:
         role = messages[index]["role"]
-        if role == "user" or role == "tool":
+        if role == "user" or (role == "tool" and dialect.results_ask):
             break
         if role == "developer" and role in dialect.roles:
             break
@@ -246,18 +246,23 @@ def last_task(context: Sequence[MessageFields], dropped: bool) -> Any:
 
 
 def count_skipped_by_release(
-    messages: Sequence[MessageFields], context: Sequence[MessageFields], dialect: Dialect
+    messages: Sequence[MessageFields],
+    context: Sequence[MessageFields],
+    dialect: Dialect,
+    vanishing_before: int,
 ) -> int:
     """How many messages the released function passes over, with dropping on and a context.
 
     It counts what dropping the context by itself would leave. What stands at or after the context's
-    own *last*, and yet is dropped, is counted too much: as many turns disappear.
+    own *last*, and yet is dropped, is counted too much: as many turns disappear of those that are
+    left. With the context [developer], [developer, assistant, user] loses its assistant too.
     """
     last = max(last_asking_index(context, dialect, first=True), 0)
     turns = sum(not survives_dropping(message) for message in context[last:])
     start = 0
     while turns and start < len(messages):
-        turns -= 1
+        if start >= vanishing_before or survives_dropping(messages[start]):
+            turns -= 1
         start = turn_stop(messages, start)
     return start
 

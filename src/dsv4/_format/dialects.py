@@ -146,6 +146,8 @@ class Dialect:
     # Opens the prompt and every later system turn.
     system_token: Special | None = None
     systems_ask: SystemsAsk = "never"
+    # Whether a turn of tool results alone counts as the last user turn.
+    results_ask: bool = True
     # Stands for an image; a dialect without it has no images.
     image_token: Special | None = None
     # How many tokens an image has; None where there are no images, or where it is not known.

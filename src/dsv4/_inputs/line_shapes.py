@@ -11,20 +11,15 @@ that says `prefix` or `wo_eos` leaves it open.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dsv4._inputs.input_files import InputError
-from dsv4._inputs.request_bodies import (
-    has_anthropic_blocks,
-    is_sharegpt,
-    json_of,
-    options_of,
-    protocol_chat_form,
-    role_of,
-    sharegpt_messages,
-)
+from dsv4._inputs.request_bodies import LastAnswer, ReadBody, RequestOverrides
+from dsv4.api.api_request import BodyRules, ProtocolName
+from dsv4.api.body_reader import recognise
+from dsv4.api.own_bodies import is_sharegpt, json_of, role_of, sharegpt_messages
 from dsv4.errors import Error, Location, path_of, short_repr
 from dsv4.request import Request
 
@@ -52,21 +47,38 @@ class MessagePlace(NamedTuple):
 
 @dataclass(frozen=True)
 class LineConversation:
-    """The conversation in a line: as a Chat request, with the place of each message in the line.
+    """The conversation in a line: a request, and where the line has each of its messages, if that
+    is not where the request has it.
 
-    The first `given` messages are those before the answer, where the line keeps them apart.
+    The first `given` messages are those before the answer, where the line keeps them apart. `rules`
+    are those that the request is read by, in its `protocol`, and `is_open` says that the line
+    leaves its end open.
     """
 
     body: Mapping[str, Any]
     places: tuple[MessagePlace, ...] = ()
     given: int | None = None
+    rules: BodyRules = "released"
+    protocol: ProtocolName = "chat"
+    is_open: bool = False
 
     @cached_property
     def request(self) -> Request:
-        return replace(Request(self.body["messages"]), **options_of(self.body))
+        return self.read(RequestOverrides()).request
+
+    def read(self, overrides: RequestOverrides) -> ReadBody:
+        """The request, with options that hold for all lines."""
+        last_answer: LastAnswer = "keep" if self.is_open else "finish"
+        return overrides.read(dict(self.body), last_answer, self.rules, self.protocol)
 
     def location(self, location: Location) -> Location:
         """A place in the request, as the line has it."""
+        if self.rules == "body":
+            location = self.read(RequestOverrides()).place(location)
+        return self.place(location)
+
+    def place(self, location: Location) -> Location:
+        """A place in the body, as the line has it."""
         index = location[1] if len(location) > 1 and location[0] == "messages" else None
         if not isinstance(index, int) or not index < len(self.places):
             return location
@@ -113,14 +125,18 @@ class _Transcript(NamedTuple):
         return _Transcript(self.messages[count:], self.places[count:])
 
     def conversation(
-        self, line: Line, used: Iterable[str] = (), given: int | None = None
+        self,
+        line: Line,
+        used: Iterable[str] = (),
+        given: int | None = None,
+        rules: BodyRules = "released",
     ) -> LineConversation:
         """These messages, with the options of the line. `used` are fields that are none."""
         no_options = {*LINE_FIELDS, *used} - ({"context"} - {*used})
         options = {name: value for name, value in line.items() if name not in no_options}
         tools = _tools(line)
         body = {**options, **({"tools": tools} if tools else {}), "messages": self.messages}
-        return LineConversation(body, tuple(self.places), given)
+        return LineConversation(body, tuple(self.places), given, rules)
 
 
 _NOTHING = _Transcript([], [])
@@ -238,26 +254,15 @@ def _is_list(line: Line, field: str) -> bool:
     return isinstance(line.get(field), list)
 
 
-def _fits_chat(field: str) -> Callable[[Line], bool]:
-    def fits(line: Line) -> bool:
-        if not _is_list(line, field) or (line[field] and _is_turns(line[field])):
-            return False
-        return not (_is_texts(line[field]) or (field == "messages" and _is_anthropic(line)))
-
-    return fits
-
-
-def _fits_turns(field: str) -> Callable[[Line], bool]:
-    return lambda line: _is_turns(line.get(field)) and bool(line[field])
-
-
-def _fits_texts(field: str) -> Callable[[Line], bool]:
-    return lambda line: _is_texts(line.get(field))
+def _fits_list(field: str) -> Callable[[Line], bool]:
+    return lambda line: _is_list(line, field) and not (field == "messages" and _is_anthropic(line))
 
 
 def _read_list(field: str) -> Callable[[Line], LineConversation]:
     def read(line: Line) -> LineConversation:
-        return _with_system(line, _listed(line[field], (field,))).conversation(line)
+        rules = recognise(line).rules if field == "messages" else "released"
+        transcript = _with_system(line, _listed(line[field], (field,)))
+        return transcript.conversation(line, rules=rules)
 
     return read
 
@@ -347,19 +352,12 @@ def _tools(line: Line) -> Any:
 # Requests of other protocols.
 
 
-_ANTHROPIC_FIELDS = ("stop_sequences", "max_tokens_to_sample", "anthropic_version")
-
-
 def _is_anthropic(line: Line) -> bool:
     """Whether a line has what only Anthropic's Messages have. A `system` text is no such thing:
     many data sets have it beside OpenAI's messages."""
-    tools = line.get("tools")
-    return (
-        isinstance(line.get("system"), list)
-        or any(name in line for name in _ANTHROPIC_FIELDS)
-        or (isinstance(tools, list) and any("input_schema" in t for t in tools if _is_dict(t)))
-        or has_anthropic_blocks(line)
-    )
+    text = isinstance(line.get("system"), str)
+    rest = {name: value for name, value in line.items() if name != "system" or not text}
+    return recognise(rest).protocol == "messages"
 
 
 def _is_dict(value: object) -> bool:
@@ -398,6 +396,8 @@ def _read_responses(line: Line) -> LineConversation:
     items, output = line["input"], line.get("output")
     if isinstance(items, str):
         items = [{"role": "user", "content": items}]
+    if not isinstance(items, list):
+        raise InputError(f"input: found {short_repr(items)}, expected text or a list of items")
     if isinstance(output, list):
         items = [*items, *output]
     rest = {name: value for name, value in line.items() if name != "output"}
@@ -411,13 +411,9 @@ def _converted(
         if _is_dict(turn) and {"weight", *_TRAINED} & turn.keys():
             field = "messages" if protocol == "messages" else "input"
             raise InputError(f"{field}[{n}]: found a weight, which {protocol} has no place for")
-    body = protocol_chat_form(dict(line), protocol)
-    *before, last = body["messages"] or [None]
-    says_so = turns and _is_dict(turns[-1]) and (turns[-1].get("prefix") or turns[-1].get("wo_eos"))
-    if role_of(last) == "assistant" and not says_so:
-        last = {name: value for name, value in last.items() if name != "prefix"}
-        body = {**body, "messages": [*before, last]}
-    return LineConversation(body)
+    last = turns[-1] if turns and _is_dict(turns[-1]) else {}
+    is_open = bool(last.get("prefix") or last.get("wo_eos"))
+    return LineConversation(line, rules="body", protocol=protocol, is_open=is_open)
 
 
 # A question and its answer.
@@ -520,9 +516,7 @@ def _answer_turns(value: object, location: Location) -> _Transcript:
 
 def _shapes() -> Iterator[LineShape]:
     for field in _LISTS:
-        yield LineShape(f"messages in {field}", _fits_chat(field), _read_list(field))
-        yield LineShape(f"turns in {field}", _fits_turns(field), _read_list(field))
-        yield LineShape(f"texts in {field}", _fits_texts(field), _read_list(field))
+        yield LineShape(f"a list in {field}", _fits_list(field), _read_list(field))
     yield LineShape("Anthropic's blocks", _fits_messages, _read_messages)
     yield LineShape("OpenAI's calls", _fits_both, _read_list("messages"))
     yield LineShape("Responses items", _fits_responses, _read_responses)
@@ -610,7 +604,8 @@ def _without_copy(before: _Transcript, side: _Transcript) -> tuple[_Transcript, 
     if side.messages[:count] == before.messages:
         return side.after(count), before
     texts = [m.get("content") for m in side.messages if _is_dict(m) and m.get("role") == "user"]
-    if count == 1 and before.messages[0].get("content") in texts:
+    asked = before.messages[0] if count == 1 else None
+    if isinstance(asked, dict) and asked.get("content") in texts:
         return side, _NOTHING
     place = before.places[0].location[0]
     name = side.places[0].location[0]
@@ -643,8 +638,11 @@ def line_with_label(value: object) -> LabelledAnswer:
         found = "found none" if name is None else f"found {short_repr(label)}"
         raise InputError(f"{name or 'label'}: {found}, expected true or false")
     read = _only_meaning({field: value for field, value in line.items() if field not in _LABELS})
-    messages = list(read.request.messages)
+    messages = read.request.messages
+    if not isinstance(messages, list):
+        found = short_repr(messages)
+        raise InputError(f"messages: found {found}, expected a list of messages")
     start = len(messages) - 1 if read.given is None else read.given
-    if role_of(messages[start] if start < len(messages) else None) != "assistant":
+    if role_of(messages[start] if 0 <= start < len(messages) else None) != "assistant":
         raise InputError("found no answer at the end of the conversation, expected one")
     return LabelledAnswer(read, label, start)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, overload
 
-from dsv4.api import ApiError
 from dsv4.errors import Error, Location, path_of, short_repr
 
 
@@ -48,18 +46,9 @@ class PageProblem(Error):
 
 _Choice = TypeVar("_Choice", bound=str | bool)
 
-_PATH_STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
-
-
-def location_from_path(path: str) -> Location:
-    """A path as people write it, `messages[3].content`, as a location."""
-    return tuple(int(index) if index else name for index, name in _PATH_STEP.findall(path))
-
 
 def message_and_location(error: Error) -> tuple[str, Location]:
     """The message of an error, and its place."""
-    if isinstance(error, ApiError):
-        return error.message, location_from_path(error.path or "")
     return getattr(error, "problem", str(error)), getattr(error, "location", ())
 
 

@@ -5,17 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from dsv4._format.dialects import DIALECTS
 from dsv4._format.tokens import ASSISTANT, BOS, USER
-from dsv4._inputs.request_bodies import (
-    RequestOverrides,
-    SourceProtocol,
-    body_of_request,
-    guess_protocol,
-    request_of,
-)
+from dsv4._inputs.text_origins import MessageOrigins, place_in_own_body
 from dsv4._playground.page_problem import (
     PageProblem,
     choice_field,
@@ -23,10 +17,11 @@ from dsv4._playground.page_problem import (
     message_and_location,
     text_field,
 )
-from dsv4._playground.provenance import JsonSource, MessageOrigins
-from dsv4.api import ApiError, convert
-from dsv4.api.api_request import ProtocolName
-from dsv4.api.protocols import PROTOCOLS
+from dsv4._playground.provenance import JsonSource
+from dsv4.api import ApiError, Settings, convert, read
+from dsv4.api.api_request import ProtocolName, chosen_dialect
+from dsv4.api.body_reader import recognise
+from dsv4.api.own_bodies import body_of_request
 from dsv4.errors import Error, Location, short_repr
 from dsv4.profiles import PROFILES, Profile
 from dsv4.request import Request
@@ -71,6 +66,9 @@ class PlaygroundContext:
         return (*own, *(f"profile:{name}" for name in self.servers))
 
 
+SourceProtocol: TypeAlias = Literal["file", "chat", "responses", "messages"]
+"""How a value is read: as a server reads a request of one of the protocols, or, as a file of the
+released encoder's messages, with dsv4's own options."""
 SOURCE_PROTOCOLS: tuple[SourceProtocol, ...] = ("file", "chat", "responses", "messages")
 
 
@@ -117,26 +115,35 @@ def request_from(
 
     Raises an `ApiError` as a gateway would, or an error that names the place in the value.
     """
+    if not isinstance(value, (dict, list)):
+        raise ApiError(f"found {short_repr(value)}, expected a list of messages or a request")
+    dialect = cast("DialectName | None", switches.dialect or default_dialect(value, context))
     if protocol == "file":
-        given = cast("DialectName | None", switches.dialect)
-        read = RequestOverrides(dialect=given).on(request_of(value))
-        return switches.on(read)
-    if not isinstance(value, dict):
-        raise ApiError(f"found {short_repr(value)}, expected an object")
-    dialect = cast("DialectName", switches.dialect or context.dialect)
-    call = PROTOCOLS[protocol].read(value, dialect=dialect)
+        call = read(value, rules="released", dialect=dialect)
+    else:
+        call = read(value, protocol=protocol, dialect=dialect, settings=_SETTINGS)
     return switches.on(call.request)
+
+
+# The page shows answered conversations too.
+_SETTINGS = Settings(last_answer="keep")
+
+
+def default_dialect(value: object, context: PlaygroundContext) -> str | None:
+    """The dialect of a request that sets none: the server's where a model is behind it, and where
+    the request does not say it. None: the request says it."""
+    fields = value if isinstance(value, dict) else {}
+    if context.model or not (fields.get("dialect") or fields.get("model")):
+        return context.dialect
+    is_known = fields.get("dialect") or not chosen_dialect(None, fields.get("model"))[1]
+    return None if is_known else context.dialect
 
 
 def location_in_source(location: Location, value: object) -> Location:
     """The place of an error in the value itself: a bare list has no name of its own."""
     if isinstance(value, list) and location[:1] == ("messages",):
         return location[1:]
-    if isinstance(value, dict) and "conversations" in value and location[:1] == ("messages",):
-        shift = 1 if value.get("system") else 0
-        index = location[1] if len(location) > 1 else 0
-        return ("conversations", int(index) - shift)
-    return location
+    return place_in_own_body(location, value)
 
 
 PROTOCOL_PATHS: dict[ProtocolName, str] = {
@@ -191,14 +198,13 @@ class PageRequest:
         )
         source = JsonSource(_source_in(body))
         _check_size(source)
-        protocol = guess_protocol(source.value) if wanted == "auto" else wanted
+        protocol = _recognised(source.value) if wanted == "auto" else wanted
         return cls(source, protocol, switches, context)
 
     @property
-    def dialect(self) -> str | None:
-        """The dialect that is set; else the server's for a protocol, None (its own) for a file."""
-        default = None if self.protocol == "file" else self.context.dialect
-        return self.switches.dialect or default
+    def dialect(self) -> str:
+        """The dialect that the request is written in."""
+        return str(self.request(self.source.value).dialect)
 
     def request(self, value: object) -> Request:
         """The request that a value makes, read as this one is."""
@@ -216,6 +222,11 @@ class PageRequest:
         else:
             location = location_in_source(location, self.source.value)
         return self.source.problem(message, location)
+
+
+def _recognised(value: object) -> SourceProtocol:
+    found = recognise(value)
+    return found.protocol if found.rules == "body" else "file"
 
 
 # What people paste that is no request: prompts, log lines that hold one, files of JSON lines.

@@ -8,6 +8,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -15,26 +16,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from dsv4._encode.prompt import Prompt, prompt_from_tokens
 from dsv4._format.dialects import dialect_named
 from dsv4._format.tokens import markup
-from dsv4._inputs.request_bodies import SourceProtocol
+from dsv4._inputs.text_origins import MessageOrigins, TextMarks, tool_name
 from dsv4._playground.page_problem import PageProblem, choice_field, flag_field
 from dsv4._playground.page_request import (
     PageRequest,
     PlaygroundContext,
+    SourceProtocol,
     location_in_source,
 )
 from dsv4._playground.provenance import (
     JsonSource,
-    MessageOrigins,
     SourceSpan,
-    TextMarks,
     spans_of,
     spans_of_texts,
-    tool_name,
 )
 from dsv4._view.html_page import css_classes_and_text
 from dsv4._view.view_rows import Line, Segment, View, ViewRow, maybe_folded, view_of
 from dsv4.api import convert
-from dsv4.errors import Error, Location, short_repr
+from dsv4.errors import Error, ImageError, Location, short_repr
 from dsv4.profiles import compare, render
 from dsv4.version import how_to_install
 
@@ -276,7 +275,9 @@ class PageRow:
             "role": row.role,
             "field": row.field,
             "tokens": row.tokens,
-            "note": row.ghost or "; ".join(filter(None, (*row.images, row.note))) or None,
+            "note": row.ghost
+            or "; ".join(filter(None, (*(image.caption for image in row.images), row.note)))
+            or None,
             "ghost": row.ghost is not None,
             "head": list(self._lines(head)),
             "rest": list(self._lines(rest)),
@@ -375,7 +376,9 @@ def prompt_text(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str
     if isinstance(side, PageProblem):
         raise side
     tokenizer, _ = tokenizer_for(context.tokenizer, side.prompt)
-    tokens = None if tokenizer is None else tokenizer.count(side.prompt)
+    tokens = None
+    with suppress(ImageError):  # of an image whose size is not known
+        tokens = None if tokenizer is None else tokenizer.count(side.prompt)
     return {"prompt": side.prompt.text, "tokens": tokens}
 
 

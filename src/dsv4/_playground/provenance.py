@@ -15,16 +15,16 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from json import decoder
 from typing import Any, NamedTuple
 
 from dsv4._encode.prompt import Piece, Prompt
 from dsv4._inputs.input_files import json_problem, line_and_column
+from dsv4._inputs.text_origins import MessageOrigins, TextMarks
 from dsv4._playground.page_problem import PageProblem
 from dsv4.errors import Location
-from dsv4.request import Request
 
 # JSON text with the place of every value in it, counted in UTF-16 units as browsers count.
 #
@@ -175,93 +175,6 @@ def _end_of_bare_value(text: str, at: int) -> int:
     return at if match is None else match.end()
 
 
-# Fields that hold text to be read. Other texts (roles, types, ids) are words of the protocol: with
-# another in their place a request would be another one.
-_TEXT_FIELDS = {
-    *("content", "text", "input", "output", "instructions", "system", "value", "refusal"),
-    *("reasoning_content", "reasoning", "thinking"),
-}
-# Fields that hold declarations and options.
-_NOT_WALKED = {"tools", "response_format", "tool_choice", "metadata", "model", "format", "source"}
-_CALL_TYPES = ("tool_use", "function_call", "custom_tool_call")
-_MARK = "dsv4mark"
-
-
-class SourceText(NamedTuple):
-    """A text of the request, and where it stands."""
-
-    location: Location
-    text: str
-
-
-class TextMarks:
-    """A value with marks in place of its texts, and what they stand for."""
-
-    def __init__(self, value: object) -> None:
-        self.leaves: list[SourceText] = []
-        word = _MARK
-        while word in str(value):
-            word += "k"
-        self._word = word
-        self.pattern = re.compile(word + r"(\d+)x")
-        self.value = self._marked(value, (), is_text=False)
-
-    def _mark(self, location: Location, text: str) -> str:
-        """A text's mark. What is empty stays so: it is often read as nothing."""
-        if not text:
-            return text
-        self.leaves.append(SourceText(location, text))
-        return f"{self._word}{len(self.leaves) - 1}x"
-
-    def _marked(self, value: object, location: Location, is_text: bool) -> object:
-        """A value with marks. `is_text` says that it is where text is expected, also in a list."""
-        if isinstance(value, str):
-            return self._mark(location, value) if is_text else value
-        if isinstance(value, list):
-            return [self._marked(v, (*location, n), is_text) for n, v in enumerate(value)]
-        if isinstance(value, dict):
-            is_call = value.get("type") in _CALL_TYPES or "arguments" in value
-            return {k: self._field(k, v, (*location, k), is_call) for k, v in value.items()}
-        return value
-
-    def _field(self, name: str, value: object, location: Location, is_call: bool) -> object:
-        if name in _NOT_WALKED:
-            return value
-        if name == "arguments" and isinstance(value, str):
-            return self._arguments(value, location)
-        if name in ("arguments", "input") and isinstance(value, dict) and is_call:
-            return self._strings(value, location, own=True)
-        return self._marked(value, location, name in _TEXT_FIELDS or (name == "name" and is_call))
-
-    def _arguments(self, text: str, location: Location) -> str:
-        """Arguments are JSON inside of a text: its texts are marked, its form stays."""
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):
-            value = None
-        if not isinstance(value, dict):
-            return self._mark(location, text)
-        return json.dumps(self._strings(value, location, own=False), ensure_ascii=False)
-
-    def _strings(self, value: object, location: Location, own: bool) -> object:
-        """Texts at any depth. Only those with a place of their `own` in the source have one."""
-        if isinstance(value, str):
-            return self._mark(location, value)
-        if isinstance(value, list):
-            return [self._strings(v, _inside(location, n, own), own) for n, v in enumerate(value)]
-        if isinstance(value, dict):
-            return {k: self._strings(v, _inside(location, k, own), own) for k, v in value.items()}
-        return value
-
-    def found_in(self, text: str) -> Iterator[SourceText]:
-        """The texts that marks in a text stand for."""
-        return (self.leaves[int(match[1])] for match in self.pattern.finditer(text))
-
-
-def _inside(location: Location, step: str | int, own: bool) -> Location:
-    return (*location, step) if own else location
-
-
 class SourceSpan(NamedTuple):
     """Characters of the prompt, and where in the request they came from: None if from nowhere."""
 
@@ -293,91 +206,6 @@ def _end(text: str, at: int, value: str, after: str, is_last: bool) -> int:
         return len(text) if is_last else at
     found = text.find(after, at)
     return len(text) if found < 0 else found
-
-
-class MessageOrigins:
-    """Where the messages of a request, as it was read, stand in its source."""
-
-    def __init__(
-        self, value: object, request: Request | None, marks: TextMarks, exact: bool
-    ) -> None:
-        """`exact` says that messages are those of the source, one by one."""
-        self._value = value
-        self._marks = marks
-        read = request.messages if request is not None else ()
-        self._messages: list[Any] = list(read) if isinstance(read, Sequence) else []
-        self._list = _list_in(value) if exact else None
-
-    def message(self, index: int) -> Location | None:
-        """The message of an index."""
-        if self._list is not None:
-            return (*self._list, index)
-        found = next(self.texts(index), None)
-        if found is None:
-            return None
-        location = found.location
-        return location[: 2 if location[0] in ("messages", "input") and len(location) > 2 else 1]
-
-    def texts(self, index: int, field: str | None = None) -> Iterator[SourceText]:
-        """The texts of a message, or of one of its fields."""
-        if not 0 <= index < len(self._messages):
-            return
-        message = self._messages[index]
-        given = message if field is None else _value_at(message, (field,))
-        for text in _all_texts(given):
-            yield from self._marks.found_in(text)
-
-    def field(self, index: int, field: str) -> Location | None:
-        """A field of a message, or what is around it."""
-        for leaf in self.texts(index, field):
-            return leaf.location
-        message = self.message(index)
-        if message is None:
-            return None
-        whole = (*message, field)
-        return message if _value_at(self._value, whole) is _ABSENT else whole
-
-    def tool_names(self, location: Location) -> list[str]:
-        """The names of the tools in a list, empty for what is none."""
-        value = _value_at(self._value, location)
-        return list(map(tool_name, value)) if isinstance(value, list) else []
-
-    def option(self, *paths: Location) -> Location | None:
-        """The first of some places that the source has."""
-        return next((p for p in paths if _value_at(self._value, p) is not _ABSENT), None)
-
-
-def _list_in(value: object) -> Location | None:
-    if isinstance(value, list):
-        return ()
-    return ("messages",) if isinstance(value, dict) and "messages" in value else None
-
-
-_ABSENT = object()
-
-
-def _value_at(value: object, location: Location) -> object:
-    """The value at a location, or `_ABSENT`."""
-    for step in location:
-        if isinstance(value, dict):
-            value = value.get(step, _ABSENT)
-        elif isinstance(value, list) and isinstance(step, int) and step < len(value):
-            value = value[step]
-        else:
-            return _ABSENT
-    return value
-
-
-def _all_texts(value: object) -> Iterator[str]:
-    """The texts in a value, in order."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _all_texts(item)
-    elif isinstance(value, Sequence):
-        for item in value:
-            yield from _all_texts(item)
 
 
 # What is not text of the request.
@@ -473,13 +301,6 @@ class _PieceOwners:
 
 
 _NAME = re.compile(r'"name": ?("(?:[^"\\]|\\.)*")')
-
-
-def tool_name(tool: object) -> str:
-    """The name of a tool of any protocol, empty where it has none."""
-    function = tool.get("function", tool) if isinstance(tool, dict) else None
-    name = function.get("name") if isinstance(function, dict) else None
-    return name if isinstance(name, str) else ""
 
 
 def _calls_in(

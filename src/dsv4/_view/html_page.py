@@ -55,6 +55,7 @@ STYLE = """
     border-top: 1px solid var(--rule); }
   .note { color: var(--note); user-select: none; }
   .note::before { content: "\\A\\2195  "; white-space: pre; }
+  span > img { display: block; max-height: 96px; max-width: 100%; margin: 4px 0; }
   .image.note::before { content: "\\A\\25A3  "; }
   .ghost { user-select: none; } .ghost .note::before { content: "\\A\\2717  "; }
   .ghost > span { color: var(--faint); text-decoration: line-through; }
@@ -110,7 +111,7 @@ STYLE = """
 
 
 # Nothing is loaded, and nothing runs, whatever the conversation says.
-_CONTENT_SECURITY_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+_CONTENT_SECURITY_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 # A list of messages is of use where there are more than fit on a screen.
 MIN_MESSAGES_FOR_LIST = 4
 
@@ -172,8 +173,10 @@ def _row(row: ViewRow, opens: bool, unfold: bool, id: str, place: str) -> Iterat
         yield from fold_html(folded.summary, "".join(map(_line, folded.rest)), unfold, id)
     else:
         yield "".join(map(_line, row.lines))
-    for caption in row.images:
-        yield f'<i class="note image">{escape(caption)}</i>'
+    for image in row.images:
+        yield f'<i class="note image">{escape(image.caption)}</i>'
+        if image.thumbnail:
+            yield f'<img src="{image.thumbnail}" alt="{escape(image.caption)}">'
     if row.ghost or row.note:
         yield f'<i class="note">{escape(str(row.ghost or row.note))}</i>'
     yield "</span>"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from dsv4._encode.prompt import Prompt
-from dsv4._images.image_source import maybe_address
+from dsv4._images.image_size import read_image
+from dsv4._images.image_source import image_bytes, maybe_address
+from dsv4.errors import ImageError
 
 if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer
@@ -23,6 +26,12 @@ class ImageCount(NamedTuple):
     columns: int | None
     rows: int | None
     tokens: int | None
+    # The picture itself as an address, for a page; empty where it is not there, or too large.
+    thumbnail: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """All but the picture."""
+        return {name: value for name, value in self._asdict().items() if name != "thumbnail"}
 
     @property
     def caption(self) -> str:
@@ -46,7 +55,24 @@ def image_counts(prompt: Prompt, tokenizer: Tokenizer) -> Iterator[ImageCount]:
             yield ImageCount(piece.message, name, *(None,) * 5)
         else:
             size = (grid.width, grid.height, grid.columns, grid.rows)
-            yield ImageCount(piece.message, name, *size, tokens)
+            yield ImageCount(piece.message, name, *size, tokens, _thumbnail(record))
+
+
+# Larger pictures would make a page too large.
+_MOST_BYTES = 4 << 20
+# What every browser shows, and what runs no script.
+_SHOWN_TYPES = ("PNG", "JPEG", "GIF", "WebP")
+
+
+def _thumbnail(record: Any) -> str:
+    try:
+        data = image_bytes(record)
+        if data is None or len(data) > _MOST_BYTES or read_image(data).format not in _SHOWN_TYPES:
+            return ""
+        kind = read_image(data).format.lower()
+    except ImageError:
+        return ""
+    return f"data:image/{kind};base64,{base64.b64encode(data).decode('ascii')}"
 
 
 def _name(record: Any) -> str:

@@ -160,8 +160,8 @@ def _shown_lines(row: ViewRow, unfold: bool) -> Iterator[Line]:
         yield (Segment(f"▸ {folded.summary} {hint}", "margin"),)
     else:
         yield from row.lines
-    for caption in row.images:
-        yield (Segment(f"▣ {caption}", "note"),)
+    for image in row.images:
+        yield (Segment(f"▣ {image.caption}", "note"),)
     if row.ghost or row.note:
         yield (Segment(f"✗ {row.ghost}" if row.ghost else f"↕ {row.note}", "note"),)
 

@@ -21,7 +21,7 @@ from dsv4._format import tokens
 from dsv4._format.dialects import ROLES
 from dsv4._format.endings import EndingKind
 from dsv4._view.characters import is_displayable, visible_character
-from dsv4._view.image_captions import image_counts
+from dsv4._view.image_captions import ImageCount, image_counts
 
 if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer
@@ -68,7 +68,7 @@ class ViewRow(NamedTuple):
     """A field of a message.
 
     `summary` is a line that may stand for all others, `note` something to know about the row.
-    `images` are the captions of those in the row.
+    `images` are those in the row.
     `ghost` says of what is not in the prompt why it is not. `trained` is how much of it a model
     would learn from: None where nobody asked.
     """
@@ -82,7 +82,7 @@ class ViewRow(NamedTuple):
     note: str | None = None
     ghost: str | None = None
     trained: bool | None = None
-    images: tuple[str, ...] = ()
+    images: tuple[ImageCount, ...] = ()
 
 
 class View(NamedTuple):
@@ -120,10 +120,9 @@ def view_of(
     counts = None if tokenizer is None else _Counts(tokenizer, prompt)
     roles = roles_in(prompt) if messages is None else _roles(messages)
     trained = _TrainedOn(prompt, policy)
-    captions = () if tokenizer is None else (i.caption for i in image_counts(prompt, tokenizer))
-    noted = iter(captions)
+    images = iter(()) if tokenizer is None else image_counts(prompt, tokenizer)
     rows = [
-        _row(key, list(pieces), roles, counts.next(key) if counts else None, trained, noted)
+        _row(key, list(pieces), roles, counts.next(key) if counts else None, trained, images)
         for key, pieces in groupby(_flagged(prompt), lambda piece: _key(piece.message, piece.field))
     ]
     rows = list(_with_ghosts(_with_moves(rows), prompt, messages or ()))
@@ -243,15 +242,15 @@ def _row(
     roles: dict[int, str],
     count: int | None,
     trained: _TrainedOn,
-    captions: Iterator[str],
+    images: Iterator[ImageCount],
 ) -> ViewRow:
     index, field = key
     role = roles.get(-1 if index is None else index, "")
     role = role if role in ROLES else ""
     lines = _lines(segment for piece in pieces for segment in _segments(piece, role))
     summary = _summary(pieces) if field == "tools" else None
-    images = sum(piece.special and piece.field == "image" for piece in pieces)
-    shown = tuple(islice(captions, images))
+    count_here = sum(piece.special and piece.field == "image" for piece in pieces)
+    shown = tuple(islice(images, count_here))
     return ViewRow(index, role, field, count, lines, summary, images=shown, trained=trained(pieces))
 
 

@@ -3,16 +3,18 @@ Messages.
 
 Each has a module with the same names: `read` makes an `ApiRequest` of a body, `Writer` makes
 protocol events of the parser's, `frames` bytes of those; `whole` is the response to a request
-that does not stream, `error` the response to one that failed.
+that does not stream, `error` the response to one that failed. `dsv4.api.read` recognises the
+protocol by itself.
 """
 
 from dsv4.api import chat, messages, responses
 from dsv4.api.api_request import ApiRequest
 from dsv4.api.api_request import ApiSettings as Settings
+from dsv4.api.body_reader import read
 from dsv4.api.errors import ApiError, ContextOverflow
 from dsv4.api.event_writer import Usage
 from dsv4.api.neutral_request import Sampling, ToolName
-from dsv4.api.protocols import convert
+from dsv4.api.protocols import convert, left_out
 
 __all__ = [
     "ApiError",
@@ -24,6 +26,8 @@ __all__ = [
     "Usage",
     "chat",
     "convert",
+    "left_out",
     "messages",
+    "read",
     "responses",
 ]

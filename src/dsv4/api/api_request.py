@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from dsv4._encode.inputs import fields_of
 from dsv4._encode.prompt import Prompt
-from dsv4._format.dialects import Dialect
+from dsv4._format.dialects import V4, Dialect, dialect_for, dialect_named
 from dsv4._parse.parser import StreamParser
 from dsv4._parse.random_ids import new_id
 from dsv4.api.errors import ApiError
@@ -33,13 +33,24 @@ from dsv4.api.neutral_request import (
     visible_tools,
     visible_tools_for,
 )
-from dsv4.api.request_content import BLANK_LINE, Content, HistoryCall, refuse_images, without_images
+from dsv4.api.request_content import (
+    BLANK_LINE,
+    MAX_IMAGES,
+    Content,
+    HistoryCall,
+    ImageBlock,
+    checked_image,
+    refuse_images,
+    without_images,
+)
 from dsv4.api.request_fields import EFFORTS, OFF
-from dsv4.errors import Location, path_of
+from dsv4.errors import Location, UnknownModel, path_of
 from dsv4.request import Request
-from dsv4.types import ToolChoice
+from dsv4.types import DialectName, TextPartParam, ToolChoice
 
 ProtocolName: TypeAlias = Literal["chat", "responses", "messages"]
+# Whose rules a body is read by: the released encoder's, or those of a server that gets it.
+BodyRules: TypeAlias = Literal["released", "body"]
 
 
 @dataclass(frozen=True)
@@ -52,6 +63,10 @@ class ApiSettings:
       writes them, or `"in_front"`, joined to the first system message.
     - `read_images`: whether the backend reads images, in a dialect that has them.
       `unsupported_images`: those that cannot be read are `"replace"`d by a text, or `"refuse"`d.
+    - `last_answer`: what an assistant turn at the end is. `"refuse"`: it is continued as its
+      protocol has it, which in Chat Completions takes a `prefix`, and refused otherwise. `"keep"`:
+      without a `prefix`, Chat's is a finished turn, as in a log. `"finish"`: all are finished, as
+      in a data set, but those marked with `prefix` or `wo_eos`.
     - `grammars`: whether the backend takes grammars, so that a call can be forced after thinking.
     - `reasoning_field`: where Chat Completions writes reasoning: `"reasoning_content"`,
       `"reasoning"` or `"both"`.
@@ -73,6 +88,7 @@ class ApiSettings:
     later_system: Literal["reminder", "in_place", "in_front"] = "reminder"
     read_images: bool = True
     unsupported_images: Literal["replace", "refuse"] = "replace"
+    last_answer: Literal["refuse", "keep", "finish"] = "refuse"
     grammars: bool = False
     reasoning_field: Literal["reasoning_content", "reasoning", "both"] = "reasoning_content"
     calls: Literal["whole", "streamed"] = "whole"
@@ -112,6 +128,8 @@ class ApiRequest:
     - `marks`: by the index of an assistant turn in `request.messages`, the signatures and encrypted
       reasoning that came back with it.
     - `settings`: those it was read with.
+    - `rules`: whose rules it was read by, `"body"` or `"released"` (`dsv4.api.read`).
+    - `notes`: what was assumed because the body does not say it, in words.
     """
 
     request: Request
@@ -132,6 +150,13 @@ class ApiRequest:
     echo: Mapping[str, Any] = field(default_factory=dict)
     marks: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     settings: ApiSettings = DEFAULT_SETTINGS
+    rules: BodyRules = "body"
+    notes: tuple[str, ...] = ()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is shared between requests is read-only, which does not pickle.
+        state = dict(self.__dict__)
+        return {n: dict(v) if isinstance(v, MappingProxyType) else v for n, v in state.items()}
 
     def parser(self, prompt: Prompt | None = None) -> StreamParser:
         """The parser of what the model writes: it fits the prompt, and its ids the protocol.
@@ -214,6 +239,7 @@ class TurnBuilder:
         self._dialect = dialect
         self._settings = settings
         self._reads_images = settings.read_images and dialect.image_token is not None
+        self._images = 0
         self._system: list[str] = []  # texts before the first turn
         self._later = settings.later_system if dialect.system_token is None else "in_place"
         for message in asked.messages:
@@ -230,10 +256,22 @@ class TurnBuilder:
             self._add_to_user_turn(message)
 
     def _add_to_user_turn(self, message: UserEntry | ResultEntry) -> None:
-        if message["content"].__class__ is list and not self._reads_images:
+        content = message["content"]
+        if not isinstance(content, str):
             message = message.copy()
-            message["content"] = self._without_images(message["content"])
+            if self._reads_images:
+                message["content"] = list(map(self._checked, content))
+            else:
+                message["content"] = self._without_images(content)
         self.messages.append(message)
+
+    def _checked(self, block: TextPartParam | ImageBlock) -> TextPartParam | ImageBlock:
+        if block["type"] == "text":
+            return block
+        self._images += 1
+        if self._images > MAX_IMAGES:
+            raise ApiError(f"found more than {MAX_IMAGES} images", path=block["path"])
+        return checked_image(block)
 
     # Assistant messages in a row are one turn, and so is thinking between its other parts.
 
@@ -295,6 +333,15 @@ def reminder(text: str) -> UserEntry:
     return {"role": "user", "content": REMINDER.format(text)}
 
 
+def is_finished(asked: NeutralRequest, settings: ApiSettings) -> bool:
+    """Whether the messages end with an assistant turn that is complete, and no prefix."""
+    last = asked.messages[-1] if asked.messages else None
+    if last is None or last["role"] != "assistant" or last.get("prefix"):
+        return False
+    keeps = settings.last_answer == "keep" and not asked.continues
+    return keeps or settings.last_answer == "finish"
+
+
 def check_end(asked: NeutralRequest) -> None:
     """Raises where the messages end with a turn that the model is not asked to continue."""
     last = asked.messages[-1] if asked.messages else None
@@ -314,12 +361,14 @@ def check_end(asked: NeutralRequest) -> None:
 
 
 def continued_turns(
-    messages: list[Entry], asked: NeutralRequest, thinking: bool
+    messages: list[Entry], asked: NeutralRequest, thinking: bool, settings: ApiSettings
 ) -> tuple[list[Entry], str]:
     """The messages, and the text that the model continues where a message cannot hold it.
 
     A last assistant turn is left open. One that has only reasoning cannot be: it is given as text.
     """
+    if is_finished(asked, settings):
+        return messages, ""
     check_end(asked)
     last = messages[-1]
     if last["role"] != "assistant":
@@ -336,11 +385,33 @@ NO_FIELDS: Mapping[str, Any] = MappingProxyType({})
 T = TypeVar("T")
 
 
+def chosen_dialect(
+    dialect: DialectName | Dialect | None, model: object
+) -> tuple[Dialect, tuple[str, ...]]:
+    """The dialect, by itself or by the name of a model, and what is to be noted about that."""
+    if dialect is not None:
+        return dialect_named(dialect), ()
+    return _dialect_of_model(model) if isinstance(model, str) and model else (V4, ())
+
+
+@lru_cache
+def _dialect_of_model(model: str) -> tuple[Dialect, tuple[str, ...]]:
+    try:
+        return dialect_for(model), ()
+    except UnknownModel as error:
+        return V4, (f"{error.problem}; the prompt is that of v4",)
+
+
 def resolve(
-    asked: NeutralRequest, protocol: ProtocolName, dialect: Dialect, settings: ApiSettings
+    asked: NeutralRequest,
+    protocol: ProtocolName,
+    dialect: DialectName | Dialect | None,
+    settings: ApiSettings,
 ) -> ApiRequest:
     """The request as a dialect and a server's settings make it."""
-    return ResolvedOptions(asked, protocol, dialect, settings).with_messages(asked)
+    release, notes = chosen_dialect(dialect, asked.model)
+    options = ResolvedOptions(asked, protocol, release, settings)
+    return options.with_messages(asked, {"notes": notes} if notes else NO_FIELDS)
 
 
 class ResolvedOptions:
@@ -364,7 +435,7 @@ class ResolvedOptions:
             **_server_fields(asked),
             "protocol": protocol,
             "model": asked.model or settings.model,
-            "max_tokens": asked.max_tokens or _most_tokens(self.thinking, effort, settings),
+            "max_tokens": asked.max_tokens or most_tokens(self.thinking, effort, settings),
             "names": tools.names,
             "settings": settings,
         }
@@ -392,7 +463,7 @@ class ResolvedOptions:
     ) -> ApiRequest:
         """The request with the messages of `asked`."""
         turns = TurnBuilder(asked, self.dialect, self.settings)
-        messages, prefix = continued_turns(turns.messages, asked, self.thinking)
+        messages, prefix = continued_turns(turns.messages, asked, self.thinking, self.settings)
         request_fields = {"prefix": prefix} if prefix else NO_FIELDS
         return self.with_turns(messages, {**own, "marks": turns.marks}, request_fields)
 
@@ -486,7 +557,8 @@ def _response_format(form: AnswerFormat) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"schema": form.schema}}
 
 
-def _most_tokens(thinking: bool, effort: str | int | None, settings: ApiSettings) -> int:
+def most_tokens(thinking: bool, effort: str | int | None, settings: ApiSettings) -> int:
+    """The most tokens of a completion where a request does not say."""
     if not thinking:
         return settings.max_tokens
     return settings.max_tokens_max_effort if effort == "max" else settings.max_tokens_thinking

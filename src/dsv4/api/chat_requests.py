@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import marshal
-from typing import Any
+from typing import Any, cast
 
-from dsv4._format.dialects import Dialect, dialect_named
+from dsv4._encode.turns import NATIVE
+from dsv4._format.dialects import Dialect
 from dsv4._format.texts import BILLING_HEADER
 from dsv4.api import request_fields
 from dsv4.api.api_request import (
@@ -14,9 +15,11 @@ from dsv4.api.api_request import (
     ApiRequest,
     ApiSettings,
     ResolvedOptions,
+    chosen_dialect,
 )
 from dsv4.api.errors import ApiError, wrong
 from dsv4.api.neutral_request import (
+    TRAINING_FIELDS,
     AnswerFormat,
     AssistantEntry,
     Entry,
@@ -41,7 +44,6 @@ from dsv4.api.neutral_request import (
 )
 from dsv4.api.request_content import (
     BLANK_LINE,
-    UNSUPPORTED_IMAGE,
     BlockContent,
     BlockReader,
     Content,
@@ -51,6 +53,7 @@ from dsv4.api.request_content import (
     history_call,
     image_block,
     read_text_block,
+    sayable,
     system_text,
     text_content,
     text_reader,
@@ -74,30 +77,36 @@ ROLES = ("system", "developer", "user", "assistant", "tool")
 
 
 def read(
-    body: Body, *, dialect: DialectName | Dialect = "v4", settings: ApiSettings | None = None
+    body: Body, *, dialect: DialectName | Dialect | None = None, settings: ApiSettings | None = None
 ) -> ApiRequest:
     """A Chat Completions request.
 
-    `body` is bytes of JSON, or what they say, which is not changed. `dialect` is the release of
-    the format to write; `settings` are the server's. Raises `ApiError`.
+    `body` is bytes of JSON, or what they say, which is not changed. `dialect` is the release of the
+    format to write: that of the body's model where None. `settings` are the server's. Raises
+    `ApiError`.
     """
     settings = settings or DEFAULT_SETTINGS
     fields = body if type(body) is dict else json_body(body, settings.loads)
-    options = resolved_chat_options(fields, dialect_named(dialect), settings)
+    release, notes = chosen_dialect(dialect, fields.get("model"))
+    options = resolved_chat_options(fields, release, settings)
     given = fields.get("messages")
     if type(given) is not list:
         given = _message_list(given)
     own = NO_FIELDS
     if "user" in fields or "prompt_cache_key" in fields:
         own = request_fields.shared_fields(fields, OWN_FIELDS)
-    if are_plain_turns(given):
+    if notes:
+        own = {**own, "notes": notes}
+    system = fields.get("system")
+    if system is None and are_plain_turns(given):
         return options.with_turns(given[:], own)
-    return options.with_messages(_with_messages(options.asked, given), own)
+    return options.with_messages(_with_messages(options.asked, given, system), own)
 
 
 def neutral_chat_request(body: JsonObject) -> NeutralRequest:
     """What a body asks for."""
-    return _with_messages(chat_options(body), _message_list(body.get("messages")))
+    given = _message_list(body.get("messages"))
+    return _with_messages(chat_options(body), given, body.get("system"))
 
 
 def chat_options(body: JsonObject) -> NeutralRequest:
@@ -109,8 +118,13 @@ def chat_options(body: JsonObject) -> NeutralRequest:
     return NeutralRequest(said)
 
 
-def _with_messages(options: NeutralRequest, given: list[Any]) -> NeutralRequest:
-    messages = [m for n, message in enumerate(given) for m in _read_message(message, n)]
+def _with_messages(
+    options: NeutralRequest, given: list[Any], system: object = None
+) -> NeutralRequest:
+    """With the messages, and with a system prompt beside them, as many data sets have it."""
+    text = system_text(system, "system", PART_READERS)
+    messages: list[Entry] = [{"role": "system", "content": text}] if text else []
+    messages += [m for n, message in enumerate(given) for m in _read_message(message, n)]
     return options.replaced(messages=messages, given=len(given))
 
 
@@ -292,10 +306,12 @@ def _read_assistant(message: JsonObject, path: str) -> list[Entry]:
     calls = _read_calls(message, path)
     if calls:
         read["tool_calls"] = calls
-    if message.get("prefix") is not None and request_fields.boolean(
-        message["prefix"], f"{path}.prefix"
-    ):
-        read["prefix"] = True
+    for field in NATIVE.open_turn_fields:
+        given = message.get(field)
+        if given is not None and request_fields.boolean(given, f"{path}.{field}"):
+            read["prefix"] = True
+    kept = {field: message[field] for field in TRAINING_FIELDS if field in message}
+    cast("JsonObject", read).update(kept)
     return [read]
 
 
@@ -341,13 +357,11 @@ MESSAGE_READERS = {
 
 def _read_image(part: JsonObject, path: str) -> BlockContent:
     source = part.get("image_url")
-    if isinstance(source, str):
-        return image_block(clean(source), path)
-    if source is None:
-        return UNSUPPORTED_IMAGE
+    if source is None or isinstance(source, str):
+        return image_block(clean(source or ""), path)
     inside = request_fields.json_object(source, f"{path}.image_url")
     url = request_fields.maybe_text_at(inside, "url", f"{path}.image_url")
-    return image_block(url, path, inside.get("detail")) if url else UNSUPPORTED_IMAGE
+    return image_block(url, path, inside.get("detail"))
 
 
 PART_READERS: dict[str, BlockReader] = {
@@ -603,7 +617,8 @@ def _dump_content(content: Content) -> str | list[JsonObject]:
     if isinstance(content, str):
         return content
     return [
-        {field: value for field, value in block.items() if field != "path"} for block in content
+        {field: value for field, value in block.items() if field != "path"}
+        for block in sayable(content)
     ]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dsv4.errors import EncodeError, Error, OptionError, short_repr
+from dsv4.errors import EncodeError, Error, Location, OptionError, location_of, short_repr
 
 # What both vendors call an error of a status. A protocol changes the few names that differ.
 TYPES: dict[int, str] = {
@@ -60,6 +60,16 @@ class ApiError(Error):
         self.type = type or TYPES.get(status, SERVER_FAULT)
         self.code = code
         self.details = details
+
+    @property
+    def location(self) -> Location:
+        """The field as a location, as other errors have it; empty if the error is about none."""
+        return location_of(self.path or "")
+
+    @property
+    def problem(self) -> str:
+        """The message, under the name that other errors have for it."""
+        return self.message
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}" if self.path else self.message

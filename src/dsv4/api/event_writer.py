@@ -134,10 +134,13 @@ class Outcome:
     def reason(self, said: str | None) -> str:
         """Why it ended: "tool_calls", "content_filter", "length", "stop_string" or "stop".
 
-        Complete calls count most, because clients run none of them after "length". A stop string
-        that was hit stays hit. Then a cut, of which the engine (`said`) or the parser knows.
+        A client that has seen a part of a call that was cut must run none, so that counts most.
+        Then complete calls, because clients run none of them after "length". A stop string that
+        was hit stays hit. Then a cut, of which the engine (`said`) or the parser knows.
         """
         ended = ended_by(said)
+        if any(call.position is not None for call in self.cut):
+            return "content_filter" if ended is Ended.FILTER else "length"
         if self.complete:
             return "tool_calls"
         if self.stop is not None:
@@ -207,6 +210,11 @@ class EventWriter:
     def done(self) -> bool:
         """Whether nothing that comes now would be written: one call was wanted, and it is here."""
         return not self.call.parallel and all(outcome.complete for outcome in self.outcomes)
+
+    def hold_calls(self) -> None:
+        """Writes calls when they are complete, whatever the settings say: a whole answer has no
+        use for pieces, and must have no part of a call that was cut."""
+        self._streamed = False
 
     def _sealed(self) -> str | None:
         return None if self._seal is None else self._seal()
@@ -316,6 +324,10 @@ class EventWriter:
         """The end of a `call` of a `choice`."""
         raise NotImplementedError
 
+    def call_cut(self, call: HeldCall, choice: int) -> Events:
+        """The end of a `call` of a `choice` that was sent as it came, and was cut."""
+        return []
+
     # When it writes.
 
     def _reasoning(
@@ -369,9 +381,12 @@ class EventWriter:
 
     def _abort(self, event: ToolCallAborted, choice: int, outcome: Outcome, _: Logprobs) -> Events:
         held = outcome.open.pop(event.index, None)
-        if held is not None:
-            held.parts.append(event.closing)
-            outcome.cut.append(held)
+        if held is None:
+            return []
+        outcome.cut.append(held)
+        if held.position is not None:
+            return self.call_cut(held, choice)
+        held.parts.append(event.closing)
         return []
 
     def _diagnose(self, event: Diagnostic, choice: int, outcome: Outcome, _: Logprobs) -> Events:
@@ -409,6 +424,7 @@ def protocol_events(
 
     An event may also be a pair: the event itself, and the log probabilities of its tokens.
     """
+    writer.hold_calls()
     counted = usage or Usage()
     yield from writer.start(input_tokens=counted.prompt, cached=counted.cached)
     of_each: Any = [events] if writer.call.n == 1 else events  # which of the two it is, `n` says

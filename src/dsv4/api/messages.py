@@ -127,6 +127,9 @@ class MessagesWriter(EventWriter):
     def call_end(self, call: HeldCall, choice: int) -> Events:
         return [{"type": "content_block_stop", "index": self._index}]
 
+    def call_cut(self, call: HeldCall, choice: int) -> Events:
+        return self.call_end(call, choice)
+
     # One block is open at a time.
 
     def _turn_to(self, what: tuple[type, str, str], block: dict[str, Any]) -> Events:

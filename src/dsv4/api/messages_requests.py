@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Any, Literal
 
-from dsv4._format.dialects import Dialect, dialect_named
+from dsv4._format.dialects import Dialect
 from dsv4.api import request_fields
 from dsv4.api.api_request import DEFAULT_SETTINGS, ApiRequest, ApiSettings, resolve
 from dsv4.api.errors import ApiError, wrong
@@ -36,8 +36,8 @@ from dsv4.api.neutral_request import (
 )
 from dsv4.api.request_content import (
     BLANK_LINE,
+    NO_FILES,
     UNSUPPORTED_DOCUMENT,
-    UNSUPPORTED_IMAGE,
     BlockContent,
     BlockReader,
     Content,
@@ -48,10 +48,14 @@ from dsv4.api.request_content import (
     history_call,
     image_block,
     joined_content,
+    missing_image,
     no_content,
     read_block,
     read_text_block,
+    sayable,
     system_text,
+    text_content,
+    text_reader,
     without_images,
 )
 from dsv4.api.request_fields import (
@@ -73,18 +77,18 @@ ERROR_PREFIX = "Error: "
 
 
 def read(
-    body: Body, *, dialect: DialectName | Dialect = "v4", settings: ApiSettings | None = None
+    body: Body, *, dialect: DialectName | Dialect | None = None, settings: ApiSettings | None = None
 ) -> ApiRequest:
     """A Messages request, or one to count its tokens.
 
-    `body` is bytes of JSON, or what they say, which is not changed. `dialect` is the release of
-    the format to write; `settings` are the server's. Nothing is stored here: whoever keeps threads
-    puts the messages, the tools and the system text of `thread` into the body first. Raises
-    `ApiError`.
+    `body` is bytes of JSON, or what they say, which is not changed. `dialect` is the release of the
+    format to write: that of the body's model where None. `settings` are the server's. Nothing is
+    stored here: whoever keeps threads puts the messages, the tools and the system text of `thread`
+    into the body first. Raises `ApiError`.
     """
     settings = settings or DEFAULT_SETTINGS
     asked = neutral_messages_request(json_body(body, settings.loads))
-    return resolve(asked, "messages", dialect_named(dialect), settings)
+    return resolve(asked, "messages", dialect, settings)
 
 
 def neutral_messages_request(body: JsonObject) -> NeutralRequest:
@@ -223,22 +227,26 @@ def _read_call(block: JsonObject, path: str) -> HistoryCall:
 def _read_image(block: JsonObject, path: str) -> BlockContent:
     source = block.get("source")
     if source is None:
-        return UNSUPPORTED_IMAGE
+        return image_block(None, path)
     where = f"{path}.source"
     given = request_fields.json_object(source, where)
     kind = request_fields.type_at(given, where)
     if kind == "url":
-        url = request_fields.maybe_text_at(given, "url", where)
-        return image_block(url, path) if url else UNSUPPORTED_IMAGE
+        return image_block(request_fields.maybe_text_at(given, "url", where), path)
+    if kind != "base64":
+        return missing_image(NO_FILES if kind == "file" else f"found a source {kind!r}", path)
     data = request_fields.maybe_text_at(given, "data", where)
     media = request_fields.maybe_text_at(given, "media_type", where) or "image/png"
-    if kind != "base64" or not data:
-        return UNSUPPORTED_IMAGE
-    return image_block(f"data:{media};base64,{data}", path)
+    return image_block(f"data:{media};base64,{data}" if data else None, path)
 
 
 def _read_document(block: JsonObject, path: str) -> BlockContent:
-    """A document that has text is its text."""
+    """A document as its title, what is said about it, and its text."""
+    about = [request_fields.maybe_text_at(block, field, path) for field in ("title", "context")]
+    return BLANK_LINE.join(filter(None, [*about, _document_text(block, path)]))
+
+
+def _document_text(block: JsonObject, path: str) -> str:
     source = block.get("source")
     if source is None:
         return UNSUPPORTED_DOCUMENT
@@ -253,6 +261,13 @@ def _read_document(block: JsonObject, path: str) -> BlockContent:
     return UNSUPPORTED_DOCUMENT
 
 
+def _read_search_result(block: JsonObject, path: str) -> BlockContent:
+    """What a search found: where, and its text."""
+    said = [request_fields.maybe_text_at(block, field, path) for field in ("title", "source")]
+    text = text_content(block.get("content"), f"{path}.content", BLOCK_READERS)
+    return BLANK_LINE.join(filter(None, ["\n".join(filter(None, said)), text]))
+
+
 def _read_reference(block: JsonObject, path: str) -> BlockContent:
     """A tool that a search has found."""
     return request_fields.name_at(block, path, "tool_name")
@@ -263,6 +278,9 @@ BLOCK_READERS: dict[str, BlockReader] = {
     "image": _read_image,
     "document": _read_document,
     "tool_reference": _read_reference,
+    "search_result": _read_search_result,
+    # What a server wrote in place of the conversation before it.
+    "compaction": text_reader("content"),
 }
 ASSISTANT_BLOCK_READERS: dict[str, BlockReader] = {**BLOCK_READERS, "redacted_thinking": no_content}
 
@@ -443,7 +461,9 @@ def _dump_user(run: Iterable[Entry]) -> list[JsonObject]:
 def _dump_content(content: Content) -> list[JsonObject]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
-    return [dict(block) if block["type"] == "text" else _dump_image(block) for block in content]
+    return [
+        dict(block) if block["type"] == "text" else _dump_image(block) for block in sayable(content)
+    ]
 
 
 def _dump_image(block: ImageBlock) -> JsonObject:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, cast
 
 from dsv4._format.dialects import Dialect
 from dsv4.api import request_fields
@@ -141,13 +141,17 @@ class _AssistantEntryRequired(TypedDict):
 
 
 class AssistantEntry(_AssistantEntryRequired, total=False):
-    """What the model said, or a part of it. `marks` are what the client gives back of ours."""
+    """What the model said, or a part of it. `marks` are what the client gives back of ours. It may
+    have `TRAINING_FIELDS` too."""
 
     reasoning_content: str
     tool_calls: Sequence[HistoryCall]
     prefix: bool
     marks: tuple[str, ...]
 
+
+# What data sets say about training on an answer. It is kept for them, and not in the prompt.
+TRAINING_FIELDS = ("weight", "loss", "train", "training")
 
 Entry: TypeAlias = SystemEntry | UserEntry | ResultEntry | AssistantEntry
 
@@ -514,6 +518,9 @@ def joined_turn(first: AssistantEntry, second: AssistantEntry) -> AssistantEntry
         turn["marks"] = (*first.get("marks", ()), *second.get("marks", ()))
     if second.get("prefix"):
         turn["prefix"] = True
+    for part in (first, second):
+        kept = {field: part[field] for field in TRAINING_FIELDS if field in part}  # type: ignore[literal-required]
+        turn.update(cast("AssistantEntry", kept))
     return turn
 
 

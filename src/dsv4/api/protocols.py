@@ -35,6 +35,7 @@ from dsv4.api.neutral_request import (
     NeutralRequest,
     RequestTool,
     RequestTools,
+    Sampling,
     ToolKey,
     ToolName,
     joined_turns,
@@ -65,7 +66,7 @@ class ApiProtocol(Protocol):
         self,
         body: Body,
         *,
-        dialect: DialectName | Dialect = "v4",
+        dialect: DialectName | Dialect | None = None,
         settings: ApiSettings | None = None,
     ) -> ApiRequest:
         """The request of a body."""
@@ -117,7 +118,7 @@ def protocol_of_client(headers: Mapping[str, str], otherwise: ProtocolName = "ch
 _STORED = ("previous_response_id", "conversation", "prompt", "store", "metadata")
 
 FIELDS_READ: Mapping[ProtocolName, frozenset[str]] = {
-    "chat": frozenset({"messages", *CHAT}),
+    "chat": frozenset({"messages", "system", *CHAT}),
     "responses": frozenset({*RESPONSES, *_STORED}),
     "messages": frozenset(MESSAGES),
 }
@@ -254,14 +255,39 @@ def marked_chat_body(body: JsonObject, source: ProtocolName) -> tuple[JsonObject
     return dump_chat_request(flat), marks
 
 
-def convert(body: Body, source: ProtocolName, target: ProtocolName) -> dict[str, Any]:
-    """A request, written in another protocol.
+# What a protocol has no field for, by the names that all protocols share.
+_SAMPLING_OF_CHAT = ("seed", "presence_penalty", "frequency_penalty", "logit_bias")
+_NOT_SAID: Mapping[ProtocolName, tuple[str, ...]] = {
+    "chat": (),
+    "responses": ("stop", "n", "top_k", *_SAMPLING_OF_CHAT),
+    "messages": ("n", "logprobs", "top_logprobs", "cache_key", *_SAMPLING_OF_CHAT),
+}
+# Where a protocol has another name for one of these.
+_OWN_NAMES: Mapping[ProtocolName, Mapping[str, str]] = {
+    "chat": {"cache_key": "prompt_cache_key"},
+    "responses": {"cache_key": "prompt_cache_key", "logprobs": "include"},
+    "messages": {"stop": "stop_sequences"},
+}
 
-    `body` is bytes of JSON, or what they say, which is not changed; `source` is the protocol it is
-    in, `target` the one to write: `"chat"`, `"responses"` or `"messages"`. Read in its own
-    protocol, the result gives the same prompt. Raises `ApiError` for a body that cannot be read,
-    and where the prompt depends on something that the other protocol cannot say.
+
+def left_out(body: Body, source: ProtocolName, target: ProtocolName) -> tuple[str, ...]:
+    """The fields of a request that `convert` leaves out, because the other protocol has none for
+    them: none of these changes the prompt.
+
+    `body`, `source` and `target` are those of `convert`. Returns the names in `source`. Raises what
+    `convert` raises.
     """
+    asked = _neutral(body, source, target)
+    usual = NeutralRequest({})
+    lost = [name for name in _NOT_SAID[target] if _said(asked, name) != _said(usual, name)]
+    return tuple(_OWN_NAMES[source].get(name, name) for name in lost)
+
+
+def _said(asked: NeutralRequest, name: str) -> object:
+    return getattr(asked.sampling if name in Sampling.__slots__ else asked, name)
+
+
+def _neutral(body: Body, source: ProtocolName, target: ProtocolName) -> NeutralRequest:
     for name, protocol in (("source", source), ("target", target)):
         if protocol not in READERS:
             raise wrong(protocol, f"one of {', '.join(READERS)}", name)
@@ -270,4 +296,17 @@ def convert(body: Body, source: ProtocolName, target: ProtocolName) -> dict[str,
     except RecursionError:
         raise ApiError("nested too deep", path="body") from None
     check_end(asked)
+    return asked
+
+
+def convert(body: Body, source: ProtocolName, target: ProtocolName) -> dict[str, Any]:
+    """A request, written in another protocol.
+
+    `body` is bytes of JSON, or what they say, which is not changed; `source` is the protocol it is
+    in, `target` the one to write: `"chat"`, `"responses"` or `"messages"`. Read in its own
+    protocol, the result gives the same prompt; `left_out` names other fields that are lost. Raises
+    `ApiError` for a body that cannot be read, and where the prompt depends on something that the
+    other protocol cannot say.
+    """
+    asked = _neutral(body, source, target)
     return DUMPERS[target](asked)

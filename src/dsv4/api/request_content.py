@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import Literal, TypeAlias, TypedDict
 
 from dsv4._format.texts import BILLING_HEADER, UNSUPPORTED
+from dsv4._images.image_size import is_heif, read_image
+from dsv4._images.image_source import image_bytes, is_data_url
 from dsv4.api.errors import ApiError, wrong
 from dsv4.api.request_fields import (
     JsonObject,
@@ -22,17 +24,23 @@ from dsv4.api.request_fields import (
     type_at,
     without_surrogates,
 )
+from dsv4.errors import ImageError
 from dsv4.types import ImageUrlParam, TextPartParam
 
 BLANK_LINE = "\n\n"
 
 
-class ImageBlock(TypedDict):
-    """An image. `path` is where the request has it."""
-
+class _ImageBlockRequired(TypedDict):
     type: Literal["image_url"]
     image_url: ImageUrlParam
     path: str
+
+
+class ImageBlock(_ImageBlockRequired, total=False):
+    """An image: its address, or its bytes in a `data:` address. `path` is where the request has it,
+    `problem` says why it has neither."""
+
+    problem: str
 
 
 Content: TypeAlias = "str | list[TextPartParam | ImageBlock]"
@@ -106,11 +114,71 @@ def refuse_images(content: Content) -> None:
             raise ApiError("found an image, expected text: images are not read", path=block["path"])
 
 
-def image_block(url: str, path: str, detail: object = None) -> ImageBlock:
+def image_block(url: str | None, path: str, detail: object = None) -> ImageBlock:
+    if not url:
+        return missing_image("found no picture, expected one, or the address of one", path)
     source: ImageUrlParam = {"url": url}
     if isinstance(detail, str):
         source["detail"] = detail
     return {"type": "image_url", "image_url": source, "path": path}
+
+
+def missing_image(problem: str, path: str) -> ImageBlock:
+    """An image that the request does not have."""
+    return {"type": "image_url", "image_url": {"url": ""}, "path": path, "problem": problem}
+
+
+NO_FILES = "found the id of a file, expected the picture itself or its address: no files are kept"
+
+
+def sayable(
+    content: list[TextPartParam | ImageBlock],
+) -> list[TextPartParam | ImageBlock]:
+    """The blocks for another protocol: images that the request does not have are named."""
+    return [
+        {"type": "text", "text": UNSUPPORTED_IMAGE} if "problem" in block else block
+        for block in content
+    ]
+
+
+# Images as engines get them.
+
+
+# More is no picture for a model, or a bomb. These are Pillow's limit on pixels, and what the rules
+# for addresses allow.
+MAX_IMAGES = 100
+MAX_IMAGE_BYTES = 20 * 1024 * 1024
+MAX_IMAGE_PIXELS = 178_956_970
+
+
+def checked_image(block: ImageBlock) -> ImageBlock:
+    """An image whose bytes, where they are there, are a picture that engines can read, with the
+    type that they really have. An address of the network is left to whoever may fetch it."""
+    if "problem" in block:
+        raise ApiError(block["problem"], path=block["path"])
+    url = block["image_url"]["url"]
+    if not is_data_url(url):
+        if not url.lower().startswith(("http://", "https://")):
+            raise wrong(url, "an address with http, https or data", block["path"])
+        return block
+    try:
+        data = image_bytes({"url": url}) or b""
+        if len(data) > MAX_IMAGE_BYTES:
+            raise ImageError(f"found {len(data)} bytes, expected at most {MAX_IMAGE_BYTES}")
+        if is_heif(data):  # its size is in boxes that only its own library reads
+            return block
+        picture = read_image(data)
+    except ImageError as error:
+        raise ApiError(f"an image: {error}", path=block["path"]) from None
+    if picture.width * picture.height > MAX_IMAGE_PIXELS:
+        size = f"{picture.width} × {picture.height} pixels"
+        problem = f"an image: found {size}, expected at most {MAX_IMAGE_PIXELS} in all"
+        raise ApiError(problem, path=block["path"])
+    label = f"data:image/{picture.format.lower()};base64,"
+    if url.startswith(label):
+        return block
+    packed = url[url.index(",") + 1 :]
+    return {**block, "image_url": {**block["image_url"], "url": label + packed}}
 
 
 def text_reader(field: str) -> BlockReader:

@@ -56,10 +56,17 @@ def json_body(body: Body, loads: Callable[[bytes], Any] | None = None) -> JsonOb
     """The body as a dict."""
     if isinstance(body, dict):
         return body
-    value = _parse_json(body if type(body) is bytes else _bytes_of(body), loads)
+    value = json_value(body, loads)
     if not isinstance(value, dict):
         raise wrong(value, "a JSON object", "")
     return value
+
+
+def json_value(body: object, loads: Callable[[bytes], Any] | None = None) -> Any:
+    """What bytes or text of JSON say; a value that is neither as it is, where JSON has it."""
+    if isinstance(body, (dict, list)):
+        return body
+    return _parse_json(body if type(body) is bytes else _bytes_of(body), loads)
 
 
 def _bytes_of(body: object) -> bytes:

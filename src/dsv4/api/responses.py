@@ -196,7 +196,8 @@ class ResponsesWriter(EventWriter):
         events = self._close(status)
         output = list(self._output)
         if status == "incomplete":
-            output += (self._item(call, "incomplete", call.parts) for call in outcome.cut)
+            unsent = (call for call in outcome.cut if call.position is None)
+            output += (self._item(call, "incomplete", call.parts) for call in unsent)
         response = self._response(status, output, usage or self._input)
         if status == "incomplete":
             response["incomplete_details"] = {"reason": missing}
@@ -297,6 +298,9 @@ class ResponsesWriter(EventWriter):
             kind, whole = "response.function_call_arguments.done", item["arguments"]
             events.append(self._event(kind, **place, name=item["name"], arguments=whole))
         return [*events, self._item_done(item, place["output_index"])]
+
+    def call_cut(self, call: HeldCall, choice: int) -> Events:
+        return [self._item_done(self._item(call, "incomplete", call.parts), len(self._output))]
 
     def _call_delta(self, call: HeldCall, text: str) -> ProtocolEvent:
         custom = call.tool.kind == "custom"

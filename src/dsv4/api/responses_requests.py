@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from dsv4._format.dialects import Dialect, dialect_named
+from dsv4._format.dialects import Dialect
 from dsv4.api import request_fields
 from dsv4.api.api_request import DEFAULT_SETTINGS, ApiRequest, ApiSettings, resolve
 from dsv4.api.errors import ApiError, wrong
@@ -41,7 +41,7 @@ from dsv4.api.neutral_request import (
 )
 from dsv4.api.request_content import (
     BLANK_LINE,
-    UNSUPPORTED_IMAGE,
+    NO_FILES,
     Arguments,
     BlockContent,
     BlockReader,
@@ -52,7 +52,9 @@ from dsv4.api.request_content import (
     content_of,
     history_call,
     image_block,
+    missing_image,
     read_text_block,
+    sayable,
     system_text,
     text_content,
     text_reader,
@@ -181,17 +183,18 @@ ROLES = ("user", "system", "developer", "assistant")
 
 
 def read(
-    body: Body, *, dialect: DialectName | Dialect = "v4", settings: ApiSettings | None = None
+    body: Body, *, dialect: DialectName | Dialect | None = None, settings: ApiSettings | None = None
 ) -> ApiRequest:
     """A Responses request.
 
-    `body` is bytes of JSON, or what they say, which is not changed. `dialect` is the release of
-    the format to write; `settings` are the server's. Nothing is stored here: whoever stores
-    responses puts the items of `previous_response_id` into `input` first. Raises `ApiError`.
+    `body` is bytes of JSON, or what they say, which is not changed. `dialect` is the release of the
+    format to write: that of the body's model where None. `settings` are the server's. Nothing is
+    stored here: whoever stores responses puts the items of `previous_response_id` into `input`
+    first. Raises `ApiError`.
     """
     settings = settings or DEFAULT_SETTINGS
     asked = neutral_responses_request(json_body(body, settings.loads))
-    return resolve(asked, "responses", dialect_named(dialect), settings)
+    return resolve(asked, "responses", dialect, settings)
 
 
 def neutral_responses_request(body: JsonObject) -> NeutralRequest:
@@ -332,6 +335,49 @@ def _read_output(item: JsonObject, path: str) -> list[Entry]:
     return [{"role": "tool", "tool_call_id": id, "content": content}]
 
 
+def _read_screenshot(item: JsonObject, path: str) -> list[Entry]:
+    """What a computer shows after a call: one picture."""
+    shown = item.get("output")
+    return _read_output({**item, "output": [shown] if isinstance(shown, dict) else shown}, path)
+
+
+def _read_shell_call(item: JsonObject, path: str) -> list[Entry]:
+    """A call of the shell that a client runs: an action in place of arguments."""
+    action = arguments_of(item.get("action"), f"{path}.action")
+    return _assistant_call({**item, "name": str(item["type"]).removesuffix("_call")}, action, path)
+
+
+def _read_shell_output(item: JsonObject, path: str) -> list[Entry]:
+    """What commands wrote, and how they ended. Older clients send it as one text."""
+    given, where = item.get("output"), f"{path}.output"
+    if not isinstance(given, (list, tuple)):
+        return _read_output(item, path)
+    texts = [
+        _shell_text(request_fields.json_object(each, f"{where}[{n}]"), f"{where}[{n}]")
+        for n, each in enumerate(given)
+    ]
+    id = request_fields.maybe_text_at(item, "call_id", path)
+    return [{"role": "tool", "tool_call_id": id, "content": BLANK_LINE.join(texts)}]
+
+
+def _shell_text(output: JsonObject, path: str) -> str:
+    said = [request_fields.maybe_text_at(output, name, path) for name in ("stdout", "stderr")]
+    outcome = output.get("outcome")
+    ended = outcome if isinstance(outcome, dict) else {}
+    if ended.get("type") == "timeout":
+        said.append("[timed out]")
+    elif ended.get("exit_code"):
+        said.append(f"[exit code {ended['exit_code']}]")
+    return "\n".join(filter(None, said))
+
+
+def _read_compaction(item: JsonObject, path: str) -> list[Entry]:
+    """What stands in place of the conversation before it, where it can be read."""
+    mark = request_fields.maybe_text_at(item, "encrypted_content", path) or ""
+    text = marked_text(mark) or _joined_texts(item, "summary", path)
+    return [{"role": "user", "content": text or unsupported_text("compaction")}]
+
+
 def _refuse_reference(item: JsonObject, path: str) -> list[Entry]:
     message = "found a reference, expected the item itself: nothing is stored here"
     raise ApiError(message, path=path)
@@ -344,6 +390,14 @@ ITEM_READERS = {
     "custom_tool_call": _read_custom_call,
     "function_call_output": _read_output,
     "custom_tool_call_output": _read_output,
+    "shell_call": _read_shell_call,
+    "local_shell_call": _read_shell_call,
+    "shell_call_output": _read_shell_output,
+    "local_shell_call_output": _read_shell_output,
+    "apply_patch_call_output": _read_output,
+    "computer_call_output": _read_screenshot,
+    "compaction": _read_compaction,
+    "compaction_summary": _read_compaction,
     "item_reference": _refuse_reference,
 }
 
@@ -354,7 +408,9 @@ def _read_image(part: JsonObject, path: str) -> BlockContent:
         source = source.get("url")
     if source is not None and not isinstance(source, str):
         raise wrong(source, "a URL", f"{path}.image_url")
-    return image_block(clean(source), path, part.get("detail")) if source else UNSUPPORTED_IMAGE
+    if not source and part.get("file_id") is not None:
+        return missing_image(NO_FILES, path)
+    return image_block(clean(source or ""), path, part.get("detail"))
 
 
 PART_READERS: dict[str, BlockReader] = {
@@ -362,6 +418,7 @@ PART_READERS: dict[str, BlockReader] = {
     "refusal": text_reader("refusal"),
     "input_image": _read_image,
     "image_url": _read_image,
+    "computer_screenshot": _read_image,
 }
 
 
@@ -546,7 +603,7 @@ def _dump_items(message: Entry, asked: NeutralRequest) -> list[JsonObject]:
 def _dump_content(content: Content) -> str | list[JsonObject]:
     if isinstance(content, str):
         return content
-    return [_dump_part(block) for block in content]
+    return [_dump_part(block) for block in sayable(content)]
 
 
 def _dump_part(block: TextPartParam | ImageBlock) -> JsonObject:

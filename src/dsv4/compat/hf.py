@@ -21,7 +21,7 @@ from dsv4._encode.turns import NATIVE
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, Dialect, dialect_named
 from dsv4._inputs.input_files import InputError
-from dsv4._inputs.request_bodies import request_of
+from dsv4._inputs.request_bodies import RequestOverrides
 from dsv4._parse.parse import Message, assemble
 from dsv4._parse.parser import StreamParser
 from dsv4.compat.hf_tokenizers import (
@@ -407,7 +407,8 @@ def _expanded_batch(
     for n, values in enumerate(zip(*columns.values(), strict=True)):
         body = dict(zip(columns, values, strict=True))
         try:
-            request = replace(request_of(_without_gaps(body)), **options)
+            read = RequestOverrides(rules="released").read(_without_gaps(body))
+            request = replace(read.request, **options)
             examples = tokenizer.expand(request)
         except (EncodeError, InputError) as error:
             raise EncodeError(("rows", n), str(error)) from None

@@ -1,8 +1,9 @@
-"""vLLM's copy of the released functions.
+"""vLLM's copy of the released functions, as vLLM 0.20.2 has it.
 
 It names an assistant's thinking `reasoning`, and refuses arguments that are not JSON. Everything
 else is the released module's: its `__all__` is the one table of names. The functions below take
-the place of its own.
+the place of its own. Later versions of vLLM write other prompts, and have no parser in this module:
+their prompts are those of `dsv4.profiles`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,17 @@ from dsv4.compat.release import *  # noqa: F403
 from dsv4.compat.release import __all__ as __all__
 from dsv4.compat.release import _encode_by, _parameters_by, _parse_by, _render_by
 from dsv4.types import Effort, MessageInput, ThinkingMode
+
+thinking_template = "{reasoning}"
+
+
+def __getattr__(name: str) -> Any:
+    """Names the version, for those who look for what came later."""
+    message = (
+        f"module {__name__!r} has no attribute {name!r}: it has the names of vLLM 0.20.2; "
+        "prompts of later versions are in dsv4.profiles"
+    )
+    raise AttributeError(message, name=name)
 
 
 def encode_messages(  # type: ignore[no-redef]

@@ -4,10 +4,10 @@
         --tool-parser-plugin dsv4.compat.vllm_plugin --tool-call-parser dsv4 \
         --reasoning-parser-plugin dsv4.compat.vllm_plugin --reasoning-parser dsv4
 
-Written for vLLM 0.32. Importing this module registers both. vLLM splits the work: the reasoning
-parser reads up to the end of thinking and passes on what follows as it stands, the tool parser
-reads content and calls. Calls are sent once they are complete, so that nobody runs half of one.
-For models of V4.1 the tool parser is `dsv4-v4.1`.
+Written for vLLM 0.32 and 0.33. Importing this module registers both. vLLM splits the work: the
+reasoning parser reads up to the end of thinking and passes on what follows as it stands, the tool
+parser reads content and calls. Calls are sent once they are complete, so that nobody runs half of
+one. For models of V4.1 the tool parser is `dsv4-v4.1`.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from dsv4._format.dialects import Dialect
 from dsv4._inputs.request_bodies import RequestOverrides
+from dsv4.api.api_request import BodyRules
 from dsv4.dataset.dataset_errors import DatasetError
 from dsv4.errors import short_repr
 from dsv4.types import DialectName, Effort, ToolInput
@@ -40,7 +41,8 @@ class DatasetOptions:
     """How conversations become training examples.
 
     `thinking`, `effort`, `dialect`, `tools`, `drop_thinking` and `bos` are those of `dsv4.Request`,
-    `task` goes on every last message; where one is None, each line decides.
+    `task` goes on every last message; where one is None, each line decides. `rules` are those of
+    `dsv4.api.read`.
     """
 
     trainer: str | None = _option(
@@ -114,6 +116,7 @@ class DatasetOptions:
     drop_thinking: bool | None = _shared()
     bos: bool | None = _shared()
     task: str | None = _shared()
+    rules: BodyRules | None = _shared()
     tokenizer: OptionPath | None = _option(
         None,
         "a tokenizer.json or a checkpoint folder (default: the bundled V4 vocabulary)",

@@ -23,6 +23,7 @@ from dsv4._encode.prompt import Piece, Prompt
 from dsv4._encode.turns import NATIVE
 from dsv4._format.dialects import Dialect
 from dsv4._format.tokens import EOS, PAD, THINK_END, THINK_START, Special, markup
+from dsv4._images.image_source import identity
 from dsv4._inputs.input_files import BYTE_ORDER_MARK, decode_utf8, parse_json
 from dsv4._inputs.line_shapes import (
     LineConversation,
@@ -30,7 +31,7 @@ from dsv4._inputs.line_shapes import (
     line_pair,
     line_with_label,
 )
-from dsv4._inputs.request_bodies import role_of
+from dsv4.api.own_bodies import role_of
 from dsv4.dataset.dataset_errors import BadLine
 from dsv4.dataset.dataset_notes import (
     CUT,
@@ -49,6 +50,7 @@ from dsv4.dataset.dataset_notes import (
     strictly,
 )
 from dsv4.dataset.dataset_options import DatasetOptions
+from dsv4.dataset.dataset_pictures import picture_folder, picture_size
 from dsv4.dataset.dataset_reader import InputChunk, InputPosition
 from dsv4.dataset.dataset_statistics import DatasetCounts, WorkerMemory, memory_of_this_process
 from dsv4.dataset.output_formats import (
@@ -66,8 +68,8 @@ from dsv4.dataset.output_formats import (
 from dsv4.errors import EncodeError, Error, Location, OptionError, short_repr
 from dsv4.request import Request
 from dsv4.tokens.coder import common_prefix_length
-from dsv4.tokens.masks import AttributedIds
-from dsv4.tokens.tokenizer import Example, Tokenizer, model_from
+from dsv4.tokens.masks import AttributedIds, weigher
+from dsv4.tokens.tokenizer import Example, Tokenizer, fit, model_from
 
 _BITS = 64
 
@@ -240,9 +242,11 @@ AnyExample: TypeAlias = TrainingExample | AnswerExample
 
 @dataclass
 class _ChunkTally:
-    """Counts of a chunk, and the place of the line that is being read."""
+    """Counts of a chunk, and the place of the line that is being read, with the folder that
+    pictures of it may be in."""
 
     place: str = ""
+    folder: str | None = None
     conversations: int = 0
     answers: int = 0
     notes: LineNotes = field(default_factory=LineNotes)
@@ -317,6 +321,7 @@ class ChunkEncoder:
     def _rows(self, name: str, number: int, line: bytes, tally: _ChunkTally) -> list[AnyExample]:
         value = _line_value(name, number, line)
         options, tally.place = self.job.options, f"{name}:{number}"
+        tally.folder = picture_folder(name)
         carried = _carried_columns(options.carry, value, name, number)
         with _located_errors(tally.place):
             if options.preferences:
@@ -348,7 +353,7 @@ class ChunkEncoder:
     def _checked(self, request: Request, tally: _ChunkTally) -> Prompt:
         """The prompt. Raises where `check --for training` has an error that is not to be ignored,
         and notes what is no error."""
-        prompt = request.encode()
+        prompt = self._with_sizes(request.encode(), tally)
         for found in find_unfit(request, prompt):
             if found.kind not in self.job.options.ignore:
                 fix = "dsv4 check --fix moves it to where it belongs, "
@@ -391,13 +396,13 @@ class ChunkEncoder:
             if self.job.options.profile is not None:
                 yield from self._served_drafts(line, self.job.options.profile, tally)
                 return
-            request = self.job.options.overrides.on(line.request)
+            request = line.read(self.job.options.overrides).request
             whole = self._checked(request, tally)
             if not self.job.options.expand:
                 self._omit(whole, (), tally)
-                yield self._draft(
-                    request, whole, *self._tokenizer.encode_masked(whole, self.job.policy)
-                )
+                owned = self._attributed(whole)
+                weights = owned.weights(weigher(self.job.policy, whole.pieces))
+                yield self._draft(request, whole, owned.ids, weights)
                 return
             # No example ends with a user message, after which a prefix would go.
             request = replace(request, prefix="")
@@ -407,7 +412,12 @@ class ChunkEncoder:
             self._omit(whole, expanded, tally)
             for each in expanded:
                 part = replace(request, messages=messages[: each.end])
-                yield self._draft(part, each.prompt, each.ids, each.weights, each.start)
+                ids, weights, prompt = each.ids, each.weights, each.prompt
+                if prompt.images:
+                    prompt = self._with_sizes(prompt, tally)
+                    owned = self._attributed(prompt)
+                    ids, weights = owned.ids, owned.weights(model_from(each.start))
+                yield self._draft(part, prompt, ids, weights, each.start)
 
     def _draft(
         self,
@@ -422,7 +432,7 @@ class ChunkEncoder:
         mask = [0, *map(int, weights[1:])] if ids else []
         skipped = zero_weight_messages(list(request.messages))
         if skipped:
-            mask = mask_without_messages(mask, self._tokenizer.attributed(prompt), skipped)
+            mask = mask_without_messages(mask, self._attributed(prompt), skipped)
         return _Draft(ids, mask, request, prompt, start)
 
     def _fitting(self, draft: _Draft, tally: _ChunkTally) -> _Draft | None:
@@ -451,17 +461,33 @@ class ChunkEncoder:
     def _without_oldest_rounds(self, draft: _Draft, most: int) -> _Draft | None:
         """The conversation without the rounds that have to go, the oldest first."""
         try:
-            fitted = self._tokenizer.fit(draft.request, most)
+            fitted = fit(self._count_with(draft), draft.request, most)
         except OptionError:  # even the last round is too long
             return None
-        prompt = fitted.request.encode()
+        prompt = _sized_as(draft)(fitted.request.encode())
+        owned = self._attributed(prompt)
         if draft.start is None:
-            encoded = self._tokenizer.encode_masked(prompt, self.job.policy)
-            return self._draft(fitted.request, prompt, *encoded)
+            weights = owned.weights(weigher(self.job.policy, prompt.pieces))
+            return self._draft(fitted.request, prompt, owned.ids, weights)
         start = draft.start - bisect_left(fitted.removed, draft.start)
-        owned = self._tokenizer.attributed(prompt)
         weights = owned.weights(model_from(start))
         return self._draft(fitted.request, prompt, owned.ids, weights, start)
+
+    def _count_with(self, draft: _Draft) -> Callable[[Prompt], int]:
+        sized = _sized_as(draft)
+        return lambda prompt: len(self._attributed(sized(prompt)).ids)
+
+    def _attributed(self, prompt: Prompt) -> AttributedIds:
+        """The ids of a prompt, with all tokens of its images where their ids are known."""
+        rule = prompt.dialect.image_rule
+        expands = prompt.images and rule is not None and not rule.pairs_rows
+        return self._tokenizer.attributed(prompt, images="expanded" if expands else "compact")
+
+    def _with_sizes(self, prompt: Prompt, tally: _ChunkTally) -> Prompt:
+        """A prompt with the sizes of pictures that are files."""
+        if not prompt.images:
+            return prompt
+        return prompt.with_image_sizes(lambda record: picture_size(record, tally.folder))
 
     def _count(self, drafts: Sequence[_Draft], tally: _ChunkTally) -> None:
         if self.job.options.counts:
@@ -470,7 +496,7 @@ class ChunkEncoder:
 
     def _owned(self, draft: _Draft) -> AttributedIds:
         if draft.prompt is not None:
-            return self._tokenizer.attributed(draft.prompt)
+            return self._attributed(draft.prompt)
         owned = AttributedIds()
         for id, trained in zip(draft.ids, draft.mask, strict=True):
             owned.add([id], _ANSWERED if trained else _ASKED)
@@ -512,8 +538,11 @@ class ChunkEncoder:
     ) -> Iterator[_Draft]:
         # The options are for the server to read: here, only the answers are of interest.
         shown = {name: line.body[name] for name in _READ_BESIDE_SERVER if name in line.body}
-        request = self.job.options.overrides.on(LineConversation(shown).request)
+        request = LineConversation(shown).read(self.job.options.overrides).request
         whole = self._checked(request, tally)
+        if whole.images:
+            problem = f"found {len(whole.images)} images with a profile, expected text"
+            raise EncodeError(("messages",), problem)
         if whole.special_text:
             start, end = whole.special_text[0]
             problem = (
@@ -612,10 +641,10 @@ class ChunkEncoder:
         self, name: str, line: LineConversation, start: int, tally: _ChunkTally
     ) -> _EncodedSide:
         with _locations_of(line, name):
-            request = self.job.options.overrides.on(line.request)
+            request = line.read(self.job.options.overrides).request
             prompt = self._checked(request, tally)
             self._omit(prompt, (), tally)
-            owned = self._tokenizer.attributed(prompt)
+            owned = self._attributed(prompt)
             draft = self._draft(request, prompt, owned.ids, owned.weights(model_from(start)))
             encoded = _split_side(draft, owned, start)
             if self.job.options.trainer is not None:
@@ -712,6 +741,17 @@ def _check_texts(prompt: Prompt, side: _EncodedSide, eos: int) -> None:
         raise EncodeError(("messages",), f"{problem}: the trainer trains on all of it")
     if side.ids[-1:] != [eos]:
         raise EncodeError(("messages",), "found an answer without its end, which the trainer adds")
+
+
+def _sized_as(draft: _Draft) -> Callable[[Prompt], Prompt]:
+    """Gives images the sizes that they have in a draft."""
+    images, grids = (draft.prompt.images, draft.prompt.image_grids) if draft.prompt else ([], [])
+    sizes = {
+        identity(record): (grid.width, grid.height)
+        for record, grid in zip(images, grids, strict=True)
+        if grid is not None
+    }
+    return lambda prompt: prompt.with_image_sizes(lambda record: sizes.get(identity(record)))
 
 
 class UnsupportedByFormat(Error):

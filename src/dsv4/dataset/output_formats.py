@@ -72,6 +72,10 @@ TRAINERS = {
         packing="data.pad_mode=no_padding",
     ),
     "torchtune": Trainer(_ONE_EXAMPLE_LAYOUT._replace(ids="tokens"), packing="PackedDataset"),
+    "llama-factory": Trainer(
+        _ONE_EXAMPLE_LAYOUT._replace(attention="attention_mask"),
+        packing="packing: true, of what it tokenizes itself",
+    ),
     "megatron": Trainer(MASK_LAYOUT._replace(images=None, shared=None), format_name="megatron"),
 }
 

@@ -30,7 +30,8 @@ CellWords: TypeAlias = str | tuple[str, str]
 
 # The columns of the table: a profile, and the name of its cell.
 DIFFERENCE_COLUMNS = {
-    "vllm-0.32": "vllm",
+    "vllm-0.33": "vllm",
+    "vllm-0.32": "vllm_0_32",
     "sglang-0.5.23": "sglang",
     "recipe-0.2.0": "recipe",
     "llama.cpp": "llama_august",
@@ -38,15 +39,15 @@ DIFFERENCE_COLUMNS = {
     "verl-0.9.1": "verl",
 }
 # Cells that may be left out, and those that hold for them then.
-_SAME_CELLS = {"sglang": "recipe", "llama_august": "llama"}
+_SAME_CELLS = {"vllm_0_32": "vllm", "sglang": "recipe", "llama_august": "llama"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerDifference:
     """A row: what it is about, which requests it applies to, and each server's way.
 
-    SGLang writes its prompts with deepseek-recipe, so its cell may be left out, and so may that of
-    an older llama.cpp. Some rows matter only where a server lets the model think.
+    SGLang writes its prompts with deepseek-recipe, so its cell may be left out, and so may those of
+    an older vLLM and an older llama.cpp. Some rows matter only where a server lets the model think.
     """
 
     kind: str
@@ -56,6 +57,7 @@ class ServerDifference:
     recipe: CellWords
     llama: CellWords
     verl: CellWords
+    vllm_0_32: CellWords | None = None
     sglang: CellWords | None = None
     llama_august: CellWords | None = None
     matters_in_chat: bool = True
@@ -71,6 +73,10 @@ class ServerDifference:
         cell = self.cell(profile)
         return cell if isinstance(cell, str) else cell[dialect == "v4.1"]
 
+
+_AFTER_LAST_TURN = (
+    "written after the last user turn; everywhere with tools or `drop_thinking: false`"
+)
 
 DIFFERENCES: tuple[ServerDifference, ...] = (
     ServerDifference(
@@ -371,10 +377,11 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         title="reasoning of earlier answers",
         applies_to=request_facts.answers_without_tools,
         matters_in_chat=False,
-        vllm="written after the last user turn; everywhere with tools or `drop_thinking: false`",
+        vllm=(_AFTER_LAST_TURN, f"{_AFTER_LAST_TURN}; results alone are no user turn"),
+        vllm_0_32=_AFTER_LAST_TURN,
         recipe="written only where a tools section is",
         llama="written after the last user turn; everywhere with tools or any tool message",
-        verl="written after the last user turn; everywhere with tools or `drop_thinking: false`",
+        verl=_AFTER_LAST_TURN,
     ),
     ServerDifference(
         kind="answer-last",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeAlias
 
 from dsv4._format.dialects import DIALECTS, Dialect, dialect_named
@@ -20,8 +21,10 @@ from dsv4.profiles import (
 from dsv4.profiles.server_faults import FaultVariant
 from dsv4.profiles.server_requests import (
     SERVED_DIALECTS,
+    VLLM_0_33_DIALECTS,
     Object,
     RequestBody,
+    ServedDialects,
     ThinkingMode,
     as_object,
     served_dialect,
@@ -36,9 +39,10 @@ class Profile:
 
     `server` is what people call it. `verified` says whether its prompts were compared with those of
     the server itself; docs/servers.md has what came of it. `dialects` are the ones that it can
-    write. `special_text_acts` says whether special tokens that a text of the caller spells become
-    control tokens. `faults` are those that were found on a server of one's own, which is like
-    `base` otherwise.
+    write, and `served` what they are there; `writes_as` names, for a dialect, an older profile that
+    writes the same. `special_text_acts` says whether special tokens that a text of the caller
+    spells become control tokens. `faults` are those that were found on a server of one's own, which
+    is like `base` otherwise.
     """
 
     name: str
@@ -47,6 +51,8 @@ class Profile:
     mode: Callable[[Object, str], ThinkingMode]
     verified: bool = True
     dialects: tuple[str, ...] = tuple(SERVED_DIALECTS)
+    served: ServedDialects = field(default_factory=lambda: SERVED_DIALECTS, repr=False)
+    writes_as: Mapping[str, str] = field(default_factory=dict)
     special_text_acts: bool = True
     faults: tuple[FaultVariant, ...] = ()
     base: str = ""
@@ -55,7 +61,7 @@ class Profile:
         """The `dialect` as this server writes it."""
         if self.base_name == GATEWAY_NAME:
             return dialect_named(dialect)
-        return served_dialect(dialect)
+        return served_dialect(dialect, self.served)
 
     def own_dialect(self, dialect: str) -> str:
         """The dialect of a saved server, which is known; else the given `dialect`."""
@@ -66,6 +72,11 @@ class Profile:
         """The name of the profile that it is one of."""
         return self.base or self.name
 
+    @property
+    def family(self) -> str:
+        """The name of the server, of whatever version."""
+        return self.base_name.partition("-")[0]
+
 
 GATEWAY_NAME = "dsv4"
 
@@ -73,6 +84,14 @@ PROFILES: dict[str, Profile] = {
     profile.name: profile
     for profile in (
         Profile("vllm-0.32", "vLLM 0.32", vllm_prompts.render, vllm_prompts.mode),
+        Profile(
+            "vllm-0.33",
+            "vLLM 0.33",
+            partial(vllm_prompts.render, served=VLLM_0_33_DIALECTS),
+            vllm_prompts.mode,
+            served=VLLM_0_33_DIALECTS,
+            writes_as={"v4": "vllm-0.32"},
+        ),
         Profile("sglang-0.5.23", "SGLang 0.5.23", sglang_prompts.render, sglang_prompts.mode),
         Profile(
             "recipe-0.2.0", "deepseek-recipe 0.2.0", recipe_prompts.render, recipe_request.mode
@@ -125,7 +144,7 @@ def profile_named(name: str | Profile) -> Profile:
 
 def _newest(server: object) -> Profile | None:
     """The profile of a server that is named without its version: the last one listed."""
-    versions = [profile for name, profile in PROFILES.items() if name.partition("-")[0] == server]
+    versions = [profile for profile in PROFILES.values() if profile.family == server]
     return versions[-1] if versions else None
 
 

@@ -9,10 +9,10 @@ from typing import TypeAlias
 from dsv4._format.dialects import V4, dialect_for
 from dsv4.errors import EncodeError, Location, UnknownModel
 from dsv4.profiles import request_facts
-from dsv4.profiles.profile import PROFILES, Profile, profile_named, render
+from dsv4.profiles.profile import Profile, profile_named, render
 from dsv4.profiles.server_requests import Object, RequestBody, as_object, served_dialect
 
-VLLM, SGLANG, RECIPE, *LLAMA, VERL = PROFILES
+VLLM, SGLANG, RECIPE, LLAMA, VERL = "vllm", "sglang", "recipe", "llama.cpp", "verl"
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,8 @@ TrapFinder: TypeAlias = Callable[[AcceptedRequest], Location | None]
 
 @dataclass(frozen=True)
 class _TrapRule:
-    """A trap of some servers, with the same message for all of them or one for each."""
+    """A trap of some servers, with the same message for all of them or one for each. `profiles` are
+    names, with a version or, for all releases of a server, without."""
 
     kind: str
     find: TrapFinder
@@ -51,7 +52,8 @@ class _TrapRule:
     dialects: tuple[str, ...] = ("v4", "v4.1")
 
     def applies(self, request: AcceptedRequest) -> bool:
-        return request.profile.base_name in self.profiles and request.dialect in self.dialects
+        names = {request.profile.base_name, request.profile.family}
+        return not names.isdisjoint(self.profiles) and request.dialect in self.dialects
 
 
 def traps(body: RequestBody, name: str | Profile, *, dialect: str = "v4") -> list[Trap]:
@@ -113,7 +115,9 @@ def _vanishing_developer(request: AcceptedRequest) -> Location | None:
         or not arguments.get("drop_thinking", True)
     ):
         return None
-    asking = [n for n, _ in request_facts.messages(request.body, "user", "tool", "developer")]
+    results = ("tool",) if request.profile.release(request.dialect).results_ask else ()
+    roles = ("user", "developer", *results)
+    asking = [n for n, _ in request_facts.messages(request.body, *roles)]
     first = request_facts.developer(request.body)
     return first if first and first[1] != asking[-1] else None
 
@@ -225,7 +229,7 @@ _RULES: tuple[_TrapRule, ...] = (
         "thinking-ignored",
         _ignored_thinking,
         "a top-level `thinking` is not read; chat_template_kwargs.thinking is",
-        (VLLM, SGLANG, *LLAMA),
+        (VLLM, SGLANG, LLAMA),
     ),
     _TrapRule(
         "kwargs-ignored",
@@ -244,7 +248,7 @@ _RULES: tuple[_TrapRule, ...] = (
         "effort-unwritten",
         _effort("xhigh", "ultra"),
         "this effort writes nothing, as if none were asked for; only high and max do",
-        (*LLAMA,),
+        (LLAMA,),
     ),
     _TrapRule(
         "effort-revised",
@@ -271,7 +275,7 @@ _RULES: tuple[_TrapRule, ...] = (
         "tool-completed",
         _tool_by_default,
         'a tool without a description or parameters is shown with "" and {} in their place',
-        (SGLANG, RECIPE, *LLAMA),
+        (SGLANG, RECIPE, LLAMA),
     ),
     _TrapRule(
         "arguments-lost",
@@ -327,7 +331,7 @@ _RULES: tuple[_TrapRule, ...] = (
         "answer-last",
         _where_fact_holds(request_facts.answer_last),
         "an assistant message at the end is left open, and the model goes on with it",
-        (*LLAMA,),
+        (LLAMA,),
     ),
     _TrapRule(
         "answer-last",
@@ -339,19 +343,19 @@ _RULES: tuple[_TrapRule, ...] = (
         "tools-shown",
         _where_fact_holds(request_facts.choice_none),
         'tool_choice "none" leaves the tools in the prompt',
-        (VLLM, *LLAMA),
+        (VLLM, LLAMA),
     ),
     _TrapRule(
         "floats-rounded",
         _where_fact_holds(request_facts.long_floats),
         "floats are rounded to six significant digits",
-        (*LLAMA,),
+        (LLAMA,),
     ),
     _TrapRule(
         "integers-signed",
         _where_fact_holds(request_facts.unsigned_integers),
         "integers from 2^63 to 2^64 become negative",
-        (LLAMA[-1],),
+        ("llama.cpp-2026.10",),
     ),
     _TrapRule(
         "thinking-off",

@@ -6,26 +6,20 @@ No other module changes the encoder's own dialects for a server.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from dsv4._format.dialects import ROLES, V4_0731, V4_1, Dialect
-from dsv4.errors import EncodeError, short_repr
+from dsv4.errors import EncodeError, location_of, short_repr
 from dsv4.types import MessageInput
 
 # Refusals.
 
 
-_STEP = re.compile(r"\[(\d+)\]|([^.\[]+)")
-
-
 def server_refusal(path: str, problem: str) -> EncodeError:
     """The error of a server that refuses a request: where, as people write it, and why."""
-    steps = _STEP.finditer(path)
-    location = (int(step[1]) if step[1] is not None else step[2] for step in steps)
-    return EncodeError(tuple(location), problem)
+    return EncodeError(location_of(path), problem)
 
 
 # Reading the body of a request.
@@ -134,12 +128,18 @@ V4_1_COPY = replace(
 )
 
 # Every server writes the revised effort texts on V4.
-SERVED_DIALECTS: dict[str, Dialect] = {"v4": V4_0731, "v4.1": V4_1_COPY}
+ServedDialects: TypeAlias = Mapping[str, Dialect]
+SERVED_DIALECTS: ServedDialects = {"v4": V4_0731, "v4.1": V4_1_COPY}
+# vLLM 0.33 has a newer copy.
+VLLM_0_33_DIALECTS: ServedDialects = {
+    **SERVED_DIALECTS,
+    "v4.1": replace(V4_1_COPY, results_ask=False, image_text_refused=True),
+}
 
 
-def served_dialect(name: str) -> Dialect:
-    """The dialect that servers write for `name`, which is "v4" or "v4.1"."""
-    found = SERVED_DIALECTS.get(name) if isinstance(name, str) else None
+def served_dialect(name: str, served: ServedDialects = SERVED_DIALECTS) -> Dialect:
+    """The dialect that a server writes for `name`, which is "v4" or "v4.1"."""
+    found = served.get(name) if isinstance(name, str) else None
     if found is None:
         raise server_refusal(
             "dialect", f"found {short_repr(name)}, expected one of {', '.join(SERVED_DIALECTS)}"

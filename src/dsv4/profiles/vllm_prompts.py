@@ -1,11 +1,11 @@
-"""The prompts of vLLM 0.32: the encoder that was released with V4, behind vLLM's own reading of the
-request.
+"""The prompts of vLLM: the encoder that was released with V4, behind vLLM's own reading of the
+request. Releases of vLLM differ in their copies of the encoder.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
@@ -17,7 +17,9 @@ from dsv4._format import tokens
 from dsv4._format.texts import BILLING_HEADER
 from dsv4.errors import short_repr
 from dsv4.profiles.server_requests import (
+    SERVED_DIALECTS,
     Object,
+    ServedDialects,
     ServerRules,
     ThinkingMode,
     check_chosen,
@@ -64,7 +66,7 @@ RESPONSE_FORMATS = ("text", "json_object", "json_schema", "structural_tag")
 KEPT = ("tool_call_id", "task")
 
 
-def render(body: Object, dialect: str) -> str:
+def render(body: Object, dialect: str, served: ServedDialects = SERVED_DIALECTS) -> str:
     _check_response_format(body.get("response_format"))
     tools = _tools(body)
     thinking, effort, drop = _options(body, dialect)
@@ -73,10 +75,10 @@ def render(body: Object, dialect: str) -> str:
         messages = _with_tools(messages, tools)
     if not messages:
         return str(tokens.BOS)
-    served = served_dialect(dialect)
-    words = effort_text(effort if thinking else None, served, _ENCODING)
-    done = render_conversation(messages, (), served, _ENCODING, thinking, drop, True, words)
-    prompt = Prompt(done.flat, served, done.images, done.omissions, done.sampled)
+    release = served_dialect(dialect, served)
+    words = effort_text(effort if thinking else None, release, _ENCODING)
+    done = render_conversation(messages, (), release, _ENCODING, thinking, drop, True, words)
+    prompt = Prompt(done.flat, release, done.images, done.omissions, done.sampled)
     if dialect == "v4":
         return _with_asking_systems(prompt, messages, thinking, drop)
     return str(prompt)
@@ -198,16 +200,17 @@ def _message(message: Object, path: str, dialect: str) -> Object:
             kept[field] = message[field]
     if message.get("tools") and (dialect == "v4.1" or role == "developer"):
         kept["tools"] = message["tools"]
+    reasoning = rules.reasoning(message)
+    if role == "assistant" or reasoning:  # of others it is only looked through
+        kept["reasoning"] = str(reasoning) if reasoning else ""
     if role == "assistant":
-        reasoning = rules.reasoning(message)
-        kept["reasoning"] = "" if reasoning is None else text_at(reasoning, f"{path}.reasoning")
         kept["tool_calls"] = list(_calls(message.get("tool_calls"), f"{path}.tool_calls"))
     return kept
 
 
 def _content(message: Object, role: str, path: str, dialect: str) -> str:
     content, path = message.get("content"), f"{path}.content"
-    if content is None and (role == "assistant" or (dialect == "v4" and "content" not in message)):
+    if content is None and (role == "assistant" or "content" not in message):
         return ""
     parts = [content] if isinstance(content, str) else list(_parts(content, path, role, dialect))
     if dialect == "v4" and role == "system":
@@ -216,15 +219,42 @@ def _content(message: Object, role: str, path: str, dialect: str) -> str:
     return (rules.result_separator if role == "tool" else rules.separator).join(parts)
 
 
+# The kinds of parts, and where they have their text. What vLLM adds to OpenAI's own kinds, it takes
+# only beside one of those, or in a role of its own; so too, on V4, a bare text and a null one.
+_OWN_KINDS = {"input_text": "text", "output_text": "text"}
+_PART_KINDS = {
+    "v4": {"text": "text", "refusal": "refusal", "thinking": "thinking"},
+    "v4.1": {"text": "text"},
+}
+
+
 def _parts(content: object, path: str, role: str, dialect: str) -> Iterator[str]:
     """The texts of a content list."""
-    kinds = (
-        ("text", "refusal", "thinking") if role == "assistant" and dialect == "v4" else ("text",)
-    )
-    for n, part in enumerate(list_at(content, path)):
+    v4 = dialect == "v4"
+    standard = _PART_KINDS[dialect]
+    if v4 and content == {} and role != "latest_reminder":
+        return  # it is read as what can be walked through
+    parts = list_at(content, path)
+    if not parts and not v4:
+        raise server_refusal(path, "found an empty list, expected a part")
+    lenient = role == "latest_reminder" or any(_is_standard(part, standard) for part in parts)
+    kinds = {**standard, **_OWN_KINDS} if lenient else standard
+    for n, part in enumerate(parts):
+        if v4 and lenient and isinstance(part, str):
+            yield part
+            continue
         fields = object_at(part, f"{path}[{n}]")
-        kind = one_of(fields.get("type"), kinds, f"{path}[{n}].type")
-        yield text_at(fields.get(kind), f"{path}[{n}].{kind}")
+        kind = kinds[one_of(fields.get("type"), tuple(kinds), f"{path}[{n}].type")]
+        if not lenient or (fields.get(kind) is not None if v4 else kind in fields):
+            yield text_at(fields.get(kind), f"{path}[{n}].{kind}")
+        elif not v4:
+            yield ""
+
+
+def _is_standard(part: object, kinds: Mapping[str, str]) -> bool:
+    if not isinstance(part, dict) or not isinstance(kind := part.get("type"), str):
+        return False
+    return isinstance(part.get(kinds.get(kind, "")), str)
 
 
 def _without_billing(part: str) -> str | None:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeGuard, 
 from dsv4._encode.prompt import Prompt
 from dsv4._parse.reasons import Ended, Reason, ended_by
 from dsv4.errors import short_repr
+from dsv4.trajectories.recorded_calls import WeightsSpan
+from dsv4.trajectories.routed_experts import RoutedExperts
 
 if TYPE_CHECKING:
     from dsv4.grammar import Grammar
@@ -61,6 +63,8 @@ class Chunk:
     generation ended, on the last piece, in the words of any server: "eos" where the model ended it,
     "stop" where a stop string may have done so, "length", "content_filter"; a word that is not
     known counts as a failure. `stop_string` is the one that ended it, where the backend says so.
+    `experts` are those of all tokens but the last, and `weights` the versions of the weights over
+    what was generated, on the last piece.
     `delta` is what a chat server sent, and `id` its name for the whole. `more` says that the next
     piece is here too, so that both can go out together.
     """
@@ -74,6 +78,8 @@ class Chunk:
     id: str | None = None
     more: bool = False
     stop_string: str | None = None
+    experts: RoutedExperts | None = None
+    weights: tuple[WeightsSpan, ...] = ()
 
 
 # What a backend sends, piece by piece.
@@ -104,6 +110,8 @@ class Options:
     logprobs: int | None = None
     grammar: Grammar | None = None
     grammar_after_reasoning: Callable[[], Grammar] | None = None
+    # Whether to tell the experts of each token, and how many a token takes, where that is known.
+    routed_experts: bool | int = False
     # Fields of the request that only this engine knows, as its body has them.
     extra: Mapping[str, Any] = field(default_factory=dict)
 

@@ -45,6 +45,10 @@ def banner_text(settings: Settings, summary: ServerSummary) -> str:
     """The lines that are printed at the start."""
     facts = _healing_lines if settings.backend == "chat" else _serving_lines
     lines = [*facts(settings, summary), *_access_lines(settings, summary)]
+    if settings.trajectories:
+        experts = ", with routed experts" if settings.routed_experts else ""
+        place = settings.trajectories.rpartition("@")[2]  # without a password
+        lines.append(f"  sessions    {summary.url}/sessions/ID, kept in {place}{experts}")
     if settings.playground or settings.inspect:
         lines.append(f"  playground  {summary.url}/playground/")
     lines += [f"  note        {note}" for note in summary.notes]

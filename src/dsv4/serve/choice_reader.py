@@ -27,6 +27,8 @@ from dsv4.api.event_writer import Logprobs
 from dsv4.grammar import Grammar
 from dsv4.serve.backend import Chunk, Counts, Logprob, read_finish, settled
 from dsv4.tokens import IdParser, Tokenizer
+from dsv4.trajectories.recorded_calls import WeightsSpan
+from dsv4.trajectories.routed_experts import RoutedExperts
 
 # A short piece takes twenty times the memory of its letters: pieces are joined when this many wait.
 _MOST_UNJOINED = 32
@@ -173,6 +175,8 @@ class ChoiceReader(ABC):
         self._ending_events: tuple[type, ...] = (StopHit,)
         self.sampled_text: list[str] = []
         self.token_logprobs: list[float] = []  # of the ids, as far as the backend gave them
+        self.experts: RoutedExperts | None = None
+        self.weights: tuple[WeightsSpan, ...] = ()
         self.has_ids = False
         self.counts = Counts()
         self.finish: Reason | None = None
@@ -186,6 +190,10 @@ class ChoiceReader(ABC):
             self.first_at = time.monotonic()
         if chunk.counts is not None:
             self.counts = chunk.counts
+        if chunk.experts is not None:
+            self.experts = chunk.experts
+        if chunk.weights:
+            self.weights = chunk.weights
         if self.is_done:
             return []
         if chunk.finish is not None:

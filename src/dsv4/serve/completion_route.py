@@ -102,7 +102,10 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
                     server.gate.place(choices) as turn,
                 ):
                     send_piece = scope.get(SEND_PIECE, send)
-                    client = CompletionClient(key, headers, receive, send, send_piece, turn)
+                    given_id = report.given_id
+                    client = CompletionClient(
+                        key, headers, receive, send, send_piece, turn, given_id
+                    )
                     return await self._run(received, client, seen, report)
 
     async def _run(
@@ -115,7 +118,8 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
         headers, call = client.headers, received.call
         try:
             prepared = await self._prepare(received, client)
-            report.id, report.facts = prepared.turn_ids[0], prepared.facts
+            report.name(prepared.turn_ids[0])
+            report.facts = prepared.facts
             debug = self._server.settings.debug and headers.get("x-dsv4-debug") == "1"
             run = report.run = self._run_of(prepared, client, debug)
             if seen is not None:

@@ -106,7 +106,8 @@ PreparedT = TypeVar("PreparedT", bound=PreparedRequest)
 
 
 class CompletionClient(NamedTuple):
-    """A client: its key, how it is reached, and the event that its turn has come."""
+    """A client: its key, how it is reached, the event that its turn has come, and what it calls its
+    request, if anything."""
 
     key: Key
     headers: Mapping[str, str]
@@ -114,6 +115,7 @@ class CompletionClient(NamedTuple):
     send: Send
     send_piece: Send
     turn: asyncio.Event
+    request_id: str | None
 
 
 class CompletionRun(ABC, Generic[PreparedT]):
@@ -134,8 +136,9 @@ class CompletionRun(ABC, Generic[PreparedT]):
         self._receive = client.receive
         self._send = client.send
         self._send_piece = client.send_piece
+        self._request_id = client.request_id
         self._debug = debug
-        self._readers: Sequence[ChoiceReader] = [self._new_reader() for _ in range(prepared.call.n)]
+        self._readers: list[ChoiceReader] = [self._new_reader() for _ in range(prepared.call.n)]
         self._leases: dict[int, EngineLease] = {}  # by choice
         self._generation = Generation(
             server.settings, self._readers, self._open, client.turn, self._takes_over
@@ -148,8 +151,8 @@ class CompletionRun(ABC, Generic[PreparedT]):
         """What reads a completion."""
 
     @abstractmethod
-    def _stream_of(self, backend: AnyBackend) -> Chunks:
-        """A completion while it comes."""
+    def _stream_of(self, backend: AnyBackend, choice: int) -> Chunks:
+        """The completion of a choice while it comes."""
 
     @abstractmethod
     def _new_prefix(self) -> PromptPrefix:
@@ -171,7 +174,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
             return session.ended_stream()
         if choice not in self._leases:
             self._leases[choice] = EngineLease(self._server.engines, self._prefix)
-        return self._stream_of(self._leases[choice].engine.backend)
+        return self._stream_of(self._leases[choice].engine.backend, choice)
 
     @cached_property
     def _prefix(self) -> PromptPrefix | None:
@@ -244,7 +247,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
     def _headers(self) -> dict[str, str]:
         prepared = self._prepared
         headers = {
-            "x-request-id": prepared.turn_ids[0],
+            "x-request-id": self._request_id or prepared.turn_ids[0],
             "x-dsv4-dialect": self._server.model.facts.in_short,
         }
         if prepared.shared is not None:
@@ -436,7 +439,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
         server.metrics.count_usage(self.usage)
         server.metrics.duration.observe(time.monotonic() - prepared.began)
         for turn_id, reader in zip(prepared.turn_ids, self._readers, strict=True):
-            server.metrics.count_events(reader.events)
+            server.metrics.count_events(reader.events, is_whole=self._generation.is_whole)
             log_healed(turn_id, reader.events)
             if reader.first_at is not None:
                 server.metrics.first_token.observe(reader.first_at - prepared.began)

@@ -16,10 +16,9 @@ from dsv4.api.api_request import ProtocolName
 from dsv4.serve.access.access_control import AccessControl
 from dsv4.serve.access.stream_gate import StreamGate
 from dsv4.serve.asgi import Drain
-from dsv4.serve.backend import AnyBackend, BackendError, Model, ProbedBackend, is_chat
+from dsv4.serve.backend import AnyBackend, BackendError, ProbedBackend, is_chat
 from dsv4.serve.backends import engine_of
-from dsv4.serve.heal.adaptations import check_ids
-from dsv4.serve.heal.request_adapter import RequestAdapter, adapter_for
+from dsv4.serve.heal.healer import Healer
 from dsv4.serve.observe.inspector import OnBegin, inspector_for
 from dsv4.serve.observe.logs import RequestReport, log_fields
 from dsv4.serve.observe.metrics import Metrics
@@ -68,8 +67,8 @@ class GatewayState:
         self.storage = ConversationStorage(settings, self.metrics.note_store)
         self.sessions = Sessions(session_store_for(settings), self.backend, self.metrics)
         self.model = ServedModel(settings, tokenizer, makes_prompts=not self.heals)
-        check_ids(settings.skip_adaptations)
-        self.adapter = self._adapter(())
+        self.healer = Healer(settings, self.storage.turns)
+        self.healer.meet(self.model.dialect, ())
         self.grammar_note = ""  # what users should know of the backend's grammars
         self._ready_until = 0.0
 
@@ -87,19 +86,13 @@ class GatewayState:
         """An engine at another address, with the same settings."""
         return engine_of(replace(self.settings, upstream=(url,)), self.tokenizer)
 
-    def _adapter(self, models: Sequence[Model]) -> RequestAdapter | None:
-        """What adapts requests to a chat server, of which these models are known."""
-        if not self.heals:
-            return None
-        return adapter_for(self.settings, self.model.dialect, models, self.storage.turns)
-
     async def meet_backend(self) -> None:
         """Asks the backend for its model, unless it has answered before."""
         if self.model.is_known:
             return
         models = await self.engines.models()
         self.model.note(models)
-        self.adapter = self._adapter(models)
+        self.healer.meet(self.model.dialect, models)
         await self._check_grammars()
 
     async def _check_grammars(self) -> None:

@@ -63,6 +63,11 @@ class Generation:
         return self._failure if isinstance(self._failure, BackendError) else None
 
     @property
+    def is_whole(self) -> bool:
+        """Whether all completions have come to their end."""
+        return not self._running and self._failure is None
+
+    @property
     def has_left(self) -> bool:
         """Whether the client is gone."""
         return isinstance(self._failure, ClientGone)

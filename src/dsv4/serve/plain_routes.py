@@ -169,8 +169,9 @@ class PlainRoutes:
             )
         failure = server.storage.failure
         stores = {} if failure is None else {"stores": {"replay": f"unavailable: {failure}"}}
+        behind = {"chat_server": server.healer.to_dict()} if server.heals else {}
         facts = server.model.facts.to_dict()
-        return {"status": "ready", "model": server.model.name, **facts, **stores}
+        return {"status": "ready", "model": server.model.name, **facts, **behind, **stores}
 
     async def metrics(self, scope: Scope, key: Key, data: bytes) -> bytes:
         return self._server.metrics.text()
@@ -204,11 +205,20 @@ class PlainRoutes:
     # In threads.
 
     def count_tokens(self, data: bytes, cancellation: Cancellation) -> JsonObject:
-        return {"input_tokens": prompt_length(*self._encoded(self._body(data), "messages"))}
+        return {"input_tokens": self._length(self._body(data), "messages")}
 
     def count_input_tokens(self, data: bytes, cancellation: Cancellation) -> JsonObject:
-        counted = prompt_length(*self._encoded(self._body(data), "responses"))
+        counted = self._length(self._body(data), "responses")
         return {"object": "response.input_tokens", "input_tokens": counted}
+
+    def _length(self, body: JsonObject, protocol: ProtocolName) -> int:
+        """How many tokens the prompt of a request has, as its server writes it if that is known."""
+        server = self._server
+        length = prompt_length(*self._encoded(body, protocol))
+        if not server.heals:
+            return length
+        theirs = server.healer.prompt_length(body, protocol, server.tokenizer)
+        return length if theirs is None else theirs
 
     def tokenize(self, data: bytes, cancellation: Cancellation) -> JsonObject:
         """The ids of a text, or of a request's prompt."""

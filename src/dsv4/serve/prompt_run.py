@@ -33,7 +33,7 @@ class PromptRun(CompletionRun[PromptedRequest]):
         grammar = prepared.options.grammar
         return CompletionReader(prepared.call, prepared.prompt, tokenizer, grammar)
 
-    def _stream_of(self, backend: AnyBackend) -> Chunks:
+    def _stream_of(self, backend: AnyBackend, choice: int) -> Chunks:
         engine = cast(Backend, backend)  # as what is no chat server must be
         prepared, tokenizer = self._prepared, self._server.tokenizer
         prompt, ids, options = prepared.prompt, prepared.ids, prepared.options

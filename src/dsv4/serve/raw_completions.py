@@ -195,7 +195,8 @@ class RawCompletionRoute(ReportedRoute):
         data = await read_body(scope, receive, server.settings)
         await server.meet_backend()
         made = RawCompletion(server, read_json(data, server.settings.max_depth))
-        report.id, report.facts = made.id, made.facts
+        report.name(made.id)
+        report.facts = made.facts
         key.limits.check_model(made.call.model)
         with server.access.meter.admitted(key.name, key.limits), server.gate.place() as turn:
             report.run = made
@@ -205,26 +206,28 @@ class RawCompletionRoute(ReportedRoute):
                 if made.call.stream:
                     stream = EventStream(
                         send,
-                        {"x-request-id": made.id},
+                        {"x-request-id": report.id},
                         generation.timer,
                         scope.get(SEND_PIECE, send),
                     )
                     await self._stream(made, generation, stream, report)
                 else:
-                    await self._whole(made, generation, send)
+                    await self._whole(made, generation, send, report.id)
             finally:
                 await watch.close()
                 made.close(generation)
         return 200
 
-    async def _whole(self, made: RawCompletion, generation: Generation, send: Send) -> None:
+    async def _whole(
+        self, made: RawCompletion, generation: Generation, send: Send, id: str
+    ) -> None:
         async def ignored(choice: int, events: list[Event]) -> None:
             return None
 
         await generation.run(ignored, None)
         body = made.shown(made.reader.sampled, made.reader.reason)
         shown = {**body, "usage": made.shown_usage()}
-        await send_json(send, 200, shown, {"x-request-id": made.id})
+        await send_json(send, 200, shown, {"x-request-id": id})
 
     async def _stream(
         self,

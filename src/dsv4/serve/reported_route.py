@@ -11,7 +11,7 @@ from dsv4.api.request_fields import JsonObject
 from dsv4.serve.asgi import ClientGone, Receive, Scope, Send, headers_of, send_json
 from dsv4.serve.client_errors import BrokenOff, client_error, is_expected, retry_headers
 from dsv4.serve.gateway_state import GatewayState
-from dsv4.serve.observe.logs import CLIENT_GONE, RequestReport
+from dsv4.serve.observe.logs import CLIENT_GONE, RequestReport, request_id_of
 
 
 class ReportedRoute(ABC):
@@ -34,9 +34,9 @@ class ReportedRoute(ABC):
         """An error as the client's protocol writes it, with its status."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        report = RequestReport(self._label, scope["path"])
-        metrics = self._server.metrics
-        with self._server.tracing.traced(headers_of(scope), report):
+        headers, metrics = headers_of(scope), self._server.metrics
+        report = RequestReport(self._label, scope["path"], request_id_of(headers))
+        with self._server.tracing.traced(headers, report):
             try:
                 report.status = await self._answer(scope, receive, send, report)
             except ClientGone:

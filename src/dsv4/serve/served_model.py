@@ -40,10 +40,11 @@ _SHOWN = 60
 
 
 def model_asked_for(models: Sequence[Model], name: str | None) -> Model:
-    """The model of a backend that requests go to: the first, unless one is asked for by `name`."""
-    first = models[0] if models else Model("default")
+    """The model of a backend that requests go to: the one asked for by `name`, else the first whose
+    name is known here, else the first."""
     if name is None:
-        return first
+        known = (model for model in models if dialect_of_model(model) is not None)
+        return next(known, models[0] if models else Model("default"))
     return next((model for model in models if model.name == name), Model(name))
 
 

@@ -26,6 +26,8 @@ ImageRule: TypeAlias = Literal["replace", "refuse"]
 # Every name that requests use: what each comes to is the dialect's.
 EffortName: TypeAlias = Literal["minimal", "low", "medium", "high", "xhigh", "max", "ultra"]
 ReasoningField: TypeAlias = Literal["reasoning_content", "reasoning", "both"]
+# Whether the content of a chat server begins with reasoning.
+ReasoningInContent: TypeAlias = Literal["auto", "never", "always"]
 MissingReasoning: TypeAlias = Literal["space", "empty", "refuse"]
 ForcedCalls: TypeAlias = Literal["thinking-off", "auto", "refuse"]
 LogprobsSetting: TypeAlias = Literal["auto", "raw", "processed"]
@@ -131,6 +133,11 @@ class Settings:
     forced_calls: ForcedCalls = _setting(
         "thinking-off", "what to do about a forced call where a server refuses it while thinking"
     )
+    reasoning_in_content: ReasoningInContent = _setting(
+        "auto",
+        "whether the content of a chat server begins with reasoning, up to the end of thinking; "
+        "`auto` finds out from its answers",
+    )
     strip_markup: bool = _setting(
         False, "remove calls from answers to requests that declare no tools"
     )
@@ -156,6 +163,9 @@ class Settings:
     )
     trajectory_idle: float = _setting(
         24 * 3600.0, "seconds without a call after which a session is closed", 0.01
+    )
+    routed_experts: bool = _setting(
+        False, "let sessions record which experts were chosen, where the backend tells them"
     )
     logprobs_mode: LogprobsSetting = _setting(
         "auto", "which log-probabilities the backend was started to give"

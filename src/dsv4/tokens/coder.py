@@ -254,7 +254,7 @@ class Coder:
         an `ImageError` for an image whose size is not known.
         """
         if images != "compact":
-            return self._attributed_images(prompt, images).ids
+            return self.attributed(prompt, images=images).ids
         ids: list[int] = []
         added = self._specials(prompt)
         if prompt.sampled:
@@ -290,7 +290,7 @@ class Coder:
         have no weight; `images` is that of `encode`. Raises what `encode` raises, and an
         `OptionError` for a policy that there is not.
         """
-        attributed = self._attributed_images(prompt, images)
+        attributed = self.attributed(prompt, images=images)
         return attributed.ids, attributed.weights(weigher(policy, prompt.pieces))
 
     def check_text(self, prompt: Prompt) -> None:
@@ -305,7 +305,7 @@ class Coder:
 
         `images` is that of `encode`.
         """
-        return self._attributed_images(prompt, images).spans()
+        return self.attributed(prompt, images=images).spans()
 
     def count(self, prompt: Prompt | str) -> int:
         """How many tokens `prompt` has, which may also be a text.
@@ -326,8 +326,9 @@ class Coder:
             return [None if grid is None else grid.tokens for grid in grids]
         # Here a block depends on how many tokens stand before it.
         counts: list[int | None] = []
-        marks = self._image_places(prompt)
-        for grid, (before, place) in zip(grids, pairwise((-1, *marks)), strict=True):
+        places = self._image_places(prompt) if grids else []
+        _check_places(places, grids)
+        for grid, (before, place) in zip(grids, pairwise((-1, *places)), strict=True):
             at += place - before - 1
             count: int | None = None
             if grid is not None:
@@ -358,26 +359,10 @@ class Coder:
         counts = [count or 1 for count in self.image_tokens(prompt)]
         return self._expanded(attributed, prompt, counts)
 
-    def _attributed_images(self, prompt: Prompt, images: ImageIds) -> AttributedIds:
-        if images not in ("compact", "expanded"):
-            found = f"found {short_repr(images)}"
-            raise OptionError("images", f'{found}, expected "compact" or "expanded"')
-        attributed = self.attributed(prompt)
-        if images == "compact" or (not prompt.images and not self._image_places(prompt)):
-            return attributed
-        rule = prompt.dialect.image_rule
-        if rule is not None and rule.pairs_rows:
-            found = f'found "expanded" for {prompt.dialect}, in which engines differ in the ids'
-            raise OptionError("images", f'{found} of an image, expected "compact"')
-        return self._expanded(attributed, prompt, _known(self.image_tokens(prompt), prompt))
-
     def _expanded(
         self, attributed: AttributedIds, prompt: Prompt, counts: Sequence[int]
     ) -> AttributedIds:
-        places = self._image_places(prompt)
-        if len(places) != len(counts):
-            found = f"found {len(places)} places of images and {len(counts)} images"
-            raise OptionError("prompt", f"{found}, expected as many")
+        _check_places(self._image_places(prompt), counts)
         return attributed.expanded(str(prompt.dialect.image_token), counts)
 
     def _image_places(self, prompt: Prompt) -> list[int]:
@@ -434,16 +419,37 @@ class Coder:
     # Ids and whose they are.
 
     def attributed(
-        self, prompt: Prompt, sampled: Mapping[int, Sequence[int]] = _NONE
+        self,
+        prompt: Prompt,
+        sampled: Mapping[int, Sequence[int]] = _NONE,
+        *,
+        images: ImageIds = "compact",
     ) -> AttributedIds:
         """The ids of `prompt`, and the pieces they came from.
 
-        `sampled` gives the ids of all that the model wrote in some messages, by index.
+        `sampled` gives the ids of all that the model wrote in some messages, by index. `images` is
+        that of `encode`.
         """
         added = self._specials(prompt)
         if prompt.sampled:
             sampled = {**self._given_ids(prompt.sampled), **sampled}
-        return self._attributed(prompt.pieces, added, sampled)
+        attributed = self._attributed(prompt.pieces, added, sampled)
+        if images == "compact":
+            return attributed
+        if images != "expanded":
+            found = f"found {short_repr(images)}"
+            raise OptionError("images", f'{found}, expected "compact" or "expanded"')
+        return self._with_blocks(attributed, prompt)
+
+    def _with_blocks(self, attributed: AttributedIds, prompt: Prompt) -> AttributedIds:
+        """The ids with all of those that engines write for each image."""
+        if not prompt.images and not self._image_places(prompt):
+            return attributed
+        rule = prompt.dialect.image_rule
+        if rule is not None and rule.pairs_rows:
+            found = f'found "expanded" for {prompt.dialect}, in which engines differ in the ids'
+            raise OptionError("images", f'{found} of an image, expected "compact"')
+        return self._expanded(attributed, prompt, _known(self.image_tokens(prompt), prompt))
 
     def _given_ids(self, turns: Mapping[int, RawTurn]) -> dict[int, Sequence[int]]:
         think_end, eos = self.special_id(THINK_END), self.special_id(EOS)
@@ -533,6 +539,12 @@ def _bytes_of(id: int, vocabulary: Vocabulary) -> bytes:
 
 def _text_of(ids: Iterable[int], vocabulary: Vocabulary) -> str:
     return b"".join(_bytes_of(id, vocabulary) for id in ids).decode("utf-8", "replace")
+
+
+def _check_places(places: Sequence[int], images: Sequence[object]) -> None:
+    if len(places) != len(images):
+        found = f"found {len(places)} places of images and {len(images)} images"
+        raise OptionError("prompt", f"{found}, expected as many")
 
 
 def _known(counts: Sequence[int | None], prompt: Prompt) -> list[int]:

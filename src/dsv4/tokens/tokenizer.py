@@ -213,7 +213,7 @@ class Tokenizer(Coder):
         The oldest rounds go first: a round is what follows a user's or developer's message up to
         the next. Within the last round the oldest calls go, with their results. System messages
         and the last question stay. Raises an `OptionError` where even that is too long, and for
-        what is no `Request`.
+        what is no `Request`, and an `ImageError` for an image whose size is not known.
         """
         return fit(self.count, request, limit)
 

@@ -12,12 +12,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from dsv4.trajectories.routed_experts import RoutedExperts
+
 # How a call ended: by itself; at a limit; because the client left, or the backend failed; or it
 # has not ended: it is running, or the gateway was killed.
 CallState: TypeAlias = Literal["finished", "cut", "left", "failed", "unfinished"]
 
 # What a trainer calls the weights: any text or number.
 WeightsVersion: TypeAlias = str | int | float | None
+
+
+class WeightsSpan(NamedTuple):
+    """The version of the weights that sampled the tokens from `start` to `end`, counted from the
+    first that was sampled."""
+
+    version: WeightsVersion
+    start: int
+    end: int
+
 
 # Bytes of an id in memory and in a store.
 ID_BYTES = array("I").itemsize
@@ -54,6 +66,8 @@ class RecordedCall:
     - `state`, `delivered`: how it ended, and whether the client got all of it.
     - `problem`: why it is not exact: empty where all ids and log-probabilities are known.
     - `weights`: the version of the weights at its start and at its end.
+    - `spans`: the versions of the weights that sampled its tokens, as the engine says.
+    - `experts`: those that were chosen for its tokens, where the session asked for them.
     - `digest`: `digest_of` the whole prompt; None where it was not recorded.
     - `details`: everything else, as JSON has it: `protocol`, `model`, `sampling`, `finish`,
       `started`, `first`, `ended`, `logprobs` (their kind), `repairs`, `message`, `reward`.
@@ -68,6 +82,8 @@ class RecordedCall:
     delivered: bool = True
     problem: str = ""
     weights: tuple[WeightsVersion, WeightsVersion] = (None, None)
+    spans: tuple[WeightsSpan, ...] = ()
+    experts: RoutedExperts | None = None
     digest: str | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
 
@@ -110,16 +126,16 @@ def digest_of(ids: Iterable[int]) -> str:
 
 
 class PackedCall(NamedTuple):
-    """A call as a store keeps it."""
+    """A call as a store keeps it: `numbers` are log-probabilities, and the experts after them."""
 
     head: str
     ids: bytes
-    logprobs: bytes
+    numbers: bytes
 
 
 def pack_call(call: RecordedCall) -> PackedCall:
     """A call for a store."""
-    head = {
+    head: dict[str, Any] = {
         "prompt": len(call.prompt),
         "base": call.base,
         "runs": [[len(run.ids), run.sampled, run.logprobs is not None] for run in call.runs],
@@ -130,6 +146,12 @@ def pack_call(call: RecordedCall) -> PackedCall:
         "digest": call.digest,
         "details": call.details,
     }
+    if call.spans:
+        head["spans"] = call.spans
+    experts = b""
+    if call.experts is not None:
+        layers, per_token, size, experts, start = call.experts
+        head["experts"] = [layers, per_token, size, start]
     ids = packed_ids(call.prompt) + b"".join(packed_ids(run.ids) for run in call.runs)
     logprobs = array("d")
     for run in call.runs:
@@ -137,7 +159,7 @@ def pack_call(call: RecordedCall) -> PackedCall:
     return PackedCall(
         json.dumps(head, ensure_ascii=False, default=str, separators=(",", ":")),
         ids,
-        logprobs.tobytes(),
+        logprobs.tobytes() + experts,
     )
 
 
@@ -145,7 +167,9 @@ def unpack_call(id: str, number: int, packed: PackedCall) -> RecordedCall:
     """A call that was kept. Raises a `ValueError` for one that is damaged."""
     try:
         head = json.loads(packed.head)
-        prompt, *runs = _cut(head, unpacked_ids(packed.ids), _logprobs(packed.logprobs))
+        known = _LOGPROB_BYTES * sum(length for length, _, has in head["runs"] if has)
+        numbers = packed.numbers[: known if "experts" in head else None]
+        prompt, *runs = _cut(head, unpacked_ids(packed.ids), _logprobs(numbers))
         base = head["base"]
         return RecordedCall(
             id=id,
@@ -157,11 +181,26 @@ def unpack_call(id: str, number: int, packed: PackedCall) -> RecordedCall:
             delivered=head["delivered"],
             problem=head["problem"],
             weights=tuple(head["weights"]),
+            spans=tuple(WeightsSpan(*span) for span in head.get("spans", ())),
+            experts=_experts(head.get("experts"), packed.numbers[known:]),
             digest=head["digest"],
             details=head["details"],
         )
     except (KeyError, TypeError, IndexError) as error:
         raise ValueError(f"{id}: found a call that cannot be read: {error!r}") from None
+
+
+_LOGPROB_BYTES = array("d").itemsize
+
+
+def _experts(shape: Sequence[int] | None, data: bytes) -> RoutedExperts | None:
+    if shape is None:
+        return None
+    layers, per_token, size, start = shape
+    found = RoutedExperts(layers, per_token, size, data, start)
+    if (found.end - start) * found.width != len(data):
+        raise ValueError(f"found {len(data)} bytes of experts, expected whole rows")
+    return found
 
 
 def _cut(head: dict[str, Any], ids: array[int], logprobs: list[float | None]) -> list[TokenRun]:

@@ -132,7 +132,11 @@ def call_after_base(call: RecordedCall, find_ends: FindEnds) -> tuple[RecordedCa
     asked = CallEnd(len(call.prompt), digest.hexdigest(), call.id)
     length = 0 if base is None else base.length
     stored = replace(call, prompt=call.prompt[length:], base=base, digest=asked.digest)
-    if not call.sampled:
+    if call.experts is not None and call.experts.end > length > 1:
+        # The last token of the base was not read there, so its row is the first that is new.
+        stored = replace(stored, experts=call.experts.between(length - 1, call.experts.end))
+    # A call whose experts did not come is no base: the next one has them all.
+    if not call.sampled or (call.experts is not None and not call.experts.data):
         return stored, []
     for run in call.runs:
         digest.update(packed_ids(run.ids))

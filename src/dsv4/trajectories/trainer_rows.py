@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from dsv4.trajectories.routed_experts import RoutedExperts
+
 RowFormat: TypeAlias = Literal["rows", "trl", "verl", "skyrl"]
 Row: TypeAlias = dict[str, Any]
 # What is said of a session beside its trajectories.
@@ -48,6 +50,18 @@ class _Parted(NamedTuple):
     logprobs: list[float] | None  # None if one of them is not known
     turns: Sequence[Mapping[str, Any]]
     source: Mapping[str, Any]
+
+    @property
+    def experts(self) -> list[list[list[int]]] | None:
+        """The experts of all tokens but the last, by layer."""
+        packed = self.source.get("routed_experts")
+        return None if packed is None else RoutedExperts.from_json(packed).lists()
+
+    @property
+    def padded_experts(self) -> list[list[list[int]]] | None:
+        """The same, with zeros for the last token, which no call has read."""
+        rows = self.experts
+        return rows and [*rows, [[0] * len(layer) for layer in rows[-1]]]
 
     @property
     def is_truncated(self) -> bool:
@@ -119,8 +133,10 @@ def _verl_rows(session: Mapping[str, Any]) -> tuple[list[Row], Counter[str]]:
             # Each call is a turn of the user's or the tools', and one of the model's.
             "num_turns": 2 * len(p.turns),
             "metrics": {"generate_sequences": _seconds(p.turns)},
+            "routed_experts": p.experts,
             "extra_fields": {
                 **_place(session, usable, n),
+                **_global_steps(p.source["weights"]),
                 "metadata": session.get("metadata"),
                 "weights": p.source["weights"],
                 "exact": p.source["exact"],
@@ -144,6 +160,7 @@ def _skyrl_rows(session: Mapping[str, Any]) -> tuple[list[Row], Counter[str]]:
             "loss_masks": p.mask,
             "stop_reasons": "length" if p.is_truncated else "stop",
             "rollout_logprobs": p.logprobs,
+            "rollout_expert_indices": p.padded_experts,
             "trajectory_ids": {
                 "instance_id": session["group"] or session["id"],
                 "repetition_id": session.get("number", 0),
@@ -166,6 +183,17 @@ def _rewards(parted: _Parted, reward: float) -> float | list[float]:
             by_token[turn["sampled"][-1][1] - 1 - len(parted.prompt)] += turn["reward"]
     by_token[-1] += reward
     return by_token
+
+
+def _global_steps(weights: Sequence[Mapping[str, Any]]) -> Row:
+    """The least and the greatest version of the weights, where all are steps: verl's names."""
+    try:
+        steps = [int(run["version"]) for run in weights]
+    except (TypeError, ValueError):  # other names for weights, or none
+        steps = []
+    if not steps:
+        return {}
+    return {"min_global_steps": min(steps), "max_global_steps": max(steps)}
 
 
 def _seconds(turns: Sequence[Mapping[str, Any]]) -> float:

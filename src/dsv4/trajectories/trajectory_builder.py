@@ -17,11 +17,13 @@ from dsv4.trajectories.recorded_calls import (
     ID_BYTES,
     CallState,
     RecordedCall,
+    WeightsSpan,
     WeightsVersion,
     new_digest,
     packed_ids,
     unpacked_ids,
 )
+from dsv4.trajectories.routed_experts import RoutedExperts, joined_experts
 
 # The versions of a call during which the weights were changed.
 MIXED = "mixed"
@@ -94,7 +96,8 @@ class Trajectory:
 
     `loss_mask` is 1 where the engine sampled the token in this session and it is to be trained on;
     `logprobs` has the log-probability of each sampled token, None elsewhere. `exact` says whether
-    all of it is known for certain.
+    all of it is known for certain. `experts` are those of all tokens but the last, which no call
+    has read; None where they were not asked for, or where those of a token are missing.
     """
 
     input_ids: list[int] = field(default_factory=list)
@@ -103,6 +106,7 @@ class Trajectory:
     turns: list[TrajectoryTurn] = field(default_factory=list)
     weights: list[WeightsRun] = field(default_factory=list)
     exact: bool = True
+    experts: RoutedExperts | None = None
 
     @property
     def trained(self) -> int:
@@ -118,6 +122,7 @@ class Trajectory:
             "turns": [turn.to_json() for turn in self.turns],
             "weights": [run._asdict() for run in self.weights],
             "exact": self.exact,
+            "routed_experts": None if self.experts is None else self.experts.to_json(),
         }
 
 
@@ -326,9 +331,39 @@ class _Builder:
             node.rank = node.ranked()
         leaves = [node for node in self._placed.values() if not node.children]
         leaves.sort(key=lambda node: [each.call.number for each in node.path()])
-        session.trajectories = [_trajectory(leaf, shared) for leaf in leaves]
+        session.trajectories = [self._trajectory(leaf, shared) for leaf in leaves]
         session.notes = self._notes
         return session
+
+    def _trajectory(self, leaf: _CallNode, shared: str) -> Trajectory:
+        made = Trajectory()
+        for node in leaf.path():
+            is_own = shared == "all" or node.rank[1] is leaf
+            _add_turn(made, node, node.is_trained and is_own)
+        if any(node.call.experts is not None for node in leaf.path()):
+            length = len(made.input_ids) - 1
+            made.experts = joined_experts(self._experts(leaf), length)
+            if made.experts is None:
+                self._note("experts_missing", leaf.call, "the experts of some tokens did not come")
+        return made
+
+    def _experts(self, leaf: _CallNode) -> Iterator[RoutedExperts]:
+        """The parts that a path's experts are made of: of each call, first what it has from calls
+        that its prompt begins with, which may be on other paths."""
+        for node in leaf.path():
+            parts: list[RoutedExperts] = []
+            call: RecordedCall | None = node.call
+            limit: int | None = None
+            while call is not None and call.experts is not None:
+                known = call.experts
+                end = known.end if limit is None else min(limit, known.end)
+                if known.width and known.start < end:
+                    parts.append(known.between(known.start, end))
+                base = call.base if known.start else None
+                limit = None if base is None else base.length
+                placed = None if base is None else self._placed.get(base.call)
+                call = None if placed is None else placed.call
+            yield from reversed(parts)
 
     def _note(self, kind: str, call: RecordedCall, message: str) -> None:
         self._notes.append(SessionNote(kind, call.id, message))
@@ -344,6 +379,8 @@ class _Builder:
         if call.state == "unfinished":
             self._session.complete = False
         first, last = call.weights
+        if call.spans:
+            first, last = call.spans[0].version, call.spans[-1].version
         if first != last:
             changed = f"the weights were changed from {first} to {last} while it was sampled"
             self._note("mixed_weights", call, changed)
@@ -448,14 +485,6 @@ def _node_at(base: _CallNode, length: int) -> _Node | None:
 # A path as a trajectory.
 
 
-def _trajectory(leaf: _CallNode, shared: str) -> Trajectory:
-    made = Trajectory()
-    for node in leaf.path():
-        is_own = shared == "all" or node.rank[1] is leaf
-        _add_turn(made, node, node.is_trained and is_own)
-    return made
-
-
 def _add_turn(made: Trajectory, node: _CallNode, is_trained: bool) -> None:
     call = node.call
     start = len(made.input_ids)
@@ -475,8 +504,7 @@ def _add_turn(made: Trajectory, node: _CallNode, is_trained: bool) -> None:
             *(call.state, call.delivered, call.details),
         )
     )
-    first, last = call.weights
-    for run_of_weights in _weights_runs(MIXED if first != last else first, spans):
+    for run_of_weights in _weights_runs(call, spans):
         _add_weights(made.weights, run_of_weights)
 
 
@@ -488,11 +516,18 @@ def _add_ids(
     made.logprobs.extend([None] * len(ids) if logprobs is None else logprobs)
 
 
-def _weights_runs(
-    version: WeightsVersion, spans: Sequence[tuple[int, int]]
-) -> Iterator[WeightsRun]:
+def _weights_runs(call: RecordedCall, spans: Sequence[tuple[int, int]]) -> Iterator[WeightsRun]:
+    """The versions of what a call sampled: the engine's, with their borders; else what was said of
+    them at its start and end."""
+    first, last = call.weights
+    known = call.spans or (WeightsSpan(MIXED if first != last else first, 0, call.sampled),)
+    before = 0  # tokens that were sampled before a span
     for start, end in spans:
-        yield WeightsRun(version, start, end)
+        for version, low, high in known:
+            begin, stop = max(low - before, 0), min(high - before, end - start)
+            if begin < stop:
+                yield WeightsRun(version, start + begin, start + stop)
+        before += end - start
 
 
 def _add_weights(runs: list[WeightsRun], run: WeightsRun) -> None:

@@ -283,6 +283,7 @@ class _PartialRows:
 
 # What has another shape in every row is JSON in a column of text.
 _AS_TEXT = ("turns", "weights", "metadata", "reward_metadata", "extra_fields", "metrics")
+_PACKED = "routed_experts"
 
 
 def _write_parquet(lines: Path, output: Path) -> None:
@@ -306,8 +307,9 @@ def _write_parquet(lines: Path, output: Path) -> None:
 
 
 def _parquet_row(row: Row) -> Row:
+    texts = (*_AS_TEXT, _PACKED) if isinstance(row.get(_PACKED), dict) else _AS_TEXT
     return {
-        name: json.dumps(value, ensure_ascii=False) if name in _AS_TEXT else value
+        name: json.dumps(value, ensure_ascii=False) if name in texts else value
         for name, value in row.items()
     }
 
@@ -316,7 +318,11 @@ def _schema(row: Row, pyarrow: Any) -> Any:
     """The columns, by their names: the first row may have nulls where others have numbers."""
     numbers = pyarrow.list_(pyarrow.int64())
     floats = pyarrow.list_(pyarrow.float64())
+    experts = pyarrow.list_(pyarrow.list_(pyarrow.list_(pyarrow.int32())))
     types: dict[str, Callable[[], Any]] = {
+        # In rows of everything they are packed, and JSON.
+        _PACKED: lambda: experts if "response_ids" in row else pyarrow.string(),
+        "rollout_expert_indices": lambda: experts,
         **dict.fromkeys(
             ("input_ids", "loss_mask", "prompt_ids", "completion_ids"), lambda: numbers
         ),

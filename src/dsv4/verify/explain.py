@@ -472,6 +472,7 @@ def _with_injections(
 
 _COMMON = Counter(
     {
+        "vllm-0.33": 6,
         "vllm-0.32": 5,
         "sglang-0.5.23": 4,
         "recipe-0.2.0": 3,

@@ -112,12 +112,25 @@ def _pair(
         for other in second:
             a, b = masks[one.hypothesis], masks[other.hypothesis]
             alone = min((a & ~b).bit_count(), (b & ~a).bit_count())
-            if a | b == everything and alone >= least:
+            if a | b == everything and alone >= least and _is_no_jitter(fits, one, other, b & ~a):
                 pair = (one, other) if a.bit_count() >= b.bit_count() else (other, one)
                 size = (a & b).bit_count()
                 if best is None or size < best[0]:
                     best = size, pair
     return None if best is None else best[1]
+
+
+def _is_no_jitter(fits: Fits, one: Explanation, other: Explanation, only: int) -> bool:
+    """Whether a server with a fault differs from a clean one in more than one number that is added
+    to its counts, as a counter may do at random."""
+    if not other.faults:
+        return True
+    added = set()
+    for n, observation in enumerate(fits.seen):
+        _, expected = fits.forecasts.prediction(one.hypothesis, observation.probe)
+        if only >> n & 1 and isinstance(expected, int) and observation.seen is not None:
+            added.add(observation.seen - expected)
+    return len(added) > 1
 
 
 def in_turn(pair: tuple[Explanation, Explanation]) -> Explanation:

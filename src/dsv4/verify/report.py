@@ -23,7 +23,7 @@ Standing: TypeAlias = Literal["pass", "differs", "fault", "inconclusive", "not o
 
 GROUPS = (
     *("prompt", "counting", "system", "thinking", "effort", "tools", "history", "content"),
-    *("safety", "output", "cache", "protocols", "raw"),
+    *("safety", "output", "cache", "protocols", "raw", "images"),
 )
 _RANK: dict[Standing, int] = {
     "not offered": 0,
@@ -38,12 +38,13 @@ _LLAMA_WAYS = (
     *("thinking-type-ignored", "floats-rounded", "parts-joined-by-newline", "billing-kept"),
     *("effort-medium-as-low", "effort-xhigh-as-low"),
 )
+_VLLM_WAYS = (
+    *("tools-kept-at-none", "tool-choice-ignored", "response-format-unseen"),
+    *("thinking-type-ignored", "developer-dropped", "effort-medium-as-low"),
+)
 # What a server does by itself, and the released encoder does not.
 OWN_WAYS: Mapping[str, tuple[str, ...]] = {
-    "vllm-0.32": (
-        *("tools-kept-at-none", "tool-choice-ignored", "response-format-unseen"),
-        *("thinking-type-ignored", "developer-dropped", "effort-medium-as-low"),
-    ),
+    **dict.fromkeys(("vllm-0.32", "vllm-0.33"), _VLLM_WAYS),
     "sglang-0.5.23": ("thinking-type-ignored", "developer-as-system"),
     "recipe-0.2.0": ("thinking-kwargs-ignored",),
     "llama.cpp": _LLAMA_WAYS,
@@ -94,7 +95,8 @@ class VerifyReport:
     `verdict` says what explains the counts; `groups` has a standing for each group, `findings` the
     reasons. `evidence` names what the server offered; `notes` are sentences about the run itself.
     `own_word` is what the server says of itself. There is `too_little` of it where fewer than half
-    of the counts came that were asked for.
+    of the counts came that were asked for. `first_token_seconds` is how long the first streamed
+    answer took to begin.
     """
 
     url: str
@@ -109,6 +111,7 @@ class VerifyReport:
     notes: tuple[str, ...] = ()
     own_word: OwnWord = field(default_factory=OwnWord)
     too_little: bool = False
+    first_token_seconds: float | None = None
 
     @property
     def is_faulty(self) -> bool:
@@ -149,6 +152,7 @@ class VerifyReport:
             "notes": list(self.notes),
             "own_word": asdict(self.own_word),
             "too_little": self.too_little,
+            "first_token_seconds": self.first_token_seconds,
         }
 
 

@@ -123,7 +123,7 @@ def _short(curl: str) -> str:
     return curl if len(curl) <= LONGEST_LINE else "too long to show here; --json has the request"
 
 
-_STYLE = """
+STYLE = """
 :root{color-scheme:light dark;--fg:#1c1e21;--bg:#fff;--soft:#667;--line:#dde;--fault:#b3261e;
 --differs:#8a5a00;--pass:#17692c;--inconclusive:#556;--code:#f4f5f8}
 @media(prefers-color-scheme:dark){:root{--fg:#e6e8ec;--bg:#15171b;--soft:#9aa3b2;--line:#333a45;
@@ -147,23 +147,23 @@ def report_html(report: VerifyReport) -> str:
 
 
 def _html_parts(report: VerifyReport) -> Iterator[str]:
-    title = f"dsv4 verify {_html(report.url or 'a log')}"
+    title = f"dsv4 verify {html_text(report.url or 'a log')}"
     yield '<!doctype html><html lang="en"><head><meta charset="utf-8">'
     yield '<meta name="viewport" content="width=device-width,initial-scale=1">'
-    yield f"<title>{title}</title><style>{_STYLE}</style></head><body><main>"
-    yield f"<h1>{_html(headline(report))}</h1>"
+    yield f"<title>{title}</title><style>{STYLE}</style></head><body><main>"
+    yield f"<h1>{html_text(headline(report))}</h1>"
     found = report.verdict
-    yield f'<p class="soft">{_html(report.url)} {_html(report.model)}<br>'
+    yield f'<p class="soft">{html_text(report.url)} {html_text(report.model)}<br>'
     yield f"{found.explained} of {found.of} counts explained · {report.requests} requests · "
     yield f"{report.prompt_tokens:,} prompt tokens · evidence {', '.join(report.evidence)}</p>"
     for each in found.alternatives:
-        yield f"<p>or <code>{_html(_named(each))}</code></p>"
+        yield f"<p>or <code>{html_text(_named(each))}</code></p>"
     if str(report.own_word):
-        yield f"<p>It says of itself: {_html(str(report.own_word))}</p>"
+        yield f"<p>It says of itself: {html_text(str(report.own_word))}</p>"
     yield "<table><thead><tr><th>group</th><th>verdict</th><th>what was found</th></tr></thead>"
     for group, standing in report.groups.items():
         own = [f for f in report.findings if f.group == group]
-        words = "<br>".join(_html(_finding_line(f)) for f in own)
+        words = "<br>".join(html_text(_finding_line(f)) for f in own)
         badge = f'<span class="badge {standing.split()[0]}">{standing}</span>'
         yield f"<tr><td>{group}</td><td>{badge}</td><td>{words}</td></tr>"
     yield "</table>"
@@ -171,23 +171,23 @@ def _html_parts(report: VerifyReport) -> Iterator[str]:
         if finding.verdict in ("fault", "differs"):
             yield from _html_finding(finding)
     for note in (*report.notes, INVISIBLE):
-        yield f'<p class="soft">{_html(note)}</p>'
+        yield f'<p class="soft">{html_text(note)}</p>'
     yield "</main></body></html>\n"
 
 
 def _html_finding(finding: ServerFinding) -> Iterator[str]:
     badge = f'<span class="badge {finding.verdict}">{finding.verdict}</span>'
-    yield f"<section><h2>{badge} {_html(finding.message)} <small>{finding.id}</small></h2><dl>"
+    yield f"<section><h2>{badge} {html_text(finding.message)} <small>{finding.id}</small></h2><dl>"
     rows = [("effect", finding.effect), ("mend", finding.mend), ("expected", finding.expected)]
     for name, text in (*rows, ("seen", finding.seen), ("shown by", _proof(finding))):
         if text:
-            yield f"<dt>{name}</dt><dd>{_html(text)}</dd>"
+            yield f"<dt>{name}</dt><dd>{html_text(text)}</dd>"
     if finding.curl:
-        yield f"<dt>try it</dt><dd><code>{_html(finding.curl)}</code></dd>"
+        yield f"<dt>try it</dt><dd><code>{html_text(finding.curl)}</code></dd>"
     yield "</dl></section>"
 
 
-def _html(text: str) -> str:
+def html_text(text: str) -> str:
     return escape(printable(text))
 
 
@@ -203,8 +203,8 @@ def report_junit(report: VerifyReport) -> str:
     for group, standing in report.groups.items():
         own = [f for f in report.findings if f.group == group and f.verdict == "fault"]
         inside = "".join(
-            f'<failure message="{_html(f.id)}">{_html(f.message)}: {_html(_finding_line(f))}'
-            "</failure>"
+            f'<failure message="{html_text(f.id)}">'
+            f"{html_text(f'{f.message}: {_finding_line(f)}')}</failure>"
             for f in own
         )
         failed += bool(own)
@@ -214,7 +214,7 @@ def report_junit(report: VerifyReport) -> str:
     head = f'<testsuite name="dsv4 verify" tests="{len(cases)}" failures="{failed}">'
     start = '<?xml version="1.0" encoding="UTF-8"?>\n'
     named = [headline(report), *(f"or {_named(each)}" for each in report.verdict.alternatives)]
-    said = f"<system-out>{_html(chr(10).join(named))}</system-out>"
+    said = f"<system-out>{html_text(chr(10).join(named))}</system-out>"
     return start + head + "".join(cases) + said + "</testsuite>\n"
 
 
@@ -251,7 +251,7 @@ def _facts(report: Mapping[str, Any]) -> dict[str, str]:
 
 def changes_junit(changes: Sequence[str]) -> str:
     """Changes as JUnit: one test case, failed by any change."""
-    inside = "".join(f"<failure>{_html(change)}</failure>" for change in changes)
+    inside = "".join(f"<failure>{html_text(change)}</failure>" for change in changes)
     case = f'<testcase classname="dsv4.verify" name="unchanged">{inside}</testcase>'
     head = f'<testsuite name="dsv4 verify" tests="1" failures="{int(bool(changes))}">'
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{head}{case}</testsuite>\n'

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
+from dsv4._format.dialects import V4_1
 from dsv4.profiles.server_requests import Object
 from dsv4.verify.answer_checks import ANSWER_REQUESTS, answer_findings
 from dsv4.verify.answer_rates import RATED
@@ -20,6 +21,7 @@ from dsv4.verify.kept_counts import KeptForecaster, kept_forecasts
 from dsv4.verify.observations import Observation
 from dsv4.verify.output_checks import cache_finding, call_findings, length_findings, other_routes
 from dsv4.verify.own_word import OWN_WORD_REQUESTS, OwnWord, own_word
+from dsv4.verify.picture_checks import IMAGE_REQUESTS, picture_findings
 from dsv4.verify.probes import PROBES, Probe, probes, words
 from dsv4.verify.prompt_routes import (
     LOOP_TURNS,
@@ -58,6 +60,8 @@ FULL_REQUESTS = (
     *(len(ROUTES), len(SHOWN_PROBES)),
 )
 FULL_TOKENS = 52_000
+# However many requests may have to be sent again.
+MOST_DEFAULT = 90
 # Calls, other routes and raw completions, which every run looks at.
 OUTPUT_REQUESTS = 7
 
@@ -102,7 +106,7 @@ def planned(
     sent = sum(probe.repeats for probe in chosen) + MOST_REPEATS + OWN_WORD_REQUESTS + own
     if only:
         return sent, 250 * sent
-    sent, tokens = sent + OUTPUT_REQUESTS, 20_000
+    sent, tokens = min(sent + OUTPUT_REQUESTS + IMAGE_REQUESTS, MOST_DEFAULT), 20_000
     if mode == "full":
         sent, tokens = sent + sum(FULL_REQUESTS), tokens + FULL_TOKENS
     return sent, tokens
@@ -192,6 +196,7 @@ class ServerRun:
             too_little=len({o.probe for o in sender.seen if o.tells}) * 2 < planned_counts
             and not sender.adapted,
             own_word=replace(self._word, fingerprint=sender.fingerprint),
+            first_token_seconds=sender.first_token,
         )
         return without_key(report, sender.key)
 
@@ -330,6 +335,7 @@ class ServerRun:
             )
             findings += self._shown_by_last([cache_finding(post, words(2_000))])
         verdict = self._verdict()
+        findings += self._look_at_pictures(post, verdict, plain)
         looks = full or verdict.outcome == "void"
         if looks and not any(o.shows_prompt for o in self._sender.seen):
             self._shown = list(shown_prompts(post, self._forecaster))
@@ -338,6 +344,14 @@ class ServerRun:
             findings += self._shown_by_last(order_findings(post, best, self._forecaster))
             findings += self._shown_by_last(loop_findings(post, best, self._forecaster))
         return findings
+
+    def _look_at_pictures(
+        self, post: Post, verdict: ServerVerdict, plain: Sequence[int]
+    ) -> Iterator[ServerFinding]:
+        """What pictures cost, on a server of the model that sees them."""
+        best = verdict.best
+        if best is not None and best.hypothesis.texts == V4_1.name and not best.added:
+            yield from self._shown_by_last(picture_findings(post, plain))
 
     def _shown_by_last(self, found: Iterable[ServerFinding]) -> Iterator[ServerFinding]:
         """Findings with the request that shows each, which is the last one before it."""

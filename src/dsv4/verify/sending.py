@@ -60,6 +60,7 @@ class Sender:
         self.refusal = ""
         self.adapted: dict[str, Probe] = {}
         self.fingerprint = ""
+        self.first_token: float | None = None
         self.longer: list[str] = []  # whose answers are longer than they may be
         self._asks_for_ids = True
         self._shows_ids = self._only_streams = False
@@ -171,6 +172,8 @@ class Sender:
         self.tokens += observation.count or 0
         self.completion += observation.completion_tokens
         self.fingerprint = self.fingerprint or _fingerprint(reply)
+        if reply.times and self.first_token is None:
+            self.first_token = reply.times[0]
         if reply.adapted:
             # `dsv4 heal` changed the request and says so: the count is another one's.
             for id in reply.adapted:

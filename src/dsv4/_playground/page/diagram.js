@@ -11,7 +11,7 @@ const PLACES = {
   ORPHANS: [0, 1], PROSE: [1, 1], BLOCK: [2, 1], INVOKE: [3, 1],
   ROLE: [0, 2], PLAIN: [1, 2], BROKEN: [2, 2], VALUE: [3, 2],
   INVENTED: [0, 3], NATIVE: [1, 3], AFTER: [2, 3], JSON: [3, 3],
-  HALTED: [0, 4],
+  HALTED: [0, 4], LOST: [1, 4], NAMED: [2, 4], NESTED: [3, 4],
 };
 const [COLUMNS, ROWS] = [4, 5];
 const [WIDTH, HEIGHT, WIDE, HIGH] = [124, 62, 88, 28];

@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from dsv4._encode.prompt import Prompt
+from dsv4._parse.reasons import Reason
 from dsv4.api.request_fields import JsonObject
 from dsv4.serve.backend import (
     Backend,
@@ -22,10 +23,18 @@ from dsv4.serve.backend import (
     read_finish,
     read_text,
 )
-from dsv4.serve.backends.vllm import read_completion, read_counts, read_models, sampling_fields
+from dsv4.serve.backends.vllm import (
+    first_choice,
+    read_completion,
+    read_counts,
+    read_models,
+    sampling_fields,
+)
+from dsv4.serve.served_model import model_asked_for
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstreams.http_client import HttpConnection
 from dsv4.serve.upstreams.upstream import Upstream
+from dsv4.serve.upstreams.upstream_failures import error_text
 
 
 class CompletionsBackend(Backend):
@@ -69,11 +78,12 @@ class ChatServerBackend:
     def __init__(self, settings: Settings) -> None:
         self._upstream = Upstream(settings)
         self._model = settings.upstream_model
-        self._names: list[str] | None = None
+        self._served: list[Model] | None = None
 
     def stream_request(self, body: JsonObject) -> Chunks:
         """The answer to a request in Chat Completions' form."""
-        return self._upstream.chunks("/v1/chat/completions", partial(self._body, body), _chat_chunk)
+        asked = partial(self._body, body)
+        return self._upstream.chunks("/v1/chat/completions", asked, _ChatEvents().chunk)
 
     def passed(
         self, method: str, path: str, data: bytes
@@ -88,12 +98,15 @@ class ChatServerBackend:
         return asked
 
     async def _model_for(self, name: object) -> object:
-        """The model to ask for: clients name what they like, and few servers take that."""
+        """The model to ask for. Clients name what they like, and few servers take that: one with a
+        single model gets its own name for it. With several, only the client knows which."""
         if self._model is not None:
             return self._model
-        if self._names is None:
-            self._names = [model.name for model in await self.models()]
-        return name if name in self._names else self._names[0]
+        if self._served is None:
+            self._served = await self.models()
+        if name and len(self._served) > 1:
+            return name
+        return model_asked_for(self._served, None).name
 
     async def models(self) -> list[Model]:
         return read_models(await self._upstream.get("/v1/models"))
@@ -102,18 +115,45 @@ class ChatServerBackend:
         await self._upstream.aclose()
 
 
-def _chat_chunk(event: JsonObject, more: bool) -> Chunk:
-    choices = event.get("choices")
-    choice = choices[0] if choices else {}
-    return Chunk(
-        delta=choice.get("delta") or {},
-        logprobs=_chat_logprobs(choice.get("logprobs")),
-        finish=read_finish(choice.get("finish_reason")),
-        stop_string=read_text(choice.get("stop_reason")),
-        counts=read_counts(event.get("usage")),
-        id=event.get("id"),
-        more=more,
-    )
+class _ChatEvents:
+    """Reads the events of one stream, in whatever form the server writes a choice."""
+
+    def __init__(self) -> None:
+        self._has_deltas = False
+
+    def chunk(self, event: JsonObject, more: bool) -> Chunk:
+        choice = first_choice(event.get("choices"))
+        reason, known = choice.get("finish_reason"), choice.get("logprobs")
+        usage = event.get("usage")
+        return Chunk(
+            delta=self._delta(choice),
+            logprobs=() if known is None else _chat_logprobs(known),
+            finish=None if reason is None else _finish(choice),
+            stop_string=None if reason is None else read_text(choice.get("stop_reason")),
+            counts=None if usage is None else read_counts(usage),
+            id=event.get("id"),
+            more=more,
+        )
+
+    def _delta(self, choice: JsonObject) -> JsonObject:
+        """What a choice adds: a delta; or a whole message, in an answer that is one event; or a
+        text, of a server that takes every route for completions. A message after deltas says it
+        all once more."""
+        if delta := choice.get("delta"):
+            if not self._has_deltas:  # a role says nothing yet
+                self._has_deltas = any(delta[name] for name in delta if name != "role")
+            return cast(JsonObject, delta)
+        if self._has_deltas:
+            return {}
+        if message := choice.get("message"):
+            return cast(JsonObject, message)
+        return {"content": choice["text"]} if choice.get("text") else {}
+
+
+def _finish(choice: JsonObject) -> Reason | None:
+    """Why a choice ended. Some routers say there what went wrong."""
+    error = choice.get("error")
+    return read_finish(choice["finish_reason"], error_text(error) if error else None)
 
 
 def _chat_logprobs(given: object) -> tuple[Logprob, ...]:

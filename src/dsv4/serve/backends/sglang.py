@@ -10,6 +10,7 @@ from dsv4._encode.prompt import Prompt
 from dsv4.api.request_fields import JsonObject
 from dsv4.serve.backend import (
     Backend,
+    BackendError,
     Chunk,
     Chunks,
     Counts,
@@ -25,9 +26,11 @@ from dsv4.serve.backend import (
 )
 from dsv4.serve.backends import engine_fields
 from dsv4.serve.backends.engine_fields import joined
-from dsv4.serve.backends.vllm import bias_fields
+from dsv4.serve.backends.vllm import bias_fields, read_spans
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstreams.upstream import Upstream
+from dsv4.trajectories.recorded_calls import WeightsSpan
+from dsv4.trajectories.routed_experts import RoutedExperts, experts_of_int32
 
 
 class SglangBackend(Backend):
@@ -42,7 +45,8 @@ class SglangBackend(Backend):
 
     def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
         asked = partial(_body, prompt, ids, options)
-        return self._upstream.chunks("/generate", asked, _SglangProgress().chunk)
+        progress = _SglangProgress(len(ids or ()), options.routed_experts)
+        return self._upstream.chunks("/generate", asked, progress.chunk)
 
     async def models(self) -> list[Model]:
         info = await self._upstream.get("/get_model_info")
@@ -81,40 +85,77 @@ async def _body(prompt: Prompt, ids: Sequence[int] | None, options: Options) -> 
     if options.logprobs is not None:
         body |= {"return_logprob": True, "return_text_in_logprobs": True}
         body["top_logprobs_num"] = options.logprobs
+    if options.routed_experts:
+        body["return_routed_experts"] = True
     return joined({**body, "sampling_params": sampling, "stream": True}, options.extra)
 
 
 class _SglangProgress:
-    """How much of a completion has come. Its events carry all the text so far.
+    """How much of a completion has come.
 
-    Ids come as all so far or as what is new, depending on how the server was started. The number
-    of tokens so far, which comes too, tells which.
+    Text, ids and log-probabilities come as all so far or as what is new, depending on how the
+    server was started (`--incremental-streaming-output`). The number of tokens so far, which comes
+    too, tells which.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, prompt: int = 0, experts: bool | int = False) -> None:
+        """`prompt` is how many tokens it has; `experts` are asked for, so many for each token."""
+        self._prompt = prompt
+        self._experts = experts
         self._text = 0
         self._ids = 0
         self._logprobs = 0
+        self._versions: list[WeightsSpan] = []
 
     def chunk(self, event: JsonObject, more: bool) -> Chunk:
         meta = event.get("meta_info") or {}
+        completed = read_number(meta.get("completion_tokens"))
         text = event.get("text") or ""
+        before, given = self._ids, event.get("output_ids")
+        if isinstance(given, list) and completed is not None and len(given) < completed:
+            self._text = 0  # what is new, and no more
         new, self._text = text[self._text :], max(self._text, len(text))
+        ids, logprobs = self._new_ids(given, completed), self._new_logprobs(meta, completed)
+        if logprobs is not None and ids is not None and len(logprobs) != len(ids):
+            some = f"{len(logprobs)} log-probabilities for {len(ids)} tokens"
+            raise BackendError(f"the backend gave {some}", final=True)
+        self._note_version(meta, before)
         reason = meta.get("finish_reason")
         reason = reason if isinstance(reason, dict) and reason.get("type") else {"type": reason}
         return Chunk(
             text=new,
-            ids=self._new_ids(event.get("output_ids"), read_number(meta.get("completion_tokens"))),
-            logprobs=self._new_logprobs(meta),
+            ids=ids,
+            logprobs=logprobs or (),
             finish=read_finish(reason["type"], reason.get("message")),
             stop_string=read_text(reason.get("matched")),
             counts=Counts(
                 read_number(meta.get("prompt_tokens")),
                 read_number(meta.get("cached_tokens")),
-                read_number(meta.get("completion_tokens")),
+                completed,
             ),
             more=more,
+            experts=self._read_experts(meta.get("routed_experts")),
+            weights=tuple(self._versions) if reason["type"] else (),
         )
+
+    def _note_version(self, meta: JsonObject, before: int) -> None:
+        """Notes which weights sampled what is new. The last event may have all of it, which counts
+        more: it knows the borders."""
+        spans, version = meta.get("weight_versions"), meta.get("weight_version")
+        if isinstance(spans, list):
+            self._versions = read_spans(spans)
+        elif isinstance(version, (str, int)) and self._ids > before:
+            self._versions.append(WeightsSpan(version, before, self._ids))
+
+    def _read_experts(self, given: object) -> RoutedExperts | None:
+        if not isinstance(given, str) or not self._experts:
+            return None
+        # `True` is no number of experts.
+        per_token = None if self._experts is True else self._experts
+        try:
+            return experts_of_int32(given, self._prompt + self._ids - 1, per_token)
+        except ValueError as error:
+            raise BackendError(f"the backend's routed experts: {error}", final=True) from None
 
     def _new_ids(self, ids: object, completed: int | None) -> list[int] | None:
         if not isinstance(ids, list):
@@ -123,13 +164,15 @@ class _SglangProgress:
         self._ids += len(new)
         return new
 
-    def _new_logprobs(self, meta: JsonObject) -> tuple[Logprob, ...]:
-        """All so far come each time, as value, id and text of each token."""
+    def _new_logprobs(self, meta: JsonObject, completed: int | None) -> tuple[Logprob, ...] | None:
+        """Value, id and text of each token that is new; None where there are none at all."""
         given = meta.get("output_token_logprobs")
         if not isinstance(given, list):
-            return ()
+            return None
         tops: list[Any] = meta.get("output_top_logprobs") or [None] * len(given)
-        first, self._logprobs = self._logprobs, len(given)
+        is_all = completed is None or len(given) == completed
+        first = self._logprobs if is_all else 0
+        self._logprobs += len(given) - first
         return tuple(
             Logprob(
                 str(text),

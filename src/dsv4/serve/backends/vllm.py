@@ -1,18 +1,20 @@
-"""vLLM, by its `/v1/completions`: ids in, ids out. Other servers with OpenAI's forms are read
-with its functions.
+"""vLLM, by its `/v1/completions`: ids in, ids out; and where experts are asked for by its
+`/inference/v1/generate`, which tells them at the end of a stream. Other servers with OpenAI's forms
+are read with its functions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from dsv4._encode.prompt import Prompt
 from dsv4.api.request_fields import JsonObject
 from dsv4.grammar import Grammar
 from dsv4.serve.backend import (
     Backend,
+    BackendError,
     Chunk,
     Chunks,
     Counts,
@@ -31,6 +33,8 @@ from dsv4.serve.backends.engine_fields import joined
 from dsv4.serve.backends.grammar_probe import GrammarProbe, GrammarScope
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstreams.upstream import Upstream
+from dsv4.trajectories.recorded_calls import WeightsSpan
+from dsv4.trajectories.routed_experts import RoutedExperts, experts_of_npy
 
 
 class VllmBackend(Backend):
@@ -60,9 +64,18 @@ class VllmBackend(Backend):
                 grammar = await self._probe.fitting(prompt, options)
             finally:
                 self._note_grammars()
+            if options.routed_experts and ids is not None:
+                return generate_body(await self._name(), ids, options, grammar)
             return await self._body(prompt, ids, options, grammar)
 
+        if options.routed_experts and ids is not None:
+            return self._upstream.chunks("/inference/v1/generate", asked, read_generated)
         return self._upstream.chunks("/v1/completions", asked, read_completion)
+
+    async def _name(self) -> str:
+        if self._model is None:
+            self._model = (await self.models())[0].name
+        return self._model
 
     def _probed(self, prompt: Prompt, options: Options) -> Chunks:
         asked = partial(self._body, prompt, None, options, options.grammar)
@@ -75,10 +88,8 @@ class VllmBackend(Backend):
         options: Options,
         grammar: Grammar | None,
     ) -> dict[str, Any]:
-        if self._model is None:
-            self._model = (await self.models())[0].name
         body: dict[str, Any] = {
-            "model": self._model,
+            "model": await self._name(),
             "prompt": prompt.text if ids is None else list(ids),
             "stream": True,
             "stream_options": {"include_usage": True},
@@ -127,8 +138,12 @@ def read_completion(event: JsonObject, more: bool = False) -> Chunk:
     """An event of `/v1/completions`."""
     choices = event.get("choices")
     choice = choices[0] if choices else {}
+    if choice.get("index"):  # of some other choice than the one that was asked for
+        choice = first_choice(choices)
     ids, known = choice.get("token_ids"), choice.get("logprobs")
     reason, usage = choice.get("finish_reason"), event.get("usage")
+    if isinstance(known, dict) and isinstance(ids, list):
+        _check_count(known.get("token_logprobs"), ids)
     return Chunk(
         text=choice.get("text") or "",
         ids=ids if isinstance(ids, list) else None,
@@ -139,6 +154,102 @@ def read_completion(event: JsonObject, more: bool = False) -> Chunk:
         counts=None if usage is None else read_counts(usage),
         more=more,
     )
+
+
+def _check_count(entries: object, ids: Sequence[int]) -> None:
+    """Raises a `BackendError` where log-probabilities are not those of the tokens."""
+    if isinstance(entries, list) and len(entries) != len(ids):
+        some = f"{len(entries)} log-probabilities for {len(ids)} tokens"
+        raise BackendError(f"the backend gave {some}", final=True)
+
+
+# `/inference/v1/generate`.
+
+
+def generate_body(
+    model: str, ids: Sequence[int], options: Options, grammar: Grammar | None
+) -> dict[str, Any]:
+    """A request that is answered with the experts of each token."""
+    extra = dict(options.extra)
+    outside = {name: extra.pop(name) for name in _OUTSIDE_SAMPLING if name in extra}
+    sampling = {
+        **sampling_fields(options, by_id=True),
+        "max_tokens": options.max_tokens,
+        "skip_special_tokens": False,
+        "spaces_between_special_tokens": False,
+        **({} if grammar is None else grammar.fields("vllm")),
+    }
+    body = {
+        "model": model,
+        "token_ids": list(ids),
+        "sampling_params": joined(sampling, extra),
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    return joined(body, outside)
+
+
+# What a request says beside how to sample.
+_OUTSIDE_SAMPLING = ("priority", "cache_salt", "kv_transfer_params")
+
+
+def read_generated(event: JsonObject, more: bool = False) -> Chunk:
+    """An event of `/inference/v1/generate`. The last has experts and versions of the weights."""
+    choices = event.get("choices")
+    choice = choices[0] if choices else {}
+    ids, known = choice.get("token_ids"), choice.get("logprobs")
+    ids = ids if isinstance(ids, list) else []
+    entries = known.get("content") if isinstance(known, dict) else None
+    _check_count(entries, ids)
+    reason, usage = choice.get("finish_reason"), event.get("usage")
+    return Chunk(
+        ids=ids,
+        logprobs=tuple(map(_generated_logprob, entries or ())),
+        finish=None if reason is None else read_finish(reason),
+        stop_string=None if reason is None else read_text(choice.get("stop_reason")),
+        counts=None if usage is None else read_counts(usage),
+        more=more,
+        experts=_experts(choice.get("routed_experts")),
+        weights=tuple(read_spans(choice.get("weight_versions"))),
+    )
+
+
+def _generated_logprob(entry: JsonObject) -> Logprob:
+    tops = [(top["token_id"], top["logprob"]) for top in entry.get("top_logprobs") or ()]
+    return Logprob(
+        "",
+        entry["logprob"],
+        tuple(("", value) for _, value in tops),
+        entry["token_id"],
+        tuple(id for id, _ in tops),
+    )
+
+
+def _experts(given: object) -> RoutedExperts | None:
+    if not isinstance(given, str):
+        return None
+    try:
+        return experts_of_npy(given)
+    except ValueError as error:
+        raise BackendError(f"the backend's routed experts: {error}", final=True) from None
+
+
+def read_spans(given: object) -> list[WeightsSpan]:
+    """The versions of weights over the output, as vLLM and SGLang tell them."""
+    spans = given if isinstance(given, list) else []
+    return [
+        WeightsSpan(span.get("version"), int(span["start"]), int(span["end"]))
+        for span in spans
+        if isinstance(span, dict) and isinstance(span.get("start"), int)
+    ]
+
+
+def first_choice(choices: Any) -> JsonObject:
+    """The choice that was asked for: there is one, whatever else a server sends."""
+    for choice in choices or ():
+        if not choice.get("index"):
+            return cast(JsonObject, choice)
+    return {}
 
 
 def read_counts(usage: object) -> Counts | None:

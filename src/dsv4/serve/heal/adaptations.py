@@ -23,7 +23,7 @@ from dsv4.api.chat_requests import chat_options
 from dsv4.api.neutral_request import NeutralRequest
 from dsv4.api.request_fields import OFF, JsonObject
 from dsv4.errors import EncodeError
-from dsv4.profiles import Profile, load
+from dsv4.profiles import PROFILES, Profile, load
 from dsv4.profiles.profile import profile_named
 from dsv4.profiles.recipe_schemas import strict_parameters
 from dsv4.serve.backend import Model
@@ -35,7 +35,7 @@ DEEPSEEK, VLLM, SGLANG = "deepseek-api", "vllm", "sglang"
 # The servers that requests can be adapted to, and their profiles.
 SERVER_PROFILES: Mapping[str, str] = {
     DEEPSEEK: "recipe-0.2.0",
-    VLLM: "vllm-0.32",
+    VLLM: "vllm-0.33",
     SGLANG: "sglang-0.5.23",
 }
 NONE = "none"
@@ -103,15 +103,13 @@ def adapted_server(kind: str, dialect: Dialect, settings: Settings) -> AdaptedSe
 
 
 def _profile_of(kind: str) -> tuple[str, Profile]:
-    known = {**SERVER_PROFILES, **{profile: name for name, profile in SERVER_PROFILES.items()}}
-    if kind in known:
-        name = kind if kind in SERVER_PROFILES else known[kind]
-        return name, profile_named(SERVER_PROFILES[name])
-    profile = _saved_profile(kind)
-    base = profile.base_name
-    if base not in known:
-        raise SettingError("for", f"{kind}: found a server like {base}, which is not adapted to")
-    return known[base], profile
+    names = {profile_named(profile).family: name for name, profile in SERVER_PROFILES.items()}
+    known = kind in SERVER_PROFILES or kind in PROFILES
+    profile = profile_named(SERVER_PROFILES.get(kind, kind)) if known else _saved_profile(kind)
+    if profile.family not in names:
+        found = f"found a server like {profile.base_name}, which is not adapted to"
+        raise SettingError("for", f"{kind}: {found}")
+    return names[profile.family], profile
 
 
 def _saved_profile(path: str) -> Profile:

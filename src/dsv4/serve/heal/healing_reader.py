@@ -8,7 +8,8 @@ content. Markup that leaked into either is read as what it is.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any, Literal
 
@@ -35,53 +36,96 @@ from dsv4.api import ApiRequest
 from dsv4.api.api_request import protocol_call_id
 from dsv4.serve.backend import Chunk
 from dsv4.serve.choice_reader import ChoiceReader
+from dsv4.serve.heal.chat_delta import called, spoken_texts
+from dsv4.serve.heal.upstream_calls import UpstreamCall, UpstreamCalls
+from dsv4.serve.heal.upstream_habits import UpstreamHabits
 from dsv4.tokens import Tokenizer
 
-
-class _UpstreamCall:
-    """A call that the upstream has read itself."""
-
-    def __init__(self, id: str) -> None:
-        self.id = id
-        self.name = ""
-        self.arguments: list[str] = []
+# So much of an answer is held back where it is not known whether its content begins with
+# reasoning: nothing is delayed otherwise that cannot be markup.
+_MOST_HELD = 1024
 
 
 class HealingReader(ChoiceReader):
     """Reads the deltas of a chat server."""
 
-    def __init__(self, call: ApiRequest, tokenizer: Tokenizer | None = None) -> None:
+    def __init__(
+        self,
+        call: ApiRequest,
+        tokenizer: Tokenizer | None = None,
+        habits: UpstreamHabits | None = None,
+    ) -> None:
+        """`habits` are what earlier answers have shown, and this one may add to."""
         super().__init__(call, tokenizer)
         self._parser = call.parser()
         self._in_reasoning = call.request.thinking  # where the parser stands
-        self._calls: dict[int, _UpstreamCall] = {}
-        self._twins: set[int] = set()  # the calls that leaked as well
+        self._calls = UpstreamCalls(call.names)
         self._has_leaked_reasoning = False
+        self._habits = habits or UpstreamHabits()
+        # While this is None, it is not decided how content is read that comes first.
+        thinks = call.request.thinking and not call.request.prefix
+        self._content_first: bool | None = None if thinks else False
+        self._held: list[str] = []
+        self._held_size = 0
+        self._tail = ""  # of the content, in which the end of thinking may have begun
 
     def _read(self, chunk: Chunk) -> list[Event]:
         self.id = self.id or chunk.id
         delta = chunk.delta or {}
         events: list[Event] = []
-        reasoning = delta.get("reasoning_content") or delta.get("reasoning")
-        if isinstance(reasoning, str) and reasoning:
-            events += self._say(reasoning, reasoning=True)
         content = delta.get("content")
-        if isinstance(content, str) and content:
-            events += self._say(content, reasoning=False)
-        refusal = delta.get("refusal")
-        if isinstance(refusal, str) and refusal:  # no protocol here has another place for it
-            events += self._say(refusal, reasoning=False)
-        for call in delta.get("tool_calls") or ():
-            if isinstance(call, dict):
-                self._collect(call)
-        if isinstance(old := delta.get("function_call"), dict):  # of servers from before tools
-            self._collect({"index": 0, "function": old})
+        if content and content.__class__ is str and len(delta) == 1:  # as nearly all are
+            events = self._say(content, False)
+        else:
+            for is_reasoning, text in spoken_texts(delta):
+                if text:
+                    events += self._say(text, is_reasoning)
+            for piece in called(delta):
+                self._calls.add(piece)
         return events
 
     def _say(self, text: str, reasoning: bool) -> list[Event]:
-        """Text of the upstream's, with the border written that its two fields stand for."""
+        """Text of the upstream's: read at once, unless it is not known yet what it is."""
+        if self._content_first is False:
+            return self._spoken(text, reasoning)
+        if reasoning:
+            self._habits.saw_field()
+        if self._content_first:
+            return self._spoken(text, reasoning)
+        if reasoning:
+            return [*self._released(False), *self._spoken(text, True)]
+        known = self._habits.reasons_in_content
+        if self._call.stream and known is not None:
+            return [*self._released(known), *self._spoken(text, False)]
+        return self._hold(text)
+
+    def _hold(self, text: str) -> list[Event]:
+        """Holds content back, until it shows what it is. An answer that is sent whole can wait for
+        all of it."""
+        self._held.append(text)
+        self._held_size += len(text)
+        if self._opens_thinking():
+            return self._released(False)
+        if self._ends_thinking(text):
+            self._habits.saw_in_content()
+            return self._released(self._habits.reasoning_place != "field")
+        if self._call.stream and self._held_size >= _MOST_HELD:
+            return self._released(False)
+        return []
+
+    def _released(self, content_first: bool) -> list[Event]:
+        """Decides how the content is read, and reads what was held back."""
+        self._content_first = content_first
+        held, self._held, self._tail = "".join(self._held), [], ""
+        return self._spoken(held, False) if held else []
+
+    def _spoken(self, text: str, reasoning: bool) -> list[Event]:
+        """Text of the upstream's, with the border written that its two fields stand for. Where
+        content begins with reasoning, it has the border itself."""
         events: list[Event] = []
-        if reasoning != self._in_reasoning:
+        if self._content_first and self._in_reasoning and not reasoning:
+            self._in_reasoning = not self._ends_thinking(text)
+        elif reasoning != self._in_reasoning:
             border = THINK_START if reasoning else THINK_END
             self._in_reasoning = reasoning
             self.sampled_text.append(border)
@@ -95,6 +139,19 @@ class HealingReader(ChoiceReader):
                 break
         return [*events, *said] if events else said
 
+    def _opens_thinking(self) -> bool:
+        """Whether the content has the tag that opens thinking too: then nothing is to be guessed,
+        in this answer or in others."""
+        if self._held_size > _MOST_HELD:
+            return False
+        return "".join(self._held).lstrip().startswith(THINK_START)
+
+    def _ends_thinking(self, text: str) -> bool:
+        """Whether the end of thinking stands in the content so far, this text included."""
+        seen = self._tail + text
+        self._tail = seen[-len(THINK_END) :]  # with the character before what may be a tag
+        return bool(_THINKING_ENDS.search(seen))
+
     # What the upstream got wrong.
 
     def _leaks(self, events: list[Event], expected: type) -> list[Event]:
@@ -102,64 +159,81 @@ class HealingReader(ChoiceReader):
         leaks = [self._report(LEAKED_CALL) for event in events if isinstance(event, ToolCallStart)]
         if not self._has_leaked_reasoning and any(_is_mixed_up(e, expected) for e in events):
             self._has_leaked_reasoning = True
+            if self._has_stray_end(events, expected):
+                self._habits.saw_in_content()
             leaks.append(self._report(LEAKED_REASONING))
         return leaks
+
+    def _has_stray_end(self, events: list[Event], expected: type) -> bool:
+        """Whether thinking ends in the content, and began nowhere."""
+        is_stray = any(isinstance(e, Diagnostic) and e.kind == STRAY_THINK for e in events)
+        thinks = expected is ContentDelta and self._call.request.thinking
+        return thinks and is_stray and THINK_START not in self.sampled
 
     def _report(self, kind: DiagnosticKind) -> Event:
         at = sum(map(len, self.sampled_text))
         return Diagnostic(kind, at, at, "")
 
-    def _collect(self, delta: Mapping[str, Any]) -> None:
-        function = delta.get("function") or {}
-        name, arguments = str(function.get("name") or ""), function.get("arguments") or ""
-        index = delta.get("index")
-        if index is None:  # some servers number nothing: a name begins a call
-            index = len(self._calls) if name or not self._calls else max(self._calls)
-        call = self._calls.setdefault(index, _UpstreamCall(""))
-        call.id = call.id or str(delta.get("id") or "")
-        call.name = call.name or name
-        # And some write an object where its text belongs.
-        text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-        call.arguments.append(text)
-
     def end(self) -> list[Event]:
         """The events of the end: the upstream's own calls come after those that had leaked."""
+        released = self._logged(self._end_of_content())
         if self._in_reasoning and not self.sampled_text and not self._call.request.prefix:
             # It said nothing at all: neither had it begun to think.
             self._parser.feed(THINK_END)
         # The client's stop strings went to the upstream with the rest of its request.
         ended = self._parser.finish(self._settled(by_string=bool(self._call.request.stop)))
-        self._twins = self._find_twins([*self.events, *ended])
         late = [self._report(LEAKED_CALL) for event in ended if isinstance(event, ToolCallStart)]
-        return self._logged([*self._upstream_calls(), *late, *ended])
+        calls = self._upstream_calls([*self.events, *ended])
+        return [*released, *self._logged([*calls, *late, *ended])]
 
-    def _find_twins(self, events: list[Event]) -> set[int]:
-        """The calls that the upstream sent and leaked as well: equal ones are one, and would run
+    def _end_of_content(self) -> list[Event]:
+        """What an answer shows that has ended: nothing came after it that could be its text."""
+        is_cut = ended_by(self.finish) not in (Ended.END, Ended.STOP)
+        has_shown_nothing = bool(self._held) or bool(self._content_first and self._in_reasoning)
+        if has_shown_nothing and not is_cut:
+            self._habits.saw_neither()
+        if self._content_first is not None:
+            return []
+        # A thought that was cut has no end.
+        return self._released(is_cut and self._habits.reasoning_place == "content")
+
+    def _without_twins(self, events: list[Event]) -> list[UpstreamCall]:
+        """The upstream's calls but those that it leaked as well: equal ones are one, and would run
         twice."""
         leaked = [(call.name, _value_of(call.arguments)) for call in assemble(events).tool_calls]
-        twins = set()
-        for index, call in self._calls.items():
-            twin = (call.name, _value_of("".join(call.arguments)))
+        others = []
+        for call in self._calls:
+            twin = (call.name, _value_of(call.arguments))
             if twin in leaked:
                 leaked.remove(twin)
-                twins.add(index)
-        return twins
+            else:
+                others.append(call)
+        return others
 
-    def _upstream_calls(self) -> list[Event]:
+    def _upstream_calls(self, events: list[Event]) -> list[Event]:
         leaked = (e.index for e in self.events if isinstance(e, (ToolCallStart, ToolCallAborted)))
         first = 1 + max(leaked, default=-1)
         # An empty call is how some servers say that they could not read one.
-        calls = [call for index, call in self._calls.items() if index not in self._twins]
+        calls = self._without_twins(events)
         named = [call for call in calls if call.name]
         nameless = [self._report(BROKEN_CALL)] * (len(calls) - len(named))
-        events = (self._call_events(call, n) for n, call in enumerate(named, first))
-        return [*chain.from_iterable(events), *nameless]
+        ids = zip(named, self._call_ids(named), strict=True)
+        made = (self._call_events(call, n, id) for n, (call, id) in enumerate(ids, first))
+        return [*chain.from_iterable(made), *nameless]
 
-    def _call_events(self, call: _UpstreamCall, index: int) -> list[Event]:
-        written = "".join(call.arguments)
+    def _call_ids(self, calls: list[UpstreamCall]) -> Iterator[str]:
+        """The ids as the client will know them, and name them when it sends the turn back. No two
+        are the same."""
+        used: set[str] = set()
+        for call in calls:
+            id = protocol_call_id(self._call.protocol, "" if call.id in used else call.id)
+            used.add(call.id)
+            yield id
+
+    def _call_events(self, call: UpstreamCall, index: int, id: str) -> list[Event]:
+        written = call.arguments
         arguments = _object_text(written)
-        # As the client will know it, and name it when it sends the turn back.
-        start = ToolCallStart(index, call.name, protocol_call_id(self._call.protocol, call.id))
+        start = ToolCallStart(index, call.name, id)
         if arguments is not None:
             # As it was meant: nothing for an empty object, or the text of a text.
             is_right = arguments == written or written in ("", "null")
@@ -187,7 +261,8 @@ class HealingReader(ChoiceReader):
     def deltas(self) -> list[dict[str, Any]]:
         """What the upstream sent, in as few deltas as say the same."""
         found: list[dict[str, Any]] = []
-        field = "reasoning_content" if self._call.request.thinking else "content"
+        in_field = self._call.request.thinking and not self._content_first
+        field = "reasoning_content" if in_field else "content"
         for text in self.sampled_text:
             if isinstance(text, Special):  # a border, which it did not write
                 field = "content" if text is THINK_END else "reasoning_content"
@@ -195,14 +270,7 @@ class HealingReader(ChoiceReader):
                 found[-1][field] += text
             else:
                 found.append({field: text})
-        calls = [
-            {
-                "index": index,
-                "id": call.id,
-                "function": {"name": call.name, "arguments": "".join(call.arguments)},
-            }
-            for index, call in self._calls.items()
-        ]
+        calls = [call.delta(n) for n, call in enumerate(self._calls)]
         return [*found, {"tool_calls": calls}] if calls else found
 
 
@@ -211,6 +279,9 @@ def _value_of(arguments: str) -> object:
     text = _object_text(arguments)
     return arguments if text is None else json.loads(text)
 
+
+# The end of thinking, but not where it is only named.
+_THINKING_ENDS = re.compile(rf"(?<![`'\"]){re.escape(THINK_END)}")
 
 # What the parser says of think tags that stand in the wrong field.
 _THINK_KINDS = (STRAY_THINK, THINK_IN_CONTENT)

@@ -62,10 +62,11 @@ class HealingRoute(CompletionRoute[HealedRequest]):
 
     async def _sent(self, received: ReceivedRequest, client: CompletionClient) -> SentRequest:
         """What the server is sent."""
-        adapter = self._server.adapter
-        if adapter is None or client.headers.get("x-dsv4-adapt", "").lower() == "off":
+        if client.headers.get("x-dsv4-adapt", "").lower() == "off":
             return sent_as_given(received.call, received.body)
-        sent = await adapter.adapted(client.key.name, received.call, received.body)
+        sent = await self._server.healer.adapter.adapted(
+            client.key.name, received.call, received.body
+        )
         self._server.metrics.count_adaptations(sent.adapted)
         return sent
 

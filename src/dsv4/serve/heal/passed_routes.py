@@ -105,7 +105,7 @@ class PassedRoute(ReportedRoute):
             body = json_body(data)
             key.limits.check_model(body.get("model"))
             choices = choices_in(body, server.settings)
-        run = report.run = PassedRun(send, data)
+        run = report.run = PassedRun(send, data, report.id)
         try:
             with (
                 server.access.meter.admitted(key.name, key.limits, choices),
@@ -160,7 +160,9 @@ class PassedRun:
     readers: Sequence[ChoiceReader] = ()
     engine: str | None = None
 
-    def __init__(self, send: Send, data: bytes) -> None:
+    def __init__(self, send: Send, data: bytes, id: str) -> None:
+        """`id` is the request's, where the server has no other for it."""
+        self._id = id
         self._send = send
         self._data = data
         self._kept = bytearray()
@@ -178,9 +180,10 @@ class PassedRun:
         await turn.wait()
         async with asked as answer:
             came = answer.headers
-            headers = {name: came[name] for name in _HEADERS_KEPT if name in came}
+            headers = {"content-type": _JSON, "x-request-id": self._id}
+            headers |= {name: came[name] for name in _HEADERS_KEPT if name in came}
             self.status = answer.status
-            await self._send(send_start(answer.status, {"content-type": _JSON, **headers}))
+            await self._send(send_start(answer.status, headers))
             while piece := await answer.read():
                 self._keep(piece)
                 await self._send({"type": "http.response.body", "body": piece, "more_body": True})

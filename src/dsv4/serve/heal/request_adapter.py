@@ -10,27 +10,21 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from dsv4._encode.inputs import fields_of
-from dsv4._format.dialects import Dialect
 from dsv4.api import ApiRequest
 from dsv4.api.neutral_request import FLAT_SEPARATOR, NAMESPACE_SEPARATOR, marked_id
 from dsv4.api.protocols import TurnMarks, marked_chat_body
 from dsv4.api.request_fields import JsonObject
-from dsv4.serve.backend import Model
 from dsv4.serve.heal.adaptations import (
     ADAPTATIONS,
     RESTORED_REASONING,
     RESTORED_TURNS,
     AdaptedServer,
     adapted,
-    adapted_server,
     renamed_tool,
-    server_kind,
     server_names,
 )
 from dsv4.serve.heal.adapted_messages import reasoning_of, text_of
-from dsv4.serve.settings import Settings
 from dsv4.serve.storage.stored_turns import (
-    MemoryTurnStore,
     SampledTurn,
     SampledTurns,
     keys_of_turns,
@@ -82,56 +76,51 @@ def sent_as_given(call: ApiRequest, body: JsonObject) -> SentRequest:
     return SentRequest(chat, chat.get("messages") or ())
 
 
-def adapter_for(
-    settings: Settings, dialect: Dialect, models: Sequence[Model], turns: SampledTurns
-) -> RequestAdapter | None:
-    """The adapter to the chat server of the settings. None where requests are passed on as they
-    are."""
-    server = adapted_server(server_kind(settings, models), dialect, settings)
-    if server is None:
-        return None
-    if turns.store is None and settings.replay_store == "sealed":
-        # Chat Completions has no field that a sealed turn could travel in.
-        memory = MemoryTurnStore(settings.replay_entries, settings.replay_bytes)
-        turns = SampledTurns(memory, turns.seal)
-    return RequestAdapter(server, turns)
-
-
 class RequestAdapter:
     """Adapts requests to one server, with the turns that were seen before."""
 
-    def __init__(self, server: AdaptedServer, turns: SampledTurns) -> None:
+    def __init__(self, server: AdaptedServer | None, turns: SampledTurns, *, keeps: bool) -> None:
+        """Without a `server`, requests are passed on as they are. `keeps` says that turns are kept
+        all the same."""
         self.server = server
         self._turns = turns
+        self._keeps = keeps
 
-    async def adapted(self, owner: str, call: ApiRequest, body: JsonObject) -> SentRequest:
-        """A client's request as the server takes it. Raises an `ApiError` where nothing like it
-        would be taken."""
+    async def adapted(
+        self, owner: str, call: ApiRequest, body: JsonObject, *, renames: bool = True
+    ) -> SentRequest:
+        """A client's request as the server takes it: with other names of tools only where it
+        `renames`. Raises an `ApiError` where nothing like it would be taken."""
+        server = self.server
+        if server is None:
+            return sent_as_given(call, body)
+        if not renames:
+            server = replace(server, off=server.off | {"tool-names"})
         chat, marks = marked_chat_body(body, call.protocol)
         given = chat.get("messages") or []
-        restored, found = await self._restored(owner, given, marks)
+        restored, found = await self._restored(owner, given, marks, server)
         if found:
             chat = {**chat, "messages": restored}
-        renames = _BY_ID["tool-names"].applies(self.server)
+        renames = _BY_ID["tool-names"].applies(server)
         names = {new: old for old, new in server_names(chat).items()} if renames else {}
-        chat, made = adapted(chat, self.server)
-        thinking = self.server.thinks(chat)
+        chat, made = adapted(chat, server)
+        thinking = server.thinks(chat)
         return SentRequest(chat, given, (*found, *made), names, thinking)
 
     async def remember(self, owner: str, sent: SentRequest, turn: SampledTurn) -> None:
         """Keeps a turn of an answer, by the client's own names, for when it is sent back."""
+        if not self._keeps:
+            return
         before = _plain(sent.given)
         await self._turns.remember(owner, before, turn, by_place=True)
 
     # Restoring.
 
     async def _restored(
-        self, owner: str, given: Sequence[JsonObject], marks: TurnMarks
+        self, owner: str, given: Sequence[JsonObject], marks: TurnMarks, server: AdaptedServer
     ) -> tuple[Sequence[JsonObject], tuple[str, ...]]:
         """The messages with turns put back, and the ids of the adaptations that did it."""
-        wanted = {
-            id for id in (RESTORED_REASONING, RESTORED_TURNS) if _BY_ID[id].applies(self.server)
-        }
+        wanted = {id for id in (RESTORED_REASONING, RESTORED_TURNS) if _BY_ID[id].applies(server)}
         if not wanted:
             return given, ()
         plain = _plain(given)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 import time
 from collections import Counter
@@ -15,7 +16,14 @@ from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dsv4._parse.events import BROKEN_CALL, LEAKED_CALL, LEAKED_REASONING, Diagnostic, Event
+from dsv4._parse.events import (
+    BROKEN_CALL,
+    FORBIDDEN_CALL,
+    LEAKED_CALL,
+    LEAKED_REASONING,
+    Diagnostic,
+    Event,
+)
 from dsv4._parse.random_ids import new_id
 from dsv4.api import ApiError, Usage
 from dsv4.serve.access.api_keys import Key
@@ -126,6 +134,16 @@ class ReportedRun(Protocol):
     def readers(self) -> Sequence[ReadChoice]: ...
 
 
+# What a client may call its request: it stands in headers, and in the log.
+_REQUEST_ID = re.compile(r"[\w.:/+=@-]{1,128}", re.ASCII)
+
+
+def request_id_of(headers: Mapping[str, str]) -> str | None:
+    """What a client calls its request. None where it says nothing, or what cannot be passed on."""
+    given = headers.get("x-request-id", "")
+    return given if _REQUEST_ID.fullmatch(given) else None
+
+
 # Of a path that nobody serves, so many characters are logged.
 _LONGEST_PATH = 200
 _NOT_ALLOWED = 405
@@ -136,19 +154,24 @@ CLIENT_GONE = 499
 class RequestReport:
     """A request: what it is called, whose it is, what came of it.
 
-    `id` is the name that the client is told, in the header `x-request-id`.
+    `id` is the name that the client is told, in the header `x-request-id`: its own, if it gave one.
     """
 
-    def __init__(self, protocol: str, path: str) -> None:
+    def __init__(self, protocol: str, path: str, given_id: str | None = None) -> None:
         self.protocol = protocol
         self.path = path
-        self.id = new_id("turn_")
+        self.given_id = given_id
+        self.id = given_id or new_id("turn_")
         self.began = time.monotonic()
         self.key: Key | None = None
         self.status = 500
         self.failure: str | None = None
         self.facts: RequestFacts | None = None
         self.run: ReportedRun | None = None
+
+    def name(self, id: str) -> None:
+        """Gives it another name, unless the client has named it."""
+        self.id = self.given_id or id
 
     def fail(self, error: Exception) -> None:
         """Notes why it failed; the first reason is the one that counts."""
@@ -244,6 +267,7 @@ HEALED_KINDS = {
     LEAKED_CALL: "leaked calls",
     LEAKED_REASONING: "leaked reasoning",
     BROKEN_CALL: "had broken calls",
+    FORBIDDEN_CALL: "had calls that were removed",
 }
 
 
@@ -267,6 +291,10 @@ def healing_summary(answers: float, healed: Mapping[str, float]) -> str:
     """What was healed since the start, in a sentence: of so many answers, those with each kind."""
     found = [f"{healed[kind]:g} {words}" for kind, words in HEALED_KINDS.items() if healed[kind]]
     if not found:
-        return f"{answers:g} answers, none of them in need of healing"
+        return f"{_answers(answers)}, none in need of healing" if answers else "no answers"
     first, _, rest = found[0].partition(" ")
-    return ", ".join([f"{first} of {answers:g} answers {rest}", *found[1:]])
+    return ", ".join([f"{first} of {_answers(answers)} {rest}", *found[1:]])
+
+
+def _answers(count: float) -> str:
+    return "1 answer" if count == 1 else f"{count:g} answers"

@@ -239,9 +239,11 @@ class Metrics:
         if isinstance(error, BackendError):
             self.backend_errors.labels(str(error.status)).inc()
 
-    def count_events(self, events: list[Event]) -> None:
-        """Counts the repairs of a completion, and how its calls ended."""
-        self.answers.inc()
+    def count_events(self, events: list[Event], *, is_whole: bool) -> None:
+        """Counts the repairs of a completion, and how its calls ended. One that failed or was left
+        is not `is_whole`."""
+        if is_whole:
+            self.answers.inc()
         for kind in healed_kinds(events):
             self.healed.labels(kind).inc()
         for event in events:

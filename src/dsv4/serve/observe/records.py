@@ -12,7 +12,7 @@ import logging
 import os
 import threading
 from collections.abc import Iterator
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any, TypeAlias
 
 from dsv4._encode.prompt import Prompt
@@ -174,7 +174,7 @@ def differences(exchange: Exchange, tokenizer: Tokenizer | None) -> list[str]:
     except (AttributeError, OverflowError, TypeError) as error:  # no backend sent that
         raise ValueError(f"ids, deltas: {error}") from None
     except BackendError as error:
-        raise ValueError(f"stopped: {error.message}") from None
+        raise ValueError(f"stopped, deltas: {error.message}") from None
     message = assemble(reader.events)
     kinds = [diagnostic.get("kind") for diagnostic in exchange.diagnostics]
     return [
@@ -208,7 +208,7 @@ def _reader(
 ) -> ChoiceReader:
     reader: ChoiceReader
     if exchange.deltas is not None:
-        reader = HealingReader(call)
+        reader = HealingReader(replace(call, stream=False))  # all of it is here
         chunks = [Chunk(delta=delta) for delta in exchange.deltas]
     else:
         reader = CompletionReader(call, prompt, tokenizer)

@@ -22,7 +22,8 @@ _TRACESTATE = re.compile(r"[\x20-\x7e]{1,512}")
 
 
 def trace_headers() -> str:
-    """The lines of a request's head that tell the backend which trace it belongs to."""
+    """The lines of a request's head that tell the backend which trace it belongs to, and what its
+    client calls it."""
     return _passed_on.get()
 
 
@@ -45,6 +46,11 @@ def passing_on(context: Mapping[str, str]) -> Iterator[None]:
         _passed_on.reset(token)
 
 
+def _named(report: RequestReport) -> dict[str, str]:
+    """The name of a request as its client gave it, for the backend's own log."""
+    return {} if report.given_id is None else {"x-request-id": report.given_id}
+
+
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
@@ -57,7 +63,7 @@ class PassedOnTraces:
 
     @contextmanager
     def traced(self, headers: Mapping[str, str], report: RequestReport) -> Iterator[None]:
-        with passing_on(read_trace_context(headers)):
+        with passing_on({**read_trace_context(headers), **_named(report)}):
             yield
 
 
@@ -80,7 +86,7 @@ class OpenTelemetryTraces:
         carrier: dict[str, str] = {}
         self._propagator.inject(carrier, context=set_span_in_context(span))
         try:
-            with passing_on(carrier):
+            with passing_on({**carrier, **_named(report)}):
                 yield
         finally:
             _describe(span, report)

@@ -361,7 +361,7 @@ def _recorded(fields: Mapping[bytes, bytes], id: str, number: int) -> RecordedCa
 
 def _joined(packed: PackedCall) -> bytes:
     head = packed.head.encode("utf-8", "surrogatepass")
-    return _LENGTHS.pack(len(head), len(packed.ids)) + head + packed.ids + packed.logprobs
+    return _LENGTHS.pack(len(head), len(packed.ids)) + head + packed.ids + packed.numbers
 
 
 def _split(value: bytes) -> PackedCall:

@@ -31,6 +31,7 @@ from dsv4.serve.observe.metrics import Metrics
 from dsv4.serve.sessions.session_store import SessionStore
 from dsv4.serve.storage.stored_turns import StoreFailure
 from dsv4.trajectories.recorded_calls import CallState, RecordedCall, TokenRun, WeightsVersion
+from dsv4.trajectories.routed_experts import NO_EXPERTS, RoutedExperts
 from dsv4.trajectories.session_file import SessionRecord, SessionRefused
 
 SESSION_HEADER = "x-dsv4-session"
@@ -216,7 +217,15 @@ class SessionEntry:
         left = self.tokens_left
         most = options.max_tokens if left is None else max(min(options.max_tokens, left), 1)
         logprobs = 0 if options.logprobs is None else options.logprobs
-        return replace(options, max_tokens=most, logprobs=logprobs)
+        return replace(
+            options, max_tokens=most, logprobs=logprobs, routed_experts=self.wants_experts
+        )
+
+    @property
+    def wants_experts(self) -> bool | int:
+        """Whether the experts of tokens are recorded; a number says how many a token takes."""
+        wanted: bool | int = self.record.options.get("routed_experts", False)
+        return wanted
 
     async def ended_stream(self) -> Chunks:
         """What a backend would send that may generate nothing more."""
@@ -284,6 +293,9 @@ class SessionEntry:
         message = assemble(reader.events)
         ended: CallState = "cut" if message.finish == "length" else "finished"
         prompt, runs, problem = recorded_ids(reader, prepared, self.sessions.backend)
+        experts = None
+        if self.wants_experts:
+            experts = recorded_experts(reader, len(prompt) + sum(len(run.ids) for run in runs))
         first = reader.first_at
         began = time.time() - time.monotonic()
         return RecordedCall(
@@ -292,6 +304,8 @@ class SessionEntry:
             delivered=state is None,
             problem=problem,
             weights=(self.weights, self.weights),
+            spans=reader.weights,
+            experts=experts,
             details={
                 "choice": choice,
                 "protocol": prepared.call.protocol,
@@ -326,6 +340,15 @@ NO_PROMPT = "the backend makes its own prompts: which ids the model was given is
 NO_TOKENIZER = "there is no tokenizer: which ids the model was given is not known"
 NO_IDS = "the backend gave no ids: which tokens were sampled is not known"
 NO_LOGPROBS = "the backend gave no log-probabilities"
+
+
+def recorded_experts(reader: ChoiceReader, tokens: int) -> RoutedExperts:
+    """The experts of all tokens of a sequence but the last. None of them where some did not come:
+    the backend broke off, or was not started to tell them."""
+    found = reader.experts
+    if found is None or found.end < tokens - 1:
+        return NO_EXPERTS
+    return found.between(0, tokens - 1)
 
 
 def recorded_ids(

@@ -90,6 +90,9 @@ class SessionRoutes:
         _check_names(body, _FIELDS, None)
         id = body.get("id")
         options = {name: read(body.get(name), name) for name, read in _OPTIONS.items()}
+        if options["routed_experts"] and not self._server.settings.routed_experts:
+            problem = "found it, expected none: this server was started without"
+            raise ApiError(f"{problem} `--routed-experts`", path="routed_experts")
         return SessionRecord(
             id=new_session_id() if id is None else checked_session_id(id, "id"),
             owner=self._owner(body.get("owner"), key),
@@ -242,10 +245,20 @@ def _flag(value: object, path: str) -> bool | None:
     return None if value is None else request_fields.boolean(value, path)
 
 
+def _experts(value: object, path: str) -> bool | int | None:
+    """Whether experts are recorded, or how many a token takes, for engines that do not say."""
+    if value is None or isinstance(value, bool):
+        return value
+    if not isinstance(value, int) or value < 1:
+        raise wrong(value, "true, false, or how many experts a token takes", path)
+    return value
+
+
 _OPTIONS: dict[str, Check] = {
     "sampling": _members(_SAMPLING),
     "limits": _members(_LIMITS),
     "drop_thinking": _flag,
+    "routed_experts": _experts,
 }
 _FIELDS = ("id", "group", "metadata", "owner", *_OPTIONS)
 

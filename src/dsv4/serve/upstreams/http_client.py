@@ -1,9 +1,8 @@
-"""HTTP to the backend: a request on a connection, its answer as it comes, and the server-sent
-events in it.
+"""HTTP to the backend: a request on a connection, and its answer as it comes.
 
 Every token passes here, and a general-purpose client adds an eighth to the gateway's time for
 each. This one wakes its reader once for a piece, and has nothing that a gateway does not need: no
-redirects, no cookies, no proxies, no compressed bodies.
+redirects, no cookies, no proxies.
 """
 
 from __future__ import annotations
@@ -14,69 +13,22 @@ import math
 import select
 import ssl
 import time
+import zlib
 from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 from weakref import WeakSet
 
 import httptools
 
-from dsv4.serve.backend import BackendError
-
-# No server sends a line this long; one that does is not sending events.
-LONGEST_LINE = 64 * 1024 * 1024
-
-
-class SseReader:
-    """Bytes in, the data of each complete event out.
-
-    Line ends may be LF, CRLF or CR, and may be cut anywhere; comments and other fields are passed
-    over; the data of several lines is one event.
-    """
-
-    def __init__(self) -> None:
-        self._rest = b""
-        self._data: list[bytes] = []
-        self._after_cr = False  # an LF that comes first belongs to the line before
-
-    def feed(self, chunk: bytes) -> list[bytes]:
-        """The data of the events that `chunk` completes."""
-        if (  # what nearly all chunks are: one event, whole, on one line
-            not self._rest
-            and not self._data
-            and chunk.startswith(b"data: ")
-            and chunk.endswith(b"\n\n")
-            and chunk.find(b"\n") == len(chunk) - 2
-            and b"\r" not in chunk
-        ):
-            return [chunk[6:-2]]
-        if self._after_cr:
-            chunk = chunk.removeprefix(b"\n")
-        self._after_cr = chunk.endswith(b"\r")
-        if b"\r" in chunk:
-            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        text = self._rest + chunk if self._rest else chunk
-        *lines, self._rest = text.split(b"\n")
-        if len(self._rest) > LONGEST_LINE:
-            raise BackendError("the backend sent a line without an end")
-        events: list[bytes] = []
-        for line in lines:
-            if line.startswith(b"data:"):
-                self._data.append(line[6:] if line.startswith(b"data: ") else line[5:])
-            elif not line and self._data:
-                events.append(b"\n".join(self._data))
-                self._data = []
-        return events
-
-    @property
-    def is_between_events(self) -> bool:
-        """Whether nothing has begun that has not ended."""
-        return not self._rest.strip() and not self._data
-
-
 # How many bytes of an answer may wait to be read; beyond that, the backend waits.
 _MAX_BUFFERED = 256 * 1024
+# How many seconds a server has to end a body after its last event.
+_TO_END = 1.0
+# So many bytes are made of a compressed body at once.
+_MOST_INFLATED = 1024 * 1024
 # How many seconds a connection may be idle. Servers close them after a while, and some networks
 # forget them without a word.
 _IDLE_SECONDS = 15.0
@@ -128,14 +80,17 @@ class HttpConnection(asyncio.Protocol):
             self._transport.resume_reading()
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    async def rest(self, most: int) -> bytes:
-        """The body from here on, or as much of it as is wanted."""
-        parts: list[bytes] = []
-        size = 0
-        while size < most and (part := await self.read()):
-            parts.append(part)
-            size += len(part)
-        return b"".join(parts)[:most]
+    async def drained(self) -> None:
+        """Waits a moment for the end of a body that has nothing more to say: the connection can
+        then be used again."""
+        with suppress(HttpError, asyncio.TimeoutError):
+            if not self._ended:
+                await asyncio.wait_for(self._skipped(), _TO_END)
+            self._parts = []
+
+    async def _skipped(self) -> None:
+        while await self.read():
+            pass
 
     @property
     def may_go_on(self) -> bool:
@@ -231,6 +186,49 @@ def _is_readable(socket: Any) -> bool:
     poll = select.poll()
     poll.register(socket.fileno(), select.POLLIN)
     return bool(poll.poll(0))
+
+
+class InflatedBody:
+    """The body of an answer that came compressed, although nobody asked for that: proxies do it."""
+
+    def __init__(self, answer: HttpConnection) -> None:
+        self._answer = answer
+        self._inflater = zlib.decompressobj(wbits=_GZIP_OR_ZLIB)
+
+    async def read(self) -> bytes:
+        """The next piece; empty at the end."""
+        while data := self._inflater.unconsumed_tail or await self._answer.read():
+            try:
+                if inflated := self._inflater.decompress(data, _MOST_INFLATED):
+                    return inflated
+            except zlib.error as error:
+                raise HttpError(f"its compressed body cannot be read: {error}") from None
+        return b""
+
+
+# What zlib calls a body that has the head of either.
+_GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
+
+
+def body_of(answer: HttpConnection) -> HttpConnection | InflatedBody:
+    """What reads the body of an answer. Raises an `HttpError` where nothing here can."""
+    coding = answer.headers.get("content-encoding", "identity").strip().lower()
+    if coding in ("identity", ""):
+        return answer
+    if coding in ("gzip", "x-gzip", "deflate"):
+        return InflatedBody(answer)
+    raise HttpError(f"its body is compressed by {coding}, which was not asked for")
+
+
+async def rest_of(answer: HttpConnection, most: int) -> bytes:
+    """The body of an answer from here on, or as much of it as is wanted."""
+    body = body_of(answer)
+    parts: list[bytes] = []
+    size = 0
+    while size < most and (part := await body.read()):
+        parts.append(part)
+        size += len(part)
+    return b"".join(parts)[:most]
 
 
 class HttpClient:

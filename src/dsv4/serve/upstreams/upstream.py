@@ -6,27 +6,31 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from dsv4.api.request_fields import JsonObject, fast_json_reader
+from dsv4._format.tokens import EOS
+from dsv4.api.request_fields import JsonObject
 from dsv4.errors import short_repr
 from dsv4.serve.backend import BackendError, Chunk, Chunks
 from dsv4.serve.observe.tracing import trace_headers
 from dsv4.serve.settings import SettingError, Settings
-from dsv4.serve.upstreams.http_client import HttpClient, HttpConnection, HttpError, SseReader
+from dsv4.serve.upstreams.answer_reader import AnswerReader
+from dsv4.serve.upstreams.http_client import HttpClient, HttpConnection, HttpError, body_of, rest_of
 from dsv4.serve.upstreams.upstream_failures import (
-    error_text,
     failure,
     is_misconfigured,
-    overflow_of,
 )
 
-_DONE = b"[DONE]"
-# The types of what may be a stream. A server that says nothing sends the second.
-_STREAM_TYPES = ("text/event-stream", "application/octet-stream", "text/plain")
+# The types of what may be a stream. A server that says nothing sends the second; some send an
+# answer, or an error, whole.
+_STREAM_TYPES = ("text/event-stream", "application/octet-stream", "text/plain", "application/json")
+# What is said of an answer without a finish reason, by whether it has an end.
+_CUT = {
+    False: "the backend broke off: its stream has no end",
+    True: "the backend ended its stream without a finish reason",
+}
 # No list of models is this large.
 _MAX_ANSWER = 64 * 1024 * 1024
 # What to ask for, found out when it is asked.
@@ -63,7 +67,7 @@ class Upstream:
         answer = await self._client.request("GET", path)
         try:
             await self._refuse_failure(answer)
-            return _object(json.loads(await answer.rest(_MAX_ANSWER)))
+            return _object(json.loads(await rest_of(answer, _MAX_ANSWER)))
         finally:
             self._client.release(answer)
 
@@ -71,7 +75,7 @@ class Upstream:
     async def passed(self, method: str, path: str, data: bytes) -> AsyncIterator[HttpConnection]:
         """The answer to a request of any route, whatever it is."""
         try:
-            answer = await self._client.request(method, path, data)
+            answer = await self._client.request(method, path, data, trace_headers())
         except (HttpError, asyncio.TimeoutError, OSError) as error:
             problem = f"the backend cannot be reached: {_error_words(error)}"
             raise BackendError(problem, 503) from None
@@ -93,27 +97,34 @@ class Upstream:
         Every token passes here. So backends give what reads their events, in place of a loop of
         their own around this one: each would take as long again.
         """
-        reader, events, ended = SseReader(), _EventReader(), False
-        before: JsonObject = {}
-        last: JsonObject = {}
+        reader, last, has_reason = AnswerReader(self._key), None, False
         async with self._opened(path, await asked()) as answer:
-            while chunk := await answer.read():
-                found = reader.feed(chunk)
-                if _DONE in found:
-                    ended = True
-                    found.remove(_DONE)
-                more = len(found)
-                for data in found:
+            body = body_of(answer)
+            while not reader.is_done:
+                try:
+                    data = await body.read()
+                except HttpError:
+                    if has_reason:  # nothing but a count of tokens can be missing
+                        break
+                    raise
+                events = reader.feed(data) if data else reader.end()
+                more = len(events)
+                for event in events:
                     more -= 1
-                    before, last = last, events.read(data)
-                    yield _read_chunk(read, last, more > 0)
-        if ended and not last:
-            raise BackendError("the backend sent an empty answer")
-        if not ended and not reader.is_between_events:
-            raise BackendError("the backend broke off in the middle of an event")
+                    chunk = _read_chunk(read, event, more > 0)
+                    if chunk.finish is not None:
+                        has_reason = True
+                    if chunk.ids or chunk.text or last is None:
+                        last = chunk
+                    yield chunk
+                if not data:
+                    break
+            await answer.drained()
         # What ends without a word was cut: no client may take it for the whole.
-        if not (ended or _is_end(last) or _is_end(before)):
-            raise BackendError("the backend broke off: its stream has no end")
+        if last is None:
+            raise BackendError("the backend sent an empty answer")
+        if not (has_reason or _ends_with_eos(last)):
+            raise BackendError(_CUT[reader.is_done])
 
     @asynccontextmanager
     async def _opened(self, path: str, body: JsonObject) -> AsyncIterator[HttpConnection]:
@@ -136,7 +147,7 @@ class Upstream:
 
     async def _refuse_failure(self, answer: HttpConnection) -> None:
         if answer.status >= 300:
-            body = (await answer.rest(4096)).decode("utf-8", "replace")
+            body = (await rest_of(answer, 4096)).decode("utf-8", "replace")
             raise failure(answer.status, answer.headers, body, self._key)
 
     async def aclose(self) -> None:
@@ -158,77 +169,8 @@ def _error_words(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-# What `json.loads` comes down to, without its looking around each text.
-_scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
-
-
 def _object(value: object) -> JsonObject:
     return value if isinstance(value, dict) else {}
-
-
-def _slow_event_json(data: bytes) -> Any:
-    """Python's own reader has the last word: it takes half of a pair, and NaN."""
-    try:
-        text = data.decode().strip()
-        event, end = _scan(text, 0)
-        if end < len(text):
-            raise ValueError
-    except (ValueError, StopIteration, RecursionError):
-        found = repr(data[:80])
-        raise BackendError("the backend sent what is no JSON", quoted=found) from None
-    return event
-
-
-_parse_event = fast_json_reader() or _slow_event_json
-
-
-class _EventReader:
-    """Reads the events of one stream.
-
-    A character beyond the first 65,536 may come as halves of a pair, in two events: a server that
-    writes JSON piece by piece knows no better. The first half waits for the second.
-    """
-
-    def __init__(self) -> None:
-        self._halves: dict[_Place, str] = {}
-
-    def read(self, data: bytes) -> JsonObject:
-        try:
-            event = _parse_event(data)
-        except (ValueError, RecursionError):
-            event = _slow_event_json(data)
-        # Half of a pair has no bytes of its own, so it comes as an escape.
-        if self._halves or b"\\ud" in data or b"\\uD" in data:
-            event = self._joined(event, ())
-        if event.__class__ is not dict:
-            return {}
-        if event.get("error"):
-            raise _event_failure(event["error"])
-        return event
-
-    def _joined(self, value: object, place: _Place) -> Any:
-        """A copy of a value with the pairs in its texts joined."""
-        if isinstance(value, dict):
-            return {name: self._joined(item, (*place, name)) for name, item in value.items()}
-        if isinstance(value, list):
-            return [self._joined(item, (*place, n)) for n, item in enumerate(value)]
-        if not isinstance(value, str):
-            return value
-        text = self._halves.pop(place, "") + value if value else value
-        if _FIRST_HALF.match(text[-1:]) and place != _CUMULATIVE:
-            self._halves[place], text = text[-1], text[:-1]
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-_Place: TypeAlias = tuple[str | int, ...]
-_FIRST_HALF = re.compile("[\ud800-\udbff]")
-# SGLang's text begins anew with each event.
-_CUMULATIVE = ("text",)
-
-
-def _event_failure(error: object) -> BackendError:
-    text = error_text(error)
-    return overflow_of(_object(error), text) or BackendError("the backend failed", quoted=text)
 
 
 def _read_chunk(read: ReadEvent, event: JsonObject, more: bool) -> Chunk:
@@ -243,13 +185,11 @@ def _read_chunk(read: ReadEvent, event: JsonObject, more: bool) -> Chunk:
     raise BackendError(f"the backend sent an event of another form, with the fields {fields}")
 
 
-def _is_end(event: JsonObject) -> bool:
-    """Whether an event says why generation ended, in the words of any server."""
-    return bool(
-        event.get("stop")
-        or _object(event.get("meta_info")).get("finish_reason")
-        or any(_object(choice).get("finish_reason") for choice in event.get("choices") or ())
-    )
+def _ends_with_eos(chunk: Chunk) -> bool:
+    """Whether the model itself has ended a completion, as one that continues a prompt shows."""
+    if chunk.ids is not None:
+        return chunk.ids[-1:] == [EOS.id]
+    return chunk.text.endswith(EOS)
 
 
 def _refuse_other_types(answer: HttpConnection) -> None:

@@ -63,9 +63,7 @@ def failure(status: int, headers: Mapping[str, str], body: str, key: str | None)
     if status in _MISCONFIGURED:
         return BackendError(f"{_MISCONFIGURED[status]} (status {status})", final=True)
     said = _error_object(body)
-    text = error_text(said.get("message", body))
-    if key:
-        text = text.replace(key, "…")
+    text = _hidden(error_text(said.get("message", body)), key)
     mapped = _STATUSES.get(status, 502)
     if mapped == 400 and (overflow := overflow_of(said, text)):
         return overflow
@@ -95,6 +93,20 @@ def _value(number: str) -> int:
     return int(number.replace(",", ""))
 
 
+def told_failure(said: object, key: str | None) -> BackendError:
+    """The error for what a server says in an answer that has begun as if nothing were wrong."""
+    text = _hidden(error_text(said), key)
+    fields = said if isinstance(said, dict) else {}
+    if overflow := overflow_of(fields, text):
+        return overflow
+    status = _STATUSES.get(read_number(fields.get("code")) or 0, 502)
+    return BackendError("the backend failed", status, quoted=text)
+
+
+def _hidden(text: str, key: str | None) -> str:
+    return text.replace(key, "…") if key else text
+
+
 def _error_object(body: str) -> JsonObject:
     """What a body says of an error, by the names of any server."""
     try:
@@ -107,10 +119,19 @@ def _error_object(body: str) -> JsonObject:
     return said if isinstance(said, dict) else {"message": said}
 
 
+# Where errors have their words, in the order of how much they say.
+_WORDS = ("message", "detail", "msg", "error", "errors", "type", "code")
+
+
 def error_text(error: object) -> str:
-    """What an error says, and not too much of it."""
-    text = error.get("message") if isinstance(error, dict) else error
-    return str(text)[:500]
+    """What an error says, and not too much of it: as text, or in the fields of any server."""
+    found = error
+    while isinstance(found, (dict, list)):
+        inner = found[:1] if isinstance(found, list) else [found[n] for n in _WORDS if found.get(n)]
+        if not inner:
+            break
+        found = inner[0]
+    return str(error if found is None else found)[:500]
 
 
 def waiting_time(text: str) -> float | None:

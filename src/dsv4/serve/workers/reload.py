@@ -51,10 +51,21 @@ async def _reload_engines(server: GatewayState) -> None:
     engines = _engines_at(server, wanted.upstream)
     added = [engine for engine in engines if engine not in server.engines.engines]
     await check_models(server, added)
-    server.engines.replace(engines)
-    server.upstreams = wanted.upstream
-    _tell_workers(server, _UPSTREAMS, wanted.upstream)
-    logger.info("reloaded engines=%s", len(engines))
+    taken = {
+        url: engine
+        for url, engine in zip(wanted.upstream, engines, strict=True)
+        if engine.is_up or engine not in added
+    }
+    for engine in (engine for engine in added if not engine.is_up):
+        await engine.backend.aclose()
+        logger.warning("engine %s is not taken in: it does not answer", engine.url)
+    if not taken:
+        raise SettingError("upstream", "found no engine that answers")
+    server.engines.replace(list(taken.values()))
+    # What is missing is asked again with the next signal: the list is another than the file's.
+    server.upstreams = tuple(taken)
+    _tell_workers(server, _UPSTREAMS, server.upstreams)
+    logger.info("reloaded engines=%s", len(taken))
 
 
 def _engines_at(server: GatewayState, urls: Sequence[str]) -> list[Engine]:

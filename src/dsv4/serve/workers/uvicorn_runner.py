@@ -348,7 +348,7 @@ def _summary(server: GatewayState, url: str) -> ServerSummary:
         keys=len(server.access.keys),
         ids=server.tokenizer is not None,
         facts=server.model.facts,
-        adapted_to="nothing" if server.adapter is None else server.adapter.server.title,
+        adapted_to=server.healer.title,
         notes=tuple(notes),
     )
 

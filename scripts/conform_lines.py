@@ -1,0 +1,98 @@
+"""The side of `dsv4 conform` that an implementation takes: a request on each line, an answer each.
+
+An adapter gives functions that answer: a prompt for `encode`, a message for `parse`. What they
+raise is a refusal; `Unsupported` says that the implementation does not do it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Collection
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+Request = dict[str, Any]
+
+
+class Unsupported(Exception):
+    """What an implementation does not offer."""
+
+
+def module_in(distribution: str, path: str) -> Any:
+    """A module of a package, alone: the package itself may import what is not installed."""
+    root = find_spec(distribution)
+    assert root is not None
+    assert root.submodule_search_locations
+    spec = spec_from_file_location(Path(path).stem, Path(root.submodule_search_locations[0], path))
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def bare_packages(root: str, *names: str) -> None:
+    """Packages of which modules can be imported, and whose own code, which may need what is not
+    installed, is not run."""
+    found = find_spec(root)
+    assert found is not None
+    assert found.submodule_search_locations
+    folder = Path(found.submodule_search_locations[0])
+    for name in ("", *names):
+        package = ModuleType(f"{root}.{name}" if name else root)
+        package.__path__ = [str(folder.joinpath(*name.split(".")))]
+        sys.modules[package.__name__] = package
+
+
+def options_of(request: Request) -> Request:
+    """The options of the released `encode_messages` that a request gives."""
+    names = ("context", "drop_thinking", "add_default_bos_token", "reasoning_effort")
+    return {name: request[name] for name in names if name in request}
+
+
+def with_tools_apart(request: Request) -> tuple[list[Request], list[Any] | None]:
+    """The messages, and the tools of a leading system message beside them, as requests have it."""
+    messages = [dict(message) for message in request["messages"]]
+    leads = bool(messages) and messages[0].get("role") == "system"
+    tools = messages[0].pop("tools", None) if leads else None
+    if any(message.get("tools") for message in messages):
+        raise Unsupported("tools on another message")
+    return messages, tools
+
+
+def seen(text: str) -> str:
+    """What a parser inside a server sees of a completion: that takes the EOS off."""
+    return text.removesuffix("<｜end▁of▁sentence｜>")
+
+
+def called(calls: list[tuple[str, str]], content: str | None = "", reasoning: str = "") -> Request:
+    """A message, as `dsv4 conform` wants it: names and arguments as text. None for the content says
+    that the parser gives calls only."""
+    made = [{"type": "function", "function": {"name": n, "arguments": a}} for n, a in calls]
+    texts = {} if content is None else {"content": content, "reasoning_content": reasoning}
+    return {"role": "assistant", **texts, "tool_calls": made}
+
+
+def answer(
+    dialects: Collection[str],
+    encode: Callable[[Request], str] | None = None,
+    parse: Callable[[Request], Request] | None = None,
+) -> None:
+    """Answers every request on stdin."""
+    out, sys.stdout = sys.stdout, sys.stderr  # what packages print is no answer
+    ways = {"encode": ("prompt", encode), "parse": ("message", parse)}
+    for line in sys.stdin:
+        request = json.loads(line)
+        name, way = ways.get(request["do"], ("", None))
+        try:
+            if way is None or request["dialect"] not in dialects:
+                raise Unsupported(f"{request['do']}, {request['dialect']}")
+            found = {name: way(request)}
+        except Unsupported as error:
+            found = {"unsupported": str(error)}
+        except Exception as error:  # whatever it refuses with
+            found = {"error": f"{type(error).__name__}: {error}"[:300]}
+        print(json.dumps({"id": request["id"], **found}), file=out, flush=True)

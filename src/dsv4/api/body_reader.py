@@ -1,0 +1,199 @@
+"""One reader for all bodies: recognises what a value is, and reads it by the rules that hold for
+it. Every door uses it, so the same body is the same prompt at all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeAlias
+
+from dsv4._format.dialects import Dialect
+from dsv4.api.api_request import (
+    DEFAULT_SETTINGS,
+    ApiRequest,
+    ApiSettings,
+    BodyRules,
+    ProtocolName,
+    chosen_dialect,
+    most_tokens,
+)
+from dsv4.api.chat_requests import FIELDS as CHAT
+from dsv4.api.errors import as_api_error, wrong
+from dsv4.api.messages_requests import FIELDS as MESSAGES
+from dsv4.api.own_bodies import (
+    OWN_OPTIONS,
+    SHARED_OPTIONS,
+    is_pair,
+    is_sharegpt,
+    own_request,
+    role_of,
+)
+from dsv4.api.protocols import PROTOCOLS, convert
+from dsv4.api.request_fields import Body, JsonObject, json_value
+from dsv4.errors import OptionError
+from dsv4.types import DialectName
+
+# A body of a protocol, or a conversation in one of dsv4's own shapes.
+AnyBody: TypeAlias = Body | list[Any]
+
+
+class RecognisedBody(NamedTuple):
+    """What a value is: the protocol it is nearest to, whose rules hold, and whether its fields
+    leave no doubt about that."""
+
+    protocol: ProtocolName
+    rules: BodyRules
+    certain: bool
+
+
+# Fields that only a request to a server has. Those that data sets use for notes of their own
+# (`user`) prove nothing.
+_CHAT_SIGNS = CHAT.keys() - {*SHARED_OPTIONS, "thinking", "user", "documents"}
+_MESSAGES_ONLY = MESSAGES.keys() - CHAT.keys() - {"messages", "metadata"}
+_MESSAGES_SIGNS = {*_MESSAGES_ONLY, "anthropic_version", "max_tokens_to_sample"}
+_ANTHROPIC_BLOCKS = (
+    *("tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use"),
+    *("document", "search_result", "tool_reference", "compaction"),
+)
+_CHAT_ONLY = CHAT.keys() - MESSAGES.keys() - {"stop", "user", "documents"}
+_CHAT_ROLES = ("tool", "developer", "function")
+
+
+def recognise(body: object) -> RecognisedBody:
+    """What `body` is, by the fields that only one kind of body has. Never raises."""
+    if not isinstance(body, dict) or is_sharegpt(body) or is_pair(body):
+        return RecognisedBody("chat", "released", True)
+    if "messages" not in body:
+        is_response = ("input" in body or "instructions" in body) and not _is_alpaca(body)
+        if is_response:
+            return RecognisedBody("responses", "body", True)
+        return RecognisedBody("chat", "released", True)
+    switch = body.get("thinking")
+    is_own = isinstance(switch, bool) or any(body.get(name) is not None for name in OWN_OPTIONS)
+    is_sent = isinstance(switch, dict) or any(body.get(name) is not None for name in _CHAT_SIGNS)
+    if is_own and not is_sent:
+        return RecognisedBody("chat", "released", True)
+    if _is_of_anthropic(body) or (is_sent and _has_blocks(body, ("image",))):
+        return RecognisedBody("messages", "body", True)
+    return RecognisedBody("chat", "body" if is_sent else "released", is_own is not is_sent)
+
+
+def _is_alpaca(body: Mapping[str, Any]) -> bool:
+    """Whether an object is a line of Alpaca's data, which calls the user's text `input` too."""
+    return "instruction" in body or ("output" in body and "model" not in body)
+
+
+def _is_of_anthropic(body: JsonObject) -> bool:
+    if _has_blocks(body, _ANTHROPIC_BLOCKS):
+        return True
+    tools = body.get("tools")
+    listed = [tool for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
+    if any("function" in tool for tool in listed) or _has_chat_messages(body):
+        return False
+    if any("input_schema" in tool for tool in listed):
+        return True
+    if any(body.get(name) is not None for name in _CHAT_ONLY):
+        return False
+    switch = body.get("thinking")
+    has_budget = isinstance(switch, dict) and "budget_tokens" in switch
+    return has_budget or any(body.get(name) is not None for name in _MESSAGES_SIGNS)
+
+
+def _has_blocks(body: JsonObject, kinds: tuple[str, ...]) -> bool:
+    listed = body.get("messages")
+    for message in listed if isinstance(listed, list) else ():
+        content = message.get("content") if isinstance(message, dict) else None
+        for block in content if isinstance(content, list) else ():
+            if isinstance(block, dict) and block.get("type") in kinds:
+                return True
+    return False
+
+
+def _has_chat_messages(body: JsonObject) -> bool:
+    listed = body.get("messages")
+    return any(
+        role_of(message) in _CHAT_ROLES or (isinstance(message, dict) and "tool_calls" in message)
+        for message in (listed if isinstance(listed, list) else ())
+    )
+
+
+def read(
+    body: AnyBody,
+    *,
+    protocol: ProtocolName | None = None,
+    rules: BodyRules | None = None,
+    dialect: DialectName | Dialect | None = None,
+    settings: ApiSettings | None = None,
+) -> ApiRequest:
+    """A request in any protocol, or a conversation in one of dsv4's own shapes.
+
+    `body` is bytes of JSON, or what they say, which is not changed. `protocol` is the one it is in,
+    `"chat"`, `"responses"` or `"messages"`: recognised if not given. By itself, it reads the body
+    as a server does, which does not know dsv4's own options. `rules` says whose rules hold:
+    `"released"`, the released encoder's, as for `dsv4.encode`; `"body"`, those of a server. If not
+    given, a list of messages and an object with only dsv4's own options follow the released
+    encoder, and an object with a protocol's fields follows a server. `dialect` is the release of
+    the format; None takes it from the body's `dialect` or `model`, and v4 where these do not say
+    it: `notes` of the result then names the model. `settings` are those of the server.
+
+    Returns an `ApiRequest`. Raises `ApiError`, which names the field of the body.
+    """
+    settings = settings or DEFAULT_SETTINGS
+    if protocol is not None and protocol not in PROTOCOLS:
+        raise wrong(protocol, f"one of {', '.join(PROTOCOLS)}", "protocol")
+    if protocol is not None and rules is None:
+        given = {"messages": body} if isinstance(body, list) else body
+        return PROTOCOLS[protocol].read(given, dialect=dialect, settings=settings)
+    value = json_value(body, settings.loads)
+    found = recognise(value)
+    if (rules or found.rules) == "released":
+        return _read_released(value, protocol or found.protocol, dialect, settings)
+    return _read_sent(value, protocol or found.protocol, dialect, settings)
+
+
+def _read_sent(
+    value: Any, protocol: ProtocolName, dialect: DialectName | Dialect | None, settings: ApiSettings
+) -> ApiRequest:
+    """A body as a server reads it. Options that only dsv4 has hold as well."""
+    body = value if isinstance(value, dict) and "messages" in value else {"messages": value}
+    if protocol == "responses":
+        body = value
+    own = {name: body[name] for name in OWN_OPTIONS if body.get(name) is not None}
+    release = own.pop("dialect", None) if dialect is None else dialect
+    if isinstance(body.get("thinking"), bool):
+        body = {**body, "thinking": {"type": "enabled" if body["thinking"] else "disabled"}}
+    if "effort" in own and "reasoning_effort" not in body:
+        body = {**body, "reasoning_effort": own["effort"]}
+    own = {name: own[name] for name in own if name not in ("dialect", "effort")}
+    try:
+        call = PROTOCOLS[protocol].read(body, dialect=release, settings=settings)
+        return replace(call, request=replace(call.request, **own)) if own else call
+    except OptionError as error:
+        raise as_api_error(error) from None
+
+
+def _read_released(
+    value: Any, protocol: ProtocolName, dialect: DialectName | Dialect | None, settings: ApiSettings
+) -> ApiRequest:
+    """A conversation as the released encoder reads it."""
+    body = value
+    if isinstance(value, dict) and protocol != "chat":
+        body = convert(value, protocol, "chat")
+    fields = body if isinstance(body, dict) else {}
+    model = fields.get("model")
+    try:
+        named = fields.get("dialect") if dialect is None else dialect
+        release, notes = chosen_dialect(named, model)
+    except OptionError as error:
+        raise as_api_error(error) from None
+    request = own_request(body, release)
+    return ApiRequest(
+        request=request,
+        protocol="chat",
+        model=model if isinstance(model, str) else settings.model,
+        max_tokens=most_tokens(request.thinking, request.effort, settings),
+        notes=notes,
+        rules="released",
+        settings=settings,
+    )

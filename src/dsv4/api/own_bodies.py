@@ -1,0 +1,281 @@
+"""dsv4's own shapes of a conversation, read as the released encoder reads them: a list of messages,
+an object with the options of `dsv4.Request`, ShareGPT's form, a prompt with its completion.
+
+Only what the prompt depends on is read, and messages are passed on as they are: the encoder checks
+them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from dsv4._format.dialects import Dialect
+from dsv4.api.errors import ApiError
+from dsv4.api.neutral_request import TRAINING_FIELDS
+from dsv4.errors import Location, OptionError, path_of, short_repr
+from dsv4.request import Request
+
+
+class NotAConversation(ApiError):
+    """A value that holds no conversation in any shape, or one in a shape of its own with something
+    else in its place."""
+
+
+def _not_read(found: object, expected: str, path: str) -> NotAConversation:
+    return NotAConversation(f"found {short_repr(found)}, expected {expected}", path=path)
+
+
+# ShareGPT conversations (`from` and `value`), as many datasets have them.
+#
+# They are read where they have exactly one meaning as a list of messages, and refused otherwise.
+
+
+_ROLE_OF_SPEAKER = {
+    "system": "system",
+    **dict.fromkeys(("human", "user"), "user"),
+    **dict.fromkeys(("gpt", "chatgpt", "assistant", "model"), "assistant"),
+    "function_call": "assistant",
+    **dict.fromkeys(("observation", "tool"), "tool"),
+}
+
+
+def is_sharegpt(body: Mapping[str, Any]) -> bool:
+    """Whether an object is a conversation in this form."""
+    turns = body.get("conversations")
+    return isinstance(turns, list) and all(
+        isinstance(turn, dict) and "from" in turn and "value" in turn for turn in turns
+    )
+
+
+def sharegpt_messages(
+    body: Mapping[str, Any], location: Location = ("conversations",)
+) -> list[dict[str, Any]]:
+    """The messages. A system prompt beside the turns comes first."""
+    system = body.get("system")
+    messages = [{"role": "system", "content": system}] if system else []
+    for n, turn in enumerate(body["conversations"]):
+        messages.append(_message(turn, path_of((*location, n)), messages))
+    return messages
+
+
+def sharegpt_tools(body: Mapping[str, Any]) -> Any:
+    """The tools, which may be JSON text."""
+    tools = body.get("tools")
+    return json_of(tools, "tools") if isinstance(tools, str) and tools.strip() else tools or None
+
+
+def _message(turn: Mapping[str, Any], path: str, before: list[dict[str, Any]]) -> dict[str, Any]:
+    speaker, value = turn["from"], turn["value"]
+    role = _ROLE_OF_SPEAKER.get(speaker) if isinstance(speaker, str) else None
+    if role is None:
+        raise _not_read(speaker, f"one of {', '.join(_ROLE_OF_SPEAKER)}", f"{path}.from")
+    beside = {name: turn[name] for name in _BESIDE_VALUE if turn.get(name) is not None}
+    message: dict[str, Any] = {"role": role, "content": value, **beside}
+    if speaker == "function_call":
+        return message | {"content": None, "tool_calls": _calls(value, path, len(before))}
+    return message | {"tool_call_id": _open_id(before, path)} if role == "tool" else message
+
+
+# What a turn may say beside its text: reasoning, and whether it is trained on.
+_BESIDE_VALUE = (*("reasoning_content", "reasoning", "thinking"), *TRAINING_FIELDS)
+
+
+def _calls(value: object, path: str, index: int) -> list[dict[str, Any]]:
+    """Calls as JSON: one object with name and arguments, or a list of these."""
+    given = json_of(value, f"{path}.value") if isinstance(value, str) else value
+    calls: list[Any] = given if isinstance(given, list) else [given]
+    if not all(isinstance(call, dict) and isinstance(call.get("name"), str) for call in calls):
+        raise _not_read(value, "calls as JSON, each with name and arguments", f"{path}.value")
+    return [
+        {
+            "id": f"call_{index}_{n}",
+            "type": "function",
+            "function": {"name": call["name"], "arguments": call.get("arguments", {})},
+        }
+        for n, call in enumerate(calls)
+    ]
+
+
+def _open_id(before: list[dict[str, Any]], path: str) -> str:
+    """The id of the call that a result answers: the first that has none yet."""
+    for answered, message in enumerate(reversed(before)):
+        if message["role"] != "tool":
+            calls = message.get("tool_calls") or ()
+            if answered < len(calls):
+                return str(calls[answered]["id"])
+            break
+    problem = "found a result, expected a call before it that it answers"
+    raise NotAConversation(problem, path=path)
+
+
+def json_of(text: str, path: str) -> Any:
+    """The value of JSON text that stands at a place."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise _not_read(text, "JSON", path) from None
+
+
+# Messages.
+
+
+def messages_of(body: object) -> Any:
+    """The messages of a body. They are checked when they are encoded."""
+    if isinstance(body, list):
+        return body
+    if not isinstance(body, dict):
+        problem = f"found {short_repr(body)}, expected a list of messages or a request"
+        raise NotAConversation(problem)
+    if is_sharegpt(body):
+        return sharegpt_messages(body)
+    if "messages" not in body and "completion" in body and "prompt" in body:
+        prompt, completion = (_turns(body[name], name) for name in ("prompt", "completion"))
+        return with_system(body, prompt + completion)
+    if "messages" not in body:
+        hint = ": put the messages in a list" if "role" in body else ""
+        if is_pair(body):
+            hint = ", but a pair of answers: dsv4 dataset --preferences reads it"
+        raise NotAConversation(f'found an object without "messages"{hint}')
+    return with_system(body, body["messages"])
+
+
+_ROLES_OF_TEXTS = {"prompt": "user", "completion": "assistant"}
+
+
+def _turns(value: object, name: str) -> list[Any]:
+    """The messages of a prompt or a completion: a list of them, or a text that is one."""
+    if isinstance(value, list):
+        return value
+    if isinstance(value, str):
+        return [{"role": _ROLES_OF_TEXTS[name], "content": value}]
+    raise _not_read(value, "text or a list of messages", name)
+
+
+def is_pair(body: Mapping[str, Any]) -> bool:
+    """Whether an object has two answers, of which one is the better."""
+    return {"chosen", "rejected"} <= body.keys() or "preferred_output" in body
+
+
+def with_system(body: Mapping[str, Any], messages: Any) -> Any:
+    """The messages with the system prompt that stands beside them, if one does, in front."""
+    if not has_system_field(body) or not isinstance(messages, list):
+        return messages
+    return [{"role": "system", "content": body["system"]}, *messages]
+
+
+def has_system_field(body: object) -> bool:
+    """Whether an object has a system prompt beside the messages."""
+    return (
+        isinstance(body, dict)
+        and bool(body.get("system"))
+        and isinstance(body["system"], (str, list))
+    )
+
+
+def role_of(message: object) -> object:
+    """The role of a message, if it is one."""
+    return message.get("role") if isinstance(message, dict) else None
+
+
+# Options.
+
+
+# The options that only dsv4 has, and those that Chat Completions has too, under the same name.
+OWN_OPTIONS = ("dialect", "effort", "drop_thinking", "bos", "context", "prefix")
+SHARED_OPTIONS = ("tools", "tool_choice", "response_format", "stop")
+
+# Options of the chat template, as vLLM and SGLang take them -> what `dsv4.Request` calls them.
+TEMPLATE_OPTIONS = {
+    "enable_thinking": "thinking",
+    "thinking": "thinking",
+    "reasoning_effort": "effort",
+    "drop_thinking": "drop_thinking",
+}
+# What a Chat request calls an option -> what `dsv4.Request` does.
+CHAT_OPTION_NAMES = {
+    **{name: name for name in SHARED_OPTIONS},
+    "reasoning_effort": "effort",
+    **{name: name for name in OWN_OPTIONS},
+}
+# All fields that are read of a Chat request.
+CHAT_FIELDS_READ = ("model", "messages", "thinking", *CHAT_OPTION_NAMES)
+
+
+def own_request(body: object, dialect: Dialect) -> Request:
+    """The request in a value, as it stands: nothing is renamed, joined or moved."""
+    options = own_options(body) if isinstance(body, dict) else {}
+    try:
+        return Request(messages_of(body), **{**options, "dialect": dialect})
+    except OptionError as error:
+        raise ApiError(
+            error.problem, path=path_of(written_location(error.location, body))
+        ) from None
+
+
+def written_location(location: Location, body: object) -> Location:
+    """The place of an option of `dsv4.Request` in the body that gives it, by its name there."""
+    if not isinstance(body, dict) or not location or location[0] == "messages":
+        return location
+    for name, option in CHAT_OPTION_NAMES.items():
+        if option == location[0] and body.get(name) is not None:
+            return (name, *location[1:])
+    given = body.get("chat_template_kwargs")
+    inside = given if isinstance(given, dict) else {}
+    for name, option in TEMPLATE_OPTIONS.items():
+        if option == location[0] and inside.get(name) is not None:
+            return ("chat_template_kwargs", name, *location[1:])
+    return location
+
+
+def own_options(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of `dsv4.Request` that an object gives, by their names there."""
+    options: dict[str, Any] = {}
+    if is_sharegpt(body):
+        options["tools"] = sharegpt_tools(body)
+        body = {name: body[name] for name in body if name != "tools"}
+    options |= _template_options(body.get("chat_template_kwargs"))
+    if (thinking := _thinking(body.get("thinking"))) is not None:
+        options["thinking"] = thinking
+    for name, option in CHAT_OPTION_NAMES.items():
+        if body.get(name) is not None:
+            options[option] = body[name]
+    return options
+
+
+def _template_options(given: object) -> dict[str, Any]:
+    """Those that are given. The request's own fields come before them."""
+    if not isinstance(given, dict):
+        return {}
+    known = TEMPLATE_OPTIONS.items()
+    return {option: given[name] for name, option in known if given.get(name) is not None}
+
+
+_THINKING = {"enabled": True, "disabled": False}
+
+
+def _thinking(value: object) -> object:
+    """OpenAI-like servers take a flag, or `{"type": "enabled"}`. Anything else is passed on, and
+    refused as an option."""
+    kind = value.get("type") if isinstance(value, dict) else value
+    return _THINKING.get(kind, value) if isinstance(kind, str) else value if kind else kind
+
+
+# The options that a request is written with if they differ from the defaults.
+_WRITTEN = {"drop_thinking": True, "bos": True, "prefix": "", "tool_choice": "auto"}
+
+
+def body_of_request(request: Request, dialect: str) -> dict[str, Any]:
+    """A request as an object with dsv4's own options, which reads as the same request."""
+    body: dict[str, Any] = {
+        "messages": request.messages,
+        "thinking": request.thinking,
+        "dialect": dialect,
+    }
+    if request.effort is not None:
+        body["effort"] = request.effort
+    if request.context:
+        body["context"] = list(request.context)
+    own = {name: getattr(request, name) for name in _WRITTEN}
+    return body | {name: value for name, value in own.items() if value != _WRITTEN[name]}

@@ -1,0 +1,37 @@
+"""Pictures that a line names as files: they lie below the folder of the input."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from dsv4._images.image_source import maybe_address
+from dsv4._inputs.image_inputs import image_size
+from dsv4._inputs.input_files import os_error_reason
+from dsv4.errors import ImageError, short_repr
+
+
+@lru_cache
+def picture_folder(input: str) -> str | None:
+    """The folder whose files the lines of an input may name; None for standard input."""
+    return None if input == "-" else os.path.realpath(os.path.dirname(input) or ".")
+
+
+def picture_size(record: Mapping[str, Any], folder: str | None) -> tuple[int, int] | None:
+    """The size of a picture that is a file, None where its record names none.
+
+    Raises an `ImageError` for a file that is not there, or not below the folder.
+    """
+    address = maybe_address(record)
+    if folder is None or address is None or "://" in address:
+        return None
+    path = os.path.realpath(os.path.join(folder, address))
+    if os.path.commonpath((folder, path)) != folder:
+        raise ImageError(f"found {short_repr(address)}, expected a picture below {folder}")
+    try:
+        with open(path, "rb") as file:
+            return image_size(file.read())
+    except OSError as error:
+        raise ImageError(f"found {short_repr(address)}: {os_error_reason(error)}") from None

@@ -1,0 +1,125 @@
+"""What stands between clients and a chat server: what requests are adapted to, and what its answers
+have shown about it.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+
+from dsv4._format.dialects import Dialect
+from dsv4.api.api_request import ProtocolName
+from dsv4.api.protocols import marked_chat_body
+from dsv4.api.request_fields import JsonObject
+from dsv4.errors import EncodeError
+from dsv4.profiles.profile import Profile, profile_named, shielded_prompt
+from dsv4.profiles.text_shields import shielded
+from dsv4.serve.backend import BackendError, Model
+from dsv4.serve.heal.adaptations import (
+    DEEPSEEK,
+    SERVER_PROFILES,
+    adapted,
+    adapted_server,
+    check_ids,
+    server_kind,
+)
+from dsv4.serve.heal.request_adapter import RequestAdapter
+from dsv4.serve.heal.upstream_habits import UpstreamHabits
+from dsv4.serve.settings import Settings
+from dsv4.serve.storage.stored_turns import MemoryTurnStore, SampledTurns
+from dsv4.tokens import Tokenizer
+from dsv4.verify.token_counts import PromptCounter
+
+_log = logging.getLogger("dsv4.serve")
+
+# What the official API says to a turn without its reasoning, and whoever has its rules.
+_ASKS_FOR_REASONING = re.compile(r"reasoning_content\W.{0,60}must be passed back", re.I | re.S)
+
+
+class Healer:
+    """The chat server of a gateway, as far as it is known."""
+
+    def __init__(self, settings: Settings, turns: SampledTurns) -> None:
+        check_ids(settings.skip_adaptations)
+        self._settings = settings
+        if turns.store is None and settings.replay_store == "sealed":
+            # Chat Completions has no field that a sealed turn could travel in.
+            memory = MemoryTurnStore(settings.replay_entries, settings.replay_bytes)
+            turns = SampledTurns(memory, turns.seal)
+        self._turns = turns
+        self._dialect: Dialect | None = None
+        self._owners: set[str] = set()
+        self._has_learned_rules = False
+        self.habits = UpstreamHabits(settings.reasoning_in_content)
+        self.adapter = RequestAdapter(None, turns, keeps=False)
+
+    def meet(self, dialect: Dialect, models: Sequence[Model]) -> None:
+        """Takes in what the server serves."""
+        self._dialect = dialect
+        self._owners = {model.owner for model in models}
+        self._adapt_to(server_kind(self._settings, models))
+
+    def _adapt_to(self, kind: str) -> None:
+        assert self._dialect is not None
+        server = adapted_server(kind, self._dialect, self._settings)
+        # A server may turn out to ask for turns as they were: unless the operator says that it
+        # does not, they are kept.
+        keeps = server is not None or self._settings.adapt_for is None
+        self.adapter = RequestAdapter(server, self._turns, keeps=keeps)
+
+    @property
+    def title(self) -> str:
+        """What requests are adapted to."""
+        return "nothing" if self.adapter.server is None else self.adapter.server.title
+
+    def learns_from(self, error: BackendError) -> bool:
+        """Whether a refusal shows that the server has DeepSeek's rules, so that the request should
+        be sent again, adapted to them."""
+        if self._settings.adapt_for is not None or error.status != 400 or self._dialect is None:
+            return False
+        if not _ASKS_FOR_REASONING.search(error.message):
+            return False
+        if self.adapter.server is None:
+            self._has_learned_rules = True
+            self._adapt_to(DEEPSEEK)
+            _log.warning(
+                "the chat server asks for the reasoning of earlier turns, as the official API "
+                "does: from now on requests are adapted to its rules (--for %s)",
+                DEEPSEEK,
+            )
+        return True
+
+    @property
+    def _profile(self) -> Profile | None:
+        """What is known of how the server writes prompts: vLLM and SGLang say who they are."""
+        if self.adapter.server is not None:
+            return self.adapter.server.profile
+        known = self._owners & set(SERVER_PROFILES)
+        return profile_named(SERVER_PROFILES[known.pop()]) if len(known) == 1 else None
+
+    def prompt_length(
+        self, body: JsonObject, protocol: ProtocolName, tokenizer: Tokenizer | None
+    ) -> int | None:
+        """How many tokens the server's own prompt has for a request. None where nothing is known of
+        its prompts, or it would refuse the request."""
+        profile, dialect = self._profile, self._dialect
+        if profile is None or tokenizer is None or dialect is None:
+            return None
+        name = profile.own_dialect("v4.1" if dialect.system_token is not None else "v4")
+        sent, _ = marked_chat_body(body, protocol)
+        if self.adapter.server is not None:
+            sent, _ = adapted(sent, self.adapter.server)
+        try:
+            prompt = shielded_prompt(shielded(sent), profile, name)
+        except EncodeError:
+            return None
+        return PromptCounter(tokenizer).count(prompt, profile.release(name), frozenset())
+
+    def to_dict(self) -> JsonObject:
+        """What is known of the server, for whoever runs the gateway."""
+        return {
+            "adapted_to": self.title,
+            "learned_rules": self._has_learned_rules,
+            "reasoning": self.habits.reasoning_place,
+        }

@@ -1,0 +1,60 @@
+"""What the answers of a chat server have shown about it, kept as long as the process runs."""
+
+from __future__ import annotations
+
+import logging
+from typing import Literal, TypeAlias
+
+from dsv4.serve.settings import ReasoningInContent
+
+_log = logging.getLogger("dsv4.serve")
+
+# Where a server puts reasoning: in a field of its own, in the content, nowhere that was seen; or
+# too few answers have come.
+ReasoningPlace: TypeAlias = Literal["unknown", "field", "content", "none"]
+
+# After so many answers without a sign of reasoning no more is waited for.
+_MOST_UNSURE = 3
+
+
+class UpstreamHabits:
+    """Where a chat server puts its reasoning.
+
+    A server without a reasoning parser, whose prompt ends in an open thinking tag, writes the
+    thought and the closing tag into the content. Nothing else in its answers tells.
+    """
+
+    def __init__(self, setting: ReasoningInContent = "auto") -> None:
+        places: dict[ReasoningInContent, ReasoningPlace] = {"never": "field", "always": "content"}
+        self._is_fixed = setting != "auto"
+        self.reasoning_place: ReasoningPlace = places.get(setting, "unknown")
+        self._unsure = 0
+
+    @property
+    def reasons_in_content(self) -> bool | None:
+        """Whether content is reasoning first. None where that is yet to be seen."""
+        return None if self.reasoning_place == "unknown" else self.reasoning_place == "content"
+
+    def saw_field(self) -> None:
+        """An answer has reasoning in a field of its own."""
+        self._learn("field", "the chat server sends reasoning in a field of its own")
+
+    def saw_in_content(self) -> None:
+        """An answer has the end of its thinking in the content, and no other reasoning."""
+        if self.reasoning_place != "field":
+            problem = "the chat server writes its reasoning into the content"
+            self._learn("content", f"{problem}: it is read as reasoning up to the end of thinking")
+
+    def saw_neither(self) -> None:
+        """An answer was whole, and had no reasoning anywhere."""
+        self._unsure += 1
+        if self.reasoning_place == "content":
+            self._learn("unknown", "the chat server has written no reasoning into the content")
+        elif self.reasoning_place == "unknown" and self._unsure >= _MOST_UNSURE:
+            self._learn("none", "the chat server has sent no reasoning so far")
+
+    def _learn(self, place: ReasoningPlace, message: str) -> None:
+        if place == self.reasoning_place or self._is_fixed:
+            return
+        self.reasoning_place, self._unsure = place, 0
+        _log.info("%s", message)

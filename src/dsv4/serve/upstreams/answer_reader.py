@@ -1,0 +1,172 @@
+"""One reading of what a server says in answer to a request for a stream: which bytes are events,
+which event is an error, and whether the answer is whole. docs/serving.md has the table.
+
+An answer is whole if its server said why it ended. Everything else is a failure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from dsv4.api.request_fields import JsonObject, fast_json_reader
+from dsv4.serve.backend import BackendError
+from dsv4.serve.upstreams.sse_reader import LONGEST_LINE, ErrorData, SseReader
+from dsv4.serve.upstreams.upstream_failures import told_failure
+
+_DONE = b"[DONE]"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# An event with one of these has a piece of an answer, whatever else is in it.
+_PIECES = ("choices", "text", "content", "meta_info")
+# What an event has that is an error and does not call itself one.
+_ERROR_FIELDS = ("message", "detail", "code", "msg", "errors")
+
+
+class AnswerReader:
+    """Reads the body of one answer: server-sent events, or one JSON object in place of them."""
+
+    def __init__(self, key: str | None = None) -> None:
+        """`key` is the gateway's own, which is never told."""
+        self._key = key
+        self._events = _EventReader()
+        self._sse = SseReader()
+        self._whole: list[bytes] | None = None  # what has come of an object
+        self._size = 0
+        self._has_begun = False
+        self.is_done = False  # whatever comes after this is no part of the answer
+
+    def feed(self, data: bytes) -> list[JsonObject]:
+        """The events that a piece of the body completes. Raises a `BackendError`."""
+        if not self._has_begun:
+            data = self._begun(data)
+        if self._whole is None:
+            return self._read(self._sse.feed(data))
+        self._size += len(data)
+        if self._size > LONGEST_LINE:
+            raise BackendError("the backend sent an object without an end")
+        self._whole.append(data)
+        return []
+
+    def _begun(self, data: bytes) -> bytes:
+        """The first piece, which tells what the body is: servers say that it is a stream, or JSON,
+        and send the other."""
+        data = data.removeprefix(_BYTE_ORDER_MARK)
+        first = data.lstrip()[:1]
+        self._has_begun = bool(first)
+        if first == b"{":
+            self._whole = []
+        return data
+
+    def end(self) -> list[JsonObject]:
+        """The events that the end of the body completes."""
+        if self._whole is not None:
+            return self._read([b"".join(self._whole)])
+        return self._read(self._sse.end())
+
+    def _read(self, found: list[bytes]) -> list[JsonObject]:
+        events: list[JsonObject] = []
+        for data in found:
+            if data == _DONE:
+                self.is_done = True
+                break
+            if data.__class__ is ErrorData:
+                raise told_failure(_error_value(data), self._key)
+            event = self._events.read(data)
+            # Every token passes here, and what nearly all events are needs no other question.
+            if event.__class__ is not dict or "error" in event or not event.get("choices"):
+                self._refuse_errors(event)
+            if event:
+                events.append(event)
+        return events
+
+    def _refuse_errors(self, event: Any) -> None:
+        if not isinstance(event, dict):
+            if event is not None and event != "":  # which are signs of life
+                raise told_failure(event, self._key)
+        elif event.get("error"):
+            raise told_failure(event["error"], self._key)
+        elif is_error(event):
+            raise told_failure(event, self._key)
+
+
+def is_error(event: JsonObject) -> bool:
+    """Whether an event is an error, and no piece of an answer."""
+    for name in _PIECES:
+        if event.get(name) is not None:
+            return False
+    if "error" in (event.get("object"), event.get("type")):
+        return True
+    return any(event.get(name) for name in _ERROR_FIELDS)
+
+
+def _error_value(data: bytes) -> object:
+    """What an event says that is named an error: JSON or not."""
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return data.decode("utf-8", "replace")
+    return value.get("error") or value if isinstance(value, dict) else value
+
+
+# What `json.loads` comes down to, without its looking around each text.
+_scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
+
+
+def _slow_event_json(data: bytes) -> Any:
+    """Python's own reader has the last word: it takes half of a pair, and NaN."""
+    try:
+        text = data.decode().strip()
+        if not text:
+            return None
+        event, end = _scan(text, 0)
+        if end < len(text):
+            raise ValueError
+    except (ValueError, StopIteration, RecursionError):
+        found = repr(data[:80])
+        raise BackendError("the backend sent what is no JSON", quoted=found) from None
+    return event
+
+
+_parse_event = fast_json_reader() or _slow_event_json
+
+
+class _EventReader:
+    """Reads the events of one stream.
+
+    A character beyond the first 65,536 may come as halves of a pair, in two events: a server that
+    writes JSON piece by piece knows no better. The first half waits for the second.
+    """
+
+    def __init__(self) -> None:
+        self._halves: dict[_Place, str] = {}
+
+    def read(self, data: bytes) -> Any:
+        try:
+            event = _parse_event(data)
+        except (ValueError, RecursionError):
+            event = _slow_event_json(data)
+        # Half of a pair has no bytes of its own, so it comes as an escape.
+        if self._halves or b"\\ud" in data or b"\\uD" in data:
+            event = self._joined(event, ())
+        return event
+
+    def _joined(self, value: object, place: _Place) -> Any:
+        """A copy of a value with the pairs in its texts joined."""
+        if isinstance(value, dict):
+            return {name: self._joined(item, (*place, name)) for name, item in value.items()}
+        if isinstance(value, list):
+            return [self._joined(item, (*place, n)) for n, item in enumerate(value)]
+        if not isinstance(value, str):
+            return value
+        text = self._halves.pop(place, "") + value if value else value
+        if _FIRST_HALF.match(text[-1:]) and place != _CUMULATIVE:
+            self._halves[place], text = text[-1], text[:-1]
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+_Place: TypeAlias = tuple[str | int, ...]
+_FIRST_HALF = re.compile("[\ud800-\udbff]")
+# SGLang's text begins anew with each event.
+_CUMULATIVE = ("text",)

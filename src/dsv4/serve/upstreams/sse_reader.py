@@ -1,0 +1,70 @@
+"""Server-sent events, from bytes that are cut anywhere."""
+
+from __future__ import annotations
+
+from dsv4.serve.backend import BackendError
+
+# No server sends a line this long; one that does is not sending events.
+LONGEST_LINE = 64 * 1024 * 1024
+
+
+class ErrorData(bytes):
+    """The data of an event that is named `error`, whatever it has in it."""
+
+
+class SseReader:
+    """Bytes in, the data of each complete event out.
+
+    Line ends may be LF, CRLF or CR, and may be cut anywhere; comments and other fields are passed
+    over; the data of several lines is one event. Of the names of events one means something here.
+    """
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._data: list[bytes] = []
+        self._is_error = False
+        self._after_cr = False  # an LF that comes first belongs to the line before
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The data of the events that `chunk` completes."""
+        if (  # what nearly all chunks are: one event, whole, on one line
+            not self._rest
+            and not self._data
+            and not self._is_error
+            and chunk.startswith(b"data: ")
+            and chunk.endswith(b"\n\n")
+            and chunk.find(b"\n") == len(chunk) - 2
+            and b"\r" not in chunk
+        ):
+            return [chunk[6:-2]]
+        if self._after_cr:
+            chunk = chunk.removeprefix(b"\n")
+        self._after_cr = chunk.endswith(b"\r")
+        if b"\r" in chunk:
+            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        text = self._rest + chunk if self._rest else chunk
+        *lines, self._rest = text.split(b"\n")
+        if len(self._rest) > LONGEST_LINE:
+            raise BackendError("the backend sent a line without an end")
+        events: list[bytes] = []
+        for line in lines:
+            if line.startswith(b"data:"):
+                self._data.append(line[6:] if line.startswith(b"data: ") else line[5:])
+            elif line.startswith(b"event:"):
+                self._is_error = line[6:].strip() == b"error"
+            elif not line:
+                events += self._dispatched()
+        return events
+
+    def _dispatched(self) -> list[bytes]:
+        """The event that a blank line ends, if there is one."""
+        lines, is_error = self._data, self._is_error
+        self._data, self._is_error = [], False
+        data = b"\n".join(lines)
+        if is_error:
+            return [ErrorData(data)]
+        return [data] if lines else []
+
+    def end(self) -> list[bytes]:
+        """The event that the end of the body ends: some servers leave out the last blank line."""
+        return self.feed(b"\n\n") if self._rest or self._data or self._is_error else []

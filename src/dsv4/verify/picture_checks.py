@@ -1,0 +1,132 @@
+"""What a server counts for pictures: five sizes that tell apart how they are scaled."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dsv4._images.image_grid import image_grid
+from dsv4.verify.answers import value_at
+from dsv4.verify.report import CHAT, Post, ServerFinding, Standing
+
+# 6: it is shown turned by a quarter.
+TURNED = 6
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture to send, by the size of its file, and how that is turned to be shown."""
+
+    width: int
+    height: int
+    orientation: int = 1
+
+    @property
+    def tokens(self) -> int:
+        """What it costs in V4.1."""
+        return image_grid(*self.shown).tokens
+
+    @property
+    def shown(self) -> tuple[int, int]:
+        turned = self.orientation == TURNED
+        return (self.height, self.width) if turned else (self.width, self.height)
+
+
+PICTURES: Mapping[str, Picture] = {
+    "image-1x1": Picture(1, 1),
+    "image-screen": Picture(1920, 1080),
+    "image-turned": Picture(1920, 1080, TURNED),
+    "image-sliver": Picture(353, 6),
+    "image-photo": Picture(4032, 3024),
+}
+IMAGE_REQUESTS = len(PICTURES)
+# Tokens between a picture and the text after it.
+MOST_BETWEEN = 3
+
+
+def picture_request(picture: Picture) -> dict[str, Any]:
+    """A question with a picture before it."""
+    url = f"data:image/png;base64,{b64encode(png(picture)).decode()}"
+    parts = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": "Hi"}]
+    return {"messages": [{"role": "user", "content": parts}], "max_tokens": 1, "temperature": 0}
+
+
+def png(picture: Picture) -> bytes:
+    """A white picture, with one bit for each pixel."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        checksum = struct.pack(">I", zlib.crc32(kind + data))
+        return struct.pack(">I", len(data)) + kind + data + checksum
+
+    header = struct.pack(">IIBBBBB", picture.width, picture.height, 1, 0, 0, 0, 0)
+    row = b"\0" + b"\xff" * ((picture.width + 7) // 8)
+    exif = b"MM\0*" + struct.pack(">IHHHIHHI", 8, 1, 0x0112, 3, 1, picture.orientation, 0, 0)
+    parts = [chunk(b"IHDR", header)]
+    parts += [chunk(b"eXIf", exif)] if picture.orientation != 1 else []
+    parts += [chunk(b"IDAT", zlib.compress(row * picture.height, 9)), chunk(b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+
+
+def picture_findings(post: Post, plain: Sequence[int]) -> Iterator[ServerFinding]:
+    """What becomes of pictures, by what each adds to the `plain` counts of the question alone."""
+    counts: dict[str, int] = {}
+    for name, picture in PICTURES.items():
+        reply = post(CHAT, picture_request(picture))
+        count = value_at(reply.body, "usage", "prompt_tokens")
+        if reply.refused and not counts:
+            yield _finding("none", "not offered", "pictures are not taken", name)
+            return
+        if type(count) is int and plain:
+            counts[name] = count - plain[0]
+    if len(counts) < len(PICTURES):
+        message = f"{len(counts)} of {len(PICTURES)} pictures were counted"
+        yield _finding("uncounted", "inconclusive", message, "")
+        return
+    yield _judged(counts)
+
+
+def _judged(counts: Mapping[str, int]) -> ServerFinding:
+    """What five counts say, in the order in which they can be told apart."""
+    if len(set(counts.values())) == 1:
+        each = next(iter(counts.values()))
+        message = f"pictures are not seen: each costs {each:,} tokens, whatever its size"
+        return _finding("unseen", "differs", message, "image-1x1", counts)
+    between = counts["image-1x1"] - PICTURES["image-1x1"].tokens
+    wrong = [n for n, each in PICTURES.items() if counts[n] - between != each.tokens]
+    if not 0 <= between <= MOST_BETWEEN or "image-1x1" in wrong:
+        wrong = list(PICTURES)
+    if not wrong:
+        return _finding("right", "pass", "five pictures cost what they should", "", counts)
+    if wrong == ["image-turned"] and counts["image-turned"] == counts["image-screen"]:
+        message = "the orientation of pictures is ignored: they lie on their side"
+        return _finding("orientation", "fault", message, "image-turned", counts)
+    if wrong == ["image-sliver"]:
+        message = "only slivers are counted otherwise, as by deepseek-recipe, which rounds less"
+        return _finding("recipe-rounding", "differs", message, "image-sliver", counts)
+    if "image-photo" in wrong and "image-sliver" not in wrong and len(wrong) < len(PICTURES):
+        message = "large pictures are scaled to other limits"
+        return _finding("limits", "fault", message, "image-photo", counts)
+    message = "not explained: pictures cost other numbers of tokens"
+    return _finding("not-explained", "inconclusive", message, wrong[0], counts)
+
+
+def _finding(
+    id: str,
+    verdict: Standing,
+    message: str,
+    probe: str,
+    counts: Mapping[str, int] | None = None,
+) -> ServerFinding:
+    wrong = verdict in ("fault", "differs", "inconclusive") and counts is not None
+    expected = ", ".join(f"{each.tokens:,}" for each in PICTURES.values()) if wrong else ""
+    seen = ", ".join(f"{each:,}" for each in (counts or {}).values())
+    effect = "the model sees them otherwise than it was trained to" if wrong else ""
+    mend = "send pictures as they are shown, and no larger than needed" if wrong else ""
+    shown = tuple(counts) if counts else ()
+    return ServerFinding(
+        f"images-{id}", "images", verdict, message, effect, mend, probe, expected, seen, "", shown
+    )

@@ -1,0 +1,589 @@
+"""Every form in which servers and proxies deliver text, calls, ends and errors: the table of
+docs/serving.md, row by row, on real sockets and through all protocols."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import re
+import zlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from gateway import Gateway, events_of, gateway, run
+from standins import DONE, EOS, THINK_END, event
+
+from dsv4.serve.heal.upstream_habits import UpstreamHabits
+
+SERVING = Path(__file__).parents[2] / "docs/serving.md"
+
+TOOL = {"name": "bash", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}
+OTHER = {"name": "read", "parameters": {"type": "object", "properties": {}}}
+USER = [{"role": "user", "content": "Hi"}]
+BODIES: dict[str, Any] = {
+    "/v1/chat/completions": {
+        "messages": USER,
+        "tools": [{"type": "function", "function": each} for each in (TOOL, OTHER)],
+    },
+    "/v1/messages": {
+        "messages": USER,
+        "max_tokens": 50,
+        "tools": [
+            {"name": each["name"], "input_schema": each["parameters"]} for each in (TOOL, OTHER)
+        ],
+    },
+    "/v1/responses": {
+        "input": "Hi",
+        "tools": [{"type": "function", **each} for each in (TOOL, OTHER)],
+    },
+}
+ENDS = ("[DONE]", "message_stop", "response.completed", "response.incomplete")
+
+
+def choice(delta: Any, finish: Any = None, **more: Any) -> bytes:
+    return event({"choices": [{"index": 0, "delta": delta, "finish_reason": finish, **more}]})
+
+
+def text(content: Any) -> bytes:
+    return choice({"content": content})
+
+
+def called(*pieces: Any) -> bytes:
+    return choice({"tool_calls": list(pieces)})
+
+
+def piece(name: str | None, arguments: Any, index: Any = 0, id: str | None = None) -> Any:
+    function = {"name": name, "arguments": arguments}
+    found = {"index": index, "id": id, "function": function}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+STOP = choice({}, "stop")
+CALLED = choice({}, "tool_calls")
+HELLO = text("Hel") + text("lo")
+WHOLE: dict[str, Any] = {
+    "object": "chat.completion",
+    "choices": [
+        {"index": 0, "message": {"role": "assistant", "content": "Hello"}, "finish_reason": "stop"}
+    ],
+}
+BASH = piece("bash", '{"a": 1}', id="call_1")
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What a server sends: its body, and how it ends it."""
+
+    body: bytes
+    kind: str | None = "text/event-stream"
+    headers: tuple[tuple[str, str], ...] = ()
+    ends: str = "whole"  # or "reset", or "close" without a length
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the client is to get."""
+
+    content: str = ""
+    reasoning: str = ""
+    calls: tuple[tuple[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What the client is to be told."""
+
+    words: str
+    status: int = 502
+
+
+HEARD = Answer("Hello")
+ONE = (("bash", {"a": 1}),)
+TWO = (("bash", {"a": 1}), ("read", {}))
+JSON = "application/json"
+
+
+@dataclass(frozen=True)
+class Form:
+    """A row of the table, with examples of it."""
+
+    expected: Answer | Failure
+    sent: tuple[Sent | bytes, ...]
+    route: str = "chat"
+
+
+def with_coding(coding: str, body: bytes) -> Sent:
+    return Sent(body, headers=(("content-encoding", coding),))
+
+
+def packed(body: bytes) -> tuple[Sent, ...]:
+    return (with_coding("gzip", gzip.compress(body)), with_coding("deflate", zlib.compress(body)))
+
+
+FORMS: dict[str, Form] = {
+    # Text.
+    "`content` as text": Form(HEARD, (HELLO + STOP + DONE,)),
+    "`content` as a list of text parts": Form(
+        HEARD,
+        (
+            text([{"type": "text", "text": "Hel"}]) + text([{"type": "text", "text": "lo"}]) + STOP,
+            text(["Hel", {"type": "output_text", "text": "lo"}]) + STOP + DONE,
+        ),
+    ),
+    "`reasoning_content`, `reasoning` or `thinking`": Form(
+        Answer("Hello", "Hmm."),
+        (
+            choice({"reasoning_content": "Hmm."}) + HELLO + STOP + DONE,
+            choice({"reasoning": "Hmm."}) + HELLO + STOP + DONE,
+            choice({"reasoning_content": "Hmm.", "reasoning": "Hmm."}) + HELLO + STOP + DONE,
+            choice({"thinking": "Hmm.", "content": ""}) + HELLO + STOP + DONE,
+        ),
+    ),
+    "`thinking` parts beside text parts": Form(
+        Answer("Hello", "Hmm."),
+        (
+            text([{"type": "thinking", "thinking": [{"type": "text", "text": "Hmm."}]}])
+            + text([{"type": "text", "text": "Hello"}])
+            + STOP,
+        ),
+    ),
+    "reasoning in the content, up to the end of thinking": Form(
+        Answer("Hello", "Hmm."), (text(f"Hmm.{THINK_END}Hel") + text("lo") + STOP + DONE,)
+    ),
+    "`refusal`": Form(HEARD, (choice({"refusal": "Hello"}) + STOP + DONE,)),
+    "`message` in place of `delta`": Form(
+        HEARD,
+        (
+            event(WHOLE) + DONE,
+            event(WHOLE),
+            choice({"role": "assistant", "content": ""}) + event(WHOLE) + DONE,
+        ),
+    ),
+    "`message` after the deltas": Form(HEARD, (HELLO + event(WHOLE) + DONE,)),
+    "`text` in place of `delta`": Form(
+        HEARD, (event({"choices": [{"index": 0, "text": "Hello", "finish_reason": "stop"}]}),)
+    ),
+    "other choices than the one asked for": Form(
+        HEARD,
+        (
+            event({"choices": [{"index": 1, "delta": {"content": "No"}}]}) + HELLO + STOP + DONE,
+            text("Hel")
+            + event(
+                {
+                    "choices": [
+                        {"index": 1, "delta": {"content": "No"}, "finish_reason": "stop"},
+                        {"index": 0, "delta": {"content": "lo"}},
+                    ]
+                }
+            )
+            + STOP,
+        ),
+    ),
+    # Calls.
+    "`tool_calls` in pieces, by `index`": Form(
+        Answer(calls=TWO),
+        (
+            called(piece("bash", "", 0, "a"))
+            + called(piece(None, '{"a"'), piece("read", "", 1, "b"))
+            + called(piece(None, ": 1}"), piece(None, "{}", 1))
+            + CALLED
+            + DONE,
+        ),
+    ),
+    "all calls under one `index`, or under none": Form(
+        Answer(calls=TWO),
+        tuple(
+            called(piece("bash", '{"a": 1}', n, a)) + called(piece("read", "{}", n, b)) + CALLED
+            for n, (a, b) in product((0, None), (("x", "y"), (None, None), ("x", "x")))
+        ),
+    ),
+    "two calls with one `id`": Form(
+        Answer(calls=TWO),
+        (called(BASH) + called(piece("read", "{}", 1, "call_1")) + CALLED + DONE,),
+    ),
+    "a name in pieces": Form(
+        Answer(calls=ONE),
+        (
+            called(piece("ba", "", 0, "a")) + called(piece("sh", '{"a": 1}')) + CALLED,
+            called(piece("b", ""))
+            + called(piece("a", ""))
+            + called(piece("sh", ""))
+            + called(piece(None, '{"a": 1}'))
+            + CALLED
+            + DONE,
+        ),
+    ),
+    "a name that is repeated with every piece": Form(
+        Answer(calls=ONE),
+        tuple(
+            called(piece("bash", '{"a"', 0, id))
+            + called(piece("bash", ": 1}", 0, id))
+            + called(piece("bash", "", 0, id))
+            + CALLED
+            for id in ("x", None)
+        ),
+    ),
+    "`arguments` as an object, or as the text of a text": Form(
+        Answer(calls=ONE),
+        (
+            called(piece("bash", {"a": 1})) + CALLED + DONE,
+            called(piece("bash", json.dumps('{"a": 1}'))) + CALLED + DONE,
+        ),
+    ),
+    "a call without the level `function`, or not in a list": Form(
+        Answer(calls=ONE),
+        (
+            called({"index": 0, "name": "bash", "arguments": '{"a": 1}'}) + CALLED,
+            choice({"tool_calls": BASH}) + CALLED,
+        ),
+    ),
+    "`function_call`": Form(
+        Answer(calls=ONE),
+        (
+            choice({"function_call": {"name": "bash", "arguments": '{"a"'}})
+            + choice({"function_call": {"arguments": ": 1}"}})
+            + choice({}, "function_call"),
+        ),
+    ),
+    # Bytes.
+    "one JSON object in place of a stream": Form(
+        HEARD,
+        (
+            Sent(json.dumps(WHOLE).encode(), JSON),
+            Sent(b" \n" + json.dumps(WHOLE).encode(), JSON, ends="close"),
+            Sent(json.dumps(WHOLE).encode()),
+        ),
+    ),
+    "a stream that is called JSON, or nothing": Form(
+        HEARD,
+        tuple(Sent(HELLO + STOP + DONE, kind) for kind in (JSON, "text/plain", None)),
+    ),
+    "gzip or deflate, although nobody asked": Form(HEARD, packed(HELLO + STOP + DONE)),
+    "comments, other events, empty data, a byte order mark, CR": Form(
+        HEARD,
+        (
+            b": hi\n\n" + HELLO + b"event: ping\ndata: {}\n\ndata:\n\ndata: null\n\n" + STOP + DONE,
+            b"\xef\xbb\xbf" + HELLO + STOP + DONE,
+            (HELLO + STOP + DONE).replace(b"\n", b"\r"),
+        ),
+    ),
+    # Ends.
+    "a finish reason, without `[DONE]`": Form(
+        HEARD,
+        (HELLO + STOP, Sent(HELLO + STOP, ends="close"), Sent(HELLO + STOP, ends="reset")),
+    ),
+    "a finish reason, `[DONE]`, and a connection that breaks": Form(
+        HEARD, (Sent(HELLO + STOP + DONE, ends="reset"),)
+    ),
+    "a last event without its blank line": Form(
+        HEARD,
+        (HELLO + STOP + DONE.rstrip(), HELLO + STOP.rstrip(), HELLO + STOP.rstrip() + b"\n"),
+    ),
+    "anything after `[DONE]`": Form(
+        HEARD,
+        (
+            HELLO + STOP + DONE + text("No"),
+            HELLO + STOP + DONE + event({"error": {"message": "late"}}) + b"data: {no json\n\n",
+        ),
+    ),
+    "EOS in place of a finish reason, where a prompt is continued": Form(
+        HEARD,
+        (
+            event({"choices": [{"text": f"Hello{EOS}"}]}) + DONE,
+            event({"choices": [{"text": "Hello"}]}) + event({"choices": [{"text": EOS}]}),
+        ),
+        route="completions",
+    ),
+    # Failures.
+    "`error` in an event": Form(
+        Failure("out of memory"),
+        (
+            HELLO + event({"error": {"message": "out of memory"}}) + DONE,
+            HELLO + event({"error": "out of memory"}) + DONE,
+            HELLO + STOP + event({"error": {"msg": "out of memory"}}) + DONE,
+            called(BASH) + CALLED + event({"error": {"detail": "out of memory"}}) + DONE,
+            HELLO + event({"type": "error", "error": {"message": "out of memory"}}),
+        ),
+    ),
+    "an event that is named `error`": Form(
+        Failure("out of memory"),
+        tuple(
+            called(BASH) + CALLED + b"event: error\ndata: " + data + b"\n\n" + DONE
+            for data in (
+                b'{"message": "out of memory"}',
+                b'{"error": {"message": "out of memory"}}',
+                b'{"choices": [], "message": "out of memory"}',
+                b'"out of memory"',
+                b"out of memory",
+            )
+        ),
+    ),
+    "an event that is an error by its `object` or `type`": Form(
+        Failure("out of memory"),
+        (
+            HELLO + event({"object": "error", "message": "out of memory", "code": 500}) + DONE,
+            HELLO + event({"type": "error", "message": "out of memory"}) + DONE,
+        ),
+    ),
+    "an event without `choices`, with `message`, `detail`, `code`, `msg` or `errors`": Form(
+        Failure("out of memory"),
+        (
+            HELLO + event({"message": "out of memory"}) + DONE,
+            HELLO + event({"detail": "out of memory"}) + DONE,
+            HELLO + event({"detail": [{"loc": [], "msg": "out of memory"}]}) + DONE,
+            HELLO + event({"choices": None, "code": "out of memory"}) + DONE,
+            HELLO + event({"success": False, "msg": "out of memory"}) + DONE,
+            HELLO + event({"errors": ["out of memory"]}) + STOP + DONE,
+        ),
+    ),
+    "an event that is no object": Form(
+        Failure("out of memory"), (HELLO + event("out of memory") + STOP + DONE,)
+    ),
+    "an error, whole, with the status 200": Form(
+        Failure("out of memory"),
+        tuple(
+            Sent(json.dumps(said).encode(), kind)
+            for kind in (JSON, "text/event-stream")
+            for said in (
+                {"error": {"message": "out of memory"}},
+                {"detail": "out of memory"},
+                {"object": "error", "message": "out of memory"},
+            )
+        ),
+    ),
+    "`choices` with an error in them": Form(
+        Failure("out of memory"),
+        (HELLO + choice({}, "error", error={"message": "out of memory"}) + DONE,),
+    ),
+    "a finish reason that is no end": Form(
+        Failure("gave up"), (HELLO + choice({}, "error") + DONE, HELLO + choice({}, "abort"))
+    ),
+    "`[DONE]` without a finish reason": Form(
+        Failure("without a finish reason"),
+        (
+            HELLO + DONE,
+            called(BASH) + DONE,
+            HELLO + event({"usage": {}, "choices": []}) + DONE,
+        ),
+    ),
+    "an end without a finish reason": Form(
+        Failure("the backend"),
+        (
+            HELLO,
+            called(BASH),
+            b"",
+            Sent(HELLO, ends="reset"),
+            Sent(HELLO, ends="close"),
+            Sent(HELLO + STOP[:30], ends="close"),
+            Sent(json.dumps(WHOLE).encode()[:-9], JSON, ends="close"),
+        ),
+    ),
+    "text that is no JSON, another type, another coding": Form(
+        Failure("the backend"),
+        (
+            HELLO + b"data: {no json\n\n" + STOP + DONE,
+            Sent(b"<html>", "text/html"),
+            Sent(HELLO + STOP, "application/x-ndjson"),
+            with_coding("br", b"\x0b\x02\x80"),
+            with_coding("gzip", HELLO + STOP + DONE),
+        ),
+    ),
+    "`content` of any other form": Form(
+        Failure("of a delta"),
+        (
+            text({"type": "text", "text": "Hello"}) + STOP,
+            text([{"type": "image_url"}]) + STOP,
+            text(5) + STOP,
+            choice({"tool_calls": "bash"}) + CALLED,
+        ),
+    ),
+    "a load that is told in the stream": Form(
+        Failure("busy", 429), (Sent(event({"error": {"code": 429, "message": "busy"}})),)
+    ),
+}
+
+
+class RawServer:
+    """A server of any route that sends what it is told to, byte for byte."""
+
+    def __init__(self) -> None:
+        self.sent = Sent(b"")
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[str]:
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        async with server:
+            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                length = re.search(rb"content-length: (\d+)", head)
+                if length is None:
+                    models = b'{"data": [{"id": "deepseek-v4"}]}'
+                    await self._send(writer, Sent(models, JSON))
+                else:
+                    await reader.readexactly(int(length[1]))
+                    await self._send(writer, self.sent)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+    async def _send(self, writer: asyncio.StreamWriter, sent: Sent) -> None:
+        headers = [*sent.headers, *([("content-type", sent.kind)] if sent.kind else [])]
+        if sent.ends != "close":
+            headers.append(("transfer-encoding", "chunked"))
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
+        writer.write(f"HTTP/1.1 200 OK\r\n{lines}\r\n".encode())
+        body = sent.body
+        if sent.ends != "close" and body:
+            body = b"%x\r\n%s\r\n" % (len(body), body)
+        writer.write(body + (b"0\r\n\r\n" if sent.ends == "whole" else b""))
+        await writer.drain()
+        if sent.ends == "reset":
+            await asyncio.sleep(0.02)  # what was sent is read before the reset is seen
+            writer.transport.abort()
+        if sent.ends != "whole":
+            raise ConnectionError
+
+
+def answer_of(path: str, body: Any) -> Answer:
+    """What a whole answer says, in any protocol."""
+    found: dict[str, Any] = {"content": "", "reasoning": "", "calls": []}
+    if path == "/v1/chat/completions":
+        message = body["choices"][0]["message"]
+        calls = [call["function"] for call in message.get("tool_calls") or ()]
+        found["content"] = message.get("content") or ""
+        found["reasoning"] = message.get("reasoning_content") or ""
+        found["calls"] = [(call["name"], json.loads(call["arguments"])) for call in calls]
+        ids = [call["id"] for call in message.get("tool_calls") or ()]
+    elif path == "/v1/messages":
+        for block in body["content"]:
+            found["content"] += block.get("text", "")
+            found["reasoning"] += block.get("thinking", "")
+        blocks = [block for block in body["content"] if block["type"] == "tool_use"]
+        found["calls"] = [(block["name"], block["input"]) for block in blocks]
+        ids = [block["id"] for block in blocks]
+    else:
+        for item in body["output"]:
+            name = "content" if item["type"] == "message" else "reasoning"
+            found[name] += "".join(part["text"] for part in item.get("content") or ())
+        items = [item for item in body["output"] if item["type"] == "function_call"]
+        found["calls"] = [(item["name"], json.loads(item["arguments"])) for item in items]
+        ids = [item["call_id"] for item in items]
+    assert len(set(ids)) == len(ids), ids
+    return Answer(found["content"], found["reasoning"], tuple(found["calls"]))
+
+
+async def streamed(g: Gateway, path: str, body: Any) -> tuple[int, str, bool]:
+    """Status and text of a stream, and whether it came to its end."""
+    received = bytearray()
+    data = json.dumps({**body, "stream": True})
+    async with g.client.post(g.url + path, data=data) as response:
+        try:
+            async for chunk in response.content.iter_any():
+                received.extend(chunk)
+        except aiohttp.ClientPayloadError:
+            return response.status, received.decode(), False
+    return response.status, received.decode(), True
+
+
+async def check_failure(g: Gateway, path: str, body: Any, expected: Failure) -> None:
+    status, _, told = await g.post(path, body)
+    assert status == expected.status, told
+    assert expected.words in told["error"]["message"], told
+    status, shown, is_whole = await streamed(g, path, body)
+    assert expected.words in shown, shown
+    if status != 200:
+        assert status == expected.status
+        return
+    assert not is_whole
+    assert not [end for end in ENDS if end in shown], shown
+    assert "bash" not in shown.partition('"tools"')[0].partition("call")[2], shown
+
+
+async def check_answer(g: Gateway, path: str, body: Any, expected: Answer) -> None:
+    status, _, whole = await g.post(path, body)
+    assert status == 200, whole
+    assert answer_of(path, whole) == expected
+    status, shown, is_whole = await streamed(g, path, body)
+    assert (status, is_whole) == (200, True), shown
+    assert [end for end in ENDS if end in shown], shown
+    assert streamed_texts(events_of(shown)) == (expected.content, expected.reasoning)
+
+
+def streamed_texts(events: list[Any]) -> tuple[str, str]:
+    """The content and the reasoning of a stream, in any protocol."""
+    content = reasoning = ""
+    for said in events:
+        if not isinstance(said, dict):
+            continue
+        delta = said.get("delta") or {}
+        if said.get("type") == "response.output_text.delta":
+            content += delta
+        elif said.get("type") == "response.reasoning_text.delta":
+            reasoning += delta
+        elif said.get("type") == "content_block_delta":
+            content += delta.get("text", "")
+            reasoning += delta.get("thinking", "")
+        for each in said.get("choices") or ():
+            content += each["delta"].get("content") or ""
+            reasoning += each["delta"].get("reasoning_content") or ""
+    return content, reasoning
+
+
+async def check(g: Gateway, server: RawServer, form: Form, sent: Sent | bytes) -> None:
+    server.sent = sent if isinstance(sent, Sent) else Sent(sent)
+    for path, body in BODIES.items():
+        if form.route == "completions":
+            thinking: Any = (
+                {"reasoning": {"effort": "none"}}
+                if "responses" in path
+                else {"thinking": {"type": "disabled"}}
+            )
+            body = {**body, **thinking}
+        if isinstance(form.expected, Failure):
+            await check_failure(g, path, body, form.expected)
+        else:
+            await check_answer(g, path, body, form.expected)
+
+
+@pytest.mark.parametrize("route", ["chat", "completions"])
+def test_every_form_is_read_for_what_it_is_and_everything_else_is_a_failure(route: str) -> None:
+    rows = [
+        (f"{name}, example {n}", form, sent)
+        for name, form in FORMS.items()
+        if form.route == route
+        for n, sent in enumerate(form.sent)
+    ]
+
+    async def scenario() -> None:
+        server = RawServer()
+        async with server.running() as url:
+            given = {"settings_backend": route, "upstream": url, "dialect": "v4"}
+            failed = []
+            async with gateway(**given) as g:
+                for id, form, sent in rows:
+                    g.server.healer.habits = UpstreamHabits()  # each is the first answer
+                    try:
+                        await check(g, server, form, sent)
+                    except AssertionError as error:
+                        failed.append(f"{id}: {error}")
+            assert not failed, "\n\n".join(failed)
+
+    run(scenario(), 300)
+
+
+def test_the_table_of_the_documentation_has_the_same_rows() -> None:
+    page = SERVING.read_text("utf-8")
+    table = page.partition("| form | sent by | read as |")[2].partition("\n\n")[0]
+    rows = [line.split(" | ")[0].removeprefix("| ") for line in table.splitlines()[2:]]
+    assert rows == list(FORMS)

@@ -1,0 +1,98 @@
+"""Other implementations: their adapters, their locks, and the page that says what came of it."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dsv4.compat.conformance import ConformanceCase, ConformanceOutcome
+from loading import ROOT
+
+FOLDER = ROOT / "implementations"
+NAMES = sorted(path.parent.name for path in FOLDER.glob("*/adapter.py"))
+PAGE = (ROOT / "docs" / "implementations.md").read_text("utf-8")
+MOST_LINES = 40
+
+
+def script(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # which dataclasses look into
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_implementation(name: str) -> None:
+    adapter = (FOLDER / name / "adapter.py").read_text("utf-8")
+    assert len(adapter.splitlines()) <= MOST_LINES
+    lock = (FOLDER / name / "requirements.lock").read_text("utf-8")
+    pinned = re.findall(
+        r"^[A-Za-z0-9].*?==\S+(?: ;.*?)? \\\n    --hash=sha256:", lock, re.MULTILINE
+    )
+    assert len(pinned) == len(re.findall(r"^[A-Za-z0-9]", lock, re.MULTILINE)) > 0
+    wanted = (FOLDER / name / "requirements.in").read_text("utf-8").split("\n")[0]
+    assert wanted in lock
+    assert f"| {name} | {wanted.partition('==')[2]} |" in PAGE
+
+
+WANTED = [{"name": "f", "arguments": {"a": 1}}]
+
+
+@pytest.mark.parametrize(
+    ("answer", "mistake"),
+    [
+        ({"error": "no"}, "refused"),
+        ({"message": {"content": "x"}}, "lost"),
+        ({"message": {"tool_calls": [("f", '{"a": 2}')]}}, "wrong arguments"),
+        ({"message": {"tool_calls": [("f", '{"a": 1}'), ("g", "{}")]}}, "invented"),
+        (
+            {"message": {"tool_calls": [("f", '{"a": 1}')], "content": "</｜DSML｜invoke>"}},
+            "leaked",
+        ),
+        ({"message": {"tool_calls": [("f", '{"a": 1}')], "content": "y"}}, "other texts"),
+    ],
+)
+def test_the_worst_mistake_is_named(answer: dict[str, Any], mistake: str) -> None:
+    if calls := answer.get("message", {}).get("tool_calls"):
+        answer["message"]["tool_calls"] = [
+            {"function": {"name": name, "arguments": arguments}} for name, arguments in calls
+        ]
+    case = ConformanceCase("c", "parse", "v4", {}, {"message": {"calls": WANTED, "content": "x"}})
+    outcome = ConformanceOutcome(case, "fail")
+    assert script("implementations").mistake_of(outcome, answer) == mistake
+
+
+class TestFollowing:
+    def test_the_profile_of_a_release(self) -> None:
+        known = script("follow").known_profile
+        for family, version, name in (
+            ("vllm", "0.32.0", "vllm-0.32"),
+            ("vllm", "0.33.0", "vllm-0.33"),
+            ("vllm", "0.34.1", "vllm-0.33"),
+            ("recipe", "0.2.0", "recipe-0.2.0"),
+        ):
+            assert known(family, version).name == name
+
+    def test_changes_in_words(self) -> None:
+        follow = script("follow")
+        old = {"role": "assistant", "content": "b", "reasoning": "r"}
+        body = {"messages": [{"role": "user", "content": "a"}, old]}
+        plain = {"messages": [{"role": "user", "content": "a"}]}
+        lines = list(follow.prompt_changes([(body, "a1b", "a2b"), (plain, "x", None)], [plain]))
+        assert lines[0].startswith("  refused now: 1")
+        assert lines[2].startswith("  written otherwise: 1 (all have to do with: ")
+        assert "reasoning of earlier answers" in lines[2]
+        assert lines[-2:] == ["      known 'a1b'", "      now   'a2b'"]
+
+    def test_the_fields_of_a_request(self, tmp_path: Path) -> None:
+        path = tmp_path / "protocol.py"
+        path.write_text("class ChatCompletionRequest:\n    a: int\n    b: str = ''\n    c = 1\n")
+        assert script("follow").request_fields(path) == ["a", "b"]

@@ -1,0 +1,69 @@
+"""The gauntlet: no false accusation in any mode, listed faults named, clean servers clean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from gauntlet_servers import GauntletServer, every_server
+from stand_ins import FORECASTER
+
+from dsv4.profiles.fault_table import FAULTS
+from dsv4.verify import Report, ServerProblem, run
+from parts import part
+
+SERVERS = every_server()
+MODES = ("quick", "default")
+# So many of a hundred listed faults are named: alone, or in a set that no request tells apart.
+LEAST_NAMED = 95
+
+
+def report_on(each: GauntletServer, mode: Any) -> Report | None:
+    try:
+        return run(each.make(), forecaster=FORECASTER, mode=mode)
+    except ServerProblem:  # a sentence in place of a report
+        return None
+
+
+def accused(report: Report) -> set[str]:
+    """The faults that a report names: what a server does with special tokens is known of it."""
+    named = {f.id for f in report.findings if f.verdict == "fault" and f.id in FAULTS}
+    return {id for id in {*named, *report.verdict.faults} if FAULTS[id].group != "safety"}
+
+
+def test_there_are_as_many_as_were_agreed() -> None:
+    sizes = {kind: len(servers) for kind, servers in SERVERS.items()}
+    assert (sum(sizes.values()), sizes["unlisted"], sizes["noisy"]) == (150, 50, 30)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind", ["unlisted", "noisy"])
+def test_nothing_is_named_that_is_not_there(kind: str, mode: str) -> None:
+    wrong = {}
+    for each in part(SERVERS[kind], 10):
+        report = report_on(each, mode)
+        if report is not None and not accused(report) <= each.allowed:
+            wrong[each.name] = accused(report)
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_clean_servers_are_clean(mode: str) -> None:
+    for each in part(SERVERS["clean"], 4):
+        report = report_on(each, mode)
+        assert report is not None
+        assert (report.verdict.outcome, accused(report)) == ("explained", set()), each.name
+
+
+def test_listed_faults_are_named() -> None:
+    servers = part(SERVERS["listed"], 6)
+    missed = []
+    for each in servers:
+        report = report_on(each, "default")
+        assert report is not None
+        assert accused(report) <= each.allowed, each.name
+        sets = [each.truth.ids, *(e.faults for e in (report.verdict.best,) if e)]
+        sets += [other.faults for other in report.verdict.alternatives]
+        if each.truth.ids not in sets[1:]:
+            missed.append(each.name)
+    assert len(missed) * 100 <= len(servers) * (100 - LEAST_NAMED), missed
