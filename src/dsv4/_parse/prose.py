@@ -182,7 +182,8 @@ class ProseReader:
     def _cut(self, at: int) -> None:
         """The text ends in a call that begins here: it shows no markup (rule 33)."""
         reading, buffer = self._reading, self._buffer
-        blank = buffer.slice(reading.pos, at).endswith("\n\n")
+        is_head = buffer.tag_at(at) is PartialTag.SURELY
+        blank = not is_head and buffer.slice(reading.pos, at).endswith("\n\n")
         if not self._show_up_to(at - 2 * blank, complete=True):
             reading.advance(at)
             if buffer.stopped:
@@ -311,10 +312,12 @@ class ProseReader:
 
     def _leave(self, tag: Tag) -> None:
         """Leaves markup in the text."""
+        if not tag.label and not tag.closing:  # the token alone is prose (rule 18)
+            return self._pass(tag)
         self._reading.report(kinds.MARKUP_AS_TEXT, tag.start, tag.raw)
         if not tag.broken and not self._is_example:
             self._prose.openers = max(self._prose.openers + (-1 if tag.closing else 1), 0)
-        self._look(tag.end)
+        return self._pass(tag)
 
     def _remove(self, kind: DiagnosticKind, tag: Tag) -> bool:
         """Removes a tag. Says whether a stop string has ended the text before it."""
@@ -507,9 +510,10 @@ class ProseReader:
         if named and (yield from self._rules.is_certain(tag, wrapped=False)):
             return (yield from self._read_invoke(tag))
         if not self._is_blank and not (yield from self._holds_calls(tag)):
-            if (yield from self._is_cut(tag)):
+            if not (yield from self._is_cut(tag)):
+                return self._leave(tag)
+            if self._buffer.stopped:
                 return self._cut(tag.start)
-            return self._leave(tag)
         if (yield from self._enter_calls(tag, True)):
             open_block(self._reading, tag, self._goes_with_blank_line)
         return None
@@ -551,9 +555,10 @@ class ProseReader:
                 yield from buffer.more()
             certain = buffer.at(tag.end) in ("", "\n")
         if not certain:
-            if declared and (yield from self._is_cut(tag)):
+            if not declared or not (yield from self._is_cut(tag)):
+                return self._leave(tag)
+            if buffer.stopped:
                 return self._cut(tag.start)
-            return self._leave(tag)
         if (yield from self._enter_calls(tag, True)):
             reading.report(kinds.MISSING_WRAPPER, tag.start, "")
             yield from begin_call(reading, tag)
