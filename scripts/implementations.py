@@ -166,7 +166,8 @@ def differences(name: str, results: Sequence[Result]) -> Iterator[str]:
         words = smallest.difference.replace("`", "'").replace("\n", " ")
         if len(words) > EXAMPLE_LENGTH * 2:
             words = words[: EXAMPLE_LENGTH * 2] + " …"
-        yield f"- {kind}: {len(own)}. The smallest, `{smallest.case.name}`: `{words}`"
+        yield f"- {kind}: {len(own)}. The smallest, `{smallest.case.name}`:"
+        yield f"\n  ```text\n  {words}\n  ```\n"
 
 
 def _kind(outcome: ConformanceOutcome) -> str:
@@ -190,7 +191,7 @@ def page(results: dict[str, list[Result]], seconds: float) -> str:
     prompts = [row for name, own in results.items() for row in prompt_rows(name, own)]
     parsers = [row for name, own in results.items() if (row := parser_row(name, own))]
     kinds = [line for name, own in results.items() for line in differences(name, own)]
-    head = (FOLDER / "page_head.md").read_text("utf-8")
+    head = (FOLDER / "page_head.txt").read_text("utf-8")
     measured = {"date": date.today().strftime("%-d %B %Y"), "version": dsv4.__version__}
     measured |= {"minutes": f"{max(1, round(seconds / 60))}", "size": f"{size:.1f}"}
     for name, value in measured.items():

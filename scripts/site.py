@@ -78,8 +78,10 @@ def offered(path: Path) -> list[str]:
 
 @cache
 def statements(source: str) -> list[ast.stmt]:
-    """Those of a module. A package is asked about each of its names."""
-    return ast.parse(source).body
+    """Those of a module, with what it imports for type checkers, and loads when it is used. A
+    package is asked about each of its names."""
+    body = ast.parse(source).body
+    return [inner for node in body for inner in (node.body if isinstance(node, ast.If) else [node])]
 
 
 def source_of(module: str) -> Path:

@@ -298,10 +298,18 @@ def test_the_package_imports_little_else() -> None:
         "tokenizers",
         "numpy",
     }
-    used = "import dsv4, encoding_dsv4; dsv4.encode, dsv4.parse; print(*sys.modules)"
+    used = "import dsv4, encoding_dsv4; dsv4.Request, dsv4.parse; print(*sys.modules)"
     loaded = set(run_in_a_fresh_interpreter(used).split())
     assert {"dsv4.request", "dsv4._parse.parse"} <= loaded
     assert not heavy & loaded
+
+
+def test_who_only_encodes_loads_only_the_encoder() -> None:
+    for used in ("import encoding_dsv4", "import encoding_dsv41", "import dsv4; dsv4.encode"):
+        loaded = set(run_in_a_fresh_interpreter(f"{used}; print(*sys.modules)").split())
+        others = ("dsv4._parse.parser", "dsv4._check", "dsv4._decode", "dsv4.api", "dsv4.tokens")
+        assert "dsv4._encode.encode" in loaded
+        assert not loaded & {*others, "dsv4._inputs", "hashlib"}, used
 
 
 def test_encoding_and_parsing_open_nothing() -> None:

@@ -307,7 +307,7 @@ class TestThreads:
 
         monkeypatch.setitem(coder._ENGINES, "fastokens", make)
         monkeypatch.setattr(coder, "find_spec", lambda name: object())
-        fresh = Tokenizer(Any, "fastokens")  # type: ignore[arg-type]
+        fresh = Tokenizer(vocabulary.Vocabulary("{}", "mine"), "fastokens")
         barrier = Barrier(8)
 
         def encode(_: int) -> list[int]:

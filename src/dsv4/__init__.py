@@ -1,45 +1,43 @@
 """The toolkit for the prompt format of DeepSeek-V4 models."""
 
 from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dsv4 import dataset, types
-from dsv4._check import FINDING_KINDS, Finding, FindingKind, check
-from dsv4._decode import Decoded, Note, decode
-from dsv4._encode.encode import encode
-from dsv4._encode.prompt import Field, Omission, OmissionRule, Origin, Piece, Prompt
-from dsv4._encode.tools import set_cache_size
-from dsv4._format.dialects import DIALECTS, V3_2_SERVED, Dialect, dialect_for
-from dsv4._format.endings import Ending, EndingKind
-from dsv4._format.tokens import Special
-from dsv4._images.image_grid import ImageGrid, image_grid
-from dsv4._inputs.image_inputs import image_block, image_size
-from dsv4._parse.events import (
-    AbortReason,
-    ArgumentsDelta,
-    ContentDelta,
-    Diagnostic,
-    DiagnosticKind,
-    End,
-    Event,
-    Finish,
-    ReasoningDelta,
-    StopHit,
-    ToolCallAborted,
-    ToolCallEnd,
-    ToolCallStart,
-)
-from dsv4._parse.holds import Hold
-from dsv4._parse.parse import Message, ToolCall, assemble, parse, parse_task
-from dsv4._parse.parser import StreamParser
-from dsv4.errors import EncodeError, Error, ImageError, OptionError, ParseError, UnknownModel
-from dsv4.request import Request
-from dsv4.types import Sampled
 from dsv4.version import __version__
 
 if TYPE_CHECKING:
-    from dsv4 import profiles
+    from dsv4 import dataset, profiles, types
+    from dsv4._check import FINDING_KINDS, Finding, FindingKind, check
+    from dsv4._decode import Decoded, Note, decode
+    from dsv4._encode.encode import encode
+    from dsv4._encode.prompt import Field, Omission, OmissionRule, Origin, Piece, Prompt
+    from dsv4._encode.tools import set_cache_size
+    from dsv4._format.dialects import DIALECTS, V3_2_SERVED, Dialect, dialect_for
+    from dsv4._format.endings import Ending, EndingKind
+    from dsv4._format.tokens import Special
+    from dsv4._images.image_grid import ImageGrid, image_grid
+    from dsv4._inputs.image_inputs import image_block, image_size
+    from dsv4._parse.events import (
+        AbortReason,
+        ArgumentsDelta,
+        ContentDelta,
+        Diagnostic,
+        DiagnosticKind,
+        End,
+        Event,
+        Finish,
+        ReasoningDelta,
+        StopHit,
+        ToolCallAborted,
+        ToolCallEnd,
+        ToolCallStart,
+    )
+    from dsv4._parse.holds import Hold
+    from dsv4._parse.parse import Message, ToolCall, assemble, parse, parse_task
+    from dsv4._parse.parser import StreamParser
+    from dsv4.errors import EncodeError, Error, ImageError, OptionError, ParseError, UnknownModel
+    from dsv4.request import Request
+    from dsv4.types import Sampled
 
 __all__ = [
     "DIALECTS",
@@ -103,20 +101,97 @@ __all__ = [
 ]
 
 
-def _prompt_html(prompt: Prompt) -> str:
-    """The prompt in colours, as a notebook displays it."""
-    # Few programs display a prompt, so the view is loaded when one does.
-    from dsv4._view.html_page import html_fragment
+# Where each name is. What a program does not use is not loaded: a program that only encodes takes
+# a third of the time to start.
+_NAMES_OF_MODULES = {
+    "dsv4._check": (
+        "FINDING_KINDS",
+        "Finding",
+        "FindingKind",
+        "check",
+    ),
+    "dsv4._decode": (
+        "Decoded",
+        "Note",
+        "decode",
+    ),
+    "dsv4._encode.encode": ("encode",),
+    "dsv4._encode.prompt": (
+        "Field",
+        "Omission",
+        "OmissionRule",
+        "Origin",
+        "Piece",
+        "Prompt",
+    ),
+    "dsv4._encode.tools": ("set_cache_size",),
+    "dsv4._format.dialects": (
+        "DIALECTS",
+        "V3_2_SERVED",
+        "Dialect",
+        "dialect_for",
+    ),
+    "dsv4._format.endings": (
+        "Ending",
+        "EndingKind",
+    ),
+    "dsv4._format.tokens": ("Special",),
+    "dsv4._images.image_grid": (
+        "ImageGrid",
+        "image_grid",
+    ),
+    "dsv4._inputs.image_inputs": (
+        "image_block",
+        "image_size",
+    ),
+    "dsv4._parse.events": (
+        "AbortReason",
+        "ArgumentsDelta",
+        "ContentDelta",
+        "Diagnostic",
+        "DiagnosticKind",
+        "End",
+        "Event",
+        "Finish",
+        "ReasoningDelta",
+        "StopHit",
+        "ToolCallAborted",
+        "ToolCallEnd",
+        "ToolCallStart",
+    ),
+    "dsv4._parse.holds": ("Hold",),
+    "dsv4._parse.parse": (
+        "Message",
+        "ToolCall",
+        "assemble",
+        "parse",
+        "parse_task",
+    ),
+    "dsv4._parse.parser": ("StreamParser",),
+    "dsv4.errors": (
+        "EncodeError",
+        "Error",
+        "ImageError",
+        "OptionError",
+        "ParseError",
+        "UnknownModel",
+    ),
+    "dsv4.request": ("Request",),
+    "dsv4.types": ("Sampled",),
+}
+_MODULES = {name: module for module, names in _NAMES_OF_MODULES.items() for name in names}
+_PACKAGES = ("dataset", "profiles", "types")
 
-    return html_fragment(prompt)
+
+def __getattr__(name: str) -> Any:
+    """A public name, or a package with public names, loaded when it is first used."""
+    if name in _PACKAGES:
+        return import_module(f"dsv4.{name}")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'dsv4' has no attribute {name!r}", name=name)
+    value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    return value
 
 
-# Attached here because the view imports the encoder, and not the other way round.
-Prompt._repr_html_ = _prompt_html  # type: ignore[attr-defined]
-
-
-def __getattr__(name: str) -> ModuleType:
-    """Imports packages that most programs never use when they are first used."""
-    if name == "profiles":
-        return import_module("dsv4.profiles")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
-from running import ENVIRONMENT, as_json, command, dsv4, printed, refused
+from running import ENVIRONMENT, ROOT, as_json, command, dsv4, printed, refused
 
 from builders import EOS
 
@@ -143,3 +143,13 @@ def test_all_kinds_of_events() -> None:
 def test_text_that_is_not_utf8(flags: list[str]) -> None:
     assert "not UTF-8" in refused("parse", *flags, stdin=b"ab\xff")
     assert "not UTF-8" in refused("parse", *flags, stdin="ü".encode()[:1])
+
+
+def test_the_page_about_leaks_explains_its_own_example(tmp_path: Path) -> None:
+    """By its own command: a well-formed block, and no repairs."""
+    page = (ROOT / "docs" / "why-dsml.md").read_text("utf-8")
+    example = page.partition("```text\n")[2].partition("```")[0]
+    (command,) = (line for line in page.splitlines() if line.endswith("--explain answer.txt"))
+    (tmp_path / "answer.txt").write_text(example, "utf-8")
+    shown = printed(*command.split()[1:], cwd=tmp_path)
+    assert "no repairs, 1 call" in shown

@@ -38,11 +38,11 @@ def test_spellings_and_ids() -> None:
     assert {str(token): token.id for token in tokens.V4_TOKENS} == IDS
 
 
-def test_v4_1_has_two_more_tokens_without_an_id_in_the_v4_vocabulary() -> None:
+def test_v4_1_has_two_more_tokens_in_reserved_places_of_the_v4_vocabulary() -> None:
     more = [token for token in tokens.V4_1_TOKENS if token not in tokens.V4_TOKENS]
     assert {str(token): token.id for token in more} == {
-        "<｜System｜>": None,
-        "<｜deepseek_image｜>": None,
+        "<｜System｜>": 128799,
+        "<｜deepseek_image｜>": 129264,
     }
 
 

@@ -191,7 +191,11 @@ MORE_UNLISTED: Mapping[str, Callable[[Body], Body]] = {
 
 
 # In V4 a result is a part of the user's turn: as the user's it is one without its tags.
-ALSO_TRUE = {"results-as-user": frozenset({"result-tags-missing"})}
+# Efforts that all arrive one step up are also the two swaps that prompts show.
+ALSO_TRUE = {
+    "results-as-user": frozenset({"result-tags-missing"}),
+    "efforts-one-up": frozenset({"effort-low-as-high", "effort-high-as-max"}),
+}
 
 
 def unlisted() -> list[GauntletServer]:

@@ -28,7 +28,7 @@ from dsv4._inputs.request_bodies import LastAnswer, ReadBody, RequestOverrides
 from dsv4.api import convert
 from dsv4.api.body_reader import recognise
 from dsv4.api.own_bodies import CHAT_OPTION_NAMES, NotAConversation, role_of
-from dsv4.errors import Error, Location, OptionError, short_repr
+from dsv4.errors import Error, ImageError, Location, OptionError, short_repr
 from dsv4.profiles import Profile, traps
 from dsv4.request import Request
 
@@ -172,9 +172,9 @@ def _with_field_replaced(body: Any, location: Location) -> Any:
 
 
 def _not_encodable(error: Error) -> RuleFinding:
-    return RuleFinding(
-        "not_encodable", error_location(error), str(getattr(error, "problem", error))
-    )
+    # Whoever reads a body looks into its pictures, and says what is wrong with them.
+    kind = "broken_image" if isinstance(error.__context__, ImageError) else "not_encodable"
+    return RuleFinding(kind, error_location(error), str(getattr(error, "problem", error)))
 
 
 # The encoder stops at the first error: what it names is replaced, and it tries again.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from importlib import import_module
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dsv4._format import tokens
@@ -484,6 +485,12 @@ class Prompt:
 
     def __repr__(self) -> str:
         return f"<Prompt of {len(self)} characters, dialect {self.dialect}>"
+
+    def _repr_html_(self) -> str:
+        """The prompt in colours, as a notebook displays it."""
+        # By its name: the view imports the encoder, and few programs display a prompt.
+        html: str = import_module("dsv4._view.html_page").html_fragment(self)
+        return html
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Prompt):

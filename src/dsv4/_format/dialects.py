@@ -270,24 +270,23 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(_BY_NAME)
 # size, a date or a quantisation behind it; the last version in it counts. The minor number stands
 # behind a point or its substitutes (4.1, 4_1, 4p1), or alone behind a hyphen (4-1, but not 4-1m,
 # 4-4bit or 4-0731).
-_VERSION = re.compile(
-    r"deepseek(?:-ai)?[-_ ./:]*v(?P<major>[0-9]+)"
-    r"(?:[._p](?P<minor>[0-9]{1,2})(?![0-9])|-(?P<alone>[0-9])(?![0-9a-z])(?![-_ ]?bit))?",
-    re.IGNORECASE,
+# Patterns are compiled when the first name is read: few programs read one.
+_VERSION = (
+    r"(?i)deepseek(?:-ai)?[-_ ./:]*v(?P<major>[0-9]+)"
+    r"(?:[._p](?P<minor>[0-9]{1,2})(?![0-9])|-(?P<alone>[0-9])(?![0-9a-z])(?![-_ ]?bit))?"
 )
 _BY_VERSION: Mapping[tuple[int, int], Dialect] = {(3, 2): V3_2, (4, 0): V4, (4, 1): V4_1}
 # V3.2-Exp had another format, and what was distilled from a model is another model.
 _OTHER_FORMATS = {
-    V3_2: re.compile(r"(?<![a-z])(?:exp(?![a-z])|experimental|distill)", re.IGNORECASE),
-    V4: re.compile(r"distill", re.IGNORECASE),
-    V4_1: re.compile(r"distill", re.IGNORECASE),
+    V3_2: r"(?i)(?<![a-z])(?:exp(?![a-z])|experimental|distill)",
+    V4: r"(?i)distill",
+    V4_1: r"(?i)distill",
 }
-_VISION = re.compile(r"(?<![a-z])vision", re.IGNORECASE)
+_VISION = r"(?i)(?<![a-z])vision"
 # 0813, 260813, 20260813, 2026-08-13.
-_DATE = re.compile(
-    r"(?<![0-9a-z])(?:(?P<year>(?:20)?2[0-9])[-_.]?)?"
-    r"(?P<month>0[1-9]|1[0-2])[-_.]?(?P<day>0[1-9]|[12][0-9]|3[01])(?![0-9a-z])",
-    re.IGNORECASE,
+_DATE = (
+    r"(?i)(?<![0-9a-z])(?:(?P<year>(?:20)?2[0-9])[-_.]?)?"
+    r"(?P<month>0[1-9]|1[0-2])[-_.]?(?P<day>0[1-9]|[12][0-9]|3[01])(?![0-9a-z])"
 )
 # A name that says no version. The official API serves V4.1 under `deepseek-v4-flash` and
 # `deepseek-v4-pro` as well, but those are also names of V4's weights.
@@ -317,22 +316,22 @@ def dialect_for(model: str) -> Dialect:
 
 
 def _named_dialect(model: str) -> Dialect | None:
-    versions = list(_VERSION.finditer(model))
+    versions = list(re.finditer(_VERSION, model))
     if not versions:
         return None
     version = versions[-1]
     minor = version["minor"] or version["alone"] or "0"
     found = _BY_VERSION.get((int(version["major"]), int(minor)))
-    if found is None or _OTHER_FORMATS[found].search(model):
+    if found is None or re.search(_OTHER_FORMATS[found], model):
         return None
     return found if found is not V4 else _dialect_of_v4(model[version.end() :])
 
 
 def _dialect_of_v4(rest: str) -> Dialect | None:
     """The dialect of a V4 by what its name says behind the version."""
-    if _VISION.search(rest):
+    if re.search(_VISION, rest):
         return V4_VISION
-    date = _DATE.search(rest)
+    date = re.search(_DATE, rest)
     if date is None:
         return V4
     year = int((date["year"] or "2026")[-2:]) + 2000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from hashlib import sha256
 from typing import Any
 
 from dsv4._images.image_size import image_size
@@ -89,5 +88,7 @@ def identity(record: Mapping[str, Any]) -> str:
     except ImageError:
         data = None
     if data is not None:
+        from hashlib import sha256  # takes a while to load
+
         return f"sha256:{sha256(data).hexdigest()}"
     return maybe_address(record) or repr(sorted(record.items(), key=str))

@@ -1,7 +1,18 @@
 """Drop-in modules: the names of other projects over the encoder and the parser."""
 
-from dsv4.compat.templates import chat_template
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dsv4.compat.templates import chat_template
 
 __all__ = [
     "chat_template",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Loads the template when it is asked for: those who import a drop-in module need none."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+    return getattr(import_module("dsv4.compat.templates"), name)

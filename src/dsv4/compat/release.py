@@ -31,8 +31,6 @@ from dsv4._encode.turns import (
 from dsv4._format import tokens
 from dsv4._format.dialects import V4, Dialect
 from dsv4._format.texts import RESPONSE_FORMAT
-from dsv4._parse.call_arguments import object_text
-from dsv4._parse.strict import read_calls, read_strictly
 from dsv4.errors import EncodeError, OptionError, ParseError, short_repr
 from dsv4.types import Effort, MessageInput, ThinkingMode
 
@@ -398,6 +396,8 @@ def _parse_by(
     if thinking_mode not in _MODES:
         raise _unknown_mode(thinking_mode)
     _check_kind(text, str, "text", "text")
+    from dsv4._parse.strict import read_strictly  # many only encode
+
     message = read_strictly(text, thinking_mode == "thinking", dialect.tags)
     calls = [{"name": name, "arguments": arguments} for name, arguments in message.calls]
     return {
@@ -425,6 +425,8 @@ def _calls_by(
     opened = tags.block_open[-2:]
     if not text.startswith(opened, index):
         raise ParseError(index, f"found {short_repr(text[index : index + 2])}, expected {opened!r}")
+    from dsv4._parse.strict import read_calls  # many only encode
+
     end, calls = read_calls(text, index + len(opened), tags)
     found = [{"name": name, "arguments": arguments} for name, arguments in calls]
     is_closed = text.endswith(tags.block_close, 0, end)
@@ -439,6 +441,8 @@ def decode_dsml_to_arguments(
         key: to_json(value) if string == "true" else value
         for key, (value, string) in tool_args.items()
     }
+    from dsv4._parse.call_arguments import object_text  # many only encode
+
     return {"name": tool_name, "arguments": object_text(members)}
 
 

@@ -12,10 +12,11 @@ from dsv4.verify.verdicts import Explanation
 
 # A fault belongs to the nearest server if it explains so many requests more, ...
 LEAST_GAIN = 2
-MOST_FAULTS_OF_NEAREST = 2
 # ... and if hardly anything is left unexplained: one part of so many of all requests, and of those
 # that the clean server leaves. Faults that explain a half of them are no nearer than none.
 LEAST_SHARE = 10
+# A second fault is looked for where the first leaves one part of so many.
+LEAST_PROMISE = 4
 LEAST_RELIEF = 2
 # Servers that answer in turn are told apart by what each alone explains. One with a fault needs
 # more than a clean one: with every fault of every server, some pair explains a few odd counts.
@@ -35,9 +36,9 @@ def nearest(fits: Fits, preferred: Sequence[str] = ()) -> list[Explanation]:
             server.profile in preferred,
         ),
     )
-    found = [likeliest]
-    for _ in range(MOST_FAULTS_OF_NEAREST):
-        found = _with_one_more(fits, found if found[0].faults else servers, preferred) or found
+    found = _with_one_more(fits, servers, preferred) or [likeliest]
+    if (len(fits.seen) - _explained(fits, found[0])) * LEAST_PROMISE <= len(fits.seen):
+        found = _with_one_more(fits, found, preferred) or found
     left = [len(fits.seen) - _explained(fits, each) for each in (likeliest, found[0])]
     if left[1] * LEAST_SHARE > len(fits.seen) or left[1] * LEAST_RELIEF > left[0]:
         found = [likeliest]

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from dsv4._format.dialects import V4_1
+from dsv4.profiles.fault_table import FAULTS
 from dsv4.profiles.server_requests import Object
 from dsv4.verify.answer_checks import ANSWER_REQUESTS, answer_findings
 from dsv4.verify.answer_rates import RATED
@@ -223,6 +224,8 @@ class ServerRun:
         why = partial(explain, forecaster=self._forecaster, preferred=preferred)
         seen = self._compared
         verdict = why(seen)
+        if self._mode == "quick":
+            verdict = _with_several_in_doubt(verdict)
         if not self._shown:
             return verdict
         if verdict.outcome == "void":
@@ -362,6 +365,17 @@ class ServerRun:
                 yield replace(finding, curl=line)
             else:
                 yield finding
+
+
+def _with_several_in_doubt(verdict: ServerVerdict) -> ServerVerdict:
+    """What few requests say: two faults that make up for each other explain most of those, so that
+    several at once are possible and not certain."""
+    best = verdict.best
+    several = {id for id in (best.faults if best else ()) if FAULTS[id].changes_prompts}
+    if verdict.outcome != "explained" or len(several) < 2:
+        return verdict
+    certain = tuple(id for id in verdict.faults if id not in several)
+    return replace(verdict, faults=certain, possible=tuple(sorted({*verdict.possible, *several})))
 
 
 def _forecasts_with(request: Object | None) -> Forecaster:
