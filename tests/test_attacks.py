@@ -25,8 +25,9 @@ SIZE = 5_000
 MOST_LOOKED_AT = 400
 MOST_CALLS = 150
 # The longest thing that waits in the buffer is two tags; but for these, which wait whole: runs of
-# EOS, white space behind EOS and closes, and values that quote markup, while the strict grammar may
-# still accept their block.
+# EOS, white space behind EOS and closes; values that quote markup, while the strict grammar may
+# still accept their block; and what recovery.md's promise 7 names: JSON, plain and native calls,
+# blocks in a fence, calls in quotations, made-up turns, and text that one diagnostic quotes.
 LONGEST_BUFFER = 3 * LONGEST_TAG
 WAITS_WHOLE = frozenset(
     {
@@ -36,7 +37,11 @@ WAITS_WHOLE = frozenset(
         *("half tags in a string", "blocks without closers", "calls without closers"),
         *("quoted openers, then closers", "odd closers on lines", "odd closers and calls"),
         *("closers and much space", "closers and space without end", "EOS and much space"),
-        "EOS and much space in a string",
+        *("EOS and much space in a string", "braces in a body", "quotes in JSON"),
+        *("closers in JSON", "parameters in JSON", "a list of calls", "closers in a plain call"),
+        *("open native calls", "blocks in a fence", "a made-up turn", "an open prompt in a line"),
+        *("calls in open quotes", "quoted blocks that never close", "parameters in mid-line"),
+        *("brackets in a block", "brackets in remarks"),
     }
 )
 

@@ -72,10 +72,7 @@ def _leave(reading: Reading, ahead: Ahead, unwrapped: bool, holds_json: bool) ->
     ends = rules.is_end(ahead) or (isinstance(ahead, Tag) and ahead.kind == "think")
     if not begins:
         reading.settle()
-    for quotation in reading.quotations:
-        if not quotation.is_over:
-            yield from _settle_quotation(reading, quotation, ahead)
-    check_quotations(reading)
+    yield from settle_quotations(reading, ahead)
     if isinstance(ahead, Tag) and (begins or plain):
         reading.advance(ahead.start)
     elif not ends:
@@ -87,8 +84,16 @@ def _leave(reading: Reading, ahead: Ahead, unwrapped: bool, holds_json: bool) ->
     reading.enter(ParserState.PROSE)
 
 
+def settle_quotations(reading: Reading, ahead: Ahead) -> Steps[None]:
+    """Calls are over, or what is removed like them: what follows may say that they were quoted."""
+    for quotation in reading.quotations:
+        if not quotation.is_over:
+            yield from _settle_quotation(reading, quotation, ahead)
+    check_quotations(reading)
+
+
 def _settle_quotation(reading: Reading, quotation: Quotation, ahead: Ahead) -> Steps[None]:
-    """The calls are over: whether what follows says that they were quoted (rules 24 and 29)."""
+    """Whether what follows the calls says that they were quoted (rules 24 and 29)."""
     buffer, quoting = reading.buffer, reading.prose.quoting
     if any(isinstance(e, kinds.Diagnostic) and e.kind in _UNCLEAN for e in reading.events):
         # The close may stand inside, behind the last tag.
@@ -96,6 +101,7 @@ def _settle_quotation(reading: Reading, quotation: Quotation, ahead: Ahead) -> S
         inside = buffer.slice(start, reading.pos)
         for end in (tokens.THINK_END, tokens.EOS):  # which end the search
             inside = inside.partition(end)[0]
+        quoting.begin_line(is_begun=True)  # the newline behind a tag is no blank line
         quoting.follow(inside, start)
         quoting.settle("<")
         check_quotations(reading)

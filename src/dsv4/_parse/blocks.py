@@ -6,7 +6,7 @@ import re
 from itertools import repeat
 
 from dsv4._parse import events as kinds
-from dsv4._parse.after_calls import read_after
+from dsv4._parse.after_calls import read_after, settle_quotations
 from dsv4._parse.call_arguments import read_json
 from dsv4._parse.calls import begin_call
 from dsv4._parse.events import DiagnosticKind
@@ -135,11 +135,14 @@ class BlockReader:
         self._reading.settle()
         kind: DiagnosticKind = kinds.IMPLIED_CLOSE if self._block.used else kinds.EMPTY_BLOCK
         self._reading.report(kind, at, "")
-        self._to_prose()
+        yield from self._to_prose()
 
-    def _to_prose(self) -> None:
+    def _to_prose(self) -> Steps[None]:
         reading = self._reading
         reading.block = None
+        if reading.quotations:
+            ahead = yield from self._rules.look_ahead(reading.pos)
+            yield from settle_quotations(reading, ahead)
         reading.prose.quoting.begin_line()
         reading.prose.at = reading.pos
         reading.enter(ParserState.PROSE)
@@ -312,7 +315,7 @@ class BlockReader:
             return False, after
         self._remove_junk(start, after, kind, is_last=True)
         reading.settle()
-        self._to_prose()
+        yield from self._to_prose()
         return True, after
 
     def _ends_junk(self, tag: Tag) -> Steps[bool]:

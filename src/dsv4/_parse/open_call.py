@@ -309,7 +309,9 @@ class Call:
         """The text ends inside the call (rule 10)."""
         reading, buffer = self.reading, self.reading.buffer
         reading.end_inside()
-        if not buffer.stopped:
+        # Where nothing but the opening and a part of a tag has come, it was cut (rule 33).
+        is_opening = self.may_have_body and not self._remarks
+        if not buffer.stopped or (is_opening and reading.breaks_off(reading.pos)):
             self.cut()
             return
         if reading.breaks_off(reading.pos):  # a parameter may be lost (rule 11)

@@ -4,12 +4,21 @@ to 17, 22 to 25, 27, 29, 33 and 34).
 
 from __future__ import annotations
 
+import re
 from copy import copy
 
 from dsv4._format import tokens
-from dsv4._format.spellings import ECHO, JSON_WRAPPERS, TAG_PREFIXES, WORD
+from dsv4._format.spellings import (
+    BARS,
+    ECHO,
+    JSON_WRAPPERS,
+    SLASHES,
+    TAG_PREFIXES,
+    WORD,
+    ZERO_WIDTH,
+)
 from dsv4._parse import events as kinds
-from dsv4._parse.after_calls import check_quotations, read_after
+from dsv4._parse.after_calls import check_quotations, read_after, settle_quotations
 from dsv4._parse.blocks import open_block
 from dsv4._parse.calls import begin_call
 from dsv4._parse.events import ContentDelta, DiagnosticKind, ReasoningDelta, StopHit
@@ -34,7 +43,8 @@ _MOST_NAMED = 128  # characters of tokens in a row
 _ENDS_INLINE = {quote: pattern(f"[{quote}\n]") for quote in '`"'}
 _TOKEN_ALONE = pattern(rf"(<?{tokens.DSML}>?)[ \t\r]{{0,8}}(\n|\Z)")
 # The name in the head of a tag.
-_NAME_IN_HEAD = pattern(rf"(?i){WORD}[^\w.。]*([^\s>]*)")
+_NAME_IN_HEAD = pattern(rf"(?i){WORD}[{BARS}{ZERO_WIDTH}\s]*([^\s>]*)(.*)", re.DOTALL)
+_PREFIXES = tuple(prefix for prefix, _ in TAG_PREFIXES)
 _THINK_END = str(tokens.THINK_END)
 
 
@@ -125,13 +135,13 @@ class ProseReader:
         tools = self._reading.tools
         if tools.none_declared or not tools.parameters:
             return False
-        if partial is PartialTag.NAME:
-            return True
-        label = self._buffer.match(PLAIN_LABEL, at)
-        if label is None or not is_plain_label(label[1]):
-            return False
+        if partial is PartialTag.PLAIN:
+            label = self._buffer.match(PLAIN_LABEL, at)
+            if label is None or not is_plain_label(label[1]):
+                return False
         self._look(at)
-        return not self._is_example
+        prose = self._prose
+        return not (prose.is_transcript or (prose.quoting.may_be_fenced and self._is_example))
 
     def _is_text(self, tag: Tag) -> bool:
         """Whether a tag is text wherever it stands in prose, and no deviation."""
@@ -168,11 +178,14 @@ class ProseReader:
         """Whether the head of a tag may still be that of a call's (rule 33)."""
         named = _NAME_IN_HEAD.search(head)
         name = named[1].lower() if named is not None else ""
-        if not name:
+        if named is None or not name:
             return self._buffer.ended in (None, Ended.LENGTH)
-        if any(name.startswith(one) or one.startswith(name) for one, _ in TAG_PREFIXES):
+        if name.startswith(_PREFIXES):
             return True
-        return any(tool.lower().startswith(name) for tool in self._reading.tools.parameters)
+        tools = [tool.lower() for tool in self._reading.tools.parameters]
+        if named[2]:  # the name is whole
+            return name in tools
+        return any(one.startswith(name) for one in (*_PREFIXES, *tools))
 
     def _may_be_cut(self, at: int) -> bool:
         """Whether markup at the end of the text may be that of a call, and is not talked about."""
@@ -186,7 +199,7 @@ class ProseReader:
         blank = not is_head and buffer.slice(reading.pos, at).endswith("\n\n")
         if not self._show_up_to(at - 2 * blank, complete=True):
             reading.advance(at)
-            if buffer.stopped:
+            if buffer.stopped and buffer.at(at + 1) not in SLASHES:  # a close is no call
                 reading.report_span(kinds.DROPPED_CALL, at, buffer.end)
                 reading.advance(buffer.end)
             else:
@@ -696,11 +709,21 @@ class ProseReader:
         if not (ahead is Lookahead.END or acts or alone):
             reading.report_span(kinds.MARKUP_AS_TEXT, tag.start, to)
             return self._look(to)
+        yield from self._remove_parts(kinds.ORPHAN_CLOSER, tag, to, opens_line)
+        return None
+
+    def _remove_parts(
+        self, kind: DiagnosticKind, tag: Tag, end: int, opens_line: bool
+    ) -> Steps[None]:
+        """Removes parts of a call that are not in one, from a tag on, unless they are quoted."""
+        reading = self._reading
         if (quotation := self._quotation(tag)) is not None:
             yield from self._try_calls(tag, quotation)
             return
-        reading.report_span(kinds.ORPHAN_CLOSER, tag.start, to)
-        self._skip_to(to, begin_line=opens_line)
+        reading.report_span(kind, tag.start, end)
+        self._skip_to(end, begin_line=opens_line)
+        if reading.quotations:
+            yield from settle_quotations(reading, (yield from self._rules.look_ahead(end)))
 
     def _is_closer(self, ahead: Ahead) -> bool:
         if not isinstance(ahead, Tag) or not ahead.closing or not ahead.marked or ahead.bare:
@@ -732,11 +755,8 @@ class ProseReader:
         reading.enter(ParserState.PROSE)
         if found is None or not removes:
             return self._leave(tag)
-        if (quotation := self._quotation(tag)) is not None:
-            yield from self._try_calls(tag, quotation)
-            return None
-        reading.report_span(kinds.DROPPED_CALL, tag.start, found.end)
-        self._skip_to(found.end, begin_line=True)
+        yield from self._remove_parts(kinds.DROPPED_CALL, tag, found.end, True)
+        return None
 
     def _read_lost(self, tag: Tag) -> Steps[None]:
         """Parameters in the middle of a line whose call has lost its opening (rule 34).
@@ -751,11 +771,8 @@ class ProseReader:
         reading.enter(ParserState.PROSE)
         if end is None:
             return self._leave(tag)
-        if (quotation := self._quotation(tag)) is not None:
-            yield from self._try_calls(tag, quotation)
-            return None
-        reading.report_span(kinds.DROPPED_CALL, tag.start, end)
-        return self._skip_to(end)
+        yield from self._remove_parts(kinds.DROPPED_CALL, tag, end, False)
+        return None
 
     def _lost_end(self, tag: Tag) -> Steps[int | None]:
         """Where parameters end that have lost their call, with its closes. None: nowhere."""
@@ -788,12 +805,11 @@ class ProseReader:
             space = yield from self._buffer.past_space(tag.end, LONGEST_SPACE)
             if "\n" in self._buffer.slice(tag.end, space) or at == "\n":
                 ahead = yield from rules.look_ahead(tag.end)
-        if not (rules.opens(ahead, "wrapper") or rules.opens(ahead, "invoke")):
+        called = rules.tool_called(ahead) if rules.opens(ahead, "invoke") else None
+        is_call = called is not None and self._reading.tools.may_be_tool(called)
+        if not (is_call or rules.opens(ahead, "wrapper")):
             return self._leave(tag)
-        assert isinstance(ahead, Tag)
-        if not self._flush():
-            self._reading.report(kinds.UNEXPECTED_TAG, tag.start, tag.raw)
-            self._skip_to(ahead.start, begin_line=True)
+        self._remove(kinds.UNEXPECTED_TAG, tag)
         return None
 
     # Calls without the DSML token, and those of older models (rules 1 and 13).

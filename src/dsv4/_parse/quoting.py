@@ -1,8 +1,7 @@
 """Quotations in prose (recovery.md, rules 15, 24 and 29): what is open where a call begins.
 
 A call in a quotation never runs. `Quoting` follows prose once, when somebody asks, and answers one
-question: which quotations are open here. `KINDS` says of each kind how far an opening reaches, and
-what a missing close means; no other file has a set of quotation marks.
+question: which quotations are open here. No other file has a set of quotation marks.
 """
 
 from __future__ import annotations
@@ -10,28 +9,13 @@ from __future__ import annotations
 from copy import copy
 from typing import NamedTuple
 
+from dsv4._format.spellings import BAR
 from dsv4._parse.limits import LONGEST_TAG
 from dsv4._parse.lines import LineTracker
 from dsv4._parse.patterns import pattern
 
-
-class QuotationKind(NamedTuple):
-    """How far an opening reaches, and whether a close must come behind the call."""
-
-    reach: str
-    needs_close: bool = True
-
-
-KINDS = {
-    "element": QuotationKind("section"),
-    "comment": QuotationKind("section"),
-    "inline code": QuotationKind("paragraph"),
-    "quotes": QuotationKind("paragraph"),
-    "directly before": QuotationKind("call"),
-    "block quote": QuotationKind("line", needs_close=False),
-    "indentation": QuotationKind("line", needs_close=False),
-    "patch": QuotationKind("line", needs_close=False),
-}
+# What reaches to the end of the section; all else reaches to that of the paragraph.
+_REACH_FAR = frozenset({"element", "comment"})
 
 # What opens a quotation -> what closes it: either of two, in some languages.
 PAIRS = {
@@ -54,11 +38,12 @@ _NO_OPENING_BEHIND = frozenset("_.,;:!?)")
 _FIRST_WIDE = "\u2e80"  # letters from here on have no spaces between words
 # Elements that quote what they hold: those of HTML, and any whose name has one of two words.
 _ELEMENTS = "pre|code|samp|kbd|xmp|tt|q|blockquote|listing|plaintext"
-_NAME = rf"[\w:.-]*(?:example|sample)[\w:.-]*|(?:{_ELEMENTS})(?![\w:.-])"
+_QUOTES_CONTENT = pattern(rf"(?i).*(?:example|sample).*|{_ELEMENTS}")
+# Quotes in the tag of any element open and close nothing: `"use <a href="x">this</a>: CALL"`.
+_TAG = rf"<(?P<slash>/?)(?P<name>[A-Za-z|{BAR}][^\s<>/]{{0,128}})(?P<rest>(?:\s[^<>]{{0,512}})?/?)>"
 _PARTS = pattern(
     r"(?P<blank>\n\s*\n)|(?P<code>`+)|(?P<comment><!--)|(?P<uncomment>-->)"
-    rf"|<(?P<slash>/?)(?P<name>(?i:{_NAME}))(?P<rest>(?:\s[^<>]*)?)>"
-    rf"|(?P<quote>[{''.join(sorted(QUOTES - {'`'}))}])"
+    rf"|{_TAG}|(?P<quote>[{''.join(sorted(QUOTES - {'`'}))}])"
 )
 _OF_INTEREST = pattern(rf"[`~<{''.join(sorted(QUOTES - {'`'}))}]|-->|\n\s*\n")
 # What may mean something else with more behind it.
@@ -80,7 +65,7 @@ class Opening(NamedTuple):
 class Quoting:
     """Follows the prose of one section, reasoning or content."""
 
-    __slots__ = ("_last", "_lines", "_place", "_unread", "closed", "open")
+    __slots__ = ("_last", "_lines", "_place", "_unread", "closed", "may_be_fenced", "open")
 
     def __init__(self) -> None:
         self._lines = LineTracker()
@@ -89,6 +74,7 @@ class Quoting:
         self._place = 0  # of what is not read
         self._last = ""  # the character before it
         self.closed: dict[int, int] = {}  # where which opening was closed
+        self.may_be_fenced = False  # a look at the lines would tell
 
     def copy(self) -> Quoting:
         twin = copy(self)
@@ -102,6 +88,8 @@ class Quoting:
         if not self._unread:
             self._place = start
         self._unread.append(text)
+        if "`" in text or "~" in text:
+            self.may_be_fenced = True
         if len(text) > _LONGEST_UNREAD:  # nothing is kept for long, though nobody asks
             self.settle()
 
@@ -137,6 +125,7 @@ class Quoting:
             self._lines.follow(text)
             if _OF_INTEREST.search(text):
                 self._read(text, self._place, following)
+        self.may_be_fenced = self._lines.fenced or bool(self._unread and self.may_be_fenced)
         self._place += len(text)
         self._last = text[-1]
 
@@ -151,7 +140,7 @@ class Quoting:
         self._last = line[-1]
 
     def _end_paragraph(self) -> None:
-        self.open = [one for one in self.open if KINDS[one.kind].reach == "section"]
+        self.open = [one for one in self.open if one.kind in _REACH_FAR]
 
     def _read(self, text: str, start: int, following: str) -> None:
         for found in _PARTS.finditer(text):
@@ -168,6 +157,8 @@ class Quoting:
                 self._add("comment", place, "-->")
             elif found["uncomment"]:
                 self._close("comment", "-->", end)
+            elif _QUOTES_CONTENT.fullmatch(found["name"]) is None:
+                continue
             elif found["slash"]:
                 self._close("element", found["name"].lower(), end)
             elif not found["rest"].rstrip().endswith("/"):
@@ -184,15 +175,18 @@ class Quoting:
     def _read_quote(self, quote: str, before: str, behind: str, place: int) -> None:
         if quote in "'’" and before.isalpha() and behind.isalpha():
             return  # an apostrophe
-        inner = next((one for one in reversed(self.open) if one.kind == "quotes"), None)
         closes, opens = True, quote in PAIRS
         if quote in _STRAIGHT:
             closes = not ((before.isspace() or not before) and behind.isalpha())
             in_word = before.isalnum() and before < _FIRST_WIDE
             opens = not (in_word or before in _NO_OPENING_BEHIND)
             opens = opens and not behind.isspace()
-        if inner is not None and quote in inner.close and closes:
-            self._close("quotes", inner.close, place + 1)
+        around = [one for one in self.open if one.kind == "quotes"] if closes else []
+        if opens:  # only the innermost can be closed by what would open another
+            around = around[-1:]
+        close = next((one.close for one in reversed(around) if quote in one.close), None)
+        if close is not None:
+            self._close("quotes", close, place + 1)
         elif opens:
             self._add("quotes", place, PAIRS[quote])
 

@@ -350,6 +350,7 @@ class BodyJudge(ValueJudge):
         if tag.broken or not tag.marked or tag.bare or kind not in CALL_TAGS:
             return Verdict.TEXT
         if kind == "parameter":  # behind what is no JSON (rule 30)
+            self.holds_tags = True
             return Verdict.TEXT if tag.closing or not self._lets_act(tag) else Verdict.IMPLIED
         if tag.closing:
             return (yield from self._judge_outer_close(tag, kind, False))

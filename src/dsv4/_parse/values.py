@@ -259,7 +259,10 @@ class JsonBody(Value):
 
     def close(self, to: int, tag: Tag | None = None) -> None:
         self.done(to)
-        self.call.take_body(self._arguments(self.raw), self.start, self.raw)
+        arguments = self._arguments(self.raw)
+        self.call.take_body(arguments, self.start, self.raw)
+        if arguments is None and self.judge.holds_tags:
+            self.call.drop("unreadable")  # parameters are part of what is no JSON (rule 30)
 
     def _arguments(self, raw: str) -> str | None:
         """The arguments, None where they are no JSON object."""
