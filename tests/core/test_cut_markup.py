@@ -44,6 +44,8 @@ TOKEN = f"<{DSML}"
         ("ordinary ", f"{TOKEN} discussion", NEVER),
         ("It is ", f"{TOKEN}xyz", NEVER),
         ("It is ", f"{TOKEN}foo bar=", NEVER),
+        ("It is ", f"{TOKEN}- ", NEVER),
+        ("It is ", f"{TOKEN}to x=", NEVER),
         ("It is `", TOKEN, NEVER),
         ("It is `", BLOCK, NEVER),
         ("它是“", BLOCK, NEVER),

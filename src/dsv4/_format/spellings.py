@@ -20,6 +20,8 @@ SLASHES = "/／"
 EQUALS = "=＝"
 # How the names of tags end that stand around all parameters of a call.
 PARAMETER_CONTAINERS = ("args", "arguments", "input", "params", "parameters")
+# How the names of wrappers end: other tags that begin as theirs do may be parameters.
+WRAPPER_ENDS = ("call", "calls")
 
 # What a tag is, by the first letters of its name.
 PARAMETER_PREFIX = "par"

@@ -103,7 +103,7 @@ def _settle_quotation(reading: Reading, quotation: Quotation, ahead: Ahead) -> S
             inside = inside.partition(end)[0]
         quoting.begin_line(is_begun=True)  # the newline behind a tag is no blank line
         quoting.follow(inside, start)
-        quoting.settle("<")
+        quoting.settle("\n")
         check_quotations(reading)
     quotation.is_over = True
     at = yield from buffer.past_space(reading.pos, LONGEST_SPACE)

@@ -427,7 +427,7 @@ class ProseReader:
     def _end_section(self) -> None:
         """Reasoning or content ends: no quotation is open any more."""
         if self._reading.quotations:
-            self._prose.quoting.settle("<")
+            self._prose.quoting.settle("\n")
             check_quotations(self._reading)
             self._reading.quotations = ()
 
@@ -805,9 +805,11 @@ class ProseReader:
             space = yield from self._buffer.past_space(tag.end, LONGEST_SPACE)
             if "\n" in self._buffer.slice(tag.end, space) or at == "\n":
                 ahead = yield from rules.look_ahead(tag.end)
-        called = rules.tool_called(ahead) if rules.opens(ahead, "invoke") else None
-        is_call = called is not None and self._reading.tools.may_be_tool(called)
-        if not (is_call or rules.opens(ahead, "wrapper")):
+        begins = rules.opens(ahead, "wrapper")
+        if isinstance(ahead, Tag) and rules.opens(ahead, "invoke"):
+            called = rules.tool_called(ahead)
+            begins = called is not None and self._reading.tools.may_be_tool(called)
+        if not begins:
             return self._leave(tag)
         self._remove(kinds.UNEXPECTED_TAG, tag)
         return None

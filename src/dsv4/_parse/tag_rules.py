@@ -25,6 +25,7 @@ from dsv4._format.spellings import (
     PLAIN_WRAPPER_END,
     PLAIN_WRAPPER_PREFIXES,
     RELEASED_LABELS,
+    WRAPPER_ENDS,
 )
 from dsv4._parse.declared import DeclaredTools
 from dsv4._parse.limits import LONGEST_SPACE
@@ -179,7 +180,7 @@ class TagRules:
 
     def _names_key(self, tag: Tag, tool: str) -> bool:
         name, keys = tag.attributes.get("name"), self.tools.keys(tool)
-        if name is None or tag.broken:
+        if name is None or tag.broken or tag.label.lower().endswith(WRAPPER_ENDS):
             return False
         return name in keys and not self.tools.declares(name) if keys else tag.kind == "named"
 
