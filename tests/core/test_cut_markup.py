@@ -29,6 +29,8 @@ TOKEN = f"<{DSML}"
         ("Let me check.", f"{BLOCK}\n{BASH}\n<", ALL),
         ("Let me check.", f"{BLOCK}\n{BASH}\n{TOKEN}parameter", ALL),
         ("Let me check.", f"{BLOCK}\n{BASH}\n{COMMAND}", ALL - {"eos"}),
+        ("Let me check.\n\n", f"{BLOCK}\n{BASH}", ALL),
+        ("Let me check.\n\n", f"{BLOCK}\n{BASH}\n<", ALL),
         ("Let me check.", BASH, CUTS),
         ("Let me check.", f"{BASH}\n{TOKEN}para", ALL),
         ("Let me check.\n\n", BASH, ALL - {"eos"}),

@@ -98,13 +98,16 @@ def _read_part(reading: Reading, call: Call) -> Steps[None]:
 
 
 def _is_object(reading: Reading, call: Call) -> Steps[bool]:
-    """Whether a JSON object stands behind parameters, and nothing else before a tag (rule 30)."""
+    """Whether a JSON object stands behind parameters, and nothing else before a tag (rule 30).
+
+    So it is if the text ends in it: cut JSON is never complete.
+    """
     buffer, start = reading.buffer, reading.pos
     tag = yield from buffer.next_tag(start)
     while tag is not None and not (tag.marked or tag.kind in TOKENS):
         tag = yield from buffer.next_tag(tag.start + 1)
     found = read_json(buffer.slice(start, buffer.end if tag is None else tag.start))
-    return found is not None and isinstance(found.value, dict)
+    return tag is None or (found is not None and isinstance(found.value, dict))
 
 
 def _read_tag(reading: Reading, call: Call, tag: Tag) -> Steps[None]:

@@ -108,6 +108,11 @@ class Call:
     def may_have_body(self) -> bool:
         return not self.writer.parameters and self.body is None
 
+    @property
+    def _is_untouched(self) -> bool:
+        """Whether nothing has come behind the opening."""
+        return self.may_have_body and not self._remarks
+
     def acts(self, tag: Tag) -> bool:
         """Whether a tag means anything between parameters."""
         rules = self.reading.rules
@@ -135,8 +140,8 @@ class Call:
 
     def is_stutter(self, tag: Tag) -> bool:
         """Whether the call is opened once more, with nothing between (rule 28)."""
-        untouched = self.may_have_body and not self._remarks
-        return untouched and tag.raw == self._opening and bool(self.reading.tools.keys(self.name))
+        is_same = tag.raw == self._opening and bool(self.reading.tools.keys(self.name))
+        return is_same and self._is_untouched
 
     def prepare_parameter(self, tag: Tag) -> tuple[str, bool]:
         """Begins a parameter: its key, and whether it may hold all arguments."""
@@ -309,9 +314,9 @@ class Call:
         """The text ends inside the call (rule 10)."""
         reading, buffer = self.reading, self.reading.buffer
         reading.end_inside()
-        # Where nothing but the opening and a part of a tag has come, it was cut (rule 33).
-        is_opening = self.may_have_body and not self._remarks
-        if not buffer.stopped or (is_opening and reading.breaks_off(reading.pos)):
+        # Where nothing but the opening has come, arguments were meant to follow (rule 33).
+        is_bare = self._is_untouched and bool(reading.tools.keys(self.name))
+        if not buffer.stopped or is_bare:
             self.cut()
             return
         if reading.breaks_off(reading.pos):  # a parameter may be lost (rule 11)

@@ -12,7 +12,6 @@ from dsv4._format.spellings import (
     BARS,
     ECHO,
     JSON_WRAPPERS,
-    SLASHES,
     TAG_PREFIXES,
     WORD,
     ZERO_WIDTH,
@@ -193,18 +192,10 @@ class ProseReader:
         return not (self._reading.tools.none_declared or self._is_example or quoted)
 
     def _cut(self, at: int) -> None:
-        """The text ends in a call that begins here: it shows no markup (rule 33)."""
-        reading, buffer = self._reading, self._buffer
-        is_head = buffer.tag_at(at) is PartialTag.SURELY
-        blank = not is_head and buffer.slice(reading.pos, at).endswith("\n\n")
-        if not self._show_up_to(at - 2 * blank, complete=True):
-            reading.advance(at)
-            if buffer.stopped and buffer.at(at + 1) not in SLASHES:  # a close is no call
-                reading.report_span(kinds.DROPPED_CALL, at, buffer.end)
-                reading.advance(buffer.end)
-            else:
-                reading.report_cut(at)
-            self._prose.at = buffer.end
+        """The text ends in a tag of a call that begins here: it shows no markup (rule 33)."""
+        if not self._show_up_to(at, complete=True):
+            self._reading.report_cut(at)
+            self._prose.at = self._buffer.end
 
     def _is_cut(self, tag: Tag) -> Steps[bool]:
         """Whether a call that is not certain was cut, where the text ends behind its opening."""
@@ -522,11 +513,9 @@ class ProseReader:
         named = self._rules.names_tool(tag)  # it is the call, if what must follow does
         if named and (yield from self._rules.is_certain(tag, wrapped=False)):
             return (yield from self._read_invoke(tag))
-        if not self._is_blank and not (yield from self._holds_calls(tag)):
-            if not (yield from self._is_cut(tag)):
-                return self._leave(tag)
-            if self._buffer.stopped:
-                return self._cut(tag.start)
+        acts = self._is_blank or (yield from self._holds_calls(tag))
+        if not acts and not (yield from self._is_cut(tag)):
+            return self._leave(tag)
         if (yield from self._enter_calls(tag, True)):
             open_block(self._reading, tag, self._goes_with_blank_line)
         return None
@@ -567,11 +556,8 @@ class ProseReader:
             if tag.end == buffer.end:
                 yield from buffer.more()
             certain = buffer.at(tag.end) in ("", "\n")
-        if not certain:
-            if not declared or not (yield from self._is_cut(tag)):
-                return self._leave(tag)
-            if buffer.stopped:
-                return self._cut(tag.start)
+        if not certain and not (declared and (yield from self._is_cut(tag))):
+            return self._leave(tag)
         if (yield from self._enter_calls(tag, True)):
             reading.report(kinds.MISSING_WRAPPER, tag.start, "")
             yield from begin_call(reading, tag)
