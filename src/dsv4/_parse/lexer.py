@@ -361,12 +361,12 @@ class _TagReader:
             character = source.at(after)
             if _KEY.match(character):
                 end, equals = yield from self._past_key(after)
+                key = source.slice(after, end)
                 if source.at(equals) in _EQUALS:
-                    key = source.slice(after, end)
                     key = key.lower() if key.lower() in _KNOWN else key
                     at = yield from self._valued(key, equals + 1)
                     continue
-                if source.slice(after, end) == label and not self.closing:
+                if key == label and self.marked and not self.attributes and at < after:
                     at = end  # a tag's own name may stand twice (rule 35)
                     continue
                 return self._ended_before(label, at, after)

@@ -303,7 +303,8 @@ class JsonBody(Value):
         self.done()
         if not self.call.may_have_body:  # it stands behind parameters
             self.call.remark(self.start, self.raw)
-            return self.call.cut()
+            self.call.cut()
+            return
         found = read_json(self.raw)
         if found is not None and isinstance(found.value, dict):
             self.call.body = found.text.strip()
