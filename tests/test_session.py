@@ -49,9 +49,11 @@ def whole_ids(tokenizer: Tokenizer, conversation: list[Any], chosen: Any) -> lis
 
 
 def has_place_later(before: list[Any], message: Any, chosen: Any) -> bool:
-    """Whether a message that has no place as the last one has one before a user turn."""
+    """Whether a conversation that ends with this message has a prompt once a user turn follows: an
+    answer in V3.2, and in V4.1 one with a developer turn, which then vanishes."""
     dialect, role = str(chosen.get("dialect")), message.get("role")
-    if (dialect, role) not in (("v3.2", "assistant"), ("v4.1", "developer")):
+    has_developer = any(each.get("role") == "developer" for each in (*before, message))
+    if (dialect, role) != ("v3.2", "assistant") and (dialect != "v4.1" or not has_developer):
         return False
     try:
         dsv4.encode([*before, message, user("")], **chosen)

@@ -111,5 +111,5 @@ class TestJsonWhereTextIsRead:
 def test_a_server_is_known_without_its_version() -> None:
     messages = as_json({"role": "user", "content": "Hi"})
     newest = dsv4("check", "--profile", "vllm", stdin=messages)
-    named = dsv4("check", "--profile", "vllm-0.32", stdin=messages)
+    named = dsv4("check", "--profile", "vllm-0.33", stdin=messages)
     assert (newest.stdout, newest.stderr) == (named.stdout, b"")

@@ -32,7 +32,10 @@ def _texts(change: Text, *roles: str) -> Callable[[Body], Body]:
         if isinstance(content, str):
             return change(content)
         if isinstance(content, list):
-            return [{**part, "text": change(part["text"])} for part in content]
+            return [
+                {**part, "text": change(part["text"])} if "text" in part else part
+                for part in content
+            ]
         return content
 
     return _messages(

@@ -164,11 +164,12 @@ def _with_field_replaced(body: Any, location: Location) -> Any:
     """A body with something harmless in the place of an error."""
     if not isinstance(body, dict) or not location:
         return body
-    listed, index = body.get(location[0]), location[1] if len(location) > 1 else None
-    if location[0] in ("messages", "input") and isinstance(listed, list) and isinstance(index, int):
+    [field, *inside] = location
+    listed, index = body.get(field), inside[0] if inside else None
+    if field in ("messages", "input") and isinstance(listed, list) and isinstance(index, int):
         harmless = {"role": "user", "content": "…"}
-        return {**body, location[0]: [*listed[:index], harmless, *listed[index + 1 :]]}
-    return {name: value for name, value in body.items() if name != location[0]}
+        return {**body, field: [*listed[:index], harmless, *listed[index + 1 :]]}
+    return {name: value for name, value in body.items() if name != field}
 
 
 def _not_encodable(error: Error) -> RuleFinding:

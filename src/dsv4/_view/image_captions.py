@@ -21,11 +21,11 @@ class ImageCount(NamedTuple):
 
     message: int | None
     name: str
-    width: int | None
-    height: int | None
-    columns: int | None
-    rows: int | None
-    tokens: int | None
+    width: int | None = None
+    height: int | None = None
+    columns: int | None = None
+    rows: int | None = None
+    tokens: int | None = None
     # The picture itself as an address, for a page; empty where it is not there, or too large.
     thumbnail: str = ""
 
@@ -52,7 +52,7 @@ def image_counts(prompt: Prompt, tokenizer: Tokenizer) -> Iterator[ImageCount]:
     for n, (piece, record, grid, tokens) in enumerate(found, 1):
         name = _name(record) or f"image {n}"
         if grid is None:
-            yield ImageCount(piece.message, name, *(None,) * 5)
+            yield ImageCount(piece.message, name)
         else:
             size = (grid.width, grid.height, grid.columns, grid.rows)
             yield ImageCount(piece.message, name, *size, tokens, _thumbnail(record))

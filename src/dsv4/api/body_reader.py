@@ -160,7 +160,8 @@ def _read_sent(
     if protocol == "responses":
         body = value
     own = {name: body[name] for name in OWN_OPTIONS if body.get(name) is not None}
-    release = own.pop("dialect", None) if dialect is None else dialect
+    named: Any = own.pop("dialect", None)
+    release = named if dialect is None else dialect
     if isinstance(body.get("thinking"), bool):
         body = {**body, "thinking": {"type": "enabled" if body["thinking"] else "disabled"}}
     if "effort" in own and "reasoning_effort" not in body:

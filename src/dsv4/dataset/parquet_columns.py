@@ -127,7 +127,7 @@ def conversation_column(
         wanted = _only_candidate(texts, exact)
     if wanted in exact:
         kind = _list_kind(schema.field(wanted).type)
-        companions = tuple(column for column in _COMPANION_COLUMNS[kind] if column in texts)
+        companions = tuple(column for column in _COMPANION_COLUMNS if column in texts)
         return ConversationColumn(str(wanted), kind, companions, carried)
     if wanted in texts:
         return ConversationColumn(str(wanted), "text", (), carried)
@@ -146,9 +146,7 @@ def conversation_column(
 
 
 # Columns of text that a list of messages may have beside it.
-_COMPANION_COLUMNS = dict.fromkeys(
-    ("messages", "conversations"), ("tools", "system", "system_prompt")
-)
+_COMPANION_COLUMNS = ("tools", "system", "system_prompt")
 
 
 def _list_kind(type: ArrowType) -> str:

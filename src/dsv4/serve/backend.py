@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeGuard, 
 from dsv4._encode.prompt import Prompt
 from dsv4._parse.reasons import Ended, Reason, ended_by
 from dsv4.errors import short_repr
-from dsv4.trajectories.recorded_calls import WeightsSpan
-from dsv4.trajectories.routed_experts import RoutedExperts
 
 if TYPE_CHECKING:
     from dsv4.grammar import Grammar
+    from dsv4.trajectories.recorded_calls import WeightsSpan
+    from dsv4.trajectories.routed_experts import RoutedExperts
 
 
 # A way of writing grammars, by the engines that read it.

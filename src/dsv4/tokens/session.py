@@ -232,25 +232,28 @@ class Session:
 
     def _check(self, message: MessageFields) -> None:
         """Encodes a message where it would stand, and looks whether its texts have ids."""
-        if not self._settles:
-            # An answer that has no place at the end may have one before a user turn: V3.2 asks
-            # for reasoning, or calls, only after the last of these.
-            after = [{"role": "user", "content": ""}] if message.get("role") == "assistant" else []
-            messages = as_inputs([*self._messages, message, *after])
-            whole = replace(self._request, messages=messages, prefix="")
-            self._check_texts(whole.encode())
+        if not self._settles or self._has_strangers(message):
+            self._check_before_user(message)
             return
         try:
             self._check_texts(self._alone(message).encode())
         except EncodeError as error:
-            if not self._may_vanish(message, error):
-                raise _counted_from(len(self._messages), error) from None
+            raise _counted_from(len(self._messages), error) from None
 
-    def _may_vanish(self, message: MessageFields, error: EncodeError) -> bool:
-        """Whether a turn that the dialect does not have is dropped at the next user turn, as V4.1
-        drops those of a developer."""
-        has_no_role = error.location[-1:] == ("role",) and message.get("role") == "developer"
-        return has_no_role and self._drops() and not self._keeps_reasoning
+    def _has_strangers(self, message: MessageFields) -> bool:
+        """Whether there are turns of a role that the dialect does not have. They have a place where
+        they are dropped at the next user turn, as V4.1 drops those of a developer."""
+        if "developer" in self._dialect.roles:
+            return False
+        return any(each.get("role") == "developer" for each in (*self._messages, message))
+
+    def _check_before_user(self, message: MessageFields) -> None:
+        """What has no place at the end may have one before a user turn: V3.2 asks for reasoning, or
+        calls, only after the last of these."""
+        is_last = self._settles or message.get("role") == "assistant"
+        after = [{"role": "user", "content": ""}] if is_last else []
+        messages = as_inputs([*self._messages, message, *after])
+        self._check_texts(replace(self._request, messages=messages, prefix="").encode())
 
     def _check_texts(self, prompt: Prompt) -> None:
         if not prompt.text.isascii():
