@@ -151,6 +151,15 @@ def object_in(text: str) -> JsonReading | None:
     return found if found is not None and isinstance(found.value, dict) else None
 
 
+def begins_with_object(text: str) -> bool:
+    """Whether a text that opens a brace closes it too, as JSON does."""
+    try:
+        _lenient_decoder.raw_decode(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 def members_of(text: str) -> list[tuple[str, str]]:
     """The members of a JSON object, in order: keys, and values as they are written."""
     members = []

@@ -6,11 +6,7 @@ from __future__ import annotations
 
 from dsv4._parse import events as kinds
 from dsv4._parse.after_calls import read_after
-from dsv4._parse.call_arguments import (
-    object_text,
-    read_json,
-    typed_value,
-)
+from dsv4._parse.call_arguments import begins_with_object, object_text, typed_value
 from dsv4._parse.events import DiagnosticKind
 from dsv4._parse.limits import LONGEST_REMARK
 from dsv4._parse.open_call import Call
@@ -98,16 +94,17 @@ def _read_part(reading: Reading, call: Call) -> Steps[None]:
 
 
 def _is_object(reading: Reading, call: Call) -> Steps[bool]:
-    """Whether a JSON object stands behind parameters, and nothing else before a tag (rule 30).
+    """Whether a JSON object stands behind parameters, before any tag (rule 30).
 
     So it is if the text ends in it: cut JSON is never complete.
     """
+    if call.hidden is kinds.DROPPED_CALL:  # whatever it gives
+        return False
     buffer, start = reading.buffer, reading.pos
     tag = yield from buffer.next_tag(start)
     while tag is not None and not (tag.marked or tag.kind in TOKENS):
         tag = yield from buffer.next_tag(tag.start + 1)
-    found = read_json(buffer.slice(start, buffer.end if tag is None else tag.start))
-    return tag is None or (found is not None and isinstance(found.value, dict))
+    return tag is None or begins_with_object(buffer.slice(start, tag.start))
 
 
 def _read_tag(reading: Reading, call: Call, tag: Tag) -> Steps[None]:

@@ -419,7 +419,7 @@ class ValueReader:
 
         Both are left out if the value's end is implied (rule 3).
         """
-        start = max(self._reading.pos, at - LONGEST_SPACE)
+        start = max(self._reading.pos, self._value.end, at - LONGEST_SPACE)
         text = self._buffer.slice(start, at)
         newline = text.rfind("\n")
         if newline < 0 or text[newline:].strip(" \t\n"):
