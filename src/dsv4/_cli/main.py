@@ -14,6 +14,7 @@ from typing import Any, NoReturn, Protocol, TextIO, cast
 
 import dsv4
 from dsv4._cli.command_output import BROKEN_PIPE, FINDINGS, INTERRUPTED, MISUSE, Failure, complain
+from dsv4._cli.option_fields import add_options, options_of
 from dsv4._inputs.input_files import InputError, os_error_reason
 
 # The module of a command is loaded when the command is asked for: help costs little.
@@ -55,11 +56,14 @@ class CommandModule(Protocol):
 
     EXAMPLE: str
 
+    # What its flags stand for; a command without it has a function that adds them.
+    Options: type
+
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None: ...
 
     @staticmethod
-    def run(args: argparse.Namespace) -> int: ...
+    def run(args: Any) -> int: ...
 
 
 class SupportsWrite(Protocol):
@@ -198,7 +202,9 @@ def _run(arguments: list[str]) -> int:
         hint = _hint_for(unknown[0], _options_of(parser, args.command))
         hint = hint or f"(see dsv4 {args.command} --help)"
         raise Failure(f"unrecognized arguments: {' '.join(unknown)} {hint}")
-    return load_command(args.command).run(args)
+    command = load_command(args.command)
+    has_options = hasattr(command, "Options")
+    return command.run(options_of(command.Options, args) if has_options else args)
 
 
 def _options_of(parser: argparse.ArgumentParser, command: str) -> list[str]:
@@ -246,7 +252,10 @@ def make_parser(whole: Iterable[str] = ()) -> argparse.ArgumentParser:
 
 def _add_command_options(command: argparse.ArgumentParser, module: CommandModule) -> None:
     command.epilog = "example:\n" + _indented(module.EXAMPLE)
-    module.add_arguments(command)
+    if hasattr(module, "Options"):
+        add_options(command, module.Options)
+    else:
+        module.add_arguments(command)
     command.usage = _usage(command)
     command._positionals.title = "arguments"
 
