@@ -226,6 +226,10 @@ _ADVICE: Mapping[str, Callable[[int, Summary, DatasetOptions], str]] = {
         "{} of tools that the line does not declare (--tools declares them for all)", "call"
     ),
     notes.COPY: _copies,
+    notes.UNKNOWN_MODEL: _sentence(
+        "{} with a model whose dialect is not known, read as v4 (--dialect chooses another)",
+        "conversation",
+    ),
 }
 
 

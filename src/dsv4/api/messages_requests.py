@@ -188,9 +188,8 @@ def _read_image(block: JsonObject, path: str) -> BlockContent:
     if kind == "url":
         return contents.image_block(request_fields.maybe_text_at(given, "url", where), path)
     if kind != "base64":
-        return contents.missing_image(
-            contents.NO_FILES if kind == "file" else f"found a source {kind!r}", path
-        )
+        found = f"found {kind!r} as the type of its source, expected 'base64' or 'url'"
+        return contents.missing_image(contents.NO_FILES if kind == "file" else found, path)
     data = request_fields.maybe_text_at(given, "data", where)
     media = request_fields.maybe_text_at(given, "media_type", where) or "image/png"
     return contents.image_block(f"data:{media};base64,{data}" if data else None, path)

@@ -59,7 +59,9 @@ def build_app(settings: Settings | None, backend: AnyBackend | None) -> Starlett
             await server.meet_backend()
         catch_up(server)
         storage = server.storage.look_after(server.metrics.store_bytes.set)
-        looking = [asyncio.create_task(work) for work in (server.look_after_engines(), storage)]
+        limits = server.access.meter.table.look_after()
+        looked_after = (server.look_after_engines(), storage, limits)
+        looking = [asyncio.create_task(work) for work in looked_after]
         try:
             yield {"gateway": server}
         finally:
