@@ -28,7 +28,7 @@ SHORT_LOG = 4_000_000
 
 
 @dataclass(kw_only=True)
-class Options(shared.DialectOptions, shared.ColorOption):
+class CacheOptions(shared.DialectOptions, shared.ColorOption):
     log: str = argument(
         "JSON lines: requests, pairs of request and response, or records of dsv4 serve", "LOG"
     )
@@ -42,7 +42,7 @@ class Options(shared.DialectOptions, shared.ColorOption):
     json: bool = switch("print one line of JSON for each request, and a summary")
 
 
-def run(args: Options) -> int:
+def run(args: CacheOptions) -> int:
     """Status 1 if a request could not reuse what came before it."""
     from dsv4.verify.cache_breaks import CacheSummary
 
@@ -69,7 +69,7 @@ def run(args: Options) -> int:
     return FINDINGS if summary.lost or refused else DONE
 
 
-def _turns(args: Options, profile: Profile) -> Iterator[tuple[str, CacheTurn | str]]:
+def _turns(args: CacheOptions, profile: Profile) -> Iterator[tuple[str, CacheTurn | str]]:
     from dsv4.tokens import Tokenizer
     from dsv4.verify.cache_breaks import CacheForecast
     from dsv4.verify.recorded import logged_request
@@ -100,7 +100,7 @@ def _is_short(log: str) -> bool:
         return True
 
 
-def _dialect(args: Options, profile: Profile, model: object) -> str:
+def _dialect(args: CacheOptions, profile: Profile, model: object) -> str:
     """The dialect of the options, or of the model, in the words of this server."""
     named: str | None = shared.dialect_option(args)
     if named is None and isinstance(model, str):

@@ -51,7 +51,7 @@ MAX_OF_A_KIND = 20
 
 
 @dataclass(kw_only=True)
-class Options(ConversationsOptions, ColorOption):
+class CheckOptions(ConversationsOptions, ColorOption):
     purpose: Purpose | None = option(
         "what the conversations are for: with inference, a prompt that asks for no answer is "
         "a warning; with training, files are read as `dsv4 dataset` reads them, and what a model "
@@ -85,7 +85,7 @@ class LocatedFinding(NamedTuple):
     finding: Finding
 
 
-def run(args: Options) -> int:
+def run(args: CheckOptions) -> int:
     ignored = _ignored(args.ignore)
     if args.output is not None and not args.fix:
         raise Failure("--output: only --fix writes files")
@@ -101,7 +101,7 @@ def run(args: Options) -> int:
     return FINDINGS if report.levels["error"] + report.levels["warning"] else DONE
 
 
-def write_fixed(args: Options) -> int:
+def write_fixed(args: CheckOptions) -> int:
     """Writes every conversation, and reports on stderr what was fixed and what is left. A bad line
     ends it."""
     from dsv4._check.check_runner import run_checks
@@ -141,7 +141,7 @@ def _ignored(options: list[str]) -> set[str]:
 
 
 def _all_findings(
-    args: Options, report: FindingReport, ignored: set[str]
+    args: CheckOptions, report: FindingReport, ignored: set[str]
 ) -> Iterator[LocatedFinding]:
     """The findings in all files. A file that cannot be opened does not hide the others."""
     overrides = prompt_overrides(args)
@@ -158,7 +158,7 @@ def _all_findings(
 
 
 def _document_findings(
-    document: FileDocument, name: str, overrides: RequestOverrides, args: Options
+    document: FileDocument, name: str, overrides: RequestOverrides, args: CheckOptions
 ) -> Iterable[Finding]:
     from dsv4._check.check_runner import run_checks
     from dsv4._check.findings import Finding
@@ -183,7 +183,7 @@ def _without_name(problem: str, name: str, place: str) -> str:
 class FindingReport:
     """Prints findings. What is found repeatedly in a file is printed once, with its count."""
 
-    def __init__(self, args: Options) -> None:
+    def __init__(self, args: CheckOptions) -> None:
         self.conversations = 0
         self.unreadable = 0
         self.levels: Counter[str] = Counter()

@@ -34,11 +34,11 @@ class CompletionCommand(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class Options:
+class CompletionOptions:
     shell: Literal["bash", "zsh", "fish", "powershell"] = argument("the shell")
 
 
-def run(args: Options) -> int:
+def run(args: CompletionOptions) -> int:
     script = {"bash": _bash, "zsh": _zsh, "fish": _fish, "powershell": _powershell}[args.shell]
     write_text(None, "".join(script(list(completion_commands()))))
     return DONE

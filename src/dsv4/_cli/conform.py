@@ -37,7 +37,7 @@ Answering = Callable[[Mapping[str, Any]], object]
 
 
 @dataclass(kw_only=True)
-class Options:
+class ConformOptions:
     peer: list[str] = argument(
         "reads a request on each line of stdin, and writes an answer for each, after --",
         "COMMAND",
@@ -72,7 +72,7 @@ class Options:
     junit: str | None = option("write the report as JUnit", metavar="OUT")
 
 
-def run(args: Options) -> int:
+def run(args: ConformOptions) -> int:
     """Status 0 if every answer is right."""
     if args.answer:
         return _answer_requests()
@@ -105,7 +105,7 @@ def _answer_requests() -> int:
     return DONE
 
 
-def _cases(args: Options) -> Iterator[ConformanceCase]:
+def _cases(args: ConformOptions) -> Iterator[ConformanceCase]:
     from dsv4.compat.conformance import bundled_cases, random_cases, recorded_cases
 
     def all_cases() -> Iterator[ConformanceCase]:
@@ -189,7 +189,7 @@ class _Peer:
 # The report.
 
 
-def _finish(args: Options, outcomes: list[ConformanceOutcome]) -> int:
+def _finish(args: ConformOptions, outcomes: list[ConformanceOutcome]) -> int:
     report = _report(outcomes)
     if args.json is not None and args.json != "-":
         write_text(args.json, json_text(report, indent=2) + "\n")

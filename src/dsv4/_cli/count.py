@@ -34,7 +34,7 @@ CELL_EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 @dataclass(kw_only=True)
-class Options(shared.ConversationsOptions, shared.ShownPromptOptions):
+class CountOptions(shared.ConversationsOptions, shared.ShownPromptOptions):
     window: int = option(
         f"the size of the context window (default: {WINDOW})", default=WINDOW, metavar="TOKENS"
     )
@@ -42,7 +42,7 @@ class Options(shared.ConversationsOptions, shared.ShownPromptOptions):
     json: bool = switch("print one line of JSON for each conversation")
 
 
-def run(args: Options) -> int:
+def run(args: CountOptions) -> int:
     tokenizer = shared.load_tokenizer(args.tokenizer, args.files)
     paint, totals = Paint(args.color), CountTotals()
     with output() as file:

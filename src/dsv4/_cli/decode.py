@@ -27,7 +27,7 @@ grep 'Received request' vllm.log | head -1 | dsv4 decode --unescape
 
 
 @dataclass(kw_only=True)
-class Options(shared.DialectOptions, shared.TokenizerOption):
+class DecodeOptions(shared.DialectOptions, shared.TokenizerOption):
     file: str | None = argument("a prompt; stdin (-) by default", "FILE", "?")
     ids: bool = switch(
         "the file holds token ids, as a JSON list; with ids, special tokens are told apart "
@@ -42,7 +42,7 @@ class Options(shared.DialectOptions, shared.TokenizerOption):
     strict: bool = switch("fail if no request gives exactly this prompt")
 
 
-def run(args: Options) -> int:
+def run(args: DecodeOptions) -> int:
     """Status 0 if the request writes the very prompt."""
     from dsv4._decode import decode
     from dsv4._decode.request_search import unescaped_prompt

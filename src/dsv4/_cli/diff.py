@@ -44,7 +44,7 @@ SPELLED_TOKEN = "one has a special token where the other has text that spells it
 
 
 @dataclass(kw_only=True)
-class Options(shared.PromptOptions, shared.TokenizerOption, shared.ColorOption):
+class DiffOptions(shared.PromptOptions, shared.TokenizerOption, shared.ColorOption):
     a: str = argument("a conversation (JSON, or JSON lines with one conversation)", "A")
     b: str | None = argument("a conversation that should continue A", "B", "?")
     profile: list[str] = option(
@@ -55,7 +55,7 @@ class Options(shared.PromptOptions, shared.TokenizerOption, shared.ColorOption):
     json: bool = switch("print JSON")
 
 
-def run(args: Options) -> int:
+def run(args: DiffOptions) -> int:
     """Status 0 if B starts with all of A."""
     if args.profile:
         return run_profile_diff(args)
@@ -75,7 +75,7 @@ def run(args: Options) -> int:
     return DONE if difference.is_prefix else FINDINGS
 
 
-def _request_in(args: Options, path: str) -> LocatedRequest:
+def _request_in(args: DiffOptions, path: str) -> LocatedRequest:
     known = {each.name: getattr(args, each.name) for each in fields(shared.PromptOptions)}
     return read_one_request(shared.ConversationOptions(**known, file=path), hint="")
 
@@ -195,7 +195,7 @@ def _continuation(difference: PromptDifference) -> str:
 # dsv4 diff --profile A --profile B: what two servers make of one request.
 
 
-def run_profile_diff(args: Options) -> int:
+def run_profile_diff(args: DiffOptions) -> int:
     """Status 0 if both servers write the same prompt."""
     from dsv4.profiles import compare
 
@@ -228,7 +228,7 @@ def _only_document(path: str) -> FileDocument:
     return documents[0]
 
 
-def _profile_dialect(args: Options, body: object) -> str:
+def _profile_dialect(args: DiffOptions, body: object) -> str:
     """V4 or V4.1, from the options, or else from the request's model."""
     dialect: str | None = shared.dialect_option(args)
     model = body.get("model") if isinstance(body, dict) else None

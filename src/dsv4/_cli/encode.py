@@ -26,14 +26,14 @@ dsv4 encode --json requests.jsonl > prompts.jsonl
 
 
 @dataclass(kw_only=True)
-class Options(shared.ConversationsOptions, shared.TokenizerOption, shared.OutputOption):
+class EncodeOptions(shared.ConversationsOptions, shared.TokenizerOption, shared.OutputOption):
     ids: bool = switch("print the token ids as a JSON list", group="form")
     json: bool = switch(
         "print the prompt, its ids, and the message and field that each id comes from", group="form"
     )
 
 
-def run(args: Options) -> int:
+def run(args: EncodeOptions) -> int:
     tokenizer = load_tokenizer(args.tokenizer, args.files) if args.ids or args.json else None
     only_one = len(args.files) < 2 and not args.jsonl
     with output(args.output, args.files) as file:
@@ -54,7 +54,9 @@ def _is_on_terminal(path: str | None) -> bool:
     return path in (None, "-") and sys.stdout is not None and sys.stdout.isatty()
 
 
-def _encoded_value(request: LocatedRequest, args: Options, tokenizer: Tokenizer | None) -> Any:
+def _encoded_value(
+    request: LocatedRequest, args: EncodeOptions, tokenizer: Tokenizer | None
+) -> Any:
     """The prompt itself; as a value, where it is one line of many or ids are asked for."""
     prompt = request.encode()
     if tokenizer is None:

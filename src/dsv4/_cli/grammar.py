@@ -20,7 +20,7 @@ SERVERS = ("vllm", "sglang", "sglang-completions", "llamacpp")
 
 
 @dataclass(kw_only=True)
-class Options(ConversationOptions, OutputOption):
+class GrammarOptions(ConversationOptions, OutputOption):
     form: Literal["xgrammar", "gbnf", "lark"] | None = option(
         "the grammar language: xgrammar (the default, for vLLM and SGLang), gbnf (llama.cpp) "
         "or lark (llguidance)"
@@ -51,7 +51,7 @@ class Options(ConversationOptions, OutputOption):
     )
 
 
-def run(args: Options) -> int:
+def run(args: GrammarOptions) -> int:
     from dsv4.grammar import for_request
 
     given = read_one_request(args)
@@ -77,5 +77,5 @@ def run(args: Options) -> int:
     return DONE
 
 
-def _with_tool_choice(given: dsv4.Request, args: Options) -> dsv4.Request:
+def _with_tool_choice(given: dsv4.Request, args: GrammarOptions) -> dsv4.Request:
     return given if args.tool_choice is None else replace(given, tool_choice=args.tool_choice)

@@ -54,13 +54,12 @@ exit status:
 class CommandModule(Protocol):
     """What the module of a command has."""
 
+    __name__: str
     EXAMPLE: str
 
-    # What its flags stand for; a command without it has a function that adds them.
-    Options: type
-
     @staticmethod
-    def add_arguments(parser: argparse.ArgumentParser) -> None: ...
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        """Adds its flags. Most have a dataclass for them, whose name ends in `Options`."""
 
     @staticmethod
     def run(args: Any) -> int: ...
@@ -203,8 +202,8 @@ def _run(arguments: list[str]) -> int:
         hint = hint or f"(see dsv4 {args.command} --help)"
         raise Failure(f"unrecognized arguments: {' '.join(unknown)} {hint}")
     command = load_command(args.command)
-    has_options = hasattr(command, "Options")
-    return command.run(options_of(command.Options, args) if has_options else args)
+    options = _command_options(command)
+    return command.run(args if options is None else options_of(options, args))
 
 
 def _options_of(parser: argparse.ArgumentParser, command: str) -> list[str]:
@@ -216,6 +215,12 @@ def _options_of(parser: argparse.ArgumentParser, command: str) -> list[str]:
 
 def load_command(name: str) -> CommandModule:
     return cast(CommandModule, import_module(f"dsv4._cli.{name}"))
+
+
+def _command_options(module: CommandModule) -> type | None:
+    """The dataclass whose fields are the flags of a command, if it has one."""
+    name = module.__name__.rpartition(".")[2]
+    return getattr(module, f"{name.capitalize()}Options", None)
 
 
 def make_parser(whole: Iterable[str] = ()) -> argparse.ArgumentParser:
@@ -252,10 +257,11 @@ def make_parser(whole: Iterable[str] = ()) -> argparse.ArgumentParser:
 
 def _add_command_options(command: argparse.ArgumentParser, module: CommandModule) -> None:
     command.epilog = "example:\n" + _indented(module.EXAMPLE)
-    if hasattr(module, "Options"):
-        add_options(command, module.Options)
-    else:
+    options = _command_options(module)
+    if options is None:
         module.add_arguments(command)
+    else:
+        add_options(command, options)
     command.usage = _usage(command)
     command._positionals.title = "arguments"
 

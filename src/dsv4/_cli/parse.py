@@ -30,7 +30,7 @@ LONGEST_QUOTE = 60
 
 
 @dataclass(kw_only=True)
-class Options(ModeOption, DialectOptions, ColorOption):
+class ParseOptions(ModeOption, DialectOptions, ColorOption):
     file: str | None = argument(
         "what the model wrote, without the prompt; stdin (-) by default", "FILE", "?"
     )
@@ -43,7 +43,7 @@ class Options(ModeOption, DialectOptions, ColorOption):
     )
 
 
-def run(args: Options) -> int:
+def run(args: ParseOptions) -> int:
     ids = (f"call_{number}" for number in count())  # the same for the same text
     parser = dsv4.StreamParser(
         thinking=args.mode != "chat",
@@ -65,7 +65,7 @@ def run(args: Options) -> int:
 # The whole message.
 
 
-def _print_message(args: Options, parser: dsv4.StreamParser) -> None:
+def _print_message(args: ParseOptions, parser: dsv4.StreamParser) -> None:
     text = "".join(_without_last_newline([read_text(args.file)]))
     hint_at_json(text, args.file, "the text of a completion")
     message = dsv4.assemble([*parser.feed(text), *parser.finish()])

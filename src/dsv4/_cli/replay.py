@@ -37,7 +37,7 @@ SECONDS = 120
 
 
 @dataclass(kw_only=True)
-class Options:
+class ReplayOptions:
     file: str = argument("the recording, as JSON lines", "FILE")
     tokenizer: str | None = option(
         "the server's tokenizer.json (default: the bundled V4 vocabulary)", metavar="PATH"
@@ -60,11 +60,11 @@ class Options:
     json: bool = switch("with --against: print JSON")
 
 
-def run(args: Options) -> int:
+def run(args: ReplayOptions) -> int:
     return _replay(args) if args.against is None else _send(args, args.against)
 
 
-def _send(args: Options, address: str) -> int:
+def _send(args: ReplayOptions, address: str) -> int:
     """Status 1 if a call is not valid by its schema."""
     from dsv4.verify import HttpServer, ServerProblem
     from dsv4.verify.own_word import own_word
@@ -114,7 +114,7 @@ def _lines(report: ReplayReport) -> Iterator[str]:
         yield terminal_safe(f"{plural(many, 'request')} without an answer: {problem}")
 
 
-def _replay(args: Options) -> int:
+def _replay(args: ReplayOptions) -> int:
     try:
         from dsv4.serve.observe.records import differences
     except ImportError as error:

@@ -22,7 +22,7 @@ DEFAULT_MASK = "assistant"
 
 
 @dataclass(kw_only=True)
-class Options(shared.ConversationOptions, shared.ShownPromptOptions):
+class ShowOptions(shared.ConversationOptions, shared.ShownPromptOptions):
     full: bool = switch("show tool schemas and long texts in full")
     mask: str | None = option(
         "mark what the loss mask selects in training: assistant (the default), last_turn, "
@@ -36,7 +36,7 @@ class Options(shared.ConversationOptions, shared.ShownPromptOptions):
     width: int | None = option("width in columns (default: the terminal's)", metavar="N")
 
 
-def run(args: Options) -> int:
+def run(args: ShowOptions) -> int:
     from dsv4._view.terminal_lines import ansi_lines, terminal_lines
     from dsv4._view.view_rows import view_of
 
@@ -66,7 +66,7 @@ def run(args: Options) -> int:
     return DONE
 
 
-def _resolve_mask(args: Options) -> None:
+def _resolve_mask(args: ShowOptions) -> None:
     """The word after --mask is a policy, or already the file: `dsv4 show --mask FILE`."""
     from dsv4.tokens.masks import POLICIES
 

@@ -17,11 +17,11 @@ dsv4 special --dialect v4.1 --json
 
 
 @dataclass(kw_only=True)
-class Options(DialectOptions):
+class SpecialOptions(DialectOptions):
     json: bool = switch("print JSON")
 
 
-def run(args: Options) -> int:
+def run(args: SpecialOptions) -> int:
     from dsv4._format import tokens
 
     known = dsv4.DIALECTS[dialect_option(args) or "v4"].special_tokens

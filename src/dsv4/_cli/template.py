@@ -14,7 +14,7 @@ EXAMPLE = "dsv4 template --for minijinja --dialect v4.1 --output chat_template.j
 
 
 @dataclass(kw_only=True)
-class Options(OutputOption):
+class TemplateOptions(OutputOption):
     engine: str = option(
         "the program that renders it (default: transformers, the only one for which the "
         "template marks what the model wrote)",
@@ -27,6 +27,6 @@ class Options(OutputOption):
     )
 
 
-def run(args: Options) -> int:
+def run(args: TemplateOptions) -> int:
     write_text(args.output, chat_template(args.dialect, args.engine))
     return DONE

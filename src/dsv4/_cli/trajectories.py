@@ -32,7 +32,7 @@ KEY_VARIABLE = "DSV4_KEY"
 
 
 @dataclass(kw_only=True)
-class Options(ColorOption, TokenizerOption):
+class TrajectoriesOptions(ColorOption, TokenizerOption):
     source: str = argument(
         "the file of `dsv4 serve --trajectories`, or the URL of a gateway; or `show`", "SOURCE"
     )
@@ -66,7 +66,7 @@ class Options(ColorOption, TokenizerOption):
     full: bool = switch("show: long prompts in full")
 
 
-def run(args: Options) -> int:
+def run(args: TrajectoriesOptions) -> int:
     if args.source == "show":
         return _show(args)
     if args.session is not None:
@@ -76,7 +76,7 @@ def run(args: Options) -> int:
     return _export(args, args.output)
 
 
-def _export(args: Options, path: str) -> int:
+def _export(args: TrajectoriesOptions, path: str) -> int:
     from dsv4.trajectories import export
 
     done = export(
@@ -97,11 +97,11 @@ def _export(args: Options, path: str) -> int:
     return DONE
 
 
-def _included(args: Options) -> list[str]:
+def _included(args: TrajectoriesOptions) -> list[str]:
     return [name.strip() for name in args.include.split(",") if name.strip()]
 
 
-def _show(args: Options) -> int:
+def _show(args: TrajectoriesOptions) -> int:
     from dsv4._view.session_view import session_lines, session_page
 
     if args.session is None:
@@ -119,7 +119,7 @@ def _show(args: Options) -> int:
     return DONE
 
 
-def _session(args: Options, id: str, tokenizer: Any) -> dict[str, Any] | None:
+def _session(args: TrajectoriesOptions, id: str, tokenizer: Any) -> dict[str, Any] | None:
     from dsv4.trajectories import Client, GatewayRefused
     from dsv4.trajectories.trajectory_export import is_url, read_session
 

@@ -33,7 +33,7 @@ SIGNALS = ("SIGTERM", "SIGHUP")
 
 
 @dataclass(kw_only=True)
-class Options:
+class VerifyOptions:
     url: list[str] = argument(
         "the server, such as http://localhost:8000/v1; several are compared side by side",
         "URL",
@@ -104,7 +104,7 @@ class Options:
     exit_zero: bool = switch("exit with status 0 though faults were found")
 
 
-def run(args: Options) -> int:
+def run(args: VerifyOptions) -> int:
     from dsv4.verify import ServerProblem
 
     chosen = [
@@ -137,7 +137,7 @@ def run(args: Options) -> int:
         raise Failure(str(problem)) from None
 
 
-def _urls(args: Options) -> list[str]:
+def _urls(args: VerifyOptions) -> list[str]:
     """The servers that requests go to."""
     compared = [each for each in args.compare or () if each.startswith(("http://", "https://"))]
     return [*args.url, *compared]
@@ -172,11 +172,13 @@ def _say_that_counts_are_made() -> None:
 # Where reports come from.
 
 
-def _mode(args: Options) -> RunMode:
+def _mode(args: VerifyOptions) -> RunMode:
     return "quick" if args.quick else "full" if args.full else "default"
 
 
-def _measured(args: Options, url: str, number: int = 0, mode: RunMode | None = None) -> Report:
+def _measured(
+    args: VerifyOptions, url: str, number: int = 0, mode: RunMode | None = None
+) -> Report:
     """The report of a server, which is the one with this number."""
     from dsv4.verify import run as verify
     from dsv4.verify.kept_counts import KeptForecaster
@@ -226,7 +228,7 @@ def _end_as_interrupted() -> None:
             signal.signal(getattr(signal, name), interrupted)
 
 
-def _server(args: Options, url: str, number: int) -> HttpServer:
+def _server(args: VerifyOptions, url: str, number: int) -> HttpServer:
     from dsv4.verify import HttpServer
     from dsv4.verify.server_client import check_url
 
@@ -267,7 +269,7 @@ def _recorded(path: str) -> Report:
     return report
 
 
-def _watch(args: Options, seconds: int) -> int:
+def _watch(args: VerifyOptions, seconds: int) -> int:
     from dsv4.verify.runner import planned
 
     requests, tokens = planned("quick", args.only)
@@ -283,14 +285,14 @@ def _watch(args: Options, seconds: int) -> int:
     return watch(VerifyWatch(url, measure, say, args.metrics_file, args.on_change), seconds)
 
 
-def _with_known(args: Options, report: Report) -> Report:
+def _with_known(args: VerifyOptions, report: Report) -> Report:
     from dsv4.verify.known_faults import with_known
 
     baseline = None if args.baseline is None else _loaded(args.baseline, "--baseline")
     return with_known(report, args.allow, baseline)
 
 
-def _side_by_side(args: Options) -> int:
+def _side_by_side(args: VerifyOptions) -> int:
     from dsv4.verify import ServerProblem
     from dsv4.verify.vendor_table import vendors_html, vendors_text
 
@@ -324,7 +326,7 @@ def _vendors_json(reports: dict[str, Report | str]) -> str:
 # What becomes of a report.
 
 
-def _finish(args: Options, report: Report) -> int:
+def _finish(args: VerifyOptions, report: Report) -> int:
     from dsv4.verify.report_views import report_html, report_json, report_junit, report_text
 
     views = {"html": report_html, "json": report_json, "junit": report_junit}
@@ -352,7 +354,7 @@ def _save(path: str, report: Report) -> None:
     write_text(path, text)
 
 
-def _compare(args: Options, sources: list[str]) -> int:
+def _compare(args: VerifyOptions, sources: list[str]) -> int:
     from dsv4.verify.report_views import changes_junit, report_changes
 
     before, after = (_report_dict(args, each) for each in sources)
@@ -364,7 +366,7 @@ def _compare(args: Options, sources: list[str]) -> int:
     return FINDINGS if changes and not args.exit_zero else DONE
 
 
-def _report_dict(args: Options, source: str) -> dict[str, Any]:
+def _report_dict(args: VerifyOptions, source: str) -> dict[str, Any]:
     """The report of a server, or of a file that `--json` wrote."""
     if source in _urls(args):
         return _measured(args, source, _urls(args).index(source)).to_dict()

@@ -27,11 +27,11 @@ EXTRAS = {
 
 
 @dataclass(kw_only=True)
-class Options:
+class VersionOptions:
     """None."""
 
 
-def run(args: Options) -> int:
+def run(args: VersionOptions) -> int:
     import platform
 
     with output() as file:
