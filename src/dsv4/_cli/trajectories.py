@@ -40,7 +40,7 @@ class TrajectoriesOptions(ColorOption, TokenizerOption):
     output: str | None = option(
         "write to this .jsonl or .parquet file", "-o", "--output", metavar="OUT"
     )
-    format: Literal["rows", "trl", "verl", "skyrl"] = option(
+    format: Literal["rows", "trl", "verl", "skyrl", "verifiers"] = option(
         "whose fields the rows have: `rows` has all that is known (default: rows)", default="rows"
     )
     group: str | None = option("only the sessions of this group", metavar="NAME")

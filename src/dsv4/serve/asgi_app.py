@@ -60,7 +60,8 @@ def build_app(settings: Settings | None, backend: AnyBackend | None) -> Starlett
         catch_up(server)
         storage = server.storage.look_after(server.metrics.store_bytes.set)
         limits = server.access.meter.table.look_after()
-        looked_after = (server.look_after_engines(), storage, limits)
+        probes = (server.look_after_engines(), server.engines.watch_loads())
+        looked_after = (*probes, storage, limits)
         looking = [asyncio.create_task(work) for work in looked_after]
         try:
             yield {"gateway": server}

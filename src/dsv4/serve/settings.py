@@ -75,6 +75,14 @@ class Settings:
         5.0, "seconds between questions whether each of several engines is there", 0.05
     )
     upstream_key_file: str | None = _setting(None, "file with the API key for the backend")
+    upstream_ca: str | None = _setting(
+        None, "file of certificates (PEM) to trust for the backend, besides the system's"
+    )
+    upstream_proxy: str | None = _setting(
+        None,
+        "proxy to the backend, as http://HOST:PORT, or none; default: as HTTPS_PROXY, HTTP_PROXY, "
+        "ALL_PROXY and NO_PROXY say, and none to this machine",
+    )
     upstream_model: str | None = _setting(
         None, "model name to send to the backend; default: the first one it lists"
     )

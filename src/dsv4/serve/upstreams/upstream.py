@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TypeAlias
@@ -49,7 +50,7 @@ class Upstream:
         if self._key:
             headers["authorization"] = f"Bearer {self._key}"
         url = settings.first_upstream.rstrip("/").removesuffix("/v1")
-        self._client = HttpClient(url, headers, settings.connect_timeout)
+        self._client = HttpClient(url, headers, settings)
 
     @property
     def starts(self) -> int:
@@ -59,15 +60,22 @@ class Upstream:
     async def get(self, path: str) -> JsonObject:
         """The JSON object of a GET; an empty one where it is no object."""
         try:
-            return await asyncio.wait_for(self._got(path), self._settings.connect_timeout)
-        except (HttpError, asyncio.TimeoutError, OSError, ValueError) as error:
-            raise BackendError(f"the backend does not answer: {_error_words(error)}", 503) from None
+            return _object(json.loads(await self.text(path)))
+        except ValueError as error:
+            raise _no_answer(error) from None
 
-    async def _got(self, path: str) -> JsonObject:
+    async def text(self, path: str) -> str:
+        """The text of a GET."""
+        try:
+            return await asyncio.wait_for(self._text(path), self._settings.connect_timeout)
+        except (HttpError, asyncio.TimeoutError, OSError, ValueError) as error:
+            raise _no_answer(error) from None
+
+    async def _text(self, path: str) -> str:
         answer = await self._client.request("GET", path)
         try:
             await self._refuse_failure(answer)
-            return _object(json.loads(await rest_of(answer, _MAX_ANSWER)))
+            return (await rest_of(answer, _MAX_ANSWER)).decode("utf-8-sig")
         finally:
             self._client.release(answer)
 
@@ -165,7 +173,14 @@ def _read_key(path: str) -> str:
     return key
 
 
+def _no_answer(error: BaseException) -> BackendError:
+    return BackendError(f"the backend does not answer: {_error_words(error)}", 503)
+
+
 def _error_words(error: BaseException) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        why = error.verify_message
+        return f"its certificate is not trusted: {why} (--upstream-ca names a file of authorities)"
     return str(error) or type(error).__name__
 
 
