@@ -33,8 +33,8 @@ _CUT = {
 }
 # No list of models is this large.
 _MAX_ANSWER = 64 * 1024 * 1024
-# What to ask for, found out when it is asked.
-RequestBody: TypeAlias = Callable[[], Awaitable[JsonObject]]
+# What to ask for, found out when it is asked: a body, or the JSON of one.
+RequestBody: TypeAlias = Callable[[], Awaitable[JsonObject | bytes]]
 # What an event says, and whether the next came with it -> a piece of the completion.
 ReadEvent: TypeAlias = Callable[[JsonObject, bool], Chunk]
 
@@ -58,13 +58,21 @@ class Upstream:
 
     async def get(self, path: str) -> JsonObject:
         """The JSON object of a GET; an empty one where it is no object."""
+        return await self._answer_of("GET", path)
+
+    async def post(self, path: str, body: JsonObject) -> JsonObject:
+        """The same of a POST."""
+        return await self._answer_of("POST", path, json.dumps(body).encode())
+
+    async def _answer_of(self, method: str, path: str, data: bytes = b"") -> JsonObject:
         try:
-            return await asyncio.wait_for(self._got(path), self._settings.connect_timeout)
+            asking = self._asked(method, path, data)
+            return await asyncio.wait_for(asking, self._settings.connect_timeout)
         except (HttpError, asyncio.TimeoutError, OSError, ValueError) as error:
             raise BackendError(f"the backend does not answer: {_error_words(error)}", 503) from None
 
-    async def _got(self, path: str) -> JsonObject:
-        answer = await self._client.request("GET", path)
+    async def _asked(self, method: str, path: str, data: bytes) -> JsonObject:
+        answer = await self._client.request(method, path, data)
         try:
             await self._refuse_failure(answer)
             return _object(json.loads(await rest_of(answer, _MAX_ANSWER)))
@@ -127,9 +135,11 @@ class Upstream:
             raise BackendError(_CUT[reader.is_done])
 
     @asynccontextmanager
-    async def _opened(self, path: str, body: JsonObject) -> AsyncIterator[HttpConnection]:
+    async def _opened(self, path: str, body: JsonObject | bytes) -> AsyncIterator[HttpConnection]:
         """The answer to a POST, which must be a stream."""
-        data = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+        data = body
+        if not isinstance(data, bytes):
+            data = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         try:
             answer = await self._client.request("POST", path, data, trace_headers())
         except (HttpError, asyncio.TimeoutError, OSError) as error:
