@@ -205,7 +205,7 @@ class VllmServer(StandIn):
             **({"/inference/v1/generate": {}} if self.scale_out else {}),
         }
         schemas = {"GenerateRequest": {"properties": fields}} if self.scale_out else {}
-        shown = {"paths": dict.fromkeys(paths, {}), "components": {"schemas": schemas}}
+        shown = {"paths": {path: {} for path in paths}, "components": {"schemas": schemas}}
         return web.json_response(shown)
 
     async def generate(self, request: web.Request) -> web.StreamResponse:

@@ -46,11 +46,11 @@ class PictureUrl:
             scheme, host = parts.scheme.lower(), parts.hostname or ""
             port = _PORTS.get(scheme, 0) if parts.port is None else parts.port
             host = host if ":" in host else host.encode("idna").decode("ascii")
-            is_usable = scheme in _PORTS and port > 0 and "@" not in parts.netloc
+            if scheme not in _PORTS or not port or "@" in parts.netloc or not _HOST.fullmatch(host):
+                raise ValueError
         except ValueError:  # its port is no number, its host no name
-            is_usable, host = False, ""
-        if not is_usable or not _HOST.fullmatch(host):
-            raise ImageError(f"found {short_repr(address)}, expected http://… or https://…")
+            problem = f"found {short_repr(address)}, expected http://… or https://…"
+            raise ImageError(problem) from None
         query = f"?{parts.query}" if parts.query else ""
         return cls(scheme, host, port, quote((parts.path or "/") + query, _SAFE))
 
