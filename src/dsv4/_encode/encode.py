@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dsv4._encode.inputs import (
     MessageFields,
@@ -24,7 +24,6 @@ from dsv4._encode.inputs import (
 )
 from dsv4._encode.prompt import ANSWER, Prompt, ending_of, forced_call, prefix_entries
 from dsv4._encode.render_v4 import NEVER_SHOWN, RendererV4, maybe_plain_chat, plain_chat_omissions
-from dsv4._encode.render_v32 import RendererV32
 from dsv4._encode.tools import (
     PrewrittenText,
     function_of,
@@ -47,7 +46,16 @@ from dsv4._encode.turns import (
 )
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4.errors import EncodeError, Error, Location, OptionError, short_repr
-from dsv4.types import DialectName, Effort, MessageInput, ResponseFormatParam, ToolChoice, ToolInput
+
+if TYPE_CHECKING:
+    from dsv4.types import (
+        DialectName,
+        Effort,
+        MessageInput,
+        ResponseFormatParam,
+        ToolChoice,
+        ToolInput,
+    )
 
 
 def render_conversation(
@@ -73,6 +81,8 @@ def render_conversation(
         check_roles(context, "context", rules.known_roles_only)
     try:
         if dialect.layout == "v3.2":
+            from dsv4._encode.render_v32 import RendererV32  # few write it
+
             dropping = thinking and drop_thinking
             renderer_v32 = RendererV32(messages, context, dialect, rules, thinking, dropping)
             renderer_v32.start(bos and not context, preamble)

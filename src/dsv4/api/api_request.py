@@ -15,34 +15,10 @@ from dsv4._encode.prompt import Prompt
 from dsv4._format.dialects import V4, Dialect, dialect_for, dialect_named
 from dsv4._parse.parser import StreamParser
 from dsv4._parse.random_ids import new_id
+from dsv4.api import neutral_request as neutral
+from dsv4.api import request_content as contents
 from dsv4.api.errors import ApiError
-from dsv4.api.neutral_request import (
-    AUTO,
-    NO_SAMPLING,
-    AnswerFormat,
-    AssistantEntry,
-    Entry,
-    NeutralRequest,
-    ResultEntry,
-    Sampling,
-    ToolName,
-    UserEntry,
-    VisibleTools,
-    joined_turn,
-    prompt_name,
-    visible_tools,
-    visible_tools_for,
-)
-from dsv4.api.request_content import (
-    BLANK_LINE,
-    MAX_IMAGES,
-    HistoryCall,
-    ImageBlock,
-    checked_image,
-    maybe_missing,
-    refuse_images,
-    without_images,
-)
+from dsv4.api.neutral_request import NeutralRequest
 from dsv4.api.request_fields import EFFORTS, OFF
 from dsv4.errors import Location, UnknownModel, path_of
 from dsv4.request import Request
@@ -139,7 +115,7 @@ class ApiRequest:
     protocol: ProtocolName
     model: str
     max_tokens: int
-    sampling: Sampling = NO_SAMPLING
+    sampling: neutral.Sampling = neutral.NO_SAMPLING
     stream: bool = False
     include_usage: bool = False
     n: int = 1
@@ -148,7 +124,7 @@ class ApiRequest:
     parallel: bool = True
     user: str | None = None
     cache_key: str | None = None
-    names: Mapping[str, ToolName] = field(default_factory=dict)
+    names: Mapping[str, neutral.ToolName] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
     echo: Mapping[str, Any] = field(default_factory=dict)
     marks: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
@@ -239,7 +215,7 @@ class TurnBuilder:
     many `images` it has, those aside that were `replaced`."""
 
     def __init__(self, asked: NeutralRequest, dialect: Dialect, settings: ApiSettings) -> None:
-        self.messages: list[Entry] = []
+        self.messages: list[neutral.Entry] = []
         self.marks: dict[int, tuple[str, ...]] = {}
         self._path = asked.path
         self._dialect = dialect
@@ -253,7 +229,7 @@ class TurnBuilder:
         self._end()
         self._begin()
 
-    def _add(self, message: Entry) -> None:
+    def _add(self, message: neutral.Entry) -> None:
         if message["role"] == "assistant":
             self._add_assistant(message)
         elif message["role"] == "system":
@@ -261,7 +237,7 @@ class TurnBuilder:
         else:
             self._add_to_user_turn(message)
 
-    def _add_to_user_turn(self, message: UserEntry | ResultEntry) -> None:
+    def _add_to_user_turn(self, message: neutral.UserEntry | neutral.ResultEntry) -> None:
         content = message["content"]
         if not isinstance(content, str):
             message = message.copy()
@@ -271,32 +247,34 @@ class TurnBuilder:
                 message["content"] = self._without_images(content)
         self.messages.append(message)
 
-    def _checked(self, block: TextPartParam | ImageBlock) -> TextPartParam | ImageBlock:
+    def _checked(
+        self, block: TextPartParam | contents.ImageBlock
+    ) -> TextPartParam | contents.ImageBlock:
         if block["type"] == "text":
             return block
         self.images += 1
         if self._settings.read_images == "unchecked":
-            return maybe_missing(block)
-        if self.images > MAX_IMAGES:
-            raise ApiError(f"found more than {MAX_IMAGES} images", path=block["path"])
-        return checked_image(block)
+            return contents.maybe_missing(block)
+        if self.images > contents.MAX_IMAGES:
+            raise ApiError(f"found more than {contents.MAX_IMAGES} images", path=block["path"])
+        return contents.checked_image(block)
 
     # Assistant messages in a row are one turn, and so is thinking between its other parts.
 
-    def _add_assistant(self, message: AssistantEntry) -> None:
+    def _add_assistant(self, message: neutral.AssistantEntry) -> None:
         if "tool_calls" in message and any("namespace" in c for c in message["tool_calls"]):
             message = {**message, "tool_calls": list(map(self._named, message["tool_calls"]))}
         last = self.messages[-1] if self.messages else None
         if last is not None and last["role"] == "assistant":
-            self.messages[-1] = joined_turn(last, message)
+            self.messages[-1] = neutral.joined_turn(last, message)
         else:
             self.messages.append(message)
 
-    def _named(self, call: HistoryCall) -> HistoryCall:
+    def _named(self, call: contents.HistoryCall) -> contents.HistoryCall:
         if "namespace" not in call:
             return call
         function = call["function"]
-        name = prompt_name((call["namespace"], function["name"]), self._dialect)
+        name = neutral.prompt_name((call["namespace"], function["name"]), self._dialect)
         return {"id": call["id"], "type": "function", "function": {**function, "name": name}}
 
     # System texts before the first turn are one message. Later ones go where the settings say.
@@ -309,11 +287,11 @@ class TurnBuilder:
         else:
             self.messages.append({"role": "system", "content": text})
 
-    def _without_images(self, content: list[TextPartParam | ImageBlock]) -> str:
+    def _without_images(self, content: list[TextPartParam | contents.ImageBlock]) -> str:
         if self._settings.unsupported_images == "refuse":
-            refuse_images(content)
+            contents.refuse_images(content)
         self.replaced += sum(block["type"] != "text" for block in content)
-        return without_images(content)
+        return contents.without_images(content)
 
     def _end(self) -> None:
         """A prompt must ask for something: a system text at its end does so as a reminder."""
@@ -328,7 +306,9 @@ class TurnBuilder:
 
     def _begin(self) -> None:
         if self._system:
-            self.messages.insert(0, {"role": "system", "content": BLANK_LINE.join(self._system)})
+            self.messages.insert(
+                0, {"role": "system", "content": contents.BLANK_LINE.join(self._system)}
+            )
         for index, message in enumerate(self.messages):
             if message["role"] == "assistant" and "marks" in message:
                 self.marks[index] = message["marks"]
@@ -337,7 +317,7 @@ class TurnBuilder:
                 self.messages[index] = unmarked
 
 
-def reminder(text: str) -> UserEntry:
+def reminder(text: str) -> neutral.UserEntry:
     """A system text as a part of the user's turn."""
     return {"role": "user", "content": REMINDER.format(text)}
 
@@ -370,8 +350,8 @@ def check_end(asked: NeutralRequest) -> None:
 
 
 def continued_turns(
-    messages: list[Entry], asked: NeutralRequest, thinking: bool, settings: ApiSettings
-) -> tuple[list[Entry], str]:
+    messages: list[neutral.Entry], asked: NeutralRequest, thinking: bool, settings: ApiSettings
+) -> tuple[list[neutral.Entry], str]:
     """The messages, and the text that the model continues where a message cannot hold it.
 
     A last assistant turn is left open. One that has only reasoning cannot be: it is given as text.
@@ -449,7 +429,9 @@ class ResolvedOptions:
             "settings": settings,
         }
 
-    def _prompt_options(self, tools: VisibleTools, effort: str | int | None) -> dict[str, Any]:
+    def _prompt_options(
+        self, tools: neutral.VisibleTools, effort: str | int | None
+    ) -> dict[str, Any]:
         """The fields of the `Request`, all but its messages."""
         asked = self.asked
         prompted: dict[str, Any] = {"effort": effort, "dialect": self.dialect}
@@ -457,7 +439,7 @@ class ResolvedOptions:
             prompted["thinking"] = False
         if tools.functions is not None:
             prompted["tools"] = tools.functions
-        if asked.choice is not AUTO:
+        if asked.choice is not neutral.AUTO:
             prompted["tool_choice"] = _prompt_choice(asked, tools)
         if asked.format is not None:
             prompted["response_format"] = _response_format(asked.format)
@@ -528,10 +510,10 @@ def _server_fields(asked: NeutralRequest) -> dict[str, Any]:
     return served
 
 
-def _visible_tools(asked: NeutralRequest, dialect: Dialect) -> VisibleTools:
-    if asked.choice is AUTO:
-        return visible_tools(asked.declared, dialect)
-    return visible_tools_for(asked.declared, asked.choice, dialect)
+def _visible_tools(asked: NeutralRequest, dialect: Dialect) -> neutral.VisibleTools:
+    if asked.choice is neutral.AUTO:
+        return neutral.visible_tools(asked.declared, dialect)
+    return neutral.visible_tools_for(asked.declared, asked.choice, dialect)
 
 
 def _thinking(asked: NeutralRequest, settings: ApiSettings) -> bool:
@@ -556,14 +538,14 @@ def _effort(asked: NeutralRequest, dialect: Dialect, settings: ApiSettings) -> s
     return dialect_effort(said, dialect, asked.effort_path)
 
 
-def _prompt_choice(asked: NeutralRequest, tools: VisibleTools) -> ToolChoice:
+def _prompt_choice(asked: NeutralRequest, tools: neutral.VisibleTools) -> ToolChoice:
     name = tools.forced
     if name in ("auto", "none", "required"):  # a tool may have the name of a mode
         return {"type": "function", "function": {"name": name}}
     return asked.choice.mode if name is None else name
 
 
-def _response_format(form: AnswerFormat) -> dict[str, Any]:
+def _response_format(form: neutral.AnswerFormat) -> dict[str, Any]:
     if form.schema is None:
         return {"type": "json_object"}
     return {"type": "json_schema", "json_schema": {"schema": form.schema}}

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from dsv4._format.dialects import dialect_named
 from dsv4.serve.served_model import PromptFacts, default_context, prompt_facts
-from dsv4.serve.settings import Settings
+from dsv4.serve.settings import Settings, without_password
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def banner_text(settings: Settings, summary: ServerSummary) -> str:
     lines = [*facts(settings, summary), *_access_lines(settings, summary)]
     if settings.trajectories:
         experts = ", with routed experts" if settings.routed_experts else ""
-        place = settings.trajectories.rpartition("@")[2]  # without a password
+        place = without_password(settings.trajectories)
         lines.append(f"  sessions    {summary.url}/sessions/ID, kept in {place}{experts}")
     if settings.playground or settings.inspect:
         lines.append(f"  playground  {summary.url}/playground/")
@@ -91,12 +91,13 @@ def _serving_lines(settings: Settings, summary: ServerSummary) -> list[str]:
         f"  effort      {summary.facts.effort} by default, writes {summary.facts.text}",
         f"  prompts     {prompts}",
         *images,
-        f"  replay      {settings.replay}",
+        f"  replay      {without_password(settings.replay)}",
     ]
 
 
 def _healing_lines(settings: Settings, summary: ServerSummary) -> list[str]:
     """In front of a chat server, which makes its prompts itself."""
+    place = without_password(settings.replay)
     stripped = ", calls where no tools are declared" if settings.strip_markup else ""
     return [
         f"dsv4 heal     {summary.url}",
@@ -104,7 +105,7 @@ def _healing_lines(settings: Settings, summary: ServerSummary) -> list[str]:
         f"  model       {summary.model}, {summary.dialect}",
         f"  heals       leaked calls, leaked reasoning, broken calls{stripped}",
         f"  adapted to  {summary.adapted_to}",
-        f"  turns       {_TURN_PLACES.get(settings.replay, f'kept in {settings.replay}')}",
+        f"  turns       {_TURN_PLACES.get(settings.replay, f'kept in {place}')}",
     ]
 
 
@@ -115,7 +116,10 @@ _TURN_PLACES = {
 
 
 def _access_lines(settings: Settings, summary: ServerSummary) -> list[str]:
-    guard = "no keys" if not summary.keys else f"{summary.keys} key{'s'[: summary.keys > 1]}"
+    guard = "no keys"
+    if summary.keys:
+        used = f"what they use is counted {_reach(settings)}"
+        guard = f"{summary.keys} key{'s'[: summary.keys > 1]}; {used}"
     place = "loopback only" if settings.is_loopback else "open to the network"
     return [
         f"  access      {place}, {guard}",
@@ -124,6 +128,13 @@ def _access_lines(settings: Settings, summary: ServerSummary) -> list[str]:
             f"bodies of {settings.max_body // 2**20} MiB, {settings.total_timeout:g} s a request"
         ),
     ]
+
+
+def _reach(settings: Settings) -> str:
+    """Whose requests are counted together, for the limits of keys."""
+    if settings.limits_redis:
+        return f"for all machines, in {without_password(settings.limits_redis)}"
+    return "by all workers of this machine" if settings.workers > 1 else "by this process alone"
 
 
 def _more(summary: ServerSummary) -> str:

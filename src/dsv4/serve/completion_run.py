@@ -198,7 +198,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
         watch = DisconnectWatch(self._receive, self._generation.client_gone)
         session = self._prepared.received.session
         if session is not None:
-            session.has_begun = True
+            session.begin(self._readers)
         try:
             if self._prepared.call.stream:
                 return await self._stream()

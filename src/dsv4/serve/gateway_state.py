@@ -64,7 +64,7 @@ class GatewayState:
         self.tracing = tracing_for(settings)
         self.recorder = Recorder(settings.record) if settings.record else None
         self.inspector = inspector_for(settings)
-        self.access = AccessControl(settings, self.metrics.shared_folder)
+        self.access = AccessControl(settings, self.metrics.shared_folder, self.metrics.note_limits)
         self.engines = EnginePool(engines, self.metrics.note_engine)
         self.upstreams = settings.upstream
         self.follows_file = bool(settings.config) and settings.upstream == upstreams_in(
@@ -145,14 +145,15 @@ class GatewayState:
             return nullcontext()
         return self.inspector.watched(owner, protocol, data, session, client)
 
-    def note_end(self, report: RequestReport) -> None:
+    async def note_end(self, report: RequestReport) -> None:
         """Counts and logs a request that has ended."""
         key, usage = report.key, report.usage
         self.metrics.requests.labels(report.protocol, str(report.status)).inc()
         if key is not None and self.access.keys.asks:
             self.metrics.count_key(key.name, report.status, usage)
         if key is not None and usage is not None:
-            self.access.meter.count_tokens(key.name, key.limits, usage.prompt + usage.completion)
+            tokens = usage.prompt + usage.completion
+            await self.access.meter.count_tokens(key.name, key.limits, tokens)
         report.log()
 
     async def is_ready(self) -> bool:
@@ -187,6 +188,7 @@ class GatewayState:
             self.metrics.log_summary()
         self.workers.close()
         self.images.close()
+        await self.access.meter.table.aclose()
         await self.sessions.aclose()
         await self.engines.aclose()
         await self.storage.aclose()

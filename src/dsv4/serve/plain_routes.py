@@ -168,8 +168,9 @@ class PlainRoutes:
             raise ApiError(
                 f"The server cannot make prompts: {server.model.dialect_problem}.", status=503
             )
-        failure = server.storage.failure
-        stores = {} if failure is None else {"stores": {"replay": f"unavailable: {failure}"}}
+        failures = {"replay": server.storage.failure, "limits": server.access.meter.table.failure}
+        away = {name: f"unavailable: {why}" for name, why in failures.items() if why is not None}
+        stores = {"stores": away} if away else {}
         behind = {"chat_server": server.healer.to_dict()} if server.heals else {}
         facts = server.model.facts.to_dict()
         images = {} if server.heals else {"images": await self._image_facts()}

@@ -199,24 +199,22 @@ class RawCompletionRoute(ReportedRoute):
         report.name(made.id)
         report.facts = made.facts
         key.limits.check_model(made.call.model)
-        with server.access.meter.admitted(key.name, key.limits), server.gate.place() as turn:
-            report.run = made
-            generation = made.generation(turn)
-            watch = DisconnectWatch(receive, generation.client_gone)
-            try:
-                if made.call.stream:
-                    stream = EventStream(
-                        send,
-                        {"x-request-id": report.id},
-                        generation.timer,
-                        scope.get(SEND_PIECE, send),
-                    )
-                    await self._stream(made, generation, stream, report)
-                else:
-                    await self._whole(made, generation, send, report.id)
-            finally:
-                await watch.close()
-                made.close(generation)
+        report.run = made
+        async with server.access.meter.admitted(key.name, key.limits):
+            with server.gate.place() as turn:
+                generation = made.generation(turn)
+                watch = DisconnectWatch(receive, generation.client_gone)
+                try:
+                    if made.call.stream:
+                        head = {"x-request-id": report.id}
+                        send_piece = scope.get(SEND_PIECE, send)
+                        stream = EventStream(send, head, generation.timer, send_piece)
+                        await self._stream(made, generation, stream, report)
+                    else:
+                        await self._whole(made, generation, send, report.id)
+                finally:
+                    await watch.close()
+                    made.close(generation)
         return 200
 
     async def _whole(

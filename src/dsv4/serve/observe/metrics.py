@@ -196,6 +196,12 @@ class Metrics:
         self.store_failures = Counter(
             "dsv4_store_failures", "Times that the store of turns did not answer", registry=made
         )
+        self.limits_shared = Gauge(
+            "dsv4_limits_shared",
+            "Whether the Redis answers that counts what keys use, for all machines",
+            registry=made,
+            multiprocess_mode="livemin",
+        )
         self.gone = Counter(
             "dsv4_clients_gone", "Clients that went away before the end", registry=made
         )
@@ -216,6 +222,10 @@ class Metrics:
         self.store_up.set(is_up)
         if not is_up:
             self.store_failures.inc()
+
+    def note_limits(self, is_up: bool) -> None:
+        """Notes whether what keys use is counted for all machines."""
+        self.limits_shared.set(is_up)
 
     def count_key(self, name: str, status: int, usage: Usage | None) -> None:
         """Counts what was done with a key, by the name of its owner."""
