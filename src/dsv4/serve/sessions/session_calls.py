@@ -308,7 +308,7 @@ class SessionEntry:
         ended: CallState = "cut" if message.finish == "length" else "finished"
         prompt, runs, problem = recorded_ids(reader, prepared, self.sessions.backend)
         experts = None
-        if self.wants_experts:
+        if self.wants_experts and not prepared.call.images:
             experts = recorded_experts(reader, len(prompt) + sum(len(run.ids) for run in runs))
         first = reader.first_at
         began = time.time() - time.monotonic()
@@ -355,6 +355,7 @@ NO_PROMPT = "the backend makes its own prompts: which ids the model was given is
 NO_TOKENIZER = "there is no tokenizer: which ids the model was given is not known"
 NO_IDS = "the backend gave no ids: which tokens were sampled is not known"
 NO_LOGPROBS = "the backend gave no log-probabilities"
+IMAGES = "the prompt has images: here each is one id, and not all that the model was given"
 
 
 def recorded_experts(reader: ChoiceReader, tokens: int) -> RoutedExperts:
@@ -382,6 +383,7 @@ def recorded_ids(
         some = f"{len(logprobs)} log-probabilities for {len(sampled)} tokens"
         problem = f"the backend gave {some}" if logprobs else NO_LOGPROBS
     known = None if problem else logprobs
+    problem = problem or (IMAGES if prepared.call.images else "")
     asked = len(prepared.ids) - prepared.written
     written = TokenRun(prepared.ids[asked:], False)
     runs = (written,) if prepared.written else ()
