@@ -40,6 +40,7 @@ class AdminRoutes:
                     "up": engine.is_up,
                     "draining": engine.is_draining,
                     "streams": engine.running,
+                    "reported": None if engine.load is None else engine.load._asdict(),
                 }
                 for engine in self._server.engines.engines
             ]

@@ -59,7 +59,10 @@ def build_app(settings: Settings | None, backend: AnyBackend | None) -> Starlett
             await server.meet_backend()
         catch_up(server)
         storage = server.storage.look_after(server.metrics.store_bytes.set)
-        looking = [asyncio.create_task(work) for work in (server.look_after_engines(), storage)]
+        limits = server.access.meter.table.look_after()
+        probes = (server.look_after_engines(), server.engines.watch_loads())
+        looked_after = (*probes, storage, limits)
+        looking = [asyncio.create_task(work) for work in looked_after]
         try:
             yield {"gateway": server}
         finally:

@@ -89,24 +89,21 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
         data = await read_body(scope, receive, server.settings)
         name = server.sessions.named(scope, headers)
         agent = headers.get("user-agent", "")
-        with (
-            server.access.meter.admitted(key.name, key.limits),
-            server.inspected_request(key.name, self._protocol, data, name, agent) as seen,
-        ):
-            read = await self._read(data, key)
-            async with server.sessions.entered(name, key, read.call.n) as session:
-                received = read if session is None else self._in_session(read, session)
-                choices = received.call.n
-                with (
+        async with server.access.meter.admitted(key.name, key.limits):
+            with server.inspected_request(key.name, self._protocol, data, name, agent) as seen:
+                read = await self._read(data, key)
+                choices = read.call.n
+                async with (
+                    server.sessions.entered(name, key, choices) as session,
                     server.access.meter.more_streams(key.name, key.limits, choices - 1),
-                    server.gate.place(choices) as turn,
                 ):
-                    send_piece = scope.get(SEND_PIECE, send)
-                    given_id = report.given_id
-                    client = CompletionClient(
-                        key, headers, receive, send, send_piece, turn, given_id
-                    )
-                    return await self._run(received, client, seen, report)
+                    received = read if session is None else self._in_session(read, session)
+                    with server.gate.place(choices) as turn:
+                        piece, given_id = scope.get(SEND_PIECE, send), report.given_id
+                        client = CompletionClient(
+                            key, headers, receive, send, piece, turn, given_id
+                        )
+                        return await self._run(received, client, seen, report)
 
     async def _run(
         self,

@@ -51,7 +51,7 @@ class ReportedRoute(ABC):
                 if not is_expected(error):
                     raise
             finally:
-                self._server.note_end(report)
+                await self._server.note_end(report)
 
     async def _refuse(
         self, scope: Scope, send: Send, error: Exception, report: RequestReport

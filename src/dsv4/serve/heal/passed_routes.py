@@ -107,12 +107,10 @@ class PassedRoute(ReportedRoute):
             choices = choices_in(body, server.settings)
         run = report.run = PassedRun(send, data, report.id)
         try:
-            with (
-                server.access.meter.admitted(key.name, key.limits, choices),
-                server.gate.place(choices) as turn,
-            ):
-                asked = self._asked(scope, path, data)
-                return await while_connected(run.copy(asked, turn), receive)
+            async with server.access.meter.admitted(key.name, key.limits, choices):
+                with server.gate.place(choices) as turn:
+                    asked = self._asked(scope, path, data)
+                    return await while_connected(run.copy(asked, turn), receive)
         except BackendError as error:
             if not run.has_begun:
                 raise

@@ -34,7 +34,13 @@ from dsv4.api import Usage
 from dsv4.api.api_request import ProtocolName
 from dsv4.api.protocols import HARMLESS_FIELDS
 from dsv4.serve.backend import BackendError
-from dsv4.serve.observe.logs import HEALED_KINDS, healed_kinds, healing_summary, log_fields
+from dsv4.serve.observe.logs import (
+    HEALED_KINDS,
+    ImageFacts,
+    healed_kinds,
+    healing_summary,
+    log_fields,
+)
 from dsv4.serve.settings import SettingError
 from dsv4.serve.upstreams.engine_pool import Engine
 
@@ -127,6 +133,12 @@ class Metrics:
             ["protocol", "field"],
             registry=made,
         )
+        self.images = Counter(
+            "dsv4_images",
+            "Images of requests, by what became of them: sent, or replaced by a text",
+            ["outcome"],
+            registry=made,
+        )
         self.adaptations = Counter(
             "dsv4_adaptations",
             "Changes of requests for a chat server, by the adaptation's id",
@@ -184,6 +196,12 @@ class Metrics:
         self.store_failures = Counter(
             "dsv4_store_failures", "Times that the store of turns did not answer", registry=made
         )
+        self.limits_shared = Gauge(
+            "dsv4_limits_shared",
+            "Whether the Redis answers that counts what keys use, for all machines",
+            registry=made,
+            multiprocess_mode="livemin",
+        )
         self.gone = Counter(
             "dsv4_clients_gone", "Clients that went away before the end", registry=made
         )
@@ -204,6 +222,10 @@ class Metrics:
         self.store_up.set(is_up)
         if not is_up:
             self.store_failures.inc()
+
+    def note_limits(self, is_up: bool) -> None:
+        """Notes whether what keys use is counted for all machines."""
+        self.limits_shared.set(is_up)
 
     def count_key(self, name: str, status: int, usage: Usage | None) -> None:
         """Counts what was done with a key, by the name of its owner."""
@@ -233,6 +255,11 @@ class Metrics:
         """Counts what was changed in a request."""
         for id in ids:
             self.adaptations.labels(id).inc()
+
+    def count_images(self, images: ImageFacts) -> None:
+        """Counts what became of a request's images."""
+        self.images.labels("sent").inc(images.sent)
+        self.images.labels("replaced").inc(images.replaced)
 
     def count_failure(self, error: Exception) -> None:
         """Counts an error that is the backend's."""

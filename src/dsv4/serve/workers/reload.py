@@ -57,7 +57,7 @@ async def _reload_engines(server: GatewayState) -> None:
         if engine.is_up or engine not in added
     }
     for engine in (engine for engine in added if not engine.is_up):
-        await engine.backend.aclose()
+        await engine.aclose()
         logger.warning("engine %s is not taken in: it does not answer", engine.url)
     if not taken:
         raise SettingError("upstream", "found no engine that answers")
