@@ -39,6 +39,7 @@ from dsv4.tokens import Tokenizer
 from dsv4.trajectories import Client
 
 STEPS, GROUP, PLAYERS, LESSONS = 12, 8, 4, 120
+EPOCHS = 4  # how often a group is gone through in a step
 OLDEST = 2  # how many steps old a token may be when it is trained on
 CLIP = 0.2  # how far a ratio may be from 1 before it no longer counts
 
@@ -91,12 +92,19 @@ def ages_of(row: dict[str, Any], step: int) -> list[int]:
 
 
 def update(model: Any, optimizer: Any, rows: list[tuple[dict[str, Any], float]]) -> float:
-    """A step with clipped importance ratios. Returns how far these were from 1, on average."""
-    optimizer.zero_grad()
-    tokens = sum(sum(row["loss_mask"]) for row, _ in rows)
+    """A step with clipped importance ratios. Returns how far these were from 1 before it, on
+    average."""
     worth = advantages([reward for _, reward in rows])
+    apart = [epoch(model, optimizer, [row for row, _ in rows], worth) for _ in range(EPOCHS)]
+    return apart[0]
+
+
+def epoch(model: Any, optimizer: Any, rows: list[dict[str, Any]], worth: list[float]) -> float:
+    """One update. Returns how far the ratios were from 1."""
+    optimizer.zero_grad()
+    tokens = sum(sum(row["loss_mask"]) for row in rows)
     apart = 0.0
-    for (row, _), advantage in zip(rows, worth, strict=True):
+    for row, advantage in zip(rows, worth, strict=True):
         logprobs = zip(row["logprobs"], row["loss_mask"], strict=True)
         then = torch.tensor([value for value, on in logprobs if on])
         ratio = torch.exp(trained_logprobs(model, row) - then)

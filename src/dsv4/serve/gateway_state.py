@@ -12,13 +12,23 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 
+from dsv4._encode.prompt import Prompt
 from dsv4.api.api_request import ProtocolName
 from dsv4.serve.access.access_control import AccessControl
 from dsv4.serve.access.stream_gate import StreamGate
 from dsv4.serve.asgi import Drain
-from dsv4.serve.backend import AnyBackend, BackendError, ProbedBackend, is_chat
+from dsv4.serve.backend import (
+    AnyBackend,
+    BackendError,
+    ImageSupport,
+    ProbedBackend,
+    is_chat,
+)
 from dsv4.serve.backends import engine_of
 from dsv4.serve.heal.healer import Healer
+from dsv4.serve.images.engine_support import asked_support, common_support, no_images
+from dsv4.serve.images.request_images import RequestImages
+from dsv4.serve.images.sent_images import picture_ids
 from dsv4.serve.observe.inspector import OnBegin, inspector_for
 from dsv4.serve.observe.logs import RequestReport, log_fields
 from dsv4.serve.observe.metrics import Metrics
@@ -72,6 +82,9 @@ class GatewayState:
         self.healer = Healer(settings, self.storage.turns)
         self.healer.meet(self.model.dialect, ())
         self.grammar_note = ""  # what users should know of the backend's grammars
+        self.images = RequestImages(settings)
+        self.image_support = ImageSupport(False, "the backend has not answered yet")
+        self._has_asked_for_images = self.heals  # a chat server gets them as they are
         self._ready_until = 0.0
 
     @property
@@ -90,12 +103,13 @@ class GatewayState:
 
     async def meet_backend(self) -> None:
         """Asks the backend for its model, unless it has answered before."""
-        if self.model.is_known:
-            return
-        models = await self.engines.models()
-        self.model.note(models)
-        self.healer.meet(self.model.dialect, models)
-        await self._check_grammars()
+        if not self.model.is_known:
+            models = await self.engines.models()
+            self.model.note(models)
+            self.healer.meet(self.model.dialect, models)
+            await self._check_grammars()
+        if not self._has_asked_for_images:
+            await self.check_images()
 
     async def _check_grammars(self) -> None:
         """Asks a backend that must be asked. One that takes long is asked again when a request
@@ -107,6 +121,23 @@ class GatewayState:
                 with suppress(BackendError, asyncio.TimeoutError):
                     scope = await asyncio.wait_for(backend.check_grammars(), seconds)
                     self.grammar_note = _GRAMMAR_NOTES.get(scope, "")
+
+    async def check_images(self) -> None:
+        """Asks every engine whether it takes images: all must, because any may get a request. One
+        that was asked before is asked again only if it may have been restarted."""
+        support = no_images(self.model.dialect, self.tokenizer)
+        if support is None:
+            seconds = self.settings.connect_timeout
+            asked = [asked_support(engine, seconds) for engine in self.engines.engines]
+            support = common_support(await asyncio.gather(*asked))
+        if support is not None:
+            self._has_asked_for_images = True
+            self.image_support = support
+            self.model.note_images(support)
+
+    def shared_tokens(self, owner: str, prompt: Prompt, ids: list[int] | None) -> int | None:
+        """How many tokens of a prompt an earlier one of the same owner had; None without ids."""
+        return None if ids is None else self.prefixes.shared(owner, picture_ids(prompt, ids))
 
     def inspected_request(
         self, owner: str, protocol: ProtocolName, data: bytes, session: str | None, client: str
@@ -158,6 +189,7 @@ class GatewayState:
         if self.heals and not self.metrics.counts_for_all:
             self.metrics.log_summary()
         self.workers.close()
+        self.images.close()
         await self.access.meter.table.aclose()
         await self.sessions.aclose()
         await self.engines.aclose()

@@ -376,6 +376,7 @@ NO_PROMPT = "the backend makes its own prompts: which ids the model was given is
 NO_TOKENIZER = "there is no tokenizer: which ids the model was given is not known"
 NO_IDS = "the backend gave no ids: which tokens were sampled is not known"
 NO_LOGPROBS = "the backend gave no log-probabilities"
+IMAGES = "the prompt has images: here each is one id, and not all that the model was given"
 
 
 def recorded_experts(reader: ChoiceReader, tokens: int) -> RoutedExperts:
@@ -403,6 +404,7 @@ def recorded_ids(
         some = f"{len(logprobs)} log-probabilities for {len(sampled)} tokens"
         problem = f"the backend gave {some}" if logprobs else NO_LOGPROBS
     known = None if problem else logprobs
+    problem = problem or (IMAGES if prepared.call.images else "")
     asked = len(prepared.ids) - prepared.written
     written = TokenRun(prepared.ids[asked:], False)
     runs = (written,) if prepared.written else ()
