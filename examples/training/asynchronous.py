@@ -18,12 +18,12 @@ import tempfile
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from agent import (
-    WEATHER,
     TinyBackend,
     advantages,
     gateway,
@@ -38,8 +38,9 @@ from tiny import new_model, new_tokenizer
 from dsv4.tokens import Tokenizer
 from dsv4.trajectories import Client
 
-STEPS, GROUP, PLAYERS, LESSONS = 12, 8, 4, 120
-EPOCHS = 4  # how often a group is gone through in a step
+STEPS, GROUP, PLAYERS, LESSONS = 9, 8, 4, 120
+EPOCHS = 2  # how often a group is gone through in a step
+CITY = "Paris"  # one question: from step to step, rewards can be compared
 OLDEST = 2  # how many steps old a token may be when it is trained on
 CLIP = 0.2  # how far a ratio may be from 1 before it no longer counts
 
@@ -60,12 +61,9 @@ class Players:
                 self._ahead.acquire()
                 if self._is_over:
                     return
-                group, city = f"group-{n}", random.choice(list(WEATHER))
-                sessions = pool.map(
-                    lambda _, g=group, c=city: play(self._client, own_agent, g, c), range(GROUP)
-                )
-                rewards = list(sessions)
-                self.finished.put((group, sum(rewards) / len(rewards)))
+                play_one = partial(play, self._client, own_agent, f"group-{n}", CITY)
+                rewards = [each.result() for each in [pool.submit(play_one) for _ in range(GROUP)]]
+                self.finished.put((f"group-{n}", sum(rewards) / len(rewards)))
 
     def trained(self) -> None:
         """A group was trained on, and the engine has the new weights: another one may begin."""

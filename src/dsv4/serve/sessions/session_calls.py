@@ -325,6 +325,8 @@ class SessionEntry:
         pictures = recorded_pictures(prepared.prompt, self.sessions.tokenizer()) if prompt else ()
         if pictures:
             prompt = with_pictures(prompt, pictures)
+            unknown = any(picture.tokens is None for picture in pictures)
+            problem = problem or (NO_SIZE if unknown else "")
         experts = None
         if self.wants_experts and pictures:
             experts = NO_EXPERTS  # engines count all tokens of a picture
@@ -376,7 +378,9 @@ NO_PROMPT = "the backend makes its own prompts: which ids the model was given is
 NO_TOKENIZER = "there is no tokenizer: which ids the model was given is not known"
 NO_IDS = "the backend gave no ids: which tokens were sampled is not known"
 NO_LOGPROBS = "the backend gave no log-probabilities"
-IMAGES = "the prompt has images: here each is one id, and not all that the model was given"
+NO_SIZE = (
+    "the prompt has an image of unknown size: how many tokens the model was given is not known"
+)
 
 
 def recorded_experts(reader: ChoiceReader, tokens: int) -> RoutedExperts:
@@ -404,7 +408,6 @@ def recorded_ids(
         some = f"{len(logprobs)} log-probabilities for {len(sampled)} tokens"
         problem = f"the backend gave {some}" if logprobs else NO_LOGPROBS
     known = None if problem else logprobs
-    problem = problem or (IMAGES if prepared.call.images else "")
     asked = len(prepared.ids) - prepared.written
     written = TokenRun(prepared.ids[asked:], False)
     runs = (written,) if prepared.written else ()
