@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from array import array
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ from test_sessions import CHAT, TextBackend, trajectories
 import dsv4
 from builders import png
 from dsv4.serve.backend import ImageSupport
+from dsv4.serve.sessions.session_calls import with_pictures
 from dsv4.tokens import Tokenizer
 from dsv4.trajectories import rows_of
+from dsv4.trajectories.recorded_calls import RecordedPicture, picture_id
 
 TOKENIZER = Tokenizer.load(dialect="v4.1")
 IMAGE = TOKENIZER.special_id("<｜deepseek_image｜>")
@@ -114,3 +117,13 @@ def test_another_picture_is_another_sequence(store: str) -> None:
             assert names == [[name_of(SCREENSHOT)], [name_of(OTHER)]]
 
     run(scenario())
+
+
+def test_a_token_of_an_image_that_the_model_wrote() -> None:
+    pictures = [RecordedPicture("a", IMAGE, 1, 1, 184)]
+    assert with_pictures([1, IMAGE, 2], pictures) == (array("I", [1, picture_id("a"), 2]), "")
+    ids, problem = with_pictures([1, IMAGE, 2, IMAGE], pictures)
+    assert list(ids) == [1, IMAGE, 2, IMAGE]
+    assert problem.startswith("the model wrote the token of an image")
+    _, problem = with_pictures([IMAGE], [RecordedPicture("a", IMAGE)])
+    assert "unknown size" in problem

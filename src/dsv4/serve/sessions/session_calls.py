@@ -324,9 +324,8 @@ class SessionEntry:
         prompt, runs, problem = recorded_ids(reader, prepared, self.sessions.backend)
         pictures = recorded_pictures(prepared.prompt, self.sessions.tokenizer()) if prompt else ()
         if pictures:
-            prompt = with_pictures(prompt, pictures)
-            unknown = any(picture.tokens is None for picture in pictures)
-            problem = problem or (NO_SIZE if unknown else "")
+            prompt, unclear = with_pictures(prompt, pictures)
+            problem = problem or unclear
         experts = None
         if self.wants_experts and pictures:
             experts = NO_EXPERTS  # engines count all tokens of a picture
@@ -378,6 +377,7 @@ NO_PROMPT = "the backend makes its own prompts: which ids the model was given is
 NO_TOKENIZER = "there is no tokenizer: which ids the model was given is not known"
 NO_IDS = "the backend gave no ids: which tokens were sampled is not known"
 NO_LOGPROBS = "the backend gave no log-probabilities"
+SAMPLED_IMAGE = "the model wrote the token of an image, of which the prompt has others"
 NO_SIZE = (
     "the prompt has an image of unknown size: how many tokens the model was given is not known"
 )
@@ -429,8 +429,15 @@ def recorded_pictures(prompt: Prompt, tokenizer: Tokenizer | None) -> tuple[Reco
     return tuple(made)
 
 
-def with_pictures(ids: Sequence[int], pictures: Sequence[RecordedPicture]) -> Sequence[int]:
-    """The ids of a prompt, with those of its pictures in place of their placeholders."""
-    left = [picture_id(picture.name) for picture in reversed(pictures)]
+def with_pictures(
+    ids: Sequence[int], pictures: Sequence[RecordedPicture]
+) -> tuple[Sequence[int], str]:
+    """The ids of a prompt, with those of its pictures in place of their placeholders; and why it is
+    not known what the model was given, if it is not."""
     placeholder = pictures[0].placeholder
-    return array("I", (left.pop() if id == placeholder else id for id in ids))
+    if sum(id == placeholder for id in ids) != len(pictures):
+        return ids, SAMPLED_IMAGE
+    left = [picture_id(picture.name) for picture in reversed(pictures)]
+    unknown = any(picture.tokens is None for picture in pictures)
+    marked = array("I", (left.pop() if id == placeholder else id for id in ids))
+    return marked, NO_SIZE if unknown else ""
