@@ -98,7 +98,7 @@ def test_a_picture_is_kept_once_and_replayed(store: str) -> None:
             assert sum(row["env_mask"]) == made["sampled_tokens"]
             whole = [*row["prompt_ids"], *row["completion_ids"]]
             assert len(whole) == len(one["input_ids"]) + TOKENS - 1
-            assert row["images"][0]["at"] == whole.index(IMAGE)
+            assert row["image_places"][0]["at"] == whole.index(IMAGE)
 
     run(scenario())
 

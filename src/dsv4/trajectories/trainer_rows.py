@@ -139,7 +139,8 @@ def _place(session: Mapping[str, Any], parted: Sequence[_Parted], n: int) -> Row
         "sequence": n,
         "sequences": len(parted),
         "truncated": parted[n].is_truncated,
-        **({"images": images} if (images := parted[n].source.get("images")) else {}),
+        # Trainers take `images` for pictures.
+        "image_places": list(parted[n].source.get("images") or ()),
     }
 
 
