@@ -116,6 +116,7 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
         try:
             prepared = await self._prepare(received, client)
             report.name(prepared.turn_ids[0])
+            report.ignored = received.ignored
             report.facts = prepared.facts
             debug = self._server.settings.debug and headers.get("x-dsv4-debug") == "1"
             run = report.run = self._run_of(prepared, client, debug)

@@ -36,7 +36,7 @@ from dsv4.serve.body_limits import check_counts, read_json
 from dsv4.serve.choice_reader import joined_events
 from dsv4.serve.client_errors import client_error, is_expected, retry_headers
 from dsv4.serve.gateway_state import GatewayState
-from dsv4.serve.observe.logs import CLIENT_GONE, RequestReport
+from dsv4.serve.observe.logs import CLIENT_GONE, REQUEST_ID, RequestReport
 from dsv4.serve.observe.metrics import CONTENT_TYPE
 from dsv4.serve.prompt_encoding import encoded_now, prompt_length
 from dsv4.serve.worker_threads import Cancellation
@@ -71,7 +71,7 @@ class PlainRoute(ABC):
         """The body of the response, and its type."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        report = RequestReport(self._protocol, scope["path"])
+        report = RequestReport(self._protocol, scope["path"], scope.get(REQUEST_ID))
         try:
             report.status = await self._respond(scope, receive, send, report)
         except ClientGone:
@@ -181,12 +181,14 @@ class PlainRoutes:
         """One body that the SDKs of both vendors read."""
         with suppress(BackendError):
             await self._server.meet_backend()
-        model = self._model(self._server.model.name)
-        ends = {"first_id": model["id"], "last_id": model["id"]}
-        return {"object": "list", "data": [model], "has_more": False, **ends}
+        names = key.limits.models or (self._server.model.name,)
+        ends = {"first_id": names[0], "last_id": names[-1]}
+        models = [self._model(name) for name in names]
+        return {"object": "list", "data": models, "has_more": False, **ends}
 
     async def model(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         name = scope["path_params"]["model"]
+        key.limits.check_model(name)
         if self._server.settings.strict_models and name != self._server.model.name:
             raise ApiError(f"found {name!r}, expected {self._server.model.name!r}", status=404)
         return self._model(name)

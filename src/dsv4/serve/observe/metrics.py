@@ -6,6 +6,7 @@ Whichever worker is asked adds them up.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import tempfile
@@ -41,6 +42,8 @@ from dsv4.serve.upstreams.engine_pool import Engine
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # The library reads it when it is first imported, so it is there for processes yet to start.
 _FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+# Where Linux says how much memory a process uses, in pages, and how often it is asked.
+_STATM, _MEMORY_SECONDS = Path("/proc/self/statm"), 5.0
 _SECOND_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
 
@@ -190,6 +193,9 @@ class Metrics:
             registry=made,
             multiprocess_mode="livemin",
         )
+        self.memory = _gauge(
+            "dsv4_memory_bytes", "Memory that the gateway uses, all workers together", made
+        )
         self.gone = Counter(
             "dsv4_clients_gone", "Clients that went away before the end", registry=made
         )
@@ -210,6 +216,13 @@ class Metrics:
         self.store_up.set(is_up)
         if not is_up:
             self.store_failures.inc()
+
+    async def watch_memory(self) -> None:
+        """Notes again and again how much memory this process uses, where the system tells."""
+        while _STATM.exists():
+            pages = int(_STATM.read_text().split()[1])
+            self.memory.set(pages * os.sysconf("SC_PAGE_SIZE"))
+            await asyncio.sleep(_MEMORY_SECONDS)
 
     def note_limits(self, is_up: bool) -> None:
         """Notes whether what keys use is counted for all machines."""

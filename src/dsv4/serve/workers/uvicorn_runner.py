@@ -20,6 +20,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from dsv4.errors import Error
 from dsv4.serve import app
+from dsv4.serve.asgi import MOST_HEADERS
 from dsv4.serve.backend import BackendError
 from dsv4.serve.banner import ServerSummary, banner_text
 from dsv4.serve.gateway_state import GatewayState
@@ -61,13 +62,12 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        # The app refuses what is over a bound, in its protocol's words, and need not see the rest.
+        if self._head_size <= self.max_header and len(self.headers) <= MOST_HEADERS:
+            super().on_header(name, value)
         self._head_size += len(name) + len(value)
-        # The app refuses what is over the bound, in its protocol's words; what is far over it does
-        # not even get there.
         if self._head_size > 16 * self.max_header:
             self.transport.close()
-            return
-        super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._forget_head()
