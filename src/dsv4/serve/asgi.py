@@ -12,6 +12,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
 from typing import Any, TypeAlias, TypeVar
+from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
 
@@ -119,6 +120,12 @@ def headers_of(scope: Scope) -> dict[str, str]:
         name.decode("latin-1"): value.decode("utf-8", "surrogateescape")
         for name, value in scope["headers"]
     }
+
+
+def query_of(scope: Scope) -> dict[str, str]:
+    """What a request asks for behind its path; of a name that is there twice, the last."""
+    asked = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+    return {name: values[-1] for name, values in asked.items()}
 
 
 async def read_body(scope: Scope, receive: Receive, settings: Settings) -> bytes:

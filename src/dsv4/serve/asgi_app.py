@@ -56,11 +56,11 @@ def build_app(settings: Settings | None, backend: AnyBackend | None) -> Starlett
             await asyncio.to_thread(_make_ready, tokenizer)
         # It may come later: `/ready` says whether it is there.
         with suppress(BackendError):
-            await server.meet_backend()
+            await server.behind.meet()
         catch_up(server)
         storage = server.storage.look_after(server.metrics.store_bytes.set)
         limits = server.access.meter.table.look_after()
-        probes = (server.look_after_engines(), server.engines.watch_loads())
+        probes = (server.behind.look_after(), server.engines.watch_loads())
         looked_after = (*probes, storage, limits, server.metrics.watch_memory())
         looking = [asyncio.create_task(work) for work in looked_after]
         try:

@@ -90,7 +90,7 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
         name = server.sessions.named(scope, headers)
         agent = headers.get("user-agent", "")
         async with server.access.meter.admitted(key.name, key.limits):
-            with server.inspected_request(key.name, self._protocol, data, name, agent) as seen:
+            with server.observers.inspected(key.name, self._protocol, data, name, agent) as seen:
                 read = await self._read(data, key)
                 choices = read.call.n
                 async with (
@@ -150,7 +150,7 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
             body = await storage.responses.continued(key.name, body)
         # It is asked again when it is needed, and a failure is reported then.
         with suppress(BackendError):
-            await server.meet_backend()
+            await server.behind.meet()
         check_counts(body, server.settings)
         call = self._read_call(body)
         self._check_model(call, key)

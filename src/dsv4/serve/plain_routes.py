@@ -137,7 +137,7 @@ class WorkerRoute(PlainRoute):
         self, scope: Scope, receive: Receive, key: Key, data: bytes
     ) -> tuple[bytes, str]:
         with suppress(BackendError):
-            await self._server.meet_backend()
+            await self._server.behind.meet()
 
         def work(cancellation: Cancellation) -> bytes:
             return json_bytes(self._work(data, cancellation))
@@ -159,10 +159,10 @@ class PlainRoutes:
 
     async def ready(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         server = self._server
-        if not await server.is_ready():
+        if not await server.behind.is_ready():
             raise ApiError("The backend does not answer.", status=503)
         with suppress(BackendError):
-            await server.meet_backend()
+            await server.behind.meet()
         if server.model.guesses_dialect:
             raise ApiError(
                 f"The server cannot make prompts: {server.model.dialect_problem}.", status=503
@@ -180,7 +180,7 @@ class PlainRoutes:
     async def models(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         """One body that the SDKs of both vendors read."""
         with suppress(BackendError):
-            await self._server.meet_backend()
+            await self._server.behind.meet()
         names = key.limits.models or (self._server.model.name,)
         ends = {"first_id": names[0], "last_id": names[-1]}
         models = [self._model(name) for name in names]

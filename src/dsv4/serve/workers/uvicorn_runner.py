@@ -335,8 +335,8 @@ def _summary(server: GatewayState, url: str) -> ServerSummary:
         notes.append(f"{server.model.dialect_problem}; {server.model.dialect} is assumed")
     if server.model.facts.note:
         notes.append(server.model.facts.note)
-    if server.grammar_note:
-        notes.append(server.grammar_note)
+    if server.behind.grammar_note:
+        notes.append(server.behind.grammar_note)
     if server.model.vocabulary_problem and not server.heals:
         notes.append(f"no request can be answered: {server.model.vocabulary_problem}")
     for upstream in server.settings.upstream:
@@ -360,7 +360,7 @@ def _summary(server: GatewayState, url: str) -> ServerSummary:
 
 async def _meet_backend(server: GatewayState) -> None:
     try:
-        await server.meet_backend()
+        await server.behind.meet()
         if server.engines.chooses or server.settings.upstream_model:
             await check_models(server, server.engines.engines)
     finally:
