@@ -268,9 +268,10 @@ $(VENV)-training/installed: pyproject.toml
 
 # torchtune and Megatron without what they ask for, of which the tests need little; torchtune 0.6
 # imports what newer releases of torchao have no more. Of verl, SkyRL and
-# LLaMA-Factory only the source is read.
+# LLaMA-Factory only the source is read; verifiers needs renderers, and this a package for settings.
 # Tests of what is missing are skipped.
-TRAINERS := 'torchtune==0.6.1' 'torchao==0.9.0' 'megatron-core==0.16.1' 'verl==0.9.1' 'skyrl==0.3.0' 'llamafactory==0.9.5'
+TRAINERS := 'torchtune==0.6.1' 'torchao==0.9.0' 'megatron-core==0.16.1' 'verl==0.9.1' 'skyrl==0.3.0' 'llamafactory==0.9.5' 'verifiers==0.4.0' \
+	'renderers==0.1.12' prime-pydantic-config
 $(VENV)-training/installed-for-tests: $(VENV)-training/installed
 	$(VENV)-training/bin/python -m pip install --quiet 'pytest>=8' 'hypothesis>=6.100' sentencepiece tiktoken
 	-$(VENV)-training/bin/python -m pip install --quiet --no-deps $(TRAINERS)

@@ -9,13 +9,16 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dsv4._encode.prompt import Prompt
 from dsv4.serve.access.access_control import AccessControl
 from dsv4.serve.access.stream_gate import StreamGate
 from dsv4.serve.asgi import Drain
-from dsv4.serve.backend import AnyBackend, is_chat
+from dsv4.serve.backend import AnyBackend, ImageSupport, is_chat
 from dsv4.serve.backend_watch import BackendWatch
 from dsv4.serve.backends import engine_of
 from dsv4.serve.heal.healer import Healer
+from dsv4.serve.images.request_images import RequestImages
+from dsv4.serve.images.sent_images import picture_ids
 from dsv4.serve.observe.logs import RequestReport, log_fields
 from dsv4.serve.observe.metrics import Metrics
 from dsv4.serve.observe.observers import Observers
@@ -54,6 +57,7 @@ class GatewayState:
         self.model = ServedModel(settings, tokenizer, makes_prompts=not self.heals)
         self.healer = Healer(settings, self.storage.turns)
         self.behind = BackendWatch(settings, self.engines, self.model, self.healer)
+        self.images = RequestImages(settings)
 
     @property
     def tokenizer(self) -> Tokenizer | None:
@@ -68,6 +72,15 @@ class GatewayState:
     def new_engine(self, url: str) -> Engine:
         """An engine at another address, with the same settings."""
         return engine_of(replace(self.settings, upstream=(url,)), self.tokenizer)
+
+    @property
+    def image_support(self) -> ImageSupport:
+        """Whether the engines take images."""
+        return self.behind.image_support
+
+    def shared_tokens(self, owner: str, prompt: Prompt, ids: list[int] | None) -> int | None:
+        """How many tokens of a prompt an earlier one of the same owner had; None without ids."""
+        return None if ids is None else self.prefixes.shared(owner, picture_ids(prompt, ids))
 
     async def note_end(self, report: RequestReport) -> None:
         """Counts and logs a request that has ended."""
@@ -91,6 +104,7 @@ class GatewayState:
         if self.heals and not self.metrics.counts_for_all:
             self.metrics.log_summary()
         self.workers.close()
+        self.images.close()
         await self.access.meter.table.aclose()
         await self.sessions.aclose()
         await self.engines.aclose()

@@ -24,6 +24,8 @@ BackendName: TypeAlias = Literal["demo", "vllm", "sglang", "llamacpp", "completi
 CallsMode: TypeAlias = Literal["whole", "streamed"]
 SystemPlace: TypeAlias = Literal["reminder", "in_place", "in_front"]
 ImageRule: TypeAlias = Literal["replace", "refuse"]
+# Who fetches an image of which a request has only the address.
+ImageUrls: TypeAlias = Literal["refuse", "pass", "fetch"]
 # Every name that requests use: what each comes to is the dialect's.
 EffortName: TypeAlias = Literal["minimal", "low", "medium", "high", "xhigh", "max", "ultra"]
 ReasoningField: TypeAlias = Literal["reasoning_content", "reasoning", "both"]
@@ -127,6 +129,11 @@ class Settings:
         "where to put system messages after the first turn, in dialects without a system token",
     )
     images: ImageRule = _setting("replace", "what to do with images that the model cannot read")
+    image_urls: ImageUrls = _setting(
+        "refuse",
+        "what to do with images that are only an address: refuse them; pass them to the engine, "
+        "which fetches them; or fetch them from public addresses",
+    )
     reasoning_field: ReasoningField = _setting(
         "reasoning_content", "field for the reasoning in Chat Completions responses"
     )

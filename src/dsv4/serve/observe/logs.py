@@ -25,7 +25,7 @@ from dsv4._parse.events import (
     Event,
 )
 from dsv4._parse.random_ids import new_id
-from dsv4.api import ApiError, Usage
+from dsv4.api import ApiError, ApiRequest, Usage
 from dsv4.serve.access.api_keys import Key
 from dsv4.serve.asgi import AsgiApp, Receive, Scope, Send, headers_of
 from dsv4.serve.backend import BackendError
@@ -104,6 +104,35 @@ def _is_worth_a_line(record: logging.LogRecord) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class ImageFacts:
+    """What became of the images of a request: how many were `sent`, how many `replaced` by a text;
+    and how many tokens its prompt has with them by our own count, where that is exact."""
+
+    sent: int = 0
+    replaced: int = 0
+    counted: int | None = None
+
+    def fields(self, usage: Usage | None) -> dict[str, int | None]:
+        """What the log says of them: our own count where the engine's is another."""
+        differs = self.sent and usage is not None and usage.prompt != self.counted
+        return {
+            "images": self.sent or None,
+            "replaced_images": self.replaced or None,
+            "counted_tokens": self.counted if differs else None,
+        }
+
+
+NO_IMAGES = ImageFacts()
+
+
+def image_facts(call: ApiRequest, counted: int | None) -> ImageFacts:
+    """Those of a request for an engine."""
+    if not call.images and not call.replaced_images:
+        return NO_IMAGES
+    return ImageFacts(call.images, call.replaced_images, counted)
+
+
+@dataclass(frozen=True, slots=True)
 class RequestFacts:
     """What a request asks for: as far as the log and traces tell."""
 
@@ -112,6 +141,7 @@ class RequestFacts:
     temperature: float | None
     shared: int | None
     adaptations: tuple[str, ...] = ()
+    images: ImageFacts = NO_IMAGES
 
 
 class ReadChoice(Protocol):
@@ -209,6 +239,7 @@ class RequestReport:
             "cached_tokens": None if usage is None else usage.cached,
             "completion_tokens": None if usage is None else usage.completion,
             "shared_tokens": None if facts is None else facts.shared,
+            **(NO_IMAGES if facts is None else facts.images).fields(usage),
             "repairs": self.repairs,
             "adaptations": ",".join(self.adaptations) if self.adaptations else None,
             "ignored": self.ignored or None,

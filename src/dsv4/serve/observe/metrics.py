@@ -35,7 +35,13 @@ from dsv4.api import Usage
 from dsv4.api.api_request import ProtocolName
 from dsv4.api.protocols import HARMLESS_FIELDS
 from dsv4.serve.backend import BackendError
-from dsv4.serve.observe.logs import HEALED_KINDS, healed_kinds, healing_summary, log_fields
+from dsv4.serve.observe.logs import (
+    HEALED_KINDS,
+    ImageFacts,
+    healed_kinds,
+    healing_summary,
+    log_fields,
+)
 from dsv4.serve.settings import SettingError
 from dsv4.serve.upstreams.engine_pool import Engine
 
@@ -103,6 +109,11 @@ class Metrics:
             "Fields of requests that were not read, by protocol and name (`other` where made up)",
             "protocol",
             "field",
+        )
+        self.images = self._counter(
+            "dsv4_images",
+            "Images of requests, by what became of them: sent, or replaced by a text",
+            "outcome",
         )
         self.adaptations = self._counter(
             "dsv4_adaptations",
@@ -226,6 +237,11 @@ class Metrics:
         """Counts what was changed in a request."""
         for id in ids:
             self.adaptations.labels(id).inc()
+
+    def count_images(self, images: ImageFacts) -> None:
+        """Counts what became of a request's images."""
+        self.images.labels("sent").inc(images.sent)
+        self.images.labels("replaced").inc(images.replaced)
 
     def count_failure(self, error: Exception) -> None:
         """Counts an error that is the backend's."""

@@ -19,6 +19,7 @@ from dsv4._encode.prompt import Prompt
 from dsv4.api.request_fields import JsonObject
 from dsv4.serve.asgi import json_bytes
 from dsv4.serve.backend import AnyBackend, BackendError, Model
+from dsv4.serve.images.sent_images import picture_ids
 from dsv4.serve.settings import without_password
 from dsv4.serve.upstreams.engine_load import ASK_SECONDS, EngineLoad, LoadProbe
 
@@ -50,9 +51,11 @@ class PromptPrefix:
 
     @classmethod
     def of_prompt(
-        cls, prompt: Prompt, ids: Sequence[int] | None, engine: str | None = None
+        cls, prompt: Prompt, ids: list[int] | None, engine: str | None = None
     ) -> PromptPrefix:
-        data = array("I", ids).tobytes() if ids is not None else _bytes(prompt.text)
+        data = _bytes(prompt.text)
+        if ids is not None:
+            data = array("I", picture_ids(prompt, ids)).tobytes()
         return cls(data, _bytes("".join(_first_texts(prompt))), engine)
 
     @classmethod

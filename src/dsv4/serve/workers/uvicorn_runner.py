@@ -24,6 +24,7 @@ from dsv4.serve.asgi import MOST_HEADERS
 from dsv4.serve.backend import BackendError
 from dsv4.serve.banner import ServerSummary, banner_text
 from dsv4.serve.gateway_state import GatewayState
+from dsv4.serve.images.engine_support import images_in_words
 from dsv4.serve.observe.logs import configure_logs, logger
 from dsv4.serve.observe.metrics import count_together, forget_dead_workers
 from dsv4.serve.observe.tracing import export_traces
@@ -353,6 +354,7 @@ def _summary(server: GatewayState, url: str) -> ServerSummary:
         keys=len(server.access.keys),
         ids=server.tokenizer is not None,
         facts=server.model.facts,
+        images=images_in_words(server.model.dialect, server.settings, server.image_support),
         adapted_to=server.healer.title,
         notes=tuple(notes),
     )
