@@ -112,6 +112,11 @@ class ImageRule:
     # How many times as wide as high an image may be.
     widest: int | None = None
 
+    @property
+    def most_tokens(self) -> int:
+        """The most tokens that an image takes, those before and after its cells included."""
+        return self.budget + (5 if self.pairs_rows else 2)
+
     def cell_tokens(self, rows: int, columns: int) -> int:
         """The tokens of all rows: each has one more than columns, for its end."""
         if not self.pairs_rows:

@@ -23,6 +23,7 @@ class ServerSummary:
     keys: int
     ids: bool
     facts: PromptFacts
+    images: str = ""
     adapted_to: str = "nothing"
     notes: tuple[str, ...] = ()
 
@@ -82,12 +83,14 @@ def _serving_lines(settings: Settings, summary: ServerSummary) -> list[str]:
         "sent as token ids" if summary.ids else "sent as text (install the extra `tokens` for ids)"
     )
     prompts = "sent as text" if settings.backend == "completions" else ids
+    images = [f"  images      {summary.images}"] if summary.images else []
     return [
         f"dsv4 serve    {summary.url}",
         f"  backend     {backend}",
         f"  model       {summary.model}, {summary.dialect}, context {summary.context:,} tokens",
         f"  effort      {summary.facts.effort} by default, writes {summary.facts.text}",
         f"  prompts     {prompts}",
+        *images,
         f"  replay      {without_password(settings.replay)}",
     ]
 

@@ -107,6 +107,7 @@ class RawCompletion:
     def __init__(self, server: GatewayState, body: JsonObject) -> None:
         self._server = server
         self.prompt, self.ids = _prompt(server, body.get("prompt"))
+        _refuse_images(self.prompt)
         self.call = _read_call(server, body)
         self.options = _options(server, self.call, body, self.prompt_tokens)
         self.reader = RawReader(self.call, server.tokenizer)
@@ -193,7 +194,7 @@ class RawCompletionRoute(ReportedRoute):
         server = self._server
         key = report.key = await server.access.authenticated(scope)
         data = await read_body(scope, receive, server.settings)
-        await server.meet_backend()
+        await server.behind.meet()
         made = RawCompletion(server, read_json(data, server.settings.max_depth))
         report.name(made.id)
         report.facts = made.facts
@@ -308,6 +309,12 @@ def _prompt(server: GatewayState, given: object) -> tuple[Prompt, list[int] | No
         except (ValueError, LookupError, OverflowError):
             raise ApiError("found ids that are not in the vocabulary", path="prompt") from None
     raise wrong(given, "one prompt, as text or as ids", "prompt")
+
+
+def _refuse_images(prompt: Prompt) -> None:
+    """Refuses a placeholder of an image, which no engine can replace: there is none here."""
+    if any(token == prompt.dialect.image_token for _, token in prompt.runs() if token is not None):
+        raise ApiError("found the placeholder of an image, expected text alone", path="prompt")
 
 
 def _ids(tokenizer: Tokenizer, parts: Any) -> list[int]:

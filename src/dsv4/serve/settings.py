@@ -10,6 +10,7 @@ import argparse
 import dataclasses
 import json
 import os
+import re
 import sys
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ BackendName: TypeAlias = Literal["demo", "vllm", "sglang", "llamacpp", "completi
 CallsMode: TypeAlias = Literal["whole", "streamed"]
 SystemPlace: TypeAlias = Literal["reminder", "in_place", "in_front"]
 ImageRule: TypeAlias = Literal["replace", "refuse"]
+# Who fetches an image of which a request has only the address.
+ImageUrls: TypeAlias = Literal["refuse", "pass", "fetch"]
 # Every name that requests use: what each comes to is the dialect's.
 EffortName: TypeAlias = Literal["minimal", "low", "medium", "high", "xhigh", "max", "ultra"]
 ReasoningField: TypeAlias = Literal["reasoning_content", "reasoning", "both"]
@@ -75,6 +78,14 @@ class Settings:
         5.0, "seconds between questions whether each of several engines is there", 0.05
     )
     upstream_key_file: str | None = _setting(None, "file with the API key for the backend")
+    upstream_ca: str | None = _setting(
+        None, "file of certificates (PEM) to trust for the backend, besides the system's"
+    )
+    upstream_proxy: str | None = _setting(
+        None,
+        "proxy to the backend, as http://HOST:PORT, or none; default: as HTTPS_PROXY, HTTP_PROXY, "
+        "ALL_PROXY and NO_PROXY say, and none to this machine",
+    )
     upstream_model: str | None = _setting(
         None, "model name to send to the backend; default: the first one it lists"
     )
@@ -118,6 +129,11 @@ class Settings:
         "where to put system messages after the first turn, in dialects without a system token",
     )
     images: ImageRule = _setting("replace", "what to do with images that the model cannot read")
+    image_urls: ImageUrls = _setting(
+        "refuse",
+        "what to do with images that are only an address: refuse them; pass them to the engine, "
+        "which fetches them; or fetch them from public addresses",
+    )
     reasoning_field: ReasoningField = _setting(
         "reasoning_content", "field for the reasoning in Chat Completions responses"
     )
@@ -287,8 +303,7 @@ _REDIS_SCHEMES = ("redis://", "rediss://")
 
 def without_password(url: str) -> str:
     """A URL as it may be shown: without what stands before the host's name."""
-    scheme, found, rest = url.partition("://")
-    return scheme + found + rest.rpartition("@")[2] if found else url
+    return re.sub("//[^/]*@", "//", url, count=1)
 
 
 # What a hover in an editor shows: each setting with its help.
