@@ -91,7 +91,7 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
         name = server.sessions.named(scope, headers)
         agent = headers.get("user-agent", "")
         async with server.access.meter.admitted(key.name, key.limits):
-            with server.inspected_request(key.name, self._protocol, data, name, agent) as seen:
+            with server.observers.inspected(key.name, self._protocol, data, name, agent) as seen:
                 read = await self._read(data, key)
                 choices = read.call.n
                 async with (
@@ -117,6 +117,7 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
         try:
             prepared = await self._prepare(received, client)
             report.name(prepared.turn_ids[0])
+            report.ignored = received.ignored
             report.facts = prepared.facts
             debug = self._server.settings.debug and headers.get("x-dsv4-debug") == "1"
             run = report.run = self._run_of(prepared, client, debug)
@@ -150,7 +151,7 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
             body = await storage.responses.continued(key.name, body)
         # It is asked again when it is needed, and a failure is reported then.
         with suppress(BackendError):
-            await server.meet_backend()
+            await server.behind.meet()
         check_counts(body, server.settings)
         # The bytes of a picture take longer to check than other streams should wait.
         is_slow = len(data) > LARGE_BODY and server.model.reads_images

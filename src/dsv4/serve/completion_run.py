@@ -66,6 +66,15 @@ class ReceivedRequest:
     in_thread: bool = False
     session: SessionEntry | None = None
 
+    @property
+    def ignored(self) -> str:
+        """The fields that were not read, for a header and the log. Clients make up names: in ASCII,
+        and not too long."""
+        names = self.unread[:_MOST_NAMES]
+        listed = [quote(name, errors="replace")[:_LONGEST_NAME] for name in names]
+        more = len(self.unread) - len(listed)
+        return ", ".join([*listed, f"+{more}"] if more else listed)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedRequest:
@@ -258,8 +267,8 @@ class CompletionRun(ABC, Generic[PreparedT]):
             headers["x-dsv4-adapted"] = ",".join(prepared.adapted)
         if prepared.images.replaced:
             headers["x-dsv4-images"] = f"replaced={prepared.images.replaced}"
-        if prepared.received.unread:
-            headers["x-dsv4-ignored"] = _ignored_header(prepared.received.unread)
+        if ignored := prepared.received.ignored:
+            headers["x-dsv4-ignored"] = ignored
         return headers
 
     def _reason(self) -> FinishReason:
@@ -450,11 +459,11 @@ class CompletionRun(ABC, Generic[PreparedT]):
             log_healed(turn_id, reader.events)
             if reader.first_at is not None:
                 server.metrics.first_token.observe(reader.first_at - prepared.began)
-        if server.recorder is not None:
+        if server.observers.recorder is not None:
             self._record()
 
     def _record(self) -> None:
-        recorder, prepared = self._server.recorder, self._prepared
+        recorder, prepared = self._server.observers.recorder, self._prepared
         assert recorder is not None
         for reader in self._readers:
             message = assemble(reader.events)
@@ -477,13 +486,6 @@ class CompletionRun(ABC, Generic[PreparedT]):
                     seconds=round(time.monotonic() - prepared.began, 3),
                 )
             )
-
-
-def _ignored_header(names: Sequence[str]) -> str:
-    """Names that a client made up, as a header that it may get back: in ASCII, and not too long."""
-    listed = [quote(name, errors="replace")[:_LONGEST_NAME] for name in names[:_MOST_NAMES]]
-    more = len(names) - len(listed)
-    return ", ".join([*listed, f"+{more}"] if more else listed)
 
 
 def _engine_reason(reader: ChoiceReader) -> Reason | None:

@@ -37,7 +37,7 @@ from dsv4.serve.body_limits import check_counts, read_json
 from dsv4.serve.choice_reader import joined_events
 from dsv4.serve.client_errors import client_error, is_expected, retry_headers
 from dsv4.serve.gateway_state import GatewayState
-from dsv4.serve.observe.logs import CLIENT_GONE, RequestReport
+from dsv4.serve.observe.logs import CLIENT_GONE, REQUEST_ID, RequestReport
 from dsv4.serve.observe.metrics import CONTENT_TYPE
 from dsv4.serve.prompt_encoding import EncodedPrompt, encoded_now
 from dsv4.serve.worker_threads import Cancellation
@@ -72,7 +72,7 @@ class PlainRoute(ABC):
         """The body of the response, and its type."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        report = RequestReport(self._protocol, scope["path"])
+        report = RequestReport(self._protocol, scope["path"], scope.get(REQUEST_ID))
         try:
             report.status = await self._respond(scope, receive, send, report)
         except ClientGone:
@@ -138,7 +138,7 @@ class WorkerRoute(PlainRoute):
         self, scope: Scope, receive: Receive, key: Key, data: bytes
     ) -> tuple[bytes, str]:
         with suppress(BackendError):
-            await self._server.meet_backend()
+            await self._server.behind.meet()
 
         def work(cancellation: Cancellation) -> bytes:
             return json_bytes(self._work(data, cancellation))
@@ -160,10 +160,10 @@ class PlainRoutes:
 
     async def ready(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         server = self._server
-        if not await server.is_ready():
+        if not await server.behind.is_ready():
             raise ApiError("The backend does not answer.", status=503)
         with suppress(BackendError):
-            await server.meet_backend()
+            await server.behind.meet()
         if server.model.guesses_dialect:
             raise ApiError(
                 f"The server cannot make prompts: {server.model.dialect_problem}.", status=503
@@ -179,7 +179,7 @@ class PlainRoutes:
 
     async def _image_facts(self) -> JsonObject:
         """Whether the engines are sent images, asked again where they were restarted."""
-        await self._server.check_images()
+        await self._server.behind.check_images()
         support = self._server.image_support
         if support.reads:
             return {"sent": True, "urls": self._server.settings.image_urls}
@@ -191,13 +191,15 @@ class PlainRoutes:
     async def models(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         """One body that the SDKs of both vendors read."""
         with suppress(BackendError):
-            await self._server.meet_backend()
-        model = self._model(self._server.model.name)
-        ends = {"first_id": model["id"], "last_id": model["id"]}
-        return {"object": "list", "data": [model], "has_more": False, **ends}
+            await self._server.behind.meet()
+        names = key.limits.models or (self._server.model.name,)
+        ends = {"first_id": names[0], "last_id": names[-1]}
+        models = [self._model(name) for name in names]
+        return {"object": "list", "data": models, "has_more": False, **ends}
 
     async def model(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         name = scope["path_params"]["model"]
+        key.limits.check_model(name)
         if self._server.settings.strict_models and name != self._server.model.name:
             raise ApiError(f"found {name!r}, expected {self._server.model.name!r}", status=404)
         return self._model(name)

@@ -120,7 +120,8 @@ class PassedRoute(ReportedRoute):
         finally:
             if run.has_begun:
                 server.metrics.count_usage(run.usage)
-                self._record(run, path)
+                if (recorder := server.observers.recorder) is not None:
+                    recorder.write(run.exchange(path))
 
     def _checked_path(self, scope: Scope, key: Key) -> str:
         """The path of a request that may be passed on."""
@@ -145,10 +146,6 @@ class PassedRoute(ReportedRoute):
         query = scope["query_string"].decode("latin-1")
         backend = cast(PassingBackend, self._server.engines.able.backend)
         return backend.passed(scope["method"], path + (f"?{query}" if query else ""), data)
-
-    def _record(self, run: PassedRun, path: str) -> None:
-        if self._server.recorder is not None:
-            self._server.recorder.write(run.exchange(path))
 
 
 class PassedRun:
