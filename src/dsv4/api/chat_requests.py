@@ -327,9 +327,7 @@ PART_READERS: dict[str, BlockReader] = {
 def _read_tools(value: object, path: str) -> RequestTools:
     tools: list[RequestTool] = []
     ignored: list[str] = []
-    for n, item in enumerate(request_fields.json_list(value, path)):
-        where = f"{path}[{n}]"
-        tool = request_fields.json_object(item, where)
+    for tool, where in request_fields.objects_at(value, path):
         kind = tool.get("type", "function")
         if kind is not None and not isinstance(kind, str):
             raise wrong(kind, 'a type, such as "function"', f"{where}.type")

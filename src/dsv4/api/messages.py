@@ -231,7 +231,7 @@ def _maybe_number(digits: str) -> int | str:
     return int(digits) if len(digits) < MAX_INTEGER_DIGITS else digits
 
 
-whole = event_writer.whole_response(MessagesWriter, fold)
+whole = event_writer.WholeResponse(MessagesWriter, fold)
 """The response of a request that does not stream: the writer's events, folded.
 
 It takes the request, the parser's events (where several choices are wanted, a list of them for

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import marshal
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from importlib import import_module
 from math import isfinite
 from typing import Any, TypeAlias, TypeGuard, TypeVar
@@ -223,6 +223,13 @@ def json_list(value: object, path: str) -> list[Any]:
     if isinstance(value, tuple):
         return list(value)
     raise wrong(value, "a list", path)
+
+
+def objects_at(value: object, path: str) -> Iterator[tuple[JsonObject, str]]:
+    """Each object of a list, and where it stands."""
+    for n, item in enumerate(json_list(value, path)):
+        where = f"{path}[{n}]"
+        yield json_object(item, where), where
 
 
 def is_integer(value: object) -> TypeGuard[int]:

@@ -422,7 +422,7 @@ def fold(events: Iterable[ProtocolEvent]) -> dict[str, Any]:
     return response
 
 
-whole = event_writer.whole_response(ResponsesWriter, fold)
+whole = event_writer.WholeResponse(ResponsesWriter, fold)
 """The response of a request that does not stream: the writer's events, folded.
 
 It takes the request, the parser's events (where several choices are wanted, a list of them for

@@ -9,9 +9,15 @@ from itertools import combinations
 
 from dsv4.profiles.fault_table import FAULTS
 from dsv4.profiles.server_faults import FaultVariant, variants
-from dsv4.verify import hypotheses
 from dsv4.verify.forecast_sources import MadeForecasts
-from dsv4.verify.hypotheses import Counts, Forecaster, Hypothesis, Prediction
+from dsv4.verify.hypotheses import (
+    Counts,
+    Forecaster,
+    Hypothesis,
+    Prediction,
+    clean_servers,
+    forecasts_of_probes,
+)
 from dsv4.verify.observations import Observation
 from dsv4.verify.prompt_matches import is_shown
 
@@ -60,7 +66,7 @@ def likely_servers() -> list[Hypothesis]:
     faults = [fault for fault in variants() if _is_likely(fault)]
     return [
         hypothesis
-        for server in hypotheses.clean_servers()
+        for server in clean_servers()
         for hypothesis in (server, *(server.having(fault) for fault in faults))
     ]
 
@@ -193,7 +199,7 @@ def matrix(server: Hypothesis, forecaster: Forecaster | None = None) -> Matrix:
 
     `forecaster` has the forecasts for the probes; without one they are made.
     """
-    forecaster = forecaster or hypotheses.forecasts_of_probes()
+    forecaster = forecaster or forecasts_of_probes()
     rows: dict[str, set[Hashable]] = {"": {_row(forecaster.counts(server))}}
     for fault in variants():
         faulty = server.having(fault)
@@ -228,4 +234,4 @@ def _alike(rows: Mapping[str, Iterable[Hashable]]) -> list[tuple[str, ...]]:
 
 def all_matrices(forecaster: Forecaster | None = None) -> list[Matrix]:
     """One for each known server. The forecasts are shared."""
-    return [matrix(server, forecaster) for server in hypotheses.clean_servers()]
+    return [matrix(server, forecaster) for server in clean_servers()]
