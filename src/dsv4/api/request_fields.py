@@ -191,12 +191,12 @@ def shared_fields(
 ) -> dict[str, Any]:
     """What a body says, by the names that all protocols share. `reads` has, for each field that is
     read, that name and the check of its value."""
-    said = {}
+    fields = {}
     for key, value in body.items():
         if value is not None and key in reads:
             name, check = reads[key]
-            said[name] = check(value, key)
-    return said
+            fields[name] = check(value, key)
+    return fields
 
 
 def text(value: object, path: str) -> str:

@@ -87,8 +87,8 @@ class CustomInputStream:
         return True
 
     def _taken(self) -> str:
-        found = _COMPLETE.match(self._held)
-        end = found.end() if found else 0
+        match = _COMPLETE.match(self._held)
+        end = match.end() if match else 0
         escaped, self._held = self._held[:end], self._held[end:]
         if self._held[:1] == '"':
             self._state = "closed"

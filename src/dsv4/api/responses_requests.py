@@ -160,7 +160,7 @@ def neutral_responses_request(body: JsonObject) -> NeutralRequest:
         messages += _read_item(item, f"input[{n}]")
     reasoning, text = known.get("reasoning", {}), known.get("text", {})
     effort = reasoning.get("effort")
-    said = {
+    fields = {
         "messages": messages,
         "model": known.get("model"),
         "declared": known.get("tools", neutral.NO_TOOLS),
@@ -182,7 +182,7 @@ def neutral_responses_request(body: JsonObject) -> NeutralRequest:
         "given": len(given),
         "echo": echoed_fields(body, known),
     }
-    return NeutralRequest(said)
+    return NeutralRequest(fields)
 
 
 def _refuse_stored(body: JsonObject) -> None:
@@ -574,8 +574,8 @@ def _dump_assistant(message: neutral.AssistantEntry, asked: NeutralRequest) -> l
         thought = {"type": "reasoning_text", "text": thinking}
         items.append({"type": "reasoning", "summary": [], "content": [thought]})
     if message.get("content"):
-        said = {"type": "output_text", "text": message["content"], "annotations": []}
-        items.append({"type": "message", "role": "assistant", "content": [said]})
+        fields = {"type": "output_text", "text": message["content"], "annotations": []}
+        items.append({"type": "message", "role": "assistant", "content": [fields]})
     return [*items, *(_dump_call(call, asked) for call in message.get("tool_calls", ()))]
 
 
