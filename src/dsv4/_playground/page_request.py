@@ -196,7 +196,7 @@ class PageRequest:
         wanted: SourceProtocol | Literal["auto"] = choice_field(
             body, "protocol", _PROTOCOL_CHOICES, "auto"
         )
-        source = JsonSource(_source_in(body))
+        source = JsonSource(_source_in(body), pictures_in(body))
         _check_size(source)
         protocol = _recognised(source.value) if wanted == "auto" else wanted
         return cls(source, protocol, switches, context)
@@ -303,6 +303,16 @@ def _check_size(source: JsonSource) -> None:
     for found in listed:
         if isinstance(found, list) and len(found) > MAX_MESSAGES:
             raise PageProblem(f"found {len(found):,} messages, expected at most {MAX_MESSAGES:,}")
+
+
+def pictures_in(body: Mapping[str, Any]) -> dict[str, str]:
+    """The pictures that are kept beside the JSON text: `data:` addresses by name."""
+    given = body.get("pictures") or {}
+    if not isinstance(given, dict) or not all(isinstance(url, str) for url in given.values()):
+        raise PageProblem(
+            "found something else, expected addresses by name", location=("pictures",)
+        )
+    return given
 
 
 def _source_in(body: Mapping[str, Any]) -> str:
