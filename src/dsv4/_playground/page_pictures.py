@@ -104,7 +104,7 @@ def picture_sizes(body: Mapping[str, Any], context: PlaygroundContext) -> dict[s
     `tokens` are those that it has, where they are known. Raises an `OptionError` for no size of a
     picture, and for a dialect without any.
     """
-    dialect = choice_field(body, "dialect", tuple(DIALECTS), WITH_PICTURES)
+    dialect = DIALECTS[choice_field(body, "dialect", tuple(DIALECTS), WITH_PICTURES)]
     given: list[Any] = [body.get(name) for name in ("width", "height")]
     # In v4-vision, up to three tokens depend on what stands before the picture.
     starts = (image_grid(*given, dialect=dialect, start=n) for n in range(4))

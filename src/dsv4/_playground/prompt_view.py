@@ -614,6 +614,7 @@ def _side_to_json(
     rows = rows_of(side, view, differing, tokens)
     return {
         "title": side.title,
+        "dialect": str(side.prompt.dialect),
         "total": view.total,
         "tokens": None if tokenizer is None else sum(row.tokens or 0 for row in view.rows),
         "characters": len(side.prompt),
