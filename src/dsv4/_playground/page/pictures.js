@@ -3,6 +3,7 @@
 
 import { button, element } from "./dom.js";
 import { messageOf, post } from "./server.js";
+import { isObject } from "./state.js";
 
 /** @typedef {import("./types.js").PromptImage} PromptImage */
 /** @typedef {import("./types.js").PictureSize} PictureSize */
@@ -28,6 +29,16 @@ export function liftedPictures(source, known) {
     return JSON.stringify(PICTURE + name);
   });
   return { text, pictures };
+}
+
+/**
+ * The pictures beside a request. A link may hold anything.
+ * @param {import("./types.js").Slice} request
+ * @returns {Record<string, string>}
+ */
+export function picturesOf(request) {
+  const { pictures } = request.get();
+  return isObject(pictures) ? pictures : {};
 }
 
 /** How the base64 of files begins. */

@@ -42,7 +42,7 @@ export const examples = ({ request, settings }) =>
   menu(
     "Examples",
     settings.examples.map(({ title }) => title),
-    (n) => request.set({ source: settings.examples[n].source, protocol: undefined }),
+    (n) => request.set({ source: settings.examples[n].source, pictures: undefined, protocol: undefined }),
   );
 
 /**

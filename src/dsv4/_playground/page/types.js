@@ -170,6 +170,14 @@
  * }} SessionAnswer
  */
 
+/**
+ * The answer of api/import: what a text is. `pasted_text.py` describes its kinds.
+ * @typedef {{ kind: "answer", text: string, thinking: boolean, dialect: string | null, notes: string[] }
+ *   | { kind: "request" | "prompt", source: string, notes: string[] }
+ *   | { kind: "lines", lines: string[] }
+ *   | { kind: "unknown", notes?: string[] }} Imported
+ */
+
 /** @typedef {"chat" | "responses" | "messages"} ProtocolName */
 
 /**
