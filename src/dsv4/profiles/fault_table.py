@@ -140,7 +140,22 @@ _SYSTEM_FAULTS = (
         "a system text is added where the request has none",
         "the model follows instructions that you did not give",
         "send a system message of your own, or have the default removed",
-        by_request(request_changes.default_system(DEFAULT_SYSTEM)),
+        by_request(
+            request_changes.default_system(DEFAULT_SYSTEM, "system", "developer"),
+            request_changes.default_system(DEFAULT_SYSTEM, "system"),
+        ),
+        any_length=True,
+    ),
+    ServerFault(
+        "developer-text-added",
+        "system",
+        "a text is added to requests that have a developer message",
+        "the model follows instructions that you did not give",
+        "send system messages in place of developer messages",
+        by_request(
+            request_changes.system_for_developers(DEFAULT_SYSTEM),
+            request_changes.developer_text_added(DEFAULT_SYSTEM),
+        ),
         any_length=True,
     ),
     ServerFault(
@@ -216,7 +231,8 @@ _THINKING_FAULTS = (
         "ask for it, with `reasoning_effort` or `chat_template_kwargs`; vLLM has the default in "
         "`--default-chat-template-kwargs`",
         by_request(
-            request_changes.template_default(False), request_changes.thinking_by_default(False)
+            request_changes.template_default(thinking=False),
+            request_changes.thinking_by_default(False),
         ),
     ),
     ServerFault(
@@ -226,7 +242,8 @@ _THINKING_FAULTS = (
         "short answers are slower and more expensive than on a server of this kind",
         "switch it off, with `chat_template_kwargs` or the effort `none`",
         by_request(
-            request_changes.template_default(True), request_changes.thinking_by_default(True)
+            request_changes.template_default(thinking=True),
+            request_changes.thinking_by_default(True),
         ),
     ),
     ServerFault(
@@ -291,7 +308,10 @@ _EFFORT_FAULTS = (
             f"a request without an effort has the effort `{name}`",
             "answers are not what a server of this kind gives by default",
             "send `reasoning_effort`",
-            by_request(request_changes.effort_by_default(name)),
+            by_request(
+                request_changes.effort_by_default(name),
+                request_changes.template_default(thinking=True, reasoning_effort=name),
+            ),
         )
         for name in ("low", "high", "max")
     ),
@@ -343,6 +363,14 @@ _TOOL_FAULTS = (
         "no tool is ever called",
         _PROXY,
         by_request(request_changes.tools_dropped),
+    ),
+    ServerFault(
+        "tools-refused",
+        "tools",
+        'requests with tools are refused, unless `tool_choice` is "none"',
+        "whoever sends tools gets an error in place of an answer",
+        "start vLLM with `--enable-auto-tool-choice` and `--tool-call-parser`",
+        by_request(request_changes.tools_refused),
     ),
     ServerFault(
         "tools-wrapped",
