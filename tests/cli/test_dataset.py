@@ -171,6 +171,31 @@ def test_rows_are_ids_and_masks_in_order(tmp_path: Path, run: Run, vocabulary: s
     assert left_in(tmp_path) == {"in.jsonl", "one.jsonl", "two.jsonl"}
 
 
+def test_a_key_that_stands_twice_is_refused(tmp_path: Path, run: Run) -> None:
+    line = '[{"role": "user", "content": "a", "content": "b"}]'
+    problem = "messages[0].content: found this key twice in one object, expected it once"
+    (tmp_path / "in.jsonl").write_text(f'{{"messages": {line}}}\r\n')
+    status, words = run("in.jsonl", "-o", "out.jsonl")
+    hint = "--on-error skip leaves bad lines out"
+    assert (status, words) == (1, [f"dsv4: in.jsonl:1: {problem}; {hint}"])
+    (tmp_path / "in.json").write_text(f'{{\n"messages": {line}}}')
+    assert run("in.json", "-o", "out.jsonl") == (1, [f"dsv4: in.json: {problem}"])
+
+
+def test_models_whose_dialect_is_not_known_are_counted(tmp_path: Path, run: Run) -> None:
+    names = ("DeepSeek-V4-Flash", "mine", "yours")
+    write_lines(
+        tmp_path / "in.jsonl",
+        [{"model": name, "messages": conversation(n)} for n, name in enumerate(names)],
+    )
+    words = (
+        "dsv4: 2 conversations with a model whose dialect is not known, read as v4 "
+        "(--dialect chooses another); the first: in.jsonl:2"
+    )
+    assert run("in.jsonl", "-o", "out.jsonl") == (0, [words])
+    assert run("in.jsonl", "-o", "out.jsonl", "--overwrite", "--dialect", "v4") == (0, [])
+
+
 @pytest.mark.parametrize(
     ("arguments", "is_said"),
     [

@@ -56,3 +56,12 @@ def test_help_names_its_own_port(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert "8004" in said
     assert "--no-playground" not in said
+
+
+def test_help_lists_what_a_reader_of_prompts_needs(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["playground", "--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 30
+    assert any("dsv4 serve --help" in line for line in lines)
+    assert not any("--seal-key-file" in line for line in lines)

@@ -193,13 +193,40 @@ class TestWhatIsRead:
         task = {"role": "user", "content": "Read.", "task": "read_url", "extracted_url": "http://x"}
         assert messages_of(dsv4.encode([task]).text) == [task]
 
-    def test_images_are_numbered(self) -> None:
-        image = {"type": "image_url", "image_url": {"url": "cat.png"}}
-        content = [{"type": "text", "text": "Two:"}, image, image]
+    PICTURES = (
+        {"type": "image_url", "image_url": {"url": "https://example.com/cat.png"}},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}},
+        {"type": "image", "data": "AA==", "url": "x"},
+    )
+
+    def test_images_of_a_text_have_no_source(self) -> None:
+        content = [{"type": "text", "text": "Three:"}, *self.PICTURES]
         prompt = dsv4.encode([{"role": "user", "content": content}], dialect="v4.1")
-        (message,) = messages_of(prompt.text)
-        urls = [part["image_url"]["url"] for part in message["content"][1:]]
-        assert urls == ["image:0", "image:1"]
+        decoded = dsv4.decode(prompt.text)
+        (message,) = decoded.request.messages
+        unknown = {"type": "image", "source": {"type": "unknown"}}
+        assert message["content"] == [content[0], *[unknown] * 3]
+        assert "image-unnamed" in [note.kind for note in decoded.notes]
+        assert decoded.exact
+        assert decoded.request.encode().image_grids == [None, None, None]
+
+    def test_images_of_a_prompt_are_its_own(self) -> None:
+        call = {"type": "function", "function": {"name": "f", "arguments": "{}"}}
+        results = [
+            {"role": "tool", "tool_call_id": f"call_{n}", "content": [self.PICTURES[n]]}
+            for n in (1, 0)
+        ]
+        messages = [
+            {"role": "assistant", "tool_calls": [{"id": f"call_{n}", **call} for n in (0, 1)]},
+            *results,
+            {"role": "user", "content": [self.PICTURES[2]]},
+        ]
+        prompt = dsv4.encode(messages, dialect="v4.1", thinking=False)
+        decoded = dsv4.decode(prompt)
+        assert decoded.request.encode().images == prompt.images
+        assert "image-unnamed" not in [note.kind for note in decoded.notes]
+        shown = [part for m in decoded.request.messages for part in m["content"] or ()]
+        assert shown == [*self.PICTURES[:2], {"type": "image", "url": "x", "data": "AA=="}]
 
     def test_an_open_answer(self) -> None:
         messages = [

@@ -46,8 +46,9 @@ def result(content: Any, call: int = 0) -> dict[str, Any]:
     return message("tool", content, tool_call_id=f"call_{call}")
 
 
-def image(number: int) -> dict[str, Any]:
-    return {"type": "image_url", "image_url": {"url": f"image:{number}"}}
+def image() -> dict[str, Any]:
+    """An image of which a text shows only that it is there."""
+    return {"type": "image", "source": {"type": "unknown"}}
 
 
 def text(content: str) -> dict[str, Any]:
@@ -126,13 +127,13 @@ CONVERSATIONS: dict[str, tuple[str, bool, list[dict[str, Any]]]] = {
     "images": (
         "v4-vision",
         True,
-        [user([text("a"), image(0), text("b"), image(1)]), answer("c", reasoning_content="r")],
+        [user([text("a"), image(), text("b"), image()]), answer("c", reasoning_content="r")],
     ),
-    "images v41": ("v4.1", False, [user([image(0)]), answer("c"), user([text("x"), image(1)])]),
+    "images v41": ("v4.1", False, [user([image()]), answer("c"), user([text("x"), image()])]),
     "image in result": (
         "v4-vision",
         False,
-        [user("a"), answer("", tool_calls=calls()), result([text("x"), image(0)]), user("b")],
+        [user("a"), answer("", tool_calls=calls()), result([text("x"), image()]), user("b")],
     ),
     "results w/o answer": (
         "v4",

@@ -9,9 +9,9 @@ from gbnf_reader import Gbnf
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dsv4.grammar.expressions import NEVER, Expression
 from dsv4.grammar.grammar_writers import GbnfWriter
 from dsv4.grammar.json_rules import integer_rule, number_rule
-from dsv4.grammar.rules import NEVER, Expression
 
 
 def reader(part: Expression) -> Gbnf:

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsv4.grammar.automaton import WordSearch, may_hold, rest_after
-from dsv4.grammar.grammar_writers import GbnfWriter
-from dsv4.grammar.rules import (
+from dsv4.grammar.expressions import (
     NEVER,
     Expression,
     Rules,
@@ -21,6 +20,7 @@ from dsv4.grammar.rules import (
     repeat,
     sequence,
 )
+from dsv4.grammar.grammar_writers import GbnfWriter
 
 WORDS = ("aab", "b<a", "<<")
 texts = st.text(alphabet="ab<c", max_size=12)

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from dsv4.serve.settings import Settings
 from dsv4.serve.upstreams.http_client import HttpClient, HttpError, rest_of
 
 CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -45,7 +46,8 @@ class Server:
     async def client(self, user: str = "") -> AsyncIterator[HttpClient]:
         server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
-        client = HttpClient(f"http://{user}127.0.0.1:{port}/base", {"x-key": "1"}, 5)
+        url = f"http://{user}127.0.0.1:{port}/base"
+        client = HttpClient(url, {"x-key": "1"}, Settings(connect_timeout=5))
         try:
             yield client
         finally:

@@ -23,6 +23,9 @@ OTHER = {"type": "function", "function": {"name": "note", "description": "d", "p
 SYSTEM = {"role": "system", "content": "You are an agent. Today is Monday."}
 ASKED = {"role": "user", "content": "List the files, then fix the bug."}
 COUNTER = PromptCounter()
+PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR42mNgAAAAAgABc3UBGAAAAABJRU5ErkJggg=="
+)
 
 
 def call(number: int, reasoning: str | None = "I should look.") -> list[Any]:
@@ -53,6 +56,35 @@ class TestReuse:
         assert (first.reusable, first.after) == (0, None)
         assert (second.reusable, second.after, second.cause) == (first.tokens, 1, "")
         assert (third.reusable, third.lost) == (second.tokens, 0)
+
+    @pytest.mark.parametrize("profile", ["dsv4", "sglang-0.5.23"])
+    def test_another_picture_at_the_same_place_is_no_prefix(self, profile: str) -> None:
+        def seen(url: str) -> dict[str, Any]:
+            shot = [{"type": "image_url", "image_url": {"url": url}}]
+            (calling, result) = call(0)
+            return body(calling, {**result, "content": shot}, *call(1), tools=[])
+
+        cat, dog = (f"https://example.com/{name}.png" for name in ("cat", "dog"))
+        forecast = CacheForecast(profile_named(profile), "v4.1", COUNTER)
+        first, second, third = (forecast.add(seen(url)) for url in (cat, dog, cat))
+        assert second.tokens == first.tokens
+        assert second.reusable < first.tokens - 50
+        assert (second.cause, second.lost) == (
+            "an earlier message (tool) was rewritten",
+            first.tokens - second.reusable,
+        )
+        assert (third.reusable, third.after) == (first.tokens, 1)
+
+    def test_pictures_count_with_all_of_their_tokens(self) -> None:
+        from dsv4 import api
+        from dsv4.tokens import Tokenizer
+
+        pixel = {"url": f"data:image/png;base64,{PIXEL}"}
+        asked = {"role": "user", "content": [{"type": "image_url", "image_url": pixel}]}
+        sent = {"model": "DeepSeek-V4.1-Flash", "messages": [SYSTEM, asked, *call(0), asked]}
+        turn = CacheForecast(profile_named("dsv4"), "v4.1", COUNTER).add(sent)
+        tokenizer = Tokenizer.load(dialect="v4.1")
+        assert turn.tokens == tokenizer.count(api.read(sent).request.encode())
 
     def test_tokens_are_those_that_the_prompt_has(self) -> None:
         from dsv4 import encode

@@ -68,10 +68,11 @@ def _listed() -> str:
 
 
 def _address_faults(address: str | None, place: Location) -> Iterator[RuleFinding]:
-    if address is None or _is_reachable(address):
+    if address is not None and _is_reachable(address):
         return
     expected = "expected http, https or data:, at an address that engines can reach"
-    problem = f"an image at {quoted_json(address)}, {expected}"
+    found = "without a picture" if address is None else f"at {quoted_json(address)}"
+    problem = f"an image {found}, {expected}"
     yield RuleFinding("image_address", place, problem)
 
 

@@ -6,7 +6,6 @@ A file holds a list of messages or a Chat request, or one of these on each line.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import dsv4
-from dsv4._cli.command_options import dialect_option, profile_option
+from dsv4._cli import command_options
+from dsv4._cli.command_options import PromptOptions, dialect_option, profile_option
 from dsv4._cli.command_output import FINDINGS, MISUSE, Failure
 from dsv4._inputs.input_files import (
     BYTE_ORDER_MARK,
@@ -171,7 +171,7 @@ def located_failure(
     return Failure(f"{place}: {error}", MISUSE if is_option else FINDINGS)
 
 
-def prompt_overrides(args: argparse.Namespace) -> RequestOverrides:
+def prompt_overrides(args: PromptOptions) -> RequestOverrides:
     """The options, which apply to every conversation."""
     effort = args.effort
     return RequestOverrides(
@@ -195,20 +195,20 @@ def read_tools(path: str) -> list[Any]:
     return tools
 
 
-def input_paths(args: argparse.Namespace) -> list[str]:
+def input_paths(args: command_options.FilesOptions) -> list[str]:
     """The files to read, in their order."""
     if args.files.count("-") > 1:
         raise Failure("found stdin (-) twice, expected it once at most")
     return args.files or ["-"]
 
 
-def read_all_documents(args: argparse.Namespace) -> Iterator[FileDocument]:
+def read_all_documents(args: command_options.FilesOptions) -> Iterator[FileDocument]:
     """The JSON values of all files."""
     for path in input_paths(args):
         yield from read_documents(path, args.jsonl)
 
 
-def read_requests(args: argparse.Namespace) -> Iterator[LocatedRequest]:
+def read_requests(args: command_options.ConversationsOptions) -> Iterator[LocatedRequest]:
     """The conversations of all files, with the options applied."""
     if getattr(args, "prompt", False):
         yield from (request_from_prompt(args, path) for path in args.files or ["-"])
@@ -221,7 +221,7 @@ def read_requests(args: argparse.Namespace) -> Iterator[LocatedRequest]:
         yield _as_served(args, found, document)
 
 
-def request_from_prompt(args: argparse.Namespace, path: str | None) -> LocatedRequest:
+def request_from_prompt(args: PromptOptions, path: str | None) -> LocatedRequest:
     """The request that writes the prompt in a file. Options that change it have no place."""
     for option in ("mode", "effort", "keep_thinking", "task", "no_bos"):
         if getattr(args, option):
@@ -288,18 +288,19 @@ RULES_IN_WORDS = {
 }
 
 
-def read_one_request(args: argparse.Namespace) -> LocatedRequest:
+def read_one_request(
+    args: command_options.ConversationOptions, *, hint: str = ": choose one with --line N"
+) -> LocatedRequest:
     """The one conversation of a file, or that of the line which was asked for."""
     if getattr(args, "prompt", False):
         return request_from_prompt(args, args.file)
-    name, line = input_name(args.file), getattr(args, "line", None)
+    name, line = input_name(args.file), args.line
     found = list(_few_documents(read_documents(args.file, args.jsonl or line is not None), line))
     if not found and line is not None:
         raise Failure(f"--line: {name} has no conversation in line {line}")
     if not found:
         raise Failure(f"{name}: found no conversation, expected one")
     if len(found) > 1 and found[0].problem is None:
-        hint = ": choose one with --line N" if hasattr(args, "line") else ""
         raise Failure(f"{name}: found several conversations, expected one{hint}")
     overrides = prompt_overrides(args)
     request = request_from_document(found[0], overrides)
@@ -309,15 +310,16 @@ def read_one_request(args: argparse.Namespace) -> LocatedRequest:
 
 
 def _as_served(
-    args: argparse.Namespace, request: LocatedRequest, document: FileDocument
+    args: PromptOptions, request: LocatedRequest, document: FileDocument
 ) -> LocatedRequest:
     """With --profile, a request that writes the prompt which that server makes of the document."""
-    if getattr(args, "profile", None) is None:
+    server = getattr(args, "profile", None)
+    if server is None:
         return request
     from dsv4.profiles import render
     from dsv4.profiles.profile import GATEWAY_NAME
 
-    profile = profile_option(args.profile)
+    profile = profile_option(server)
     named = str(request.request.dialect)
     served = "v4" if named == "v4-0731" and profile.base_name != GATEWAY_NAME else named
     try:

@@ -14,12 +14,19 @@ dsv4 playground --backend vllm --upstream http://gpu:8000
 dsv4 playground --profile server.json
 """
 # A port that is not the server's: both may run.
-PLAYGROUND = serve.GatewayCommand({"playground": True}, {"port": 8004}, opens_page=True)
+PLAYGROUND = serve.GatewayCommand(
+    {"playground": True},
+    {"port": 8004},
+    shown=("port", "backend", "upstream", "model", "dialect", "tokenizer", "profile", "inspect"),
+    opens_page=True,
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
     serve.add_arguments(parser, PLAYGROUND)
+    more = "every option of dsv4 serve works here too: dsv4 serve --help lists them"
+    parser.add_argument_group("more", more)
 
 
 def run(args: argparse.Namespace) -> int:

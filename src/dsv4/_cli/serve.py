@@ -23,10 +23,12 @@ dsv4 serve --backend vllm --upstream http://gpu:8000
 
 @dataclass(frozen=True)
 class GatewayCommand:
-    """A command that starts the gateway: the settings that it decides, and its own defaults."""
+    """A command that starts the gateway: the settings that it decides, its own defaults, and the
+    settings that its help lists (none: all)."""
 
     fixed: Mapping[str, Any] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    shown: tuple[str, ...] = ()
     opens_page: bool = False  # it is started for the playground
 
 
@@ -36,23 +38,19 @@ SERVE = GatewayCommand()
 def add_arguments(parser: argparse.ArgumentParser, command: GatewayCommand = SERVE) -> None:
     from dsv4.serve.settings import add_flags
 
-    add_flags(parser, command.fixed, command.defaults)
-    parser.add_argument(
-        "--print-config", action="store_true", help="print the settings as TOML, and exit"
-    )
-    parser.add_argument(
-        "--explain-adaptations",
-        action="store_true",
-        help="print how requests are adapted to the chat server, and exit",
-    )
-    parser.add_argument(
-        "--hash-key",
-        action="store_true",
-        help="read an API key, print its hash for the file of keys, and exit",
-    )
-    parser.add_argument(
-        "--clients", action="store_true", help="print how to set up clients, and exit"
-    )
+    add_flags(parser, command.fixed, command.defaults, command.shown)
+    for option, words in _QUESTIONS.items():
+        hidden = argparse.SUPPRESS if command.shown else words
+        parser.add_argument(option, action="store_true", help=hidden)
+
+
+# What is printed in place of serving.
+_QUESTIONS = {
+    "--print-config": "print the settings as TOML, and exit",
+    "--explain-adaptations": "print how requests are adapted to the chat server, and exit",
+    "--hash-key": "read an API key, print its hash for the file of keys, and exit",
+    "--clients": "print how to set up clients, and exit",
+}
 
 
 def run(

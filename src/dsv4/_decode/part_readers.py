@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -311,12 +311,21 @@ class _ResultEnds:
         return self._image_at
 
 
-class ImageContent:
-    """Texts with images in them, for a dialect that has an image token. It numbers the images."""
+# What stands for an image of which only its token is known: `encode` wants a source.
+UNKNOWN_IMAGE = {"type": "image", "source": {"type": "unknown"}}
 
-    def __init__(self, token: str | None) -> None:
+
+class ImageContent:
+    """Texts with images in them, for a dialect that has an image token.
+
+    `records` are those of the prompt's images, in its order, as far as they are known; `unknown`
+    counts the images that have none.
+    """
+
+    def __init__(self, token: str | None, records: Iterable[Mapping[str, Any]] = ()) -> None:
         self._token = token
-        self.count = 0
+        self._records = iter(records)
+        self.unknown = 0
 
     def content(self, text: str) -> Any:
         """A text as a message's content: as it is, or a list of blocks where images stand in it."""
@@ -331,12 +340,20 @@ class ImageContent:
         if first:
             yield _text_block(first.removesuffix(BLANK_LINE))
         for n, stretch in enumerate(others):
-            yield {"type": "image_url", "image_url": {"url": f"image:{self.count}"}}
-            self.count += 1
+            yield self._next_image()
             if n < last and stretch != BLANK_LINE:
                 yield _text_block(stretch.removeprefix(BLANK_LINE).removesuffix(BLANK_LINE))
             elif n == last and stretch:
                 yield _text_block(stretch.removeprefix(BLANK_LINE))
+
+    def _next_image(self) -> dict[str, Any]:
+        record = next(self._records, None)
+        if record is None:
+            self.unknown += 1
+            return dict(UNKNOWN_IMAGE)
+        if record.keys() == {"type", "url"}:
+            return {"type": "image_url", "image_url": {"url": record["url"]}}
+        return dict(record)
 
 
 def _text_block(text: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, auto
 from functools import cached_property, lru_cache, partial
@@ -249,6 +249,7 @@ class ScannedPrompt:
 
     text: str
     dialect: Dialect
+    images: Sequence[Mapping[str, Any]] = ()  # the records of its images, where they are known
 
     @cached_property
     def sections(self) -> list[Section]:

@@ -80,7 +80,7 @@ class _MessageWriterV4:
         self._reading = plan.reading
         self._messages = plan.reading.messages
         self._text = plan.text
-        self._pictures = ImageContent(plan.dialect.image_token)
+        self._pictures = ImageContent(plan.dialect.image_token, plan.scan.images)
         self._neighbours = AdjacentUserTurns(plan)
         # How many calls the last answer made that made any.
         self._calls = 0
@@ -121,10 +121,10 @@ class _MessageWriterV4:
     def _content(self, start: int, end: int) -> Any:
         if self._plan.dialect.image_token is None:
             return self._text[start:end]
-        before = self._pictures.count
+        before = self._pictures.unknown
         content = self._pictures.content(self._text[start:end])
-        if self._pictures.count > before:
-            self._note("image-unnamed", start, end, "images are numbered, their sources are lost")
+        if self._pictures.unknown > before:
+            self._note("image-unnamed", start, end, "the prompt does not say which picture this is")
         return content
 
     def _note(self, kind: str, start: int, end: int, text: str) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from dsv4._decode.dialect_detection import dialects_of
 from dsv4._decode.prompt_scan import (
@@ -68,9 +69,10 @@ class _PromptSource:
     def __init__(self, prompt: str | Prompt) -> None:
         self.spellings: list[tuple[int, int]] | None = None
         self._dialect: Dialect | None = None
+        self.images: Sequence[Mapping[str, Any]] = ()
         if isinstance(prompt, Prompt):
             self.text, self.spellings = str(prompt), prompt.special_text
-            self._dialect = prompt.dialect
+            self._dialect, self.images = prompt.dialect, prompt.images
         elif isinstance(prompt, str):
             self.text = str.__str__(prompt)
         else:
@@ -99,7 +101,7 @@ class _PromptSource:
 
 def _decode_as(source: _PromptSource, dialect: Dialect, likely: tuple[Dialect, ...]) -> Decoded:
     """The prompt as one of a dialect."""
-    scan = ScannedPrompt(source.mask.text, dialect)
+    scan = ScannedPrompt(source.mask.text, dialect, source.images)
     served = dialect is V3_2_SERVED
     release = V3_2 if served else dialect
     names = (release.name, *(other.name for other in likely if other is not release))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TypeAlias
 
 from dsv4._encode.inputs import (
     MessageFields,
@@ -43,11 +43,8 @@ _ASKING = ("user", "developer")
 _SURVIVING_ROLES = ("system", "user", "assistant", "tool")
 
 
-class _IndexedMessage(NamedTuple):
-    """A message and its index, which is below 0 for one of the context."""
-
-    at: int
-    message: MessageFields
+# A message and its index, which is below 0 for one of the context.
+_IndexedMessage: TypeAlias = tuple[int, MessageFields]
 
 
 class RendererV32(TurnWriter):
@@ -68,10 +65,12 @@ class RendererV32(TurnWriter):
     ) -> None:
         super().__init__(messages, dialect, rules)
         self._thinking = thinking
-        turns = [_IndexedMessage(n, m) for n, m in enumerate([*context, *messages], -len(context))]
+        turns = list(enumerate([*context, *messages], -len(context)))
         last = _last_asking(turns)
-        self._vanished = {t.at for t in turns[:last] if dropping and _vanishes(t, rules)}
-        self._turns = [turn for turn in turns if turn.at not in self._vanished]
+        self._vanished = {
+            at for at, message in turns[:last] if dropping and _vanishes(message, rules)
+        }
+        self._turns = [turn for turn in turns if turn[0] not in self._vanished]
         # The last user turn, among those that stay.
         self._last = _last_asking(self._turns)
 
@@ -88,7 +87,7 @@ class RendererV32(TurnWriter):
             problem = "found a turn that vanishes before the last user turn, expected none: the"
             raise EncodeError(("messages",), f"{problem} released function counts wrongly then")
         # The released function takes the very last message for the one before the first.
-        caller = self._turns[-1].message if self._turns else {}
+        caller = self._turns[-1][1] if self._turns else {}
         results = 0
         for place, (index, message) in enumerate(self._turns):
             if message["role"] == "tool":
@@ -102,7 +101,7 @@ class RendererV32(TurnWriter):
 
     def omissions(self) -> tuple[Omission, ...]:
         """What was left out of the prompt."""
-        shown_from = self._turns[self._last].at if self._last >= 0 else -1
+        shown_from = self._turns[self._last][0] if self._last >= 0 else -1
         return omissions_v32(
             self.messages,
             self.rules,
@@ -205,10 +204,12 @@ class RendererV32(TurnWriter):
 
 def _last_asking(turns: Sequence[_IndexedMessage]) -> int:
     """The place of the last user turn, -1 if there is none."""
-    return max((n for n, turn in enumerate(turns) if turn.message["role"] in _ASKING), default=-1)
+    return max(
+        (n for n, (_, message) in enumerate(turns) if message["role"] in _ASKING), default=-1
+    )
 
 
-def _vanishes(turn: _IndexedMessage, rules: Conventions) -> bool:
+def _vanishes(message: MessageFields, rules: Conventions) -> bool:
     """Whether a turn before the last user turn goes. The native API refuses unknown roles."""
-    role = turn.message["role"]
+    role = message["role"]
     return role not in _SURVIVING_ROLES and (role == "developer" or not rules.known_roles_only)

@@ -20,6 +20,7 @@ from dsv4._inputs.request_bodies import LastAnswer, ReadBody, RequestOverrides
 from dsv4.api.api_request import BodyRules, ProtocolName
 from dsv4.api.body_reader import recognise
 from dsv4.api.own_bodies import is_sharegpt, json_of, role_of, sharegpt_messages
+from dsv4.api.protocols import FIELDS_READ
 from dsv4.errors import Error, Location, path_of, short_repr
 from dsv4.request import Request
 
@@ -324,13 +325,15 @@ def _with_system(line: Line, transcript: _Transcript) -> _Transcript:
     name = next((name for name in _SYSTEMS if line.get(name)), None)
     if name is None:
         return transcript
-    first = transcript.messages[0] if transcript.messages else None
-    if role_of(first) == "system":
-        if isinstance(first, dict) and first.get("content") == line[name]:
-            return transcript
-        raise InputError(f"{name}: found a system prompt beside another, which the messages have")
     message = {"role": "system", "content": line[name]}
+    if transcript.messages[:1] == [message] and not _is_request(line):
+        return transcript
     return _Transcript([message], [MessagePlace((name,), _TEXT_NAMES)]).plus(transcript)
+
+
+def _is_request(line: Line) -> bool:
+    """Whether a line has fields that only a request to a server has, besides `system`."""
+    return recognise({n: v for n, v in line.items() if n != "system"}).rules == "body"
 
 
 def _tools(line: Line) -> Any:
@@ -379,11 +382,13 @@ def _fits_both(line: Line) -> bool:
 
 
 def _fits_responses(line: Line) -> bool:
-    """Whether a line has items. A text as `input`, and nothing else, has no answer in it."""
+    """Whether a line has items, or is a request with a text as `input`."""
     if "messages" in line or "instruction" in line or "input" not in line:
         return False
     if isinstance(line.get("output"), str):
         return "instructions" in line
+    if isinstance(line["input"], str) and line.keys() <= FIELDS_READ["responses"]:
+        return True
     return _is_list(line, "output") or (_is_list(line, "input") and not _answer_field(line))
 
 

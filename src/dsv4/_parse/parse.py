@@ -32,7 +32,13 @@ from dsv4._parse.events import (
     ToolCallStart,
 )
 from dsv4._parse.parser import StreamParser
-from dsv4._parse.parser_options import CallDelivery, GivenStops, GivenTools, StopIn, checked_reason
+from dsv4._parse.parser_options import (
+    CallDelivery,
+    GivenStops,
+    GivenTools,
+    StopIn,
+    checked_reason,
+)
 from dsv4._parse.random_ids import new_call_id
 from dsv4._parse.reasons import Ended, Reason
 from dsv4._parse.strict import StrictMessage

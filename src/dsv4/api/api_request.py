@@ -15,34 +15,10 @@ from dsv4._encode.prompt import Prompt
 from dsv4._format.dialects import V4, Dialect, dialect_for, dialect_named
 from dsv4._parse.parser import StreamParser
 from dsv4._parse.random_ids import new_id
+from dsv4.api import neutral_request as neutral
+from dsv4.api import request_content as contents
 from dsv4.api.errors import ApiError
-from dsv4.api.neutral_request import (
-    AUTO,
-    NO_SAMPLING,
-    AnswerFormat,
-    AssistantEntry,
-    Entry,
-    NeutralRequest,
-    ResultEntry,
-    Sampling,
-    ToolName,
-    UserEntry,
-    VisibleTools,
-    joined_turn,
-    prompt_name,
-    visible_tools,
-    visible_tools_for,
-)
-from dsv4.api.request_content import (
-    BLANK_LINE,
-    MAX_IMAGES,
-    Content,
-    HistoryCall,
-    ImageBlock,
-    checked_image,
-    refuse_images,
-    without_images,
-)
+from dsv4.api.neutral_request import NeutralRequest
 from dsv4.api.request_fields import EFFORTS, OFF
 from dsv4.errors import Location, UnknownModel, path_of
 from dsv4.request import Request
@@ -61,7 +37,8 @@ class ApiSettings:
     - `later_system`: what becomes of system messages after the first other message, in a dialect
       without a system token: a `"reminder"` in the user turn, `"in_place"` as the released encoder
       writes them, or `"in_front"`, joined to the first system message.
-    - `read_images`: whether the backend reads images, in a dialect that has them.
+    - `read_images`: whether the backend reads images, in a dialect that has them. Their bytes are
+      checked, unless it is `"unchecked"`: then whoever gets the request does that.
       `unsupported_images`: those that cannot be read are `"replace"`d by a text, or `"refuse"`d.
     - `last_answer`: what an assistant turn at the end is. `"refuse"`: it is continued as its
       protocol has it, which in Chat Completions takes a `prefix`, and refused otherwise. `"keep"`:
@@ -86,7 +63,7 @@ class ApiSettings:
     thinking: bool = True
     effort: str | int | None = "high"
     later_system: Literal["reminder", "in_place", "in_front"] = "reminder"
-    read_images: bool = True
+    read_images: bool | Literal["unchecked"] = True
     unsupported_images: Literal["replace", "refuse"] = "replace"
     last_answer: Literal["refuse", "keep", "finish"] = "refuse"
     grammars: bool = False
@@ -127,6 +104,8 @@ class ApiRequest:
     - `echo`: what a response repeats of the request.
     - `marks`: by the index of an assistant turn in `request.messages`, the signatures and encrypted
       reasoning that came back with it.
+    - `images`: how many images its messages have; `replaced_images`: how many more they had, which
+      are a text now.
     - `settings`: those it was read with.
     - `rules`: whose rules it was read by, `"body"` or `"released"` (`dsv4.api.read`).
     - `notes`: what was assumed because the body does not say it, in words.
@@ -136,7 +115,7 @@ class ApiRequest:
     protocol: ProtocolName
     model: str
     max_tokens: int
-    sampling: Sampling = NO_SAMPLING
+    sampling: neutral.Sampling = neutral.NO_SAMPLING
     stream: bool = False
     include_usage: bool = False
     n: int = 1
@@ -145,10 +124,12 @@ class ApiRequest:
     parallel: bool = True
     user: str | None = None
     cache_key: str | None = None
-    names: Mapping[str, ToolName] = field(default_factory=dict)
+    names: Mapping[str, neutral.ToolName] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
     echo: Mapping[str, Any] = field(default_factory=dict)
     marks: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    images: int = 0
+    replaced_images: int = 0
     settings: ApiSettings = DEFAULT_SETTINGS
     rules: BodyRules = "body"
     notes: tuple[str, ...] = ()
@@ -230,16 +211,17 @@ REMINDER = "<system-reminder>\n{}\n</system-reminder>"
 
 
 class TurnBuilder:
-    """The conversation of a request: `messages` for the format, and the `marks` of its turns."""
+    """The conversation of a request: `messages` for the format, the `marks` of its turns, and how
+    many `images` it has, those aside that were `replaced`."""
 
     def __init__(self, asked: NeutralRequest, dialect: Dialect, settings: ApiSettings) -> None:
-        self.messages: list[Entry] = []
+        self.messages: list[neutral.Entry] = []
         self.marks: dict[int, tuple[str, ...]] = {}
         self._path = asked.path
         self._dialect = dialect
         self._settings = settings
-        self._reads_images = settings.read_images and dialect.image_token is not None
-        self._images = 0
+        self._reads_images = bool(settings.read_images) and dialect.image_token is not None
+        self.images = self.replaced = 0
         self._system: list[str] = []  # texts before the first turn
         self._later = settings.later_system if dialect.system_token is None else "in_place"
         for message in asked.messages:
@@ -247,7 +229,7 @@ class TurnBuilder:
         self._end()
         self._begin()
 
-    def _add(self, message: Entry) -> None:
+    def _add(self, message: neutral.Entry) -> None:
         if message["role"] == "assistant":
             self._add_assistant(message)
         elif message["role"] == "system":
@@ -255,7 +237,7 @@ class TurnBuilder:
         else:
             self._add_to_user_turn(message)
 
-    def _add_to_user_turn(self, message: UserEntry | ResultEntry) -> None:
+    def _add_to_user_turn(self, message: neutral.UserEntry | neutral.ResultEntry) -> None:
         content = message["content"]
         if not isinstance(content, str):
             message = message.copy()
@@ -265,30 +247,34 @@ class TurnBuilder:
                 message["content"] = self._without_images(content)
         self.messages.append(message)
 
-    def _checked(self, block: TextPartParam | ImageBlock) -> TextPartParam | ImageBlock:
+    def _checked(
+        self, block: TextPartParam | contents.ImageBlock
+    ) -> TextPartParam | contents.ImageBlock:
         if block["type"] == "text":
             return block
-        self._images += 1
-        if self._images > MAX_IMAGES:
-            raise ApiError(f"found more than {MAX_IMAGES} images", path=block["path"])
-        return checked_image(block)
+        self.images += 1
+        if self._settings.read_images == "unchecked":
+            return contents.maybe_missing(block)
+        if self.images > contents.MAX_IMAGES:
+            raise ApiError(f"found more than {contents.MAX_IMAGES} images", path=block["path"])
+        return contents.checked_image(block)
 
     # Assistant messages in a row are one turn, and so is thinking between its other parts.
 
-    def _add_assistant(self, message: AssistantEntry) -> None:
+    def _add_assistant(self, message: neutral.AssistantEntry) -> None:
         if "tool_calls" in message and any("namespace" in c for c in message["tool_calls"]):
             message = {**message, "tool_calls": list(map(self._named, message["tool_calls"]))}
         last = self.messages[-1] if self.messages else None
         if last is not None and last["role"] == "assistant":
-            self.messages[-1] = joined_turn(last, message)
+            self.messages[-1] = neutral.joined_turn(last, message)
         else:
             self.messages.append(message)
 
-    def _named(self, call: HistoryCall) -> HistoryCall:
+    def _named(self, call: contents.HistoryCall) -> contents.HistoryCall:
         if "namespace" not in call:
             return call
         function = call["function"]
-        name = prompt_name((call["namespace"], function["name"]), self._dialect)
+        name = neutral.prompt_name((call["namespace"], function["name"]), self._dialect)
         return {"id": call["id"], "type": "function", "function": {**function, "name": name}}
 
     # System texts before the first turn are one message. Later ones go where the settings say.
@@ -301,10 +287,11 @@ class TurnBuilder:
         else:
             self.messages.append({"role": "system", "content": text})
 
-    def _without_images(self, content: Content) -> str:
+    def _without_images(self, content: list[TextPartParam | contents.ImageBlock]) -> str:
         if self._settings.unsupported_images == "refuse":
-            refuse_images(content)
-        return without_images(content)
+            contents.refuse_images(content)
+        self.replaced += sum(block["type"] != "text" for block in content)
+        return contents.without_images(content)
 
     def _end(self) -> None:
         """A prompt must ask for something: a system text at its end does so as a reminder."""
@@ -319,7 +306,9 @@ class TurnBuilder:
 
     def _begin(self) -> None:
         if self._system:
-            self.messages.insert(0, {"role": "system", "content": BLANK_LINE.join(self._system)})
+            self.messages.insert(
+                0, {"role": "system", "content": contents.BLANK_LINE.join(self._system)}
+            )
         for index, message in enumerate(self.messages):
             if message["role"] == "assistant" and "marks" in message:
                 self.marks[index] = message["marks"]
@@ -328,7 +317,7 @@ class TurnBuilder:
                 self.messages[index] = unmarked
 
 
-def reminder(text: str) -> UserEntry:
+def reminder(text: str) -> neutral.UserEntry:
     """A system text as a part of the user's turn."""
     return {"role": "user", "content": REMINDER.format(text)}
 
@@ -361,8 +350,8 @@ def check_end(asked: NeutralRequest) -> None:
 
 
 def continued_turns(
-    messages: list[Entry], asked: NeutralRequest, thinking: bool, settings: ApiSettings
-) -> tuple[list[Entry], str]:
+    messages: list[neutral.Entry], asked: NeutralRequest, thinking: bool, settings: ApiSettings
+) -> tuple[list[neutral.Entry], str]:
     """The messages, and the text that the model continues where a message cannot hold it.
 
     A last assistant turn is left open. One that has only reasoning cannot be: it is given as text.
@@ -440,7 +429,9 @@ class ResolvedOptions:
             "settings": settings,
         }
 
-    def _prompt_options(self, tools: VisibleTools, effort: str | int | None) -> dict[str, Any]:
+    def _prompt_options(
+        self, tools: neutral.VisibleTools, effort: str | int | None
+    ) -> dict[str, Any]:
         """The fields of the `Request`, all but its messages."""
         asked = self.asked
         prompted: dict[str, Any] = {"effort": effort, "dialect": self.dialect}
@@ -448,7 +439,7 @@ class ResolvedOptions:
             prompted["thinking"] = False
         if tools.functions is not None:
             prompted["tools"] = tools.functions
-        if asked.choice is not AUTO:
+        if asked.choice is not neutral.AUTO:
             prompted["tool_choice"] = _prompt_choice(asked, tools)
         if asked.format is not None:
             prompted["response_format"] = _response_format(asked.format)
@@ -465,7 +456,10 @@ class ResolvedOptions:
         turns = TurnBuilder(asked, self.dialect, self.settings)
         messages, prefix = continued_turns(turns.messages, asked, self.thinking, self.settings)
         request_fields = {"prefix": prefix} if prefix else NO_FIELDS
-        return self.with_turns(messages, {**own, "marks": turns.marks}, request_fields)
+        found = {**own, "marks": turns.marks}
+        if turns.images or turns.replaced:
+            found |= {"images": turns.images, "replaced_images": turns.replaced}
+        return self.with_turns(messages, found, request_fields)
 
     def with_turns(
         self,
@@ -516,10 +510,10 @@ def _server_fields(asked: NeutralRequest) -> dict[str, Any]:
     return served
 
 
-def _visible_tools(asked: NeutralRequest, dialect: Dialect) -> VisibleTools:
-    if asked.choice is AUTO:
-        return visible_tools(asked.declared, dialect)
-    return visible_tools_for(asked.declared, asked.choice, dialect)
+def _visible_tools(asked: NeutralRequest, dialect: Dialect) -> neutral.VisibleTools:
+    if asked.choice is neutral.AUTO:
+        return neutral.visible_tools(asked.declared, dialect)
+    return neutral.visible_tools_for(asked.declared, asked.choice, dialect)
 
 
 def _thinking(asked: NeutralRequest, settings: ApiSettings) -> bool:
@@ -544,14 +538,14 @@ def _effort(asked: NeutralRequest, dialect: Dialect, settings: ApiSettings) -> s
     return dialect_effort(said, dialect, asked.effort_path)
 
 
-def _prompt_choice(asked: NeutralRequest, tools: VisibleTools) -> ToolChoice:
+def _prompt_choice(asked: NeutralRequest, tools: neutral.VisibleTools) -> ToolChoice:
     name = tools.forced
     if name in ("auto", "none", "required"):  # a tool may have the name of a mode
         return {"type": "function", "function": {"name": name}}
     return asked.choice.mode if name is None else name
 
 
-def _response_format(form: AnswerFormat) -> dict[str, Any]:
+def _response_format(form: neutral.AnswerFormat) -> dict[str, Any]:
     if form.schema is None:
         return {"type": "json_object"}
     return {"type": "json_schema", "json_schema": {"schema": form.schema}}

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 from dsv4._format.dialects import Dialect
+from dsv4.api import own_bodies
 from dsv4.api.api_request import (
     DEFAULT_SETTINGS,
     ApiRequest,
@@ -21,14 +22,6 @@ from dsv4.api.api_request import (
 from dsv4.api.chat_requests import FIELDS as CHAT
 from dsv4.api.errors import as_api_error, wrong
 from dsv4.api.messages_requests import FIELDS as MESSAGES
-from dsv4.api.own_bodies import (
-    OWN_OPTIONS,
-    SHARED_OPTIONS,
-    is_pair,
-    is_sharegpt,
-    own_request,
-    role_of,
-)
 from dsv4.api.protocols import PROTOCOLS, convert
 from dsv4.api.request_fields import Body, JsonObject, json_value
 from dsv4.errors import OptionError
@@ -49,7 +42,7 @@ class RecognisedBody(NamedTuple):
 
 # Fields that only a request to a server has. Those that data sets use for notes of their own
 # (`user`) prove nothing.
-_CHAT_SIGNS = CHAT.keys() - {*SHARED_OPTIONS, "thinking", "user", "documents"}
+_CHAT_SIGNS = CHAT.keys() - {*own_bodies.SHARED_OPTIONS, "thinking", "user", "documents"}
 _MESSAGES_ONLY = MESSAGES.keys() - CHAT.keys() - {"messages", "metadata"}
 _MESSAGES_SIGNS = {*_MESSAGES_ONLY, "anthropic_version", "max_tokens_to_sample"}
 _ANTHROPIC_BLOCKS = (
@@ -62,7 +55,7 @@ _CHAT_ROLES = ("tool", "developer", "function")
 
 def recognise(body: object) -> RecognisedBody:
     """What `body` is, by the fields that only one kind of body has. Never raises."""
-    if not isinstance(body, dict) or is_sharegpt(body) or is_pair(body):
+    if not isinstance(body, dict) or own_bodies.is_sharegpt(body) or own_bodies.is_pair(body):
         return RecognisedBody("chat", "released", True)
     if "messages" not in body:
         is_response = ("input" in body or "instructions" in body) and not _is_alpaca(body)
@@ -70,7 +63,9 @@ def recognise(body: object) -> RecognisedBody:
             return RecognisedBody("responses", "body", True)
         return RecognisedBody("chat", "released", True)
     switch = body.get("thinking")
-    is_own = isinstance(switch, bool) or any(body.get(name) is not None for name in OWN_OPTIONS)
+    is_own = isinstance(switch, bool) or any(
+        body.get(name) is not None for name in own_bodies.OWN_OPTIONS
+    )
     is_sent = isinstance(switch, dict) or any(body.get(name) is not None for name in _CHAT_SIGNS)
     if is_own and not is_sent:
         return RecognisedBody("chat", "released", True)
@@ -113,7 +108,8 @@ def _has_blocks(body: JsonObject, kinds: tuple[str, ...]) -> bool:
 def _has_chat_messages(body: JsonObject) -> bool:
     listed = body.get("messages")
     return any(
-        role_of(message) in _CHAT_ROLES or (isinstance(message, dict) and "tool_calls" in message)
+        own_bodies.role_of(message) in _CHAT_ROLES
+        or (isinstance(message, dict) and "tool_calls" in message)
         for message in (listed if isinstance(listed, list) else ())
     )
 
@@ -159,7 +155,7 @@ def _read_sent(
     body = value if isinstance(value, dict) and "messages" in value else {"messages": value}
     if protocol == "responses":
         body = value
-    own = {name: body[name] for name in OWN_OPTIONS if body.get(name) is not None}
+    own = {name: body[name] for name in own_bodies.OWN_OPTIONS if body.get(name) is not None}
     named: Any = own.pop("dialect", None)
     release = named if dialect is None else dialect
     if isinstance(body.get("thinking"), bool):
@@ -188,7 +184,7 @@ def _read_released(
         release, notes = chosen_dialect(named, model)
     except OptionError as error:
         raise as_api_error(error) from None
-    request = own_request(body, release)
+    request = own_bodies.own_request(body, release)
     return ApiRequest(
         request=request,
         protocol="chat",

@@ -7,22 +7,9 @@ from typing import Any
 
 from dsv4._parse.events import ContentDelta, ReasoningDelta
 from dsv4.api import event_writer
-from dsv4.api.api_request import ApiRequest
 from dsv4.api.chat_requests import read
 from dsv4.api.errors import error, error_body
-from dsv4.api.event_writer import (
-    ChoiceEvents,
-    Events,
-    EventWriter,
-    FinishReason,
-    HeldCall,
-    Logprobs,
-    ProtocolEvent,
-    Seal,
-    Usage,
-    full_tool_name,
-    protocol_events,
-)
+from dsv4.api.event_writer import Events, EventWriter, HeldCall, Logprobs, ProtocolEvent, Usage
 
 __all__ = [
     "Writer",
@@ -82,7 +69,9 @@ class ChatWriter(EventWriter):
         """The error's own form, which must be the last thing of a stream."""
         return [error_body(error)]
 
-    def finish(self, usage: Usage | None = None, reason: FinishReason = None) -> Events:
+    def finish(
+        self, usage: Usage | None = None, reason: event_writer.FinishReason = None
+    ) -> Events:
         """The last chunk of every choice, and the usage.
 
         `usage` is what was counted, `reason` why the engine stopped: one for all choices, or a
@@ -116,7 +105,7 @@ class ChatWriter(EventWriter):
     def call_start(self, call: HeldCall, choice: int) -> Events:
         self.template_event = None
         started = {"id": call.id, "type": "function"}
-        function = {"name": full_tool_name(call), "arguments": ""}
+        function = {"name": event_writer.full_tool_name(call), "arguments": ""}
         return [self._call_chunk(call, choice, {**started, "function": function})]
 
     def call_arguments(self, call: HeldCall, text: str, choice: int) -> Events:
@@ -253,22 +242,9 @@ def _finished(choice: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def whole(
-    call: ApiRequest,
-    events: ChoiceEvents,
-    *,
-    usage: Usage | None = None,
-    reason: FinishReason = None,
-    id: str | None = None,
-    created: int | None = None,
-    model: str | None = None,
-    seal: Seal | None = None,
-) -> dict[str, Any]:
-    """The response of `call`, a request that does not stream: the writer's chunks, folded.
+whole = event_writer.whole_response(ChatWriter, fold)
+"""The response of a request that does not stream: the writer's events, folded.
 
-    `events` are the parser's; where the request wants several choices, a list of them for each.
-    `usage` and `reason` are what `Writer.finish` takes; `id`, `created`, `model` and `seal` are
-    what `Writer` takes.
-    """
-    writer = ChatWriter(call, id=id, created=created, model=model, seal=seal)
-    return fold(protocol_events(writer, events, usage, reason))
+It takes the request, the parser's events (where several choices are wanted, a list of them for
+each), and by name `usage` and `reason` as `Writer.finish`, `id`, `created`, `model` and `seal` as
+`Writer` takes them."""

@@ -8,66 +8,14 @@ from typing import Any, cast
 from dsv4._encode.turns import NATIVE
 from dsv4._format.dialects import Dialect
 from dsv4._format.texts import BILLING_HEADER
-from dsv4.api import request_fields
-from dsv4.api.api_request import (
-    DEFAULT_SETTINGS,
-    NO_FIELDS,
-    ApiRequest,
-    ApiSettings,
-    ResolvedOptions,
-    chosen_dialect,
-)
+from dsv4.api import api_request, request_fields
+from dsv4.api import neutral_request as neutral
+from dsv4.api import request_content as contents
+from dsv4.api.api_request import ApiRequest, ApiSettings, ResolvedOptions
 from dsv4.api.errors import ApiError, wrong
-from dsv4.api.neutral_request import (
-    TRAINING_FIELDS,
-    AnswerFormat,
-    AssistantEntry,
-    Entry,
-    NeutralRequest,
-    NeutralToolChoice,
-    ReadCache,
-    RequestTool,
-    RequestTools,
-    Sampling,
-    ToolKey,
-    arguments_text,
-    cached_tools,
-    choice_word,
-    function_calls,
-    function_tools,
-    joined_turns,
-    read_allowed,
-    read_answer_format,
-    read_function,
-    thinking_choice,
-    without_nulls,
-)
-from dsv4.api.request_content import (
-    BLANK_LINE,
-    BlockContent,
-    BlockReader,
-    Content,
-    HistoryCall,
-    arguments_of,
-    content_of,
-    history_call,
-    image_block,
-    read_text_block,
-    sayable,
-    system_text,
-    text_content,
-    text_reader,
-)
-from dsv4.api.request_fields import (
-    OFF,
-    UNSUPPORTED_FIELDS,
-    Body,
-    Check,
-    JsonObject,
-    clean,
-    is_clean,
-    json_body,
-)
+from dsv4.api.neutral_request import NeutralRequest, RequestTool, RequestTools
+from dsv4.api.request_content import BlockContent, BlockReader, Content
+from dsv4.api.request_fields import OFF, Body, Check, JsonObject, clean, is_clean, json_body
 from dsv4.types import DialectName
 
 # A body -> a neutral request.
@@ -85,14 +33,14 @@ def read(
     format to write: that of the body's model where None. `settings` are the server's. Raises
     `ApiError`.
     """
-    settings = settings or DEFAULT_SETTINGS
+    settings = settings or api_request.DEFAULT_SETTINGS
     fields = body if type(body) is dict else json_body(body, settings.loads)
-    release, notes = chosen_dialect(dialect, fields.get("model"))
+    release, notes = api_request.chosen_dialect(dialect, fields.get("model"))
     options = resolved_chat_options(fields, release, settings)
     given = fields.get("messages")
     if type(given) is not list:
         given = _message_list(given)
-    own = NO_FIELDS
+    own = api_request.NO_FIELDS
     if "user" in fields or "prompt_cache_key" in fields:
         own = request_fields.shared_fields(fields, OWN_FIELDS)
     if notes:
@@ -122,13 +70,13 @@ def _with_messages(
     options: NeutralRequest, given: list[Any], system: object = None
 ) -> NeutralRequest:
     """With the messages, and with a system prompt beside them, as many data sets have it."""
-    text = system_text(system, "system", PART_READERS)
-    messages: list[Entry] = [{"role": "system", "content": text}] if text else []
+    text = contents.system_text(system, "system", PART_READERS)
+    messages: list[neutral.Entry] = [{"role": "system", "content": text}] if text else []
     messages += [m for n, message in enumerate(given) for m in _read_message(message, n)]
     return options.replaced(messages=messages, given=len(given))
 
 
-_known_options = ReadCache[ResolvedOptions]()
+_known_options = neutral.ReadCache[ResolvedOptions]()
 
 
 def resolved_chat_options(
@@ -267,7 +215,7 @@ def _is_plain_call(call: object) -> bool:
     )
 
 
-def _read_message(message: object, index: int) -> list[Entry]:
+def _read_message(message: object, index: int) -> list[neutral.Entry]:
     path = f"messages[{index}]"
     if not isinstance(message, dict):
         raise wrong(message, 'a message: an object with a "role"', path)
@@ -278,27 +226,27 @@ def _read_message(message: object, index: int) -> list[Entry]:
     return reader(message, path)
 
 
-def _read_system(message: JsonObject, path: str) -> list[Entry]:
-    text = system_text(message.get("content"), f"{path}.content", PART_READERS)
+def _read_system(message: JsonObject, path: str) -> list[neutral.Entry]:
+    text = contents.system_text(message.get("content"), f"{path}.content", PART_READERS)
     return [{"role": "system", "content": text}] if text else []
 
 
-def _read_user(message: JsonObject, path: str) -> list[Entry]:
-    content = content_of(message.get("content"), f"{path}.content", PART_READERS)
+def _read_user(message: JsonObject, path: str) -> list[neutral.Entry]:
+    content = contents.content_of(message.get("content"), f"{path}.content", PART_READERS)
     return [{"role": "user", "content": content}]
 
 
-def _read_result(message: JsonObject, path: str) -> list[Entry]:
+def _read_result(message: JsonObject, path: str) -> list[neutral.Entry]:
     id = request_fields.maybe_text_at(message, "tool_call_id", path)
-    content = content_of(message.get("content"), f"{path}.content", PART_READERS)
+    content = contents.content_of(message.get("content"), f"{path}.content", PART_READERS)
     return [{"role": "tool", "tool_call_id": id, "content": content}]
 
 
-def _read_assistant(message: JsonObject, path: str) -> list[Entry]:
-    text = text_content(message.get("content"), f"{path}.content", PART_READERS)
+def _read_assistant(message: JsonObject, path: str) -> list[neutral.Entry]:
+    text = contents.text_content(message.get("content"), f"{path}.content", PART_READERS)
     refusal = request_fields.maybe_text_at(message, "refusal", path)
-    content = f"{text}{BLANK_LINE}{refusal}" if text and refusal else text or refusal or ""
-    read: AssistantEntry = {"role": "assistant", "content": content}
+    content = f"{text}{contents.BLANK_LINE}{refusal}" if text and refusal else text or refusal or ""
+    read: neutral.AssistantEntry = {"role": "assistant", "content": content}
     for field in ("reasoning_content", "reasoning"):
         reasoning = request_fields.maybe_text_at(message, field, path)
         if reasoning and "reasoning_content" not in read:
@@ -310,12 +258,12 @@ def _read_assistant(message: JsonObject, path: str) -> list[Entry]:
         given = message.get(field)
         if given is not None and request_fields.boolean(given, f"{path}.{field}"):
             read["prefix"] = True
-    kept = {field: message[field] for field in TRAINING_FIELDS if field in message}
+    kept = {field: message[field] for field in neutral.TRAINING_FIELDS if field in message}
     cast("JsonObject", read).update(kept)
     return [read]
 
 
-def _read_calls(message: JsonObject, path: str) -> list[HistoryCall]:
+def _read_calls(message: JsonObject, path: str) -> list[contents.HistoryCall]:
     given = message.get("tool_calls")
     calls = [] if given is None else request_fields.json_list(given, f"{path}.tool_calls")
     read = [_read_call(item, f"{path}.tool_calls[{n}]") for n, item in enumerate(calls)]
@@ -326,23 +274,25 @@ def _read_calls(message: JsonObject, path: str) -> list[HistoryCall]:
     return read
 
 
-def _read_call(item: object, path: str) -> HistoryCall:
+def _read_call(item: object, path: str) -> contents.HistoryCall:
     if not isinstance(item, dict):
         raise wrong(item, "a call: an object", path)
     if item.get("type") == "custom" and isinstance(item.get("custom"), dict):
         custom, inside = item["custom"], f"{path}.custom"
         text = request_fields.maybe_text_at(custom, "input", inside) or ""
-        return history_call(
+        return contents.history_call(
             item.get("id"), request_fields.name_at(custom, inside), {"input": text}, f"{path}.id"
         )
     function = request_fields.json_object(item.get("function"), f"{path}.function")
     return _read_function_call(item.get("id"), function, f"{path}.function", f"{path}.id")
 
 
-def _read_function_call(id: object, function: JsonObject, path: str, id_path: str) -> HistoryCall:
+def _read_function_call(
+    id: object, function: JsonObject, path: str, id_path: str
+) -> contents.HistoryCall:
     name = request_fields.text(function.get("name"), f"{path}.name")
-    arguments = arguments_of(function.get("arguments"), f"{path}.arguments")
-    return history_call(id, name, arguments, id_path)
+    arguments = contents.arguments_of(function.get("arguments"), f"{path}.arguments")
+    return contents.history_call(id, name, arguments, id_path)
 
 
 MESSAGE_READERS = {
@@ -358,16 +308,16 @@ MESSAGE_READERS = {
 def _read_image(part: JsonObject, path: str) -> BlockContent:
     source = part.get("image_url")
     if source is None or isinstance(source, str):
-        return image_block(clean(source or ""), path)
+        return contents.image_block(clean(source or ""), path)
     inside = request_fields.json_object(source, f"{path}.image_url")
     url = request_fields.maybe_text_at(inside, "url", f"{path}.image_url")
-    return image_block(url, path, inside.get("detail"))
+    return contents.image_block(url, path, inside.get("detail"))
 
 
 PART_READERS: dict[str, BlockReader] = {
-    "text": read_text_block,
+    "text": contents.read_text_block,
     "image_url": _read_image,
-    "refusal": text_reader("refusal"),
+    "refusal": contents.text_reader("refusal"),
 }
 
 
@@ -395,8 +345,8 @@ def _read_tools(value: object, path: str) -> RequestTools:
 
 def _read_tool(tool: JsonObject, path: str) -> RequestTool:
     if tool.get("function") is None and "name" in tool:
-        return read_function(tool, path)  # a function object without its wrapper
-    return read_function(
+        return neutral.read_function(tool, path)  # a function object without its wrapper
+    return neutral.read_function(
         request_fields.json_object(tool.get("function"), f"{path}.function"), f"{path}.function"
     )
 
@@ -411,20 +361,20 @@ def _refuse_old_field(new: str) -> Check:
     return check
 
 
-def _read_choice(value: object, path: str) -> NeutralToolChoice:
+def _read_choice(value: object, path: str) -> neutral.NeutralToolChoice:
     if isinstance(value, str):
-        return NeutralToolChoice(choice_word(value, path))
+        return neutral.NeutralToolChoice(neutral.choice_word(value, path))
     choice = request_fields.json_object(value, path)
     kind = request_fields.type_at(choice, path)
     if kind == "function":
-        return NeutralToolChoice("tool", _function_key(value, path))
+        return neutral.NeutralToolChoice("tool", _function_key(value, path))
     if kind == "allowed_tools":
         allowed = request_fields.json_object(choice.get("allowed_tools"), f"{path}.allowed_tools")
-        return read_allowed(allowed, f"{path}.allowed_tools", _function_key)
+        return neutral.read_allowed(allowed, f"{path}.allowed_tools", _function_key)
     raise wrong(kind, '"function" or "allowed_tools"', f"{path}.type")
 
 
-def _function_key(value: object, path: str) -> ToolKey:
+def _function_key(value: object, path: str) -> neutral.ToolKey:
     function = request_fields.json_object(
         request_fields.json_object(value, path).get("function"), f"{path}.function"
     )
@@ -434,7 +384,7 @@ def _function_key(value: object, path: str) -> ToolKey:
 # Everything else.
 
 
-def _read_format(value: object, path: str) -> AnswerFormat | None:
+def _read_format(value: object, path: str) -> neutral.AnswerFormat | None:
     given = request_fields.json_object(value, path)
     kind = request_fields.one_of("text", "json_object", "json_schema")(
         given.get("type"), f"{path}.type"
@@ -442,9 +392,11 @@ def _read_format(value: object, path: str) -> AnswerFormat | None:
     if kind == "text":
         return None
     if kind == "json_object":
-        return AnswerFormat()
+        return neutral.AnswerFormat()
     inside = f"{path}.json_schema"
-    return read_answer_format(request_fields.json_object(given.get("json_schema"), inside), inside)
+    return neutral.read_answer_format(
+        request_fields.json_object(given.get("json_schema"), inside), inside
+    )
 
 
 def _include_usage(value: object, path: str) -> bool:
@@ -468,7 +420,7 @@ def _template_options(value: object, path: str) -> dict[str, Any]:
 # Fields that are read: the name that all protocols share, and the check.
 FIELDS: dict[str, tuple[str, Check]] = {
     "model": ("model", request_fields.text),
-    "tools": ("declared", cached_tools(_read_tools, "chat")),
+    "tools": ("declared", neutral.cached_tools(_read_tools, "chat")),
     "tool_choice": ("choice", _read_choice),
     "functions": ("functions", _refuse_old_field("tools")),
     "function_call": ("functions", _refuse_old_field("tool_choice")),
@@ -494,7 +446,10 @@ FIELDS: dict[str, tuple[str, Check]] = {
     "logit_bias": ("logit_bias", request_fields.logit_bias),
     "user": ("user", request_fields.text),
     "prompt_cache_key": ("cache_key", request_fields.text),
-    **{name: ("unsupported", check) for name, check in UNSUPPORTED_FIELDS["chat"].items()},
+    **{
+        name: ("unsupported", check)
+        for name, check in request_fields.UNSUPPORTED_FIELDS["chat"].items()
+    },
 }
 # Those that differ from one client to the next are not cached.
 OWN_FIELDS = {name: FIELDS[name] for name in ("user", "prompt_cache_key")}
@@ -521,7 +476,7 @@ def _combine_fields(said: JsonObject) -> None:
         said["max_tokens"] = said.pop("max_completion_tokens")
     if not SAMPLING_FIELDS.isdisjoint(said):
         sampling = {name: said.pop(name) for name in SAMPLING_FIELDS & said.keys()}
-        said["sampling"] = Sampling(**sampling)
+        said["sampling"] = neutral.Sampling(**sampling)
     if not THINKING_FIELDS.isdisjoint(said):
         _combine_thinking(said)
 
@@ -551,12 +506,12 @@ def _dump_bias(bias: tuple[tuple[int, float], ...]) -> dict[str, float]:
 
 def dump_chat_request(asked: NeutralRequest) -> dict[str, Any]:
     """The body. Raises `ApiError` for what Chat Completions cannot say."""
-    messages = [_dump_message(message) for message in joined_turns(asked)]
+    messages = [_dump_message(message) for message in neutral.joined_turns(asked)]
     if messages[-1]["role"] == "assistant":
         messages[-1]["prefix"] = True
-    tools = [_dump_tool(tool) for tool in function_tools(asked, PROTOCOL_TITLE)]
-    sampling, thinking = asked.sampling, thinking_choice(asked)
-    return without_nulls(
+    tools = [_dump_tool(tool) for tool in neutral.function_tools(asked, PROTOCOL_TITLE)]
+    sampling, thinking = asked.sampling, neutral.thinking_choice(asked)
+    return neutral.without_nulls(
         model=asked.model,
         messages=messages,
         tools=tools or None,
@@ -584,7 +539,7 @@ def dump_chat_request(asked: NeutralRequest) -> dict[str, Any]:
     )
 
 
-def _dump_message(message: Entry) -> JsonObject:
+def _dump_message(message: neutral.Entry) -> JsonObject:
     if message["role"] == "assistant":
         return _dump_assistant(message)
     said: JsonObject = {"role": message["role"], "content": _dump_content(message["content"])}
@@ -593,19 +548,19 @@ def _dump_message(message: Entry) -> JsonObject:
     return said
 
 
-def _dump_assistant(message: AssistantEntry) -> JsonObject:
+def _dump_assistant(message: neutral.AssistantEntry) -> JsonObject:
     said: JsonObject = {"role": "assistant", "content": message.get("content") or ""}
     if thinking := message.get("reasoning_content"):
         said["reasoning_content"] = thinking
-    calls = [_dump_call(call) for call in function_calls(message, PROTOCOL_TITLE)]
+    calls = [_dump_call(call) for call in neutral.function_calls(message, PROTOCOL_TITLE)]
     if calls:
         said["tool_calls"] = calls
     return said
 
 
-def _dump_call(call: HistoryCall) -> JsonObject:
+def _dump_call(call: contents.HistoryCall) -> JsonObject:
     function = call["function"]
-    arguments = arguments_text(function["arguments"])
+    arguments = neutral.arguments_text(function["arguments"])
     return {
         "id": call["id"],
         "type": "function",
@@ -618,12 +573,12 @@ def _dump_content(content: Content) -> str | list[JsonObject]:
         return content
     return [
         {field: value for field, value in block.items() if field != "path"}
-        for block in sayable(content)
+        for block in contents.sayable(content)
     ]
 
 
 def _dump_tool(tool: RequestTool) -> dict[str, Any]:
-    function = without_nulls(
+    function = neutral.without_nulls(
         name=tool.name,
         description=tool.description,
         parameters=tool.parameters,
@@ -632,16 +587,18 @@ def _dump_tool(tool: RequestTool) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-def _dump_choice(choice: NeutralToolChoice) -> Any:
+def _dump_choice(choice: neutral.NeutralToolChoice) -> Any:
     if choice.tool is not None:
         return {"type": "function", "function": {"name": choice.tool[1]}}
     return None if choice.mode == "auto" else choice.mode
 
 
-def _dump_format(form: AnswerFormat | None) -> dict[str, Any] | None:
+def _dump_format(form: neutral.AnswerFormat | None) -> dict[str, Any] | None:
     if form is None:
         return None
     if form.schema is None:
         return {"type": "json_object"}
-    schema = without_nulls(name=form.name or "response", schema=form.schema, strict=form.strict)
+    schema = neutral.without_nulls(
+        name=form.name or "response", schema=form.schema, strict=form.strict
+    )
     return {"type": "json_schema", "json_schema": schema}

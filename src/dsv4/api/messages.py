@@ -8,21 +8,8 @@ from typing import Any
 
 from dsv4._parse.events import ContentDelta, ReasoningDelta
 from dsv4.api import event_writer
-from dsv4.api.api_request import ApiRequest
 from dsv4.api.errors import ApiError, ContextOverflow, as_api_error
-from dsv4.api.event_writer import (
-    ChoiceEvents,
-    Events,
-    EventWriter,
-    FinishReason,
-    HeldCall,
-    Logprobs,
-    ProtocolEvent,
-    Seal,
-    Usage,
-    full_tool_name,
-    protocol_events,
-)
+from dsv4.api.event_writer import Events, EventWriter, HeldCall, Logprobs, ProtocolEvent, Usage
 from dsv4.api.messages_requests import read
 from dsv4.api.neutral_request import mark_id
 
@@ -88,7 +75,9 @@ class MessagesWriter(EventWriter):
         """An error event, which must be the last thing of a stream."""
         return [error_body(error)]
 
-    def finish(self, usage: Usage | None = None, reason: FinishReason = None) -> Events:
+    def finish(
+        self, usage: Usage | None = None, reason: event_writer.FinishReason = None
+    ) -> Events:
         """The end of the open block, why the message ends, and the usage.
 
         `usage` is what was counted, `reason` why the engine stopped.
@@ -115,7 +104,12 @@ class MessagesWriter(EventWriter):
         return [*self._turn_to(TEXT_BLOCK, block), self._delta("text_delta", "text", text)]
 
     def call_start(self, call: HeldCall, choice: int) -> Events:
-        block = {"type": "tool_use", "id": call.id, "name": full_tool_name(call), "input": {}}
+        block = {
+            "type": "tool_use",
+            "id": call.id,
+            "name": event_writer.full_tool_name(call),
+            "input": {},
+        }
         return [*self._close(), self._start_block(block)]
 
     def call_arguments(self, call: HeldCall, text: str, choice: int) -> Events:
@@ -237,24 +231,12 @@ def _maybe_number(digits: str) -> int | str:
     return int(digits) if len(digits) < MAX_INTEGER_DIGITS else digits
 
 
-def whole(
-    call: ApiRequest,
-    events: ChoiceEvents,
-    *,
-    usage: Usage | None = None,
-    reason: FinishReason = None,
-    id: str | None = None,
-    created: int | None = None,
-    model: str | None = None,
-    seal: Seal | None = None,
-) -> dict[str, Any]:
-    """The response of `call`, a request that does not stream: the writer's events, folded.
+whole = event_writer.whole_response(MessagesWriter, fold)
+"""The response of a request that does not stream: the writer's events, folded.
 
-    `events` are the parser's. `usage` and `reason` are what `Writer.finish` takes; `id`,
-    `created`, `model` and `seal` are what `Writer` takes.
-    """
-    writer = MessagesWriter(call, id=id, created=created, model=model, seal=seal)
-    return fold(protocol_events(writer, events, usage, reason))
+It takes the request, the parser's events (where several choices are wanted, a list of them for
+each), and by name `usage` and `reason` as `Writer.finish`, `id`, `created`, `model` and `seal` as
+`Writer` takes them."""
 
 
 def error(exception: BaseException) -> tuple[int, dict[str, Any]]:

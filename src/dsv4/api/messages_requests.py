@@ -8,65 +8,14 @@ from itertools import groupby
 from typing import Any, Literal
 
 from dsv4._format.dialects import Dialect
+from dsv4.api import neutral_request as neutral
+from dsv4.api import request_content as contents
 from dsv4.api import request_fields
 from dsv4.api.api_request import DEFAULT_SETTINGS, ApiRequest, ApiSettings, resolve
 from dsv4.api.errors import ApiError, wrong
-from dsv4.api.neutral_request import (
-    AUTO,
-    NO_TOOLS,
-    AnswerFormat,
-    AssistantEntry,
-    Entry,
-    NeutralRequest,
-    NeutralToolChoice,
-    RequestTool,
-    RequestTools,
-    ResultEntry,
-    Sampling,
-    arguments_object,
-    cached_tools,
-    function_calls,
-    function_tools,
-    joined_turns,
-    mark_id,
-    read_answer_format,
-    read_function,
-    thinking_choice,
-    without_nulls,
-)
-from dsv4.api.request_content import (
-    BLANK_LINE,
-    NO_FILES,
-    UNSUPPORTED_DOCUMENT,
-    BlockContent,
-    BlockReader,
-    Content,
-    HistoryCall,
-    ImageBlock,
-    arguments_of,
-    content_of,
-    history_call,
-    image_block,
-    joined_content,
-    missing_image,
-    no_content,
-    read_block,
-    read_text_block,
-    sayable,
-    system_text,
-    text_content,
-    text_reader,
-    without_images,
-)
-from dsv4.api.request_fields import (
-    OFF,
-    UNSUPPORTED_FIELDS,
-    Body,
-    Check,
-    JsonObject,
-    clean,
-    json_body,
-)
+from dsv4.api.neutral_request import NeutralRequest, RequestTool, RequestTools
+from dsv4.api.request_content import BlockContent, BlockReader, Content
+from dsv4.api.request_fields import OFF, Body, Check, JsonObject, clean, json_body
 from dsv4.types import DialectName
 
 # A body -> a neutral request.
@@ -100,22 +49,24 @@ def neutral_messages_request(body: JsonObject) -> NeutralRequest:
     if not given:
         raise ApiError("found no message, expected at least one", path="messages")
     system = known.get("system", "")
-    messages: list[Entry] = [{"role": "system", "content": system}] if system else []
+    messages: list[neutral.Entry] = [{"role": "system", "content": system}] if system else []
     for n, message in enumerate(given):
         messages += _read_message(message, f"messages[{n}]")
     output = known.get("output_config", {})
-    choice, parallel = known.get("tool_choice", (AUTO, None))
+    choice, parallel = known.get("tool_choice", (neutral.AUTO, None))
     said = {
         "messages": messages,
         "model": known.get("model"),
-        "declared": known.get("tools", NO_TOOLS),
+        "declared": known.get("tools", neutral.NO_TOOLS),
         "choice": choice,
         "format": output.get("format", known.get("output_format")),
         "thinking": known.get("thinking"),
         "effort": output.get("effort"),
         "effort_path": "output_config.effort",
         "wants_thinking": known.get("thinking") is True,
-        "sampling": Sampling(known.get("temperature"), known.get("top_p"), known.get("top_k")),
+        "sampling": neutral.Sampling(
+            known.get("temperature"), known.get("top_p"), known.get("top_k")
+        ),
         "max_tokens": known.get("max_tokens"),
         "stop": known.get("stop_sequences", ()),
         "stream": known.get("stream", False),
@@ -129,7 +80,7 @@ def neutral_messages_request(body: JsonObject) -> NeutralRequest:
 # Messages.
 
 
-def _read_message(message: object, path: str) -> list[Entry]:
+def _read_message(message: object, path: str) -> list[neutral.Entry]:
     if not isinstance(message, dict):
         raise wrong(message, 'a message: an object with a "role"', path)
     role, content = message.get("role"), message.get("content")
@@ -139,16 +90,16 @@ def _read_message(message: object, path: str) -> list[Entry]:
     if role == "assistant":
         return [_read_assistant(content, inside)]
     if role == "system":
-        text = system_text(content, inside, BLOCK_READERS)
+        text = contents.system_text(content, inside, BLOCK_READERS)
         return [{"role": "system", "content": text}] if text else []
     raise wrong(role, "one of " + ", ".join(ROLES), f"{path}.role")
 
 
-def _read_user(content: object, path: str) -> list[Entry]:
+def _read_user(content: object, path: str) -> list[neutral.Entry]:
     """Results of tools are messages of their own, and so is what stands between them."""
     if content is None or isinstance(content, str):
         return [{"role": "user", "content": clean(content or "")}]
-    messages: list[Entry] = []
+    messages: list[neutral.Entry] = []
     said: list[BlockContent] = []
     blocks = request_fields.json_list(content, path)
     for n, block in enumerate(blocks):
@@ -158,20 +109,20 @@ def _read_user(content: object, path: str) -> list[Entry]:
             said = []
             messages.append(_read_result(block, where))
         else:
-            said.append(read_block(block, where, BLOCK_READERS))
+            said.append(contents.read_block(block, where, BLOCK_READERS))
     if not messages or said:
         _add_user(said or [""], messages)
     return messages
 
 
-def _add_user(said: list[BlockContent], messages: list[Entry]) -> None:
+def _add_user(said: list[BlockContent], messages: list[neutral.Entry]) -> None:
     if said:
-        messages.append({"role": "user", "content": joined_content(said)})
+        messages.append({"role": "user", "content": contents.joined_content(said)})
 
 
-def _read_result(block: JsonObject, path: str) -> ResultEntry:
+def _read_result(block: JsonObject, path: str) -> neutral.ResultEntry:
     id = request_fields.maybe_text_at(block, "tool_use_id", path)
-    content = content_of(block.get("content"), f"{path}.content", BLOCK_READERS)
+    content = contents.content_of(block.get("content"), f"{path}.content", BLOCK_READERS)
     failed = block.get("is_error")
     if failed is not None and request_fields.boolean(failed, f"{path}.is_error"):
         content = _marked_as_error(content)
@@ -187,12 +138,12 @@ def _marked_as_error(content: Content) -> Content:
     return [{"type": "text", "text": ERROR_PREFIX}, *content]
 
 
-def _read_assistant(content: object, path: str) -> AssistantEntry:
+def _read_assistant(content: object, path: str) -> neutral.AssistantEntry:
     if content is None or isinstance(content, str):
         return {"role": "assistant", "content": clean(content or "")}
     texts: list[str] = []
     thoughts: list[str] = []
-    calls: list[HistoryCall] = []
+    calls: list[contents.HistoryCall] = []
     marks: list[str] = []
     for n, block in enumerate(request_fields.json_list(content, path)):
         where = f"{path}[{n}]"
@@ -203,11 +154,14 @@ def _read_assistant(content: object, path: str) -> AssistantEntry:
         elif kind == "tool_use":
             calls.append(_read_call(block, where))
         else:
-            said = read_block(block, where, ASSISTANT_BLOCK_READERS)
-            texts.append(without_images(joined_content([said])))
-    message: AssistantEntry = {"role": "assistant", "content": BLANK_LINE.join(filter(None, texts))}
+            said = contents.read_block(block, where, ASSISTANT_BLOCK_READERS)
+            texts.append(contents.without_images(contents.joined_content([said])))
+    message: neutral.AssistantEntry = {
+        "role": "assistant",
+        "content": contents.BLANK_LINE.join(filter(None, texts)),
+    }
     if any(thoughts):
-        message["reasoning_content"] = BLANK_LINE.join(filter(None, thoughts))
+        message["reasoning_content"] = contents.BLANK_LINE.join(filter(None, thoughts))
     if calls:
         message["tool_calls"] = calls
     if any(marks):
@@ -215,10 +169,10 @@ def _read_assistant(content: object, path: str) -> AssistantEntry:
     return message
 
 
-def _read_call(block: JsonObject, path: str) -> HistoryCall:
+def _read_call(block: JsonObject, path: str) -> contents.HistoryCall:
     name = request_fields.text(block.get("name"), f"{path}.name")
-    arguments = arguments_of(block.get("input"), f"{path}.input")
-    return history_call(block.get("id"), name, arguments, f"{path}.id")
+    arguments = contents.arguments_of(block.get("input"), f"{path}.input")
+    return contents.history_call(block.get("id"), name, arguments, f"{path}.id")
 
 
 # Blocks.
@@ -227,45 +181,46 @@ def _read_call(block: JsonObject, path: str) -> HistoryCall:
 def _read_image(block: JsonObject, path: str) -> BlockContent:
     source = block.get("source")
     if source is None:
-        return image_block(None, path)
+        return contents.image_block(None, path)
     where = f"{path}.source"
     given = request_fields.json_object(source, where)
     kind = request_fields.type_at(given, where)
     if kind == "url":
-        return image_block(request_fields.maybe_text_at(given, "url", where), path)
+        return contents.image_block(request_fields.maybe_text_at(given, "url", where), path)
     if kind != "base64":
-        return missing_image(NO_FILES if kind == "file" else f"found a source {kind!r}", path)
+        found = f"found {kind!r} as the type of its source, expected 'base64' or 'url'"
+        return contents.missing_image(contents.NO_FILES if kind == "file" else found, path)
     data = request_fields.maybe_text_at(given, "data", where)
     media = request_fields.maybe_text_at(given, "media_type", where) or "image/png"
-    return image_block(f"data:{media};base64,{data}" if data else None, path)
+    return contents.image_block(f"data:{media};base64,{data}" if data else None, path)
 
 
 def _read_document(block: JsonObject, path: str) -> BlockContent:
     """A document as its title, what is said about it, and its text."""
     about = [request_fields.maybe_text_at(block, field, path) for field in ("title", "context")]
-    return BLANK_LINE.join(filter(None, [*about, _document_text(block, path)]))
+    return contents.BLANK_LINE.join(filter(None, [*about, _document_text(block, path)]))
 
 
 def _document_text(block: JsonObject, path: str) -> str:
     source = block.get("source")
     if source is None:
-        return UNSUPPORTED_DOCUMENT
+        return contents.UNSUPPORTED_DOCUMENT
     where = f"{path}.source"
     given = request_fields.json_object(source, where)
     kind = request_fields.type_at(given, where)
     if kind == "text":
-        return request_fields.maybe_text_at(given, "data", where) or UNSUPPORTED_DOCUMENT
+        return request_fields.maybe_text_at(given, "data", where) or contents.UNSUPPORTED_DOCUMENT
     if kind == "content":
-        content = content_of(given.get("content"), f"{where}.content", BLOCK_READERS)
-        return without_images(content) or UNSUPPORTED_DOCUMENT
-    return UNSUPPORTED_DOCUMENT
+        content = contents.content_of(given.get("content"), f"{where}.content", BLOCK_READERS)
+        return contents.without_images(content) or contents.UNSUPPORTED_DOCUMENT
+    return contents.UNSUPPORTED_DOCUMENT
 
 
 def _read_search_result(block: JsonObject, path: str) -> BlockContent:
     """What a search found: where, and its text."""
     said = [request_fields.maybe_text_at(block, field, path) for field in ("title", "source")]
-    text = text_content(block.get("content"), f"{path}.content", BLOCK_READERS)
-    return BLANK_LINE.join(filter(None, ["\n".join(filter(None, said)), text]))
+    text = contents.text_content(block.get("content"), f"{path}.content", BLOCK_READERS)
+    return contents.BLANK_LINE.join(filter(None, ["\n".join(filter(None, said)), text]))
 
 
 def _read_reference(block: JsonObject, path: str) -> BlockContent:
@@ -274,15 +229,18 @@ def _read_reference(block: JsonObject, path: str) -> BlockContent:
 
 
 BLOCK_READERS: dict[str, BlockReader] = {
-    "text": read_text_block,
+    "text": contents.read_text_block,
     "image": _read_image,
     "document": _read_document,
     "tool_reference": _read_reference,
     "search_result": _read_search_result,
     # What a server wrote in place of the conversation before it.
-    "compaction": text_reader("content"),
+    "compaction": contents.text_reader("content"),
 }
-ASSISTANT_BLOCK_READERS: dict[str, BlockReader] = {**BLOCK_READERS, "redacted_thinking": no_content}
+ASSISTANT_BLOCK_READERS: dict[str, BlockReader] = {
+    **BLOCK_READERS,
+    "redacted_thinking": contents.no_content,
+}
 
 
 # Tools.
@@ -298,7 +256,7 @@ def _read_tools(value: object, path: str) -> RequestTools:
         if kind is not None and not isinstance(kind, str):
             raise wrong(kind, 'a type, such as "custom"', f"{where}.type")
         if kind in (None, "custom"):
-            tools.append(read_function(tool, where, "input_schema"))
+            tools.append(neutral.read_function(tool, where, "input_schema"))
         else:
             ignored.append(request_fields.maybe_text_at(tool, "name", where) or clean(kind))
     return RequestTools(tuple(tools), tuple(ignored))
@@ -312,7 +270,7 @@ CHOICE_MODES: dict[str, Literal["auto", "none", "required", "tool"]] = {
 }
 
 
-def _read_choice(value: object, path: str) -> tuple[NeutralToolChoice, bool | None]:
+def _read_choice(value: object, path: str) -> tuple[neutral.NeutralToolChoice, bool | None]:
     """The choice, and whether calls may be made in parallel, if it says so."""
     choice = request_fields.json_object(value, path)
     kind = request_fields.one_of(*CHOICE_MODES)(choice.get("type"), f"{path}.type")
@@ -323,15 +281,15 @@ def _read_choice(value: object, path: str) -> tuple[NeutralToolChoice, bool | No
     mode = CHOICE_MODES[kind]
     if mode == "tool":
         key = (None, request_fields.name_at(choice, path))
-        return NeutralToolChoice(mode, key, path=f"{path}.name"), parallel
-    return NeutralToolChoice(mode), parallel
+        return neutral.NeutralToolChoice(mode, key, path=f"{path}.name"), parallel
+    return neutral.NeutralToolChoice(mode), parallel
 
 
 # Everything else.
 
 
 def _read_system(value: object, path: str) -> str:
-    return system_text(value, path, BLOCK_READERS)
+    return contents.system_text(value, path, BLOCK_READERS)
 
 
 def _read_output_config(value: object, path: str) -> dict[str, Any]:
@@ -340,10 +298,10 @@ def _read_output_config(value: object, path: str) -> dict[str, Any]:
     )
 
 
-def _read_format(value: object, path: str) -> AnswerFormat:
+def _read_format(value: object, path: str) -> neutral.AnswerFormat:
     given = request_fields.json_object(value, path)
     request_fields.one_of("json_schema")(given.get("type"), f"{path}.type")
-    return read_answer_format(given, path)
+    return neutral.read_answer_format(given, path)
 
 
 def _read_user_id(value: object, path: str) -> str | None:
@@ -359,7 +317,7 @@ FIELDS: dict[str, Check] = {
     "messages": request_fields.json_list,
     "system": _read_system,
     "model": request_fields.text,
-    "tools": cached_tools(_read_tools, "messages"),
+    "tools": neutral.cached_tools(_read_tools, "messages"),
     "tool_choice": _read_choice,
     "thinking": request_fields.thinking_switch,
     "output_config": _read_output_config,
@@ -371,7 +329,7 @@ FIELDS: dict[str, Check] = {
     "top_p": request_fields.number(0, 1),
     "top_k": request_fields.whole_number(-1),
     "metadata": _read_user_id,
-    **UNSUPPORTED_FIELDS["messages"],
+    **request_fields.UNSUPPORTED_FIELDS["messages"],
 }
 
 
@@ -385,19 +343,19 @@ _DATA_URL = re.compile(r"data:([^;,]+);base64,(.*)", re.DOTALL)
 
 def dump_messages_request(asked: NeutralRequest) -> dict[str, Any]:
     """The body. Raises `ApiError` for what Messages cannot say."""
-    system, messages = _dump_conversation(list(joined_turns(asked)))
-    thinking = thinking_choice(asked)
+    system, messages = _dump_conversation(list(neutral.joined_turns(asked)))
+    thinking = neutral.thinking_choice(asked)
     switch = None if thinking is None else {"type": "adaptive" if thinking else "disabled"}
-    output = without_nulls(
+    output = neutral.without_nulls(
         effort=None if asked.effort == OFF or thinking is False else asked.effort,
         format=_dump_format(asked.format),
     )
-    return without_nulls(
+    return neutral.without_nulls(
         model=asked.model,
         system=system or None,
         messages=messages,
         max_tokens=asked.max_tokens or _max_tokens(asked, thinking),
-        tools=[_dump_tool(tool) for tool in function_tools(asked, PROTOCOL_TITLE)] or None,
+        tools=[_dump_tool(tool) for tool in neutral.function_tools(asked, PROTOCOL_TITLE)] or None,
         tool_choice=_dump_choice(asked.choice, asked.parallel),
         thinking=switch,
         output_config=output or None,
@@ -418,7 +376,7 @@ def _max_tokens(asked: NeutralRequest, thinking: bool | None) -> int:
     return DEFAULT_SETTINGS.max_tokens_max_effort if most else DEFAULT_SETTINGS.max_tokens_thinking
 
 
-def _dump_conversation(messages: list[Entry]) -> tuple[list[JsonObject], list[JsonObject]]:
+def _dump_conversation(messages: list[neutral.Entry]) -> tuple[list[JsonObject], list[JsonObject]]:
     """System texts of the beginning, and everything else: one message for each turn."""
     first = 0
     while first < len(messages) - 1 and messages[first]["role"] == "system":
@@ -433,18 +391,18 @@ def _dump_conversation(messages: list[Entry]) -> tuple[list[JsonObject], list[Js
     return system, said
 
 
-def _is_user(message: Entry) -> bool:
+def _is_user(message: neutral.Entry) -> bool:
     """Whether a message belongs to the user's side: results are blocks of the user's messages."""
     return message["role"] in ("user", "tool")
 
 
-def _dump_other(message: Entry) -> JsonObject:
+def _dump_other(message: neutral.Entry) -> JsonObject:
     if message["role"] == "assistant":
         return {"role": "assistant", "content": _dump_assistant(message)}
     return {"role": message["role"], "content": message["content"]}
 
 
-def _dump_user(run: Iterable[Entry]) -> list[JsonObject]:
+def _dump_user(run: Iterable[neutral.Entry]) -> list[JsonObject]:
     blocks: list[JsonObject] = []
     for message in run:
         content = _dump_content(message["content"])
@@ -462,11 +420,12 @@ def _dump_content(content: Content) -> list[JsonObject]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return [
-        dict(block) if block["type"] == "text" else _dump_image(block) for block in sayable(content)
+        dict(block) if block["type"] == "text" else _dump_image(block)
+        for block in contents.sayable(content)
     ]
 
 
-def _dump_image(block: ImageBlock) -> JsonObject:
+def _dump_image(block: contents.ImageBlock) -> JsonObject:
     url = block["image_url"]["url"]
     data = _DATA_URL.fullmatch(url)
     if data is None:
@@ -475,23 +434,23 @@ def _dump_image(block: ImageBlock) -> JsonObject:
     return {"type": "image", "source": source}
 
 
-def _dump_assistant(message: AssistantEntry) -> list[JsonObject]:
+def _dump_assistant(message: neutral.AssistantEntry) -> list[JsonObject]:
     blocks: list[JsonObject] = []
     if thinking := message.get("reasoning_content"):
-        signature = (message.get("marks") or (mark_id(""),))[0]
+        signature = (message.get("marks") or (neutral.mark_id(""),))[0]
         blocks.append({"type": "thinking", "thinking": thinking, "signature": signature})
     if message.get("content"):
         blocks.append({"type": "text", "text": message["content"]})
-    for call in function_calls(message, PROTOCOL_TITLE):
+    for call in neutral.function_calls(message, PROTOCOL_TITLE):
         function = call["function"]
-        given = arguments_object(function["arguments"])
+        given = neutral.arguments_object(function["arguments"])
         block = {"type": "tool_use", "id": call["id"], "name": function["name"], "input": given}
         blocks.append({field: value for field, value in block.items() if value is not None})
     return blocks
 
 
 def _dump_tool(tool: RequestTool) -> dict[str, Any]:
-    return without_nulls(
+    return neutral.without_nulls(
         name=tool.name,
         description=tool.description,
         input_schema=tool.parameters,
@@ -499,7 +458,7 @@ def _dump_tool(tool: RequestTool) -> dict[str, Any]:
     )
 
 
-def _dump_choice(choice: NeutralToolChoice, parallel: bool | None) -> dict[str, Any] | None:
+def _dump_choice(choice: neutral.NeutralToolChoice, parallel: bool | None) -> dict[str, Any] | None:
     if choice.mode == "auto" and parallel is not False:
         return None
     said: dict[str, Any] = {"type": CHOICE_TYPES[choice.mode]}
@@ -510,7 +469,7 @@ def _dump_choice(choice: NeutralToolChoice, parallel: bool | None) -> dict[str, 
     return said
 
 
-def _dump_format(form: AnswerFormat | None) -> dict[str, Any] | None:
+def _dump_format(form: neutral.AnswerFormat | None) -> dict[str, Any] | None:
     if form is None:
         return None
     return {"type": "json_schema", "schema": form.schema or {"type": "object"}}

@@ -19,16 +19,10 @@ from types import MappingProxyType
 from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, cast
 
 from dsv4._format.dialects import Dialect
+from dsv4.api import request_content as contents
 from dsv4.api import request_fields
 from dsv4.api.errors import ApiError, wrong
-from dsv4.api.request_content import (
-    BLANK_LINE,
-    RAW_ARGUMENTS,
-    Arguments,
-    Content,
-    HistoryCall,
-    is_object_text,
-)
+from dsv4.api.request_content import Content, HistoryCall
 from dsv4.api.request_fields import OFF, Check, JsonObject, clean_value, marshalled
 from dsv4.types import JsonSchema, ToolChoiceMode
 
@@ -509,8 +503,8 @@ def joined_turn(first: AssistantEntry, second: AssistantEntry) -> AssistantEntry
     reasoning = (first.get("reasoning_content"), second.get("reasoning_content"))
     turn: AssistantEntry = {
         "role": "assistant",
-        "reasoning_content": BLANK_LINE.join(filter(None, reasoning)),
-        "content": BLANK_LINE.join(filter(None, (first["content"], second["content"]))),
+        "reasoning_content": contents.BLANK_LINE.join(filter(None, reasoning)),
+        "content": contents.BLANK_LINE.join(filter(None, (first["content"], second["content"]))),
     }
     if "tool_calls" in first or "tool_calls" in second:
         turn["tool_calls"] = (*first.get("tool_calls", ()), *second.get("tool_calls", ()))
@@ -546,20 +540,20 @@ def function_calls(message: AssistantEntry, protocol: str) -> list[HistoryCall]:
     return calls
 
 
-def arguments_text(arguments: Arguments) -> str:
+def arguments_text(arguments: contents.Arguments) -> str:
     """Arguments as text."""
     return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
 
 
-def arguments_object(arguments: Arguments) -> JsonObject:
+def arguments_object(arguments: contents.Arguments) -> JsonObject:
     """Arguments as an object. Text that is none is one parameter, as the format writes it."""
     if isinstance(arguments, dict):
         return arguments
     try:
-        value = json.loads(arguments) if is_object_text(arguments) else None
+        value = json.loads(arguments) if contents.is_object_text(arguments) else None
     except (ValueError, RecursionError):
         value = None
-    return value if isinstance(value, dict) else {RAW_ARGUMENTS: arguments}
+    return value if isinstance(value, dict) else {contents.RAW_ARGUMENTS: arguments}
 
 
 def thinking_choice(asked: NeutralRequest) -> bool | None:

@@ -9,38 +9,17 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeAlias
 
 from dsv4._format.dialects import Dialect
-from dsv4.api import chat, messages, responses
+from dsv4.api import chat, event_writer, messages, responses
+from dsv4.api import neutral_request as neutral
 from dsv4.api.api_request import ApiRequest, ApiSettings, ProtocolName, check_end
 from dsv4.api.chat_requests import FIELDS as CHAT
 from dsv4.api.chat_requests import TEMPLATE_OPTIONS, dump_chat_request, neutral_chat_request
 from dsv4.api.errors import ApiError, wrong
-from dsv4.api.event_writer import (
-    ChoiceEvents,
-    EventWriter,
-    FinishReason,
-    ProtocolEvent,
-    Seal,
-    Usage,
-)
 from dsv4.api.messages_requests import FIELDS as MESSAGES
 from dsv4.api.messages_requests import (
     OUTPUT_FIELDS,
     dump_messages_request,
     neutral_messages_request,
-)
-from dsv4.api.neutral_request import (
-    CUSTOM_INPUT_SCHEMA,
-    FLAT_SEPARATOR,
-    Entry,
-    NeutralRequest,
-    RequestTool,
-    RequestTools,
-    Sampling,
-    ToolKey,
-    ToolName,
-    joined_turns,
-    refuse_duplicate_names,
-    tool_description,
 )
 from dsv4.api.request_content import HistoryCall
 from dsv4.api.request_fields import Body, JsonObject, json_body
@@ -58,7 +37,7 @@ class ApiProtocol(Protocol):
     """What the module of each protocol has."""
 
     @property
-    def Writer(self) -> type[EventWriter]:
+    def Writer(self) -> type[event_writer.EventWriter]:
         """Makes protocol events of the parser's."""
         ...
 
@@ -72,26 +51,16 @@ class ApiProtocol(Protocol):
         """The request of a body."""
         ...
 
-    def frames(self, events: Iterable[ProtocolEvent]) -> bytes:
+    def frames(self, events: Iterable[event_writer.ProtocolEvent]) -> bytes:
         """Protocol events as bytes of server-sent events."""
         ...
 
-    def fold(self, events: Iterable[ProtocolEvent]) -> dict[str, Any]:
+    def fold(self, events: Iterable[event_writer.ProtocolEvent]) -> dict[str, Any]:
         """The whole response that the events of a stream make."""
         ...
 
-    def whole(
-        self,
-        call: ApiRequest,
-        events: ChoiceEvents,
-        *,
-        usage: Usage | None = None,
-        reason: FinishReason = None,
-        id: str | None = None,
-        created: int | None = None,
-        model: str | None = None,
-        seal: Seal | None = None,
-    ) -> dict[str, Any]:
+    @property
+    def whole(self) -> event_writer.WholeResponse:
         """The response to a request that does not stream."""
         ...
 
@@ -173,42 +142,44 @@ HARMLESS_FIELDS: Mapping[ProtocolName, frozenset[str]] = {
 # descriptions and parameters that the model is shown in a dialect without namespaces.
 
 
-def with_functions_only(asked: NeutralRequest) -> NeutralRequest:
+def with_functions_only(asked: neutral.NeutralRequest) -> neutral.NeutralRequest:
     """The request with functions in the place of all other tools. Raises `ApiError` where two
     would have one name."""
     tools = tuple(map(_flat_tool, asked.declared.tools))
-    refuse_duplicate_names((tool.name, tool.path) for tool in tools)
+    neutral.refuse_duplicate_names((tool.name, tool.path) for tool in tools)
     choice = asked.choice
     named = None if choice.tool is None else _flat_key(choice.tool)
     allowed = None if choice.allowed is None else frozenset(map(_flat_key, choice.allowed))
     return asked.replaced(
-        declared=RequestTools(tools, asked.declared.ignored),
+        declared=neutral.RequestTools(tools, asked.declared.ignored),
         choice=replace(choice, tool=named, allowed=allowed),
         messages=list(map(_flat_message, asked.messages)),
     )
 
 
-def with_flat_names(names: Mapping[str, ToolName]) -> dict[str, ToolName]:
+def with_flat_names(names: Mapping[str, neutral.ToolName]) -> dict[str, neutral.ToolName]:
     """The client's names of tools, by those flat names too."""
     return {**{_flat_name((tool.namespace, tool.name)): tool for tool in names.values()}, **names}
 
 
-def _flat_name(key: ToolKey) -> str:
+def _flat_name(key: neutral.ToolKey) -> str:
     namespace, name = key
-    return name if namespace is None else f"{namespace}{FLAT_SEPARATOR}{name}"
+    return name if namespace is None else f"{namespace}{neutral.FLAT_SEPARATOR}{name}"
 
 
-def _flat_key(key: ToolKey) -> ToolKey:
+def _flat_key(key: neutral.ToolKey) -> neutral.ToolKey:
     return None, _flat_name(key)
 
 
-def _flat_tool(tool: RequestTool) -> RequestTool:
-    parameters = CUSTOM_INPUT_SCHEMA if tool.kind == "custom" else tool.parameters
-    description = tool_description(tool)
-    return RequestTool(_flat_name(tool.key), tool.path, description, parameters, strict=tool.strict)
+def _flat_tool(tool: neutral.RequestTool) -> neutral.RequestTool:
+    parameters = neutral.CUSTOM_INPUT_SCHEMA if tool.kind == "custom" else tool.parameters
+    description = neutral.tool_description(tool)
+    return neutral.RequestTool(
+        _flat_name(tool.key), tool.path, description, parameters, strict=tool.strict
+    )
 
 
-def _flat_message(message: Entry) -> Entry:
+def _flat_message(message: neutral.Entry) -> neutral.Entry:
     if message["role"] != "assistant" or "tool_calls" not in message:
         return message
     return {**message, "tool_calls": list(map(_flat_call, message["tool_calls"]))}
@@ -223,12 +194,12 @@ def _flat_call(call: HistoryCall) -> HistoryCall:
 # From any protocol to any other.
 
 
-READERS: dict[ProtocolName, Callable[[JsonObject], NeutralRequest]] = {
+READERS: dict[ProtocolName, Callable[[JsonObject], neutral.NeutralRequest]] = {
     "chat": neutral_chat_request,
     "responses": neutral_responses_request,
     "messages": neutral_messages_request,
 }
-DUMPERS: dict[ProtocolName, Callable[[NeutralRequest], JsonObject]] = {
+DUMPERS: dict[ProtocolName, Callable[[neutral.NeutralRequest], JsonObject]] = {
     "chat": dump_chat_request,
     "responses": dump_responses_request,
     "messages": dump_messages_request,
@@ -249,7 +220,7 @@ def marked_chat_body(body: JsonObject, source: ProtocolName) -> tuple[JsonObject
     flat = with_functions_only(asked)
     marks = {
         n: message["marks"]
-        for n, message in enumerate(joined_turns(flat))
+        for n, message in enumerate(neutral.joined_turns(flat))
         if message["role"] == "assistant" and "marks" in message
     }
     return dump_chat_request(flat), marks
@@ -278,16 +249,16 @@ def left_out(body: Body, source: ProtocolName, target: ProtocolName) -> tuple[st
     `convert` raises.
     """
     asked = _neutral(body, source, target)
-    usual = NeutralRequest({})
+    usual = neutral.NeutralRequest({})
     lost = [name for name in _NOT_SAID[target] if _said(asked, name) != _said(usual, name)]
     return tuple(_OWN_NAMES[source].get(name, name) for name in lost)
 
 
-def _said(asked: NeutralRequest, name: str) -> object:
-    return getattr(asked.sampling if name in Sampling.__slots__ else asked, name)
+def _said(asked: neutral.NeutralRequest, name: str) -> object:
+    return getattr(asked.sampling if name in neutral.Sampling.__slots__ else asked, name)
 
 
-def _neutral(body: Body, source: ProtocolName, target: ProtocolName) -> NeutralRequest:
+def _neutral(body: Body, source: ProtocolName, target: ProtocolName) -> neutral.NeutralRequest:
     for name, protocol in (("source", source), ("target", target)):
         if protocol not in READERS:
             raise wrong(protocol, f"one of {', '.join(READERS)}", name)

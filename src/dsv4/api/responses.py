@@ -9,22 +9,8 @@ from typing import Any
 
 from dsv4._parse.events import ContentDelta, Event, ReasoningDelta
 from dsv4.api import event_writer
-from dsv4.api.api_request import ApiRequest
 from dsv4.api.errors import ApiError, ContextOverflow, as_api_error, error, error_body
-from dsv4.api.event_writer import (
-    ChoiceEvents,
-    Events,
-    EventWriter,
-    FinishReason,
-    HeldCall,
-    Logprobs,
-    ProtocolEvent,
-    Seal,
-    Usage,
-    protocol_events,
-    quoted,
-    quoted_ascii,
-)
+from dsv4.api.event_writer import Events, EventWriter, HeldCall, Logprobs, ProtocolEvent, Usage
 from dsv4.api.neutral_request import CUSTOM_INPUT, mark_text
 from dsv4.api.responses_requests import read
 
@@ -185,7 +171,9 @@ class ResponsesWriter(EventWriter):
         response["error"] = _failure_details(as_api_error(error))
         return [self._event("response.failed", response=response)]
 
-    def finish(self, usage: Usage | None = None, reason: FinishReason = None) -> Events:
+    def finish(
+        self, usage: Usage | None = None, reason: event_writer.FinishReason = None
+    ) -> Events:
         """The end of the open item, and the whole response.
 
         `usage` is what was counted, `reason` why the engine stopped.
@@ -332,7 +320,11 @@ class ResponsesWriter(EventWriter):
                     prose.texts.append(text)
                     self._count = number = self._count + 1
                     before, between, after = prose.template
-                    piece = quoted_ascii(text) if text.isascii() else quoted(text)
+                    piece = (
+                        event_writer.quoted_ascii(text)
+                        if text.isascii()
+                        else event_writer.quoted(text)
+                    )
                     return f"{before}{number}{between}{piece}{after}".encode()
         return super().frames(events, choice, logprobs)
 
@@ -430,21 +422,9 @@ def fold(events: Iterable[ProtocolEvent]) -> dict[str, Any]:
     return response
 
 
-def whole(
-    call: ApiRequest,
-    events: ChoiceEvents,
-    *,
-    usage: Usage | None = None,
-    reason: FinishReason = None,
-    id: str | None = None,
-    created: int | None = None,
-    model: str | None = None,
-    seal: Seal | None = None,
-) -> dict[str, Any]:
-    """The response of `call`, a request that does not stream: the writer's events, folded.
+whole = event_writer.whole_response(ResponsesWriter, fold)
+"""The response of a request that does not stream: the writer's events, folded.
 
-    `events` are the parser's. `usage` and `reason` are what `Writer.finish` takes; `id`,
-    `created`, `model` and `seal` are what `Writer` takes.
-    """
-    writer = ResponsesWriter(call, id=id, created=created, model=model, seal=seal)
-    return fold(protocol_events(writer, events, usage, reason))
+It takes the request, the parser's events (where several choices are wanted, a list of them for
+each), and by name `usage` and `reason` as `Writer.finish`, `id`, `created`, `model` and `seal` as
+`Writer` takes them."""

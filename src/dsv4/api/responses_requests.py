@@ -10,65 +10,14 @@ from functools import lru_cache
 from typing import Any
 
 from dsv4._format.dialects import Dialect
+from dsv4.api import neutral_request as neutral
+from dsv4.api import request_content as contents
 from dsv4.api import request_fields
 from dsv4.api.api_request import DEFAULT_SETTINGS, ApiRequest, ApiSettings, resolve
 from dsv4.api.errors import ApiError, wrong
-from dsv4.api.neutral_request import (
-    AUTO,
-    CACHE_ENTRIES,
-    CUSTOM_INPUT,
-    NO_TOOLS,
-    AnswerFormat,
-    AssistantEntry,
-    Entry,
-    NeutralRequest,
-    NeutralToolChoice,
-    RequestTool,
-    RequestTools,
-    Sampling,
-    ToolKey,
-    arguments_object,
-    arguments_text,
-    cached_tools,
-    choice_word,
-    joined_turns,
-    marked_text,
-    read_allowed,
-    read_answer_format,
-    read_function,
-    thinking_choice,
-    without_nulls,
-)
-from dsv4.api.request_content import (
-    BLANK_LINE,
-    NO_FILES,
-    Arguments,
-    BlockContent,
-    BlockReader,
-    Content,
-    HistoryCall,
-    ImageBlock,
-    arguments_of,
-    content_of,
-    history_call,
-    image_block,
-    missing_image,
-    read_text_block,
-    sayable,
-    system_text,
-    text_content,
-    text_reader,
-    unsupported_text,
-)
-from dsv4.api.request_fields import (
-    OFF,
-    REASONING_CONTEXT,
-    Body,
-    Check,
-    JsonObject,
-    clean,
-    json_body,
-)
+from dsv4.api.neutral_request import NeutralRequest, RequestTool, RequestTools
+from dsv4.api.request_content import BlockContent, BlockReader, Content
+from dsv4.api.request_fields import OFF, Body, Check, JsonObject, clean, json_body
 from dsv4.types import DialectName, TextPartParam
 
 # What a response repeats of its request.
@@ -95,8 +44,8 @@ def echoed_fields(body: JsonObject, known: dict[str, Any]) -> JsonObject:
         "store": False,
         "temperature": known.get("temperature"),
         "text": {"format": dump_format(known.get("text", {}).get("format"))},
-        "tool_choice": dump_choice(known.get("tool_choice", AUTO)),
-        "tools": dump_tools(known.get("tools", NO_TOOLS)),
+        "tool_choice": dump_choice(known.get("tool_choice", neutral.AUTO)),
+        "tools": dump_tools(known.get("tools", neutral.NO_TOOLS)),
         "top_p": known.get("top_p"),
         "truncation": "disabled",
         "user": known.get("user"),
@@ -110,7 +59,7 @@ def _echoed_metadata(value: object) -> dict[str, str] | None:
     return value if plain else None
 
 
-def dump_format(form: AnswerFormat | None) -> dict[str, Any]:
+def dump_format(form: neutral.AnswerFormat | None) -> dict[str, Any]:
     if form is None:
         return {"type": "text"}
     if form.schema is None:
@@ -123,7 +72,7 @@ def dump_format(form: AnswerFormat | None) -> dict[str, Any]:
     }
 
 
-def dump_choice(choice: NeutralToolChoice) -> str | JsonObject:
+def dump_choice(choice: neutral.NeutralToolChoice) -> str | JsonObject:
     if choice.allowed is not None:
         listed = [{"type": "function", "name": name} for _, name in sorted(choice.allowed, key=str)]
         return {"type": "allowed_tools", "mode": choice.mode, "tools": listed}
@@ -132,7 +81,7 @@ def dump_choice(choice: NeutralToolChoice) -> str | JsonObject:
     return choice.mode
 
 
-@lru_cache(CACHE_ENTRIES)
+@lru_cache(neutral.CACHE_ENTRIES)
 def dump_tools(declared: RequestTools) -> list[dict[str, Any]]:
     """The tools again. Those of a namespace stand in it."""
     echoed: list[dict[str, Any]] = []
@@ -201,7 +150,7 @@ def neutral_responses_request(body: JsonObject) -> NeutralRequest:
     """What a body asks for."""
     known = request_fields.checked_fields(body, FIELDS)
     _refuse_stored(body)
-    messages: list[Entry] = []
+    messages: list[neutral.Entry] = []
     if known.get("instructions"):
         messages.append({"role": "system", "content": known["instructions"]})
     if "input" not in known:
@@ -214,14 +163,14 @@ def neutral_responses_request(body: JsonObject) -> NeutralRequest:
     said = {
         "messages": messages,
         "model": known.get("model"),
-        "declared": known.get("tools", NO_TOOLS),
-        "choice": known.get("tool_choice", AUTO),
+        "declared": known.get("tools", neutral.NO_TOOLS),
+        "choice": known.get("tool_choice", neutral.AUTO),
         "format": text.get("format"),
         "thinking": None if effort is None else effort != request_fields.OFF,
         "effort": effort,
         "effort_path": "reasoning.effort",
         "wants_thinking": effort not in (None, request_fields.OFF),
-        "sampling": Sampling(known.get("temperature"), known.get("top_p")),
+        "sampling": neutral.Sampling(known.get("temperature"), known.get("top_p")),
         "max_tokens": known.get("max_output_tokens"),
         "stream": known.get("stream", False),
         "logprobs": known.get("include", False) or bool(known.get("top_logprobs")),
@@ -257,7 +206,7 @@ def _read_input(value: object, path: str) -> list[Any]:
     raise wrong(value, "text or a list of items", path)
 
 
-def _read_item(item: object, path: str) -> list[Entry]:
+def _read_item(item: object, path: str) -> list[neutral.Entry]:
     if not isinstance(item, dict):
         raise wrong(item, "an item: an object", path)
     kind = item.get("type")
@@ -269,32 +218,38 @@ def _read_item(item: object, path: str) -> list[Entry]:
     return _unknown_item(clean(kind)) if reader is None else reader(item, path)
 
 
-def _unknown_item(kind: str) -> list[Entry]:
+def _unknown_item(kind: str) -> list[neutral.Entry]:
     """An item of an unknown type, on the side that it must have come from."""
     if kind.endswith("_call"):
-        return [{"role": "assistant", "content": unsupported_text(kind)}]
-    return [{"role": "user", "content": unsupported_text(kind)}]
+        return [{"role": "assistant", "content": contents.unsupported_text(kind)}]
+    return [{"role": "user", "content": contents.unsupported_text(kind)}]
 
 
-def _read_message(item: JsonObject, path: str) -> list[Entry]:
+def _read_message(item: JsonObject, path: str) -> list[neutral.Entry]:
     role, content, inside = item.get("role"), item.get("content"), f"{path}.content"
     if role == "user":
-        return [{"role": "user", "content": content_of(content, inside, PART_READERS)}]
+        return [{"role": "user", "content": contents.content_of(content, inside, PART_READERS)}]
     if role == "assistant":
-        return [{"role": "assistant", "content": text_content(content, inside, PART_READERS)}]
+        return [
+            {"role": "assistant", "content": contents.text_content(content, inside, PART_READERS)}
+        ]
     if role in ("system", "developer"):
-        text = system_text(content, inside, PART_READERS)
+        text = contents.system_text(content, inside, PART_READERS)
         return [{"role": "system", "content": text}] if text else []
     raise wrong(role, "one of " + ", ".join(ROLES), f"{path}.role")
 
 
-def _read_reasoning(item: JsonObject, path: str) -> list[Entry]:
+def _read_reasoning(item: JsonObject, path: str) -> list[neutral.Entry]:
     """Thinking as its text, else as our own mark of it, else as its summary."""
     content = _joined_texts(item, "content", path)
     summary = _joined_texts(item, "summary", path)
     mark = request_fields.maybe_text_at(item, "encrypted_content", path) or ""
-    text = content or marked_text(mark) or summary
-    message: AssistantEntry = {"role": "assistant", "reasoning_content": text, "content": ""}
+    text = content or neutral.marked_text(mark) or summary
+    message: neutral.AssistantEntry = {
+        "role": "assistant",
+        "reasoning_content": text,
+        "content": "",
+    }
     if mark:
         message["marks"] = (mark,)
     return [message]
@@ -306,48 +261,50 @@ def _joined_texts(item: JsonObject, field: str, path: str) -> str:
     if value is None or isinstance(value, str):
         return clean(value or "")
     parts = [
-        read_text_block(request_fields.json_object(part, f"{where}[{n}]"), f"{where}[{n}]")
+        contents.read_text_block(request_fields.json_object(part, f"{where}[{n}]"), f"{where}[{n}]")
         for n, part in enumerate(request_fields.json_list(value, where))
     ]
-    return BLANK_LINE.join(part for part in parts if isinstance(part, str) and part)
+    return contents.BLANK_LINE.join(part for part in parts if isinstance(part, str) and part)
 
 
-def _read_call(item: JsonObject, path: str) -> list[Entry]:
-    arguments = arguments_of(item.get("arguments"), f"{path}.arguments")
+def _read_call(item: JsonObject, path: str) -> list[neutral.Entry]:
+    arguments = contents.arguments_of(item.get("arguments"), f"{path}.arguments")
     return _assistant_call(item, arguments, path)
 
 
-def _read_custom_call(item: JsonObject, path: str) -> list[Entry]:
+def _read_custom_call(item: JsonObject, path: str) -> list[neutral.Entry]:
     text = request_fields.maybe_text_at(item, "input", path) or ""
-    return _assistant_call(item, {CUSTOM_INPUT: text}, path)
+    return _assistant_call(item, {neutral.CUSTOM_INPUT: text}, path)
 
 
-def _assistant_call(item: JsonObject, arguments: Arguments, path: str) -> list[Entry]:
+def _assistant_call(
+    item: JsonObject, arguments: contents.Arguments, path: str
+) -> list[neutral.Entry]:
     name = request_fields.text(item.get("name"), f"{path}.name")
     namespace = request_fields.maybe_text_at(item, "namespace", path)
-    made = history_call(item.get("call_id"), name, arguments, f"{path}.call_id", namespace)
+    made = contents.history_call(item.get("call_id"), name, arguments, f"{path}.call_id", namespace)
     return [{"role": "assistant", "content": "", "tool_calls": [made]}]
 
 
-def _read_output(item: JsonObject, path: str) -> list[Entry]:
+def _read_output(item: JsonObject, path: str) -> list[neutral.Entry]:
     id = request_fields.maybe_text_at(item, "call_id", path)
-    content = content_of(item.get("output"), f"{path}.output", PART_READERS)
+    content = contents.content_of(item.get("output"), f"{path}.output", PART_READERS)
     return [{"role": "tool", "tool_call_id": id, "content": content}]
 
 
-def _read_screenshot(item: JsonObject, path: str) -> list[Entry]:
+def _read_screenshot(item: JsonObject, path: str) -> list[neutral.Entry]:
     """What a computer shows after a call: one picture."""
     shown = item.get("output")
     return _read_output({**item, "output": [shown] if isinstance(shown, dict) else shown}, path)
 
 
-def _read_shell_call(item: JsonObject, path: str) -> list[Entry]:
+def _read_shell_call(item: JsonObject, path: str) -> list[neutral.Entry]:
     """A call of the shell that a client runs: an action in place of arguments."""
-    action = arguments_of(item.get("action"), f"{path}.action")
+    action = contents.arguments_of(item.get("action"), f"{path}.action")
     return _assistant_call({**item, "name": str(item["type"]).removesuffix("_call")}, action, path)
 
 
-def _read_shell_output(item: JsonObject, path: str) -> list[Entry]:
+def _read_shell_output(item: JsonObject, path: str) -> list[neutral.Entry]:
     """What commands wrote, and how they ended. Older clients send it as one text."""
     given, where = item.get("output"), f"{path}.output"
     if not isinstance(given, (list, tuple)):
@@ -357,7 +314,7 @@ def _read_shell_output(item: JsonObject, path: str) -> list[Entry]:
         for n, each in enumerate(given)
     ]
     id = request_fields.maybe_text_at(item, "call_id", path)
-    return [{"role": "tool", "tool_call_id": id, "content": BLANK_LINE.join(texts)}]
+    return [{"role": "tool", "tool_call_id": id, "content": contents.BLANK_LINE.join(texts)}]
 
 
 def _shell_text(output: JsonObject, path: str) -> str:
@@ -371,14 +328,14 @@ def _shell_text(output: JsonObject, path: str) -> str:
     return "\n".join(filter(None, said))
 
 
-def _read_compaction(item: JsonObject, path: str) -> list[Entry]:
+def _read_compaction(item: JsonObject, path: str) -> list[neutral.Entry]:
     """What stands in place of the conversation before it, where it can be read."""
     mark = request_fields.maybe_text_at(item, "encrypted_content", path) or ""
-    text = marked_text(mark) or _joined_texts(item, "summary", path)
-    return [{"role": "user", "content": text or unsupported_text("compaction")}]
+    text = neutral.marked_text(mark) or _joined_texts(item, "summary", path)
+    return [{"role": "user", "content": text or contents.unsupported_text("compaction")}]
 
 
-def _refuse_reference(item: JsonObject, path: str) -> list[Entry]:
+def _refuse_reference(item: JsonObject, path: str) -> list[neutral.Entry]:
     message = "found a reference, expected the item itself: nothing is stored here"
     raise ApiError(message, path=path)
 
@@ -409,13 +366,15 @@ def _read_image(part: JsonObject, path: str) -> BlockContent:
     if source is not None and not isinstance(source, str):
         raise wrong(source, "a URL", f"{path}.image_url")
     if not source and part.get("file_id") is not None:
-        return missing_image(NO_FILES, path)
-    return image_block(clean(source or ""), path, part.get("detail"))
+        return contents.missing_image(contents.NO_FILES, path)
+    return contents.image_block(clean(source or ""), path, part.get("detail"))
 
 
 PART_READERS: dict[str, BlockReader] = {
-    **dict.fromkeys(("input_text", "output_text", "text", "summary_text"), read_text_block),
-    "refusal": text_reader("refusal"),
+    **dict.fromkeys(
+        ("input_text", "output_text", "text", "summary_text"), contents.read_text_block
+    ),
+    "refusal": contents.text_reader("refusal"),
     "input_image": _read_image,
     "image_url": _read_image,
     "computer_screenshot": _read_image,
@@ -470,25 +429,25 @@ def _read_custom(item: JsonObject, path: str) -> RequestTool:
 
 
 TOOL_READERS: dict[str, Callable[[JsonObject, str], RequestTool]] = {
-    "function": read_function,
+    "function": neutral.read_function,
     "custom": _read_custom,
 }
 
 
-def _read_choice(value: object, path: str) -> NeutralToolChoice:
+def _read_choice(value: object, path: str) -> neutral.NeutralToolChoice:
     if isinstance(value, str):
-        return NeutralToolChoice(choice_word(value, path))
+        return neutral.NeutralToolChoice(neutral.choice_word(value, path))
     choice = request_fields.json_object(value, path)
     kind = request_fields.type_at(choice, path)
     if kind in TOOL_READERS:
-        return NeutralToolChoice("tool", _tool_key(value, path))
+        return neutral.NeutralToolChoice("tool", _tool_key(value, path))
     if kind == "allowed_tools":
-        return read_allowed(choice, path, _tool_key)
+        return neutral.read_allowed(choice, path, _tool_key)
     expected = '"function", "custom" or "allowed_tools"'
     raise wrong(kind, expected, f"{path}.type")
 
 
-def _tool_key(value: object, path: str) -> ToolKey | None:
+def _tool_key(value: object, path: str) -> neutral.ToolKey | None:
     """The tool that is meant, None for one that cannot be run here."""
     tool = request_fields.json_object(value, path)
     if request_fields.type_at(tool, path) not in TOOL_READERS:
@@ -501,7 +460,7 @@ def _tool_key(value: object, path: str) -> ToolKey | None:
 
 
 def _read_instructions(value: object, path: str) -> str:
-    return system_text(request_fields.text(value, path), path, PART_READERS)
+    return contents.system_text(request_fields.text(value, path), path, PART_READERS)
 
 
 def _read_reasoning_options(value: object, path: str) -> dict[str, Any]:
@@ -512,14 +471,14 @@ def _read_text_options(value: object, path: str) -> dict[str, Any]:
     return request_fields.checked_fields(request_fields.json_object(value, path), TEXT, path)
 
 
-def _read_format(value: object, path: str) -> AnswerFormat | None:
+def _read_format(value: object, path: str) -> neutral.AnswerFormat | None:
     given = request_fields.json_object(value, path)
     kind = request_fields.one_of("text", "json_object", "json_schema")(
         given.get("type"), f"{path}.type"
     )
     if kind == "json_schema":
-        return read_answer_format(given, path)
-    return AnswerFormat() if kind == "json_object" else None
+        return neutral.read_answer_format(given, path)
+    return neutral.AnswerFormat() if kind == "json_object" else None
 
 
 def _wants_logprobs(value: object, path: str) -> bool:
@@ -529,7 +488,7 @@ def _wants_logprobs(value: object, path: str) -> bool:
 
 REASONING: dict[str, Check] = {
     "effort": request_fields.effort,
-    "context": REASONING_CONTEXT,
+    "context": request_fields.REASONING_CONTEXT,
 }
 TEXT: dict[str, Check] = {"format": _read_format}
 
@@ -537,7 +496,7 @@ FIELDS: dict[str, Check] = {
     "input": _read_input,
     "instructions": _read_instructions,
     "model": request_fields.text,
-    "tools": cached_tools(_read_tools, "responses"),
+    "tools": neutral.cached_tools(_read_tools, "responses"),
     "tool_choice": _read_choice,
     "parallel_tool_calls": request_fields.boolean,
     "text": _read_text_options,
@@ -559,9 +518,11 @@ FIELDS: dict[str, Check] = {
 
 def dump_responses_request(asked: NeutralRequest) -> dict[str, Any]:
     """The body. Raises `ApiError` for what Responses cannot say."""
-    items = [item for message in joined_turns(asked) for item in _dump_items(message, asked)]
+    items = [
+        item for message in neutral.joined_turns(asked) for item in _dump_items(message, asked)
+    ]
     effort = _dump_effort(asked)
-    return without_nulls(
+    return neutral.without_nulls(
         model=asked.model,
         input=items,
         tools=dump_tools(asked.declared) or None,
@@ -582,13 +543,13 @@ def dump_responses_request(asked: NeutralRequest) -> dict[str, Any]:
 
 def _dump_effort(asked: NeutralRequest) -> str | int | None:
     """The effort is the only switch that Responses has."""
-    thinking = thinking_choice(asked)
+    thinking = neutral.thinking_choice(asked)
     if thinking is False:
         return OFF
     return DEFAULT_SETTINGS.effort if thinking and asked.effort is None else asked.effort
 
 
-def _dump_items(message: Entry, asked: NeutralRequest) -> list[JsonObject]:
+def _dump_items(message: neutral.Entry, asked: NeutralRequest) -> list[JsonObject]:
     if message["role"] == "assistant":
         return _dump_assistant(message, asked)
     if message["role"] == "tool":
@@ -603,10 +564,10 @@ def _dump_items(message: Entry, asked: NeutralRequest) -> list[JsonObject]:
 def _dump_content(content: Content) -> str | list[JsonObject]:
     if isinstance(content, str):
         return content
-    return [_dump_part(block) for block in sayable(content)]
+    return [_dump_part(block) for block in contents.sayable(content)]
 
 
-def _dump_part(block: TextPartParam | ImageBlock) -> JsonObject:
+def _dump_part(block: TextPartParam | contents.ImageBlock) -> JsonObject:
     if block["type"] == "text":
         return {"type": "input_text", "text": block["text"]}
     source = block["image_url"]
@@ -617,7 +578,7 @@ def _dump_part(block: TextPartParam | ImageBlock) -> JsonObject:
     }
 
 
-def _dump_assistant(message: AssistantEntry, asked: NeutralRequest) -> list[JsonObject]:
+def _dump_assistant(message: neutral.AssistantEntry, asked: NeutralRequest) -> list[JsonObject]:
     items: list[JsonObject] = []
     if thinking := message.get("reasoning_content"):
         thought = {"type": "reasoning_text", "text": thinking}
@@ -628,17 +589,21 @@ def _dump_assistant(message: AssistantEntry, asked: NeutralRequest) -> list[Json
     return [*items, *(_dump_call(call, asked) for call in message.get("tool_calls", ()))]
 
 
-def _dump_call(call: HistoryCall, asked: NeutralRequest) -> JsonObject:
+def _dump_call(call: contents.HistoryCall, asked: NeutralRequest) -> JsonObject:
     function = call["function"]
     head = {"call_id": call["id"], "name": function["name"]}
     if "namespace" in call:
         head["namespace"] = call["namespace"]
-    given = arguments_object(function["arguments"])
+    given = neutral.arguments_object(function["arguments"])
     is_custom = (call.get("namespace"), function["name"]) in _custom_tool_keys(asked)
-    if is_custom and [*given] == [CUSTOM_INPUT]:
-        return {"type": "custom_tool_call", **head, "input": given[CUSTOM_INPUT]}
-    return {"type": "function_call", **head, "arguments": arguments_text(function["arguments"])}
+    if is_custom and [*given] == [neutral.CUSTOM_INPUT]:
+        return {"type": "custom_tool_call", **head, "input": given[neutral.CUSTOM_INPUT]}
+    return {
+        "type": "function_call",
+        **head,
+        "arguments": neutral.arguments_text(function["arguments"]),
+    }
 
 
-def _custom_tool_keys(asked: NeutralRequest) -> set[ToolKey]:
+def _custom_tool_keys(asked: NeutralRequest) -> set[neutral.ToolKey]:
     return {tool.key for tool in asked.declared.tools if tool.kind == "custom"}

@@ -11,7 +11,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
@@ -247,31 +247,63 @@ def apply_chat_template(
             bos=add_default_bos_token,
             dialect=dialect_of(tokenizer, dialect),
         )
-    conversations, batched = _conversations(messages)
-    prompts = [
-        _prompt(
-            chat, add_generation_prompt, continue_final_message, request, n if batched else None
-        )
-        for n, chat in enumerate(conversations)
-    ]
+    ends = (add_generation_prompt, continue_final_message)
+    prompts, batched = _prompts(messages, request, ends)
     if not tokenize:
         texts = [str(prompt) for prompt in prompts]
         return texts if batched else texts[0]
-    cut = _truncation(tokenizer, max_length) if truncation else None
+    masked = return_assistant_tokens_mask
+    form = _OutputForm(padding, truncation, max_length, return_tensors, return_dict, masked)
     if processor is not tokenizer and any(prompt.images for prompt in prompts):
-        _check_for_processor(prompts, return_assistant_tokens_mask, cut)
-        return _processed(processor, prompts, padding, max_length, return_tensors, return_dict)
-    ids, masks = _ids_and_masks(tokenizer, prompts, return_assistant_tokens_mask, cut)
-    is_single = not batched and not return_tensors
-    if not (return_dict or padding or return_tensors):
-        return ids[0] if is_single else ids
-    padded = _padded(tokenizer, ids[0] if is_single else ids, padding, max_length, more)
-    if return_assistant_tokens_mask:
-        side = more.get("padding_side") or tokenizer.padding_side
-        padded["assistant_masks"] = _aligned(masks, padded, side, is_single)
-    if return_tensors:
-        padded.convert_to_tensors(return_tensors)
-    return padded if return_dict else padded["input_ids"]
+        return form.processed(processor, tokenizer, prompts)
+    return form.encoded(tokenizer, prompts, batched, more)
+
+
+def _prompts(
+    messages: Chats, request: Request, ends: tuple[bool, bool | str]
+) -> tuple[list[Prompt], bool]:
+    """The prompt of each conversation, and whether they are a list of them."""
+    chats, batched = _conversations(messages)
+    places = range(len(chats)) if batched else [None]
+    return [_prompt(c, *ends, request, n) for c, n in zip(chats, places, strict=True)], batched
+
+
+@dataclass(frozen=True)
+class _OutputForm:
+    """In what form ids are returned, by the options of `transformers`."""
+
+    padding: bool | str
+    truncation: bool
+    max_length: int | None
+    tensors: str | None
+    as_dict: bool
+    masked: bool
+
+    def processed(self, processor: Any, tokenizer: Any, prompts: list[Prompt]) -> Any:
+        """What a processor makes of prompts with images."""
+        _check_for_processor(prompts, self.masked, self._cut(tokenizer))
+        form = (self.padding, self.max_length, self.tensors, self.as_dict)
+        return _processed(processor, prompts, *form)
+
+    def encoded(
+        self, tokenizer: Any, prompts: list[Prompt], batched: bool, more: dict[str, Any]
+    ) -> Any:
+        """The ids of prompts. `more` are further options of padding."""
+        ids, masks = _ids_and_masks(tokenizer, prompts, self.masked, self._cut(tokenizer))
+        is_single = not batched and not self.tensors
+        given = ids[0] if is_single else ids
+        if not (self.as_dict or self.padding or self.tensors):
+            return given
+        padded = _padded(tokenizer, given, self.padding, self.max_length, more)
+        if self.masked:
+            side = more.get("padding_side") or tokenizer.padding_side
+            padded["assistant_masks"] = _aligned(masks, padded, side, is_single)
+        if self.tensors:
+            padded.convert_to_tensors(self.tensors)
+        return padded if self.as_dict else padded["input_ids"]
+
+    def _cut(self, tokenizer: Any) -> slice | None:
+        return _truncation(tokenizer, self.max_length) if self.truncation else None
 
 
 def install(

@@ -7,7 +7,7 @@ differ on purpose, docs/format.md, section 10, says how and docs/encoding.md say
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dsv4._encode.encode import render_conversation
 from dsv4._encode.inputs import as_messages, check_roles
@@ -44,7 +44,9 @@ from dsv4.compat.release import (
     user_msg_template,
 )
 from dsv4.errors import OptionError
-from dsv4.types import MessageInput, ThinkingMode
+
+if TYPE_CHECKING:
+    from dsv4.types import MessageInput, ThinkingMode
 
 __all__ = [
     "ASSISTANT_SP_TOKEN",

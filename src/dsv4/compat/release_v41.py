@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from dsv4._encode.encode import effort_text
 from dsv4._encode.inputs import (
@@ -36,6 +35,7 @@ from dsv4._encode.tools import (
 from dsv4._encode.turns import RELEASED
 from dsv4._format import tokens
 from dsv4._format.dialects import NAMESPACE_END, V4, V4_1
+from dsv4._format.frozen_class import replace
 from dsv4._format.texts import EFFORT_TEMPLATE, EFFORTS_V4_1
 from dsv4.compat import release
 from dsv4.compat.release import (
@@ -75,7 +75,9 @@ from dsv4.compat.release import (
     user_msg_template,
 )
 from dsv4.errors import OptionError, short_repr
-from dsv4.types import Effort, MessageInput, ThinkingMode
+
+if TYPE_CHECKING:
+    from dsv4.types import Effort, MessageInput, ThinkingMode
 
 __all__ = [
     "ASSISTANT_SP_TOKEN",

@@ -23,7 +23,7 @@ from dsv4._inputs.input_files import (
     is_json_lines,
     open_input,
     os_error_reason,
-    parse_json,
+    parse_unambiguous_json,
 )
 from dsv4._inputs.line_shapes import LINE_FIELDS
 from dsv4.dataset.dataset_errors import DatasetError, pyarrow, pyarrow_parquet, zstandard
@@ -181,7 +181,8 @@ class JsonArraySource:
     def _lines(self, data: bytes) -> list[bytes]:
         name = input_name(self.path)
         try:
-            value = parse_json(decode_utf8(data, name).removeprefix(BYTE_ORDER_MARK), name)
+            text = decode_utf8(data, name).removeprefix(BYTE_ORDER_MARK)
+            value = parse_unambiguous_json(text, name)
         except InputError as error:
             if not is_json_lines(data):
                 raise DatasetError(str(error)) from None

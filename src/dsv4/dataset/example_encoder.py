@@ -24,7 +24,7 @@ from dsv4._encode.turns import NATIVE
 from dsv4._format.dialects import Dialect
 from dsv4._format.tokens import EOS, PAD, THINK_END, THINK_START, Special, markup
 from dsv4._images.image_source import identity
-from dsv4._inputs.input_files import BYTE_ORDER_MARK, decode_utf8, parse_json
+from dsv4._inputs.input_files import BYTE_ORDER_MARK, decode_utf8, parse_unambiguous_json
 from dsv4._inputs.line_shapes import (
     LineConversation,
     line_conversation,
@@ -45,6 +45,7 @@ from dsv4.dataset.dataset_notes import (
     OPEN_TURN,
     TOO_LONG,
     UNDECLARED_TOOL,
+    UNKNOWN_MODEL,
     LineNotes,
     line_hash,
     strictly,
@@ -350,6 +351,11 @@ class ChunkEncoder:
                 tally.answers += 1
                 tally.note(NO_REASONING, int(ids[at + 1] == end))
 
+    def _request(self, line: LineConversation, tally: _ChunkTally) -> Request:
+        found = line.read(self.job.options.overrides)
+        tally.note(UNKNOWN_MODEL, len(found.notes))
+        return found.request
+
     def _checked(self, request: Request, tally: _ChunkTally) -> Prompt:
         """The prompt. Raises where `check --for training` has an error that is not to be ignored,
         and notes what is no error."""
@@ -396,7 +402,7 @@ class ChunkEncoder:
             if self.job.options.profile is not None:
                 yield from self._served_drafts(line, self.job.options.profile, tally)
                 return
-            request = line.read(self.job.options.overrides).request
+            request = self._request(line, tally)
             whole = self._checked(request, tally)
             if not self.job.options.expand:
                 self._omit(whole, (), tally)
@@ -641,7 +647,7 @@ class ChunkEncoder:
         self, name: str, line: LineConversation, start: int, tally: _ChunkTally
     ) -> _EncodedSide:
         with _locations_of(line, name):
-            request = line.read(self.job.options.overrides).request
+            request = self._request(line, tally)
             prompt = self._checked(request, tally)
             self._omit(prompt, (), tally)
             owned = self._attributed(prompt)
@@ -781,7 +787,8 @@ def _reject_line(name: str, number: int, line: bytes, problem: str) -> bytes:
 
 def _line_value(name: str, number: int, line: bytes) -> Any:
     text = decode_utf8(line.rstrip(), name, number)  # so that no error is located at the line end
-    return parse_json(text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text, name, number)
+    text = text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text
+    return parse_unambiguous_json(text, name, number)
 
 
 @contextmanager

@@ -11,30 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 
-from dsv4.grammar.rules import (
-    EMPTY,
-    NEVER,
-    CharSet,
-    ChoiceExpr,
-    Expression,
-    LexemeExpr,
-    LiteralExpr,
-    ReferenceExpr,
-    RepeatExpr,
-    Rules,
-    SequenceExpr,
-    StringEndExpr,
-    TextExpr,
-    TokenExpr,
-    choice,
-    complement,
-    expanded_string_end,
-    lexeme,
-    literal,
-    one_of,
-    repeat,
-    sequence,
-)
+from dsv4.grammar import expressions as ex
+from dsv4.grammar.expressions import Expression, Rules
 
 # The search for words.
 
@@ -50,7 +28,7 @@ class WordSearch:
         self.words = words
         self.starts = {word[:n] for word in words for n in range(len(word))} | {""}
         self.alphabet = "".join(sorted(set("".join(words))))
-        self._moves: dict[str, tuple[Mapping[str, str], CharSet]] = {}
+        self._moves: dict[str, tuple[Mapping[str, str], ex.CharSet]] = {}
 
     def step(self, state: str, character: str) -> str | None:
         """The state after one more character. None where a word is complete."""
@@ -68,39 +46,39 @@ class WordSearch:
             after = None if after is None else self.step(after, character)
         return after
 
-    def moves(self, state: str) -> tuple[Mapping[str, str], CharSet]:
+    def moves(self, state: str) -> tuple[Mapping[str, str], ex.CharSet]:
         """The characters that lead to other states than the empty one, and all that lead there."""
         if state not in self._moves:
             self._moves[state] = self._new_moves(state)
         return self._moves[state]
 
-    def _new_moves(self, state: str) -> tuple[Mapping[str, str], CharSet]:
+    def _new_moves(self, state: str) -> tuple[Mapping[str, str], ex.CharSet]:
         steps = {character: self.step(state, character) for character in self.alphabet}
         moves = {character: after for character, after in steps.items() if after}
         elsewhere = "".join(character for character, after in steps.items() if after != "")
-        return moves, complement(elsewhere)
+        return moves, ex.complement(elsewhere)
 
     def after(self, part: Expression, states: States) -> States:
         """Where the search may be after a regular expression."""
         if states is None:
             return None
-        if isinstance(part, LiteralExpr):
+        if isinstance(part, ex.LiteralExpr):
             return _all(self.walk(state, part.text) for state in states)
-        if isinstance(part, CharSet):
+        if isinstance(part, ex.CharSet):
             return _all(after for state in states for after in self._steps(state, part))
-        if isinstance(part, LexemeExpr):
+        if isinstance(part, ex.LexemeExpr):
             return self.after(part.part, states)
-        if isinstance(part, SequenceExpr):
+        if isinstance(part, ex.SequenceExpr):
             for piece in part.parts:
                 states = self.after(piece, states)
             return states
-        if isinstance(part, ChoiceExpr):
+        if isinstance(part, ex.ChoiceExpr):
             reached = [self.after(option, states) for option in part.options]
             return None if None in reached else frozenset().union(*filter(None, reached))
-        assert isinstance(part, RepeatExpr), part
+        assert isinstance(part, ex.RepeatExpr), part
         return self._after_repeat(part, states)
 
-    def _after_repeat(self, part: RepeatExpr, states: frozenset[str]) -> States:
+    def _after_repeat(self, part: ex.RepeatExpr, states: frozenset[str]) -> States:
         # Counts are left aside: what some number of times may do counts as possible.
         while True:
             more = self.after(part.part, states)
@@ -108,7 +86,7 @@ class WordSearch:
                 return None if more is None else states
             states |= more
 
-    def _steps(self, state: str, characters: CharSet) -> Iterable[str | None]:
+    def _steps(self, state: str, characters: ex.CharSet) -> Iterable[str | None]:
         known = [character for character in self.alphabet if characters.has(character)]
         if characters.size > len(known):
             yield ""
@@ -131,12 +109,12 @@ def may_hold(part: Expression, words: tuple[str, ...]) -> bool:
 
 
 def unrolled(
-    text: TextExpr,
+    text: ex.TextExpr,
     rules: Rules,
     *,
     root: Expression | None = None,
-    end: Expression = EMPTY,
-    escape: Expression = NEVER,
+    end: Expression = ex.EMPTY,
+    escape: Expression = ex.NEVER,
     after_words: Mapping[str, Expression] = MappingProxyType({}),
 ) -> Expression:
     """A text without words as one rule for each state of the search.
@@ -156,17 +134,17 @@ def unrolled(
 
     def ways(state: str, end: Expression) -> Expression:
         moves, back = search.moves(state)
-        onward = [sequence(literal(c), at(after)) for c, after in moves.items()]
+        onward = [ex.sequence(ex.literal(c), at(after)) for c, after in moves.items()]
         # Not as one group: engines are much quicker with plain alternatives.
-        plain, escaped = sequence(one_of(back), at("")), sequence(escape, at(""))
+        plain, escaped = ex.sequence(ex.one_of(back), at("")), ex.sequence(escape, at(""))
         words = [
-            sequence(literal(word[-1]), following)
+            ex.sequence(ex.literal(word[-1]), following)
             for word, following in after_words.items()
             if (state + word[-1]).endswith(word)
         ]
-        return choice(end, plain, escaped, *onward, *words)
+        return ex.choice(end, plain, escaped, *onward, *words)
 
-    return ways(text.begun, NEVER) if text.filled else at(text.begun)
+    return ways(text.begun, ex.NEVER) if text.filled else at(text.begun)
 
 
 # What may follow a text that stands in the prompt already: a prefix, an open turn, the opening of
@@ -177,14 +155,14 @@ def rest_after(part: Expression, text: str, rules: Rules) -> tuple[Expression, i
     """What is left of an expression after a text, and how much of the text it allows."""
     for n, character in enumerate(text):
         rest = _derived(part, character, rules)
-        if rest == NEVER:
-            return NEVER, n
+        if rest == ex.NEVER:
+            return ex.NEVER, n
         part = rest
     return part, len(text)
 
 
 def _derived(part: Expression, character: str, rules: Rules) -> Expression:
-    return choice(*(_derived_one(way, character, rules) for way in _ways(part, rules)))
+    return ex.choice(*(_derived_one(way, character, rules) for way in _ways(part, rules)))
 
 
 def _ways(part: Expression, rules: Rules) -> Iterator[Expression]:
@@ -195,9 +173,9 @@ def _ways(part: Expression, rules: Rules) -> Iterator[Expression]:
     waiting, seen = [part], set()
     while waiting:
         part = waiting.pop()
-        if isinstance(part, ChoiceExpr):
+        if isinstance(part, ex.ChoiceExpr):
             waiting += reversed(part.options)
-        elif not isinstance(part, ReferenceExpr):
+        elif not isinstance(part, ex.ReferenceExpr):
             yield part
         elif part.name not in seen:
             seen.add(part.name)
@@ -205,32 +183,32 @@ def _ways(part: Expression, rules: Rules) -> Iterator[Expression]:
 
 
 def _derived_one(part: Expression, character: str, rules: Rules) -> Expression:
-    if isinstance(part, (LiteralExpr, TokenExpr)):
-        return literal(part.text[1:]) if part.text[0] == character else NEVER
-    if isinstance(part, CharSet):
-        return EMPTY if part.has(character) else NEVER
-    if isinstance(part, TextExpr):
+    if isinstance(part, (ex.LiteralExpr, ex.TokenExpr)):
+        return ex.literal(part.text[1:]) if part.text[0] == character else ex.NEVER
+    if isinstance(part, ex.CharSet):
+        return ex.EMPTY if part.has(character) else ex.NEVER
+    if isinstance(part, ex.TextExpr):
         state = search_for(part.without).step(part.begun, character)
-        return NEVER if state is None else TextExpr(part.without, state)
-    if isinstance(part, StringEndExpr):
-        return _derived(expanded_string_end(part), character, rules)
-    if isinstance(part, LexemeExpr):
-        return lexeme(_derived(part.part, character, rules))
-    if isinstance(part, RepeatExpr):
+        return ex.NEVER if state is None else ex.TextExpr(part.without, state)
+    if isinstance(part, ex.StringEndExpr):
+        return _derived(ex.expanded_string_end(part), character, rules)
+    if isinstance(part, ex.LexemeExpr):
+        return ex.lexeme(_derived(part.part, character, rules))
+    if isinstance(part, ex.RepeatExpr):
         most = None if part.most is None else part.most - 1
-        more = repeat(part.part, max(0, part.least - 1), most)
-        return sequence(_derived(part.part, character, rules), more)
-    assert isinstance(part, SequenceExpr), part
+        more = ex.repeat(part.part, max(0, part.least - 1), most)
+        return ex.sequence(_derived(part.part, character, rules), more)
+    assert isinstance(part, ex.SequenceExpr), part
     return _derived_sequence(part, character, rules)
 
 
-def _derived_sequence(part: SequenceExpr, character: str, rules: Rules) -> Expression:
+def _derived_sequence(part: ex.SequenceExpr, character: str, rules: Rules) -> Expression:
     ways = []
     for n, piece in enumerate(part.parts):
-        ways.append(sequence(_derived(piece, character, rules), *part.parts[n + 1 :]))
+        ways.append(ex.sequence(_derived(piece, character, rules), *part.parts[n + 1 :]))
         if not _may_be_empty(piece, rules):
             break
-    return choice(*ways)
+    return ex.choice(*ways)
 
 
 def _may_be_empty(part: Expression, rules: Rules) -> bool:
@@ -238,10 +216,10 @@ def _may_be_empty(part: Expression, rules: Rules) -> bool:
 
 
 def _one_may_be_empty(part: Expression, rules: Rules) -> bool:
-    if isinstance(part, TextExpr):
+    if isinstance(part, ex.TextExpr):
         return not part.filled
-    if isinstance(part, SequenceExpr):
+    if isinstance(part, ex.SequenceExpr):
         return all(_may_be_empty(piece, rules) for piece in part.parts)
-    if isinstance(part, LexemeExpr):
+    if isinstance(part, ex.LexemeExpr):
         return _may_be_empty(part.part, rules)
-    return isinstance(part, RepeatExpr) and (part.least == 0 or _may_be_empty(part.part, rules))
+    return isinstance(part, ex.RepeatExpr) and (part.least == 0 or _may_be_empty(part.part, rules))

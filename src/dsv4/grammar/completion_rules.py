@@ -14,23 +14,9 @@ from typing import Literal, TypeAlias
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, Dialect
 from dsv4.errors import Location, refusal, short_repr
+from dsv4.grammar import expressions as ex
+from dsv4.grammar.expressions import Expression, Rules
 from dsv4.grammar.json_rules import JsonRules, name_unlike
-from dsv4.grammar.rules import (
-    EMPTY,
-    NEVER,
-    Expression,
-    Rules,
-    TextExpr,
-    TokenExpr,
-    choice,
-    complement,
-    has_no_surrogates,
-    lexeme,
-    literal,
-    repeat,
-    sequence,
-    until,
-)
 from dsv4.grammar.schema_shapes import (
     Conjunction,
     Keyword,
@@ -110,7 +96,7 @@ class CallMarkup:
 
         return cls(
             # Which is a token in any case to llguidance.
-            reasoning_end=TokenExpr(REASONING_END, ids.get(REASONING_END)),
+            reasoning_end=ex.TokenExpr(REASONING_END, ids.get(REASONING_END)),
             block_open=written(tags.block_open),
             block_close=written(tags.block_close.lstrip("\n")),
             invoke_open=written(tags.invoke_open),
@@ -132,15 +118,15 @@ class CallMarkup:
 def _with_tokens(text: str, ids: Mapping[str, int]) -> Expression:
     """The format's own words, with special tokens as tokens where their ids are known."""
     parts = tokens.markup(text).parts
-    return sequence(
-        *(TokenExpr(part, ids[part]) if part in ids else literal(str(part)) for part in parts)
+    return ex.sequence(
+        *(ex.TokenExpr(part, ids[part]) if part in ids else ex.literal(str(part)) for part in parts)
     )
 
 
 # The completion.
 
 
-FREE_TEXT = TextExpr(FORBIDDEN)
+FREE_TEXT = ex.TextExpr(FORBIDDEN)
 
 
 @dataclass(frozen=True)
@@ -163,35 +149,35 @@ class CompletionRules:
         content = FREE_TEXT if self.answer is None else self.answer
         calls = self._calls(markup, rules)
         ended = self._content_then(content, calls, markup)
-        thought = until(FREE_TEXT, markup.reasoning_end) if self.reasoning else EMPTY
-        return sequence(thought, ended)
+        thought = ex.until(FREE_TEXT, markup.reasoning_end) if self.reasoning else ex.EMPTY
+        return ex.sequence(thought, ended)
 
     def _content_then(
         self, content: Expression, calls: Expression, markup: CallMarkup
     ) -> Expression:
         """Only content, or content and calls."""
-        without_calls = NEVER if self.calls_required else _free(content)
-        if calls == NEVER:
+        without_calls = ex.NEVER if self.calls_required else _free(content)
+        if calls == ex.NEVER:
             return without_calls
         opened = markup.block_open
         if not self.preamble:
-            return choice(without_calls, sequence(opened, calls))
+            return ex.choice(without_calls, ex.sequence(opened, calls))
         if content == FREE_TEXT:
-            return choice(without_calls, sequence(until(FREE_TEXT, opened), calls))
-        return choice(without_calls, sequence(choice(EMPTY, content), opened, calls))
+            return ex.choice(without_calls, ex.sequence(ex.until(FREE_TEXT, opened), calls))
+        return ex.choice(without_calls, ex.sequence(ex.choice(ex.EMPTY, content), opened, calls))
 
     def _calls(self, markup: CallMarkup, rules: Rules) -> Expression:
         """The calls of a block and its close."""
         if not self.invokes:
-            return NEVER
-        one = sequence(markup.invoke_open, choice(*self.invokes))
+            return ex.NEVER
+        one = ex.sequence(markup.invoke_open, ex.choice(*self.invokes))
         one = rules.named("invoke", one)
-        some = repeat(one, 1, None if self.parallel else 1)
-        return rules.named("calls", sequence(some, markup.block_close))
+        some = ex.repeat(one, 1, None if self.parallel else 1)
+        return rules.named("calls", ex.sequence(some, markup.block_close))
 
 
 def _free(content: Expression) -> Expression:
-    return lexeme(content) if content == FREE_TEXT else content
+    return ex.lexeme(content) if content == FREE_TEXT else content
 
 
 # Calls as rules: a tool's schema -> its invoke, parameter by parameter.
@@ -232,8 +218,8 @@ class CallRules:
         """One call from its name on: the tag before the name is common to all."""
         _check_name(tool.name, (*tool.location, "name"), self.markup)
         arguments = self.rules.named("arguments", self._arguments(tool))
-        written = sequence(
-            literal(tool.name + self.markup.name_end),
+        written = ex.sequence(
+            ex.literal(tool.name + self.markup.name_end),
             arguments,
             self.markup.invoke_close,
         )
@@ -251,7 +237,7 @@ class CallRules:
             for shape in document.shapes((Subschema(schema, location),))
             if (merged := document.both(shape, object_only)) is not None
         ]
-        return choice(*(values.arranged(shape) for shape in shapes))
+        return ex.choice(*(values.arranged(shape) for shape in shapes))
 
 
 class _Parameters(ValueRules):
@@ -266,39 +252,39 @@ class _Parameters(ValueRules):
         self.kinds(shape)  # notes what is not enforced
         if (listed := self.constants(shape)) is not None:
             place = shape.keywords["enum"].location
-            return choice(*(self._constant(v, (*place, n)) for n, v in enumerate(listed)))
+            return ex.choice(*(self._constant(v, (*place, n)) for n, v in enumerate(listed)))
         declared, additional = self.declared(shape)
         members = []
         for name, together, required in declared:
             written = self.parameter(name, together)
-            if written != NEVER:
+            if written != ex.NEVER:
                 members.append(Member(written, required))
             elif required:
-                return NEVER
+                return ex.NEVER
         names = tuple(name for name, *_ in declared)
-        other = NEVER if additional is None else self._other(shape, names, additional)
-        found = Members(tuple(members), other, EMPTY).arranged(self.rules, self.any_order)
+        other = ex.NEVER if additional is None else self._other(shape, names, additional)
+        found = Members(tuple(members), other, ex.EMPTY).arranged(self.rules, self.any_order)
         needed = any(member.required for member in members)
-        return found if needed else choice(found, literal("\n"))
+        return found if needed else ex.choice(found, ex.literal("\n"))
 
     def parameter(self, name: str, together: Conjunction) -> Expression:
         """One parameter and the end of its line."""
         location = together[0].location if together else self.document.location
         _check_name(name, location, self.markup)
         value = self._typed_value(together)
-        opening = sequence(self.markup.parameter_open, literal(name))
-        return self.rules.named("parameter", sequence(opening, value))
+        opening = ex.sequence(self.markup.parameter_open, ex.literal(name))
+        return self.rules.named("parameter", ex.sequence(opening, value))
 
     def _other(self, shape: Shape, names: tuple[str, ...], additional: Conjunction) -> Expression:
         key = _other_name(self.apart(shape, names), self.rules)
         value = self._typed_value(additional, key)
-        if value == NEVER:
-            return NEVER
+        if value == ex.NEVER:
+            return ex.NEVER
         place = self._additional_location(shape)
         self.relaxations.note(place, "an undeclared parameter may be given twice")
-        return self.rules.named("parameter", sequence(self.markup.parameter_open, value))
+        return self.rules.named("parameter", ex.sequence(self.markup.parameter_open, value))
 
-    def _typed_value(self, together: Conjunction, name: Expression = EMPTY) -> Expression:
+    def _typed_value(self, together: Conjunction, name: Expression = ex.EMPTY) -> Expression:
         """A value, from the attribute that gives its type to the end of the line.
 
         `name` is what stands before that: an undeclared name is one piece with the attribute that
@@ -308,15 +294,15 @@ class _Parameters(ValueRules):
         raw, other = self._values(together)
         closing = markup.parameter_close
         ways = []
-        if raw != NEVER:
-            opening = _joined(name, literal(markup.string_true))
-            closed = self.rules.named("closed", until(raw, closing))
-            ways.append(sequence(opening, closed, literal("\n")))
-        if other != NEVER:
-            opening = _joined(name, literal(markup.string_false))
+        if raw != ex.NEVER:
+            opening = _joined(name, ex.literal(markup.string_true))
+            closed = self.rules.named("closed", ex.until(raw, closing))
+            ways.append(ex.sequence(opening, closed, ex.literal("\n")))
+        if other != ex.NEVER:
+            opening = _joined(name, ex.literal(markup.string_false))
             value = self.rules.named("value", other)
-            ways.append(sequence(opening, value, closing, literal("\n")))
-        return choice(*ways)
+            ways.append(ex.sequence(opening, value, closing, ex.literal("\n")))
+        return ex.choice(*ways)
 
     def _values(self, together: Conjunction) -> tuple[Expression, Expression]:
         """The strings that fit, raw, and the other values, as JSON."""
@@ -333,17 +319,17 @@ class _Parameters(ValueRules):
                     raw.append(self._raw(shape))
                 else:
                     other.append(self._typed(shape, kind))
-        return choice(*raw), choice(*other)
+        return ex.choice(*raw), ex.choice(*other)
 
     def _raw(self, shape: Shape) -> Expression:
         """A string as it is."""
         found = self.patterned(shape, lambda part: part)
-        return TextExpr(self.calls.words, filled=self.filled(shape)) if found is None else found
+        return ex.TextExpr(self.calls.words, filled=self.filled(shape)) if found is None else found
 
     def _raw_constant(self, value: str) -> Expression:
         """A listed string, if a model can write it."""
         ends_early = any(word in value for word in self.calls.words)
-        return NEVER if ends_early or not has_no_surrogates(value) else literal(value)
+        return ex.NEVER if ends_early or not ex.has_no_surrogates(value) else ex.literal(value)
 
     def _constant(self, value: Mapping[str, object], location: Location) -> Expression:
         """Arguments that are listed."""
@@ -351,11 +337,11 @@ class _Parameters(ValueRules):
         for name, member in value.items():
             schema = Subschema({"const": member}, (*location, name))
             parts.append(self.parameter(name, (schema,)))
-        return sequence(*parts) if parts else choice(EMPTY, literal("\n"))
+        return ex.sequence(*parts) if parts else ex.choice(ex.EMPTY, ex.literal("\n"))
 
 
 def _joined(name: Expression, attribute: Expression) -> Expression:
-    return attribute if name == EMPTY else lexeme(sequence(name, attribute))
+    return attribute if name == ex.EMPTY else ex.lexeme(ex.sequence(name, attribute))
 
 
 def _object_schema(schema: object, location: Location) -> Schema:
@@ -373,12 +359,12 @@ def _check_name(name: str, location: Location, markup: CallMarkup) -> None:
         raise refusal(location, f"{problem}: a tag cannot hold them")
     if markup.value_end in name:
         raise refusal(location, f"found {short_repr(name)}, expected a name without markup")
-    if not has_no_surrogates(name):
+    if not ex.has_no_surrogates(name):
         raise refusal(location, f"found {short_repr(name)}, expected whole characters")
 
 
 def _other_name(names: tuple[str, ...], rules: Rules) -> Expression:
     """A name that is none of these."""
-    usual = complement(NOT_IN_OTHER_NAMES)
-    rest = rules.named("name", repeat(usual, 0, None))
-    return name_unlike(map(tuple, names), usual, rest, end=EMPTY, empty=False)
+    usual = ex.complement(NOT_IN_OTHER_NAMES)
+    rest = rules.named("name", ex.repeat(usual, 0, None))
+    return name_unlike(map(tuple, names), usual, rest, end=ex.EMPTY, empty=False)

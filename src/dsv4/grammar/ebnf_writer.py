@@ -12,41 +12,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import zip_longest
 
+from dsv4.grammar import expressions as ex
 from dsv4.grammar.automaton import search_for, unrolled
 from dsv4.grammar.completion_rules import RARE_ENDS
+from dsv4.grammar.expressions import Expression, Rules, sequence
 from dsv4.grammar.grammar_writers import GrammarWriter, shorter_ranges
-from dsv4.grammar.rules import (
-    ESCAPED_IN_STRINGS,
-    NEVER,
-    STRING_ESCAPE,
-    CharSet,
-    Expression,
-    LexemeExpr,
-    LiteralExpr,
-    ReferenceExpr,
-    RepeatExpr,
-    Rules,
-    SequenceExpr,
-    StringEndExpr,
-    TextExpr,
-    TokenExpr,
-    chars,
-    choice,
-    complement,
-    literal,
-    minus,
-    one_of,
-    repeat,
-    sequence,
-)
 
 # JSON strings that cannot complete a closing tag.
 
 
-_QUOTE = literal('"')
+_QUOTE = ex.literal('"')
 # What may come where a closing tag has begun: ASCII without spaces and capitals, which thousands of
 # tokens begin with.
-_FEW: CharSet = minus(chars((0x21, 0x7E)), ESCAPED_IN_STRINGS, (0x41, 0x5A))
+_FEW: ex.CharSet = ex.minus(ex.chars((0x21, 0x7E)), ex.ESCAPED_IN_STRINGS, (0x41, 0x5A))
 
 
 def is_quick(words: tuple[str, ...]) -> bool:
@@ -61,29 +39,29 @@ class QuickString:
         self.rules = rules
         self.solidus, self.bar = word[0], word[1]
         self.middle, _, self.tail = word[2:].partition(self.bar)
-        self.bars = repeat(chars(self.bar), 1, None)
-        self.usual = minus(complement(ESCAPED_IN_STRINGS), self.bar)
-        self.begun: dict[int, ReferenceExpr] = {}
+        self.bars = ex.repeat(ex.chars(self.bar), 1, None)
+        self.usual = ex.minus(ex.complement(ex.ESCAPED_IN_STRINGS), self.bar)
+        self.begun: dict[int, ex.ReferenceExpr] = {}
         # Where no bar has just come, and where one has.
         self.plain = rules.reserved("string")
         self.barred = rules.reserved("string")
-        bars = repeat(chars(self.bar), 0, None)
+        bars = ex.repeat(ex.chars(self.bar), 0, None)
         self.anywhere = rules.named("string", sequence(bars, self.barred))
-        rules.bodies[self.plain.name] = choice(_QUOTE, *self._ways())
-        rules.bodies[self.barred.name] = choice(self.plain, *self._to_bars(len(self.middle)))
+        rules.bodies[self.plain.name] = ex.choice(_QUOTE, *self._ways())
+        rules.bodies[self.barred.name] = ex.choice(self.plain, *self._to_bars(len(self.middle)))
 
     def whole(self) -> Expression:
         return self.anywhere
 
     def filled(self) -> Expression:
         """The same, not empty. Its first character has none before it, so a bar may follow."""
-        first = minus(self.usual, self.solidus)
+        first = ex.minus(self.usual, self.solidus)
         return self.rules.named(
             "string",
-            choice(
+            ex.choice(
                 sequence(self.bars, self.barred),
                 sequence(first, self.anywhere),
-                sequence(STRING_ESCAPE, self.anywhere),
+                sequence(ex.STRING_ESCAPE, self.anywhere),
                 *self._solidus_ways(),
             ),
         )
@@ -91,8 +69,8 @@ class QuickString:
     def _ways(self) -> tuple[Expression, ...]:
         """What may come but the end."""
         return (
-            sequence(minus(self.usual, self.solidus), self.plain),
-            sequence(STRING_ESCAPE, self.anywhere),
+            sequence(ex.minus(self.usual, self.solidus), self.plain),
+            sequence(ex.STRING_ESCAPE, self.anywhere),
             *self._solidus_ways(),
             *self._bar_ways(),
         )
@@ -106,20 +84,20 @@ class QuickString:
             excluded = self.middle[start - 1] if start else ""
             if start == len(self.middle):
                 excluded += self.solidus
-            end = literal(self.middle[start:])
-            yield sequence(minus(self.usual, excluded), end, self.bars, self.barred)
+            end = ex.literal(self.middle[start:])
+            yield sequence(ex.minus(self.usual, excluded), end, self.bars, self.barred)
 
     def _solidus_ways(self) -> tuple[Expression, ...]:
-        begun = literal(self.solidus + self.bar)
+        begun = ex.literal(self.solidus + self.bar)
         return (
-            sequence(literal(self.solidus), self.plain),
+            sequence(ex.literal(self.solidus), self.plain),
             sequence(begun, self._after_solidus()),
         )
 
     def _to_bars(self, most: int) -> list[Expression]:
         """Ends of the middle that come right after a bar, and the next bar."""
         return [
-            sequence(literal(self.middle[-length:]), self.bars, self.barred)
+            sequence(ex.literal(self.middle[-length:]), self.bars, self.barred)
             for length in range(1, most + 1)
         ]
 
@@ -127,11 +105,11 @@ class QuickString:
         """What may follow a solidus and one bar: a tag may have begun."""
         return self.rules.named(
             "string",
-            choice(
+            ex.choice(
                 self.plain,
                 sequence(self.bars, self.barred),
                 *self._to_bars(len(self.middle) - 1),
-                sequence(literal(self.middle + self.bar), self._after(0)),
+                sequence(ex.literal(self.middle + self.bar), self._after(0)),
             ),
         )
 
@@ -142,19 +120,19 @@ class QuickString:
         """
         following = self.tail[length : length + 1]
         if length == len(self.tail):
-            return NEVER
+            return ex.NEVER
         if length and self.tail[length - 1].isalpha():
-            return choice(_QUOTE, sequence(literal(following), self._after(length + 1)))
+            return ex.choice(_QUOTE, sequence(ex.literal(following), self._after(length + 1)))
         if length not in self.begun:
             reference = self.begun[length] = self.rules.reserved("string")
-            away = one_of(minus(_FEW, following + self.solidus))
-            self.rules.bodies[reference.name] = choice(
+            away = ex.one_of(ex.minus(_FEW, following + self.solidus))
+            self.rules.bodies[reference.name] = ex.choice(
                 _QUOTE,
                 sequence(away, self.plain),
-                sequence(STRING_ESCAPE, self.anywhere),
+                sequence(ex.STRING_ESCAPE, self.anywhere),
                 sequence(self.bars, self.barred),
                 *self._solidus_ways(),
-                sequence(literal(following), self._after(length + 1)),
+                sequence(ex.literal(following), self._after(length + 1)),
             )
         return self.begun[length]
 
@@ -176,16 +154,16 @@ class EbnfWriter(GrammarWriter):
 
     def __init__(self, bodies: dict[str, Expression]) -> None:
         super().__init__(bodies)
-        self.string_ends: dict[StringEndExpr, str] = {}
+        self.string_ends: dict[ex.StringEndExpr, str] = {}
         self.quick_strings: dict[str, QuickString] = {}
-        self.loops: dict[RepeatExpr, str] = {}
+        self.loops: dict[ex.RepeatExpr, str] = {}
         # Texts that something follows: the rule's name, and what that may begin with.
-        self.ended: dict[TextExpr, tuple[str, set[str]]] = {}
+        self.ended: dict[ex.TextExpr, tuple[str, set[str]]] = {}
 
     def string(self, text: str) -> str:
         return '"' + "".join(_escaped(c, {'"': '\\"', **_NAMED}) for c in text) + '"'
 
-    def characters(self, part: CharSet) -> str:
+    def characters(self, part: ex.CharSet) -> str:
         negated, ranges = shorter_ranges(part)
         known = {**_NAMED, "]": "\\]", "[": "\\[", "^": "\\^", "-": "\\-"}
         spelled = "".join(
@@ -195,25 +173,25 @@ class EbnfWriter(GrammarWriter):
         )
         return f"[{'^' if negated else ''}{spelled}]"
 
-    def token(self, part: TokenExpr) -> str:
+    def token(self, part: ex.TokenExpr) -> str:
         return super().token(part) if part.id is None else f"Token({part.id})"
 
     def grammar(self, root: Expression) -> str:
         written = super().grammar(root)
         ends = [
-            self.line(name, f"{self._macro(part)} (={self.characters(chars(''.join(follows)))})")
+            self.line(name, f"{self._macro(part)} (={self.characters(ex.chars(''.join(follows)))})")
             for part, (name, follows) in self.ended.items()
         ]
         return "\n".join([written.rstrip("\n"), *ends, ""])
 
-    def sequence(self, part: SequenceExpr) -> str:
+    def sequence(self, part: ex.SequenceExpr) -> str:
         pieces = [
             self.ended_text(_text_in(piece), _first(following)) or self.closed(piece)
             for piece, following in zip_longest(part.parts, part.parts[1:])
         ]
         return " ".join(pieces)
 
-    def ended_text(self, part: TextExpr | None, follows: str | None) -> str | None:
+    def ended_text(self, part: ex.TextExpr | None, follows: str | None) -> str | None:
         """A text that something follows. To know what makes masks five times as quick."""
         if part is None or follows is None or part.begun or part.filled:
             return None
@@ -224,23 +202,23 @@ class EbnfWriter(GrammarWriter):
         first.add(follows)
         return name
 
-    def _macro(self, part: TextExpr) -> str:
+    def _macro(self, part: ex.TextExpr) -> str:
         return f"TagDispatch(excludes=({', '.join(map(self.string, part.without))},))"
 
-    def text(self, part: TextExpr) -> str:
+    def text(self, part: ex.TextExpr) -> str:
         return super().text(_shortened(part))
 
-    def new_text(self, part: TextExpr) -> str:
+    def new_text(self, part: ex.TextExpr) -> str:
         if not part.begun and not part.filled:
             return self.new_rule("text", self._macro(part))
-        root = ReferenceExpr(self.text(TextExpr(part.without)))
+        root = ex.ReferenceExpr(self.text(ex.TextExpr(part.without)))
         # A text that must not be empty does not begin with a bar: each state would cost the engine
         # as much as a whole text.
         words = part.without if part.begun else tuple(map(_cut_at_bar, part.without))
-        made = unrolled(TextExpr(words, part.begun, part.filled), self.rules, root=root)
+        made = unrolled(ex.TextExpr(words, part.begun, part.filled), self.rules, root=root)
         return self.new_rule("text", self.with_new_rules(made))
 
-    def string_end(self, part: StringEndExpr) -> str:
+    def string_end(self, part: ex.StringEndExpr) -> str:
         """With the macro, a mask would have to be looked up at every quote of the vocabulary.
 
         So a string is rules, with what may follow it, which tells the engine what tokens are right.
@@ -250,45 +228,45 @@ class EbnfWriter(GrammarWriter):
             self.string_ends[part] = self.with_new_rules(made(part), _FOLLOWS_STRING)
         return self.string_ends[part]
 
-    def _quick(self, part: StringEndExpr) -> Expression:
+    def _quick(self, part: ex.StringEndExpr) -> Expression:
         word = part.without[0]
         if word not in self.quick_strings:
             self.quick_strings[word] = QuickString(word, self.rules)
         string = self.quick_strings[word]
         return string.filled() if part.filled else string.whole()
 
-    def _searched(self, part: StringEndExpr) -> Expression:
+    def _searched(self, part: ex.StringEndExpr) -> Expression:
         """Where many words must not come: each state of the search would cost as much as a string.
 
         So after what a word begins with, the macro takes over, without the rests of words.
         """
         rests = tuple(dict.fromkeys(RARE_ENDS.get(word, word[1:]) for word in part.without))
-        rest = ReferenceExpr(self._rare_string_end(rests))
+        rest = ex.ReferenceExpr(self._rare_string_end(rests))
         heads = dict.fromkeys(word[0] for word in part.without)
         return unrolled(
-            TextExpr((*ESCAPED_IN_STRINGS, *heads), filled=part.filled),
+            ex.TextExpr((*ex.ESCAPED_IN_STRINGS, *heads), filled=part.filled),
             self.rules,
-            end=literal('"'),
-            escape=STRING_ESCAPE,
+            end=ex.literal('"'),
+            escape=ex.STRING_ESCAPE,
             after_words=dict.fromkeys(heads, rest),
         )
 
     def _rare_string_end(self, without: tuple[str, ...]) -> str:
-        inside = TextExpr((*ESCAPED_IN_STRINGS, *without))
+        inside = ex.TextExpr((*ex.ESCAPED_IN_STRINGS, *without))
         self.ended_text(inside, '"')
         text = self.ended_text(inside, "\\")
         more = self.rules.reserved("string").name
-        again = f"{self.string(chr(34))} | {self.expression(STRING_ESCAPE)} {text} {more}"
+        again = f"{self.string(chr(34))} | {self.expression(ex.STRING_ESCAPE)} {text} {more}"
         self.written[more] = self.line(more, f"({again}){_FOLLOWS_STRING}")
         return self.new_rule("string", f"({text} {more}){_FOLLOWS_STRING}")
 
-    def repeated(self, part: RepeatExpr) -> str:
+    def repeated(self, part: ex.RepeatExpr) -> str:
         """A group that may come any number of times as a rule that calls itself.
 
         For a group that holds a wide set, the engine's own repetition takes a third of a second for
         a mask.
         """
-        if part.most is not None or isinstance(part.part, CharSet):
+        if part.most is not None or isinstance(part.part, ex.CharSet):
             return super().repeated(part)
         if part not in self.loops:
             name = self.loops[part] = self.rules.reserved("loop").name
@@ -298,17 +276,17 @@ class EbnfWriter(GrammarWriter):
         return f"({' '.join([*first, self.loops[part]])})"
 
 
-def _text_in(part: Expression) -> TextExpr | None:
-    inside = part.part if isinstance(part, LexemeExpr) else part
-    return inside if isinstance(inside, TextExpr) else None
+def _text_in(part: Expression) -> ex.TextExpr | None:
+    inside = part.part if isinstance(part, ex.LexemeExpr) else part
+    return inside if isinstance(inside, ex.TextExpr) else None
 
 
 def _first(part: Expression | None) -> str | None:
     """The character that an expression begins with, if it is one."""
-    return part.text[0] if isinstance(part, (LiteralExpr, TokenExpr)) else None
+    return part.text[0] if isinstance(part, (ex.LiteralExpr, ex.TokenExpr)) else None
 
 
-def _shortened(part: TextExpr) -> TextExpr:
+def _shortened(part: ex.TextExpr) -> ex.TextExpr:
     """A text with the ends of words for the words: each character of them costs the engine."""
     words = tuple(dict.fromkeys(RARE_ENDS.get(word, word) for word in part.without))
     if words == part.without:

@@ -4,26 +4,9 @@ of Lark.
 
 from __future__ import annotations
 
+from dsv4.grammar import expressions as ex
 from dsv4.grammar.automaton import WordSearch, unrolled
-from dsv4.grammar.rules import (
-    EMPTY,
-    LAST_CHARACTER,
-    CharSet,
-    ChoiceExpr,
-    Expression,
-    LexemeExpr,
-    LiteralExpr,
-    ReferenceExpr,
-    RepeatExpr,
-    Rules,
-    SequenceExpr,
-    StringEndExpr,
-    TextExpr,
-    TokenExpr,
-    choice,
-    complement,
-    expanded_string_end,
-)
+from dsv4.grammar.expressions import Expression, Rules
 
 # What all three forms of grammar share: rules, sequences, alternatives, repetitions.
 
@@ -42,7 +25,7 @@ class GrammarWriter:
         self.rules = Rules()
         self.given = bodies
         self.written: dict[str, str] = {}
-        self.texts: dict[TextExpr, str] = {}
+        self.texts: dict[ex.TextExpr, str] = {}
 
     def grammar(self, root: Expression) -> str:
         """The whole grammar, its root first."""
@@ -55,51 +38,51 @@ class GrammarWriter:
         return self.define.format(name=name, body=body)
 
     def expression(self, part: Expression) -> str:
-        if isinstance(part, ChoiceExpr):
+        if isinstance(part, ex.ChoiceExpr):
             return self.alternatives(part)
-        if isinstance(part, SequenceExpr):
+        if isinstance(part, ex.SequenceExpr):
             return self.sequence(part) or self.string("")
         return self.closed(part)
 
     def closed(self, part: Expression) -> str:
         """An expression that binds at least as tightly as a repetition."""
-        if isinstance(part, LiteralExpr):
+        if isinstance(part, ex.LiteralExpr):
             return self.string(part.text)
-        if isinstance(part, TokenExpr):
+        if isinstance(part, ex.TokenExpr):
             return self.token(part)
-        if isinstance(part, CharSet):
+        if isinstance(part, ex.CharSet):
             return self.characters(part)
-        if isinstance(part, ReferenceExpr):
+        if isinstance(part, ex.ReferenceExpr):
             return self.reference(part)
-        if isinstance(part, TextExpr):
+        if isinstance(part, ex.TextExpr):
             return self.text(part)
-        if isinstance(part, StringEndExpr):
+        if isinstance(part, ex.StringEndExpr):
             return self.string_end(part)
-        if isinstance(part, LexemeExpr):
+        if isinstance(part, ex.LexemeExpr):
             return self.lexeme(part)
-        if isinstance(part, RepeatExpr):
+        if isinstance(part, ex.RepeatExpr):
             return self.repeated(part)
-        return f"({self.expression(part)})" if part != EMPTY else self.string("")
+        return f"({self.expression(part)})" if part != ex.EMPTY else self.string("")
 
-    def alternatives(self, part: ChoiceExpr) -> str:
+    def alternatives(self, part: ex.ChoiceExpr) -> str:
         """One of them; the empty one, of which not every form has a spelling, as an option."""
-        if EMPTY not in part.options:
+        if ex.EMPTY not in part.options:
             return " | ".join(map(self.expression, part.options))
-        rest = choice(*(option for option in part.options if option != EMPTY))
+        rest = ex.choice(*(option for option in part.options if option != ex.EMPTY))
         return f"({self.expression(rest)})?"
 
-    def sequence(self, part: SequenceExpr) -> str:
+    def sequence(self, part: ex.SequenceExpr) -> str:
         return " ".join(map(self.closed, part.parts))
 
-    def repeated(self, part: RepeatExpr) -> str:
+    def repeated(self, part: ex.RepeatExpr) -> str:
         once = self.closed(part.part)
         # No form reads two counts in a row.
-        return (f"({once})" if isinstance(part.part, RepeatExpr) else once) + _count(part)
+        return (f"({once})" if isinstance(part.part, ex.RepeatExpr) else once) + _count(part)
 
-    def reference(self, part: ReferenceExpr) -> str:
+    def reference(self, part: ex.ReferenceExpr) -> str:
         return part.name
 
-    def text(self, part: TextExpr) -> str:
+    def text(self, part: ex.TextExpr) -> str:
         if part not in self.texts:
             self.texts[part] = self.new_text(part)
         return self.texts[part]
@@ -121,26 +104,26 @@ class GrammarWriter:
 
     # What differs.
 
-    def token(self, part: TokenExpr) -> str:
+    def token(self, part: ex.TokenExpr) -> str:
         return self.string(part.text)
 
     def string(self, text: str) -> str:
         raise NotImplementedError
 
-    def characters(self, part: CharSet) -> str:
+    def characters(self, part: ex.CharSet) -> str:
         raise NotImplementedError
 
-    def new_text(self, part: TextExpr) -> str:
+    def new_text(self, part: ex.TextExpr) -> str:
         raise NotImplementedError
 
-    def string_end(self, part: StringEndExpr) -> str:
-        return self.closed(expanded_string_end(part))
+    def string_end(self, part: ex.StringEndExpr) -> str:
+        return self.closed(ex.expanded_string_end(part))
 
-    def lexeme(self, part: LexemeExpr) -> str:
+    def lexeme(self, part: ex.LexemeExpr) -> str:
         return self.closed(part.part)
 
 
-def _count(part: RepeatExpr) -> str:
+def _count(part: ex.RepeatExpr) -> str:
     known = {(0, None): "*", (1, None): "+", (0, 1): "?"}
     if (part.least, part.most) in known:
         return known[part.least, part.most]
@@ -149,11 +132,11 @@ def _count(part: RepeatExpr) -> str:
     return f"{{{part.least},{'' if part.most is None else part.most}}}"
 
 
-def shorter_ranges(part: CharSet) -> tuple[bool, tuple[tuple[int, int], ...]]:
+def shorter_ranges(part: ex.CharSet) -> tuple[bool, tuple[tuple[int, int], ...]]:
     """A set as the ranges in it, or, where it goes on to the last character, those not in it."""
-    if part.ranges[-1][1] != LAST_CHARACTER:
+    if part.ranges[-1][1] != ex.LAST_CHARACTER:
         return False, part.ranges
-    outside = complement(*part.ranges).ranges
+    outside = ex.complement(*part.ranges).ranges
     return (True, outside) if outside else (True, ((0, 0),))
 
 
@@ -163,13 +146,13 @@ def shorter_ranges(part: CharSet) -> tuple[bool, tuple[tuple[int, int], ...]]:
 class GbnfWriter(GrammarWriter):
     """Writes GBNF, with a rule for each state of the search for words: there these cost nothing."""
 
-    def token(self, part: TokenExpr) -> str:
+    def token(self, part: ex.TokenExpr) -> str:
         return super().token(part) if part.id is None else f"<[{part.id}]>"
 
     def string(self, text: str) -> str:
         return '"' + "".join(_ESCAPES.get(c) or _gbnf_escaped(c) for c in text) + '"'
 
-    def characters(self, part: CharSet) -> str:
+    def characters(self, part: ex.CharSet) -> str:
         negated, ranges = shorter_ranges(part)
         spelled = "".join(
             _gbnf_in_set(first) + ("" if first == last else "-" + _gbnf_in_set(last))
@@ -177,7 +160,7 @@ class GbnfWriter(GrammarWriter):
         )
         return f"[{'^' if negated else ''}{spelled}]"
 
-    def new_text(self, part: TextExpr) -> str:
+    def new_text(self, part: ex.TextExpr) -> str:
         return self.with_new_rules(unrolled(part, self.rules))
 
 
@@ -216,16 +199,16 @@ class LarkWriter(GrammarWriter):
 
     def __init__(self, bodies: dict[str, Expression]) -> None:
         super().__init__(bodies)
-        self.terminals: dict[LexemeExpr, str] = {}
+        self.terminals: dict[ex.LexemeExpr, str] = {}
         self.inside = False
 
-    def token(self, part: TokenExpr) -> str:
+    def token(self, part: ex.TokenExpr) -> str:
         return part.text if part.id is None else f"<[{part.id}]>"
 
     def string(self, text: str) -> str:
         return '"' + "".join(_ESCAPES.get(c) or _lark_in_string(c) for c in text) + '"'
 
-    def characters(self, part: CharSet) -> str:
+    def characters(self, part: ex.CharSet) -> str:
         negated, ranges = shorter_ranges(part)
         spelled = "".join(
             _lark_in_regex(chr(first)) + ("" if first == last else "-" + _lark_in_regex(chr(last)))
@@ -233,7 +216,7 @@ class LarkWriter(GrammarWriter):
         )
         return f"/[{'^' if negated else ''}{spelled}]/"
 
-    def lexeme(self, part: LexemeExpr) -> str:
+    def lexeme(self, part: ex.LexemeExpr) -> str:
         if part not in self.terminals:
             name = self.terminals[part] = self.rules.reserved("piece").name.upper()
             outside, self.inside = self.inside, True
@@ -241,18 +224,18 @@ class LarkWriter(GrammarWriter):
             self.inside = outside
         return self.terminals[part]
 
-    def reference(self, part: ReferenceExpr) -> str:
+    def reference(self, part: ex.ReferenceExpr) -> str:
         """A rule; inside a terminal, which knows no rules, another terminal of the same body."""
-        return self.lexeme(LexemeExpr(self.given[part.name])) if self.inside else part.name
+        return self.lexeme(ex.LexemeExpr(self.given[part.name])) if self.inside else part.name
 
-    def new_text(self, part: TextExpr) -> str:
+    def new_text(self, part: ex.TextExpr) -> str:
         name = self.rules.reserved("text").name.upper()
         some = _SOMETHING if part.filled else _ANYTHING
         self.written[name] = self.line(name, f"/{some}/ & ~/{'|'.join(_held(part))}/")
         return name
 
 
-def _held(part: TextExpr) -> list[str]:
+def _held(part: ex.TextExpr) -> list[str]:
     """What must not be: a word anywhere, or at the start the rest of one that was begun."""
     search = WordSearch(part.without)
     begun = [part.begun[n:] for n in range(len(part.begun))]

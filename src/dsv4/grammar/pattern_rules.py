@@ -7,22 +7,8 @@ both.
 
 from __future__ import annotations
 
-from dsv4.grammar.rules import (
-    EMPTY,
-    CharSet,
-    ChoiceExpr,
-    Expression,
-    RepeatExpr,
-    SequenceExpr,
-    chars,
-    choice,
-    complement,
-    literal,
-    minus,
-    one_of,
-    repeat,
-    sequence,
-)
+from dsv4.grammar import expressions as ex
+from dsv4.grammar.expressions import Expression
 
 # Counted repetitions are expensive for engines: a pattern may count so far in all.
 MOST_COUNTED = 64
@@ -31,23 +17,23 @@ MOST_COST = 640
 # Longer ones, of which each parenthesis may nest deeper, are not worth their cost.
 MOST_CHARACTERS = 256
 
-_DIGIT = chars((48, 57))
-_WORD = chars((48, 57), (65, 90), (97, 122), "_")
-_SPACE = chars(" \t\n\r\f\v")
+_DIGIT = ex.chars((48, 57))
+_WORD = ex.chars((48, 57), (65, 90), (97, 122), "_")
+_SPACE = ex.chars(" \t\n\r\f\v")
 # What either of the two calls white space.
 _ANY_SPACE = (
     "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680",
     (0x2000, 0x200A),
     "\u2028\u2029\u202f\u205f\u3000\ufeff",
 )
-_CLASSES: dict[str, CharSet] = {
+_CLASSES: dict[str, ex.CharSet] = {
     "d": _DIGIT,
     "w": _WORD,
     "s": _SPACE,
     # Beyond ASCII both have digits and letters of their own.
-    "D": chars((0, 47), (58, 0x65F), (0x3000, 0x9FFF)),
-    "W": minus(chars((0, 127)), (48, 57), (65, 90), (97, 122), "_"),
-    "S": complement(*_ANY_SPACE),
+    "D": ex.chars((0, 47), (58, 0x65F), (0x3000, 0x9FFF)),
+    "W": ex.minus(ex.chars((0, 127)), (48, 57), (65, 90), (97, 122), "_"),
+    "S": ex.complement(*_ANY_SPACE),
 }
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v", "0": "\0"}
 _LINE_ENDS = "\n\r\u2028\u2029"
@@ -71,13 +57,13 @@ def pattern_rule(source: str) -> Expression:
 def pattern_cost(part: Expression) -> int:
     """What a pattern takes xgrammar, which is the slowest, in milliseconds: so much for each set
     of characters, by its size, and for each time that it is counted."""
-    if isinstance(part, CharSet):
+    if isinstance(part, ex.CharSet):
         return 1 if part.size <= 16 else 8 if part.size <= 256 else 48
-    if isinstance(part, SequenceExpr):
+    if isinstance(part, ex.SequenceExpr):
         return sum(map(pattern_cost, part.parts))
-    if isinstance(part, ChoiceExpr):
+    if isinstance(part, ex.ChoiceExpr):
         return sum(map(pattern_cost, part.options))
-    if isinstance(part, RepeatExpr):
+    if isinstance(part, ex.RepeatExpr):
         return pattern_cost(part.part) * max(part.least + 1 if part.most is None else part.most, 1)
     return 0
 
@@ -113,15 +99,15 @@ class _PatternReader:
     # The grammar.
 
     def whole(self) -> Expression:
-        anything = repeat(complement(), 0, None)
+        anything = ex.repeat(ex.complement(), 0, None)
         options = []
         while True:
-            start = EMPTY if self.takes("^") else anything
+            start = ex.EMPTY if self.takes("^") else anything
             body = self.branch(ends="|", top=True)
-            end = EMPTY if self.takes("$") else anything
-            options.append(sequence(start, body, end))
+            end = ex.EMPTY if self.takes("$") else anything
+            options.append(ex.sequence(start, body, end))
             if self.at == len(self.source):
-                return choice(*options)
+                return ex.choice(*options)
             if not self.takes("|"):
                 raise NotRegular(f"{self.peek()!r} at {self.at} is not understood")
 
@@ -131,23 +117,23 @@ class _PatternReader:
             if self.peek() == "$" and top and self.source[self.at + 1 : self.at + 2] in ("", "|"):
                 break
             parts.append(self.quantified(self.atom()))
-        return sequence(*parts)
+        return ex.sequence(*parts)
 
     def atom(self) -> Expression:
         character = self.take()
         if character == "(":
             return self.group()
         if character == "[":
-            return one_of(self.set())
+            return ex.one_of(self.set())
         if character == ".":
-            return complement(_LINE_ENDS)
+            return ex.complement(_LINE_ENDS)
         if character == "\\":
-            return one_of(self.escape(inside=False))
+            return ex.one_of(self.escape(inside=False))
         if character in "^$":
             raise NotRegular(f"{character} stands inside the pattern")
         if character in "*+?{)":
             raise NotRegular(f"{character} at {self.at - 1} has nothing to belong to")
-        return literal(character)
+        return ex.literal(character)
 
     def group(self) -> Expression:
         if self.takes("?"):
@@ -161,7 +147,7 @@ class _PatternReader:
             options.append(self.branch(ends="|)"))
         if not self.takes(")"):
             raise NotRegular("a group is not closed")
-        return choice(*options)
+        return ex.choice(*options)
 
     def quantified(self, part: Expression) -> Expression:
         bounds = _QUANTIFIERS.get(self.peek())
@@ -174,7 +160,7 @@ class _PatternReader:
         self.takes("?")  # lazy: the same texts
         if self.peek() in ("+", "*", "?") and self.peek():
             raise NotRegular(f"{self.peek()!r} at {self.at} has nothing to belong to")
-        return repeat(part, *bounds)
+        return ex.repeat(part, *bounds)
 
     def bounds(self) -> tuple[int, int | None]:
         self.at += 1
@@ -187,7 +173,7 @@ class _PatternReader:
             raise NotRegular(f"it counts beyond {MOST_COUNTED}")
         return least, most
 
-    def set(self) -> CharSet:
+    def set(self) -> ex.CharSet:
         negated = self.takes("^")
         ranges: list[tuple[int, int]] = []
         while not self.takes("]"):
@@ -200,25 +186,25 @@ class _PatternReader:
                 ranges.append((first.ranges[0][0], last.ranges[0][0]))
             else:
                 ranges += first.ranges
-        return complement(*ranges) if negated else chars(*ranges)
+        return ex.complement(*ranges) if negated else ex.chars(*ranges)
 
-    def member(self) -> CharSet:
+    def member(self) -> ex.CharSet:
         character = self.take()
-        return self.escape(inside=True) if character == "\\" else chars(character)
+        return self.escape(inside=True) if character == "\\" else ex.chars(character)
 
-    def escape(self, inside: bool) -> CharSet:
+    def escape(self, inside: bool) -> ex.CharSet:
         character = self.take()
         if character in _CLASSES:
             return _CLASSES[character]
         if character in _ESCAPES and not self.peek().isdigit():
-            return chars(_ESCAPES[character])
+            return ex.chars(_ESCAPES[character])
         if character == "b" and inside:
-            return chars("\b")
+            return ex.chars("\b")
         if character in "xu":
-            return chars(chr(self.code(2 if character == "x" else 4)))
+            return ex.chars(chr(self.code(2 if character == "x" else 4)))
         if character.isalnum():
             raise NotRegular(f"\\{character} is not understood")
-        return chars(character)
+        return ex.chars(character)
 
     def code(self, width: int) -> int:
         if width == 4 and self.takes("{"):

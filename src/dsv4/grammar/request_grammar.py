@@ -12,31 +12,13 @@ from dsv4._encode.encode import chosen_tool, maybe_response_schema, read_tool_ch
 from dsv4._encode.tools import function_location, function_of, qualified_function
 from dsv4._format.dialects import dialect_named
 from dsv4.errors import Location, refusal, short_repr
+from dsv4.grammar import completion_rules
+from dsv4.grammar import expressions as ex
 from dsv4.grammar.automaton import rest_after
-from dsv4.grammar.completion_rules import (
-    FORBIDDEN,
-    MARKERS,
-    REASONING_END,
-    VISIBLE,
-    CallMarkup,
-    CallRules,
-    CompletionRules,
-    GrammarTool,
-    Markers,
-    cuts_marker,
-    marker_ids,
-)
 from dsv4.grammar.ebnf_writer import EbnfWriter
+from dsv4.grammar.expressions import Expression, Rules
 from dsv4.grammar.grammar_writers import GbnfWriter, GrammarWriter, LarkWriter
 from dsv4.grammar.json_rules import JsonRules
-from dsv4.grammar.rules import (
-    NEVER,
-    Expression,
-    ReferenceExpr,
-    Rules,
-    satisfiable_rules,
-    without_dead_ends,
-)
 from dsv4.grammar.schema_shapes import Relaxation, Relaxations, SchemaDocument, Subschema
 from dsv4.grammar.value_rules import ValueRules
 from dsv4.request import Request
@@ -53,9 +35,9 @@ def answer_rules(
         return None
     schema, location = found
     document = SchemaDocument(schema, location, relaxations)
-    values = ValueRules(document, JsonRules(rules, FORBIDDEN), rules, any_order)
+    values = ValueRules(document, JsonRules(rules, completion_rules.FORBIDDEN), rules, any_order)
     made = values.value((Subschema(schema, location),))
-    if made == NEVER:
+    if made == ex.NEVER:
         raise refusal(location, "found a schema that no value fits")
     return made
 
@@ -66,7 +48,7 @@ def answer_rules(
 class AllowedTools(NamedTuple):
     """The tools that may be called, and the one that must be: "" for any, None for none."""
 
-    tools: tuple[GrammarTool, ...]
+    tools: tuple[completion_rules.GrammarTool, ...]
     forced: str | None
 
 
@@ -91,7 +73,7 @@ def _given(request: Request) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any
     return own, () if request.context is None else list(request.context), list(request.messages)
 
 
-def _declared(request: Request) -> Iterator[GrammarTool]:
+def _declared(request: Request) -> Iterator[completion_rules.GrammarTool]:
     """The tools that the prompt shows."""
     namespaces = dialect_named(request.dialect).namespaces
     own, before, messages = _given(request)
@@ -101,7 +83,7 @@ def _declared(request: Request) -> Iterator[GrammarTool]:
         inside = function_location(fields, function, location)
         if namespaces:
             function = qualified_function(fields, function, location)
-        yield GrammarTool(function["name"], _parameters(function, inside), inside)
+        yield completion_rules.GrammarTool(function["name"], _parameters(function, inside), inside)
 
 
 def _parameters(function: Mapping[str, Any], location: Location) -> object:
@@ -133,7 +115,9 @@ class CompletionStart:
         """The same for a grammar that begins after the reasoning."""
         if not self.reasoning:
             return self
-        return CompletionStart(False, self.written.partition(REASONING_END)[2], self.task)
+        return CompletionStart(
+            False, self.written.partition(completion_rules.REASONING_END)[2], self.task
+        )
 
 
 def completion_start(request: Request) -> CompletionStart:
@@ -175,7 +159,9 @@ GRAMMAR_SERVERS = {
     "sglang-completions": GrammarServer(
         ("xgrammar",), {"ebnf": _TEXT, "skip_special_tokens": False}
     ),
-    "llamacpp": GrammarServer(("gbnf",), {"grammar": _TEXT, "preserved_tokens": [*VISIBLE]}),
+    "llamacpp": GrammarServer(
+        ("gbnf",), {"grammar": _TEXT, "preserved_tokens": [*completion_rules.VISIBLE]}
+    ),
 }
 
 
@@ -224,7 +210,7 @@ class Grammar:
     text: str
     form: GrammarForm
     relaxed: tuple[Relaxation, ...] = ()
-    markers: Markers = "tokens"
+    markers: completion_rules.Markers = "tokens"
 
     def fields(self, server: str) -> dict[str, Any]:
         """The fields by which a server takes this grammar.
@@ -245,7 +231,7 @@ def for_request(
     markup_in_values: bool = True,
     parallel: bool = True,
     exact: bool = False,
-    markers: Markers | Mapping[str, int] = "tokens",
+    markers: completion_rules.Markers | Mapping[str, int] = "tokens",
 ) -> Grammar:
     """The grammar of what a model may write after the prompt of `request`.
 
@@ -273,7 +259,7 @@ def for_request(
     if not isinstance(request, Request):
         raise refusal(("request",), f"found {short_repr(request)}, expected a Request")
     if not isinstance(markers, Mapping):
-        _check_option("markers", markers, MARKERS)
+        _check_option("markers", markers, completion_rules.MARKERS)
     _check_flags(
         preamble=preamble, markup_in_values=markup_in_values, parallel=parallel, exact=exact
     )
@@ -296,11 +282,11 @@ def _make_grammar(
     markup_in_values: bool,
     parallel: bool,
     exact: bool,
-    markers: Markers | Mapping[str, int],
+    markers: completion_rules.Markers | Mapping[str, int],
 ) -> Grammar:
     dialect = dialect_named(request.dialect)
-    ids = marker_ids(dialect, markers)
-    markup = CallMarkup.of(dialect, ids)
+    ids = completion_rules.marker_ids(dialect, markers)
+    markup = completion_rules.CallMarkup.of(dialect, ids)
     rules, relaxations = Rules(), Relaxations(exact)
     tools, forced = allowed_tools(request)
     begins = completion_start(request)
@@ -308,8 +294,8 @@ def _make_grammar(
         tools, forced = (), None
     if after_reasoning:
         begins = begins.without_reasoning()
-    calls = CallRules(markup, rules, relaxations, any_order, markup_in_values)
-    completion = CompletionRules(
+    calls = completion_rules.CallRules(markup, rules, relaxations, any_order, markup_in_values)
+    completion = completion_rules.CompletionRules(
         reasoning=begins.reasoning,
         answer=answer_rules(request.response_format, rules, relaxations, any_order),
         invokes=tuple(map(calls.invoke, tools)),
@@ -318,28 +304,30 @@ def _make_grammar(
         parallel=parallel,
     )
     whole = completion.expression(markup, rules)
-    kept = satisfiable_rules(rules.bodies)
+    kept = ex.satisfiable_rules(rules.bodies)
     _check_callable(tools, completion.invokes, kept)
-    root, bodies = without_dead_ends(_after(whole, begins.written, rules), rules.bodies, kept)
-    if root == NEVER:
+    root, bodies = ex.without_dead_ends(_after(whole, begins.written, rules), rules.bodies, kept)
+    if root == ex.NEVER:
         raise refusal(("response_format",), "found a schema that no value fits")
     text = GRAMMAR_WRITERS[form](bodies).grammar(root)
-    spelled = not ids or cuts_marker(begins.written)
+    spelled = not ids or completion_rules.cuts_marker(begins.written)
     return Grammar(text, form, relaxations.found(), "text" if spelled else "tokens")
 
 
 def _check_callable(
-    tools: tuple[GrammarTool, ...], invokes: tuple[Expression, ...], kept: frozenset[str]
+    tools: tuple[completion_rules.GrammarTool, ...],
+    invokes: tuple[Expression, ...],
+    kept: frozenset[str],
 ) -> None:
     for tool, invoke in zip(tools, invokes, strict=True):
-        if invoke == NEVER or (isinstance(invoke, ReferenceExpr) and invoke.name not in kept):
+        if invoke == ex.NEVER or (isinstance(invoke, ex.ReferenceExpr) and invoke.name not in kept):
             raise refusal((*tool.location, "parameters"), "found a schema that no arguments fit")
 
 
 def _after(whole: Expression, written: str, rules: Rules) -> Expression:
     """What is left of a completion after what the prompt holds of it."""
     rest, allowed = rest_after(whole, written, rules)
-    if rest == NEVER:
+    if rest == ex.NEVER:
         found = short_repr(written[allowed : allowed + 40])
         problem = f"found {found} at character {allowed}, expected what a completion may hold there"
         raise refusal(("prefix",), problem)

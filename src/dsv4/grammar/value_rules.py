@@ -10,26 +10,10 @@ from typing import Any
 
 from dsv4._encode.tools import to_json
 from dsv4.errors import Location, refusal
+from dsv4.grammar import expressions as ex
+from dsv4.grammar.expressions import Expression, Rules
 from dsv4.grammar.json_rules import JsonRules, integer_rule, number_rule
 from dsv4.grammar.pattern_rules import NotRegular, pattern_cost, pattern_rule
-from dsv4.grammar.rules import (
-    EMPTY,
-    NEVER,
-    CharSet,
-    ChoiceExpr,
-    Expression,
-    ReferenceExpr,
-    RepeatExpr,
-    Rules,
-    SequenceExpr,
-    choice,
-    lexeme,
-    literal,
-    minus,
-    one_of,
-    repeat,
-    sequence,
-)
 from dsv4.grammar.schema_shapes import UNENFORCED, Conjunction, SchemaDocument, Shape
 from dsv4.schema import TYPES, has_type, json_identity
 
@@ -140,12 +124,12 @@ class _InAnyOrder:
         self.made: dict[frozenset[int], Expression] = {}
 
     def first(self) -> Expression:
-        return self.ways(frozenset(range(len(self.members.declared))), EMPTY)
+        return self.ways(frozenset(range(len(self.members.declared))), ex.EMPTY)
 
     def rest(self, left: frozenset[int]) -> Expression:
         """What may follow where these are still to come."""
-        if not left and self.members.other == NEVER:
-            return EMPTY
+        if not left and self.members.other == ex.NEVER:
+            return ex.EMPTY
         if left not in self.made:
             reference = self.made[left] = self.rules.reserved("rest")
             self.rules.bodies[reference.name] = self.ways(left, self.members.between)
@@ -153,13 +137,13 @@ class _InAnyOrder:
 
     def ways(self, left: frozenset[int], before: Expression) -> Expression:
         declared = self.members.declared
-        end = NEVER if any(declared[n].required for n in left) else EMPTY
-        ways = [sequence(declared[n].written, self.rest(left - {n})) for n in sorted(left)]
+        end = ex.NEVER if any(declared[n].required for n in left) else ex.EMPTY
+        ways = [ex.sequence(declared[n].written, self.rest(left - {n})) for n in sorted(left)]
         other = self.members.other
-        if other != NEVER:
-            ways.append(sequence(other, self.rest(left)))
+        if other != ex.NEVER:
+            ways.append(ex.sequence(other, self.rest(left)))
         # What stands before all of them is written once: engines take a multiple of the time else.
-        return choice(end, sequence(before, choice(*ways)))
+        return ex.choice(end, ex.sequence(before, ex.choice(*ways)))
 
 
 class _InOrder:
@@ -171,23 +155,23 @@ class _InOrder:
         declared, other, between = self.members.declared, self.members.other, self.members.between
         # From the last to the first: what may follow is made before what it follows. Undeclared
         # ones are let in before a declared one is chosen, so that there is one way to read each.
-        chosen_first: Expression = EMPTY
-        chosen: Expression = EMPTY
+        chosen_first: Expression = ex.EMPTY
+        chosen: Expression = ex.EMPTY
         rest = self.with_others(chosen)
         for member in reversed(declared):
-            skipped_first = NEVER if member.required else chosen_first
-            skipped = NEVER if member.required else chosen
-            chosen_first = self.named(choice(sequence(member.written, rest), skipped_first))
-            chosen = self.named(choice(sequence(between, member.written, rest), skipped))
+            skipped_first = ex.NEVER if member.required else chosen_first
+            skipped = ex.NEVER if member.required else chosen
+            chosen_first = self.named(ex.choice(ex.sequence(member.written, rest), skipped_first))
+            chosen = self.named(ex.choice(ex.sequence(between, member.written, rest), skipped))
             rest = self.with_others(chosen)
-        return choice(chosen_first, sequence(other, rest))
+        return ex.choice(chosen_first, ex.sequence(other, rest))
 
     def with_others(self, chosen: Expression) -> Expression:
-        if self.members.other == NEVER:
+        if self.members.other == ex.NEVER:
             return chosen
         reference = self.rules.reserved("rest")
-        other = sequence(self.members.between, self.members.other, reference)
-        self.rules.bodies[reference.name] = choice(chosen, other)
+        other = ex.sequence(self.members.between, self.members.other, reference)
+        self.rules.bodies[reference.name] = ex.choice(chosen, other)
         return reference
 
     def named(self, body: Expression) -> Expression:
@@ -229,7 +213,7 @@ class ValueRules:
         # Values by the places of their schemas: what was made, and what is being made, with the
         # rule that it needs if it refers to itself.
         self._made: dict[tuple[Location, ...], Expression] = {}
-        self._open: dict[tuple[Location, ...], ReferenceExpr | None] = {}
+        self._open: dict[tuple[Location, ...], ex.ReferenceExpr | None] = {}
 
     # As JSON.
 
@@ -251,7 +235,7 @@ class ValueRules:
         self._open[places] = None
         shapes = self.document.shapes(together)
         anything = any(_is_anything(shape) for shape in shapes)
-        body = self.json.value() if anything else choice(*map(self._shape, shapes))
+        body = self.json.value() if anything else ex.choice(*map(self._shape, shapes))
         reference = self._open.pop(places)
         if reference is None:
             return self.rules.named("value", body)
@@ -262,7 +246,7 @@ class ValueRules:
         constants = self.constants(shape)
         if constants is not None:
             return self.listed(constants)
-        return choice(*(self._typed(shape, kind) for kind in self.kinds(shape)))
+        return ex.choice(*(self._typed(shape, kind) for kind in self.kinds(shape)))
 
     def kinds(self, shape: Shape) -> list[str]:
         """The types that values of a shape may have. A number may be whole."""
@@ -288,7 +272,7 @@ class ValueRules:
     def listed(self, constants: list[Any]) -> Expression:
         """One of these values, as one lexeme: llguidance gives up where more than 2,000 rules or
         lexemes may come next."""
-        return lexeme(choice(*map(self.json.constant, constants)))
+        return ex.lexeme(ex.choice(*map(self.json.constant, constants)))
 
     def _affords(self, listed: list[Any]) -> bool:
         if len(listed) > MOST_LISTED:
@@ -304,8 +288,8 @@ class ValueRules:
 
     def _typed(self, shape: Shape, kind: str) -> Expression:
         makers: dict[str, Callable[[Shape], Expression]] = {
-            "null": lambda _: literal("null"),
-            "boolean": lambda _: choice(literal("true"), literal("false")),
+            "null": lambda _: ex.literal("null"),
+            "boolean": lambda _: ex.choice(ex.literal("true"), ex.literal("false")),
             "integer": self._integer,
             "number": self._number,
             "string": self._string,
@@ -362,7 +346,7 @@ class ValueRules:
     def _string(self, shape: Shape) -> Expression:
         found = self.patterned(shape, self.json.escaped)
         if found is not None:
-            return self.rules.named("string", lexeme(self.json.quoted(found)))
+            return self.rules.named("string", ex.lexeme(self.json.quoted(found)))
         return self.json.string(self.filled(shape))
 
     def patterned(
@@ -414,7 +398,7 @@ class ValueRules:
         least = self._item_bound(shape, "minItems") or 0
         most = self._item_bound(shape, "maxItems")
         if most is not None and least > most:
-            return NEVER
+            return ex.NEVER
         prefix = [self.value(part) for part in shape.prefix]
         other = self.value(shape.items) if shape.items else self.json.value()
         return self.json.bracketed("[", self._items(prefix, other, least, most), "]")
@@ -433,20 +417,22 @@ class ValueRules:
         """The first items one by one, each of which may be the last; then any number of others."""
         comma = self.json.comma
         left = None if most is None else max(0, most - len(prefix))
-        more = repeat(sequence(comma, other), max(0, least - len(prefix)), left)
+        more = ex.repeat(ex.sequence(comma, other), max(0, least - len(prefix)), left)
         if not prefix:
             fewer = None if left is None else left - 1
             if left == 0:
-                return EMPTY if least == 0 else NEVER
-            some = sequence(other, repeat(sequence(comma, other), max(0, least - 1), fewer))
-            return choice(EMPTY, some) if least == 0 else some
+                return ex.EMPTY if least == 0 else ex.NEVER
+            some = ex.sequence(
+                other, ex.repeat(ex.sequence(comma, other), max(0, least - 1), fewer)
+            )
+            return ex.choice(ex.EMPTY, some) if least == 0 else some
         rest: Expression = more
         for n in range(len(prefix) - 1, -1, -1):
-            before = comma if n else EMPTY
-            here = sequence(before, prefix[n], self.rules.named("items", rest))
+            before = comma if n else ex.EMPTY
+            here = ex.sequence(before, prefix[n], self.rules.named("items", rest))
             if most is not None and n >= most:
-                here = NEVER
-            rest = choice(EMPTY, here) if n >= least else here
+                here = ex.NEVER
+            rest = ex.choice(ex.EMPTY, here) if n >= least else here
         return rest
 
     # Objects.
@@ -456,15 +442,17 @@ class ValueRules:
         members = []
         for name, together, required in names:
             value = self.value(together)
-            if value != NEVER:
+            if value != ex.NEVER:
                 key = self.json.key(name)
-                members.append(Member(self.rules.named("member", sequence(key, value)), required))
+                members.append(
+                    Member(self.rules.named("member", ex.sequence(key, value)), required)
+                )
             elif required:
-                return NEVER
-        other: Expression = NEVER
-        if additional is not None and (value := self.value(additional)) != NEVER:
+                return ex.NEVER
+        other: Expression = ex.NEVER
+        if additional is not None and (value := self.value(additional)) != ex.NEVER:
             key = self.json.other_key(self.apart(shape, tuple(name for name, *_ in names)))
-            other = self.rules.named("member", sequence(key, value))
+            other = self.rules.named("member", ex.sequence(key, value))
         arranged = Members(tuple(members), other, self.json.comma)
         return self.json.bracketed("{", arranged.arranged(self.rules, self.any_order), "}")
 
@@ -522,12 +510,12 @@ def _rarest(word: str) -> str:
 
 def _without(part: Expression, words: tuple[str, ...]) -> Expression:
     """A regular expression whose sets of characters lack one character of each word."""
-    if isinstance(part, CharSet):
-        return one_of(minus(part, "".join(map(_rarest, words))))
-    if isinstance(part, SequenceExpr):
-        return sequence(*(_without(piece, words) for piece in part.parts))
-    if isinstance(part, ChoiceExpr):
-        return choice(*(_without(option, words) for option in part.options))
-    if isinstance(part, RepeatExpr):
-        return repeat(_without(part.part, words), part.least, part.most)
+    if isinstance(part, ex.CharSet):
+        return ex.one_of(ex.minus(part, "".join(map(_rarest, words))))
+    if isinstance(part, ex.SequenceExpr):
+        return ex.sequence(*(_without(piece, words) for piece in part.parts))
+    if isinstance(part, ex.ChoiceExpr):
+        return ex.choice(*(_without(option, words) for option in part.options))
+    if isinstance(part, ex.RepeatExpr):
+        return ex.repeat(_without(part.part, words), part.least, part.most)
     return part

@@ -14,6 +14,9 @@ FaultGroup: TypeAlias = Literal[
 ]
 
 
+FaultFamily: TypeAlias = Callable[[int], RequestChange]
+
+
 @dataclass(frozen=True)
 class FaultChange:
     """One way in which a fault comes about: a change of the request, or of the prompt."""
@@ -40,7 +43,7 @@ class ServerFault:
     mend: str
     variants: tuple[FaultChange, ...] = ()
     any_length: bool = False
-    family: Callable[[int], RequestChange] | None = None
+    family: FaultFamily | None = None
     usual: tuple[int, ...] = ()
     replaces_prompt: bool = False
 

@@ -16,25 +16,10 @@ from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE
 from dsv4._format.texts import RESPONSE_FORMAT
 from dsv4.errors import short_repr
-from dsv4.profiles.llama_cpp_request import (
-    AUGUST_2026,
-    OCTOBER_2026,
-    RULES,
-    LlamaCall,
-    LlamaMessage,
-    LlamaRelease,
-    LlamaRequest,
-    joined,
-    read_request,
-    template_options,
-)
-from dsv4.profiles.server_requests import (
-    BLANK_LINE,
-    Object,
-    ThinkingMode,
-    served_dialect,
-    server_refusal,
-)
+from dsv4.profiles import llama_cpp_request
+from dsv4.profiles import server_requests as server
+from dsv4.profiles.llama_cpp_request import LlamaCall, LlamaMessage, LlamaRelease
+from dsv4.profiles.server_requests import Object, ThinkingMode, server_refusal
 
 # The efforts that write something; any other writes nothing.
 EFFORTS = ("high", "max")
@@ -46,7 +31,7 @@ def _render(release: LlamaRelease, body: Object, dialect: str) -> str:
     if dialect != "v4":
         problem = f"found {short_repr(dialect)}, expected v4: llama.cpp has no other template"
         raise server_refusal("dialect", problem)
-    request = read_request(body, release)
+    request = llama_cpp_request.read_request(body, release)
     written = mode(body, dialect)
     effort = written.effort if request.messages else ""
     turns = _turns(request, written.thinking)
@@ -54,37 +39,37 @@ def _render(release: LlamaRelease, body: Object, dialect: str) -> str:
 
 
 PromptRenderer: TypeAlias = Callable[[Object, str], str]
-render_august: PromptRenderer = partial(_render, AUGUST_2026)
-render_october: PromptRenderer = partial(_render, OCTOBER_2026)
+render_august: PromptRenderer = partial(_render, llama_cpp_request.AUGUST_2026)
+render_october: PromptRenderer = partial(_render, llama_cpp_request.OCTOBER_2026)
 
 
 def mode(body: Object, dialect: str) -> ThinkingMode:
-    options = template_options(body)
+    options = llama_cpp_request.template_options(body)
     given = body.get("reasoning_effort")
     asked = given if isinstance(given, str) and given else None
     effort = options.get("reasoning_effort") if asked is None else asked
-    thinking = next(iter(RULES.switches(options)), asked != "none")
+    thinking = next(iter(llama_cpp_request.RULES.switches(options)), asked != "none")
     shown = thinking and isinstance(effort, str) and effort in EFFORTS
-    return ThinkingMode(thinking, served_dialect("v4").efforts[effort] if shown else "")
+    return ThinkingMode(thinking, server.served_dialect("v4").efforts[effort] if shown else "")
 
 
-def _front(request: LlamaRequest) -> str:
+def _front(request: llama_cpp_request.LlamaRequest) -> str:
     """Every system text, then the tools and the format, each after a blank line if not first."""
-    texts = [BLANK_LINE.join(m.text for m in request.messages if m.role == "system")]
+    texts = [server.BLANK_LINE.join(m.text for m in request.messages if m.role == "system")]
     if request.tools:
-        dialect = served_dialect("v4")
+        dialect = server.served_dialect("v4")
         texts.append(
             dialect.tools_open + "\n".join(map(_json, request.tools)) + dialect.tools_close
         )
     if request.schema is not None:
         texts.append(RESPONSE_FORMAT + _json(request.schema))
-    return BLANK_LINE.join(text for text in texts if text)
+    return server.BLANK_LINE.join(text for text in texts if text)
 
 
 # Turns.
 
 
-def _turns(request: LlamaRequest, thinking: bool) -> Iterator[str]:
+def _turns(request: llama_cpp_request.LlamaRequest, thinking: bool) -> Iterator[str]:
     """The conversation. Messages of other roles than these are left out."""
     messages = [m for m in _in_order_of_calls(request.messages) if m.role in (*ASKING, "assistant")]
     last = max((n for n, m in enumerate(messages) if m.role in ASKING), default=-1)
@@ -97,7 +82,7 @@ def _turns(request: LlamaRequest, thinking: bool) -> Iterator[str]:
     for is_answer, run in groupby(messages, key=lambda m: m.role == "assistant"):
         listed = list(run)
         if not is_answer:
-            yield tokens.USER + BLANK_LINE.join(map(_block, listed))
+            yield tokens.USER + server.BLANK_LINE.join(map(_block, listed))
         for n, message in enumerate(listed if is_answer else (), index):
             yield _answer(message, thinking and (keeps or n > last))
         index += len(listed)
@@ -132,7 +117,7 @@ def _answer(message: LlamaMessage, shown: bool) -> str:
     return answer + _calls(message.calls) + tokens.EOS
 
 
-def _end(request: LlamaRequest, thinking: bool) -> str:
+def _end(request: llama_cpp_request.LlamaRequest, thinking: bool) -> str:
     """The header of the answer that is asked for, or a last answer, left open to be gone on with.
     Of one that is empty there is nothing, not even its header."""
     continued = request.continued
@@ -140,14 +125,18 @@ def _end(request: LlamaRequest, thinking: bool) -> str:
         header = tokens.ASSISTANT + (tokens.THINK_START if thinking else tokens.THINK_END)
         return header if request.asks else ""
     thought = tokens.THINK_START + continued.reasoning if continued.reasoning else ""
-    answer = tokens.THINK_END + joined(continued.texts, BLANK_LINE) if continued.texts else ""
+    answer = (
+        tokens.THINK_END + llama_cpp_request.joined(continued.texts, server.BLANK_LINE)
+        if continued.texts
+        else ""
+    )
     return tokens.ASSISTANT + thought + answer if thought or answer else ""
 
 
 def _calls(calls: Sequence[LlamaCall]) -> str:
     if not calls:
         return ""
-    tags = served_dialect("v4").tags
+    tags = server.served_dialect("v4").tags
     written = (
         f"{tags.invoke_open}{call.name}{NAME_END}"
         + "\n".join(

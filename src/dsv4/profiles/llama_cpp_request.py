@@ -15,19 +15,9 @@ from typing import Any, NoReturn
 
 from dsv4._encode.tools import JSON_ERRORS, to_json
 from dsv4.errors import short_repr
+from dsv4.profiles import server_requests as server
 from dsv4.profiles.llama_cpp_schemas import check_schema
-from dsv4.profiles.server_requests import (
-    TOOL_CHOICES,
-    Object,
-    ServerRules,
-    list_at,
-    maybe_list,
-    messages_of,
-    object_at,
-    one_of,
-    server_refusal,
-    text_at,
-)
+from dsv4.profiles.server_requests import Object, ServerRules, server_refusal
 
 RULES = ServerRules(
     roles=None,
@@ -121,7 +111,7 @@ def read_request(body: Object, release: LlamaRelease) -> LlamaRequest:
     if isinstance(options.get("enable_thinking"), str):
         problem = f"found {short_repr(options['enable_thinking'])}, expected true or false"
         raise server_refusal("chat_template_kwargs.enable_thinking", problem)
-    messages = [_message(message, path, release) for message, path in messages_of(body)]
+    messages = [_message(message, path, release) for message, path in server.messages_of(body)]
     asks = body.get("add_generation_prompt") is not False
     _check_end(body, messages, asks, release)
     continued = messages.pop() if messages and messages[-1].role == "assistant" else None
@@ -205,7 +195,7 @@ def _message(message: Object, path: str, release: LlamaRelease) -> LlamaMessage:
 
 def _field(message: Object, name: str, path: str) -> str:
     """Text, empty where it is absent. Null is not absent."""
-    return text_at(message.get(name, ""), f"{path}.{name}")
+    return server.text_at(message.get(name, ""), f"{path}.{name}")
 
 
 def _check_presence(message: Object, role: str, path: str) -> None:
@@ -220,36 +210,38 @@ def _texts(content: object, path: str) -> Iterator[str]:
         if content:
             yield content
     elif content is not None:
-        for n, part in enumerate(list_at(content, path)):
-            one_of(object_at(part, f"{path}[{n}]").get("type"), ("text",), f"{path}[{n}].type")
-            yield text_at(part.get("text"), f"{path}[{n}].text")
+        for n, part in enumerate(server.list_at(content, path)):
+            server.one_of(
+                server.object_at(part, f"{path}[{n}]").get("type"), ("text",), f"{path}[{n}].type"
+            )
+            yield server.text_at(part.get("text"), f"{path}[{n}].text")
 
 
 def _calls(given: object, path: str, role: str, release: LlamaRelease) -> Iterator[LlamaCall]:
     """The values of an object are taken for a list. The calls of an assistant alone are written,
     so only their arguments must be objects."""
-    values = list(given.values()) if isinstance(given, dict) else maybe_list(given, path)
+    values = list(given.values()) if isinstance(given, dict) else server.maybe_list(given, path)
     for n, value in enumerate(values):
         call = _call(value, f"{path}[{n}]", release)
         if role == "assistant":
-            object_at(call.arguments, f"{path}[{n}].function.arguments")
+            server.object_at(call.arguments, f"{path}[{n}].function.arguments")
         yield call
 
 
 def _call(call: object, path: str, release: LlamaRelease) -> LlamaCall:
-    fields = object_at(call, path)
-    one_of(fields.get("type"), ("function",), f"{path}.type")
-    function = object_at(fields.get("function"), f"{path}.function")
+    fields = server.object_at(call, path)
+    server.one_of(fields.get("type"), ("function",), f"{path}.type")
+    function = server.object_at(fields.get("function"), f"{path}.function")
     if "arguments" not in function:
         raise server_refusal(f"{path}.function", "found no arguments, expected some")
-    name = text_at(function.get("name"), f"{path}.function.name")
+    name = server.text_at(function.get("name"), f"{path}.function.name")
     arguments, place = function["arguments"], f"{path}.function.arguments"
     if isinstance(arguments, str):
         arguments = _read_json(arguments, place, release)
     if arguments is None and not release.python_json:
         arguments = {}
     held = _as_held(arguments, place, release)
-    return LlamaCall(text_at(fields.get("id", ""), f"{path}.id"), name, held)
+    return LlamaCall(server.text_at(fields.get("id", ""), f"{path}.id"), name, held)
 
 
 # Tools and the format of the answer.
@@ -258,17 +250,17 @@ def _call(call: object, path: str, release: LlamaRelease) -> LlamaCall:
 def _tools(body: Object, release: LlamaRelease) -> Iterator[Object]:
     choice = body.get("tool_choice")
     if isinstance(choice, str):
-        one_of(choice, TOOL_CHOICES, "tool_choice")
-    for n, tool in enumerate(maybe_list(body.get("tools"), "tools")):
+        server.one_of(choice, server.TOOL_CHOICES, "tool_choice")
+    for n, tool in enumerate(server.maybe_list(body.get("tools"), "tools")):
         path = f"tools[{n}]"
-        fields = object_at(tool, path)
-        one_of(fields.get("type"), ("function",), f"{path}.type")
-        function = object_at(fields.get("function"), f"{path}.function")
+        fields = server.object_at(tool, path)
+        server.one_of(fields.get("type"), ("function",), f"{path}.type")
+        function = server.object_at(fields.get("function"), f"{path}.function")
         parameters, place = function.get("parameters", {}), f"{path}.function.parameters"
         description = function.get("description", "")
         read = {
-            "name": text_at(function.get("name"), f"{path}.function.name"),
-            "description": text_at(description, f"{path}.function.description"),
+            "name": server.text_at(function.get("name"), f"{path}.function.name"),
+            "description": server.text_at(description, f"{path}.function.description"),
             "parameters": _as_held(parameters, place, release),
         }
         if release.checks_schemas and choice != "none" and parameters is not None:
@@ -292,7 +284,7 @@ def _given_schema(body: Object) -> tuple[object, str]:
     given = body.get("response_format")
     fields = given if isinstance(given, dict) else {}
     kind = fields.get("type")
-    name = one_of(kind, FORMATS, "response_format.type") if isinstance(kind, str) else ""
+    name = server.one_of(kind, FORMATS, "response_format.type") if isinstance(kind, str) else ""
     if name == "json_object":
         found = fields.get("schema", own if own is not None else {})
         return {} if found is None else found, "response_format.schema"

@@ -10,14 +10,8 @@ from dsv4._encode.tools import to_json
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, Dialect
 from dsv4._format.texts import RECIPE_JSON_OBJECT, RESPONSE_FORMAT
-from dsv4.profiles.recipe_request import (
-    RecipeCall,
-    RecipeConversation,
-    RecipeMessage,
-    read_object,
-    read_recipe_request,
-    v4_json,
-)
+from dsv4.profiles import recipe_request
+from dsv4.profiles.recipe_request import RecipeCall, RecipeConversation, RecipeMessage
 from dsv4.profiles.server_requests import BLANK_LINE, Object, served_dialect
 
 JsonWriter = Callable[[object], str]
@@ -50,7 +44,7 @@ def _ending(conversation: RecipeConversation, dialect: Dialect) -> str:
 
 
 def _parameters(call: RecipeCall, dialect: Dialect, json: JsonWriter) -> Iterator[str]:
-    arguments = read_object(call.arguments)
+    arguments = recipe_request.read_object(call.arguments)
     if arguments is None:
         arguments = {"arguments": call.arguments}
     tags = dialect.tags
@@ -74,7 +68,7 @@ def _users_joined(messages: Sequence[RecipeMessage], keep_empty: bool) -> Iterat
 def v4_prompt(conversation: RecipeConversation) -> str:
     dialect = served_dialect("v4")
     systems = [m.text for m in conversation.messages if m.role == "system"]
-    extras = _extras(conversation, dialect, v4_json)
+    extras = _extras(conversation, dialect, recipe_request.v4_json)
     front = BLANK_LINE.join([*(systems or ([""] if extras else [])), *extras])
     effort = dialect.efforts[conversation.effort] if conversation.thinking else ""
     others = [m for m in conversation.messages if m.role != "system"]
@@ -132,7 +126,9 @@ def _v4_calls(calls: Sequence[RecipeCall]) -> str:
     texts = [str(tags.block_open)]
     for call in calls:
         texts += tags.invoke_open, call.name, NAME_END
-        texts += (f"{parameter}\n" for parameter in _parameters(call, dialect, v4_json))
+        texts += (
+            f"{parameter}\n" for parameter in _parameters(call, dialect, recipe_request.v4_json)
+        )
         texts += tags.invoke_close.lstrip("\n"), "\n"
     return "".join([*texts, tags.block_close.lstrip("\n")])
 
@@ -238,4 +234,4 @@ PROMPTS: dict[str, Callable[[RecipeConversation], str]] = {"v4": v4_prompt, "v4.
 
 
 def render(body: Object, dialect: str) -> str:
-    return PROMPTS[dialect](read_recipe_request(body, dialect))
+    return PROMPTS[dialect](recipe_request.read_recipe_request(body, dialect))

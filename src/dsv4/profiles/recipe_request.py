@@ -14,22 +14,9 @@ from typing import Any, Literal, NoReturn, TypeAlias
 from dsv4._encode.tools import to_json
 from dsv4._format.texts import BILLING_HEADER, RECIPE_IMAGE, RECIPE_NO_IMAGE
 from dsv4.errors import EncodeError, short_repr
+from dsv4.profiles import server_requests as server
 from dsv4.profiles.recipe_schemas import check_schema, check_strict, strict_parameters
-from dsv4.profiles.server_requests import (
-    Object,
-    ServerRules,
-    ThinkingMode,
-    check_chosen,
-    list_at,
-    maybe_list,
-    messages_of,
-    named_choice,
-    object_at,
-    one_of,
-    served_dialect,
-    server_refusal,
-    text_at,
-)
+from dsv4.profiles.server_requests import Object, ServerRules, ThinkingMode, server_refusal
 
 # JSON as deepseek-recipe reads and writes it: the numbers and limits of a Rust library.
 
@@ -219,7 +206,9 @@ def read_recipe_request(
 
 def mode(body: Object, dialect: str) -> ThinkingMode:
     thinking, effort = _mode(body)
-    return ThinkingMode(thinking, served_dialect(dialect).efforts[effort] if thinking else "")
+    return ThinkingMode(
+        thinking, server.served_dialect(dialect).efforts[effort] if thinking else ""
+    )
 
 
 def _mode(body: Object) -> tuple[bool, Effort]:
@@ -227,8 +216,8 @@ def _mode(body: Object) -> tuple[bool, Effort]:
     effort = body.get("reasoning_effort")
     thinking = effort != "none"
     if body.get("thinking") is not None:
-        kind = object_at(body["thinking"], "thinking").get("type")
-        thinking = THINKING[one_of(kind, tuple(THINKING), "thinking.type")]
+        kind = server.object_at(body["thinking"], "thinking").get("type")
+        thinking = THINKING[server.one_of(kind, tuple(THINKING), "thinking.type")]
     return thinking, EFFORTS[effort]
 
 
@@ -238,8 +227,8 @@ def _mode(body: Object) -> tuple[bool, Effort]:
 def _tools(body: Object, thinking: bool) -> tuple[tuple[Object, ...], bool]:
     """The schemas to show, and whether one of them must be called."""
     choice = body.get("tool_choice")
-    wanted = named_choice(choice)
-    listed = maybe_list(body.get("tools"), "tools")
+    wanted = server.named_choice(choice)
+    listed = server.maybe_list(body.get("tools"), "tools")
     functions = [_function(tool, f"tools[{n}]") for n, tool in enumerate(listed)]
     if not functions or choice == "none":
         return (), False
@@ -254,7 +243,7 @@ def _tools(body: Object, thinking: bool) -> tuple[tuple[Object, ...], bool]:
     for n, function in enumerate(functions):
         if not function.get("strict"):
             _check_parameters(function.get("parameters"), f"tools[{n}].function.parameters")
-    check_chosen(wanted, names)
+    server.check_chosen(wanted, names)
     shown_tools = {
         f"tools[{n}].function": function
         for n, function in enumerate(functions)
@@ -264,15 +253,15 @@ def _tools(body: Object, thinking: bool) -> tuple[tuple[Object, ...], bool]:
 
 
 def _function(tool: object, path: str) -> Object:
-    fields = object_at(tool, path)
-    one_of(fields.get("type"), ("function",), f"{path}.type")
-    function = object_at(fields.get("function"), f"{path}.function")
-    name = text_at(function.get("name"), f"{path}.function.name")
+    fields = server.object_at(tool, path)
+    server.one_of(fields.get("type"), ("function",), f"{path}.type")
+    function = server.object_at(fields.get("function"), f"{path}.function")
+    name = server.text_at(function.get("name"), f"{path}.function.name")
     if not _NAME.fullmatch(name):
         problem = f"found {short_repr(name)}, expected 1 to 128 letters, digits, _ or -"
         raise server_refusal(f"{path}.function.name", problem)
     if function.get("description") is not None:
-        text_at(function["description"], f"{path}.function.description")
+        server.text_at(function["description"], f"{path}.function.description")
     strict = function.get("strict")
     if strict is not None and not isinstance(strict, bool):
         raise server_refusal(
@@ -313,24 +302,24 @@ def _schemas(functions: dict[str, Object], body: Object) -> Iterator[Object]:
 
 
 def _messages(body: Object, thinking: bool, dialect: str) -> Iterator[RecipeMessage]:
-    listed = list(messages_of(body))
+    listed = list(server.messages_of(body))
     if not listed:
         raise server_refusal("messages", "found none, expected at least one message")
     for n, (message, path) in enumerate(listed):
         role = RULES.role(message.get("role"), f"{path}.role")
         if message.get("name") is not None:
-            text_at(message["name"], f"{path}.name")
+            server.text_at(message["name"], f"{path}.name")
         if role == "assistant":
             yield _assistant(message, path, thinking, dialect, last=n == len(listed) - 1)
         elif role == "latest_reminder":
-            yield RecipeMessage(role, text_at(message.get("content"), f"{path}.content"))
+            yield RecipeMessage(role, server.text_at(message.get("content"), f"{path}.content"))
         else:
             text = _content(message.get("content"), f"{path}.content", dialect)
             call_id = ""
             if role == "system":
                 text = _without_billing(text)
             elif role == "tool":
-                call_id = text_at(message.get("tool_call_id"), f"{path}.tool_call_id")
+                call_id = server.text_at(message.get("tool_call_id"), f"{path}.tool_call_id")
             yield RecipeMessage(role, text, call_id=call_id)
 
 
@@ -342,7 +331,7 @@ def _assistant(
     if content is None and not calls:
         raise server_refusal(f"{path}.content", "found nothing, expected text or calls")
     text = "" if content is None else _content(content, f"{path}.content", dialect)
-    thought = "" if reasoning is None else text_at(reasoning, f"{path}.reasoning_content")
+    thought = "" if reasoning is None else server.text_at(reasoning, f"{path}.reasoning_content")
     prefix = message.get("prefix")
     if prefix is not None and not isinstance(prefix, bool):
         raise server_refusal(
@@ -358,18 +347,18 @@ def _assistant(
 def _content(content: object, path: str, dialect: str) -> str:
     if isinstance(content, str):
         return content
-    parts = list_at(content, path)
+    parts = server.list_at(content, path)
     texts = (_part(part, f"{path}[{n}]", dialect) for n, part in enumerate(parts))
     return RULES.separator.join(texts)
 
 
 def _part(part: object, path: str, dialect: str) -> str:
-    fields = object_at(part, path)
-    kind = one_of(fields.get("type"), ("text", "image_url"), f"{path}.type")
+    fields = server.object_at(part, path)
+    kind = server.one_of(fields.get("type"), ("text", "image_url"), f"{path}.type")
     if kind == "text":
-        return text_at(fields.get("text"), f"{path}.text")
-    image = object_at(fields.get("image_url"), f"{path}.image_url")
-    text_at(image.get("url"), f"{path}.image_url.url")
+        return server.text_at(fields.get("text"), f"{path}.text")
+    image = server.object_at(fields.get("image_url"), f"{path}.image_url")
+    server.text_at(image.get("url"), f"{path}.image_url.url")
     return RECIPE_NO_IMAGE if dialect == "v4" else RECIPE_IMAGE
 
 
@@ -383,17 +372,17 @@ def _without_billing(text: str) -> str:
 def _calls(calls: object, path: str) -> Iterator[RecipeCall]:
     if calls is None:
         return
-    listed = list_at(calls, path)
+    listed = server.list_at(calls, path)
     if not listed:
         raise server_refusal(path, "found an empty list, expected a call, or no such field")
     for n, call in enumerate(listed):
         at = f"{path}[{n}]"
-        one_of(object_at(call, at).get("type"), ("function",), f"{at}.type")
-        function = object_at(call.get("function"), f"{at}.function")
+        server.one_of(server.object_at(call, at).get("type"), ("function",), f"{at}.type")
+        function = server.object_at(call.get("function"), f"{at}.function")
         yield RecipeCall(
-            text_at(call.get("id"), f"{at}.id"),
-            text_at(function.get("name"), f"{at}.function.name"),
-            text_at(function.get("arguments"), f"{at}.function.arguments"),
+            server.text_at(call.get("id"), f"{at}.id"),
+            server.text_at(function.get("name"), f"{at}.function.name"),
+            server.text_at(function.get("arguments"), f"{at}.function.arguments"),
         )
 
 
@@ -431,9 +420,11 @@ def _format(body: Object, messages: tuple[RecipeMessage, ...]) -> tuple[object, 
     given = body.get("response_format")
     if given is None:
         return None, False
-    kind = one_of(object_at(given, "response_format").get("type"), FORMATS, "response_format.type")
+    kind = server.one_of(
+        server.object_at(given, "response_format").get("type"), FORMATS, "response_format.type"
+    )
     if kind == "regex":
-        text_at(given.get("regex"), "response_format.regex")
+        server.text_at(given.get("regex"), "response_format.regex")
     if kind == "json_object":
         if not any("json" in message.text.lower() for message in messages):
             problem = 'expected the word "json" in some message, which json_object asks for'
@@ -441,14 +432,14 @@ def _format(body: Object, messages: tuple[RecipeMessage, ...]) -> tuple[object, 
         return None, True
     if kind != "json_schema":
         return None, False
-    return _schema(object_at(given.get("json_schema"), "response_format.json_schema")), False
+    return _schema(server.object_at(given.get("json_schema"), "response_format.json_schema")), False
 
 
 def _schema(wrapper: Object) -> object:
     path = "response_format.json_schema.schema"
     for field in ("name", "description"):
         if wrapper.get(field) is not None:
-            text_at(wrapper[field], f"response_format.json_schema.{field}")
+            server.text_at(wrapper[field], f"response_format.json_schema.{field}")
     if "schema" not in wrapper:
         raise server_refusal(path, "found nothing, expected a JSON Schema")
     if wrapper.get("strict"):

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from dsv4._format.dialects import V4, dialect_for
 from dsv4.errors import EncodeError, Location, UnknownModel
 from dsv4.profiles import request_facts
 from dsv4.profiles.profile import Profile, profile_named, render
 from dsv4.profiles.server_requests import Object, RequestBody, as_object, served_dialect
-
-VLLM, SGLANG, RECIPE, LLAMA, VERL = "vllm", "sglang", "recipe", "llama.cpp", "verl"
+from dsv4.profiles.table_files import read_table
 
 
 @dataclass(frozen=True)
@@ -48,8 +47,8 @@ class _TrapRule:
     kind: str
     find: TrapFinder
     message: str
-    profiles: tuple[str, ...]
-    dialects: tuple[str, ...] = ("v4", "v4.1")
+    profiles: Sequence[str]
+    dialects: Sequence[str] = ("v4", "v4.1")
 
     def applies(self, request: AcceptedRequest) -> bool:
         names = {request.profile.base_name, request.profile.family}
@@ -95,10 +94,6 @@ def _is_encodable(prompt: str) -> bool:
 
 
 # What leads to a trap.
-
-
-def _where_fact_holds(fact: request_facts.RequestFact) -> TrapFinder:
-    return lambda request: fact(request.body)
 
 
 def _template_options(request: AcceptedRequest) -> Object:
@@ -210,163 +205,47 @@ def _is_first_release(model: object) -> bool:
         return False
 
 
-_RULES: tuple[_TrapRule, ...] = (
-    _TrapRule(
-        "developer-vanishes",
-        _vanishing_developer,
-        "a developer message before the last user turn disappears when the model thinks and there "
-        "are no tools",
-        (VLLM,),
-    ),
-    _TrapRule(
-        "thinking-off",
-        _thinking_off_unasked,
-        "the model does not think unless chat_template_kwargs.thinking or reasoning_effort asks "
-        "for it; on vLLM and the official API it does",
-        (SGLANG,),
-    ),
-    _TrapRule(
-        "thinking-ignored",
-        _ignored_thinking,
-        "a top-level `thinking` is not read; chat_template_kwargs.thinking is",
-        (VLLM, SGLANG, LLAMA),
-    ),
-    _TrapRule(
-        "kwargs-ignored",
-        _ignored_arguments,
-        "chat_template_kwargs is not read; `thinking` and reasoning_effort are",
-        (RECIPE,),
-    ),
-    _TrapRule(
-        "effort-medium",
-        _effort("medium"),
-        "medium effort is low effort here; elsewhere it is high",
-        (VLLM,),
-        ("v4",),
-    ),
-    _TrapRule(
-        "effort-unwritten",
-        _effort("xhigh", "ultra"),
-        "this effort writes nothing, as if none were asked for; only high and max do",
-        (LLAMA,),
-    ),
-    _TrapRule(
-        "effort-revised",
-        _revised_effort,
-        "the effort texts are those of 31 July for every V4, one step above what this model was "
-        "released with; `dsv4 serve` writes its own",
-        (VLLM, SGLANG),
-        ("v4",),
-    ),
-    _TrapRule(
-        "effort-default",
-        _effort_by_default,
-        "without reasoning_effort the effort is high, and its text opens the prompt; the released "
-        "encoder writes none",
-        (VLLM, SGLANG, RECIPE),
-    ),
-    _TrapRule(
-        "tool-completed",
-        _tool_by_default,
-        "a tool without a description or parameters is shown with null in their place",
-        (VLLM,),
-    ),
-    _TrapRule(
-        "tool-completed",
-        _tool_by_default,
-        'a tool without a description or parameters is shown with "" and {} in their place',
-        (SGLANG, RECIPE, LLAMA),
-    ),
-    _TrapRule(
-        "arguments-lost",
-        _where_fact_holds(request_facts.lost_arguments),
-        "arguments that are no JSON object are dropped without a word: the model sees a call "
-        "without any",
-        (VLLM,),
-    ),
-    _TrapRule(
-        "calls-reordered",
-        _where_fact_holds(request_facts.unsorted_calls),
-        "parallel calls and their results are sorted by id, so that random ids shuffle the "
-        "history; ids that sort as the calls were made keep it",
-        (SGLANG, RECIPE),
-        ("v4",),
-    ),
-    _TrapRule(
-        "response-format-unseen",
-        lambda request: (
-            request_facts.json_object(request.body) or request_facts.json_schema(request.body)
-        ),
-        "response_format is not in the prompt: the model knows nothing of it, even if the output "
-        "is constrained",
-        (VLLM,),
-    ),
-    _TrapRule(
-        "answer-last",
-        _where_fact_holds(request_facts.answer_last),
-        "an assistant message at the end is a closed turn: the prompt asks for nothing",
-        (VLLM,),
-    ),
-    _TrapRule(
-        "answer-last",
-        lambda request: (
-            None
-            if request.body.get("continue_final_message")
-            else request_facts.answer_last(request.body)
-        ),
-        "an assistant message at the end becomes a user message, without its calls and reasoning, "
-        "unless continue_final_message is set",
-        (SGLANG,),
-    ),
-    _TrapRule(
-        "answer-last",
-        lambda request: (
-            None if request_facts.prefix(request.body) else request_facts.answer_last(request.body)
-        ),
-        "an assistant message at the end is history, and a new answer begins after it, unless it "
-        "has prefix: true",
-        (RECIPE,),
-    ),
-    _TrapRule(
-        "answer-last",
-        _where_fact_holds(request_facts.answer_last),
-        "an assistant message at the end is left open, and the model goes on with it",
-        (LLAMA,),
-    ),
-    _TrapRule(
-        "answer-last",
-        _where_fact_holds(request_facts.answer_last),
-        "an assistant message at the end is history, and a new answer begins after it",
-        (VERL,),
-    ),
-    _TrapRule(
-        "tools-shown",
-        _where_fact_holds(request_facts.choice_none),
-        'tool_choice "none" leaves the tools in the prompt',
-        (VLLM, LLAMA),
-    ),
-    _TrapRule(
-        "floats-rounded",
-        _where_fact_holds(request_facts.long_floats),
-        "floats are rounded to six significant digits",
-        (LLAMA,),
-    ),
-    _TrapRule(
-        "integers-signed",
-        _where_fact_holds(request_facts.unsigned_integers),
-        "integers from 2^63 to 2^64 become negative",
-        ("llama.cpp-2026.10",),
-    ),
-    _TrapRule(
-        "thinking-off",
-        _thinking_off_without_switch,
-        "the model does not think unless chat_template_kwargs.enable_thinking is true",
-        (VERL,),
-    ),
-    _TrapRule(
-        "tools-first",
-        _where_fact_holds(request_facts.tools_and_leading_system),
-        "the tools section stands before the system text; servers write it after it",
-        (VERL,),
-    ),
-)
+def _response_format(request: AcceptedRequest) -> Location | None:
+    return request_facts.json_object(request.body) or request_facts.json_schema(request.body)
+
+
+def _closed_answer_last(request: AcceptedRequest) -> Location | None:
+    is_open = request.body.get("continue_final_message")
+    return None if is_open else request_facts.answer_last(request.body)
+
+
+def _answer_last_without_prefix(request: AcceptedRequest) -> Location | None:
+    is_open = request_facts.prefix(request.body)
+    return None if is_open else request_facts.answer_last(request.body)
+
+
+# What request_traps.json names besides the facts of request_facts.py.
+_FINDERS: Mapping[str, TrapFinder] = {
+    "vanishing_developer": _vanishing_developer,
+    "thinking_off_unasked": _thinking_off_unasked,
+    "thinking_off_without_switch": _thinking_off_without_switch,
+    "ignored_thinking": _ignored_thinking,
+    "ignored_arguments": _ignored_arguments,
+    "medium_effort": _effort("medium"),
+    "highest_efforts": _effort("xhigh", "ultra"),
+    "revised_effort": _revised_effort,
+    "effort_by_default": _effort_by_default,
+    "tool_by_default": _tool_by_default,
+    "response_format": _response_format,
+    "closed_answer_last": _closed_answer_last,
+    "answer_last_without_prefix": _answer_last_without_prefix,
+}
+
+
+def _finder(name: str) -> TrapFinder:
+    if name in _FINDERS:
+        return _FINDERS[name]
+    fact: request_facts.RequestFact = getattr(request_facts, name)
+    return lambda request: fact(request.body)
+
+
+def _rule(find: str, **fields: Any) -> _TrapRule:
+    return _TrapRule(find=_finder(find), **fields)
+
+
+_RULES = tuple(_rule(**row) for row in read_table("request_traps"))

@@ -8,23 +8,8 @@ from collections.abc import Iterator
 from dsv4._format import tokens
 from dsv4.errors import short_repr
 from dsv4.profiles import recipe_prompts, recipe_request
-from dsv4.profiles.server_requests import (
-    Object,
-    ServerRules,
-    ThinkingMode,
-    check_chosen,
-    flag_at,
-    list_at,
-    maybe_list,
-    maybe_object,
-    messages_of,
-    named_choice,
-    object_at,
-    one_of,
-    served_dialect,
-    server_refusal,
-    text_at,
-)
+from dsv4.profiles import server_requests as server
+from dsv4.profiles.server_requests import Object, ServerRules, ThinkingMode, server_refusal
 
 RULES = ServerRules(
     roles=("system", "developer", "user", "assistant", "tool", "latest_reminder"),
@@ -49,7 +34,7 @@ def render(body: Object, dialect: str) -> str:
     conversation = recipe_request.read_recipe_request(rewritten, dialect, big_integers=False)
     prompt = recipe_prompts.PROMPTS[dialect](conversation)
     if written.effort and not isinstance(effort, str):
-        prompt = prompt.replace(served_dialect(dialect).efforts["high"], written.effort, 1)
+        prompt = prompt.replace(server.served_dialect(dialect).efforts["high"], written.effort, 1)
     return _with_task(prompt, body.get("task"), conversation)
 
 
@@ -61,7 +46,7 @@ def mode(body: Object, dialect: str) -> ThinkingMode:
     else:
         known = _number(effort, dialect)
     thinking = _thinking(body)
-    return ThinkingMode(thinking, served_dialect(dialect).efforts[known] if thinking else "")
+    return ThinkingMode(thinking, server.served_dialect(dialect).efforts[known] if thinking else "")
 
 
 def _number(effort: object, dialect: str) -> int:
@@ -79,20 +64,22 @@ def _thinking(body: Object) -> bool:
     given, effort = body.get("chat_template_kwargs"), body.get("reasoning_effort")
     if effort is not None and not isinstance(given, dict):
         given = None
-    arguments = maybe_object(given, "chat_template_kwargs")
+    arguments = server.maybe_object(given, "chat_template_kwargs")
     return next(iter(RULES.switches(arguments)), effort is not None and effort != "none")
 
 
 def _tools(body: Object) -> list[Object]:
-    choice, listed = body.get("tool_choice"), maybe_list(body.get("tools"), "tools")
-    wanted = named_choice(choice)
+    choice, listed = body.get("tool_choice"), server.maybe_list(body.get("tools"), "tools")
+    wanted = server.named_choice(choice)
     if choice == "none":
         return []
-    tools = [_fields_without_nulls({"type": "function", **object_at(t, "tools")}) for t in listed]
+    tools = [
+        _fields_without_nulls({"type": "function", **server.object_at(t, "tools")}) for t in listed
+    ]
     if wanted is None:
         return tools
-    names = [object_at(tool.get("function"), "tools").get("name") for tool in tools]
-    check_chosen(wanted, names)
+    names = [server.object_at(tool.get("function"), "tools").get("name") for tool in tools]
+    server.check_chosen(wanted, names)
     return [tool for tool, name in zip(tools, names, strict=True) if name == wanted]
 
 
@@ -102,7 +89,7 @@ def _response_format(given: object) -> object:
         return given
     schema = given.get("json_schema")
     if given.get("type") == "json_schema" and isinstance(schema, dict):
-        text_at(schema.get("name"), "response_format.json_schema.name")
+        server.text_at(schema.get("name"), "response_format.json_schema.name")
     return _fields_without_nulls(given)
 
 
@@ -116,7 +103,7 @@ def _fields_without_nulls(value: Object) -> Object:
 
 
 def _messages(body: Object) -> Iterator[Object]:
-    listed = [_message(message, path) for message, path in messages_of(body)]
+    listed = [_message(message, path) for message, path in server.messages_of(body)]
     last = listed[-1] if listed else {}
     if last.get("role") == "assistant":
         if body.get("continue_final_message"):
@@ -128,7 +115,7 @@ def _messages(body: Object) -> Iterator[Object]:
 
 
 def _message(message: Object, path: str) -> Object:
-    role = text_at(message.get("role"), f"{path}.role")
+    role = server.text_at(message.get("role"), f"{path}.role")
     role = RULES.role(role if role == "user" else role.lower(), f"{path}.role")
     content = message.get("content")
     if content is None and role != "user":
@@ -137,9 +124,9 @@ def _message(message: Object, path: str) -> Object:
     if role == "assistant":
         read["reasoning_content"] = RULES.reasoning(message)
         if message.get("prefix") is not None:
-            read["prefix"] = flag_at(message["prefix"], f"{path}.prefix")
+            read["prefix"] = server.flag_at(message["prefix"], f"{path}.prefix")
         if message.get("tool_calls"):
-            calls = list_at(message["tool_calls"], f"{path}.tool_calls")
+            calls = server.list_at(message["tool_calls"], f"{path}.tool_calls")
             read["tool_calls"] = [_call(c, f"{path}.tool_calls[{n}]") for n, c in enumerate(calls)]
     elif role == "tool":
         read["tool_call_id"] = message.get("tool_call_id")
@@ -147,13 +134,15 @@ def _message(message: Object, path: str) -> Object:
 
 
 def _call(call: object, path: str) -> Object:
-    fields = object_at(call, path)
-    function = object_at(fields.get("function"), f"{path}.function")
+    fields = server.object_at(call, path)
+    function = server.object_at(fields.get("function"), f"{path}.function")
     if "arguments" not in function:
         raise server_refusal(f"{path}.function", "found no arguments, expected some")
     arguments, place = function["arguments"], f"{path}.function.arguments"
     if not isinstance(arguments, str):
-        arguments = _compact(None if arguments is None else object_at(arguments, place), place)
+        arguments = _compact(
+            None if arguments is None else server.object_at(arguments, place), place
+        )
     return {"type": "function", **fields, "function": {**function, "arguments": arguments}}
 
 
@@ -168,7 +157,7 @@ def _with_task(prompt: str, task: object, conversation: recipe_request.RecipeCon
     """A request's task: an action follows the header, any other takes its place."""
     if task is None:
         return prompt
-    token = tokens.TASK_TOKENS[one_of(task, tuple(tokens.TASK_TOKENS), "task")]
+    token = tokens.TASK_TOKENS[server.one_of(task, tuple(tokens.TASK_TOKENS), "task")]
     opening = tokens.THINK_START if conversation.thinking else tokens.THINK_END
     header = tokens.ASSISTANT + opening
     return prompt + token if task == "action" else prompt.removesuffix(header) + token

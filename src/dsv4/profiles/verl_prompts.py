@@ -14,18 +14,8 @@ from dsv4._encode.tools import to_json
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, V4
 from dsv4._format.texts import RESPONSE_FORMAT
-from dsv4.profiles.server_requests import (
-    BLANK_LINE,
-    Object,
-    ThinkingMode,
-    list_at,
-    maybe_list,
-    maybe_object,
-    messages_of,
-    object_at,
-    one_of,
-    text_at,
-)
+from dsv4.profiles import server_requests as server
+from dsv4.profiles.server_requests import Object, ThinkingMode
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "latest_reminder")
 # Roles of one turn: only its first message has a token.
@@ -38,19 +28,19 @@ _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
 def render(body: Object, dialect: str) -> str:
-    conversation = list(messages_of(body))
-    tools = maybe_list(body.get("tools"), "tools")
+    conversation = list(server.messages_of(body))
+    tools = server.maybe_list(body.get("tools"), "tools")
     for message, path in conversation:
-        one_of(message.get("role"), ROLES, f"{path}.role")
+        server.one_of(message.get("role"), ROLES, f"{path}.role")
         if message.get("task") is not None:
-            one_of(message["task"], tuple(tokens.TASK_TOKENS), f"{path}.task")
+            server.one_of(message["task"], tuple(tokens.TASK_TOKENS), f"{path}.task")
     writer = _PromptWriter(body, conversation, bool(tools))
     front = _tools_section(tools, "tools") if tools else ""
     return "".join([tokens.BOS, mode(body, dialect).effort, front, *writer.turns()])
 
 
 def mode(body: Object, dialect: str) -> ThinkingMode:
-    options = maybe_object(body.get("chat_template_kwargs"), "chat_template_kwargs")
+    options = server.maybe_object(body.get("chat_template_kwargs"), "chat_template_kwargs")
     effort = options.get("reasoning_effort")
     thinking = bool(options.get("enable_thinking", False)) and effort != "none"
     return ThinkingMode(thinking, V4.efforts["max"] if thinking and effort == "max" else "")
@@ -62,7 +52,7 @@ class _PromptWriter:
     def __init__(
         self, body: Object, conversation: Sequence[tuple[Object, str]], has_tools: bool
     ) -> None:
-        options = maybe_object(body.get("chat_template_kwargs"), "chat_template_kwargs")
+        options = server.maybe_object(body.get("chat_template_kwargs"), "chat_template_kwargs")
         self._conversation = conversation
         self._thinking = mode(body, "v4").thinking
         keeps = has_tools or any(message.get("tools") for message, _ in conversation)
@@ -109,7 +99,7 @@ def _answer(message: Object, path: str, shows: bool, before: Object) -> Iterator
         yield from _header(shows)
         if shows:
             reasoning = next((message[n] for n in _REASONING_FIELDS if message.get(n)), "")
-            yield text_at(reasoning, f"{path}.reasoning_content")
+            yield server.text_at(reasoning, f"{path}.reasoning_content")
             yield tokens.THINK_END
     yield _content(message, path)
     if message.get("tool_calls"):
@@ -120,7 +110,7 @@ def _answer(message: Object, path: str, shows: bool, before: Object) -> Iterator
 def _other_turn(message: Object, path: str, before: Object) -> Iterator[str]:
     role, text = message["role"], _content(message, path)
     if role in _JOINED:
-        yield BLANK_LINE if before.get("role") in _JOINED else tokens.USER
+        yield server.BLANK_LINE if before.get("role") in _JOINED else tokens.USER
         yield f"{tokens.RESULT_START}{text}{tokens.RESULT_END}" if role == "tool" else text
         return
     yield {"developer": tokens.USER, "latest_reminder": tokens.LATEST_REMINDER}.get(role, "")
@@ -128,7 +118,7 @@ def _other_turn(message: Object, path: str, before: Object) -> Iterator[str]:
     if role != "latest_reminder" and message.get("tools"):
         yield _tools_section(message["tools"], f"{path}.tools")
     if role != "latest_reminder" and message.get("response_format"):
-        yield f"{BLANK_LINE}{RESPONSE_FORMAT}{to_json(message['response_format'])}"
+        yield f"{server.BLANK_LINE}{RESPONSE_FORMAT}{to_json(message['response_format'])}"
 
 
 def _content(message: Object, path: str) -> str:
@@ -136,9 +126,12 @@ def _content(message: Object, path: str) -> str:
     content, path = message.get("content"), f"{path}.content"
     if content is None or isinstance(content, str):
         return content or ""
-    parts = [object_at(part, f"{path}[{n}]") for n, part in enumerate(list_at(content, path))]
+    parts = [
+        server.object_at(part, f"{path}[{n}]")
+        for n, part in enumerate(server.list_at(content, path))
+    ]
     return "".join(
-        text_at(part.get("text"), f"{path}[{n}].text")
+        server.text_at(part.get("text"), f"{path}[{n}].text")
         for n, part in enumerate(parts)
         if part.get("type") == "text"
     )
@@ -146,19 +139,19 @@ def _content(message: Object, path: str) -> str:
 
 def _tools_section(tools: Sequence[object], path: str) -> str:
     schemas = []
-    for n, tool in enumerate(list_at(tools, path)):
-        schema = object_at(tool, f"{path}[{n}]")
+    for n, tool in enumerate(server.list_at(tools, path)):
+        schema = server.object_at(tool, f"{path}[{n}]")
         schemas.append(to_json(schema.get("function", schema)))
-    return BLANK_LINE + V4.tools_open + "\n".join(schemas) + V4.tools_close
+    return server.BLANK_LINE + V4.tools_open + "\n".join(schemas) + V4.tools_close
 
 
 def _calls(calls: object, path: str) -> str:
     tags = V4.tags
     texts = [str(tags.block_open)]
-    for n, given in enumerate(list_at(calls, path)):
-        call = object_at(given, f"{path}[{n}]")
-        function = object_at(call.get("function", call), f"{path}[{n}].function")
-        name = text_at(function.get("name"), f"{path}[{n}].function.name")
+    for n, given in enumerate(server.list_at(calls, path)):
+        call = server.object_at(given, f"{path}[{n}]")
+        function = server.object_at(call.get("function", call), f"{path}[{n}].function")
+        name = server.text_at(function.get("name"), f"{path}[{n}].function.name")
         parameters = "\n".join(_parameters(function.get("arguments")))
         texts.append(f"{tags.invoke_open}{name}{NAME_END}{parameters}{tags.invoke_close}")
     return "".join([texts[0], "\n".join(texts[1:]), tags.block_close])

@@ -16,24 +16,13 @@ from dsv4._encode.turns import NATIVE
 from dsv4._format import tokens
 from dsv4._format.texts import BILLING_HEADER
 from dsv4.errors import short_repr
+from dsv4.profiles import server_requests as server
 from dsv4.profiles.server_requests import (
-    SERVED_DIALECTS,
     Object,
     ServedDialects,
     ServerRules,
     ThinkingMode,
-    check_chosen,
-    flag_at,
-    list_at,
-    maybe_list,
-    maybe_object,
-    messages_of,
-    named_choice,
-    object_at,
-    one_of,
-    served_dialect,
     server_refusal,
-    text_at,
 )
 from dsv4.types import Effort
 
@@ -60,22 +49,22 @@ V4_1_EFFORTS: dict[str | None, Effort] = {
 }
 # An unknown role is refused only where it is written: where reasoning is dropped, such a message
 # goes before the last user turn. Tools need no name.
-_ENCODING = NATIVE._replace(known_roles_only=False, named_tools=False)
+_ENCODING = replace(NATIVE, known_roles_only=False, named_tools=False)
 RESPONSE_FORMATS = ("text", "json_object", "json_schema", "structural_tag")
 # What is kept of a message besides its role and text. On V4 only a developer has `tools`.
 KEPT = ("tool_call_id", "task")
 
 
-def render(body: Object, dialect: str, served: ServedDialects = SERVED_DIALECTS) -> str:
+def render(body: Object, dialect: str, served: ServedDialects = server.SERVED_DIALECTS) -> str:
     _check_response_format(body.get("response_format"))
     tools = _tools(body)
     thinking, effort, drop = _options(body, dialect)
-    messages = [_message(m, path, dialect) for m, path in messages_of(body)]
+    messages = [_message(m, path, dialect) for m, path in server.messages_of(body)]
     if tools:
         messages = _with_tools(messages, tools)
     if not messages:
         return str(tokens.BOS)
-    release = served_dialect(dialect, served)
+    release = server.served_dialect(dialect, served)
     words = effort_text(effort if thinking else None, release, _ENCODING)
     done = render_conversation(messages, (), release, _ENCODING, thinking, drop, True, words)
     prompt = Prompt(done.flat, release, done.images, done.omissions, done.sampled)
@@ -92,22 +81,22 @@ def _check_response_format(given: object) -> None:
     path = "response_format"
     if given is None:
         return
-    fields = object_at(given, path)
-    kind = one_of(fields.get("type"), RESPONSE_FORMATS, f"{path}.type")
+    fields = server.object_at(given, path)
+    kind = server.one_of(fields.get("type"), RESPONSE_FORMATS, f"{path}.type")
     if kind == "structural_tag":
-        object_at(fields.get("format"), f"{path}.format")
+        server.object_at(fields.get("format"), f"{path}.format")
     elif kind == "json_schema" or fields.get("json_schema") is not None:
         path = f"{path}.json_schema"
-        _check_json_schema(object_at(fields.get("json_schema"), path), path, kind)
+        _check_json_schema(server.object_at(fields.get("json_schema"), path), path, kind)
 
 
 def _check_json_schema(named: Object, path: str, kind: str) -> None:
-    text_at(named.get("name"), f"{path}.name")
+    server.text_at(named.get("name"), f"{path}.name")
     _maybe_text(named.get("description"), f"{path}.description")
     if named.get("strict") is not None:
-        flag_at(named["strict"], f"{path}.strict")
+        server.flag_at(named["strict"], f"{path}.strict")
     if kind == "json_schema" or named.get("schema") is not None:
-        object_at(named.get("schema"), f"{path}.schema")
+        server.object_at(named.get("schema"), f"{path}.schema")
 
 
 def _tools(body: Object) -> list[Object]:
@@ -120,42 +109,46 @@ def _tools(body: Object) -> list[Object]:
                 "tool_choice", f"found {short_repr(choice)} without tools, expected none"
             )
         return []
-    listed = list_at(given, "tools")
+    listed = server.list_at(given, "tools")
     if not listed:
         raise server_refusal("tools", "found an empty list, expected a tool, or no such field")
     tools = [_tool(tool, f"tools[{n}]") for n, tool in enumerate(listed)]
-    check_chosen(named_choice(choice), [tool["function"]["name"] for tool in tools])
+    server.check_chosen(server.named_choice(choice), [tool["function"]["name"] for tool in tools])
     return tools
 
 
 def _tool(tool: object, path: str) -> Object:
-    fields = object_at(tool, path)
-    one_of(fields.get("type", "function"), ("function",), f"{path}.type")
+    fields = server.object_at(tool, path)
+    server.one_of(fields.get("type", "function"), ("function",), f"{path}.type")
     path = f"{path}.function"
-    function = object_at(fields.get("function"), path)
+    function = server.object_at(fields.get("function"), path)
     description, parameters = function.get("description"), function.get("parameters")
     shown_function: Object = {
-        "name": text_at(function.get("name"), f"{path}.name"),
+        "name": server.text_at(function.get("name"), f"{path}.name"),
         "description": _maybe_text(description, f"{path}.description"),
-        "parameters": None if parameters is None else object_at(parameters, f"{path}.parameters"),
+        "parameters": None
+        if parameters is None
+        else server.object_at(parameters, f"{path}.parameters"),
     }
     if function.get("strict") is not None:
-        shown_function["strict"] = flag_at(function["strict"], f"{path}.strict")
+        shown_function["strict"] = server.flag_at(function["strict"], f"{path}.strict")
     return {"type": "function", "function": shown_function}
 
 
 def _maybe_text(value: object, path: str) -> str | None:
-    return None if value is None else text_at(value, path)
+    return None if value is None else server.text_at(value, path)
 
 
 def mode(body: Object, dialect: str) -> ThinkingMode:
     thinking, effort, _ = _options(body, dialect)
-    return ThinkingMode(thinking, served_dialect(dialect).efforts[effort] if thinking else "")
+    return ThinkingMode(
+        thinking, server.served_dialect(dialect).efforts[effort] if thinking else ""
+    )
 
 
 def _options(body: Object, dialect: str) -> tuple[bool, Effort, bool]:
     """Whether the model thinks, how hard, and whether old reasoning is dropped."""
-    arguments = dict(maybe_object(body.get("chat_template_kwargs"), "chat_template_kwargs"))
+    arguments = dict(server.maybe_object(body.get("chat_template_kwargs"), "chat_template_kwargs"))
     rules = RULES[dialect]
     effort = rules.effort(body)
     if effort is not None:
@@ -234,7 +227,7 @@ def _parts(content: object, path: str, role: str, dialect: str) -> Iterator[str]
     standard = _PART_KINDS[dialect]
     if v4 and content == {} and role != "latest_reminder":
         return  # it is read as what can be walked through
-    parts = list_at(content, path)
+    parts = server.list_at(content, path)
     if not parts and not v4:
         raise server_refusal(path, "found an empty list, expected a part")
     lenient = role == "latest_reminder" or any(_is_standard(part, standard) for part in parts)
@@ -243,10 +236,10 @@ def _parts(content: object, path: str, role: str, dialect: str) -> Iterator[str]
         if v4 and lenient and isinstance(part, str):
             yield part
             continue
-        fields = object_at(part, f"{path}[{n}]")
-        kind = kinds[one_of(fields.get("type"), tuple(kinds), f"{path}[{n}].type")]
+        fields = server.object_at(part, f"{path}[{n}]")
+        kind = kinds[server.one_of(fields.get("type"), tuple(kinds), f"{path}[{n}].type")]
         if not lenient or (fields.get(kind) is not None if v4 else kind in fields):
-            yield text_at(fields.get(kind), f"{path}[{n}].{kind}")
+            yield server.text_at(fields.get(kind), f"{path}[{n}].{kind}")
         elif not v4:
             yield ""
 
@@ -265,20 +258,20 @@ def _without_billing(part: str) -> str | None:
 
 
 def _calls(calls: object, path: str) -> Iterator[Object]:
-    for n, call in enumerate(maybe_list(calls, path)):
+    for n, call in enumerate(server.maybe_list(calls, path)):
         at = f"{path}[{n}]"
-        fields = object_at(call, at)
-        one_of(fields.get("type"), ("function",), f"{at}.type")
-        function = object_at(fields.get("function"), f"{at}.function")
-        name = text_at(function.get("name"), f"{at}.function.name")
+        fields = server.object_at(call, at)
+        server.one_of(fields.get("type"), ("function",), f"{at}.type")
+        function = server.object_at(fields.get("function"), f"{at}.function")
+        name = server.text_at(function.get("name"), f"{at}.function.name")
         arguments = _arguments(function.get("arguments"), f"{at}.function.arguments")
-        id = text_at(fields.get("id"), f"{at}.id")
+        id = server.text_at(fields.get("id"), f"{at}.id")
         yield {"id": id, "function": {"name": name, "arguments": arguments}}
 
 
 def _arguments(arguments: object, path: str) -> Object:
     """The arguments as Python reads them. What is no JSON object is lost without a word."""
-    text = text_at(arguments, path)
+    text = server.text_at(arguments, path)
     return _known_arguments(text) if len(text) <= REMEMBERED_LENGTH else _read_arguments(text)
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import parse_qs
 
 from starlette.routing import BaseRoute, Route
 
@@ -14,7 +13,7 @@ from dsv4.api import ApiError, responses
 from dsv4.api.errors import wrong
 from dsv4.api.request_fields import JsonObject
 from dsv4.serve.access.api_keys import Key
-from dsv4.serve.asgi import EventStream, Receive, Scope, Send, send_json
+from dsv4.serve.asgi import EventStream, Receive, Scope, Send, query_of, send_json
 from dsv4.serve.client_errors import client_error, is_expected, retry_headers
 from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.plain_routes import JsonRoute, PlainRoutes, WorkerRoute
@@ -62,7 +61,7 @@ class ResponseRoutes:
     async def input_items(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         """What a response answers, a page at a time."""
         found = await self.found(scope, key)
-        asked = _query(scope)
+        asked = query_of(scope)
         items = [_as_item(item, n, found) for n, item in enumerate(found.input)]
         if asked.get("order", "desc") != "asc":
             items.reverse()
@@ -99,7 +98,7 @@ class StoredResponseRoute(JsonRoute):
         super().__init__(server, self._routes.response, protocol="responses")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] != "GET" or _query(scope).get("stream") != "true":
+        if scope["method"] != "GET" or query_of(scope).get("stream") != "true":
             await super().__call__(scope, receive, send)
             return
         try:
@@ -111,17 +110,12 @@ class StoredResponseRoute(JsonRoute):
             if not is_expected(error):
                 raise
             return
-        after = _query(scope).get("starting_after", "")
+        after = query_of(scope).get("starting_after", "")
         first = int(after) + 1 if after.isdecimal() else 0
         stream = EventStream(send, {})
         events = [event for event in _events(found.response) if event["sequence_number"] >= first]
         await stream.write(responses.frames(events))
         await stream.end()
-
-
-def _query(scope: Scope) -> dict[str, str]:
-    asked = parse_qs(scope.get("query_string", b"").decode("latin-1"))
-    return {name: values[-1] for name, values in asked.items()}
 
 
 def _as_item(item: Any, n: int, found: StoredResponse) -> JsonObject:

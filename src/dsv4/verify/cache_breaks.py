@@ -13,9 +13,15 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from dsv4.errors import short_repr
+from dsv4._format.dialects import Dialect
+from dsv4._format.texts import RECIPE_IMAGE
+from dsv4._format.tokens import IMAGE
+from dsv4._images.image_source import identity
+from dsv4.errors import EncodeError, short_repr
+from dsv4.profiles.gateway_prompts import prompt_of
 from dsv4.profiles.profile import Profile, render
 from dsv4.profiles.request_changes import messages_in
+from dsv4.profiles.request_facts import images
 from dsv4.profiles.server_requests import Object
 from dsv4.tokens.coder import common_prefix_length
 from dsv4.verify.prefix_tree import PrefixTree
@@ -95,7 +101,7 @@ class CacheForecast:
 
         Raises `EncodeError` where the server would refuse it.
         """
-        tokens = self._tokens(render(body, self._profile, dialect=self._dialect))
+        tokens = self._tokens(render(body, self._profile, dialect=self._dialect), body)
         self._number += 1
         oldest = next(iter(self._requests), 0)
         shared, before = self._tree.add(tokens, self._number, oldest)
@@ -105,11 +111,14 @@ class CacheForecast:
         self._remember(_Remembered(body, len(tokens)))
         return turn
 
-    def _tokens(self, prompt: str) -> Sequence[Hashable]:
+    def _tokens(self, prompt: str, body: Object) -> Sequence[Hashable]:
         release = self._profile.release(self._profile.own_dialect(self._dialect))
+        pictures = _pictures(body, release)
+        if pictures:  # as some servers write an image
+            prompt = prompt.replace(RECIPE_IMAGE, IMAGE)
         found: list[Hashable] = []
         for run in self._counter.runs(prompt, release):
-            found += self._run_tokens(run)
+            found += pictures.pop(0) if run == IMAGE and pictures else self._run_tokens(run)
         return tuple(found)
 
     def _new_run_tokens(self, run: str) -> Sequence[Hashable]:
@@ -139,6 +148,21 @@ class CacheForecast:
             return turn
         cause, detail = _cause(before.body, body)
         return replace(turn, lost=lost, cause=cause, detail=detail)
+
+
+def _pictures(body: Object, release: Dialect) -> list[Sequence[Hashable]]:
+    """What stands for each image of a prompt, in its order: the picture, once for each token.
+
+    Its token is the same in every prompt, and the picture is not.
+    """
+    if release.image_rule is None or images(body) is None:
+        return []
+    try:
+        prompt = prompt_of(body, release)
+    except EncodeError:  # the server takes what dsv4 does not
+        return []
+    grids = zip(prompt.images, prompt.image_grids, strict=True)
+    return [(identity(record),) * (grid.tokens if grid else 1) for record, grid in grids]
 
 
 # What broke a prefix, as far as the requests say.

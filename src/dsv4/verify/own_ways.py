@@ -31,11 +31,16 @@ OWN_WAYS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+# Thinking is off, unless a request asks for it in whatever way.
+SILENT = FaultVariant("thinking-off-by-default", 1)
+
+
 def released_server(best: Hypothesis, forecaster: Forecaster) -> Hypothesis:
     """The server that writes what was released, and thinks by default where this one does, with
     the same faults: so what differs is no matter of those."""
-    released = Hypothesis(GATEWAY.name, best.texts, best.faults)
-    silent = released.having(FaultVariant("thinking-off-by-default", 1))
+    faults = tuple(fault for fault in best.faults if fault.id != SILENT.id)
+    released = Hypothesis(GATEWAY.name, best.texts, faults)
+    silent = released.having(SILENT)
     plain = Forecaster({"plain": PROBES["plain"].request}, forecaster.counter)
     return silent if plain.counts(silent) == plain.counts(best) else released
 
@@ -51,9 +56,11 @@ class OwnWay:
     forecaster: Forecaster
 
     def is_shown_by(self, probe: str, seen: int | None) -> bool:
-        """Whether this answer is not the reference's, and the fault would make no other of it."""
+        """Whether this answer is not the reference's, and the fault would make no other of it.
+        Requests of other groups may differ for another reason."""
         fault, count = FaultVariant(self.id), self.forecaster.count
-        if seen is None or probe == "rich" or probe not in self.forecaster.touched(fault):
+        own = probe not in PROBES or PROBES[probe].group == fault.fault.group
+        if seen is None or not own or probe not in self.forecaster.touched(fault):
             return False
         usual = count(self.reference, probe)
         return (

@@ -343,11 +343,7 @@ class Findings:
                 for o in self._seen
                 if o.probe not in self._failing and way.is_shown_by(o.probe, o.seen)
             ]
-            plainest = min(
-                shown,
-                key=lambda o: (o.probe in used, _group(o) != FAULTS[way.id].group),
-                default=None,
-            )
+            plainest = min(shown, key=lambda o: o.probe in used, default=None)
             if plainest is not None:
                 used.add(plainest.probe)
                 finding = self._finding(way.id, "differs", plainest, way.reference)

@@ -6,12 +6,13 @@ Whichever worker is asked adds them up.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, TypeAlias, get_args
 
 from prometheus_client import (
     CollectorRegistry,
@@ -34,16 +35,25 @@ from dsv4.api import Usage
 from dsv4.api.api_request import ProtocolName
 from dsv4.api.protocols import HARMLESS_FIELDS
 from dsv4.serve.backend import BackendError
-from dsv4.serve.observe.logs import HEALED_KINDS, healed_kinds, healing_summary, log_fields
+from dsv4.serve.observe.logs import (
+    HEALED_KINDS,
+    ImageFacts,
+    healed_kinds,
+    healing_summary,
+    log_fields,
+)
 from dsv4.serve.settings import SettingError
 from dsv4.serve.upstreams.engine_pool import Engine
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # The library reads it when it is first imported, so it is there for processes yet to start.
 _FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+# Where Linux says how much memory a process uses, in pages, and how often it is asked.
+_STATM, _MEMORY_SECONDS = Path("/proc/self/statm"), 5.0
 _SECOND_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
 
+Together: TypeAlias = Literal["livemin", "livemax", "livesum"]
 # What a summary tells, by the samples that it adds up.
 _SUMMARY = {
     "dsv4_streams_running": "running",
@@ -63,130 +73,113 @@ class Metrics:
         """`heals` says that answers of a chat server are repaired."""
         self.heals = heals
         self.registry = CollectorRegistry()
-        made = self.registry
-        self.requests = Counter(
-            "dsv4_requests",
-            "Requests, by protocol and status",
-            ["protocol", "status"],
-            registry=made,
+        self.requests = self._counter(
+            "dsv4_requests", "Requests, by protocol and status", "protocol", "status"
         )
-        self.running = _gauge("dsv4_streams_running", "Generations running now", made)
-        self.waiting = _gauge("dsv4_streams_waiting", "Requests waiting for a stream", made)
-        self.first_token = Histogram(
-            "dsv4_first_token_seconds",
-            "Time to the first token",
-            buckets=_SECOND_BUCKETS,
-            registry=made,
+        self.running = self._gauge("dsv4_streams_running", "Generations running now", "livesum")
+        self.waiting = self._gauge(
+            "dsv4_streams_waiting", "Requests waiting for a stream", "livesum"
         )
-        self.duration = Histogram(
-            "dsv4_request_seconds",
-            "Time of a whole generation",
-            buckets=_SECOND_BUCKETS,
-            registry=made,
+        self.first_token = self._histogram("dsv4_first_token_seconds", "Time to the first token")
+        self.duration = self._histogram("dsv4_request_seconds", "Time of a whole generation")
+        self.tokens = self._counter(
+            "dsv4_tokens", "Tokens, by kind: prompt, cached, completion, reasoning", "kind"
         )
-        self.tokens = Counter(
-            "dsv4_tokens",
-            "Tokens, by kind: prompt, cached, completion, reasoning",
-            ["kind"],
-            registry=made,
-        )
-        self.repairs = Counter(
-            "dsv4_repairs",
-            "Deviations from the grammar that were repaired, by kind",
-            ["kind"],
-            registry=made,
+        self.repairs = self._counter(
+            "dsv4_repairs", "Deviations from the grammar that were repaired, by kind", "kind"
         )
         for kind in get_args(DiagnosticKind):  # so that a rate is known from the first on
             self.repairs.labels(kind)
-        self.answers = Counter(
-            "dsv4_answers", "Answers of the backend that were read to their end", registry=made
+        self.answers = self._counter(
+            "dsv4_answers", "Answers of the backend that were read to their end"
         )
-        self.healed = Counter(
-            "dsv4_healed_answers",
-            "Answers of a chat server that were repaired, by kind",
-            ["kind"],
-            registry=made,
+        self.healed = self._counter(
+            "dsv4_healed_answers", "Answers of a chat server that were repaired, by kind", "kind"
         )
         for kind in HEALED_KINDS:
             self.healed.labels(kind)
-        self.calls = Counter(
-            "dsv4_tool_calls",
-            "Tool calls, by how they ended: complete, cut, unreadable",
-            ["end"],
-            registry=made,
+        self.calls = self._counter(
+            "dsv4_tool_calls", "Tool calls, by how they ended: complete, cut, unreadable", "end"
         )
-        self.replayed = Counter(
-            "dsv4_replayed_turns",
-            "Turns of the model that came back, by outcome",
-            ["outcome"],
-            registry=made,
+        self.replayed = self._counter(
+            "dsv4_replayed_turns", "Turns of the model that came back, by outcome", "outcome"
         )
-        self.ignored_fields = Counter(
+        self.ignored_fields = self._counter(
             "dsv4_ignored_fields",
             "Fields of requests that were not read, by protocol and name (`other` where made up)",
-            ["protocol", "field"],
-            registry=made,
+            "protocol",
+            "field",
         )
-        self.adaptations = Counter(
+        self.images = self._counter(
+            "dsv4_images",
+            "Images of requests, by what became of them: sent, or replaced by a text",
+            "outcome",
+        )
+        self.adaptations = self._counter(
             "dsv4_adaptations",
             "Changes of requests for a chat server, by the adaptation's id",
-            ["id"],
-            registry=made,
+            "id",
         )
-        self.backend_errors = Counter(
-            "dsv4_backend_errors", "Failures of the backend, by status", ["status"], registry=made
+        self.backend_errors = self._counter(
+            "dsv4_backend_errors", "Failures of the backend, by status", "status"
         )
-        self.session_calls = Counter(
+        self.session_calls = self._counter(
             "dsv4_session_calls",
             "Completions of sessions, by how they ended: finished, cut, left, failed",
-            ["state"],
-            registry=made,
+            "state",
         )
-        self.lost_records = Counter(
-            "dsv4_session_records_lost",
-            "Calls of sessions that could not be recorded",
-            registry=made,
+        self.lost_records = self._counter(
+            "dsv4_session_records_lost", "Calls of sessions that could not be recorded"
         )
-        self.engine_up = _labelled_gauge(
-            "dsv4_engine_up", "Whether an engine answers", "livemin", made
+        self.engine_up = self._gauge(
+            "dsv4_engine_up", "Whether an engine answers", "livemin", "engine"
         )
-        self.engine_draining = _labelled_gauge(
-            "dsv4_engine_draining", "Whether an engine takes no more requests", "livemax", made
+        self.engine_draining = self._gauge(
+            "dsv4_engine_draining", "Whether an engine takes no more requests", "livemax", "engine"
         )
-        self.engine_streams = _labelled_gauge(
-            "dsv4_engine_streams", "Generations that an engine runs now", "livesum", made
+        self.engine_streams = self._gauge(
+            "dsv4_engine_streams", "Generations that an engine runs now", "livesum", "engine"
         )
-        self.key_requests = Counter(
-            "dsv4_key_requests",
-            "Requests, by the name of their key and status",
-            ["key", "status"],
-            registry=made,
+        self.key_requests = self._counter(
+            "dsv4_key_requests", "Requests, by the name of their key and status", "key", "status"
         )
-        self.key_tokens = Counter(
+        self.key_tokens = self._counter(
             "dsv4_key_tokens",
             "Tokens, by the name of their key and kind: prompt, completion",
-            ["key", "kind"],
-            registry=made,
+            "key",
+            "kind",
         )
-        self.store_up = Gauge(
-            "dsv4_store_up",
-            "Whether the store of turns answers",
-            registry=made,
-            multiprocess_mode="livemin",
+        self.store_up = self._gauge(
+            "dsv4_store_up", "Whether the store of turns answers", "livemin"
         )
         self.store_up.set(1)
-        self.store_bytes = Gauge(
+        self.store_bytes = self._gauge(
             "dsv4_store_bytes",
             "What the store of turns holds, in bytes; the largest, where each worker has its own",
-            registry=made,
-            multiprocess_mode="livemax",
+            "livemax",
         )
-        self.store_failures = Counter(
-            "dsv4_store_failures", "Times that the store of turns did not answer", registry=made
+        self.store_failures = self._counter(
+            "dsv4_store_failures", "Times that the store of turns did not answer"
         )
-        self.gone = Counter(
-            "dsv4_clients_gone", "Clients that went away before the end", registry=made
+        self.limits_shared = self._gauge(
+            "dsv4_limits_shared",
+            "Whether the Redis answers that counts what keys use, for all machines",
+            "livemin",
         )
+        self.memory = self._gauge(
+            "dsv4_memory_bytes", "Memory that the gateway uses, all workers together", "livesum"
+        )
+        self.gone = self._counter("dsv4_clients_gone", "Clients that went away before the end")
+
+    def _counter(self, name: str, about: str, *labels: str) -> Counter:
+        return Counter(name, about, labels, registry=self.registry)
+
+    def _histogram(self, name: str, about: str) -> Histogram:
+        return Histogram(name, about, buckets=_SECOND_BUCKETS, registry=self.registry)
+
+    def _gauge(self, name: str, about: str, together: Together, *labels: str) -> Gauge:
+        """`together` is what several workers make of theirs."""
+        return Gauge(name, about, labels, registry=self.registry, multiprocess_mode=together)
 
     def count_usage(self, usage: Usage) -> None:
         """Counts the tokens of a request."""
@@ -204,6 +197,17 @@ class Metrics:
         self.store_up.set(is_up)
         if not is_up:
             self.store_failures.inc()
+
+    async def watch_memory(self) -> None:
+        """Notes again and again how much memory this process uses, where the system tells."""
+        while _STATM.exists():
+            pages = int(_STATM.read_text().split()[1])
+            self.memory.set(pages * os.sysconf("SC_PAGE_SIZE"))
+            await asyncio.sleep(_MEMORY_SECONDS)
+
+    def note_limits(self, is_up: bool) -> None:
+        """Notes whether what keys use is counted for all machines."""
+        self.limits_shared.set(is_up)
 
     def count_key(self, name: str, status: int, usage: Usage | None) -> None:
         """Counts what was done with a key, by the name of its owner."""
@@ -233,6 +237,11 @@ class Metrics:
         """Counts what was changed in a request."""
         for id in ids:
             self.adaptations.labels(id).inc()
+
+    def count_images(self, images: ImageFacts) -> None:
+        """Counts what became of a request's images."""
+        self.images.labels("sent").inc(images.sent)
+        self.images.labels("replaced").inc(images.replaced)
 
     def count_failure(self, error: Exception) -> None:
         """Counts an error that is the backend's."""
@@ -303,19 +312,6 @@ class Metrics:
         except OSError as error:
             problem = f"cannot listen on {host}:{port}: {error.strerror or error}"
             raise SettingError("metrics_port", problem) from None
-
-
-def _labelled_gauge(
-    name: str,
-    about: str,
-    mode: Literal["livemin", "livemax", "livesum"],
-    registry: CollectorRegistry,
-) -> Gauge:
-    return Gauge(name, about, ["engine"], registry=registry, multiprocess_mode=mode)
-
-
-def _gauge(name: str, about: str, registry: CollectorRegistry) -> Gauge:
-    return Gauge(name, about, registry=registry, multiprocess_mode="livesum")
 
 
 def count_together() -> tempfile.TemporaryDirectory[str]:

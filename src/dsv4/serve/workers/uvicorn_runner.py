@@ -20,13 +20,16 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from dsv4.errors import Error
 from dsv4.serve import app
+from dsv4.serve.asgi import MOST_HEADERS
 from dsv4.serve.backend import BackendError
 from dsv4.serve.banner import ServerSummary, banner_text
 from dsv4.serve.gateway_state import GatewayState
+from dsv4.serve.images.engine_support import images_in_words
 from dsv4.serve.observe.logs import configure_logs, logger
 from dsv4.serve.observe.metrics import count_together, forget_dead_workers
 from dsv4.serve.observe.tracing import export_traces
-from dsv4.serve.settings import SettingError, Settings, load, to_environ
+from dsv4.serve.settings import SettingError, Settings, load, to_environ, without_password
+from dsv4.serve.upstreams.network_path import proxy_of
 from dsv4.serve.workers.reload import check_models, reload
 from dsv4.serve.workers.tls import check_certificate, use_certificate
 from dsv4.serve.workers.worker_supervisor import CANNOT_START, Supervisor
@@ -60,13 +63,12 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        # The app refuses what is over a bound, in its protocol's words, and need not see the rest.
+        if self._head_size <= self.max_header and len(self.headers) <= MOST_HEADERS:
+            super().on_header(name, value)
         self._head_size += len(name) + len(value)
-        # The app refuses what is over the bound, in its protocol's words; what is far over it does
-        # not even get there.
         if self._head_size > 16 * self.max_header:
             self.transport.close()
-            return
-        super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._forget_head()
@@ -334,10 +336,14 @@ def _summary(server: GatewayState, url: str) -> ServerSummary:
         notes.append(f"{server.model.dialect_problem}; {server.model.dialect} is assumed")
     if server.model.facts.note:
         notes.append(server.model.facts.note)
-    if server.grammar_note:
-        notes.append(server.grammar_note)
+    if server.behind.grammar_note:
+        notes.append(server.behind.grammar_note)
     if server.model.vocabulary_problem and not server.heals:
         notes.append(f"no request can be answered: {server.model.vocabulary_problem}")
+    for upstream in server.settings.upstream:
+        if proxy := proxy_of(upstream, server.settings):
+            shown = without_password(upstream), without_password(proxy)
+            notes.append("{} is reached through the proxy {}".format(*shown))
     if server.settings.workers > 1 and server.settings.replay == "memory":
         notes.append("each worker remembers its own turns: --replay sqlite:PATH is shared by all")
     return ServerSummary(
@@ -348,6 +354,7 @@ def _summary(server: GatewayState, url: str) -> ServerSummary:
         keys=len(server.access.keys),
         ids=server.tokenizer is not None,
         facts=server.model.facts,
+        images=images_in_words(server.model.dialect, server.settings, server.image_support),
         adapted_to=server.healer.title,
         notes=tuple(notes),
     )
@@ -355,7 +362,7 @@ def _summary(server: GatewayState, url: str) -> ServerSummary:
 
 async def _meet_backend(server: GatewayState) -> None:
     try:
-        await server.meet_backend()
+        await server.behind.meet()
         if server.engines.chooses or server.settings.upstream_model:
             await check_models(server, server.engines.engines)
     finally:
