@@ -6,8 +6,8 @@ a shortcut past all reading. A chunk may do so, and is then only passed on, unde
 - nothing waits, and nothing is tried or doubted, so that the chunk stands where reading does;
 - it is prose without stop strings, or a string that is streamed;
 - no mark is in the chunk, so that no tag begins in it;
-- line breaks at its end wait, because they are dropped if a block comes next; in a string it ends
-in none, nor in indentation after one, because both are dropped if the string's end is implied.
+- line breaks at its end wait, because they are dropped if a block comes next; in a string one does,
+and indentation after it, because both are dropped if the string's end is implied.
 
 The reading is told what has gone by when it is next needed.
 """
@@ -35,6 +35,7 @@ from dsv4._parse.events import (
 )
 from dsv4._parse.holds import HELD_BY_STRICT, Hold, hold_of
 from dsv4._parse.lexer import read_tag
+from dsv4._parse.limits import LONGEST_SPACE
 from dsv4._parse.parser_options import (
     CallDelivery,
     GivenStops,
@@ -84,7 +85,7 @@ class Shortcut:
         self._line_words: _DeltaClass | None = None
         self._index: int | None = None  # of the call whose string comes in
         self._passed: list[str] = []  # what has gone by, of prose or of that string
-        self._newlines = ""  # at the end of prose that has gone by: they wait
+        self._newlines = ""  # at the end of what has gone by: they wait
 
     def feed(self, text: str) -> list[Event]:
         """The events that `text` brings, possibly none.
@@ -107,13 +108,14 @@ class Shortcut:
                 return [event]
             if self._line_words is not None:
                 return self._in_lines(text, self._line_words)
-            if self._index is not None and (
-                _BRACKET not in text
+            if (
+                self._index is not None
+                and _BRACKET not in text
                 and text
-                and text[-1] not in "\r\n"
-                and (_LINE_BREAK not in text or text[-1] not in " \t")
                 and (text.isascii() or (_BAR not in text and _WIDE not in text))
             ):
+                if self._newlines or _LINE_BREAK in text or text[-1] == "\r":
+                    return self._in_string(text, self._index)
                 self._passed.append(text)
                 inside = text if text.isalnum() else encode_basestring(text)[1:-1]
                 written = _new(ArgumentsDelta)
@@ -143,6 +145,24 @@ class Shortcut:
         if len(self._passed) > _MOST_PASSED:
             self._passed = ["".join(self._passed)]
         return [words(shown)]
+
+    def _in_string(self, text: str, index: int) -> list[Event]:
+        """Text of a string with line breaks. One at its end waits, and indentation behind it."""
+        waiting = self._newlines + text
+        shown = waiting.rstrip(" \t")
+        if shown[-1:] != _LINE_BREAK:
+            shown = waiting
+        shown = shown.removesuffix(_LINE_BREAK).removesuffix("\r")
+        kept = len(waiting) - len(shown)
+        if kept > LONGEST_SPACE:
+            return self._read(text)
+        self._newlines = waiting[len(shown) :]
+        if not shown:
+            return []
+        self._passed.append(shown)
+        if len(self._passed) > _MOST_PASSED:
+            self._passed = ["".join(self._passed)]
+        return [ArgumentsDelta(index, encode_basestring(shown)[1:-1])]
 
     def _read(self, text: str) -> list[Event]:
         """The events of a chunk that must be read."""
