@@ -20,7 +20,6 @@ from typing import TypeAlias
 
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4._format.endings import Ending
-from dsv4._parse import events as kinds
 from dsv4._parse.declared import DeclaredTools
 from dsv4._parse.events import (
     ArgumentsDelta,
@@ -333,7 +332,7 @@ class StreamParser(Shortcut):
         self._speculation.run()
         reading = self._speculation.certain
         if reading.prose.unclosed and reading.state is not ParserState.HALTED:
-            reading.report(kinds.UNCLOSED_REASONING, reading.pos, "")
+            reading.report("unclosed_reasoning", reading.pos, "")
         reading.report_further()
         reading.emit(End(self._finish_reason(reading, ended)))
         return self._events()
