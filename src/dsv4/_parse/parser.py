@@ -20,6 +20,7 @@ from typing import TypeAlias
 
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4._format.endings import Ending
+from dsv4._parse import parser_options as options
 from dsv4._parse.declared import DeclaredTools
 from dsv4._parse.events import (
     ArgumentsDelta,
@@ -35,21 +36,6 @@ from dsv4._parse.events import (
 from dsv4._parse.holds import HELD_BY_STRICT, Hold, hold_of
 from dsv4._parse.lexer import read_tag
 from dsv4._parse.limits import LONGEST_SPACE
-from dsv4._parse.parser_options import (
-    CallDelivery,
-    GivenStops,
-    GivenTools,
-    ParserSettings,
-    StopIn,
-    checked_bool,
-    checked_ending,
-    checked_id_maker,
-    checked_reason,
-    checked_stops,
-    checked_text,
-    checked_tools,
-    checked_word,
-)
 from dsv4._parse.random_ids import new_call_id
 from dsv4._parse.read_completion import read_completion
 from dsv4._parse.reading import ParserState, Reading
@@ -223,20 +209,20 @@ class StreamParser(Shortcut):
         *,
         ending: Ending | None = None,
         thinking: bool = True,
-        tools: GivenTools = None,
+        tools: options.GivenTools = None,
         tool_choice: object = "auto",
         dialect: DialectName | Dialect | None = None,
         strict: bool = False,
-        stop: GivenStops = (),
-        stop_in: StopIn = "content",
-        calls: CallDelivery = "streamed",
+        stop: options.GivenStops = (),
+        stop_in: options.StopIn = "content",
+        calls: options.CallDelivery = "streamed",
         new_id: Callable[[], str] = new_call_id,
         prefix: str = "",
     ) -> None:
-        ending = checked_ending(ending)
-        thinking = checked_bool("thinking", thinking)
-        prefix = checked_text("prefix", prefix)
-        strict = checked_bool("strict", strict)
+        ending = options.checked_ending(ending)
+        thinking = options.checked_bool("thinking", thinking)
+        prefix = options.checked_text("prefix", prefix)
+        strict = options.checked_bool("strict", strict)
         if ending is not None:
             if prefix:
                 raise OptionError("prefix", "found text and an ending, expected one of them")
@@ -244,15 +230,15 @@ class StreamParser(Shortcut):
         if prefix and strict:
             problem = "found text and strict=True, expected one of them: strict reads whole turns"
             raise OptionError("prefix", problem)
-        stops = checked_stops(stop)
-        settings = ParserSettings(
+        stops = options.checked_stops(stop)
+        settings = options.ParserSettings(
             dialect=dialect_named("v4" if dialect is None else dialect),
-            tools=DeclaredTools(checked_tools(tools)),
+            tools=DeclaredTools(options.checked_tools(tools)),
             forbidden=tool_choice == "none",
-            whole_calls=checked_word("calls", calls, ("streamed", "whole")) == "whole",
-            new_id=checked_id_maker(new_id),
+            whole_calls=options.checked_word("calls", calls, ("streamed", "whole")) == "whole",
+            new_id=options.checked_id_maker(new_id),
             stops=StopStrings(stops) if stops else None,
-            stop_everywhere=checked_word("stop_in", stop_in, ("content", "all")) == "all",
+            stop_everywhere=options.checked_word("stop_in", stop_in, ("content", "all")) == "all",
         )
         self._finished = False
         self._inert = False  # whether the text being read can spell no special token
@@ -318,7 +304,7 @@ class StreamParser(Shortcut):
         is not known say that the text was cut. Raises an `OptionError` the second time, and for a
         reason that is no text; a strict parser raises a `ParseError`.
         """
-        ended = checked_reason(reason)
+        ended = options.checked_reason(reason)
         if self._finished:
             raise OptionError("reason", "found finish once more, expected it once")
         if self._strict is not None:
