@@ -604,7 +604,7 @@ class ProseReader:
         quoted = found.openings or found.direct or found.is_indented
         return found if quoted or found.is_marked is not None else None
 
-    def _try_calls(self, tag: Tag, quotation: Quotation, to: int | None = None) -> Steps[bool]:
+    def _try_calls(self, tag: Tag, quotation: Quotation) -> Steps[bool]:
         """Reads calls as if they were not quoted, until what follows says more."""
 
         def go_on(twin: Reading, level: int) -> Steps[None]:

@@ -32,11 +32,6 @@ class Verdict(Enum):
 class ValueJudge:
     """Decides what tags in the value of one parameter mean."""
 
-    __slots__ = (
-        *("_call", "_counts", "_key", "_reading", "_region", "_start", "_tag", "holds_close"),
-        *("holds_tags", "is_remarked", "quoted", "reopens"),
-    )
-
     def __init__(self, reading: Reading, call: Call, key: str, tag: Tag) -> None:
         self._reading = reading
         self._call = call
