@@ -217,8 +217,10 @@ class ProseReader:
         """Whether the text ends in what may become a DSML tag."""
         found = self._buffer.tag_at(at) if self._buffer.is_mark(at) else None
         head = self._buffer.slice(at, self._buffer.end)
-        alone = head.endswith(tokens.DSML)
-        is_head = found is PartialTag.SURELY and (alone or self._may_become_call(head))
+        named = _NAME_IN_HEAD.search(head)
+        is_head = found is PartialTag.SURELY and (
+            named is None or not named[1] or self._may_become_call(head)
+        )
         return is_head or found is PartialTag.MAYBE
 
     # Showing text.
