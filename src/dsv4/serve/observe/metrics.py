@@ -215,6 +215,11 @@ class Metrics(MetricGroup):
             "Changes of requests for a chat server, by the adaptation's id",
             "id",
         )
+        self.gone = self._counter("dsv4_clients_gone", "Clients that went away before the end")
+        self._add_metrics_of_services()
+
+    def _add_metrics_of_services(self) -> None:
+        """What is counted of engines, sessions, keys and stores."""
         self.backend_errors = self._counter(
             "dsv4_backend_errors", "Failures of the backend, by status", "status"
         )
@@ -229,7 +234,6 @@ class Metrics(MetricGroup):
         self.memory = self._gauge(
             "dsv4_memory_bytes", "Memory that the gateway uses, all workers together", "livesum"
         )
-        self.gone = self._counter("dsv4_clients_gone", "Clients that went away before the end")
 
     def count_usage(self, usage: Usage) -> None:
         """Counts the tokens of a request."""
