@@ -6,6 +6,7 @@ What is behind them makes two kinds: `prompt_route.py` writes prompts for an eng
 
 from __future__ import annotations
 
+import asyncio
 from abc import abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
@@ -152,7 +153,9 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
         with suppress(BackendError):
             await server.behind.meet()
         check_counts(body, server.settings)
-        call = self._read_call(body)
+        # The bytes of a picture take longer to check than other streams should wait.
+        is_slow = len(data) > LARGE_BODY and server.model.reads_images
+        call = await asyncio.to_thread(self._read_call, body) if is_slow else self._read_call(body)
         self._check_model(call, key)
         check_choices(call.n, server.settings)
         if stored:

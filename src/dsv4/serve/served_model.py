@@ -193,6 +193,11 @@ class ServedModel:
     def context(self) -> int:
         return self._shown.context or default_context(self.dialect)
 
+    @property
+    def reads_images(self) -> bool:
+        """Whether requests may have pictures, whose bytes are checked."""
+        return self.api_settings.read_images is True and self.dialect.image_token is not None
+
     def read(self, body: JsonObject, protocol: ProtocolName) -> ApiRequest:
         """What a body asks for. Raises an `ApiError`."""
         return PROTOCOLS[protocol].read(body, dialect=self.dialect, settings=self.api_settings)
