@@ -79,12 +79,14 @@ _CHANGES = {
     "effort-ignored": by_request(
         request_changes.without("reasoning_effort"), request_changes.effort_as_switch
     ),
+    # As the default of a template, `high` is what thinking is by default.
+    "effort-high-by-default": by_request(request_changes.effort_by_default("high")),
     **{
         f"effort-{name}-by-default": by_request(
             request_changes.effort_by_default(name),
             request_changes.template_default(thinking=True, reasoning_effort=name),
         )
-        for name in ("low", "high", "max")
+        for name in ("low", "max")
     },
     "effort-unwritten": by_prompt(prompt_changes.effort_unwritten),
     "effort-always-high": by_request(
