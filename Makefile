@@ -164,11 +164,11 @@ test-sglang: $(VENV)/installed-for-tests
 	$(if $(SGLANG_VENV),,-$(MAKE) --no-print-directory $(VENV)-sglang/installed)
 	SGLANG_VENV=$(or $(SGLANG_VENV),$(VENV)-sglang) $(BIN)/pytest -s tests/engines/test_parser_classes.py tests/engines/test_sglang_requests.py
 
-# What litellm's proxy changes of a request, in front of stand-ins: a minute. LITELLM_VENV names an
+# litellm's proxy in front of stand-ins and of the gateway: a minute. LITELLM_VENV names an
 # environment that has it.
 test-litellm: $(VENV)/installed-for-tests
 	$(if $(LITELLM_VENV),,$(MAKE) --no-print-directory $(VENV)-litellm/installed)
-	LITELLM_VENV=$(or $(LITELLM_VENV),$(VENV)-litellm) $(BIN)/pytest tests/verify/test_litellm_real.py
+	LITELLM_VENV=$(or $(LITELLM_VENV),$(VENV)-litellm) $(BIN)/pytest tests/verify/test_litellm_real.py tests/serve/test_litellm_recipe.py
 
 # Real agents and SDKs against the demo model, installed into CLIENTS (1.6 GB) where they are missing.
 # `make clients ONLY="codex openai"` runs those alone, `HEAL=sqlite` all of them through `dsv4 heal`.
@@ -268,9 +268,10 @@ $(VENV)-training/installed: pyproject.toml
 
 # torchtune and Megatron without what they ask for, of which the tests need little; torchtune 0.6
 # imports what newer releases of torchao have no more. Of verl, SkyRL and
-# LLaMA-Factory only the source is read.
+# LLaMA-Factory only the source is read; verifiers needs renderers, and this a package for settings.
 # Tests of what is missing are skipped.
-TRAINERS := 'torchtune==0.6.1' 'torchao==0.9.0' 'megatron-core==0.16.1' 'verl==0.9.1' 'skyrl==0.3.0' 'llamafactory==0.9.5'
+TRAINERS := 'torchtune==0.6.1' 'torchao==0.9.0' 'megatron-core==0.16.1' 'verl==0.9.1' 'skyrl==0.3.0' 'llamafactory==0.9.5' 'verifiers==0.4.0' \
+	'renderers==0.1.12' prime-pydantic-config
 $(VENV)-training/installed-for-tests: $(VENV)-training/installed
 	$(VENV)-training/bin/python -m pip install --quiet 'pytest>=8' 'hypothesis>=6.100' sentencepiece tiktoken
 	-$(VENV)-training/bin/python -m pip install --quiet --no-deps $(TRAINERS)

@@ -7,12 +7,10 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
-import subprocess
 import sys
-import tempfile
 import tracemalloc
 from collections.abc import Callable
-from timeit import Timer, default_timer
+from timeit import Timer
 from typing import Any
 
 from loads import LOADS, Message, agent
@@ -123,23 +121,6 @@ def peak_bytes(run: Run) -> int:
     return peak - before
 
 
-def import_seconds(statements: list[str], rounds: int) -> list[float]:
-    """Seconds that a whole interpreter takes for each statement, best of the rounds.
-
-    Bytecode is kept, in a place of its own, whatever the environment says: as after installing.
-    """
-    best = [float("inf")] * len(statements)
-    with tempfile.TemporaryDirectory() as bytecode:
-        environment = {**os.environ, "PYTHONPYCACHEPREFIX": bytecode}
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)
-        for _ in range(rounds):
-            for n, statement in enumerate(statements):
-                start = default_timer()
-                subprocess.run([sys.executable, "-c", statement], check=True, env=environment)
-                best[n] = min(best[n], default_timer() - start)
-    return best
-
-
 # The tables.
 
 
@@ -187,15 +168,6 @@ def memory() -> None:
     _table("Peak memory, the prompt included, relative to the prompt (cold)", rows)
 
 
-def imports(rounds: int) -> None:
-    standard = "import json, dataclasses, re"  # what an import may cost, for comparison
-    statements = ["pass", standard, "import dsv4", "import encoding_dsv4"]
-    bare, *times = import_seconds(statements, rounds)
-    rows = [["statement", "over a bare interpreter"]]
-    rows += [[s, _time(t - bare)] for s, t in zip(statements[1:], times, strict=True)]
-    _table(f"Import (a bare interpreter takes {_time(bare)})", rows)
-
-
 def _time(seconds: float) -> str:
     micro = seconds * 1e6
     return f"{micro:.1f} µs" if micro < 1000 else f"{micro / 1000:.2f} ms"
@@ -223,7 +195,6 @@ def main() -> None:
     speed(encoders, options.rounds)
     growth(options.rounds)
     memory()
-    imports(max(10, options.rounds // 8))
 
 
 if __name__ == "__main__":

@@ -101,7 +101,7 @@ def _packed_package() -> bytes:
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as file:
         for path in sorted(source.rglob("*")):
             name = path.relative_to(source)
-            if path.suffix not in (".py", ".txt", ".jinja", ".json") or _is_left_out(name):
+            if path.suffix not in (".py", ".txt", ".jinja", ".json", ".css") or _is_left_out(name):
                 continue
             entry = zipfile.ZipInfo(f"dsv4/{name.as_posix()}")
             file.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED)

@@ -13,8 +13,9 @@ import pytest
 
 import dsv4
 from counting import functions_called
-from dsv4._parse.limits import LONGEST_LOST, LONGEST_TAG
-from dsv4._parse.source import TextSource
+from dsv4._parse.limits import LONGEST_ORPHANS, LONGEST_TAG
+from dsv4._parse.reading import ParserState
+from dsv4._parse.text_buffer import TextBuffer
 from loading import loaded
 from parts import part
 
@@ -24,23 +25,20 @@ SIZE = 5_000
 # in. A head of a tag has at most 64, and is looked at again for each of its characters.
 MOST_LOOKED_AT = 400
 MOST_CALLS = 150
-# The longest thing that waits in the buffer is two tags; but for what may have lost its opening
-# (rule 34), and for these, which wait whole: runs of EOS, white space behind EOS and closes, the
-# JSON of a call, and values that quote markup, while the strict grammar may still accept their
-# block.
-LONGEST_BUFFER = 3 * LONGEST_TAG
-LOST_OPENINGS = {"parameters in mid-line": LONGEST_LOST + LONGEST_TAG // 4}
+# The longest thing that waits is two tags; but for what may have lost its opening, and for what
+# recovery.md's promise 7 names, which waits whole. In prose that is only a run of EOS, with white
+# space behind them, and calls where a quotation is open.
+LONGEST_HOLD = 3 * LONGEST_TAG
+LOST_OPENING = "parameters in mid-line"
 WAITS_WHOLE = frozenset(
     {
-        *("EOS in a string", "EOS in a fence", "EOS and role tokens in a string"),
-        *("closers of calls in a string", "closers of blocks in a string", "invokes in a string"),
-        *("quoted calls", "parameters in a string", "odd closers in a string"),
-        *("half tags in a string", "blocks without closers", "calls without closers"),
-        *("quoted openers, then closers", "odd closers on lines", "odd closers and calls"),
-        *("closers and much space", "closers and space without end", "EOS and much space"),
-        *("EOS and much space in a string", "names in a block"),
+        *(ParserState.BLOCK, ParserState.JUNK, ParserState.NAMED, ParserState.REMARK),
+        *(ParserState.VALUE, ParserState.JSON, ParserState.NESTED, ParserState.ORPHANS),
+        *(ParserState.PLAIN, ParserState.NATIVE, ParserState.FENCED),
+        *(ParserState.ROLE, ParserState.INVENTED),
     }
 )
+RUNS_OF_EOS = frozenset({"EOS and much space", "EOS in a fence"})
 
 
 @pytest.fixture
@@ -49,20 +47,20 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     total = [0]
 
     def count(name: str, length: Any) -> None:
-        original = getattr(TextSource, name)
+        original = getattr(TextBuffer, name)
 
-        def counted(self: TextSource, *args: Any) -> Any:
+        def counted(self: TextBuffer, *args: Any) -> Any:
             result = original(self, *args)
             total[0] += length(self, result, *args)
             return result
 
-        monkeypatch.setattr(TextSource, name, counted)
+        monkeypatch.setattr(TextBuffer, name, counted)
 
-    def matched(source: TextSource, found: re.Match[str] | None, pattern: Any, at: int) -> int:
+    def matched(source: TextBuffer, found: re.Match[str] | None, pattern: Any, at: int) -> int:
         return 1 if found is None else found.end() - found.start() + 1
 
     def searched(
-        source: TextSource, found: re.Match[str] | None, pattern: Any, at: int, end: int
+        source: TextBuffer, found: re.Match[str] | None, pattern: Any, at: int, end: int
     ) -> int:
         return (end if found is None else source.place(found.end())) - at + 1
 
@@ -72,32 +70,40 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return total
 
 
-@pytest.fixture
-def buffer(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How long the buffer was at most."""
-    longest = [0]
-    append = TextSource.append
-
-    def watched(self: TextSource, *args: Any) -> None:
-        append(self, *args)
-        longest[0] = max(longest[0], len(self.text))
-
-    monkeypatch.setattr(TextSource, "append", watched)
-    return longest
+def count(name: str, size: int, looked_at: list[int]) -> int:
+    looked_at[0] = 0
+    attacks.feed(attacks.TEXTS[name](size), 1)
+    return looked_at[0]
 
 
 @pytest.mark.parametrize("name", part(list(attacks.TEXTS), 3))
-def test_few_characters_are_looked_at_for_each_that_comes(
-    name: str, looked_at: list[int], buffer: list[int]
-) -> None:
-    counts = []
-    for size in (SIZE // 4, SIZE):
-        looked_at[0] = 0
-        attacks.feed(attacks.TEXTS[name](size), 1)
-        counts.append(looked_at[0])
-    assert counts[1] <= MOST_LOOKED_AT * SIZE
-    assert counts[1] <= 4.4 * counts[0] + 10_000
-    assert buffer[0] <= LOST_OPENINGS.get(name, LONGEST_BUFFER) or name in WAITS_WHOLE
+def test_few_characters_are_looked_at_for_each_that_comes(name: str, looked_at: list[int]) -> None:
+    once, more = (count(name, size, looked_at) for size in (SIZE // 4, SIZE))
+    assert more <= MOST_LOOKED_AT * SIZE
+    if more > 4.4 * once + 10_000:
+        # In a short text what is left of a tag at its end weighs more than all else.
+        assert count(name, 4 * SIZE, looked_at) <= 4.4 * more
+
+
+@pytest.mark.parametrize("name", part(list(attacks.TEXTS), 3))
+def test_only_what_must_waits_whole(name: str) -> None:
+    parser = dsv4.StreamParser(thinking=False, tools=attacks.TOOLS)
+    text = attacks.TEXTS[name](SIZE)
+    for start in range(0, SIZE, 5):
+        parser.feed(text[start : start + 5])
+        if len(parser.held) > LONGEST_HOLD and name != LOST_OPENING:
+            hold = parser.held_by
+            quoted = hold is not None and hold.rule == 29
+            assert parser.state in WAITS_WHOLE or quoted or name in RUNS_OF_EOS
+
+
+def test_what_may_have_lost_its_opening_waits_up_to_its_own_limit() -> None:
+    parser = dsv4.StreamParser(thinking=False, tools=attacks.TOOLS)
+    longest = 0
+    for character in attacks.TEXTS[LOST_OPENING](3 * LONGEST_ORPHANS):
+        parser.feed(character)
+        longest = max(longest, len(parser.held))
+    assert LONGEST_ORPHANS <= longest <= LONGEST_ORPHANS + LONGEST_TAG // 4
 
 
 @pytest.mark.parametrize("name", part(list(attacks.TEXTS)[1:], 3))

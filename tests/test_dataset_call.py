@@ -13,18 +13,7 @@ from typing import Any
 import pytest
 
 import dsv4
-from builders import (
-    assistant,
-    call,
-    calling,
-    function,
-    image,
-    png,
-    result,
-    system,
-    text,
-    user,
-)
+from builders import *
 from dataset_runs import encode_files
 from dsv4.dataset import BadLine, DatasetError, Interrupted, Summary, Watcher
 from small_vocabulary import write_small_vocabulary
@@ -1060,6 +1049,23 @@ class TestTrainers:
             ("llama-factory", {"input_ids": "ids", "attention_mask": "ones", "labels": "labels"}),
             ("verl", {"input_ids": "ids", "loss_mask": "mask"}),
             ("torchtune", {"tokens": "ids", "labels": "labels"}),
+            (
+                "skyrl",
+                {
+                    "input_ids": "ids",
+                    "attention_mask": "ones",
+                    "num_actions": "actions",
+                    "loss_mask": "mask of actions",
+                },
+            ),
+            (
+                "nemo",
+                {
+                    "input_ids": "ids but the last",
+                    "attention_mask": "ones but the last",
+                    "labels": "labels but the first",
+                },
+            ),
         ],
     )
     def test_the_columns_of_each(
@@ -1071,12 +1077,16 @@ class TestTrainers:
         names: dict[str, str],
     ) -> None:
         ids, mask = masked["input_ids"], masked["loss_mask"]
-        meant = {
+        meant: dict[str, Any] = {
             "ids": ids,
             "mask": mask,
             "ones": [1] * len(ids),
             "labels": [id if learned else -100 for id, learned in zip(ids, mask, strict=True)],
+            "actions": len(ids) - mask.index(1),
+            "mask of actions": mask[mask.index(1) :],
         }
+        meant |= {f"{name} but the last": meant[name][:-1] for name in ("ids", "ones")}
+        meant["labels but the first"] = meant["labels"][1:]
         (row,) = encoded(tmp_path / "in.jsonl", CONVERSATIONS[:1], vocabulary, trainer=trainer)
         assert row == {name: meant[what] for name, what in names.items()}
 
@@ -1091,7 +1101,7 @@ class TestTrainers:
         self, tmp_path: Path, vocabulary: Path, conversations: Path
     ) -> None:
         parquet = pytest.importorskip("pyarrow.parquet")
-        for trainer in ("trl", "axolotl", "verl", "torchtune", "llama-factory"):
+        for trainer in [name for name in TRAINERS if TRAINERS[name].format_name is None]:
             options: dict[str, Any] = {"tokenizer": vocabulary, "jobs": 1, "trainer": trainer}
             encode_files([conversations], tmp_path / "out.jsonl", overwrite=True, **options)
             encode_files([conversations], tmp_path / "out.parquet", overwrite=True, **options)

@@ -9,6 +9,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,10 @@ CONVERSATIONS: list[dict[str, Any]] = [
 ]
 LENGTH = 4096
 IGNORED = -100
+# `transformers` 5.23 has another name for this, and warns of the old one.
+_NEW_NAME = "activation_checkpointing"
+_NAMES = [field.name for field in fields(transformers.TrainingArguments)]
+NO_CHECKPOINTING = {_NEW_NAME if _NEW_NAME in _NAMES else "gradient_checkpointing": False}
 
 
 class Example:
@@ -144,7 +149,7 @@ def trainer_over(data: Path, tmp_path: Path, vocabulary: Path, **options: Any) -
         "report_to": "none",
         "use_cpu": True,
         "bf16": False,
-        "gradient_checkpointing": False,
+        **NO_CHECKPOINTING,
         **options,
     }
     return SFTTrainer(
@@ -288,7 +293,7 @@ def dpo_batch(data: Any, tokenizer: Any, tmp_path: Path) -> list[Example]:
             report_to="none",
             use_cpu=True,
             bf16=False,
-            gradient_checkpointing=False,
+            **NO_CHECKPOINTING,
         ),
     )
     batch = first_batch(trainer)
@@ -357,7 +362,7 @@ def test_the_page_loads_what_it_wrote(
         "report_to": "none",
         "use_cpu": True,
         "bf16": False,
-        "gradient_checkpointing": False,
+        **NO_CHECKPOINTING,
     }
     for trainer, config in ((SFTTrainer, SFTConfig), (DPOTrainer, DPOConfig)):
         monkeypatch.setattr(trl, config.__name__, partial(config, **settings))

@@ -6,7 +6,7 @@ from itertools import cycle
 from typing import Any
 
 from datasets import Dataset
-from tiny import TRAINED, new_tokenizer, trained_model
+from tiny import NO_CHECKPOINTING, TRAINED, new_tokenizer, trained_model
 from trl import GRPOConfig, GRPOTrainer
 
 CALLED: list[str] = []
@@ -59,7 +59,7 @@ def main() -> None:
             report_to="none",
             use_cpu=True,
             bf16=False,
-            gradient_checkpointing=False,
+            **NO_CHECKPOINTING,
             seed=0,
         ),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from datasets import Dataset
-from tiny import TRAINED, conversations, new_model, new_tokenizer
+from tiny import NO_CHECKPOINTING, TRAINED, conversations, new_model, new_tokenizer
 from trl import SFTConfig, SFTTrainer
 
 
@@ -28,7 +28,7 @@ def main() -> None:
             report_to="none",
             use_cpu=True,
             bf16=False,
-            gradient_checkpointing=False,
+            **NO_CHECKPOINTING,
             seed=0,
         ),
     )

@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, TrainingArguments
 
 from dsv4.compat import hf
 from dsv4.tokens import Tokenizer
 
 HERE = Path(__file__).parent
+# A tiny model has memory to spare. `transformers` 5.23 has another name for this.
+_NEW_NAME = "activation_checkpointing"
+_NAMES = [field.name for field in fields(TrainingArguments)]
+NO_CHECKPOINTING = {_NEW_NAME if _NEW_NAME in _NAMES else "gradient_checkpointing": False}
 TRAINED = HERE.parent.parent / "build" / "training"
 
 

@@ -1,9 +1,7 @@
 """The toolkit for the prompt format of DeepSeek-V4 models."""
 
-from importlib import import_module
+import sys
 from typing import TYPE_CHECKING, Any
-
-from dsv4.version import __version__
 
 if TYPE_CHECKING:
     from dsv4 import dataset, profiles, types
@@ -38,6 +36,7 @@ if TYPE_CHECKING:
     from dsv4.errors import EncodeError, Error, ImageError, OptionError, ParseError, UnknownModel
     from dsv4.request import Request
     from dsv4.types import Sampled
+    from dsv4.version import __version__
 
 __all__ = [
     "DIALECTS",
@@ -178,6 +177,7 @@ _NAMES_OF_MODULES = {
     ),
     "dsv4.request": ("Request",),
     "dsv4.types": ("Sampled",),
+    "dsv4.version": ("__version__",),
 }
 _MODULES = {name: module for module, names in _NAMES_OF_MODULES.items() for name in names}
 _PACKAGES = ("dataset", "profiles", "types")
@@ -186,11 +186,16 @@ _PACKAGES = ("dataset", "profiles", "types")
 def __getattr__(name: str) -> Any:
     """A public name, or a package with public names, loaded when it is first used."""
     if name in _PACKAGES:
-        return import_module(f"dsv4.{name}")
+        return _module(f"dsv4.{name}")
     if name not in _MODULES:
         raise AttributeError(f"module 'dsv4' has no attribute {name!r}", name=name)
-    value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    value = globals()[name] = getattr(_module(_MODULES[name]), name)
     return value
+
+
+def _module(name: str) -> Any:
+    __import__(name)  # `importlib` takes a while to import, for the same
+    return sys.modules[name]
 
 
 def __dir__() -> list[str]:

@@ -29,11 +29,16 @@ TOKEN = f"<{DSML}"
         ("Let me check.", f"{BLOCK}\n{BASH}\n<", ALL),
         ("Let me check.", f"{BLOCK}\n{BASH}\n{TOKEN}parameter", ALL),
         ("Let me check.", f"{BLOCK}\n{BASH}\n{COMMAND}", ALL - {"eos"}),
+        ("Let me check.\n\n", f"{BLOCK}\n{BASH}", ALL),
+        ("Let me check.\n\n", f"{BLOCK}\n{BASH}\n<", ALL),
         ("Let me check.", BASH, CUTS),
         ("Let me check.", f"{BASH}\n{TOKEN}para", ALL),
         ("Let me check.\n\n", BASH, ALL - {"eos"}),
         ("Let me check.\n\n", f"{BASH}\n", ALL - {"eos"}),
         ("Let me check.\n\n", f"{BASH}\n{TOKEN}para", ALL),
+        ("Let me check.\n\n", f"{BASH}\n{TOKEN}", ALL),
+        ("Let me check.\n\n", f"{BASH}\n{TOKEN[:-1]}", ALL),
+        ("Let me check.", f"{BLOCK}\n{BASH}\n{TOKEN[:-1]}", ALL),
         ("Let me check.", f"{TOKEN}tool_ca", ALL),
         ("Let me check.", f"{TOKEN}b", ALL),
         ("Let me check.", f"{TOKEN}inv", ALL),
@@ -44,6 +49,8 @@ TOKEN = f"<{DSML}"
         ("ordinary ", f"{TOKEN} discussion", NEVER),
         ("It is ", f"{TOKEN}xyz", NEVER),
         ("It is ", f"{TOKEN}foo bar=", NEVER),
+        ("It is ", f"{TOKEN}- ", NEVER),
+        ("It is ", f"{TOKEN}to x=", NEVER),
         ("It is `", TOKEN, NEVER),
         ("It is `", BLOCK, NEVER),
         ("它是“", BLOCK, NEVER),
@@ -63,6 +70,14 @@ def test_reading(before: str, markup: str, cut: frozenset[str | None]) -> None:
             assert message.dropped
         elif not message.tool_calls:  # an end completes what only lacks closes
             assert message.content == before + markup, reason
+
+
+@each_row("behind", ["", "\n", "<"])
+def test_the_opening_of_another_tool_in_a_wrapper_in_mid_line_is_talk(behind: str) -> None:
+    text = f"It begins with {BLOCK}{invoke('zsh')}{behind}"
+    for reason in REASONS:
+        message = read(text, reason=reason)
+        assert (message.content, calls_of(message)) == (text, []), reason
 
 
 def test_nothing_is_shown_of_a_call_that_was_cut_in_reasoning() -> None:

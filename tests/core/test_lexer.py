@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from completions import DSML
 from dsv4._parse.lexer import read_tag
-from dsv4._parse.source import TextSource
 from dsv4._parse.tag import PartialTag, Tag
+from dsv4._parse.text_buffer import TextBuffer
 
 
 def read(text: str, final: bool = False) -> Tag | PartialTag | None:
-    source = TextSource(read_tag)
+    source = TextBuffer(read_tag)
     source.append(text)
     source.final = final
     return source.tag_at(0)
@@ -23,7 +23,7 @@ def read(text: str, final: bool = False) -> Tag | PartialTag | None:
 
 def read_slowly(text: str, final: bool = False) -> Tag | PartialTag | None:
     """The same, character by character."""
-    source = TextSource(read_tag)
+    source = TextBuffer(read_tag)
     found: Tag | PartialTag | None = None
     for character in text:
         source.append(character)
@@ -100,11 +100,11 @@ class TestHeads:
 
     def test_ordinary_text_that_spells_one_is_text(self) -> None:
         for text in ("<think>x", f"<{DSML}invoke>"):
-            source = TextSource(read_tag)
+            source = TextBuffer(read_tag)
             source.append(text, inert=True)
             found = source.tag_at(0)
             assert found is None or (isinstance(found, Tag) and not found.marked)
-        source = TextSource(read_tag)
+        source = TextBuffer(read_tag)
         source.append("<", inert=True)
         source.append(DSML)
         source.append("invoke>", inert=True)

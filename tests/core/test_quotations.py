@@ -103,6 +103,9 @@ QUOTED = {
         '"It\'s CALL" they say.',
         "“one ‘two CALL’ three”",
         'x = "CALL";',
+        'He said "use <a href="x">this</a>: CALL" there.',
+        "He said “the ‘odd one: CALL” there.",
+        'He said "the ‘odd one: CALL" there.',
     ],
     "directly before": [
         '5"CALL"',
@@ -254,6 +257,10 @@ OPEN = f"{BLOCK}{BASH}{COMMAND}rm"
         f"<pre>\n{BLOCK}\n...\n{BLOCK_END}\n</pre>\nSo.",
         f"“{BASH}…{_VALUE}…{INVOKE_END}” is one.",
         f'"{OPEN}{PARAMETER_END}" and so on',
+        f"Write `so:\n{BLOCK}\nfoo` there.",
+        f"Usage:\n\n    {OPEN}{PARAMETER_END}\n    {INVOKE_END}\n\nFour spaces.",
+        f"Usage:\n\n    {OPEN}{PARAMETER_END}\n    {INVOKE_END}\n    </x>\n\nFour spaces.",
+        f"> {OPEN}{PARAMETER_END}\n> {INVOKE_END}\n\nIn a block quote.",
     ],
 )
 def test_nothing_is_implied_in_a_quotation(text: str) -> None:
@@ -270,11 +277,21 @@ def test_nothing_is_implied_in_a_quotation(text: str) -> None:
         f"“\n{BLOCK_END}\n” ends it.",
         f"<example>\n{_VALUE}\n{INVOKE_END}\n</example>",
         f"<code>\n{BLOCK}\n{BLOCK_END}\n</code>",
+        f"Text.\n\n    {INVOKE_END}\n    {BLOCK_END}\n\nFour spaces.",
+        f"> {INVOKE_END}\n\nIn a block quote.",
+        f"| `<\n{INVOKE_END}\nthink>` |",
+        f"a `b\n{INVOKE_END}\n    x` y",
+        f"a `b\n{INVOKE_END}\n> x` y",
     ],
 )
 @pytest.mark.parametrize("tools", [None, []], ids=["tools unknown", "no tools"])
 def test_nothing_that_is_quoted_is_removed(text: str, tools: Any) -> None:
     assert read(text, tools=tools).content == text
+
+
+@each_row("text", ["a `b\n{}\n\nx` y", "a `b\n{}\n```\nx` y", "a “b\n{}\n\nx” y"])
+def test_a_paragraph_ends_behind_an_orphan_as_elsewhere(text: str) -> None:
+    assert read(text.format(INVOKE_END)).content == text.format("")
 
 
 class TestSections:

@@ -12,8 +12,7 @@ import dsv4
 from completions import corpus
 from dsv4._format import tokens
 from dsv4._format.dialects import V4
-from dsv4._parse.machine import NEXT, Machine, Move, ParserState
-from dsv4._parse.state_readers import STATE_READERS
+from dsv4._parse.reading import NEXT, ParserState, Reading
 
 TAGS = V4.tags
 FRAGMENTS = [
@@ -35,8 +34,8 @@ FRAGMENTS = [
 ]
 
 
-def test_every_state_has_a_reader_and_successors() -> None:
-    assert set(STATE_READERS) == set(NEXT) == set(ParserState)
+def test_every_state_has_its_successors() -> None:
+    assert set(NEXT) == set(ParserState)
 
 
 @pytest.fixture
@@ -44,16 +43,14 @@ def moves(monkeypatch: pytest.MonkeyPatch) -> set[tuple[ParserState, ParserState
     """The moves from state to state that parsers make from now on."""
     seen: set[tuple[ParserState, ParserState]] = set()
 
-    go = Machine._go
+    enter = Reading.enter
 
-    def recorded(machine: Machine, move: Move) -> None:
-        state = move[0]
-        assert isinstance(state, ParserState)
-        if machine.state is not state:
-            seen.add((machine.state, state))
-        go(machine, move)
+    def recorded(reading: Reading, state: ParserState) -> None:
+        if reading.state is not state:
+            seen.add((reading.state, state))
+        enter(reading, state)
 
-    monkeypatch.setattr(Machine, "_go", recorded)
+    monkeypatch.setattr(Reading, "enter", recorded)
     return seen
 
 

@@ -15,7 +15,6 @@ from stepping import PROTOCOLS, sent, stepped
 
 import dsv4
 from completions import corpus, declared
-from dsv4._parse.source import TextSource
 from dsv4._playground import completion_trace
 from dsv4._playground.completion_trace import (
     STATES,
@@ -298,7 +297,7 @@ def test_the_parser_is_asked_once_for_each_piece(
         dsv4.StreamParser, "position", property(lambda p: asked_for.append(1) or position(p))
     )
     # What is held may be long, and is not copied for each piece of it.
-    for copied in ((dsv4.StreamParser, "held"), (TextSource, "waiting")):
+    for copied in ((dsv4.StreamParser, "held"),):
         monkeypatch.setattr(*copied, property(lambda p: pytest.fail("a copy")))
     told = trace_completion(
         {"text": text, "cut": "character", "tools": COMPLETION_TOOLS}, PlaygroundContext()

@@ -171,6 +171,14 @@ def all_experts(ids: list[int]) -> list[int]:
     return [number for row in rows for layer in row for number in layer]
 
 
+def expanded(prompt: list[int], pictures: list[str]) -> list[int]:
+    """The ids of a prompt with all those of its images: each has ten, whatever it shows. Raises
+    where there is not one for each placeholder."""
+    if prompt.count(tokens.IMAGE.id) != len(pictures):
+        raise web.HTTPBadRequest(text=json.dumps({"message": "placeholders and images differ"}))
+    return [each for id in prompt for each in [id] * (10 if id == tokens.IMAGE.id else 1)]
+
+
 class VllmServer(StandIn):
     """vLLM's `/v1/completions`, and its `/inference/v1/generate`, which tells experts and versions
     of the weights at the end of a stream. `versions` are spans over the output.
@@ -184,13 +192,26 @@ class VllmServer(StandIn):
         "/v1/completions": "complete",
         "/inference/v1/generate": "generate",
         "/v1/models": "list_models",
+        "/openapi.json": "list_routes",
     }
     tells_experts = True
+    scale_out = True  # whether it was started with --enable-scale-out
     versions: list[dict[str, Any]] | None = None
+
+    async def list_routes(self, request: web.Request) -> web.Response:
+        fields = {"token_ids": {}, "content_parts": {}, "sampling_params": {}}
+        paths = {
+            "/v1/completions": {},
+            **({"/inference/v1/generate": {}} if self.scale_out else {}),
+        }
+        schemas = {"GenerateRequest": {"properties": fields}} if self.scale_out else {}
+        shown = {"paths": {path: {} for path in paths}, "components": {"schemas": schemas}}
+        return web.json_response(shown)
 
     async def generate(self, request: web.Request) -> web.StreamResponse:
         body = json.loads(await request.read())
         sampling, prompt = body["sampling_params"], body["token_ids"]
+        prompt = expanded(prompt, [part["url"] for part in body.get("content_parts") or ()])
         all_ids = self.ids(self.next_completion())
         ids = all_ids[: sampling.get("max_tokens", 16)]
         events = []
@@ -294,6 +315,7 @@ class SglangServer(StandIn):
 
     routes: ClassVar[dict[str, str]] = {
         "/generate": "generate",
+        "/model_info": "new_model_info",
         "/get_model_info": "model_info",
         "/get_server_info": "server_info",
     }
@@ -305,9 +327,17 @@ class SglangServer(StandIn):
         self.versions: list[dict[str, Any]] | None = None
         self.version = "7"
         self.logprobs_lost = 0  # so many of the last event do not come
+        self.sees: bool | None = None  # None is a release that does not say so
+        self.is_old = False  # and has one of the routes alone
+
+    async def new_model_info(self, request: web.Request) -> web.Response:
+        if self.is_old:
+            raise web.HTTPNotFound
+        return await self.model_info(request)
 
     async def model_info(self, request: web.Request) -> web.Response:
-        return web.json_response({"model_path": "deepseek-ai/DeepSeek-V4.1-Flash"})
+        known = {} if self.sees is None else {"has_image_understanding": self.sees}
+        return web.json_response({"model_path": "deepseek-ai/DeepSeek-V4.1-Flash", **known})
 
     async def server_info(self, request: web.Request) -> web.Response:
         return web.json_response({"context_length": 32768})
@@ -315,6 +345,7 @@ class SglangServer(StandIn):
     async def generate(self, request: web.Request) -> web.StreamResponse:
         body = json.loads(await request.read())
         sampling = body["sampling_params"]
+        prompt = expanded(body.get("input_ids") or [], body.get("image_data") or [])
         all_ids = self.ids(self.next_completion())
         ids = all_ids[: sampling.get("max_new_tokens", 128)]
         finish = {"type": "length"} if len(ids) < len(all_ids) else {"type": "stop", "matched": 1}
@@ -325,7 +356,7 @@ class SglangServer(StandIn):
                 shown = [id for id in shown if id not in SKIPPED]
             between = " " if sampling.get("spaces_between_special_tokens", True) else ""
             meta: dict[str, Any] = {
-                "prompt_tokens": len(body.get("input_ids") or ()),
+                "prompt_tokens": len(prompt),
                 "cached_tokens": 3,
                 "completion_tokens": n,
                 "finish_reason": finish if n == len(ids) else None,
@@ -358,7 +389,10 @@ class LlamacppServer(StandIn):
         "/completion": "complete",
         "/v1/models": "list_models",
         "/props": "properties",
+        "/tokenize": "tokenize",
     }
+    marker: str | None = None  # for images, where it was started with --mmproj
+    adds_bos = True
 
     def __init__(self, tokenizer: Tokenizer, *completions: str, **options: Any) -> None:
         super().__init__(tokenizer, *completions, **options)
@@ -373,7 +407,14 @@ class LlamacppServer(StandIn):
         return web.json_response({"data": [{"id": "deepseek-v4.gguf"}]})
 
     async def properties(self, request: web.Request) -> web.Response:
-        return web.json_response({"default_generation_settings": {"n_ctx": 16384}})
+        seen = {"modalities": {"vision": self.marker is not None, "audio": False}}
+        seen |= {} if self.marker is None else {"media_marker": self.marker}
+        return web.json_response({"default_generation_settings": {"n_ctx": 16384}, **seen})
+
+    async def tokenize(self, request: web.Request) -> web.Response:
+        body = json.loads(await request.read())
+        added = [0] if body.get("add_special") and self.adds_bos else []
+        return web.json_response({"tokens": [*added, *self.ids(body["content"])]})
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
         body = json.loads(await request.read())

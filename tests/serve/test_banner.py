@@ -27,15 +27,38 @@ def test_who_may_use_it() -> None:
     assert "loopback only, no keys" in said(SUMMARY)
     assert said(SUMMARY).endswith("More clients: dsv4 serve --clients")
     open_to_all = {"host": "0.0.0.0", "api_key_file": "keys"}
-    assert "open to the network, 1 key\n" in said(replace(SUMMARY, keys=1), **open_to_all)
-    assert "open to the network, 2 keys\n" in said(replace(SUMMARY, keys=2), **open_to_all)
+    assert "open to the network, 1 key; " in said(replace(SUMMARY, keys=1), **open_to_all)
+    assert "open to the network, 2 keys; " in said(replace(SUMMARY, keys=2), **open_to_all)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, "counted by this process alone\n"),
+        ({"workers": 2}, "counted by all workers of this machine\n"),
+        ({"limits": "redis://ann:secret@host"}, "counted for all machines, in redis://host\n"),
+        ({"replay": "redis://host/3", "workers": 2}, "for all machines, in redis://host/3\n"),
+    ],
+)
+def test_who_counts_what_keys_use(settings: dict[str, object], expected: str) -> None:
+    text = said(replace(SUMMARY, keys=1), api_key_file="keys", **settings)
+    assert expected in text
+    assert "secret" not in text
+
+
+@pytest.mark.parametrize("backend", ["demo", "chat"])
+def test_turns_are_named_without_the_password_of_their_store(backend: str) -> None:
+    given = {"backend": backend, "upstream": ("http://a",) if backend == "chat" else ()}
+    text = said(SUMMARY, replay="redis://ann:secret@host", **given)
+    assert "redis://host\n" in text
+    assert "secret" not in text
 
 
 def test_sessions_are_named_without_the_password_of_their_store() -> None:
     assert "sessions" not in said(SUMMARY)
     assert "/sessions/ID, kept in s.db\n" in said(SUMMARY, trajectories="s.db")
     told = said(SUMMARY, trajectories="redis://ann:secret@host", routed_experts=True)
-    assert "kept in host, with routed experts\n" in told
+    assert "kept in redis://host, with routed experts\n" in told
     assert "secret" not in told
 
 

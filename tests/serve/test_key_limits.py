@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +11,7 @@ from standins import THINK_END, Scripted
 
 from dsv4.serve import Chunk
 from dsv4.serve.access.api_keys import WrongKeys, read_keys
-from dsv4.serve.access.key_limits import (
-    KeyLimitReached,
-    KeyLimits,
-    KeyMeter,
-    KeyUsage,
-    SharedUsageTable,
-    UsageTable,
-    read_limits,
-)
+from dsv4.serve.access.key_limits import read_limits
 from dsv4.serve.settings import SettingError
 
 CHAT = {"messages": [{"role": "user", "content": "Hi"}]}
@@ -46,50 +37,6 @@ def test_a_limit_that_cannot_be_read_is_named(words: str, problem: str, tmp_path
     file.write_text(f"# ours\nann:secret {words}\n")
     with pytest.raises(SettingError, match=f"line 2: {problem}"):
         read_keys(str(file))
-
-
-@pytest.fixture(params=["one process", "several"])
-def meter(request: pytest.FixtureRequest, tmp_path: Path) -> KeyMeter:
-    return KeyMeter(UsageTable() if request.param == "one process" else SharedUsageTable(tmp_path))
-
-
-def test_no_more_streams_at_once_than_allowed(meter: KeyMeter) -> None:
-    limits = KeyLimits(streams=2)
-    with meter.admitted("ann", limits), meter.admitted("ann", limits):
-        with pytest.raises(KeyLimitReached, match="2 streams"), meter.admitted("ann", limits):
-            pass
-        with meter.admitted("bob", limits):
-            pass
-    with meter.admitted("ann", limits):
-        pass
-
-
-def test_requests_and_tokens_count_by_the_minute(
-    meter: KeyMeter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    limits, now = KeyLimits(requests=2, tokens=100), time.time()
-    monkeypatch.setattr(time, "time", lambda: now)
-    for _ in range(2):
-        with meter.admitted("ann", limits):
-            pass
-    with (
-        pytest.raises(KeyLimitReached, match="2 requests") as caught,
-        meter.admitted("ann", limits),
-    ):
-        pass
-    assert caught.value.retry_after == 60
-    now += 61
-    with meter.admitted("ann", limits):
-        meter.count_tokens("ann", limits, 150)
-    with pytest.raises(KeyLimitReached, match="100 tokens"), meter.admitted("ann", limits):
-        pass
-
-
-def test_streams_of_a_worker_that_died_do_not_count(tmp_path: Path) -> None:
-    table = SharedUsageTable(tmp_path)
-    table.change("ann", lambda usage: usage.streams.update({"999999999": 5}))
-    with KeyMeter(table).admitted("ann", KeyLimits(streams=1)):
-        pass
 
 
 def test_limits_in_the_words_of_each_protocol(tmp_path: Path) -> None:
@@ -195,25 +142,3 @@ def test_choices_are_streams(tmp_path: Path) -> None:
             assert (g.server.gate.running, g.server.gate.waiting) == (0, 0)
 
     run(scenario())
-
-
-def test_tokens_of_a_day_are_counted_beside_those_of_a_minute() -> None:
-    limits, table = read_limits(["day_tokens=100", "tokens=80"]), UsageTable()
-    meter = KeyMeter(table)
-    meter.count_tokens("ann", limits, 70)
-
-    def age(usage: KeyUsage) -> None:
-        usage.since -= 61
-
-    table.change("ann", age)
-    with meter.admitted("ann", limits):
-        meter.count_tokens("ann", limits, 30)
-    with pytest.raises(KeyLimitReached, match="100 tokens a day"), meter.admitted("ann", limits):
-        pass
-
-    def sleep(usage: KeyUsage) -> None:
-        usage.day -= 1
-
-    table.change("ann", sleep)
-    with meter.admitted("ann", limits):
-        pass

@@ -71,6 +71,25 @@ class TextBackend(Backend):
         pass
 
 
+class PausingBackend(TextBackend):
+    """Says a text in pieces of so many tokens, and waits after two of them."""
+
+    def __init__(self, answer: str, piece: int) -> None:
+        super().__init__(answer)
+        self.piece = piece
+        self.paused, self.goes_on = asyncio.Event(), asyncio.Event()
+
+    async def stream(self, prompt: Any, ids: Sequence[int] | None, options: Options) -> Any:
+        sampled = [*TOKENIZER.encode_text(str(self.answers.pop(0))), EOS]
+        for n in range(0, len(sampled), self.piece):
+            if n == 2 * self.piece:
+                self.paused.set()
+                await self.goes_on.wait()
+            some = sampled[n : n + self.piece]
+            yield Chunk(ids=some, logprobs=tuple(Logprob("", -0.5) for _ in some))
+        yield Chunk(ids=(), finish="eos")
+
+
 def asking(text: str, **rest: Any) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": text}], **rest}
 
@@ -371,6 +390,31 @@ class TestSessions:
                     run["version"] for one in made["trajectories"] for run in one["weights"]
                 ]
                 assert versions == ["v1", 2]
+
+        run(scenario())
+
+    @pytest.mark.parametrize("piece", [1, 3])
+    def test_a_change_during_a_call_has_its_border(self, store: str, piece: int) -> None:
+        """Tokens that come together after a change may be of both versions."""
+
+        async def scenario() -> None:
+            backend = PausingBackend("Hm.</think>One two three four five six.", piece)
+            async with gateway(backend, trajectories=store) as at:
+                await at.post("/admin/weights", {"version": 1})
+                call = asyncio.create_task(at.post(f"/sessions/border{CHAT}", asking("Count")))
+                await backend.paused.wait()
+                await at.post("/admin/weights", {"version": 2})
+                backend.goes_on.set()
+                await call
+                made = await trajectories(at, "border")
+            (one,) = made["trajectories"]
+            ((start, end),) = one["turns"][0]["sampled"]
+            border = start + 2 * piece
+            mixed = [("mixed", border, border + piece)] if piece > 1 else []
+            rest = border + piece if piece > 1 else border
+            found = [tuple(run.values()) for run in one["weights"]]
+            assert found == [(1, start, border), *mixed, (2, rest, end)]
+            assert [note["kind"] for note in made["notes"]] == ["mixed_weights"]
 
         run(scenario())
 

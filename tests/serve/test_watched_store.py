@@ -13,7 +13,8 @@ from gateway import gateway, run
 from standins import THINK_END, Scripted, free_port, redis_server
 
 from dsv4.serve import Chunk
-from dsv4.serve.storage import watched_store
+from dsv4.serve.storage import store_watch
+from dsv4.serve.storage.store_watch import StoreWatch
 from dsv4.serve.storage.stored_turns import MemoryTurnStore, StoreFailure
 from dsv4.serve.storage.watched_store import WatchedStore
 
@@ -47,13 +48,13 @@ class Fickle(MemoryTurnStore):
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A store that has failed is asked again at once, unless a test says otherwise."""
-    monkeypatch.setattr(watched_store, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(store_watch, "RETRY_SECONDS", 0.0)
 
 
 def test_what_is_put_while_it_is_away_is_found_and_brought_when_it_is_back() -> None:
     async def scenario() -> None:
         inner = Fickle()
-        store = WatchedStore(inner, "replay")
+        store = WatchedStore(inner, StoreWatch("replay"))
         await store.put("ann", ["old"], b"1")
         inner.is_up = False
         await store.put("ann", ["new", "call"], b"2")
@@ -77,7 +78,7 @@ def test_each_change_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
 
     async def scenario() -> None:
         inner = Fickle()
-        store = WatchedStore(inner, "replay", changes.append)
+        store = WatchedStore(inner, StoreWatch("replay", changes.append))
         for is_up in (True, False, False, True, True, False):
             inner.is_up = is_up
             await store.put("ann", ["turn"], b"1")
@@ -91,11 +92,11 @@ def test_each_change_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_an_outage_does_not_cost_each_request_a_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watched_store, "RETRY_SECONDS", 3600.0)
+    monkeypatch.setattr(store_watch, "RETRY_SECONDS", 3600.0)
 
     async def scenario() -> None:
         inner = Fickle()
-        store = WatchedStore(inner, "replay")
+        store = WatchedStore(inner, StoreWatch("replay"))
         inner.is_up = False
         for n in range(10):
             with pytest.raises(StoreFailure):

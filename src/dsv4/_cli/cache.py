@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import dsv4
-from dsv4._cli.command_options import (
-    add_color_argument,
-    add_dialect_arguments,
-    dialect_option,
-    profile_option,
-    vocabulary_errors,
-)
+from dsv4._cli import command_options as shared
 from dsv4._cli.command_output import DONE, FINDINGS, Failure, Paint, json_text, output, plural
 from dsv4._cli.conversation_files import read_json_lines
+from dsv4._cli.option_fields import argument, option, switch
 from dsv4._view.characters import terminal_safe
 
 if TYPE_CHECKING:
@@ -33,37 +27,29 @@ OWN = "dsv4"
 SHORT_LOG = 4_000_000
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "log",
-        metavar="LOG",
-        help="JSON lines: requests, pairs of request and response, or records of dsv4 serve",
+@dataclass(kw_only=True)
+class CacheOptions(shared.DialectOptions, shared.ColorOption):
+    log: str = argument(
+        "JSON lines: requests, pairs of request and response, or records of dsv4 serve", "LOG"
     )
-    parser.add_argument(
-        "--profile",
-        metavar="SERVER",
-        default=OWN,
-        help="the server that writes the prompts: a profile, or a file of dsv4 verify --save "
+    profile: str = option(
+        "the server that writes the prompts: a profile, or a file of dsv4 verify --save "
         f"(default: {OWN}, what dsv4 serve writes)",
+        default=OWN,
+        metavar="SERVER",
     )
-    add_dialect_arguments(parser)
-    parser.add_argument(
-        "--only-breaks", action="store_true", help="leave out requests that lose nothing"
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="print one line of JSON for each request, and a summary"
-    )
-    add_color_argument(parser)
+    only_breaks: bool = switch("leave out requests that lose nothing")
+    json: bool = switch("print one line of JSON for each request, and a summary")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: CacheOptions) -> int:
     """Status 1 if a request could not reuse what came before it."""
     from dsv4.verify.cache_breaks import CacheSummary
 
-    profile = profile_option(args.profile)
+    profile = shared.profile_option(args.profile)
     summary, refused = CacheSummary(), 0
     paint = Paint(args.color)
-    with output() as file, vocabulary_errors():
+    with output() as file, shared.vocabulary_errors():
         if not args.json:
             file.write(f"{paint(_HEAD, 'bold')}\n")
         for place, turn in _turns(args, profile):
@@ -83,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     return FINDINGS if summary.lost or refused else DONE
 
 
-def _turns(args: argparse.Namespace, profile: Profile) -> Iterator[tuple[str, CacheTurn | str]]:
+def _turns(args: CacheOptions, profile: Profile) -> Iterator[tuple[str, CacheTurn | str]]:
     from dsv4.tokens import Tokenizer
     from dsv4.verify.cache_breaks import CacheForecast
     from dsv4.verify.recorded import logged_request
@@ -114,9 +100,9 @@ def _is_short(log: str) -> bool:
         return True
 
 
-def _dialect(args: argparse.Namespace, profile: Profile, model: object) -> str:
+def _dialect(args: CacheOptions, profile: Profile, model: object) -> str:
     """The dialect of the options, or of the model, in the words of this server."""
-    named: str | None = dialect_option(args)
+    named: str | None = shared.dialect_option(args)
     if named is None and isinstance(model, str):
         try:
             named = str(dsv4.dialect_for(model).name)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple, TextIO
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
-from dsv4._cli.command_options import (
-    add_color_argument,
-    add_file_arguments,
-    add_prompt_arguments,
-    profile_option,
-)
+from dsv4._check.findings import Purpose
+from dsv4._cli.command_options import ColorOption, ConversationsOptions, profile_option
 from dsv4._cli.command_output import (
     DONE,
     FINDINGS,
@@ -32,6 +28,7 @@ from dsv4._cli.conversation_files import (
     read_all_documents,
     read_documents,
 )
+from dsv4._cli.option_fields import option, switch
 from dsv4._inputs.input_files import InputError, input_name
 from dsv4._view.characters import terminal_safe
 from dsv4.dataset.dataset_notes import COPY, CopyCounter, line_hash
@@ -53,43 +50,31 @@ LEVEL_STYLES = {"error": "red", "warning": "yellow", "note": "blue"}
 MAX_OF_A_KIND = 20
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from dsv4._check.findings import PURPOSES
-
-    add_file_arguments(parser)
-    parser.add_argument(
-        "--for",
-        dest="purpose",
-        choices=PURPOSES,
-        help="what the conversations are for: with inference, a prompt that asks for no answer is "
+@dataclass(kw_only=True)
+class CheckOptions(ConversationsOptions, ColorOption):
+    purpose: Purpose | None = option(
+        "what the conversations are for: with inference, a prompt that asks for no answer is "
         "a warning; with training, files are read as `dsv4 dataset` reads them, and what a model "
         "would learn wrongly is an error",
+        "--for",
     )
-    parser.add_argument(
-        "--profile",
+    profile: Any = option(
+        "also report what this server does differently, for example vllm-0.32",
         metavar="SERVER",
-        help="also report what this server does differently, for example vllm-0.32",
+        type=profile_option,
     )
-    parser.add_argument(
-        "--ignore",
-        metavar="KINDS",
-        action="append",
+    ignore: list[str] = option(
+        "do not report these kinds of findings (names, separated by commas)",
         default=[],
-        help="do not report these kinds of findings (names, separated by commas)",
+        metavar="KINDS",
     )
-    parser.add_argument(
-        "--json", action="store_true", help="print one line of JSON for each finding"
+    json: bool = switch("print one line of JSON for each finding")
+    fix: bool = switch(
+        "write the conversations, with everything fixed that can be fixed without guessing"
     )
-    parser.add_argument(
-        "--fix",
-        action="store_true",
-        help="write the conversations, with everything fixed that can be fixed without guessing",
+    output: str | None = option(
+        "where --fix writes (default: stdout)", "-o", "--output", metavar="OUT"
     )
-    parser.add_argument(
-        "-o", "--output", metavar="OUT", help="where --fix writes (default: stdout)"
-    )
-    add_color_argument(parser)
-    add_prompt_arguments(parser)
 
 
 class LocatedFinding(NamedTuple):
@@ -100,10 +85,8 @@ class LocatedFinding(NamedTuple):
     finding: Finding
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: CheckOptions) -> int:
     ignored = _ignored(args.ignore)
-    if args.profile is not None:
-        args.profile = profile_option(args.profile)
     if args.output is not None and not args.fix:
         raise Failure("--output: only --fix writes files")
     if args.fix:
@@ -118,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
     return FINDINGS if report.levels["error"] + report.levels["warning"] else DONE
 
 
-def write_fixed(args: argparse.Namespace) -> int:
+def write_fixed(args: CheckOptions) -> int:
     """Writes every conversation, and reports on stderr what was fixed and what is left. A bad line
     ends it."""
     from dsv4._check.check_runner import run_checks
@@ -158,7 +141,7 @@ def _ignored(options: list[str]) -> set[str]:
 
 
 def _all_findings(
-    args: argparse.Namespace, report: FindingReport, ignored: set[str]
+    args: CheckOptions, report: FindingReport, ignored: set[str]
 ) -> Iterator[LocatedFinding]:
     """The findings in all files. A file that cannot be opened does not hide the others."""
     overrides = prompt_overrides(args)
@@ -175,7 +158,7 @@ def _all_findings(
 
 
 def _document_findings(
-    document: FileDocument, name: str, overrides: RequestOverrides, args: argparse.Namespace
+    document: FileDocument, name: str, overrides: RequestOverrides, args: CheckOptions
 ) -> Iterable[Finding]:
     from dsv4._check.check_runner import run_checks
     from dsv4._check.findings import Finding
@@ -200,7 +183,7 @@ def _without_name(problem: str, name: str, place: str) -> str:
 class FindingReport:
     """Prints findings. What is found repeatedly in a file is printed once, with its count."""
 
-    def __init__(self, args: argparse.Namespace) -> None:
+    def __init__(self, args: CheckOptions) -> None:
         self.conversations = 0
         self.unreadable = 0
         self.levels: Counter[str] = Counter()

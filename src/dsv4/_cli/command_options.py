@@ -1,4 +1,4 @@
-"""The arguments that several commands share, and what they stand for: dialects, efforts, outputs,
+"""The options that several commands share, and what they stand for: dialects, efforts, outputs,
 the tokenizer.
 """
 
@@ -8,12 +8,15 @@ import argparse
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, cast
 
 import dsv4
 from dsv4._cli.command_output import FINDINGS, Failure
+from dsv4._cli.option_fields import argument, option, switch
 from dsv4._format.tokens import TASK_TOKENS
 from dsv4._inputs.input_files import os_error_reason
+from dsv4.api.api_request import BodyRules
 from dsv4.types import DialectName
 
 if TYPE_CHECKING:
@@ -21,110 +24,91 @@ if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer
 
 
-# The options that several commands share.
-
-
 CONVERSATION_FILE = "a JSON list of messages or a Chat request"
 
 
-def add_file_arguments(parser: argparse.ArgumentParser) -> None:
+@dataclass(kw_only=True)
+class FilesOptions:
     """One file or several."""
-    parser.add_argument(
-        "files",
-        metavar="FILE",
-        nargs="*",
-        help=f"{CONVERSATION_FILE}, or JSON lines of either; stdin (-) by default",
+
+    files: list[str] = argument(
+        f"{CONVERSATION_FILE}, or JSON lines of either; stdin (-) by default", "FILE", "*"
     )
-    _add_jsonl_argument(parser)
+    jsonl: bool = switch(
+        "read one conversation per line (default: detected automatically; always for .jsonl)"
+    )
 
 
-def add_file_argument(parser: argparse.ArgumentParser) -> None:
+@dataclass(kw_only=True)
+class FileOptions:
     """One conversation."""
-    parser.add_argument(
-        "file",
-        metavar="FILE",
-        nargs="?",
-        help=f"{CONVERSATION_FILE}, or JSON lines of either; stdin (-) by default",
+
+    file: str | None = argument(
+        f"{CONVERSATION_FILE}, or JSON lines of either; stdin (-) by default", "FILE", "?"
     )
-    _add_jsonl_argument(parser)
-    parser.add_argument(
-        "--line",
-        metavar="N",
-        type=positive_integer,
-        help="the line to read from a file of JSON lines",
+    jsonl: bool = switch(
+        "read one conversation per line (default: detected automatically; always for .jsonl)"
     )
+    line: int | None = option("the line to read from a file of JSON lines", metavar="N")
 
 
-def _add_jsonl_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--jsonl",
-        action="store_true",
-        help="read one conversation per line (default: detected automatically; always for .jsonl)",
-    )
+@dataclass(kw_only=True)
+class DialectOptions:
+    """The release of the format, by its name or by that of a model."""
 
-
-def add_prompt_file_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--prompt", action="store_true", help="the file holds a finished prompt, as text"
-    )
-
-
-def positive_integer(text: str) -> int:
-    """The type of an option that takes a whole number from 1 on."""
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"found {text}, expected a whole number from 1 on")
-    return int(text)
-
-
-def add_prompt_arguments(parser: argparse.ArgumentParser) -> None:
-    """How a conversation is encoded. An option overrides what the request says."""
-    add_mode_argument(parser)
-    parser.add_argument("--effort", metavar="EFFORT", help="reasoning effort, such as high or max")
-    add_dialect_arguments(parser)
-    parser.add_argument(
-        "--as",
-        dest="rules",
-        choices=("released", "body"),
-        help="whose rules a conversation is read by: the released encoder's, or those of a server "
-        "that gets it as a request (default: by its fields)",
-    )
-    parser.add_argument(
-        "--tools",
-        metavar="FILE",
-        help="take the tools from this file: a JSON list of tools, or a request with tools",
-    )
-    parser.add_argument(
-        "--keep-thinking",
-        action="store_true",
-        help="keep the reasoning of earlier turns (default: drop it, as the format does)",
-    )
-    parser.add_argument("--task", choices=tuple(TASK_TOKENS), help="add a task to the last message")
-    parser.add_argument("--no-bos", action="store_true", help="leave out the BOS token")
-
-
-def add_mode_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--mode",
-        choices=("thinking", "chat"),
-        help="with reasoning (thinking, the default) or without (chat)",
-    )
-
-
-def add_dialect_arguments(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_mutually_exclusive_group()
-    group.add_argument(
-        "--dialect",
+    dialect: DialectName | None = option(
+        "the release of the format (default: detected from the request's model, else v4)",
         choices=tuple(dsv4.DIALECTS),
-        help="the release of the format (default: detected from the request's model, else v4)",
+        group="dialect",
     )
-    group.add_argument("--model", metavar="NAME", help="choose the dialect by a model's name")
+    model: str | None = option(
+        "choose the dialect by a model's name", metavar="NAME", group="dialect"
+    )
 
 
-def add_tokenizer_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--tokenizer",
+@dataclass(kw_only=True)
+class ModeOption:
+    mode: Literal["thinking", "chat"] | None = option(
+        "with reasoning (thinking, the default) or without (chat)"
+    )
+
+
+@dataclass(kw_only=True)
+class PromptOptions(ModeOption, DialectOptions):
+    """How a conversation is encoded. An option overrides what the request says."""
+
+    effort: str | None = option("reasoning effort, such as high or max", metavar="EFFORT")
+    rules: BodyRules | None = option(
+        "whose rules a conversation is read by: the released encoder's, or those of a server "
+        "that gets it as a request (default: by its fields)",
+        "--as",
+    )
+    tools: str | None = option(
+        "take the tools from this file: a JSON list of tools, or a request with tools",
+        metavar="FILE",
+    )
+    keep_thinking: bool = switch(
+        "keep the reasoning of earlier turns (default: drop it, as the format does)"
+    )
+    task: str | None = option("add a task to the last message", choices=tuple(TASK_TOKENS))
+    no_bos: bool = switch("leave out the BOS token")
+
+
+@dataclass(kw_only=True)
+class ConversationsOptions(FilesOptions, PromptOptions):
+    """The conversations of files, and how they are encoded."""
+
+
+@dataclass(kw_only=True)
+class ConversationOptions(FileOptions, PromptOptions):
+    """One conversation of a file, and how it is encoded."""
+
+
+@dataclass(kw_only=True)
+class TokenizerOption:
+    tokenizer: str | None = option(
+        "a tokenizer.json or a checkpoint folder (default: the bundled V4 vocabulary)",
         metavar="PATH",
-        help="a tokenizer.json or a checkpoint folder (default: the bundled V4 vocabulary)",
     )
 
 
@@ -136,26 +120,41 @@ def image_size(text: str) -> tuple[int, int]:
     raise argparse.ArgumentTypeError(f'found "{text}", expected a size such as 1920x1080')
 
 
-def add_image_size_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--image-size",
-        type=image_size,
+@dataclass(kw_only=True)
+class OutputOption:
+    output: str | None = option(
+        "write to this file (default: stdout)", "-o", "--output", metavar="OUT"
+    )
+
+
+@dataclass(kw_only=True)
+class ColorOption:
+    color: Literal["auto", "always", "never"] = option(
+        "when to use colour: auto (the default) means on terminals, unless NO_COLOR is set",
+        default="auto",
+    )
+
+
+@dataclass(kw_only=True)
+class ShownPromptOptions(TokenizerOption, ColorOption):
+    """Which prompt is looked at: that of a conversation, of a server, or a finished one."""
+
+    prompt: bool = switch("the file holds a finished prompt, as text")
+    profile: str | None = option(
+        "take the prompt that this server writes: a profile, or a file of dsv4 verify --save",
+        metavar="SERVER",
+    )
+    image_size: tuple[int, int] | None = option(
+        "the size of images that are not in the file, such as 1920x1080",
         metavar="WIDTHxHEIGHT",
-        help="the size of images that are not in the file, such as 1920x1080",
+        type=image_size,
     )
 
 
-def add_output_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "-o", "--output", metavar="OUT", help="write to this file (default: stdout)"
-    )
-
-
-def dialect_option(args: argparse.Namespace) -> DialectName | None:
+def dialect_option(args: DialectOptions) -> DialectName | None:
     """The dialect that the options name."""
-    named: DialectName | None = args.dialect
     if args.model is None:
-        return named
+        return args.dialect
     try:
         return cast("DialectName", dsv4.dialect_for(args.model).name)
     except dsv4.UnknownModel as error:
@@ -176,23 +175,6 @@ def profile_option(name: str) -> Profile:
         raise Failure(f"--profile: {name}: {os_error_reason(error)}") from None
     except dsv4.Error as error:
         raise Failure(f"--{error}") from None
-
-
-def add_profile_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--profile",
-        metavar="SERVER",
-        help="take the prompt that this server writes: a profile, or a file of dsv4 verify --save",
-    )
-
-
-def add_color_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--color",
-        choices=("auto", "always", "never"),
-        default="auto",
-        help="when to use colour: auto (the default) means on terminals, unless NO_COLOR is set",
-    )
 
 
 # The tokenizer of a command: optional, and with errors that name the file or the conversation.

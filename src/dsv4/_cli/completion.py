@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from shlex import quote
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from dsv4._cli.command_output import DONE, write_text
+from dsv4._cli.option_fields import argument
 
 EXAMPLE = """
 source <(dsv4 completion bash)
@@ -31,12 +33,12 @@ class CompletionCommand(NamedTuple):
     operands: list[str]  # what may stand there; files, where there is no list
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    shells = ("bash", "zsh", "fish", "powershell")
-    parser.add_argument("shell", choices=shells, help="the shell")
+@dataclass(kw_only=True)
+class CompletionOptions:
+    shell: Literal["bash", "zsh", "fish", "powershell"] = argument("the shell")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: CompletionOptions) -> int:
     script = {"bash": _bash, "zsh": _zsh, "fish": _fish, "powershell": _powershell}[args.shell]
     write_text(None, "".join(script(list(completion_commands()))))
     return DONE

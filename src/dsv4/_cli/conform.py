@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import queue
 import subprocess
@@ -10,15 +9,17 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 import dsv4
-from dsv4._cli.command_options import positive_integer
 from dsv4._cli.command_output import DONE, FINDINGS, Failure, json_text, output, plural, write_text
+from dsv4._cli.option_fields import argument, option, switch
 from dsv4._inputs.input_files import os_error_reason
 from dsv4._view.characters import terminal_safe
+from dsv4.types import DialectName
 
 if TYPE_CHECKING:
     from dsv4.compat.conformance import ConformanceCase, ConformanceOutcome
@@ -35,68 +36,52 @@ MOST_CHARACTERS = 64_000_000
 Answering = Callable[[Mapping[str, Any]], object]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "peer",
-        metavar="COMMAND",
-        nargs="*",
-        help="reads a request on each line of stdin, and writes an answer for each, after --",
+@dataclass(kw_only=True)
+class ConformOptions:
+    peer: list[str] = argument(
+        "reads a request on each line of stdin, and writes an answer for each, after --",
+        "COMMAND",
+        "*",
     )
-    parser.add_argument("--self", action="store_true", help="hold this implementation against it")
-    parser.add_argument(
-        "--answer", action="store_true", help="be such a command: answer requests from stdin"
-    )
-    parser.add_argument(
-        "--vectors",
-        metavar="FOLDER",
-        action="append",
+    own: bool = switch("hold this implementation against it", "--self")
+    answer: bool = switch("be such a command: answer requests from stdin")
+    vectors: list[str] = option(
+        "recorded cases of this folder, in place of those that come with dsv4",
         default=[],
-        help="recorded cases of this folder, in place of those that come with dsv4",
+        metavar="FOLDER",
     )
-    parser.add_argument(
-        "--no-recorded", action="store_true", help="leave out the recorded cases, which are many"
-    )
-    parser.add_argument(
-        "--random",
-        metavar="N",
-        type=positive_integer,
+    no_recorded: bool = switch("leave out the recorded cases, which are many")
+    random: int = option(
+        f"conversations at random, the same every time (default: {RANDOM_CASES})",
         default=RANDOM_CASES,
-        help=f"conversations at random, the same every time (default: {RANDOM_CASES})",
+        metavar="N",
     )
-    parser.add_argument(
-        "--only",
-        choices=("encode", "parse", "pieces"),
-        action="append",
-        help="only these: prompts, completions read whole, or read in pieces",
+    only: list[Literal["encode", "parse", "pieces"]] = option(
+        "only these: prompts, completions read whole, or read in pieces", default=[]
     )
-    parser.add_argument(
-        "--dialect",
+    dialect: list[DialectName] = option(
+        "only this release of the format; more than once for several",
+        default=[],
         choices=tuple(dsv4.DIALECTS),
-        action="append",
-        help="only this release of the format; more than once for several",
     )
-    parser.add_argument(
-        "--timeout",
-        metavar="SECONDS",
-        type=positive_integer,
-        default=SECONDS,
-        help=f"how long one answer may take (default: {SECONDS})",
+    timeout: int = option(
+        f"how long one answer may take (default: {SECONDS})", default=SECONDS, metavar="SECONDS"
     )
-    parser.add_argument("--all", action="store_true", help="print all differences, not the first")
-    for name, what in (("json", "JSON; - is stdout"), ("junit", "JUnit")):
-        parser.add_argument(f"--{name}", metavar="OUT", help=f"write the report as {what}")
+    all: bool = switch("print all differences, not the first")
+    json: str | None = option("write the report as JSON; - is stdout", metavar="OUT")
+    junit: str | None = option("write the report as JUnit", metavar="OUT")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: ConformOptions) -> int:
     """Status 0 if every answer is right."""
     if args.answer:
         return _answer_requests()
-    if bool(args.peer) == args.self:
+    if bool(args.peer) == args.own:
         raise Failure("expected a command after --, or --self")
     from dsv4.compat.conformance import outcome_of, own_answer
 
     outcomes = []
-    if args.self:
+    if args.own:
         outcomes = [outcome_of(case, own_answer(case.request)) for case in _cases(args)]
     else:
         with _Peer(args.peer, args.timeout) as peer:
@@ -120,7 +105,7 @@ def _answer_requests() -> int:
     return DONE
 
 
-def _cases(args: argparse.Namespace) -> Iterator[ConformanceCase]:
+def _cases(args: ConformOptions) -> Iterator[ConformanceCase]:
     from dsv4.compat.conformance import bundled_cases, random_cases, recorded_cases
 
     def all_cases() -> Iterator[ConformanceCase]:
@@ -204,7 +189,7 @@ class _Peer:
 # The report.
 
 
-def _finish(args: argparse.Namespace, outcomes: list[ConformanceOutcome]) -> int:
+def _finish(args: ConformOptions, outcomes: list[ConformanceOutcome]) -> int:
     report = _report(outcomes)
     if args.json is not None and args.json != "-":
         write_text(args.json, json_text(report, indent=2) + "\n")

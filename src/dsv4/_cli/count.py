@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from bisect import bisect_right
 from collections import Counter
@@ -11,20 +10,10 @@ from dataclasses import asdict, dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from dsv4._cli.command_options import (
-    add_color_argument,
-    add_file_arguments,
-    add_image_size_argument,
-    add_profile_argument,
-    add_prompt_arguments,
-    add_prompt_file_argument,
-    add_tokenizer_argument,
-    load_tokenizer,
-    positive_integer,
-    tokenizer_errors_at,
-)
+from dsv4._cli import command_options as shared
 from dsv4._cli.command_output import DONE, FINDINGS, Paint, json_text, output
 from dsv4._cli.conversation_files import LocatedRequest, read_requests
+from dsv4._cli.option_fields import option, switch
 from dsv4._view.characters import terminal_safe, width_of
 from dsv4._view.image_captions import ImageCount, image_counts
 
@@ -44,33 +33,17 @@ CELLS = 32
 CELL_EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_file_arguments(parser)
-    add_prompt_file_argument(parser)
-    add_profile_argument(parser)
-    parser.add_argument(
-        "--window",
-        type=positive_integer,
-        default=WINDOW,
-        metavar="TOKENS",
-        help=f"the size of the context window (default: {WINDOW})",
+@dataclass(kw_only=True)
+class CountOptions(shared.ConversationsOptions, shared.ShownPromptOptions):
+    window: int = option(
+        f"the size of the context window (default: {WINDOW})", default=WINDOW, metavar="TOKENS"
     )
-    parser.add_argument(
-        "--must-fit",
-        action="store_true",
-        help="exit with status 1 if a conversation is larger than the window",
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="print one line of JSON for each conversation"
-    )
-    add_image_size_argument(parser)
-    add_prompt_arguments(parser)
-    add_tokenizer_argument(parser)
-    add_color_argument(parser)
+    must_fit: bool = switch("exit with status 1 if a conversation is larger than the window")
+    json: bool = switch("print one line of JSON for each conversation")
 
 
-def run(args: argparse.Namespace) -> int:
-    tokenizer = load_tokenizer(args.tokenizer, args.files)
+def run(args: CountOptions) -> int:
+    tokenizer = shared.load_tokenizer(args.tokenizer, args.files)
     paint, totals = Paint(args.color), CountTotals()
     with output() as file:
         for request in read_requests(args):
@@ -148,7 +121,7 @@ def count_tokens(
     prompt = request.encode()
     if image_size is not None:
         prompt = prompt.with_image_size(*image_size)
-    with tokenizer_errors_at(request.place):
+    with shared.tokenizer_errors_at(request.place):
         tokenizer = tokenizer.with_dialect(prompt.dialect)
         messages = _by_message(tokenizer.prompt_cost(prompt), request.roles)
         tools = list(_by_tool(prompt, tokenizer))

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from dataclasses import Field, asdict, fields
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
-from dsv4._cli.command_options import add_prompt_arguments, positive_integer
+from dsv4._cli.command_options import PromptOptions
 from dsv4._cli.command_output import (
     DONE,
     FINDINGS,
@@ -20,6 +20,7 @@ from dsv4._cli.command_output import (
     silenced_libraries,
 )
 from dsv4._cli.conversation_files import prompt_overrides
+from dsv4._cli.option_fields import add_options, options_of, positive_integer
 from dsv4.dataset import dataset_notes as notes
 from dsv4.dataset.dataset_notes import MOST_COMPARED
 
@@ -59,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for field in fields(DatasetOptions):
         if field.metadata:
             _add_flag(parser, field)
-    add_prompt_arguments(parser)
+    add_options(parser, PromptOptions)
 
 
 def _add_flag(parser: argparse.ArgumentParser, field: Field[Any]) -> None:
@@ -90,7 +91,7 @@ def _add_flag(parser: argparse.ArgumentParser, field: Field[Any]) -> None:
 def run(args: argparse.Namespace) -> int:
     from dsv4.dataset.dataset_options import OPTION_TYPES, DatasetOptions
 
-    overrides = vars(prompt_overrides(args))
+    overrides = vars(prompt_overrides(options_of(PromptOptions, args)))
     flags = {n: v for n, v in vars(args).items() if n in OPTION_TYPES and n not in overrides}
     options = DatasetOptions(**flags, **overrides)
     with silenced_libraries() if options.engine == "ray" else nullcontext():

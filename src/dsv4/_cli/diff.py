@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import dsv4
-from dsv4._cli.command_options import (
-    add_color_argument,
-    add_prompt_arguments,
-    add_tokenizer_argument,
-    dialect_option,
-    load_tokenizer,
-    profile_option,
-    tokenizer_errors_at,
-)
+from dsv4._cli import command_options as shared
 from dsv4._cli.command_output import DONE, FINDINGS, Failure, Paint, json_text, output, plural
 from dsv4._cli.conversation_files import (
     FileDocument,
@@ -24,6 +15,7 @@ from dsv4._cli.conversation_files import (
     read_documents,
     read_one_request,
 )
+from dsv4._cli.option_fields import argument, option, switch
 from dsv4._view.characters import terminal_safe
 from dsv4.api import convert
 from dsv4.api.body_reader import recognise
@@ -51,24 +43,19 @@ LAST_TOKEN_DIFFERS = "the last token of A takes in text that follows in B"
 SPELLED_TOKEN = "one has a special token where the other has text that spells it"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "a", metavar="A", help="a conversation (JSON, or JSON lines with one conversation)"
-    )
-    parser.add_argument("b", metavar="B", nargs="?", help="a conversation that should continue A")
-    parser.add_argument(
-        "--profile",
+@dataclass(kw_only=True)
+class DiffOptions(shared.PromptOptions, shared.TokenizerOption, shared.ColorOption):
+    a: str = argument("a conversation (JSON, or JSON lines with one conversation)", "A")
+    b: str | None = argument("a conversation that should continue A", "B", "?")
+    profile: list[str] = option(
+        "given twice, with only A: what two servers make of one request, and why they differ",
+        default=[],
         metavar="NAME",
-        action="append",
-        help="given twice, with only A: what two servers make of one request, and why they differ",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    add_prompt_arguments(parser)
-    add_tokenizer_argument(parser)
-    add_color_argument(parser)
+    json: bool = switch("print JSON")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: DiffOptions) -> int:
     """Status 0 if B starts with all of A."""
     if args.profile:
         return run_profile_diff(args)
@@ -76,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         raise Failure("found one conversation, expected two")
     if args.a == args.b == "-":
         raise Failure("found stdin twice, expected two conversations")
-    tokenizer = load_tokenizer(args.tokenizer, (args.a, args.b))
+    tokenizer = shared.load_tokenizer(args.tokenizer, (args.a, args.b))
     difference = diff_prompts(_request_in(args, args.a), _request_in(args, args.b), tokenizer)
     text = (
         _difference_json(difference)
@@ -88,8 +75,9 @@ def run(args: argparse.Namespace) -> int:
     return DONE if difference.is_prefix else FINDINGS
 
 
-def _request_in(args: argparse.Namespace, path: str) -> LocatedRequest:
-    return read_one_request(argparse.Namespace(**vars(args), file=path, jsonl=False))
+def _request_in(args: DiffOptions, path: str) -> LocatedRequest:
+    known = {each.name: getattr(args, each.name) for each in fields(shared.PromptOptions)}
+    return read_one_request(shared.ConversationOptions(**known, file=path), hint="")
 
 
 @dataclass(frozen=True)
@@ -129,7 +117,7 @@ def diff_prompts(a: LocatedRequest, b: LocatedRequest, tokenizer: Tokenizer) -> 
     from dsv4.tokens.prefix_difference import PICTURE
 
     first, second = a.encode(), b.encode()
-    with tokenizer_errors_at(f"{a.place}, {b.place}"):
+    with shared.tokenizer_errors_at(f"{a.place}, {b.place}"):
         tokenizer = tokenizer.with_dialect(first.dialect)
         found = why_not_prefix(first, second, tokenizer)
         ids, other_ids = tokenizer.encode(first), tokenizer.encode(second)
@@ -207,16 +195,16 @@ def _continuation(difference: PromptDifference) -> str:
 # dsv4 diff --profile A --profile B: what two servers make of one request.
 
 
-def run_profile_diff(args: argparse.Namespace) -> int:
+def run_profile_diff(args: DiffOptions) -> int:
     """Status 0 if both servers write the same prompt."""
     from dsv4.profiles import compare
 
     if len(args.profile) != 2 or args.b is not None:
         raise Failure("--profile: expected it twice, with one request")
-    for option in _DSV4_ONLY_OPTIONS:
-        if getattr(args, option):
-            raise Failure(f"--{option.replace('_', '-')}: found it with --profile, expected it not")
-    servers = [profile_option(name) for name in args.profile]
+    for name in _DSV4_ONLY_OPTIONS:
+        if getattr(args, name):
+            raise Failure(f"--{name.replace('_', '-')}: found it with --profile, expected it not")
+    servers = [shared.profile_option(name) for name in args.profile]
     body: Any = _only_document(args.a).value
     protocol = recognise(body).protocol
     body = body if protocol == "chat" else convert(body, protocol, "chat")
@@ -240,9 +228,9 @@ def _only_document(path: str) -> FileDocument:
     return documents[0]
 
 
-def _profile_dialect(args: argparse.Namespace, body: object) -> str:
+def _profile_dialect(args: DiffOptions, body: object) -> str:
     """V4 or V4.1, from the options, or else from the request's model."""
-    dialect: str | None = dialect_option(args)
+    dialect: str | None = shared.dialect_option(args)
     model = body.get("model") if isinstance(body, dict) else None
     if dialect is None and isinstance(model, str):
         try:

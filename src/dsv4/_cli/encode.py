@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dsv4._cli.command_options import (
-    add_file_arguments,
-    add_output_argument,
-    add_prompt_arguments,
-    add_tokenizer_argument,
-    load_tokenizer,
-    tokenizer_errors_at,
-)
+from dsv4._cli import command_options as shared
+from dsv4._cli.command_options import load_tokenizer, tokenizer_errors_at
 from dsv4._cli.command_output import DONE, json_text, output
 from dsv4._cli.conversation_files import LocatedRequest, read_requests
+from dsv4._cli.option_fields import switch
 from dsv4._inputs.input_files import input_name
 from dsv4._view.characters import terminal_safe_lines
 
@@ -30,21 +25,15 @@ dsv4 encode --json requests.jsonl > prompts.jsonl
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_file_arguments(parser)
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--ids", action="store_true", help="print the token ids as a JSON list")
-    form.add_argument(
-        "--json",
-        action="store_true",
-        help="print the prompt, its ids, and the message and field that each id comes from",
+@dataclass(kw_only=True)
+class EncodeOptions(shared.ConversationsOptions, shared.TokenizerOption, shared.OutputOption):
+    ids: bool = switch("print the token ids as a JSON list", group="form")
+    json: bool = switch(
+        "print the prompt, its ids, and the message and field that each id comes from", group="form"
     )
-    add_prompt_arguments(parser)
-    add_tokenizer_argument(parser)
-    add_output_argument(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: EncodeOptions) -> int:
     tokenizer = load_tokenizer(args.tokenizer, args.files) if args.ids or args.json else None
     only_one = len(args.files) < 2 and not args.jsonl
     with output(args.output, args.files) as file:
@@ -66,7 +55,7 @@ def _is_on_terminal(path: str | None) -> bool:
 
 
 def _encoded_value(
-    request: LocatedRequest, args: argparse.Namespace, tokenizer: Tokenizer | None
+    request: LocatedRequest, args: EncodeOptions, tokenizer: Tokenizer | None
 ) -> Any:
     """The prompt itself; as a value, where it is one line of many or ids are asked for."""
     prompt = request.encode()

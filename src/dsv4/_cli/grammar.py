@@ -2,77 +2,56 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import dsv4
-from dsv4._cli.command_options import add_file_argument, add_output_argument, add_prompt_arguments
+from dsv4._cli.command_options import ConversationOptions, OutputOption
 from dsv4._cli.command_output import DONE, FINDINGS, Failure, json_text, write_text
 from dsv4._cli.conversation_files import read_one_request
+from dsv4._cli.option_fields import option, switch
 
 EXAMPLE = """
 dsv4 grammar request.json --form gbnf > answer.gbnf
 dsv4 grammar request.json --tool-choice required --fields vllm
 """
-FORMS = ("xgrammar", "gbnf", "lark")
 SERVERS = ("vllm", "sglang", "sglang-completions", "llamacpp")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_file_argument(parser)
-    parser.add_argument(
-        "--form",
-        choices=FORMS,
-        help="the grammar language: xgrammar (the default, for vLLM and SGLang), gbnf (llama.cpp) "
-        "or lark (llguidance)",
+@dataclass(kw_only=True)
+class GrammarOptions(ConversationOptions, OutputOption):
+    form: Literal["xgrammar", "gbnf", "lark"] | None = option(
+        "the grammar language: xgrammar (the default, for vLLM and SGLang), gbnf (llama.cpp) "
+        "or lark (llguidance)"
     )
-    parser.add_argument(
-        "--fields",
-        metavar="SERVER",
-        choices=SERVERS,
-        help="print the grammar as JSON fields of a request to this server: "
+    fields: Literal["vllm", "sglang", "sglang-completions", "llamacpp"] | None = option(
+        "print the grammar as JSON fields of a request to this server: "
         f"{', '.join(SERVERS[:-1])} or {SERVERS[-1]}",
+        metavar="SERVER",
     )
-    parser.add_argument(
-        "--tool-choice",
-        metavar="CHOICE",
-        help="auto (the default), none, required, or the name of a tool",
+    tool_choice: str | None = option(
+        "auto (the default), none, required, or the name of a tool", metavar="CHOICE"
     )
-    parser.add_argument(
-        "--reasoning",
-        choices=("grammar", "server"),
+    reasoning: Literal["grammar", "server"] = option(
+        "whether the grammar covers the reasoning (the default), or the server handles it",
         default="grammar",
-        help="whether the grammar covers the reasoning (the default), or the server handles it",
     )
-    parser.add_argument(
-        "--no-preamble", action="store_true", help="allow no content before required calls"
+    no_preamble: bool = switch("allow no content before required calls")
+    order: Literal["any", "declared"] = option(
+        "the order of parameters: any (the default, for up to six) or as declared", default="any"
     )
-    parser.add_argument(
-        "--order",
-        choices=("any", "declared"),
-        default="any",
-        help="the order of parameters: any (the default, for up to six) or as declared",
-    )
-    parser.add_argument(
-        "--no-markup", action="store_true", help="allow no tool-call markup inside string values"
-    )
-    parser.add_argument("--one-call", action="store_true", help="allow at most one call")
-    parser.add_argument(
-        "--exact", action="store_true", help="fail if a schema cannot be enforced in full"
-    )
-    parser.add_argument(
-        "--markers",
-        choices=("tokens", "text"),
-        default="tokens",
-        help="how to write special tokens: as tokens, by their ids in the V4 vocabulary (the "
+    no_markup: bool = switch("allow no tool-call markup inside string values")
+    one_call: bool = switch("allow at most one call")
+    exact: bool = switch("fail if a schema cannot be enforced in full")
+    markers: Literal["tokens", "text"] = option(
+        "how to write special tokens: as tokens, by their ids in the V4 vocabulary (the "
         "default), or as text, for engines that know no tokens in a grammar",
+        default="tokens",
     )
-    add_prompt_arguments(parser)
-    add_output_argument(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: GrammarOptions) -> int:
     from dsv4.grammar import for_request
 
     given = read_one_request(args)
@@ -98,5 +77,5 @@ def run(args: argparse.Namespace) -> int:
     return DONE
 
 
-def _with_tool_choice(given: dsv4.Request, args: argparse.Namespace) -> dsv4.Request:
+def _with_tool_choice(given: dsv4.Request, args: GrammarOptions) -> dsv4.Request:
     return given if args.tool_choice is None else replace(given, tool_choice=args.tool_choice)

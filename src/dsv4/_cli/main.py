@@ -14,6 +14,7 @@ from typing import Any, NoReturn, Protocol, TextIO, cast
 
 import dsv4
 from dsv4._cli.command_output import BROKEN_PIPE, FINDINGS, INTERRUPTED, MISUSE, Failure, complain
+from dsv4._cli.option_fields import add_options, options_of
 from dsv4._inputs.input_files import InputError, os_error_reason
 
 # The module of a command is loaded when the command is asked for: help costs little.
@@ -53,13 +54,15 @@ exit status:
 class CommandModule(Protocol):
     """What the module of a command has."""
 
+    __name__: str
     EXAMPLE: str
 
     @staticmethod
-    def add_arguments(parser: argparse.ArgumentParser) -> None: ...
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        """Adds its flags. Most have a dataclass for them, whose name ends in `Options`."""
 
     @staticmethod
-    def run(args: argparse.Namespace) -> int: ...
+    def run(args: Any) -> int: ...
 
 
 class SupportsWrite(Protocol):
@@ -198,7 +201,9 @@ def _run(arguments: list[str]) -> int:
         hint = _hint_for(unknown[0], _options_of(parser, args.command))
         hint = hint or f"(see dsv4 {args.command} --help)"
         raise Failure(f"unrecognized arguments: {' '.join(unknown)} {hint}")
-    return load_command(args.command).run(args)
+    command = load_command(args.command)
+    options = _command_options(command)
+    return command.run(args if options is None else options_of(options, args))
 
 
 def _options_of(parser: argparse.ArgumentParser, command: str) -> list[str]:
@@ -210,6 +215,12 @@ def _options_of(parser: argparse.ArgumentParser, command: str) -> list[str]:
 
 def load_command(name: str) -> CommandModule:
     return cast(CommandModule, import_module(f"dsv4._cli.{name}"))
+
+
+def _command_options(module: CommandModule) -> type | None:
+    """The dataclass whose fields are the flags of a command, if it has one."""
+    name = module.__name__.rpartition(".")[2]
+    return getattr(module, f"{name.capitalize()}Options", None)
 
 
 def make_parser(whole: Iterable[str] = ()) -> argparse.ArgumentParser:
@@ -246,7 +257,11 @@ def make_parser(whole: Iterable[str] = ()) -> argparse.ArgumentParser:
 
 def _add_command_options(command: argparse.ArgumentParser, module: CommandModule) -> None:
     command.epilog = "example:\n" + _indented(module.EXAMPLE)
-    module.add_arguments(command)
+    options = _command_options(module)
+    if options is None:
+        module.add_arguments(command)
+    else:
+        add_options(command, options)
     command.usage = _usage(command)
     command._positionals.title = "arguments"
 

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from codecs import getincrementaldecoder
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from itertools import count
 from typing import Any, BinaryIO, TextIO
 
 import dsv4
-from dsv4._cli.command_options import (
-    add_color_argument,
-    add_dialect_arguments,
-    add_mode_argument,
-    dialect_option,
-)
+from dsv4._cli.command_options import ColorOption, DialectOptions, ModeOption, dialect_option
 from dsv4._cli.command_output import DONE, FINDINGS, Failure, Paint, json_text, output, plural
 from dsv4._cli.conversation_files import hint_at_json, read_text, read_tools
+from dsv4._cli.option_fields import argument, option, switch
 from dsv4._format.tokens import EOS, THINK_END
 from dsv4._inputs.input_files import decode_utf8, input_name, line_and_column, open_input
 from dsv4._parse.parse import reads_like_an_answer
@@ -34,37 +29,21 @@ READ_SIZE = 65_536
 LONGEST_QUOTE = 60
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "file",
-        metavar="FILE",
-        nargs="?",
-        help="what the model wrote, without the prompt; stdin (-) by default",
+@dataclass(kw_only=True)
+class ParseOptions(ModeOption, DialectOptions, ColorOption):
+    file: str | None = argument(
+        "what the model wrote, without the prompt; stdin (-) by default", "FILE", "?"
     )
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument(
-        "--stream", action="store_true", help="print events as they come, one line of JSON each"
+    stream: bool = switch("print events as they come, one line of JSON each", group="form")
+    full: bool = switch("also print the finish reason, incomplete calls and repairs", group="form")
+    explain: bool = switch("mark every repair in the text, and say why", group="form")
+    strict: bool = switch("repair nothing: whatever is malformed is an error")
+    tools: str | None = option(
+        "the declared tools: a JSON list, or a request with tools", metavar="FILE"
     )
-    form.add_argument(
-        "--full",
-        action="store_true",
-        help="also print the finish reason, incomplete calls and repairs",
-    )
-    form.add_argument(
-        "--explain", action="store_true", help="mark every repair in the text, and say why"
-    )
-    add_mode_argument(parser)
-    parser.add_argument(
-        "--strict", action="store_true", help="repair nothing: whatever is malformed is an error"
-    )
-    parser.add_argument(
-        "--tools", metavar="FILE", help="the declared tools: a JSON list, or a request with tools"
-    )
-    add_dialect_arguments(parser)
-    add_color_argument(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: ParseOptions) -> int:
     ids = (f"call_{number}" for number in count())  # the same for the same text
     parser = dsv4.StreamParser(
         thinking=args.mode != "chat",
@@ -86,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
 # The whole message.
 
 
-def _print_message(args: argparse.Namespace, parser: dsv4.StreamParser) -> None:
+def _print_message(args: ParseOptions, parser: dsv4.StreamParser) -> None:
     text = "".join(_without_last_newline([read_text(args.file)]))
     hint_at_json(text, args.file, "the text of a completion")
     message = dsv4.assemble([*parser.feed(text), *parser.finish()])

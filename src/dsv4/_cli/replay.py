@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
+from argparse import SUPPRESS
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dsv4._cli.command_options import load_tokenizer, positive_integer
+from dsv4._cli.command_options import load_tokenizer
 from dsv4._cli.command_output import (
     DONE,
     FINDINGS,
@@ -17,6 +18,7 @@ from dsv4._cli.command_output import (
     plural,
 )
 from dsv4._cli.conversation_files import read_json_lines
+from dsv4._cli.option_fields import argument, option, switch
 from dsv4._cli.server_options import KEY_VARIABLE, ask_first, server_key
 from dsv4._view.characters import terminal_safe
 
@@ -34,42 +36,35 @@ MOST_SENT = 100
 SECONDS = 120
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="the recording, as JSON lines")
-    parser.add_argument(
-        "--tokenizer",
-        metavar="PATH",
-        help="the server's tokenizer.json (default: the bundled V4 vocabulary)",
+@dataclass(kw_only=True)
+class ReplayOptions:
+    file: str = argument("the recording, as JSON lines", "FILE")
+    tokenizer: str | None = option(
+        "the server's tokenizer.json (default: the bundled V4 vocabulary)", metavar="PATH"
     )
-    parser.add_argument("--quiet", action="store_true", help="print only the summary")
-    parser.add_argument(
-        "--against",
-        metavar="URL",
-        help="send the requests of a log to this server, and compare its answers",
+    quiet: bool = switch("print only the summary")
+    against: str | None = option(
+        "send the requests of a log to this server, and compare its answers", metavar="URL"
     )
-    parser.add_argument(
-        "--limit",
-        metavar="N",
-        type=positive_integer,
+    limit: int = option(
+        f"with --against: how many requests to send at most (default: {MOST_SENT})",
         default=MOST_SENT,
-        help=f"with --against: how many requests to send at most (default: {MOST_SENT})",
+        metavar="N",
     )
-    parser.add_argument("--model", metavar="NAME", help="the model to ask (default: the first)")
-    parser.add_argument(
-        "--key-file",
-        metavar="FILE",
-        help=f"the file with the server's key (default: the variable {KEY_VARIABLE})",
+    model: str | None = option("the model to ask (default: the first)", metavar="NAME")
+    key_file: str | None = option(
+        f"the file with the server's key (default: the variable {KEY_VARIABLE})", metavar="FILE"
     )
-    parser.add_argument("--insecure-http", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--yes", action="store_true", help="do not ask before sending requests")
-    parser.add_argument("--json", action="store_true", help="with --against: print JSON")
+    insecure_http: bool = switch(SUPPRESS)
+    yes: bool = switch("do not ask before sending requests")
+    json: bool = switch("with --against: print JSON")
 
 
-def run(args: argparse.Namespace) -> int:
-    return _replay(args) if args.against is None else _send(args)
+def run(args: ReplayOptions) -> int:
+    return _replay(args) if args.against is None else _send(args, args.against)
 
 
-def _send(args: argparse.Namespace) -> int:
+def _send(args: ReplayOptions, address: str) -> int:
     """Status 1 if a call is not valid by its schema."""
     from dsv4.verify import HttpServer, ServerProblem
     from dsv4.verify.own_word import own_word
@@ -82,7 +77,7 @@ def _send(args: argparse.Namespace) -> int:
     if not pairs:
         raise Failure(f"{args.file}: found no request, expected JSON lines with some")
     try:
-        url = check_url(args.against, has_key=bool(key), insecure=args.insecure_http)
+        url = check_url(address, has_key=bool(key), insecure=args.insecure_http)
         ask_first(f"{plural(len(pairs), 'request')}, as they were recorded.", args.yes)
         server = HttpServer(url, key, float(SECONDS))
         model = args.model or own_word(lambda path: server.get(path).body, "").model
@@ -119,7 +114,7 @@ def _lines(report: ReplayReport) -> Iterator[str]:
         yield terminal_safe(f"{plural(many, 'request')} without an answer: {problem}")
 
 
-def _replay(args: argparse.Namespace) -> int:
+def _replay(args: ReplayOptions) -> int:
     try:
         from dsv4.serve.observe.records import differences
     except ImportError as error:

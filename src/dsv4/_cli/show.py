@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
+from dataclasses import dataclass
 
-from dsv4._cli.command_options import (
-    add_color_argument,
-    add_file_argument,
-    add_image_size_argument,
-    add_profile_argument,
-    add_prompt_arguments,
-    add_prompt_file_argument,
-    add_tokenizer_argument,
-    load_fitting_tokenizer,
-    positive_integer,
-)
+from dsv4._cli import command_options as shared
 from dsv4._cli.command_output import DONE, Failure, output, terminal_width, uses_color, write_text
 from dsv4._cli.conversation_files import read_one_request
+from dsv4._cli.option_fields import option, switch
 from dsv4._view.characters import terminal_safe
 
 EXAMPLE = """
@@ -30,36 +21,22 @@ PICTURE_WIDTH = 118
 DEFAULT_MASK = "assistant"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_file_argument(parser)
-    add_prompt_file_argument(parser)
-    add_profile_argument(parser)
-    parser.add_argument(
-        "--full", action="store_true", help="show tool schemas and long texts in full"
-    )
-    parser.add_argument(
-        "--mask",
+@dataclass(kw_only=True)
+class ShowOptions(shared.ConversationOptions, shared.ShownPromptOptions):
+    full: bool = switch("show tool schemas and long texts in full")
+    mask: str | None = option(
+        "mark what the loss mask selects in training: assistant (the default), last_turn, "
+        "answers or calls",
         metavar="POLICY",
         nargs="?",
         const=DEFAULT_MASK,
-        help="mark what the loss mask selects in training: assistant (the default), last_turn, "
-        "answers or calls",
     )
-    parser.add_argument("--html", metavar="OUT", help="write a self-contained HTML page")
-    parser.add_argument("--svg", metavar="OUT", help="write an SVG picture")
-    parser.add_argument(
-        "--width",
-        metavar="N",
-        type=positive_integer,
-        help="width in columns (default: the terminal's)",
-    )
-    add_color_argument(parser)
-    add_image_size_argument(parser)
-    add_prompt_arguments(parser)
-    add_tokenizer_argument(parser)
+    html: str | None = option("write a self-contained HTML page", metavar="OUT")
+    svg: str | None = option("write an SVG picture", metavar="OUT")
+    width: int | None = option("width in columns (default: the terminal's)", metavar="N")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: ShowOptions) -> int:
     from dsv4._view.terminal_lines import ansi_lines, terminal_lines
     from dsv4._view.view_rows import view_of
 
@@ -68,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     prompt = request.encode()
     if args.image_size is not None:
         prompt = prompt.with_image_size(*args.image_size)
-    tokenizer = load_fitting_tokenizer(args.tokenizer, prompt)
+    tokenizer = shared.load_fitting_tokenizer(args.tokenizer, prompt)
     view = view_of(prompt, request.messages, tokenizer, args.mask)
     title = terminal_safe(request.place)
     if args.html is not None:
@@ -89,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     return DONE
 
 
-def _resolve_mask(args: argparse.Namespace) -> None:
+def _resolve_mask(args: ShowOptions) -> None:
     """The word after --mask is a policy, or already the file: `dsv4 show --mask FILE`."""
     from dsv4.tokens.masks import POLICIES
 

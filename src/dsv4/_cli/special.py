@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
+from dataclasses import dataclass
 
 import dsv4
-from dsv4._cli.command_options import add_dialect_arguments, dialect_option
+from dsv4._cli.command_options import DialectOptions, dialect_option
 from dsv4._cli.command_output import DONE, json_text, output
+from dsv4._cli.option_fields import switch
 from dsv4._view.characters import width_of
 
 EXAMPLE = """
@@ -15,12 +16,12 @@ dsv4 special --dialect v4.1 --json
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_dialect_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
+@dataclass(kw_only=True)
+class SpecialOptions(DialectOptions):
+    json: bool = switch("print JSON")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: SpecialOptions) -> int:
     from dsv4._format import tokens
 
     known = dsv4.DIALECTS[dialect_option(args) or "v4"].special_tokens

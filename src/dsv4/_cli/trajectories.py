@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from dsv4._cli.command_options import add_color_argument, add_tokenizer_argument, load_tokenizer
+from dsv4._cli.command_options import ColorOption, TokenizerOption, load_tokenizer
 from dsv4._cli.command_output import (
     DONE,
     FINDINGS,
@@ -18,6 +18,7 @@ from dsv4._cli.command_output import (
     uses_color,
     write_text,
 )
+from dsv4._cli.option_fields import argument, option, switch
 
 EXAMPLE = """
 dsv4 trajectories sessions.db -o rollouts.jsonl --closed
@@ -30,69 +31,57 @@ GATEWAY = "http://127.0.0.1:8000"
 KEY_VARIABLE = "DSV4_KEY"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "source",
-        metavar="SOURCE",
-        help="the file of `dsv4 serve --trajectories`, or the URL of a gateway; or `show`",
+@dataclass(kw_only=True)
+class TrajectoriesOptions(ColorOption, TokenizerOption):
+    source: str = argument(
+        "the file of `dsv4 serve --trajectories`, or the URL of a gateway; or `show`", "SOURCE"
     )
-    parser.add_argument(
-        "session", metavar="SESSION", nargs="?", help="after `show`: the id of the session"
+    session: str | None = argument("after `show`: the id of the session", "SESSION", "?")
+    output: str | None = option(
+        "write to this .jsonl or .parquet file", "-o", "--output", metavar="OUT"
     )
-    parser.add_argument(
-        "-o", "--output", metavar="OUT", help="write to this .jsonl or .parquet file"
+    format: Literal["rows", "trl", "verl", "skyrl", "verifiers"] = option(
+        "whose fields the rows have: `rows` has all that is known (default: rows)", default="rows"
     )
-    parser.add_argument(
-        "--format",
-        choices=("rows", "trl", "verl", "skyrl"),
-        default="rows",
-        help="whose fields the rows have: `rows` has all that is known (default: rows)",
-    )
-    parser.add_argument("--group", metavar="NAME", help="only the sessions of this group")
-    parser.add_argument("--closed", action="store_true", help="only sessions that are closed")
-    parser.add_argument(
-        "--shared",
-        choices=("once", "all"),
+    group: str | None = option("only the sessions of this group", metavar="NAME")
+    closed: bool = switch("only sessions that are closed")
+    shared: Literal["once", "all"] = option(
+        "train tokens that sequences share in one of them, or in all (default: once)",
         default="once",
-        help="train tokens that sequences share in one of them, or in all (default: once)",
     )
-    parser.add_argument(
-        "--include",
-        metavar="A,B",
+    include: str = option(
+        "also train on answers that were cut, left, failed or undelivered",
         default="",
-        help="also train on answers that were cut, left, failed or undelivered",
+        metavar="A,B",
     )
-    parser.add_argument("--resume", action="store_true", help="continue an interrupted export")
-    parser.add_argument("--overwrite", action="store_true", help="replace the output")
-    parser.add_argument(
+    resume: bool = switch("continue an interrupted export")
+    overwrite: bool = switch("replace the output")
+    origin: str = option(
+        f"show: where the session is, a file or a gateway (default: {GATEWAY})",
         "--from",
-        metavar="SOURCE",
-        dest="origin",
         default=GATEWAY,
-        help=f"show: where the session is, a file or a gateway (default: {GATEWAY})",
+        metavar="SOURCE",
     )
-    parser.add_argument("--html", metavar="OUT", help="show: write a self-contained HTML page")
-    parser.add_argument("--full", action="store_true", help="show: long prompts in full")
-    add_color_argument(parser)
-    add_tokenizer_argument(parser)
+    html: str | None = option("show: write a self-contained HTML page", metavar="OUT")
+    full: bool = switch("show: long prompts in full")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: TrajectoriesOptions) -> int:
     if args.source == "show":
         return _show(args)
     if args.session is not None:
         raise Failure(f"unrecognized argument: {args.session} (see dsv4 trajectories --help)")
     if args.output is None:
         raise Failure("-o is missing: expected a .jsonl or .parquet file to write")
-    return _export(args)
+    return _export(args, args.output)
 
 
-def _export(args: argparse.Namespace) -> int:
+def _export(args: TrajectoriesOptions, path: str) -> int:
     from dsv4.trajectories import export
 
     done = export(
         args.source,
-        args.output,
+        path,
         format=args.format,
         group=args.group,
         closed=args.closed,
@@ -108,17 +97,17 @@ def _export(args: argparse.Namespace) -> int:
     return DONE
 
 
-def _included(args: argparse.Namespace) -> list[str]:
+def _included(args: TrajectoriesOptions) -> list[str]:
     return [name.strip() for name in args.include.split(",") if name.strip()]
 
 
-def _show(args: argparse.Namespace) -> int:
+def _show(args: TrajectoriesOptions) -> int:
     from dsv4._view.session_view import session_lines, session_page
 
     if args.session is None:
         raise Failure("the session is missing: expected its id after `show`")
     tokenizer = load_tokenizer(args.tokenizer)
-    session = _found(args, tokenizer)
+    session = _session(args, args.session, tokenizer)
     if session is None:
         raise Failure(f"{args.origin}: found no session {args.session!r}", FINDINGS)
     if args.html is not None:
@@ -130,21 +119,21 @@ def _show(args: argparse.Namespace) -> int:
     return DONE
 
 
-def _found(args: argparse.Namespace, tokenizer: Any) -> dict[str, Any] | None:
+def _session(args: TrajectoriesOptions, id: str, tokenizer: Any) -> dict[str, Any] | None:
     from dsv4.trajectories import Client, GatewayRefused
     from dsv4.trajectories.trajectory_export import is_url, read_session
 
     if not is_url(args.origin):
         return read_session(
             args.origin,
-            args.session,
+            id,
             shared=args.shared,
             include=_included(args),
             tokenizer=tokenizer,
         )
     client = Client(args.origin, os.environ.get(KEY_VARIABLE))
     try:
-        return client.trajectories(args.session, shared=args.shared, include=args.include)
+        return client.trajectories(id, shared=args.shared, include=args.include)
     except GatewayRefused as error:
         if error.status == 404:
             return None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import signal
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dsv4._cli.command_options import positive_integer
 from dsv4._cli.command_output import DONE, FINDINGS, Failure, output, write_text
+from dsv4._cli.option_fields import argument, option, switch
 from dsv4._cli.server_options import KEY_VARIABLE, ask_first, read_option_file, server_key
 from dsv4._cli.verify_watch import VerifyWatch, interval, watch
 from dsv4._inputs.input_files import os_error_reason
@@ -32,117 +32,79 @@ PARALLEL = 4
 SIGNALS = ("SIGTERM", "SIGHUP")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "url",
-        metavar="URL",
-        nargs="*",
-        help="the server, such as http://localhost:8000/v1; several are compared side by side",
+@dataclass(kw_only=True)
+class VerifyOptions:
+    url: list[str] = argument(
+        "the server, such as http://localhost:8000/v1; several are compared side by side",
+        "URL",
+        "*",
     )
-    parser.add_argument(
-        "--model", metavar="NAME", help="the model to ask (default: the first that is listed)"
+    model: str | None = option(
+        "the model to ask (default: the first that is listed)", metavar="NAME"
     )
-    parser.add_argument(
-        "--key-file",
-        metavar="FILE",
-        action="append",
-        default=[],
-        help=f"the file with the server's key (default: the variable {KEY_VARIABLE}); of several "
+    key_file: list[str] = option(
+        f"the file with the server's key (default: the variable {KEY_VARIABLE}); of several "
         "servers once for each, in their order, - for none",
-    )
-    mode = parser.add_mutually_exclusive_group()
-    mode.add_argument(
-        "--quick", action="store_true", help="send about 8 requests, each chosen by the last answer"
-    )
-    mode.add_argument("--full", action="store_true", help="also look at what caches reuse")
-    parser.add_argument(
-        "--only",
-        metavar="GROUP",
-        action="append",
         default=[],
-        help="only this group, and what all need",
+        metavar="FILE",
     )
-    parser.add_argument(
-        "--request", metavar="FILE", help="also count a Chat request of your own, from this file"
+    quick: bool = switch("send about 8 requests, each chosen by the last answer", group="mode")
+    full: bool = switch("also look at what caches reuse", group="mode")
+    only: list[str] = option("only this group, and what all need", default=[], metavar="GROUP")
+    request: str | None = option(
+        "also count a Chat request of your own, from this file", metavar="FILE"
     )
-    parser.add_argument(
-        "--parallel",
-        metavar="N",
-        type=positive_integer,
+    parallel: int = option(
+        f"how many requests may be under way at once (default: {PARALLEL}; 1 with --quick)",
         default=PARALLEL,
-        help=f"how many requests may be under way at once (default: {PARALLEL}; 1 with --quick)",
+        metavar="N",
     )
-    parser.add_argument("--yes", action="store_true", help="do not ask before sending requests")
-    parser.add_argument(
-        "--timeout",
-        metavar="SECONDS",
-        type=positive_integer,
+    yes: bool = switch("do not ask before sending requests")
+    timeout: int = option(
+        f"how long one request may take altogether (default: {SECONDS})",
         default=SECONDS,
-        help=f"how long one request may take altogether (default: {SECONDS})",
+        metavar="SECONDS",
     )
-    parser.add_argument(
-        "--insecure-http",
-        action="store_true",
-        help="allow a key to be sent unencrypted to another machine",
+    insecure_http: bool = switch("allow a key to be sent unencrypted to another machine")
+    html: str | None = option("write the report as one HTML file", metavar="OUT")
+    json: str | None = option("write the report as JSON; - is stdout", metavar="OUT")
+    junit: str | None = option("write the report as JUnit", metavar="OUT")
+    save: str | None = option(
+        "write the server to a file that other commands take with --profile", metavar="OUT"
     )
-    for name, what in (
-        ("html", "one HTML file"),
-        ("json", "JSON; - is stdout"),
-        ("junit", "JUnit"),
-    ):
-        parser.add_argument(f"--{name}", metavar="OUT", help=f"write the report as {what}")
-    parser.add_argument(
-        "--save",
-        metavar="OUT",
-        help="write the server to a file that other commands take with --profile",
+    recorded: str | None = option(
+        "send nothing: explain the requests of a log, as JSON lines, by their usage", metavar="LOG"
     )
-    parser.add_argument(
-        "--recorded",
-        metavar="LOG",
-        help="send nothing: explain the requests of a log, as JSON lines, by their usage",
-    )
-    parser.add_argument(
-        "--compare",
+    compare: list[str] | None = option(
+        "what changed between two servers or reports: URLs, or files of --json",
         metavar=("A", "B"),
         nargs=2,
-        help="what changed between two servers or reports: URLs, or files of --json",
+        action="store",
     )
-    parser.add_argument(
-        "--baseline",
-        metavar="REPORT",
-        help="what a file of --json has is known, and no fault: only what is new is",
+    baseline: str | None = option(
+        "what a file of --json has is known, and no fault: only what is new is", metavar="REPORT"
     )
-    parser.add_argument(
-        "--allow",
-        metavar="ID",
-        action="append",
-        default=[],
-        help="a finding with this id is known, and no fault",
+    allow: list[str] = option(
+        "a finding with this id is known, and no fault", default=[], metavar="ID"
     )
-    parser.add_argument(
-        "--watch",
+    watch: int | None = option(
+        "measure again and again, so far apart (30s, 10m, 1h): quickly, and by a whole run "
+        "when something has changed; prints a line of JSON each time",
         metavar="TIME",
         type=interval,
-        help="measure again and again, so far apart (30s, 10m, 1h): quickly, and by a whole run "
-        "when something has changed; prints a line of JSON each time",
     )
-    parser.add_argument(
-        "--metrics-file", metavar="OUT", help="with --watch: keep metrics for Prometheus there"
+    metrics_file: str | None = option(
+        "with --watch: keep metrics for Prometheus there", metavar="OUT"
     )
-    parser.add_argument(
-        "--on-change",
+    on_change: str | None = option(
+        "with --watch: run this when something has changed, which it gets on stdin",
         metavar="COMMAND",
-        help="with --watch: run this when something has changed, which it gets on stdin",
     )
-    parser.add_argument(
-        "--matrix", action="store_true", help="print which faults the requests tell apart"
-    )
-    parser.add_argument(
-        "--exit-zero", action="store_true", help="exit with status 0 though faults were found"
-    )
+    matrix: bool = switch("print which faults the requests tell apart")
+    exit_zero: bool = switch("exit with status 0 though faults were found")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: VerifyOptions) -> int:
     from dsv4.verify import ServerProblem
 
     chosen = [
@@ -164,18 +126,18 @@ def run(args: argparse.Namespace) -> int:
         if args.matrix:
             return _print_matrix()
         if args.compare:
-            return _compare(args)
+            return _compare(args, args.compare)
         if args.watch is not None:
-            return _watch(args)
+            return _watch(args, args.watch)
         if len(args.url) > 1:
             return _side_by_side(args)
-        report = _recorded(args) if args.recorded else _measured(args, args.url[0])
+        report = _recorded(args.recorded) if args.recorded else _measured(args, args.url[0])
         return _finish(args, _with_known(args, report))
     except ServerProblem as problem:
         raise Failure(str(problem)) from None
 
 
-def _urls(args: argparse.Namespace) -> list[str]:
+def _urls(args: VerifyOptions) -> list[str]:
     """The servers that requests go to."""
     compared = [each for each in args.compare or () if each.startswith(("http://", "https://"))]
     return [*args.url, *compared]
@@ -210,12 +172,12 @@ def _say_that_counts_are_made() -> None:
 # Where reports come from.
 
 
-def _mode(args: argparse.Namespace) -> RunMode:
+def _mode(args: VerifyOptions) -> RunMode:
     return "quick" if args.quick else "full" if args.full else "default"
 
 
 def _measured(
-    args: argparse.Namespace, url: str, number: int = 0, mode: RunMode | None = None
+    args: VerifyOptions, url: str, number: int = 0, mode: RunMode | None = None
 ) -> Report:
     """The report of a server, which is the one with this number."""
     from dsv4.verify import run as verify
@@ -266,7 +228,7 @@ def _end_as_interrupted() -> None:
             signal.signal(getattr(signal, name), interrupted)
 
 
-def _server(args: argparse.Namespace, url: str, number: int) -> HttpServer:
+def _server(args: VerifyOptions, url: str, number: int) -> HttpServer:
     from dsv4.verify import HttpServer
     from dsv4.verify.server_client import check_url
 
@@ -294,20 +256,20 @@ def _loaded(path: str, option: str) -> dict[str, Any]:
     return value
 
 
-def _recorded(args: argparse.Namespace) -> Report:
+def _recorded(path: str) -> Report:
     from dsv4.verify import explain_recorded
 
     try:
-        with open(args.recorded, encoding="utf-8", errors="replace") as lines:
+        with open(path, encoding="utf-8", errors="replace") as lines:
             report = explain_recorded(lines)
     except OSError as error:
-        raise Failure(f"--recorded: {args.recorded}: {os_error_reason(error)}") from None
+        raise Failure(f"--recorded: {path}: {os_error_reason(error)}") from None
     if not report.requests:
-        raise Failure(f"--recorded: {args.recorded}: no request with its prompt_tokens in it")
+        raise Failure(f"--recorded: {path}: no request with its prompt_tokens in it")
     return report
 
 
-def _watch(args: argparse.Namespace) -> int:
+def _watch(args: VerifyOptions, seconds: int) -> int:
     from dsv4.verify.runner import planned
 
     requests, tokens = planned("quick", args.only)
@@ -320,17 +282,17 @@ def _watch(args: argparse.Namespace) -> int:
     def say(line: str) -> None:
         print(line, flush=True)
 
-    return watch(VerifyWatch(url, measure, say, args.metrics_file, args.on_change), args.watch)
+    return watch(VerifyWatch(url, measure, say, args.metrics_file, args.on_change), seconds)
 
 
-def _with_known(args: argparse.Namespace, report: Report) -> Report:
+def _with_known(args: VerifyOptions, report: Report) -> Report:
     from dsv4.verify.known_faults import with_known
 
     baseline = None if args.baseline is None else _loaded(args.baseline, "--baseline")
     return with_known(report, args.allow, baseline)
 
 
-def _side_by_side(args: argparse.Namespace) -> int:
+def _side_by_side(args: VerifyOptions) -> int:
     from dsv4.verify import ServerProblem
     from dsv4.verify.vendor_table import vendors_html, vendors_text
 
@@ -364,7 +326,7 @@ def _vendors_json(reports: dict[str, Report | str]) -> str:
 # What becomes of a report.
 
 
-def _finish(args: argparse.Namespace, report: Report) -> int:
+def _finish(args: VerifyOptions, report: Report) -> int:
     from dsv4.verify.report_views import report_html, report_json, report_junit, report_text
 
     views = {"html": report_html, "json": report_json, "junit": report_junit}
@@ -392,10 +354,10 @@ def _save(path: str, report: Report) -> None:
     write_text(path, text)
 
 
-def _compare(args: argparse.Namespace) -> int:
+def _compare(args: VerifyOptions, sources: list[str]) -> int:
     from dsv4.verify.report_views import changes_junit, report_changes
 
-    before, after = (_report_dict(args, each) for each in args.compare)
+    before, after = (_report_dict(args, each) for each in sources)
     changes = report_changes(before, after)
     if args.junit is not None:
         write_text(args.junit, changes_junit(changes))
@@ -404,7 +366,7 @@ def _compare(args: argparse.Namespace) -> int:
     return FINDINGS if changes and not args.exit_zero else DONE
 
 
-def _report_dict(args: argparse.Namespace, source: str) -> dict[str, Any]:
+def _report_dict(args: VerifyOptions, source: str) -> dict[str, Any]:
     """The report of a server, or of a file that `--json` wrote."""
     if source in _urls(args):
         return _measured(args, source, _urls(args).index(source)).to_dict()

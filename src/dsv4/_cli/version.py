@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
+from dataclasses import dataclass
 
 import dsv4
 from dsv4._cli.command_output import DONE, output
@@ -26,11 +26,12 @@ EXTRAS = {
 }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    pass
+@dataclass(kw_only=True)
+class VersionOptions:
+    """None."""
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: VersionOptions) -> int:
     import platform
 
     with output() as file:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dsv4._encode.inputs import (
     MessageFields,
@@ -24,7 +24,6 @@ from dsv4._encode.inputs import (
 )
 from dsv4._encode.prompt import ANSWER, Prompt, ending_of, forced_call, prefix_entries
 from dsv4._encode.render_v4 import NEVER_SHOWN, RendererV4, maybe_plain_chat, plain_chat_omissions
-from dsv4._encode.render_v32 import RendererV32
 from dsv4._encode.tools import (
     PrewrittenText,
     function_of,
@@ -47,7 +46,16 @@ from dsv4._encode.turns import (
 )
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4.errors import EncodeError, Error, Location, OptionError, short_repr
-from dsv4.types import DialectName, Effort, MessageInput, ResponseFormatParam, ToolChoice, ToolInput
+
+if TYPE_CHECKING:
+    from dsv4.types import (
+        DialectName,
+        Effort,
+        MessageInput,
+        ResponseFormatParam,
+        ToolChoice,
+        ToolInput,
+    )
 
 
 def render_conversation(
@@ -73,6 +81,8 @@ def render_conversation(
         check_roles(context, "context", rules.known_roles_only)
     try:
         if dialect.layout == "v3.2":
+            from dsv4._encode.render_v32 import RendererV32  # few write it
+
             dropping = thinking and drop_thinking
             renderer_v32 = RendererV32(messages, context, dialect, rules, thinking, dropping)
             renderer_v32.start(bos and not context, preamble)
@@ -240,20 +250,36 @@ def encode(
             return Prompt(
                 chat, release, None, partial(plain_chat_omissions, new, release, thinking)
             )
+    options = (thinking, drop_thinking, bos, effort_words)
+    extras = (tools, response_format) if extras_given else None
+    return _encode_with_options(new, before, release, (mode, tool), extras, options, prefix)
+
+
+def _encode_with_options(
+    new: Sequence[Any],
+    before: Sequence[Any],
+    release: Dialect,
+    choice: tuple[str, str | None],
+    extras: tuple[Iterable[ToolInput] | None, ResponseFormatParam | None] | None,
+    options: tuple[bool, bool, bool, str],
+    prefix: str,
+) -> Prompt:
+    """The prompt of any request. `extras` are its tools and its response format, `options` what
+    `render_conversation` takes."""
+    mode, tool = choice
     rules = NATIVE_WITHOUT_TOOLS if mode == "none" else NATIVE
     preamble = None
     listed: Sequence[Any] = ()
-    if extras_given:
+    if extras is not None:
+        tools, response_format = extras
         listed = tools if type(tools) is list else _tool_list(tools)
-        extras = _request_extras(() if mode == "none" else listed, response_format, release)
-        if extras:
-            new, before, preamble = _with_extras(extras, new, before)
+        written = _request_extras(() if mode == "none" else listed, response_format, release)
+        if written:
+            new, before, preamble = _with_extras(written, new, before)
     forced = mode not in _UNFORCED
     if forced:
         tool = chosen_tool(tool, listed, before, new, release)
-    done = render_conversation(
-        new, before, release, rules, thinking, drop_thinking, bos, effort_words, preamble
-    )
+    done = render_conversation(new, before, release, rules, *options, preamble)
     if prefix.__class__ is not str or prefix or forced:
         _open_answer(done.flat, prefix, forced, tool, release)
     return Prompt(done.flat, release, done.images, done.omissions, done.sampled)

@@ -8,12 +8,14 @@ out is always exactly a `str`: a subclass could be mistaken for the format's own
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, cast
 
 from dsv4._encode.prompt import BLANK_LINE
 from dsv4._format.dialects import DIALECTS, ROLES
 from dsv4.errors import EncodeError, Location, OptionError, refusal, short_repr
-from dsv4.types import MessageInput, Sampled
+
+if TYPE_CHECKING:
+    from dsv4.types import MessageInput, Sampled
 
 MessageFields: TypeAlias = dict[str, Any]
 
@@ -119,7 +121,7 @@ def check_roles(messages: Sequence[MessageFields], name: str, known_only: bool) 
 
 def as_message(message: object, location: Location) -> MessageFields:
     """One message as a dict."""
-    if type(message) is Sampled:
+    if _is_sampled(message):
         return _as_sampled_message(message, location)
     made = message if type(message) is SampledMessage else maybe_dict(message)
     if made is None:
@@ -130,7 +132,13 @@ def as_message(message: object, location: Location) -> MessageFields:
 
 def fields_of(message: object) -> MessageFields:
     """The fields of a message, in whatever form it was given; none of what is no message."""
-    return maybe_dict(message.message if type(message) is Sampled else message) or {}
+    return maybe_dict(message.message if _is_sampled(message) else message) or {}
+
+
+def _is_sampled(message: object) -> TypeGuard[Sampled]:
+    from dsv4.types import Sampled  # the many who pass dicts need none of it
+
+    return type(message) is Sampled
 
 
 def _as_sampled_message(sampled: Sampled, location: Location) -> SampledMessage:
@@ -185,16 +193,19 @@ def _block_text(block: object, location: Location) -> str:
     return str(read.content)
 
 
-class ContentBlock(NamedTuple):
+class ContentBlock:
     """One block of a content list: its type, and its content.
 
     The content of a text is the text, of a result what the tool gave, of others the block itself.
     `call_id` says which call a result answers.
     """
 
-    kind: str
-    content: Any
-    call_id: Any = None
+    __slots__ = ("call_id", "content", "kind")
+
+    def __init__(self, kind: str, content: Any, call_id: Any = None) -> None:
+        self.kind = kind
+        self.content = content
+        self.call_id = call_id
 
 
 def read_block(block: object, location: Location) -> ContentBlock:

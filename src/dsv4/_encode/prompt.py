@@ -10,17 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from importlib import import_module
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, Dialect
 from dsv4._format.endings import NOTHING, Ending
+from dsv4._format.frozen_class import dataclass
 from dsv4._format.texts import DEVELOPER_MESSAGE, RESPONSE_FORMAT, UNSUPPORTED
 from dsv4._format.tokens import DSML, EOS, THINK_END, MarkupText, Special, markup, spelled
-from dsv4._images.image_grid import ImageGrid, grids_of, image_grid
-from dsv4._images.image_source import maybe_size
-from dsv4.types import Sampled
+
+if TYPE_CHECKING:
+    from dsv4._images.image_grid import ImageGrid
+    from dsv4.types import Sampled
 
 Origin: TypeAlias = Literal["template", "caller", "model"]
 """Who wrote a text: the format's own words and tokens, the caller, or the model."""
@@ -313,7 +314,8 @@ def forced_call(dialect: Dialect, name: str | None) -> Fragment:
 # Assistant turns as the model wrote them (`Sampled`), and what the prompt shows of them.
 
 
-class RawTurn(NamedTuple):
+@dataclass(frozen=True)
+class RawTurn:
     """What was sampled, and its place in the prompt.
 
     `reasoned` says whether the message as it was read has reasoning, `thinks` whether the format
@@ -392,6 +394,8 @@ def _start_of_calls(text: str) -> int:
 
 def prefix_entries(prefix: str, thinks: bool, dialect: Dialect) -> Iterator[str]:
     """The start of an answer that the request gives, which is the model's as if it were sampled."""
+    from dsv4.types import Sampled
+
     turn = RawTurn(
         Sampled({"role": "assistant"}, prefix), reasoned=thinks, thinks=thinks, closes=False
     )
@@ -488,6 +492,8 @@ class Prompt:
 
     def _repr_html_(self) -> str:
         """The prompt in colours, as a notebook displays it."""
+        from importlib import import_module
+
         # By its name: the view imports the encoder, and few programs display a prompt.
         html: str = import_module("dsv4._view.html_page").html_fragment(self)
         return html
@@ -532,15 +538,17 @@ class Prompt:
         The size is known where the image's record has its bytes, and they are those of a picture.
         In "v4-vision", `tokens` also depend on what stands before the image: see `Tokenizer.count`.
         """
-        if self._image_sizes is None:
-            self._image_sizes = [maybe_size(record) for record in self.images]
-        return grids_of(self._image_sizes, self.dialect)
+        from dsv4._images.image_grid import grids_of
+
+        return grids_of(self._known_sizes(), self.dialect)
 
     def with_image_size(self, width: int, height: int) -> Prompt:
         """The same prompt, in which every image whose size is not known has `width` and `height`.
 
         For counting before the images are there. Raises an `OptionError` for no size of an image.
         """
+        from dsv4._images.image_grid import image_grid
+
         image_grid(width, height)
         return self.with_image_sizes(lambda _: (width, height))
 
@@ -549,12 +557,17 @@ class Prompt:
 
         It is called with the record of the image, and may give None.
         """
-        if self._image_sizes is None:
-            self._image_sizes = [maybe_size(record) for record in self.images]
-        found = zip(self._image_sizes, self.images, strict=True)
+        found = zip(self._known_sizes(), self.images, strict=True)
         sizes = [size_of(record) if size is None else size for size, record in found]
         known = (self.dialect, self.images, self._dropped, self.sampled)
         return Prompt(self._flat, *known, sizes)
+
+    def _known_sizes(self) -> Sequence[tuple[int, int] | None]:
+        if self._image_sizes is None:
+            from dsv4._images.image_source import maybe_size
+
+            self._image_sizes = [maybe_size(record) for record in self.images]
+        return self._image_sizes
 
     @property
     def pieces(self) -> tuple[Piece, ...]:

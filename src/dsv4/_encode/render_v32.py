@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TypeAlias
 
+from dsv4._encode import prompt as fragments
 from dsv4._encode.inputs import (
     MessageFields,
     SampledMessage,
@@ -12,26 +13,6 @@ from dsv4._encode.inputs import (
     maybe_list,
     text_of,
     unknown_role,
-)
-from dsv4._encode.prompt import (
-    ANSWER,
-    ANSWER_AFTER_RESULTS,
-    ANSWER_END,
-    ASK_ANSWER,
-    ASK_THINKING,
-    BOS,
-    DEVELOPER_TEXT,
-    ONE_RESULT_END,
-    ONE_RESULT_START,
-    REASONING,
-    REASONING_END,
-    RESULTS_END,
-    RESULTS_START,
-    SYSTEM,
-    THINK_AFTER_RESULTS,
-    USER,
-    Omission,
-    RawTurn,
 )
 from dsv4._encode.tools import schemas_text
 from dsv4._encode.turns import Conventions, TurnWriter, omissions_v32
@@ -43,11 +24,8 @@ _ASKING = ("user", "developer")
 _SURVIVING_ROLES = ("system", "user", "assistant", "tool")
 
 
-class _IndexedMessage(NamedTuple):
-    """A message and its index, which is below 0 for one of the context."""
-
-    at: int
-    message: MessageFields
+# A message and its index, which is below 0 for one of the context.
+_IndexedMessage: TypeAlias = tuple[int, MessageFields]
 
 
 class RendererV32(TurnWriter):
@@ -68,17 +46,19 @@ class RendererV32(TurnWriter):
     ) -> None:
         super().__init__(messages, dialect, rules)
         self._thinking = thinking
-        turns = [_IndexedMessage(n, m) for n, m in enumerate([*context, *messages], -len(context))]
+        turns = list(enumerate([*context, *messages], -len(context)))
         last = _last_asking(turns)
-        self._vanished = {t.at for t in turns[:last] if dropping and _vanishes(t, rules)}
-        self._turns = [turn for turn in turns if turn.at not in self._vanished]
+        self._vanished = {
+            at for at, message in turns[:last] if dropping and _vanishes(message, rules)
+        }
+        self._turns = [turn for turn in turns if turn[0] not in self._vanished]
         # The last user turn, among those that stay.
         self._last = _last_asking(self._turns)
 
     def start(self, bos: bool, preamble: MessageFields | None) -> None:
         """What stands before the first turn; `preamble` as for V4's renderer."""
         if bos:
-            self.flat.append(BOS)
+            self.flat.append(fragments.BOS)
         if preamble is not None:
             self._extras(preamble, ())
 
@@ -88,7 +68,7 @@ class RendererV32(TurnWriter):
             problem = "found a turn that vanishes before the last user turn, expected none: the"
             raise EncodeError(("messages",), f"{problem} released function counts wrongly then")
         # The released function takes the very last message for the one before the first.
-        caller = self._turns[-1].message if self._turns else {}
+        caller = self._turns[-1][1] if self._turns else {}
         results = 0
         for place, (index, message) in enumerate(self._turns):
             if message["role"] == "tool":
@@ -100,9 +80,9 @@ class RendererV32(TurnWriter):
             if 0 <= index < count:
                 self._turn(place, index, message, caller, results)
 
-    def omissions(self) -> tuple[Omission, ...]:
+    def omissions(self) -> tuple[fragments.Omission, ...]:
         """What was left out of the prompt."""
-        shown_from = self._turns[self._last].at if self._last >= 0 else -1
+        shown_from = self._turns[self._last][0] if self._last >= 0 else -1
         return omissions_v32(
             self.messages,
             self.rules,
@@ -118,11 +98,11 @@ class RendererV32(TurnWriter):
         role = message["role"]
         self._check_tools(message, index)
         if role == "system":
-            self.flat.append(SYSTEM[index])
+            self.flat.append(fragments.SYSTEM[index])
             self._content(message.get("content"), index)
             self._extras(message, ("messages", index))
         elif role == "user":
-            self.flat.append(USER[index])
+            self.flat.append(fragments.USER[index])
             self._content(message.get("content"), index)
             self._ask(place)
         elif role == "developer":
@@ -143,7 +123,11 @@ class RendererV32(TurnWriter):
             schemas_text(tools, self.rules.named_tools, self.dialect.namespaces, location)
 
     def _ask(self, place: int) -> None:
-        asks = ASK_THINKING if self._thinking and place == self._last else ASK_ANSWER
+        asks = (
+            fragments.ASK_THINKING
+            if self._thinking and place == self._last
+            else fragments.ASK_ANSWER
+        )
         self.flat.append(asks[self._answer_after(place)])
 
     def _answer_after(self, place: int) -> int | None:
@@ -158,9 +142,9 @@ class RendererV32(TurnWriter):
         if not text:
             problem = "found nothing, expected the text of a developer turn"
             raise EncodeError(("messages", index, "content"), problem)
-        self.flat.append(USER[index])
+        self.flat.append(fragments.USER[index])
         self._extras(message, ("messages", index))
-        self.flat += DEVELOPER_TEXT, text
+        self.flat += fragments.DEVELOPER_TEXT, text
 
     def _assistant(self, message: MessageFields, index: int, thinks: bool) -> None:
         reasoning = self._reasoning(message, index)
@@ -169,18 +153,18 @@ class RendererV32(TurnWriter):
             problem = "found neither reasoning nor calls, expected one after the last user turn"
             raise EncodeError(location, problem)
         if type(message) is SampledMessage:
-            turn = RawTurn(message.sampled, bool(reasoning), thinks, closes=True)
+            turn = fragments.RawTurn(message.sampled, bool(reasoning), thinks, closes=True)
             self._add_sampled(index, turn)
             if turn.text is not None:
                 self.flat += turn.entries(index, self.dialect)
                 return
         if thinks:
-            self.flat += REASONING[index], reasoning, REASONING_END
+            self.flat += fragments.REASONING[index], reasoning, fragments.REASONING_END
         else:
-            self.flat.append(ANSWER[index])
+            self.flat.append(fragments.ANSWER[index])
         self._content(message.get("content"), index)
         self._calls(message.get("tool_calls"), index)
-        self.flat.append(ANSWER_END)
+        self.flat.append(fragments.ANSWER_END)
 
     def _result(
         self, message: MessageFields, index: int, place: int, caller: MessageFields, count: int
@@ -192,23 +176,25 @@ class RendererV32(TurnWriter):
             problem = f"found result {count} after {calls} calls, expected one for each call"
             raise EncodeError(("messages", index), problem)
         if count == 1:
-            self.flat.append(RESULTS_START[index])
-        self.flat.append(ONE_RESULT_START[index])
+            self.flat.append(fragments.RESULTS_START[index])
+        self.flat.append(fragments.ONE_RESULT_START[index])
         self._content(message.get("content"), index)
-        self.flat.append(ONE_RESULT_END)
+        self.flat.append(fragments.ONE_RESULT_END)
         if count == calls:
-            self.flat.append(RESULTS_END)
+            self.flat.append(fragments.RESULTS_END)
             thinks = self._thinking and place >= self._last
-            asks = THINK_AFTER_RESULTS if thinks else ANSWER_AFTER_RESULTS
+            asks = fragments.THINK_AFTER_RESULTS if thinks else fragments.ANSWER_AFTER_RESULTS
             self.flat.append(asks[self._answer_after(place)])
 
 
 def _last_asking(turns: Sequence[_IndexedMessage]) -> int:
     """The place of the last user turn, -1 if there is none."""
-    return max((n for n, turn in enumerate(turns) if turn.message["role"] in _ASKING), default=-1)
+    return max(
+        (n for n, (_, message) in enumerate(turns) if message["role"] in _ASKING), default=-1
+    )
 
 
-def _vanishes(turn: _IndexedMessage, rules: Conventions) -> bool:
+def _vanishes(message: MessageFields, rules: Conventions) -> bool:
     """Whether a turn before the last user turn goes. The native API refuses unknown roles."""
-    role = turn.message["role"]
+    role = message["role"]
     return role not in _SURVIVING_ROLES and (role == "developer" or not rules.known_roles_only)

@@ -458,9 +458,9 @@ def _listed_blocks(
         yield None, index, "text", content, (field,)
         return
     for n, item in enumerate(listed):
-        kind, content, id = _user_block(item, ("messages", index, field, n))
-        wanted = result_place(id, places) if kind == "tool_result" else None
-        yield wanted, index, kind, content, (field, n)
+        block = _user_block(item, ("messages", index, field, n))
+        wanted = result_place(block.call_id, places) if block.kind == "tool_result" else None
+        yield wanted, index, block.kind, block.content, (field, n)
 
 
 def _user_block(item: object, location: Location) -> ContentBlock:

@@ -8,10 +8,10 @@ import json
 import json.encoder
 import marshal
 from _thread import allocate_lock  # `threading` takes a while to import, for the same lock
+from _weakref import ref  # so does `weakref`
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
-from weakref import WeakSet
+from typing import Any, Generic, TypeVar
 
 from dsv4._encode.inputs import MessageFields, is_nonempty, maybe_dict, maybe_list, text_of
 from dsv4._encode.prompt import CALLS_LABEL, SAME_MESSAGE, Fragment
@@ -70,14 +70,14 @@ class TextCache:
     def __init__(self, characters: int) -> None:
         self._half = characters // 2
         self._used = 0
-        self._segments: WeakSet[CacheSegment[Any]] = WeakSet()
+        self._segments: list[ref[CacheSegment[Any]]] = []
         self._lock = allocate_lock()
 
     def segment(self) -> CacheSegment[Any]:
         """A new segment, which lives as long as its owner."""
         segment: CacheSegment[Any] = CacheSegment(self)
         with self._lock:
-            self._segments.add(segment)
+            self._segments.append(ref(segment, self._segments.remove))
         return segment
 
     def reserve(self, size: int) -> bool:
@@ -98,7 +98,7 @@ class TextCache:
             self._rotate()
 
     def _rotate(self) -> None:
-        for segment in self._segments:
+        for segment in filter(None, [known() for known in tuple(self._segments)]):
             segment.older, segment.recent = segment.recent, {}
         self._used = 0
 
@@ -127,19 +127,10 @@ def _jsonable(value: object) -> object:
     raise TypeError(f"a value of type {type(value).__name__} has no place in JSON")
 
 
-@runtime_checkable
-class _ArrayScalar(Protocol):
-    """A single number of NumPy, or of a library like it."""
-
-    @property
-    def dtype(self) -> object: ...
-
-    def item(self) -> object: ...
-
-
-def _maybe_scalar(value: object) -> int | float | str | None:
+def _maybe_scalar(value: Any) -> int | float | str | None:
+    """What a single number of NumPy, or of a library like it, holds."""
     try:
-        made = value.item() if isinstance(value, _ArrayScalar) else None
+        made = value.item() if hasattr(value, "dtype") else None
     except Exception:  # the object's own fault
         return None
     return made if isinstance(made, (int, float, str)) else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from dsv4._encode.inputs import (
     IMAGE_TYPES,
@@ -46,10 +46,12 @@ from dsv4._encode.tools import (
     schemas_text,
 )
 from dsv4._format.dialects import NAMESPACE_END, Arguments, Dialect
+from dsv4._format.frozen_class import dataclass, replace
 from dsv4.errors import EncodeError, Location, OptionError, short_repr
 
 
-class Conventions(NamedTuple):
+@dataclass(frozen=True)
+class Conventions:
     """Whose rules a conversation is read by: one field for each difference.
 
     The released modules, vLLM's copy and the native API write the same bytes. They differ in a few
@@ -77,7 +79,7 @@ class Conventions(NamedTuple):
 
 
 NATIVE = Conventions()
-NATIVE_WITHOUT_TOOLS = NATIVE._replace(shows_tools=False)
+NATIVE_WITHOUT_TOOLS = replace(NATIVE, shows_tools=False)
 RELEASED = Conventions(
     open_turn_fields=("wo_eos",),
     url_field=None,
@@ -86,7 +88,7 @@ RELEASED = Conventions(
     named_tools=False,
     context_dropped_alone=True,
 )
-VLLM = RELEASED._replace(reasoning_fields=("reasoning", "reasoning_content"), arguments="object")
+VLLM = replace(RELEASED, reasoning_fields=("reasoning", "reasoning_content"), arguments="object")
 
 
 # What stays before the last user turn when old reasoning is dropped. The last of them is no role of

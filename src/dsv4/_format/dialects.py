@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from dsv4._format import tokens
+from dsv4._format.frozen_class import dataclass, fields_of, replace
 from dsv4._format.texts import (
     EFFORT_0731_MAX,
     EFFORT_MAX,
@@ -34,25 +35,30 @@ class Tags:
     parameter: str
 
     # Written by the encoder, section 4.
-    block_open: MarkupText = field(init=False, repr=False, compare=False)
-    block_close: MarkupText = field(init=False, repr=False, compare=False)
-    invoke_open: MarkupText = field(init=False, repr=False, compare=False)
-    invoke_close: MarkupText = field(init=False, repr=False, compare=False)
-    parameter_open: MarkupText = field(init=False, repr=False, compare=False)
-    parameter_close: MarkupText = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        dsml = tokens.DSML
-        fragments = {
-            "block_open": f"\n\n<{dsml}{self.calls}>\n",
-            "block_close": f"\n</{dsml}{self.calls}>",
-            "invoke_open": f'<{dsml}{self.invoke} name="',
-            "invoke_close": f"\n</{dsml}{self.invoke}>",
-            "parameter_open": f'<{dsml}{self.parameter} name="',
-            "parameter_close": f"</{dsml}{self.parameter}>",
-        }
-        for name, text in fragments.items():
-            object.__setattr__(self, name, markup(text))
+    @cached_property
+    def block_open(self) -> MarkupText:
+        return markup(f"\n\n<{tokens.DSML}{self.calls}>\n")
+
+    @cached_property
+    def block_close(self) -> MarkupText:
+        return markup(f"\n</{tokens.DSML}{self.calls}>")
+
+    @cached_property
+    def invoke_open(self) -> MarkupText:
+        return markup(f'<{tokens.DSML}{self.invoke} name="')
+
+    @cached_property
+    def invoke_close(self) -> MarkupText:
+        return markup(f"\n</{tokens.DSML}{self.invoke}>")
+
+    @cached_property
+    def parameter_open(self) -> MarkupText:
+        return markup(f'<{tokens.DSML}{self.parameter} name="')
+
+    @cached_property
+    def parameter_close(self) -> MarkupText:
+        return markup(f"</{tokens.DSML}{self.parameter}>")
 
     def __reduce__(self) -> tuple[object, ...]:
         return Tags, (self.calls, self.invoke, self.parameter)
@@ -105,6 +111,11 @@ class ImageRule:
     pairs_rows: bool = False
     # How many times as wide as high an image may be.
     widest: int | None = None
+
+    @property
+    def most_tokens(self) -> int:
+        """The most tokens that an image takes, those before and after its cells included."""
+        return self.budget + (5 if self.pairs_rows else 2)
 
     def cell_tokens(self, rows: int, columns: int) -> int:
         """The tokens of all rows: each has one more than columns, for its end."""
@@ -163,9 +174,7 @@ class Dialect:
     # Whether tools and calls may belong to a namespace (section 13.3).
     namespaces: bool = False
     # The words around the tools' schemas, in V4's tag names, with {schemas} in the middle.
-    tools_section: str = field(default=TOOLS_SECTION, repr=False)
-    tools_open: MarkupText = field(init=False, repr=False, compare=False)
-    tools_close: MarkupText = field(init=False, repr=False, compare=False)
+    tools_section: str = TOOLS_SECTION
 
     def __post_init__(self) -> None:
         if None not in self.efforts:
@@ -175,20 +184,29 @@ class Dialect:
         if self.tools_section.count(_SCHEMAS) != 1:
             found = f"{_SCHEMAS} {self.tools_section.count(_SCHEMAS)} times"
             raise OptionError("tools_section", f"found {found}, expected it once")
-        opening, closing = self.tags.spelled_in(self.tools_section).split(_SCHEMAS)
         object.__setattr__(self, "efforts", MappingProxyType(dict(self.efforts)))
-        object.__setattr__(self, "tools_open", markup(opening))
-        object.__setattr__(self, "tools_close", markup(closing))
+
+    @cached_property
+    def tools_open(self) -> MarkupText:
+        """The words before the tools' schemas."""
+        return markup(self.tags.spelled_in(self.tools_section).partition(_SCHEMAS)[0])
+
+    @cached_property
+    def tools_close(self) -> MarkupText:
+        """The words behind them."""
+        return markup(self.tags.spelled_in(self.tools_section).partition(_SCHEMAS)[2])
 
     def __hash__(self) -> int:
         return hash(self.name)
+
+    def __repr__(self) -> str:
+        return f"<Dialect {self.name}>"
 
     def __str__(self) -> str:
         return self.name
 
     def __reduce__(self) -> tuple[object, ...]:
-        values = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
-        return _unpickled, ({**values, "efforts": dict(self.efforts)},)
+        return _unpickled, ({**fields_of(self), "efforts": dict(self.efforts)},)
 
 
 def _unpickled(values: dict[str, Any]) -> Dialect:

@@ -37,6 +37,7 @@ TAG_PREFIXES: tuple[tuple[str, str], ...] = (
 PLAIN_INVOKES = frozenset({"invoke", "tool_call"})
 PLAIN_WRAPPER_PREFIXES = ("tool", "func")
 PLAIN_WRAPPER_END = "calls"
+# Closing tags without the DSML token that models write once more behind a block.
 PLAIN_CLOSES = frozenset({"invoke", "parameter", "tool_call", "tool_calls", "function_calls"})
 JSON_WRAPPERS = frozenset({"tool", "tool_call", "tool_calls", "function_call", "function_calls"})
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from copy import copy
 from json.encoder import encode_basestring
 from typing import Any, NamedTuple, TypeAlias
@@ -23,7 +23,6 @@ from dsv4._parse.events import (
 )
 from dsv4._parse.limits import DEEPEST_JSON
 from dsv4._parse.patterns import pattern
-from dsv4._parse.quoting import QUOTES
 from dsv4.schema import has_type
 
 # What `json` makes of a text.
@@ -126,6 +125,16 @@ def typed_json(text: str, types: frozenset[str]) -> str:
     return found.text
 
 
+def typed_value(text: str, string: str | None, types: frozenset[str]) -> str:
+    """A value as JSON, by what its markup says about its type."""
+    if string == "true":
+        return json_string(text)
+    if string != "false":
+        return typed_json(text, types)
+    found = read_json(text)
+    return json_string(text) if found is None else found.text
+
+
 def without_cdata(text: str) -> str:
     start, end = CDATA
     stripped = text.strip()
@@ -140,6 +149,15 @@ def object_in(text: str) -> JsonReading | None:
     if found is not None and isinstance(found.value, str):
         found = read_json(found.value)
     return found if found is not None and isinstance(found.value, dict) else None
+
+
+def begins_with_object(text: str) -> bool:
+    """Whether a text that opens a brace closes it too, as JSON does."""
+    try:
+        _lenient_decoder.raw_decode(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def members_of(text: str) -> list[tuple[str, str]]:
@@ -197,34 +215,6 @@ def elements_of(text: str) -> list[str]:
         if text[at : at + 1] == ",":
             at = _skip(text, at + 1)
     return elements
-
-
-# Arguments in text that nobody understands (recovery.md, rule 30).
-
-
-_BARE_NAME = pattern(r"\bname\s{0,4}=\s{0,4}([^\s<>/]{1,512})")
-_MARKS_OF_TEXT = str.maketrans("", "", "".join(QUOTES) + "*\\")
-
-
-def keys_given_in(text: str, keys: Collection[str]) -> set[str]:
-    """The keys that a text seems to give: before `:` or `=`, as a name, or alone in an element.
-
-    Where no keys are declared, only names count.
-    """
-    bare = text.translate(_MARKS_OF_TEXT)
-    if not keys:
-        return {*_BARE_NAME.findall(bare)}
-    return {key for key in keys if key in bare and _gives(re.escape(key), bare)}
-
-
-def _gives(key: str, text: str) -> bool:
-    start, end = r"(?<![\w$.-])", r"(?![\w$.-])"
-    shapes = (
-        rf"{start}{key}\s{{0,8}}[:=：＝]",
-        rf"\bname\s{{0,4}}=\s{{0,4}}{key}{end}",
-        rf">\s*{key}\s*<",
-    )
-    return any(re.search(shape, text) for shape in shapes)
 
 
 # Calls that are written as JSON.
@@ -341,11 +331,13 @@ class CallWriter:
     def may_hold_all(self, key: str) -> bool:
         return not self._keys and self.tools.may_unwrap(self.name, key)
 
-    def copy(self) -> CallWriter:
-        """A copy of the call as it is now, which can be aborted later."""
+    def copy(self, emit: Callable[[Event], None] | None = None) -> CallWriter:
+        """A copy of the call as it is now, which may write to somebody else."""
         twin = copy(self)
+        twin._emit = emit or self._emit
         twin._keys = {*self._keys}
         twin._lists = {key: [*items] for key, items in self._lists.items()}
+        twin._waiting = None if self._waiting is None else [*self._waiting]
         return twin
 
     # Arguments.

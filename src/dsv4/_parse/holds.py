@@ -1,17 +1,14 @@
-"""Why text waits."""
+"""Why text waits: the rule that holds it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from dsv4._parse.machine import Machine, ParserState
-from dsv4._parse.value_readers import (
-    JsonBody,
-    JsonValueReader,
-    ParameterValue,
-    TextValueReader,
-)
+from dsv4._parse.reading import ParserState, Reading
+from dsv4._parse.tag import PartialTag
+from dsv4._parse.text_buffer import MARKS
+from dsv4._parse.values import JsonBody, ParameterValue
 
 
 class Hold(NamedTuple):
@@ -38,7 +35,8 @@ HELD_VALUE = Hold(7, "a value that is no string, or whose type nothing says, unt
 HELD_BODY = Hold(8, "JSON in place of parameters, until it ends")
 HELD_JSON_CALLS = Hold(14, "JSON in place of calls, until it ends")
 HELD_ARGUMENTS = Hold(8, "a parameter that may hold all arguments, until it ends")
-HELD_BY_QUOTATION = Hold(29, "a call in an open quotation, until that closes, or cannot any more")
+HELD_IN_QUOTATION = Hold(29, "calls where a quotation is open, until it is closed or is over")
+HELD_VALUE_END = Hold(21, "calls behind a value that may not have ended, until their block has")
 HELD_PROSE_BREAK = Hold(17, "line breaks, which belong to a block if one follows")
 
 # In these states all text waits, and for one reason.
@@ -48,11 +46,11 @@ HOLD_OF_STATE: Mapping[ParserState, Hold] = {
     ),
     ParserState.STRAY: Hold(5, "a parameter without a call, until it ends"),
     ParserState.LOST: Hold(34, "parameters without a call, until it is clear whether it ends"),
-    ParserState.FENCED: Hold(15, "a block in a code fence, while it reads strictly"),
     ParserState.NAMED: Hold(
         35, "text in a block, which may be the name of a tool and a fence with its arguments"
     ),
     ParserState.NESTED: Hold(32, "parameters in a parameter, until it ends"),
+    ParserState.FENCED: Hold(15, "a block in a code fence, while it reads strictly"),
     ParserState.JUNK: Hold(5, "text in a block, until the block ends or a call begins"),
     ParserState.BROKEN: Hold(18, "text after a tag that breaks off, until a call begins"),
     ParserState.REMARK: Hold(11, "text in a call, until a parameter or the call's end"),
@@ -65,37 +63,50 @@ HOLD_OF_STATE: Mapping[ParserState, Hold] = {
 }
 
 
-def hold_of(machine: Machine) -> Hold | None:
-    """Why the text that waits in a machine does. None: nothing waits."""
-    source, reader = machine.source, machine.reader
-    if machine.quotations:
-        return HELD_BY_QUOTATION
-    if source.done == source.end:
+def hold_of(reading: Reading, is_tried: bool) -> Hold | None:
+    """Why the text that waits in a reading does; or on top of it, where something is tried.
+
+    None: nothing waits.
+    """
+    buffer, value = reading.buffer, reading.value
+    if reading.pos == buffer.end:
         return None
-    if isinstance(reader, (TextValueReader, JsonValueReader)):
-        if isinstance(reader.value, ParameterValue):
-            return _in_parameter(machine, reader.value)
-        return HELD_BODY if isinstance(reader.value, JsonBody) else HELD_JSON_CALLS
-    if machine.state in HOLD_OF_STATE:
-        return HOLD_OF_STATE[machine.state]
-    text = source.slice(source.pos, source.end)
-    start = len(text) - len(text.lstrip())
-    in_prose = machine.state is ParserState.PROSE
-    if start == len(text):
+    if is_tried:
+        return HELD_IN_QUOTATION if value is None else HELD_VALUE_END
+    if isinstance(value, ParameterValue):
+        return _in_parameter(reading, value)
+    if value is not None:
+        return HELD_BODY if isinstance(value, JsonBody) else HELD_JSON_CALLS
+    if reading.state in HOLD_OF_STATE:
+        return HOLD_OF_STATE[reading.state]
+    rest = buffer.slice(reading.pos, buffer.end).lstrip()
+    in_prose = reading.state is ParserState.PROSE
+    if not rest:
         return HELD_PROSE_BREAK if in_prose else HELD_BETWEEN_CALLS
-    if source.pending is not None:
+    if _is_partial(reading):
         return HELD_BY_TAG
     if in_prose:
-        return HELD_BY_CALL if source.is_mark(source.pos + start) else HELD_BY_STOP
+        return HELD_BY_CALL if rest[0] in MARKS else HELD_BY_STOP
     return HELD_BETWEEN_CALLS
 
 
-def _in_parameter(machine: Machine, value: ParameterValue) -> Hold:
+def _is_partial(reading: Reading) -> bool:
+    """Whether the text ends in what may become a tag."""
+    buffer = reading.buffer
+    at = reading.pos
+    while (at := buffer.next_mark(at)) < buffer.end:
+        found = buffer.tag_at(at)
+        if isinstance(found, PartialTag):
+            return True
+        at = at + 1 if found is None else found.end
+    return False
+
+
+def _in_parameter(reading: Reading, value: ParameterValue) -> Hold:
     if value.may_hold_all:
         return HELD_ARGUMENTS
     if not value.streams:
         return HELD_VALUE
-    source = machine.source
-    if not source.slice(source.pos, source.end).strip():
+    if not reading.buffer.slice(reading.pos, reading.buffer.end).strip():
         return HELD_VALUE_BREAK
-    return HELD_BY_TAG if source.pending is not None else HELD_BY_CLOSER
+    return HELD_BY_TAG if _is_partial(reading) else HELD_BY_CLOSER

@@ -31,8 +31,8 @@ from dsv4._format.spellings import (
 from dsv4._parse.limits import LONGEST_TAG
 from dsv4._parse.patterns import pattern
 from dsv4._parse.quoting import ATTRIBUTE_QUOTES, SMART_QUOTES
-from dsv4._parse.source import TagReading, TextSource
 from dsv4._parse.tag import PartialTag, Tag
+from dsv4._parse.text_buffer import TagReading, TextBuffer
 
 _DSML = str(tokens.DSML)
 _LONGEST_HEAD = 64
@@ -62,7 +62,7 @@ _GAP = rf"[ \t{ZERO_WIDTH}]{{0,4}}"
 _SLASHED_BARS = rf"[{SLASHES}]?{_SPACED_BARS}[{SLASHES}]?"
 # The word with bars on a side, and spaces around them; or alone, right after the bracket. Whether
 # it is alone is not decided while spaces are all that has come after it: a bar may follow them.
-HEAD = pattern(
+_HEAD = pattern(
     rf"{_OPEN}{_GAP}([{SLASHES}]?)"
     rf"(?:[ \t]{{0,4}}[{_BARRED}]{_SPACED_BARS}([{SLASHES}]?){WORD}[{_BARRED}\s]{{0,8}}"
     rf"|[ \t]{{0,4}}{WORD}[ \t]{{0,4}}[{_BARRED}][{_BARRED}\s]{{0,8}}"
@@ -77,7 +77,8 @@ _HEAD_START = pattern(
 # Every head has a letter after bars, slashes and spaces.
 _NO_HEAD = pattern(rf"{_OPEN}[{_BARRED}{SLASHES}\s]+[^{_BARRED}{SLASHES}\sA-Za-z]")
 _TIGHT = pattern(
-    rf"{_OPEN}[{_BARRED}]*[{SLASHES}]?[{_BARRED}]+[{SLASHES}]?{WORD}|{_OPEN}[{SLASHES}]?{WORD}[{_BARRED}]",
+    rf"{_OPEN}[{_BARRED}]*[{SLASHES}]?[{_BARRED}]+[{SLASHES}]?{WORD}"
+    rf"|{_OPEN}[{SLASHES}]?{WORD}[{_BARRED}]",
     re.IGNORECASE,
 )
 _THINK = pattern(SPACED_THINK_END)
@@ -85,8 +86,9 @@ _THINK_START = pattern(r"(?i)<[ \t]{0,4}(?:/[ \t]{0,4}(?:t(?:h(?:i(?:nk?)?)?)?[ 
 _PLAIN_HEAD = pattern(rf"{_OPEN}(/?)[ \t]{{0,4}}[{_BARRED}]{{0,2}}(?=[A-Za-z])")
 _PLAIN_HEAD_START = pattern(rf"{_OPEN}/?[ \t]{{0,4}}[{_BARRED}]{{0,2}}\Z")
 
-_NOT_IN_WORD = rf"\s{EQUALS}{OPENING_BRACKETS}{CLOSING_BRACKETS}{_BARRED}{ATTRIBUTE_QUOTES}"
-_IN_LABEL = rf"[^{_NOT_IN_WORD}/{{}}\[\](),;`]"
+_IN_LABEL = (
+    rf"[^\s{EQUALS}/{OPENING_BRACKETS}{CLOSING_BRACKETS}{_BARRED}{ATTRIBUTE_QUOTES}{{}}\[\](),;`]"
+)
 _LABEL = pattern(f"{_IN_LABEL}+")
 # The name of a tag without the DSML token, as far as it has come. It must be the name that the tag
 # will have, or a tag would be another where the text is cut.
@@ -95,7 +97,9 @@ _KEY = pattern(r"[A-Za-z_]")
 _KEY_REST = pattern(r"[\w.:-]+")
 _SPACE = pattern(r"\s+")
 _TAIL = pattern(rf"[{_BARRED}/\s]+")
-_UNQUOTED = pattern(rf"[^{_NOT_IN_WORD}]+")
+_UNQUOTED = pattern(
+    rf"[^\s{EQUALS}{OPENING_BRACKETS}{CLOSING_BRACKETS}{_BARRED}{ATTRIBUTE_QUOTES}]+"
+)
 # What a name ends at, and the tag with it.
 _ENDS = frozenset(OPENING_BRACKETS + CLOSING_BRACKETS)
 # What the word may begin with, and tokens in brackets alone: the other letters begin plain tags.
@@ -106,7 +110,7 @@ _FIRST_LETTERS = frozenset(
     if letter.isalpha()
 )
 # What may stand after the bracket, if it is no letter.
-_SECOND = frozenset(f"{SLASHES}{ZERO_WIDTH} \t\n\r") | _BARS
+_SECOND = frozenset(f"{SLASHES} \t\n\r{ZERO_WIDTH}") | _BARS
 
 # Where a quoted value may end, or hold what no value holds.
 _IN_VALUE = {
@@ -140,7 +144,7 @@ _STRICT_END = {
 _LONGEST_STRICT_END = 32
 
 
-def read_tag(source: TextSource, start: int) -> TagReading | PartialTag | Tag | None:
+def read_tag(source: TextBuffer, start: int) -> TagReading | PartialTag | Tag | None:
     """Reads what begins at `start`. Most tags and most text are recognised without a generator."""
     index = start - source.base
     second = source.text[index + 1 : index + 2]
@@ -172,7 +176,7 @@ def read_tag(source: TextSource, start: int) -> TagReading | PartialTag | Tag | 
     return _TagReader(source, start).read()
 
 
-def _begins_name(source: TextSource, start: int) -> bool:
+def _begins_name(source: TextBuffer, start: int) -> bool:
     """Whether all that has come is a few letters, which are a plain tag's name so far."""
     if source.final or source.end - start > _SHORT_NAME:
         return False
@@ -210,7 +214,7 @@ class _TagReader:
 
     __slots__ = ("attributes", "closing", "marked", "partial", "source", "spaced", "start")
 
-    def __init__(self, source: TextSource, start: int) -> None:
+    def __init__(self, source: TextBuffer, start: int) -> None:
         self.source = source
         self.start = start
         self.partial = PartialTag.MAYBE
@@ -248,7 +252,7 @@ class _TagReader:
             if fixed is not None and not self._is_spelled_out(fixed[0]):
                 kind, closing = _FIXED_KINDS[fixed[0]]
                 return Tag(kind, start, fixed[0], closing)
-            head = HEAD.match(rest)
+            head = _HEAD.match(rest)
             if head is not None and head.end() < len(rest):
                 if self._is_spelled(head):
                     return None
@@ -363,7 +367,7 @@ class _TagReader:
                     at = yield from self._valued(key, equals + 1)
                     continue
                 if key == label and self.marked and not self.attributes and at < after:
-                    at = end  # its own name may stand twice (rule 35)
+                    at = end  # a tag's own name may stand twice (rule 35)
                     continue
                 return self._ended_before(label, at, after)
             tail = after
@@ -484,7 +488,7 @@ class _TagReader:
         source = self.source
         while True:
             rest = source.slice(at, at + _LONGEST_HEAD)
-            if rest.startswith(_DSML) or HEAD.match(rest):
+            if rest.startswith(_DSML) or _HEAD.match(rest):
                 raise _NoTag
             if _FIXED.match(rest) or _THINK.match(rest):
                 raise _NoTag

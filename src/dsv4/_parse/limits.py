@@ -6,8 +6,8 @@ from __future__ import annotations
 LONGEST_TAG = 1024
 LONGEST_SPACE = 256
 LONGEST_REMARK = 256
-# Of a call whose opening was lost, so much is held.
-LONGEST_LOST = 4096
+# Parameters that lost their call are removed up to this many characters.
+LONGEST_ORPHANS = 4096
 # Of a turn that was made up, so much is quoted.
 LONGEST_QUOTE = 1024
 

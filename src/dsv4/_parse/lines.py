@@ -1,5 +1,4 @@
-"""Lines of prose and their code fences: whether a marker at a position would open a line, or stand
-in a fence.
+"""Lines of prose and their code fences: whether a marker would open a line, or stand in a fence.
 
 Fences are Markdown's (recovery.md, rule 15): three or more backticks or tildes, however far
 indented, which the same character closes, at least as many, with nothing else on the line. What
@@ -33,21 +32,8 @@ class LineTracker:
     `settled` means that more text without a newline or a fence's character changes none of these.
     """
 
-    __slots__ = (
-        "_fence",
-        "_finished",
-        "_info",
-        "_lead",
-        "_quoted",
-        "_quoted_line",
-        "_run",
-        "_run_lead",
-        "after_blank",
-        "blank",
-        "settled",
-    )
-
-    def __init__(self) -> None:
+    def __init__(self, behind_calls: bool = False) -> None:
+        self._behind_calls = behind_calls  # which were cut out: the line was never a blank one
         self.blank = True
         self.after_blank = False
         self.settled = False
@@ -68,27 +54,24 @@ class LineTracker:
 
     @property
     def in_fence(self) -> bool:
-        """Whether a fence was open where this line began."""
+        """Whether a line before this one has opened a fence."""
         return bool(self._fence)
-
-    @property
-    def has_run(self) -> bool:
-        """Whether this line has a run of a fence's characters that may go on, or open one."""
-        return bool(self._run or self._finished)
-
-    @property
-    def needs_no_following(self) -> bool:
-        """Whether words change nothing, in this line or on one that begins with a letter.
-
-        Such a line ends a quotation, and with it a fence inside.
-        """
-        return self.settled and not (self._quoted or self._quoted_line)
 
     @property
     def is_indented(self) -> bool:
         """Whether the line has nothing but the indentation of a code block so far."""
         lead = self._lead or ""
         return lead.isspace() and (lead.startswith("    ") or "\t" in lead)
+
+    @property
+    def is_quoted(self) -> bool | None:
+        """Whether a quotation's mark stands right before this, behind list marks too.
+
+        False: words stand between. None: the line has no such mark.
+        """
+        if self._lead is not None and _QUOTATION in self._lead:
+            return True
+        return False if self._quoted_line else None
 
     @property
     def at_closing_run(self) -> bool:
@@ -118,7 +101,8 @@ class LineTracker:
         if newline >= 0:
             before = text.rfind("\n", 0, newline)
             line = text[before + 1 : newline]
-            self._begin_line((not line or line.isspace()) and (before >= 0 or self.blank))
+            blank = before >= 0 or (self.blank and not self._behind_calls)
+            self._begin_line(blank and (not line or line.isspace()))
             text = text[newline + 1 :]
         if not text or self.settled:
             return
@@ -136,6 +120,7 @@ class LineTracker:
     def _begin_line(self, after_blank: bool) -> None:
         self.after_blank = after_blank
         self.blank = True
+        self._behind_calls = False
         self.settled = False
         self._lead = ""
         self._run = self._finished = ""
@@ -177,7 +162,7 @@ class LineTracker:
         self._finished = ""
 
     def _end_line(self) -> None:
-        blank = self.blank
+        blank = self.blank and not self._behind_calls
         if self._quoted and not self._quoted_line:
             self._fence, self._quoted = "", False
         if len(self._run) >= FENCE_LENGTH and self._info is not None:

@@ -1,19 +1,15 @@
 """`StreamParser`: text in pieces -> events.
 
 Most chunks of most completions are a few letters in the middle of a line or of a string, and take
-a shortcut past the state machine. A chunk may do so, and is then only passed on, under this
-invariant:
+a shortcut past all reading. A chunk may do so, and is then only passed on, under this invariant:
 
-- nothing waits in the source, so that the chunk stands at the current position;
-- the state is prose without stop strings, or a string that is streamed;
+- nothing waits, and nothing is tried or doubted, so that the chunk stands where reading does;
+- it is prose without stop strings, or a string that is streamed;
 - no mark is in the chunk, so that no tag begins in it;
-- line breaks at its end wait, because they are dropped if a block comes next; in a string it ends
-in none, nor in indentation after one, because both are dropped if the string's end is implied;
-- in prose, no character of a fence is in it, and unless it stands in the middle of a line that
-has begun with something other than a list marker, and is in no quotation, the lines are followed,
-which is all that prose would do.
+- line breaks at its end wait, because they are dropped if a block comes next; in a string one does,
+and indentation after it, because both are dropped if the string's end is implied.
 
-The machine is told how much has gone by when it is next needed.
+The reading is told what has gone by when it is next needed.
 """
 
 from __future__ import annotations
@@ -24,9 +20,7 @@ from typing import TypeAlias
 
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4._format.endings import Ending
-from dsv4._format.spellings import FENCES
-from dsv4._parse import events as kinds
-from dsv4._parse.blocks import Invoke
+from dsv4._parse import parser_options as options
 from dsv4._parse.declared import DeclaredTools
 from dsv4._parse.events import (
     ArgumentsDelta,
@@ -40,36 +34,26 @@ from dsv4._parse.events import (
     ToolCallStart,
 )
 from dsv4._parse.holds import HELD_BY_STRICT, Hold, hold_of
-from dsv4._parse.machine import Machine, ParserState
-from dsv4._parse.parser_options import (
-    CallDelivery,
-    GivenStops,
-    GivenTools,
-    StopIn,
-    checked_bool,
-    checked_ending,
-    checked_id_maker,
-    checked_reason,
-    checked_stops,
-    checked_text,
-    checked_tools,
-    checked_word,
-)
-from dsv4._parse.prose import ProseReader, StopStrings
+from dsv4._parse.lexer import read_tag
+from dsv4._parse.limits import LONGEST_SPACE
 from dsv4._parse.random_ids import new_call_id
+from dsv4._parse.read_completion import read_completion
+from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.reasons import Ended, Reason
-from dsv4._parse.source import MARKS
-from dsv4._parse.state_readers import STATE_READERS
+from dsv4._parse.speculation import Speculation
+from dsv4._parse.stop_strings import StopStrings
 from dsv4._parse.strict import StrictMessage, StrictParser, read_plainly
-from dsv4._parse.value_readers import ParameterValue, TextValueReader
+from dsv4._parse.text_buffer import MARKS, TextBuffer
+from dsv4._parse.values import ParameterValue
 from dsv4.errors import OptionError, short_repr
 from dsv4.types import DialectName
 
 _BRACKET, _WIDE, _BAR = MARKS
-_TICK, _TILDE = FENCES[0], FENCES[1]
 _LINE_BREAK = "\n"
-# So many texts are passed on before they are looked at.
-_MOST_TEXTS = 256
+# So many chunks that have gone by are kept one by one: each takes more room than its letters.
+_MOST_PASSED = 512
+# Text is not forgotten in smaller stretches, because each time costs something.
+_LEAST_TRIMMED = 1024
 _DeltaClass: TypeAlias = type[ReasoningDelta] | type[ContentDelta]
 # An event of one field is made faster without its constructor.
 _new = object.__new__
@@ -78,15 +62,14 @@ _new = object.__new__
 class Shortcut:
     """Passes chunks on that need no reading."""
 
-    def __init__(self, machine: Machine, prose: ProseReader) -> None:
-        self._machine = machine
-        self._prose = prose
+    def __init__(self, speculation: Speculation) -> None:
+        self._speculation = speculation
+        self._buffer = speculation.certain.buffer
         # What words become here, in the middle of a line, and anywhere.
         self._words: _DeltaClass | None = None
         self._line_words: _DeltaClass | None = None
         self._index: int | None = None  # of the call whose string comes in
-        self._string: list[str] = []  # what has gone by of that string
-        self._prose_texts: list[str] = []  # and of prose
+        self._passed: list[str] = []  # what has gone by, of prose or of that string
         self._newlines = ""  # at the end of what has gone by: they wait
 
     def feed(self, text: str) -> list[Event]:
@@ -101,25 +84,24 @@ class Shortcut:
                 words is not None
                 and _BRACKET not in text
                 and _LINE_BREAK not in text
-                and _TICK not in text
-                and _TILDE not in text
                 and (text.isascii() or (_BAR not in text and _WIDE not in text))
                 and text
             ):
-                self._prose_texts.append(text)
+                self._passed.append(text)
                 event = _new(words)
                 event.text = text
                 return [event]
             if self._line_words is not None:
                 return self._in_lines(text, self._line_words)
-            if self._index is not None and (
-                _BRACKET not in text
+            if (
+                self._index is not None
+                and _BRACKET not in text
                 and text
-                and text[-1] not in "\r\n"
-                and (_LINE_BREAK not in text or text[-1] not in " \t")
                 and (text.isascii() or (_BAR not in text and _WIDE not in text))
             ):
-                self._string.append(text)
+                if self._newlines or _LINE_BREAK in text or text[-1] == "\r":
+                    return self._in_string(text, self._index)
+                self._passed.append(text)
                 inside = text if text.isalnum() else encode_basestring(text)[1:-1]
                 written = _new(ArgumentsDelta)
                 written.index = self._index
@@ -130,76 +112,77 @@ class Shortcut:
         return self._read(text)
 
     def _in_lines(self, text: str, words: _DeltaClass) -> list[Event]:
-        """Words with line breaks among them, or at a line's start. Breaks at the end wait."""
-        if not text or _BRACKET in text or _TICK in text or _TILDE in text:
+        """Words with line breaks among them, or after some. Breaks at the end wait."""
+        if not text or _BRACKET in text:
             return self._read(text)
         if not text.isascii() and (_BAR in text or _WIDE in text):
             return self._read(text)
-        after = text.rfind(_LINE_BREAK) + 1
-        if self._words is not None and after < len(text) and text[after].isalpha():
-            shown = text  # a line that begins with a letter is settled at once
-        else:
-            settled = self._prose.follow(text)
-            text = self._newlines + text
-            kept = 0
-            if text[-1] == _LINE_BREAK:
-                kept = 2 if text[-2:] == _LINE_BREAK * 2 else 1
-            self._newlines = text[len(text) - kept :]
-            self._words = words if settled and not kept else None
-            shown = text[: len(text) - kept]
-            if not shown:
-                return []
-        self._prose_texts.append(shown)
-        if len(self._prose_texts) > _MOST_TEXTS:
-            self._hand_over()
+        text = self._newlines + text
+        kept = 0
+        if text[-1] == _LINE_BREAK:
+            kept = 2 if text[-2:] == _LINE_BREAK * 2 else 1
+        self._newlines = text[len(text) - kept :]
+        self._words = None if kept else words
+        shown = text[: len(text) - kept]
+        if not shown:
+            return []
+        self._passed.append(shown)
+        if len(self._passed) > _MOST_PASSED:
+            self._passed = ["".join(self._passed)]
         return [words(shown)]
+
+    def _in_string(self, text: str, index: int) -> list[Event]:
+        """Text of a string with line breaks. One at its end waits, and indentation behind it."""
+        waiting = self._newlines + text
+        shown = waiting.rstrip(" \t")
+        if shown[-1:] != _LINE_BREAK:
+            shown = waiting
+        shown = shown.removesuffix(_LINE_BREAK).removesuffix("\r")
+        kept = len(waiting) - len(shown)
+        if kept > LONGEST_SPACE:
+            return self._read(text)
+        self._newlines = waiting[len(shown) :]
+        if not shown:
+            return []
+        self._passed.append(shown)
+        if len(self._passed) > _MOST_PASSED:
+            self._passed = ["".join(self._passed)]
+        return [ArgumentsDelta(index, encode_basestring(shown)[1:-1])]
 
     def _read(self, text: str) -> list[Event]:
         """The events of a chunk that must be read."""
         raise NotImplementedError
 
-    def _choose(self, carries: bool = False) -> None:
-        """Finds out what may go by, now that the machine has read."""
+    def _choose(self) -> None:
+        """Finds out what may go by, now that the text has been read."""
         self._close()
-        machine, prose = self._machine, self._prose
-        reader = machine.reader
-        if machine.source.text or machine.reads_all or carries or machine.holds:
+        reading = self._speculation.certain
+        if reading.pos < self._buffer.end or not self._speculation.is_certain:
             return
-        if reader is prose:
-            if prose.is_idle:
-                self._line_words = ReasoningDelta if prose.reasoning else ContentDelta
-                self._words = self._line_words if prose.lines.needs_no_following else None
-        elif type(reader) is TextValueReader:
-            value = reader.value
-            if isinstance(value, ParameterValue) and value.is_idle:
-                self._index = value.invoke.call.index
+        if reading.tally.further is not None:
+            return
+        if reading.state is ParserState.PROSE:
+            if reading.is_idle:
+                words = ReasoningDelta if reading.prose.reasoning else ContentDelta
+                self._words = self._line_words = words
+        elif isinstance(value := reading.value, ParameterValue) and value.is_idle:
+            self._index = value.call.writer.index
 
     def _close(self) -> None:
         """Lets nothing by any more."""
         self._words = self._line_words = self._index = None
 
     def _catch_up(self) -> None:
-        """Tells the machine what has gone by, and gives it what waits."""
-        source, reader = self._machine.source, self._machine.reader
-        if self._string:
-            text = "".join(self._string)
-            self._string.clear()
-            source.skip(len(text), text)
-            assert isinstance(reader, TextValueReader)
-            reader.skip(text)
-        elif self._prose_texts or self._newlines:
-            self._hand_over()
-            if self._newlines:
-                self._prose.skip(self._newlines)
-                source.append(self._newlines)
-            self._newlines = ""
-
-    def _hand_over(self) -> None:
-        """Gives prose the text that has gone by."""
-        text = "".join(self._prose_texts)
-        self._prose_texts.clear()
-        self._machine.source.skip(len(text), text)
-        self._prose.skip(text)
+        """Tells the reading what has gone by, and gives it what waits."""
+        reading, buffer = self._speculation.certain, self._buffer
+        if self._passed:
+            text, start = "".join(self._passed), buffer.end
+            self._passed.clear()
+            buffer.skip(text)
+            reading.pass_by(text, start)
+        if self._newlines:
+            newlines, self._newlines = self._newlines, ""
+            buffer.append(newlines)
 
 
 _CALL_EVENTS = (ToolCallStart, ArgumentsDelta, ToolCallEnd, ToolCallAborted)
@@ -226,20 +209,20 @@ class StreamParser(Shortcut):
         *,
         ending: Ending | None = None,
         thinking: bool = True,
-        tools: GivenTools = None,
+        tools: options.GivenTools = None,
         tool_choice: object = "auto",
         dialect: DialectName | Dialect | None = None,
         strict: bool = False,
-        stop: GivenStops = (),
-        stop_in: StopIn = "content",
-        calls: CallDelivery = "streamed",
+        stop: options.GivenStops = (),
+        stop_in: options.StopIn = "content",
+        calls: options.CallDelivery = "streamed",
         new_id: Callable[[], str] = new_call_id,
         prefix: str = "",
     ) -> None:
-        ending = checked_ending(ending)
-        thinking = checked_bool("thinking", thinking)
-        prefix = checked_text("prefix", prefix)
-        strict = checked_bool("strict", strict)
+        ending = options.checked_ending(ending)
+        thinking = options.checked_bool("thinking", thinking)
+        prefix = options.checked_text("prefix", prefix)
+        strict = options.checked_bool("strict", strict)
         if ending is not None:
             if prefix:
                 raise OptionError("prefix", "found text and an ending, expected one of them")
@@ -247,31 +230,22 @@ class StreamParser(Shortcut):
         if prefix and strict:
             problem = "found text and strict=True, expected one of them: strict reads whole turns"
             raise OptionError("prefix", problem)
-        spoken = dialect_named("v4" if dialect is None else dialect)
-        declared = DeclaredTools(checked_tools(tools))
-        stops = checked_stops(stop)
-        everywhere = checked_word("stop_in", stop_in, ("content", "all")) == "all"
-        whole = checked_word("calls", calls, ("streamed", "whole")) == "whole"
-        forbidden = tool_choice == "none"
-        maker = checked_id_maker(new_id)
+        stops = options.checked_stops(stop)
+        settings = options.ParserSettings(
+            dialect=dialect_named("v4" if dialect is None else dialect),
+            tools=DeclaredTools(options.checked_tools(tools)),
+            forbidden=tool_choice == "none",
+            whole_calls=options.checked_word("calls", calls, ("streamed", "whole")) == "whole",
+            new_id=options.checked_id_maker(new_id),
+            stops=StopStrings(stops) if stops else None,
+            stop_everywhere=options.checked_word("stop_in", stop_in, ("content", "all")) == "all",
+        )
         self._finished = False
         self._inert = False  # whether the text being read can spell no special token
         self._carried: list[Event] = []  # of a call that the prompt left open
-        self._strict: StrictParser | None = None
-        if strict:
-            self._strict = StrictParser(thinking, declared, forbidden, spoken, maker)
-
-        machine = Machine(
-            dialect=spoken,
-            tools=declared,
-            forbidden=forbidden,
-            new_id=maker,
-            whole_calls=whole,
-            start=-len(prefix),
-        )
-        prose = ProseReader(machine, thinking, StopStrings(stops) if stops else None, everywhere)
-        machine.start(STATE_READERS, prose)
-        super().__init__(machine, prose)
+        self._strict = StrictParser(settings, thinking) if strict else None
+        reading = Reading(settings, TextBuffer(read_tag, -len(prefix)), thinking)
+        super().__init__(Speculation(reading, read_completion))
         if not strict:
             self._choose()
         # Whether the prompt holds the beginning of the text.
@@ -302,24 +276,23 @@ class StreamParser(Shortcut):
         if self._strict is not None:
             self._strict.feed(text, self._inert)
             return []
-        machine = self._machine
-        source = machine.source
-        if self._string or self._prose_texts or self._newlines:
+        if self._passed or self._newlines:
             self._catch_up()
-        source.append(text, self._inert)
-        events = self._begin()
-        machine.run()
-        if source.pos > source.base:
-            source.trim()
-        if source.text:
+        self._buffer.append(text, self._inert)
+        self._speculation.run()
+        certain = self._speculation.certain
+        if len(self._buffer.text) > _LEAST_TRIMMED:
+            self._buffer.trim(certain.needed_from)
+        if certain.pos < self._buffer.end:
             self._words = self._line_words = self._index = None  # nothing goes by what waits
         else:
             self._choose()
-        return events
+        return self._events()
 
-    def _begin(self) -> list[Event]:
-        events, self._carried = self._carried, []
-        self._machine.show_to(events)
+    def _events(self) -> list[Event]:
+        events = self._speculation.events()
+        if self._carried:
+            events, self._carried = self._carried + events, []
         return events
 
     def finish(self, reason: Reason | None = None) -> list[Event]:
@@ -331,7 +304,7 @@ class StreamParser(Shortcut):
         is not known say that the text was cut. Raises an `OptionError` the second time, and for a
         reason that is no text; a strict parser raises a `ParseError`.
         """
-        ended = checked_reason(reason)
+        ended = options.checked_reason(reason)
         if self._finished:
             raise OptionError("reason", "found finish once more, expected it once")
         if self._strict is not None:
@@ -339,52 +312,50 @@ class StreamParser(Shortcut):
             self._finished = True
             return events
         self._finished = True
-        machine = self._machine
         self._catch_up()
         self._close()
-        machine.source.ended = ended
-        events = self._begin()
-        machine.finish()
-        if self._prose.unclosed and machine.state is not ParserState.HALTED:
-            machine.report_raw(kinds.UNCLOSED_REASONING, machine.source.pos, "")
-        machine.report_further()
-        machine.emit(End(self._finish_reason(ended)))
-        return events
+        self._buffer.final, self._buffer.ended = True, ended
+        self._speculation.run()
+        reading = self._speculation.certain
+        if reading.prose.unclosed and reading.state is not ParserState.HALTED:
+            reading.report("unclosed_reasoning", reading.pos, "")
+        reading.report_further()
+        reading.emit(End(self._finish_reason(reading, ended)))
+        return self._events()
 
-    def _finish_reason(self, ended: Ended | None) -> Finish:
+    def _finish_reason(self, reading: Reading, ended: Ended | None) -> Finish:
         """Why the text ended. A stop string that was hit counts most, and then an EOS."""
-        machine = self._machine
-        if machine.state is ParserState.HALTED:
-            return "tool_calls" if machine.calls_completed else "stop"
-        if machine.eos:
+        tally = reading.tally
+        if reading.state is ParserState.HALTED:
+            return "tool_calls" if tally.calls_completed else "stop"
+        if tally.eos:
             ended = Ended.END
-        if machine.cut or (ended is not None and ended.is_cut):
+        if tally.cut or (ended is not None and ended.is_cut):
             return "length"
-        if machine.calls_completed:
+        if tally.calls_completed:
             return "tool_calls"
-        if self._prose.unclosed and ended is None:
+        if reading.prose.unclosed and ended is None:
             return "length"
         return "stop"
 
     def _continue(self, prefix: str) -> None:
         """Reads what the prompt holds already. Of its events only those of an open call count."""
-        events = self.feed(prefix)
-        machine = self._machine
-        machine.release_all()  # the prompt's own calls are in no doubt
-        invoke = machine.invoke
-        if isinstance(invoke, Invoke) and invoke.call.begun and invoke.call.visible:
-            index = invoke.call.index
+        events = self.feed(prefix) + self._speculation.trust()
+        call = self._speculation.certain.call
+        if call is not None and call.writer.begun and call.writer.visible:
             own = (event for event in events if isinstance(event, _CALL_EVENTS))
-            self._carried = [event for event in own if event.index == index]
+            self._carried = [event for event in own if event.index == call.writer.index]
         self._catch_up()
-        self._choose(carries=bool(self._carried))
+        self._choose()
+        if self._carried:
+            self._close()
 
     def _read_plainly(self, text: str) -> StrictMessage | None:
         """A whole completion that can be read in one way only, without any state. None: another."""
-        machine = self._machine
-        if machine.forbidden or machine.tools.none_declared:
+        reading = self._speculation.certain
+        if reading.settings.forbidden or reading.tools.none_declared:
             return None
-        return read_plainly(text, self._prose.reasoning, machine.tags, machine.tools)
+        return read_plainly(text, reading.prose.reasoning, reading.tags, reading.tools)
 
     # Where reading is.
 
@@ -393,30 +364,28 @@ class StreamParser(Shortcut):
         """The text that has come and waits for what follows it."""
         if self._strict is not None:
             return self._strict.held
-        self._catch_up()
-        self._choose()
-        source = self._machine.source
-        if self._machine.quotations:
-            return source.pinned(self._machine.held_from, source.end)
-        return source.waiting
+        return self._buffer.slice(self._caught_up().pos, self._buffer.end)
 
     @property
     def held_by(self) -> Hold | None:
         """Why the held text waits: the rule that holds it, and what is waited for."""
         if self._strict is not None:
             return HELD_BY_STRICT if self._strict.holds else None
-        self._catch_up()
-        self._choose()
-        return hold_of(self._machine)
+        reading = self._caught_up()
+        return hold_of(reading, is_tried=reading is not self._speculation.reading)
 
     @property
     def state(self) -> ParserState:
         """What is being read; its value is a description."""
-        return self._machine.state
+        return self._speculation.reading.state
 
     @property
     def position(self) -> int:
         """How many characters of the text are done with."""
+        return max(self._caught_up().pos, 0)
+
+    def _caught_up(self) -> Reading:
+        """The certain reading, when it knows of everything that has gone by."""
         self._catch_up()
         self._choose()
-        return max(self._machine.held_from, 0)
+        return self._speculation.certain

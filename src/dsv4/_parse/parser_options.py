@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from dsv4._format.dialects import Dialect
 from dsv4._format.endings import Ending
-from dsv4._parse.declared import GivenObject
+from dsv4._parse.declared import DeclaredTools, GivenObject
 from dsv4._parse.reasons import Ended, ended_by
+from dsv4._parse.stop_strings import StopStrings
 from dsv4.errors import OptionError, short_repr
+
+
+@dataclass(frozen=True, slots=True)
+class ParserSettings:
+    """What a caller wants of the parser."""
+
+    dialect: Dialect
+    tools: DeclaredTools
+    forbidden: bool  # no call is made
+    whole_calls: bool
+    new_id: Callable[[], str]
+    stops: StopStrings | None
+    stop_everywhere: bool
+
 
 GivenStops: TypeAlias = Sequence[str] | str
 GivenTools: TypeAlias = Iterable[object] | None

@@ -1,7 +1,5 @@
-"""Regular expressions that are compiled when they are first used.
-
-Compiling those of the parser takes longer than importing it, and many programs that import dsv4
-never parse.
+"""Patterns that are compiled when they are first used: compiling those of the parser takes longer
+than importing it, and many programs that import dsv4 never parse.
 """
 
 from __future__ import annotations

@@ -1,742 +1,880 @@
-"""Reasoning and content, stop strings in them, and the tags that lead from them to calls
-(recovery.md, rules 5, 6, 9, 15, 16 and 17).
+"""Reasoning and content, and the tags that lead from them to calls (recovery.md, rules 5, 6, 9, 15
+to 17, 22 to 25, 27, 29, 33 and 34).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import re
+from copy import copy
 
 from dsv4._format import tokens
-from dsv4._format.spellings import CLOSING_BRACKETS, ECHO, JSON_WRAPPERS, OPENING_BRACKETS
-from dsv4._parse import events as kinds
-from dsv4._parse.blocks import InvokeOpening
-from dsv4._parse.events import ContentDelta, DiagnosticKind, ReasoningDelta, StopHit
-from dsv4._parse.held_calls import QuotedCalls
-from dsv4._parse.lexer import PLAIN_LABEL
-from dsv4._parse.limits import LONGEST_TAG
-from dsv4._parse.lines import LineTracker
-from dsv4._parse.machine import Machine, Move, ParserState
-from dsv4._parse.patterns import pattern
-from dsv4._parse.quoting import PARTNERS, QUOTES, Quoting
-from dsv4._parse.source import NOWHERE
-from dsv4._parse.tag import TOKENS, PartialTag, Tag
-from dsv4._parse.tag_rules import (
-    Lookahead,
-    begins_json_calls,
-    is_plain_invoke,
-    is_plain_label,
-    is_plain_wrapper,
-    opens_json_calls,
-    plain_call_follows,
+from dsv4._format.spellings import (
+    BARS,
+    ECHO,
+    JSON_WRAPPERS,
+    TAG_PREFIXES,
+    WORD,
+    ZERO_WIDTH,
 )
+from dsv4._parse.after_calls import check_quotations, read_after, settle_quotations
+from dsv4._parse.blocks import open_block
+from dsv4._parse.calls import begin_call
+from dsv4._parse.events import ContentDelta, DiagnosticKind, ReasoningDelta, StopHit
+from dsv4._parse.lexer import PLAIN_LABEL
+from dsv4._parse.limits import LONGEST_ORPHANS, LONGEST_QUOTE, LONGEST_SPACE, LONGEST_TAG
+from dsv4._parse.odd_calls import OddCalls, find_native_calls, find_plain_calls
+from dsv4._parse.patterns import pattern
+from dsv4._parse.quoted_calls import Quotation
+from dsv4._parse.quoting import PAIRS, QUOTES, Quoting
+from dsv4._parse.reading import ParserState, Reading
+from dsv4._parse.reasons import Ended
+from dsv4._parse.steps import Attempt, Steps
+from dsv4._parse.strict import StrictBlock
+from dsv4._parse.strict_alongside import is_last
+from dsv4._parse.tag import CALL_TAGS, TOKENS, PartialTag, Tag
+from dsv4._parse.tag_rules import Ahead, Lookahead, is_plain_label, is_plain_wrapper
+from dsv4.errors import ParseError
 
-# Stop strings: prose ends before the first of them, wherever the chunks are cut.
-
-
-class StopMatch(NamedTuple):
-    """Where in a text a stop string was found, and which."""
-
-    at: int
-    string: str
-
-
-class StopStrings:
-    """Finds stop strings in text, and how much of its end may still become one."""
-
-    __slots__ = ("_longest", "_starts", "_stops")
-
-    def __init__(self, stops: Sequence[str]) -> None:
-        self._stops = tuple(stops)
-        self._longest = max(map(len, self._stops), default=0)
-        self._starts = {stop[:size] for stop in self._stops for size in range(1, len(stop))}
-
-    def find(self, text: str) -> StopMatch | None:
-        """The string that is whole first, as if the text came letter by letter."""
-        found = [(at + len(s), at, s) for s in self._stops if (at := text.find(s)) >= 0]
-        if not found:
-            return None
-        _, at, string = min(found)
-        return StopMatch(at, string)
-
-    def start_at_end(self, text: str) -> int:
-        """How many characters of the text's end a stop string may begin with."""
-        for size in range(min(self._longest - 1, len(text)), 0, -1):
-            if text[-size:] in self._starts:
-                return size
-        return 0
-
-
+_MOST_TRIED = 3  # quotations in quotations
 _MOST_NAMED = 128  # characters of tokens in a row
 # What ends a prompt that is shown in a line.
-_ENDS_INLINE = {quote: pattern(f"[{close}\n]") for quote, close in PARTNERS.items()}
+_ENDS_INLINE = {quote: pattern(f"[{quote}\n]") for quote in '`"'}
+_TOKEN_ALONE = pattern(rf"(<?{tokens.DSML}>?)[ \t\r]{{0,8}}(\n|\Z)")
+# The name in the head of a tag.
+_NAME_IN_HEAD = pattern(rf"(?i){WORD}[{BARS}{ZERO_WIDTH}\s]*([^\s>]*)(.*)", re.DOTALL)
+_PREFIXES = tuple(prefix for prefix, _ in TAG_PREFIXES)
 _THINK_END = str(tokens.THINK_END)
-# The token alone on a line, and what may still become that.
-_LONE = rf"[{OPENING_BRACKETS}]?{tokens.DSML}[{CLOSING_BRACKETS}]?"
-_LONE_TOKEN = pattern(rf"{_LONE}(?=[ \t\r]{{0,4}}\n)")
-_MAYBE_LONE_TOKEN = pattern(rf"{_LONE}[ \t\r]{{0,4}}\Z")
 
 
 class ProseReader:
-    """Reads reasoning and content.
+    """Reads prose up to a block or a call."""
 
-    It outlives the blocks between them: `resume` begins again where reading stands.
-    """
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._buffer = reading.buffer
+        self._rules = reading.rules
+        self._prose = reading.prose
+        self._goes_with_blank_line = False  # the block that was entered last
 
-    def __init__(
-        self, machine: Machine, reasoning: bool, stops: StopStrings | None, stop_in_all: bool
-    ) -> None:
-        self._machine = machine
-        self._source = machine.source
-        self._stops = stops
-        self._stop_everywhere = stop_in_all
-        self.reasoning = reasoning
-        self.unclosed = reasoning  # no end of the reasoning was met
-        self.lines = LineTracker()
-        self.quoting = Quoting(machine.source.pos)
-        # How far the text was looked at. It is shown up to the source's `pos`.
-        self._at = machine.source.pos
-        self.reasoning_shown = False
-        self.joining = False  # the next reasoning begins on a line of its own
-        self._is_transcript = False  # a fence shows several turns: nothing behind it acts
-        self._roles_are_text = False
-        self._named_to = NOWHERE  # tokens and markup before this place are named
-        self._inline = (NOWHERE, 0)  # how far behind which token its quote was looked for
-        self._behind_quoted_plain = False  # a plain tag that a quote stands directly before
-        self._openers = 0  # opening tags that were left as text
-        self._names_think_tag = (
-            False  # this line names an opening think tag, so the next close is talk too
-        )
-        self.plain_wrapper = False  # a wrapper without the DSML token was opened
-        self._example_end = machine.source.pos  # blocks in a fence before this are in an example
+    # Going through the text.
 
-    def resume(self, lines: LineTracker | None = None, to: int | None = None) -> ProseReader:
-        """Goes on where reading stands; or, up to the place `to`, with what is text for sure."""
-        if lines is not None:
-            self.lines = lines
-        if self._source.pos > self._at:
-            self.quoting.pass_call(self._source.pos)
-        if to is None:
-            self._at = self._source.pos
-        else:
-            self._look(to)
-        return self
+    def read(self) -> Steps[None]:
+        reading, buffer, prose = self._reading, self._buffer, self._prose
+        at = prose.at
+        while reading.state is ParserState.PROSE:
+            at = buffer.next_mark(max(at, prose.at))
+            tag = None if at == buffer.end else self._tag_at(at)
+            if at < buffer.end and (tag is None or self._is_idle(tag, at)):
+                at += 1  # what stands in it may act, as if it had not been read as a tag
+                continue
+            self._look(at)
+            if at == buffer.end or isinstance(tag, PartialTag):
+                if self._show_up_to(at):
+                    return
+                waits = buffer.more_of(at, tag) if isinstance(tag, PartialTag) else buffer.more()
+                if (yield from waits):
+                    continue
+                if at == buffer.end or not self._end_in_tag(tag, at):
+                    self._show_up_to(at, complete=at == buffer.end)
+                    if at == buffer.end:
+                        return
+                at = max(at + 1, prose.at)
+            elif tag is not None:
+                if self._show_up_to(at):
+                    return
+                yield from self._read_tag(tag)
+                at = prose.at
 
-    def skip(self, text: str) -> None:
-        """The text up to where reading stands was looked at by somebody else."""
-        self.quoting.follow(text, self._at)
-        self._at += len(text)
+    def _tag_at(self, at: int) -> Tag | PartialTag | None:
+        """What begins at `at`; also a bracket too many, or the token alone on its line."""
+        found = self._buffer.tag_at(at)
+        if found is not None:
+            return found
+        if (alone := self._buffer.match(_TOKEN_ALONE, at)) is None:
+            return self._rules.doubled(at)
+        if not alone[2]:
+            return None if self._buffer.final else PartialTag.MAYBE
+        stub = Tag("invoke", at, alone[1])
+        stub.marked = True
+        return stub
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether text in which no tag begins may be shown as it comes."""
-        if self._stops is not None or self.joining or self._names_think_tag:
-            return False
-        if self._behind_quoted_plain:
-            return False
-        return not self.reasoning or self.reasoning_shown
+    def _is_idle(self, tag: Tag | PartialTag, at: int) -> bool:
+        """Whether a tag, or what may become one, means nothing here."""
+        if isinstance(tag, PartialTag):
+            return not self._may_act(tag, at)
+        return self._is_text(tag)
+
+    def _look(self, to: int) -> None:
+        """Looks at the text up to `to`."""
+        prose = self._prose
+        if to > prose.at:
+            text = self._buffer.slice(prose.at, to)
+            if prose.names_think_tag and "\n" in text:
+                prose.names_think_tag = False
+            prose.quoting.follow(text, prose.at)
+            prose.at = to
+            if self._reading.quotations:
+                check_quotations(self._reading)
 
     @property
     def _is_example(self) -> bool:
         """Whether markup is shown and does nothing."""
-        return self._is_transcript or self.lines.fenced
+        return self._prose.is_transcript or self._prose.quoting.lines().fenced
 
-    def follow(self, text: str) -> bool:
-        """Follows text that was shown as it came. Says whether the next may need no following."""
-        self.lines.follow(text)
-        return self.lines.needs_no_following
-
-    # Going through the text.
-
-    def read(self) -> Move | None:
-        source, at = self._source, self._at
-        while (at := source.next_mark(at)) < source.end:
-            tag = source.tag_at(at) or self._machine.rules.doubled(at)
-            if tag is None:
-                tag = self._lone_token(at)
-            if tag is None:
-                at += 1
-                continue
-            self._look(at)
-            if isinstance(tag, PartialTag):
-                if self._may_act(tag, at):
-                    break
-                source.pending = None
-                at += 1
-            elif self._is_text(tag):
-                at += 1  # what stands in it may act, as if it had not been read as a tag
-            else:
-                if (halted := self._show_up_to(at)) is not None:
-                    return halted
-                before = source.pos, self._at
-                move = self._read_tag(tag)
-                if move is not None or before == (source.pos, self._at):
-                    return move
-                at = self._at
-        self._look(at)
-        return self._show_up_to(at)
-
-    def _lone_token(self, at: int) -> Tag | PartialTag | None:
-        """The token alone on a line, before a block or a call (rule 34)."""
-        source = self._source
-        lone = source.match(_LONE_TOKEN, at)
-        if lone is None and not source.final and source.match(_MAYBE_LONE_TOKEN, at):
-            return PartialTag.MAYBE
-        if lone is None or source.is_inert(at, source.place(lone.end())):
-            return None
-        self._look(at)
-        tag = Tag("parameter", at, lone[0])
-        tag.marked = True
-        left_over = self._is_left_over(tag)
-        if left_over is None:
-            return PartialTag.MAYBE
-        return tag if left_over else None
-
-    def _look(self, to: int) -> None:
-        """Looks at the text up to `to`."""
-        if to > self._at:
-            text = self._source.slice(self._at, to)
-            if "\n" in text:
-                self._names_think_tag = False
-            if self._behind_quoted_plain and not text.isspace():
-                self._behind_quoted_plain = False
-            self.lines.follow(text)
-            self.quoting.follow(text, self._at)
-            self._at = to
-            if self._machine.quotations:
-                self._machine.follow_quotations(not text.isspace())
+    @property
+    def _is_blank(self) -> bool:
+        """Whether nothing but white space stands before this on the line."""
+        return self._prose.quoting.lines().blank
 
     def _may_act(self, partial: PartialTag, at: int) -> bool:
         """Whether what may become a tag would mean anything here."""
         if partial is not PartialTag.NAME and partial is not PartialTag.PLAIN:
             return True
-        tools = self._machine.tools
-        if tools.none_declared or self._is_example:
+        tools = self._reading.tools
+        if tools.none_declared or not tools.parameters:
             return False
-        if partial is PartialTag.NAME:
-            return bool(tools.parameters)
-        if not tools.parameters:
-            return False
-        label = self._source.match(PLAIN_LABEL, at)
-        return label is not None and is_plain_label(label[1])
+        if partial is PartialTag.PLAIN:
+            label = self._buffer.match(PLAIN_LABEL, at)
+            if label is None or not is_plain_label(label[1]):
+                return False
+        self._look(at)
+        prose = self._prose
+        return not (prose.is_transcript or (prose.quoting.may_be_fenced and self._is_example))
 
     def _is_text(self, tag: Tag) -> bool:
         """Whether a tag is text wherever it stands in prose, and no deviation."""
         if tag.kind == "role" and (tag.raw != ECHO or tag.start != 0):
-            return self.reasoning or self._is_example or self._roles_are_text
+            if self._prose.reasoning or self._prose.roles_are_text:
+                return True
+            self._look(tag.start)
+            return self._is_example
         if tag.marked:  # a bar, spaces and the word are prose, if no tag's name follows (rule 18)
-            return tag.spaced and self._machine.rules.kind(tag) is None
+            return tag.spaced and self._rules.kind(tag) is None
         if tag.kind in TOKENS:
             return False
-        return tag.closing or self._is_example or not is_plain_label(tag.label)
+        if tag.closing or not is_plain_label(tag.label):
+            return True
+        self._look(tag.start)
+        return self._is_example
 
-    def end(self) -> Move | None:
-        """The text has ended: what waited for more is text, unless it is certain to be markup."""
-        source, machine = self._source, self._machine
-        while self._at < source.end:
-            if source.tag_at(self._at) is PartialTag.SURELY:
-                if self._may_be_cut(self._at) and machine.rules.may_become_call(self._at):
-                    self.flush()
-                    machine.report_cut(self._at)
-                    self._at = source.end
-                    return None
-                machine.report(kinds.MARKUP_AS_TEXT, self._at, source.end)
-                self._look(source.end)
-            self._look(self._at + 1)
-            if (move := self.read()) is not None:
-                return move
-        return self._show_up_to(source.end, complete=True)
+    def _end_in_tag(self, tag: Tag | PartialTag | None, at: int) -> bool:
+        """The text ends inside what may be a tag: it is text, unless it is certain to be markup.
+
+        Says whether all that is left was dealt with.
+        """
+        reading, buffer = self._reading, self._buffer
+        if tag is not PartialTag.SURELY:
+            return False
+        if self._may_be_cut(at) and self._may_become_call(buffer.slice(at, buffer.end)):
+            self._cut(at)
+        else:
+            reading.report_span("markup_as_text", at, buffer.end)
+            self._look(buffer.end)
+        return True
+
+    def _may_become_call(self, head: str) -> bool:
+        """Whether the head of a tag may still be that of a call's (rule 33)."""
+        named = _NAME_IN_HEAD.search(head)
+        name = named[1].lower() if named is not None else ""
+        if named is None or not name:
+            return self._buffer.ended in (None, Ended.LENGTH)
+        if name.startswith(_PREFIXES):
+            return True
+        tools = [tool.lower() for tool in self._reading.tools.parameters]
+        if named[2]:  # the name is whole
+            return name in tools
+        return any(one.startswith(name) for one in (*_PREFIXES, *tools))
 
     def _may_be_cut(self, at: int) -> bool:
-        """Whether markup at `at`, where the text ends in it, is no talk (rule 33)."""
-        quoted = self._source.char_before(at) in QUOTES
-        return not (self._machine.tools.none_declared or self._is_example or quoted)
+        """Whether markup at the end of the text may be that of a call, and is not talked about."""
+        quoted = self._buffer.char_before(at) in QUOTES
+        return not (self._reading.tools.none_declared or self._is_example or quoted)
+
+    def _cut(self, at: int) -> None:
+        """The text ends in a tag of a call that begins here: it shows no markup (rule 33)."""
+        if not self._show_up_to(at, complete=True):
+            self._reading.report_cut(at)
+            self._prose.at = self._buffer.end
+
+    def _is_cut(self, tag: Tag) -> Steps[bool]:
+        """Whether a call that is not certain was cut, where the text ends behind its opening."""
+        buffer, ended = self._buffer, self._buffer.ended
+        at = yield from buffer.past_space(tag.end)
+        if not buffer.final or not self._may_be_cut(tag.start):
+            return False
+        if at == buffer.end:
+            if self._is_blank:
+                return ended is not Ended.END
+            return ended is not None and ended.is_cut
+        behind = buffer.tag_at(at)
+        if isinstance(behind, Tag) and self._rules.opens(behind, "invoke"):
+            declared = self._reading.tools.declares(self._rules.tool_called(behind) or "")
+            after = yield from buffer.past_space(behind.end)
+            return declared and (after == buffer.end or self._begins_tag(after))
+        return self._begins_tag(at)
+
+    def _begins_tag(self, at: int) -> bool:
+        """Whether the text ends in what may become a DSML tag."""
+        found = self._buffer.tag_at(at) if self._buffer.is_mark(at) else None
+        head = self._buffer.slice(at, self._buffer.end)
+        named = _NAME_IN_HEAD.search(head)
+        is_head = found is PartialTag.SURELY and (
+            named is None or not named[1] or self._may_become_call(head)
+        )
+        return is_head or found is PartialTag.MAYBE
 
     # Showing text.
 
-    def _show_up_to(self, to: int, complete: bool = False) -> Move | None:
+    def _show_up_to(self, to: int, complete: bool = False) -> bool:
         """Shows the prose up to `to`, but for what may belong to a block or to a stop string.
 
-        With `complete` something else follows, and all of it is shown.
+        With `complete` something else follows, and all of it is shown. Says whether a stop string
+        has ended the text.
         """
-        source = self._source
-        text = source.slice(source.pos, to)
+        reading, settings = self._reading, self._reading.settings
+        text = self._buffer.slice(reading.pos, to)
         if not text:
-            return None
+            return False
         kept = 0
         if not complete and text[-1] == "\n":
             kept = 2 if text[-2:] == "\n\n" else 1
-        if self._stops is not None and (self._stop_everywhere or not self.reasoning):
+        stops = settings.stops
+        if stops is not None and (settings.stop_everywhere or not self._prose.reasoning):
             certain = text[: len(text) - kept]
-            if (hit := self._stops.find(certain)) is not None:
+            if (hit := stops.find(certain)) is not None:
                 self._show(text[: hit.at])
-                self._machine.emit(StopHit(hit.string))
-                source.advance(source.pos + hit.at)
-                return (ParserState.HALTED,)
+                reading.emit(StopHit(hit.string))
+                reading.advance(reading.pos + hit.at)
+                reading.enter(ParserState.HALTED)
+                return True
             if not complete:
-                waiting = kept + self._stops.start_at_end(certain)
-                kept = max(waiting, self._stops.start_at_end(text))
+                waiting = kept + stops.start_at_end(certain)
+                kept = max(waiting, stops.start_at_end(text))
         self._show(text[: len(text) - kept])
-        source.advance(to - kept)
-        return None
+        reading.advance(to - kept)
+        return False
 
     def _show(self, text: str) -> None:
         """Shows the text that stands where reading is; not what the prompt has shown already."""
-        told = -self._source.pos
-        if told > 0:
-            text = text[told:]
+        reading, prose = self._reading, self._prose
+        if reading.pos < 0:
+            text = text[-reading.pos :]
         if not text:
             return
-        if self._machine.holds:  # asked here too: most text holds nothing
-            self._machine.settle_calls(Lookahead.TEXT)
-        if not self.reasoning:
-            self._machine.emit(ContentDelta(text))
+        if reading.doubt is not None or reading.refuses:
+            reading.settle()
+        if not text.isspace():
+            for quotation in reading.quotations:
+                quotation.is_behind = True
+        if not prose.reasoning:
+            reading.emit(ContentDelta(text))
             return
-        if self.joining and self.reasoning_shown:
+        if prose.joining and prose.reasoning_shown:
             text = "\n" + text
-        self.joining = False
-        self.reasoning_shown = self.reasoning_shown or not text.isspace()
-        self._machine.emit(ReasoningDelta(text))
+        prose.joining = False
+        prose.reasoning_shown = prose.reasoning_shown or not text.isspace()
+        reading.emit(ReasoningDelta(text))
 
-    def flush(self) -> Move | None:
-        """Shows all that was looked at."""
-        return self._show_up_to(self._at, complete=True)
+    def _flush(self) -> bool:
+        """Shows all that was looked at. Says whether a stop string has ended the text."""
+        return self._show_up_to(self._prose.at, complete=True)
 
     # Tags.
 
-    def _read_tag(self, tag: Tag) -> Move | None:
-        """Does what a tag means. Changes nothing while more text must come first."""
-        machine, fenced = self._machine, self._is_example
-        if tag.start < self._named_to:
-            return self.leave(tag) if tag.marked else self._pass(tag)
+    def _read_tag(self, tag: Tag) -> Steps[None]:
+        """Does what a tag means."""
+        reading, prose = self._reading, self._prose
+        if tag.start < prose.named_to:
+            return self._leave(tag) if tag.marked else self._pass(tag)
         if tag.kind in ("eos", "bos", "role"):
-            return self._read_token(tag)
+            return (yield from self._read_token(tag))
         if tag.kind == "think":
-            return self._read_think(tag)
+            return (yield from self._read_think(tag))
         if tag.kind == "native":
-            return self._read_native(tag)
+            return (yield from self._read_native(tag))
         if not tag.marked:
-            return self._read_plain(tag)
-        kind = machine.rules.kind(tag)
+            return (yield from self._read_plain(tag))
+        kind = self._rules.kind(tag)
         if tag.broken or tag.bare or kind is None:
-            return self.leave(tag)
-        if fenced:
-            return self._read_fenced(tag, kind)
+            return self._leave(tag)
+        if self._is_example:
+            return (yield from self._read_fenced(tag, kind))
         if tag.closing:
-            return self.leave(tag) if self._openers else self._orphans(tag)
-        if machine.tools.none_declared:
-            return self._read_undeclared(tag, kind)
+            return self._leave(tag) if prose.openers else (yield from self._read_orphans(tag))
+        if reading.tools.none_declared:
+            return (yield from self._read_undeclared(tag, kind))
         if kind == "wrapper":
-            return self._read_wrapper(tag)
-        if kind == "invoke" and machine.rules.tool_called(tag) is not None:
-            return self._read_invoke(tag)
-        if self._is_left_over(tag) is not False:
-            return self._drop_left_over(tag)
-        if kind == "invoke" or tag.self_closed or tag.name is None or self._openers:
-            return self.leave(tag)
-        if (halted := self.flush()) is not None:
-            return halted
-        self._hold_if_quoted(tag)
-        return (ParserState.STRAY if self.lines.blank else ParserState.LOST, tag)
+            return (yield from self._read_wrapper(tag))
+        if kind == "invoke":
+            return (yield from self._read_invoke(tag))
+        if tag.self_closed or tag.name is None or prose.openers:
+            return (yield from self._read_stub(tag))
+        yield from (self._read_stray if self._is_blank else self._read_lost)(tag)
 
-    def _is_left_over(self, tag: Tag) -> bool | None:
-        """Whether the beginning of a call stands on a line of its own, before the call (rule 34).
-
-        None: not known yet.
-        """
-        if tag.attributes or tag.closing or tag.self_closed or not self.lines.blank:
-            return False
-        if self._machine.tools.none_declared or self._is_example:
-            return False
-        return self._call_begins_below(tag.end)
-
-    def _call_begins_below(self, at: int) -> bool | None:
-        """Whether a block or a call of a declared tool begins on a later line. None: not known."""
-        rules = self._machine.rules
-        ahead = rules.look_ahead(at)
-        if not isinstance(ahead, Tag):
-            return None if ahead is Lookahead.MORE else False
-        if "\n" not in self._source.slice(at, ahead.start):
-            return False
-        name = rules.tool_called(ahead)
-        is_call = rules.opens(ahead, "invoke") and self._machine.tools.may_be_tool(name or "")
-        return rules.opens(ahead, "wrapper") or (is_call and name is not None)
-
-    def _drop_left_over(self, tag: Tag) -> Move | None:
-        if self._is_left_over(tag) is None:
-            return None
-        if (halted := self.flush()) is not None:
-            return halted
-        self._hold_if_quoted(tag)
-        return self._remove(kinds.UNEXPECTED_TAG, tag)
-
-    def _pass(self, tag: Tag) -> Move | None:
+    def _pass(self, tag: Tag) -> None:
         """Leaves a tag in the text, where it is no deviation."""
         self._look(tag.end)
-        return None
 
-    def leave(self, tag: Tag) -> Move | None:
+    def _leave(self, tag: Tag) -> None:
         """Leaves markup in the text."""
-        self._machine.report_raw(kinds.MARKUP_AS_TEXT, tag.start, tag.raw)
+        if not tag.label and not tag.closing:  # the token alone is prose (rule 18)
+            return self._pass(tag)
+        self._reading.report("markup_as_text", tag.start, tag.raw)
         if not tag.broken and not self._is_example:
-            self._openers = max(self._openers + (-1 if tag.closing else 1), 0)
-        self._look(tag.end)
-        return None
+            self._prose.openers = max(self._prose.openers + (-1 if tag.closing else 1), 0)
+        return self._pass(tag)
 
-    def _remove(self, kind: DiagnosticKind, tag: Tag) -> Move | None:
-        if (halted := self.flush()) is not None:
-            return halted
-        self._machine.report_raw(kind, tag.start, tag.raw)
-        self._source.advance(tag.end)
-        self._at = tag.end
-        return None
+    def _remove(self, kind: DiagnosticKind, tag: Tag) -> bool:
+        """Removes a tag. Says whether a stop string has ended the text before it."""
+        if self._flush():
+            return True
+        self._reading.report(kind, tag.start, tag.raw)
+        self._skip_to(tag.end)
+        return False
+
+    def _skip_to(self, to: int, begin_line: bool = False) -> None:
+        """Goes on behind text that is not shown."""
+        self._reading.advance(to)
+        self._prose.at = to
+        if begin_line:
+            self._prose.quoting.begin_line()
 
     # Tokens (rules 17, 22, 25 and 27).
 
-    def _read_token(self, tag: Tag) -> Move | None:
-        named = self._is_named(tag)
-        if named is None:
-            return None
-        if named:
-            return self._pass(tag)
-        if tag.kind == "eos":
-            return self._read_eos(tag)
-        if tag.kind == "role" and (tag.raw != ECHO or tag.start != 0):
-            return self.flush() or (ParserState.ROLE, tag)
-        return self._remove(kinds.STRAY_TOKEN, tag)
+    def _read_token(self, tag: Tag) -> Steps[None]:
+        is_echo = tag.raw == ECHO and tag.start == 0
+        if (yield from self._is_named(tag)):
+            self._pass(tag)
+        elif tag.kind == "eos":
+            yield from self._read_eos(tag)
+        elif tag.kind == "role" and not is_echo:
+            if not self._flush():
+                yield from self._read_role(tag)
+        else:
+            self._remove("stray_token", tag)
 
-    def _is_named(self, tag: Tag) -> bool | None:
-        """Whether a token is named: quoted, or in a code fence that goes on. None: not known."""
-        quote = self._source.char_before(tag.start)
-        quoted = quote in PARTNERS and self._is_in_quotes(tag, quote)
-        if quoted is not False:
-            return quoted
-        if not self._is_example or self.lines.at_closing_run:
+    def _is_named(self, tag: Tag) -> Steps[bool]:
+        """Whether a token is named: quoted, or in a code fence that goes on."""
+        quote = self._buffer.char_before(tag.start)
+        if quote in QUOTES and (yield from self._is_in_quotes(tag, PAIRS.get(quote, quote))):
+            return True
+        if not self._is_example or self._prose.quoting.lines().at_closing_run:
             return False
-        _, ahead = self._machine.after_eos(tag)
-        if ahead is Lookahead.MORE:
-            return None
+        _, ahead = yield from self._rules.after_eos(tag)
         if isinstance(ahead, Tag) and ahead.kind == "role" and tag.kind == "eos":
-            self._is_transcript = True  # it is shown, and nothing in it runs
+            self._prose.is_transcript = True  # it is shown, and nothing in it runs
         return ahead is not Lookahead.END
 
-    def _is_in_quotes(self, tag: Tag, quote: str) -> bool | None:
-        """Whether the quote before a token closes behind it, and other tokens. None: not known."""
-        source, at = self._source, tag.end
-        longest = 0 if self.reasoning else _MOST_NAMED  # reasoning ends wherever its end stands
-        while at < source.end and at - tag.start <= longest and source.is_mark(at):
-            found = source.tag_at(at)
-            if isinstance(found, PartialTag) and not source.final:
-                return None
+    def _is_in_quotes(self, tag: Tag, quote: str) -> Steps[bool]:
+        """Whether the quote before a token closes behind it, and other tokens."""
+        buffer, at = self._buffer, tag.end
+        longest = 0 if self._prose.reasoning else _MOST_NAMED  # reasoning ends wherever its end is
+        while True:
+            if at == buffer.end:
+                if (yield from buffer.more()):
+                    continue
+                break
+            if at - tag.start > longest or not buffer.is_mark(at):
+                break
+            found = yield from buffer.tag(at)
             if not isinstance(found, Tag) or found.kind not in TOKENS:
                 break
             at = found.end
-        if at == source.end and not source.final:
-            return None
-        if at < source.end and source.at(at) in PARTNERS[quote]:
-            self._named_to = at
+        if buffer.at(at) == quote:
+            self._prose.named_to = at
             return True
-        return self._shows_prompt(tag, quote)
+        if self._prose.reasoning or tag.kind == "eos" or quote not in _ENDS_INLINE:
+            return False
+        return (yield from self._shows_prompt(tag, quote))
 
-    def _shows_prompt(self, tag: Tag, quote: str) -> bool | None:
-        """Whether a line shows a prompt in quotes, from BOS or a role on. None: not known."""
-        if self.reasoning or tag.kind == "eos":
+    def _shows_prompt(self, tag: Tag, quote: str) -> Steps[bool]:
+        """Whether a line shows a prompt in quotes, from BOS or a role on."""
+        buffer, at = self._buffer, tag.end
+        while (found := buffer.search(_ENDS_INLINE[quote], at, buffer.end)) is None:
+            at = buffer.end
+            if at - tag.start > LONGEST_TAG or not (yield from buffer.more()):
+                return False
+        end = buffer.place(found.start())
+        if found[0] == "\n" or end - tag.start > LONGEST_TAG:
             return False
-        source = self._source
-        at = self._inline[1] if self._inline[0] == tag.start else tag.end
-        found = source.search(_ENDS_INLINE[quote], at, source.end)
-        if found is None:
-            self._inline = (tag.start, source.end)
-            return None if source.end - tag.start <= LONGEST_TAG and not source.final else False
-        if found[0] == "\n" or source.place(found.start()) - tag.start > LONGEST_TAG:
-            return False
-        self._named_to = source.place(found.start())
+        self._prose.named_to = end
         return True
 
-    def leave_roles(self) -> None:
-        """Leaves role tokens in the text, because no turn was made up."""
-        self._roles_are_text = True
-
-    def _read_eos(self, tag: Tag) -> Move | None:
+    def _read_eos(self, tag: Tag) -> Steps[None]:
         """EOS is the end where nothing follows it; a role token after it begins a made-up turn."""
-        ahead = self._machine.rules.look_past(tag.end)
-        if ahead is Lookahead.MORE:
-            return None
+        reading = self._reading
         self._end_section()
-        self._machine.eos = ahead is Lookahead.END
-        if tag.end == self._source.end:
-            halted = self.flush()
-            self._source.advance(tag.end)
-            self._at = tag.end
-            return halted
-        if isinstance(ahead, Tag) and ahead.kind == "role":
-            if (halted := self.flush()) is not None:
-                return halted
-            self._machine.eos = True
-            return (ParserState.INVENTED,)
-        return self._remove(kinds.STRAY_TOKEN, tag)
+        ahead = yield from self._rules.look_past(tag.end)
+        reading.tally.eos = ahead is Lookahead.END
+        if tag.end == self._buffer.end:
+            if not self._flush():
+                self._skip_to(tag.end)
+        elif isinstance(ahead, Tag) and ahead.kind == "role":
+            if not self._flush():
+                reading.tally.eos = True
+                yield from self._read_invented()
+        else:
+            self._remove("stray_token", tag)
+
+    def _end_section(self) -> None:
+        """Reasoning or content ends: no quotation is open any more."""
+        if self._reading.quotations:
+            self._prose.quoting.settle("\n")
+            check_quotations(self._reading)
+            self._reading.quotations = ()
+
+    def _read_role(self, tag: Tag) -> Steps[None]:
+        """Text behind a role token: a turn that was made up, if an answer opens in it (rule 27)."""
+        reading, buffer, at = self._reading, self._buffer, tag.start
+        reading.enter(ParserState.ROLE)
+        while (found := (yield from buffer.next_tag(at))) is not None:
+            at = found.end
+            if found.raw == tokens.ASSISTANT and found.kind == "role":
+                if at == buffer.end and not (yield from buffer.more()):
+                    continue
+                behind = (yield from buffer.tag(at)) if buffer.is_mark(at) else None
+                if isinstance(behind, Tag) and behind.kind == "think":
+                    return (yield from self._read_invented())
+        self._prose.roles_are_text = True
+        self._look(tag.end)
+        reading.enter(ParserState.PROSE)
+
+    def _read_invented(self) -> Steps[None]:
+        """A turn that the model made up after its own. All of it is removed (rule 17)."""
+        reading, buffer = self._reading, self._buffer
+        reading.enter(ParserState.INVENTED)
+        while (yield from buffer.more()):
+            pass
+        start = reading.pos
+        # What the prompt holds is not quoted.
+        beginning = buffer.slice(start, min(start + LONGEST_QUOTE + max(0, -start), buffer.end))
+        reading.report("made_up_turn", start, beginning, buffer.end - start)
+        reading.advance(buffer.end)
 
     # Thinking (rules 6, 13, 15 and 17).
 
-    def _read_think(self, tag: Tag) -> Move | None:
-        after_quote = self._source.char_before(tag.start) in QUOTES
+    def _read_think(self, tag: Tag) -> Steps[None]:
+        prose, buffer = self._prose, self._buffer
+        after_quote = buffer.char_before(tag.start) in QUOTES
         if tag.closing and tag.raw != _THINK_END and after_quote:  # with spaces in it
             return self._pass(tag)
-        if self.reasoning:
+        if prose.reasoning:
             return self._end_reasoning(tag) if tag.closing else self._read_echo(tag)
         if self._is_example:
             return self._pass(tag)
         if not tag.closing:
-            if after_quote:
-                self._look(tag.end)
-                self._names_think_tag = True
-                return None
-            return self._begin_reasoning(tag)
-        if self._names_think_tag:
-            self._look(tag.end)
-            self._names_think_tag = False
+            if not after_quote:
+                return self._begin_reasoning(tag)
+            self._pass(tag)
+            prose.names_think_tag = True
             return None
+        if prose.names_think_tag:
+            prose.names_think_tag = False
+            return self._pass(tag)
         if after_quote:
-            if tag.end == self._source.end and not self._source.final:
-                return None
-            if self._source.at(tag.end) in QUOTES:
+            if tag.end == buffer.end:
+                yield from buffer.more()
+            if buffer.at(tag.end) in QUOTES:
                 return self._pass(tag)
-        return self._remove(kinds.STRAY_THINK, tag)
-
-    def _end_section(self) -> None:
-        """No quotation goes on behind this."""
-        self._machine.end_quotations()
-        self.quoting = Quoting(self._at)
-
-    def _end_reasoning(self, tag: Tag) -> Move | None:
-        self._end_section()
-        if (halted := self.flush()) is not None:
-            return halted
-        if tag.raw != _THINK_END:
-            self._machine.report_raw(kinds.MISSPELLED_TAG, tag.start, tag.raw)
-        self._source.advance(tag.end)
-        self._at = tag.end
-        self.reasoning = self.unclosed = self.joining = False
-        self.lines = LineTracker()
+        self._remove("stray_think", tag)
         return None
 
-    def _read_echo(self, tag: Tag) -> Move | None:
-        if self.lines.fenced:
+    def _end_reasoning(self, tag: Tag) -> None:
+        self._end_section()
+        if self._flush():
+            return
+        if tag.raw != _THINK_END:
+            self._reading.report("misspelled_tag", tag.start, tag.raw)
+        self._skip_to(tag.end)
+        prose = self._prose
+        prose.reasoning = prose.unclosed = prose.joining = False
+        prose.quoting = Quoting()
+
+    def _read_echo(self, tag: Tag) -> None:
+        reading, prose = self._reading, self._prose
+        if prose.quoting.lines().fenced:
             return self._pass(tag)
-        if not self._said_any():  # the prompt's own, written once more
-            return self._remove(kinds.STRAY_THINK, tag)
-        self._machine.report_raw(kinds.STRAY_THINK, tag.start, tag.raw)
+        waiting = self._buffer.slice(reading.pos, prose.at)
+        if not prose.reasoning_shown and not waiting.strip():
+            self._remove("stray_think", tag)  # the prompt's own, written once more
+            return None
+        reading.report("stray_think", tag.start, tag.raw)
         return self._pass(tag)
 
-    def _said_any(self) -> bool:
-        waiting = self._source.slice(self._source.pos, self._at)
-        return self.reasoning_shown or bool(waiting.strip())
-
-    def _begin_reasoning(self, tag: Tag) -> Move | None:
+    def _begin_reasoning(self, tag: Tag) -> None:
         self._end_section()
-        halted = self._remove(kinds.THINK_IN_CONTENT, tag)
-        self.reasoning = self.unclosed = self.joining = True
-        self.lines = LineTracker()
-        return halted
+        if not self._remove("think_in_content", tag):
+            prose = self._prose
+            prose.reasoning = prose.unclosed = prose.joining = True
+            prose.quoting = Quoting()
 
     # Blocks and calls (rules 2 and 5).
 
-    def _read_wrapper(self, tag: Tag) -> Move | None:
-        if self._machine.rules.names_tool(tag):  # it is the call, if what must follow does
-            certain = self._machine.rules.is_certain(tag, wrapped=False)
-            if certain is not False:
-                return None if certain is None else self._read_invoke(tag)
-        certain = True if self.lines.blank else self._holds_calls(tag)
-        if certain is None:
-            return None
-        if not certain:
-            return self.leave(tag)
-        return self.enter_calls(tag) or (ParserState.BLOCK, tag)
-
-    def _holds_calls(self, tag: Tag) -> bool | None:
-        """Whether a wrapper in the middle of a line holds calls. None: not known."""
-        machine = self._machine
-        ahead = machine.rules.look_ahead(tag.end)
-        if ahead is Lookahead.MORE:
-            return None
-        if ahead is Lookahead.BRACE:
-            return begins_json_calls(machine.rules, self._source.past_space(tag.end))
-        if ahead is Lookahead.END:
-            begins_tag = self._source.past_space(tag.end) < self._source.end
-            return self._may_be_cut(tag.start) and (begins_tag or self._is_known_cut)
-        if machine.rules.opens(ahead, "invoke") and isinstance(ahead, Tag):
-            certain = machine.rules.is_certain(ahead, wrapped=True)
-            ends = certain is False and machine.rules.look_past(ahead.end) is Lookahead.END
-            declared = ends and machine.tools.may_be_tool(machine.rules.tool_called(ahead) or "")
-            return (declared and self._may_be_cut(tag.start)) or certain
-        return False
-
-    @property
-    def _is_known_cut(self) -> bool:
-        ended = self._source.ended
-        return ended is not None and ended.is_cut
-
-    def _read_undeclared(self, tag: Tag, kind: str) -> Move | None:
-        """If no tools are declared, a block is text, unless it holds no call."""
-        machine = self._machine
-        if kind != "wrapper" or not self.lines.blank:
-            return self.leave(tag)
-        ahead = machine.rules.look_ahead(tag.end)
-        if ahead is Lookahead.MORE:
-            return None
-        if machine.rules.closes(ahead, "wrapper"):
-            return self.enter_calls(tag) or (ParserState.BLOCK, tag)
-        return self.leave(tag)
-
-    def _read_invoke(self, tag: Tag) -> Move | None:
-        """A call without a wrapper: only of a declared tool, and only when it is certain."""
-        machine = self._machine
-        name = machine.rules.tool_called(tag)
-        declared = name is not None and machine.tools.given and machine.tools.declares(name)
-        if not declared and not (machine.rules.is_example(name) and self.lines.blank):
-            return self.leave(tag)
-        certain = machine.rules.is_certain(tag, wrapped=False)
-        if certain is None:
-            return None
-        if not certain and tag.self_closed and self.lines.blank:
-            ahead = self._source.at(tag.end)
-            if not ahead and not self._source.final:
-                return None
-            certain = ahead in ("", "\n")
-        if not certain and not self._is_cut_opening(tag):
-            return self.leave(tag)
-        if (halted := self.enter_calls(tag)) is not None:
-            return halted
-        machine.report_raw(kinds.MISSING_WRAPPER, tag.start, "")
-        return (ParserState.INVOKE, InvokeOpening(tag))
-
-    def _is_cut_opening(self, tag: Tag) -> bool:
-        """Whether the text was cut behind the opening of a call without a wrapper (rule 33)."""
-        source = self._source
-        ends = not tag.self_closed and self._machine.rules.look_ahead(tag.end) is Lookahead.END
-        if not ends or not self._may_be_cut(tag.start):
-            return False
-        if source.past_space(tag.end) < source.end or self._is_known_cut:
-            return True
-        return self.lines.blank and not source.stopped
-
-    def enter_calls(self, tag: Tag) -> Move | None:
-        """Leaves prose for a block, or for a call without one. A blank line goes with it."""
-        source, machine = self._source, self._machine
-        machine.blank_line = source.slice(source.pos, tag.start).endswith("\n\n")
-        halted = self._show_up_to(tag.start - 2 * machine.blank_line, complete=True)
-        if halted is not None:
-            return halted
-        self._hold_if_quoted(tag)
-        if self.reasoning:
-            machine.report_raw(kinds.CALL_IN_REASONING, tag.start, "")
-        if machine.blocks:
-            machine.report_raw(kinds.SECOND_BLOCK, tag.start, "")
-        machine.blocks += 1
-        source.advance(tag.start)
+    def _read_wrapper(self, tag: Tag) -> Steps[None]:
+        named = self._rules.names_tool(tag)  # it is the call, if what must follow does
+        if named and (yield from self._rules.is_certain(tag, wrapped=False)):
+            return (yield from self._read_invoke(tag))
+        acts = self._is_blank or (yield from self._holds_calls(tag))
+        if not acts and not (yield from self._is_cut(tag)):
+            return self._leave(tag)
+        if (yield from self._enter_calls(tag, True)):
+            open_block(self._reading, tag, self._goes_with_blank_line)
         return None
 
-    def _hold_if_quoted(self, tag: Tag) -> None:
-        """Where a quotation is open, what is read from here on waits for its close (rule 29)."""
-        machine, before = self._machine, self._source.char_before(tag.start)
-        quotation = self.quoting.around(before, self.lines.is_indented)
-        if quotation is None or any(hold.covers(quotation) for hold in machine.quotations):
-            return
-        if machine.hold is not None:
-            machine.hold.settle(tag)
-        QuotedCalls(machine, quotation, lambda to, quoting: self._leave_quoted(tag, to, quoting))
+    def _holds_calls(self, tag: Tag) -> Steps[bool]:
+        """Whether a wrapper in the middle of a line holds calls."""
+        ahead = yield from self._rules.look_ahead(tag.end)
+        if ahead is Lookahead.BRACE:
+            at = yield from self._buffer.past_space(tag.end)
+            return (yield from self._rules.begins_json_calls(at))
+        if isinstance(ahead, Tag) and self._rules.opens(ahead, "invoke"):
+            certain = yield from self._rules.is_certain(ahead, wrapped=True)
+            at = yield from self._buffer.past_space(ahead.end)
+            cut = at == self._buffer.end or self._begins_tag(at)  # nothing of it has come (rule 33)
+            return certain and (ahead.self_closed or not cut)
+        return False
 
-    def _leave_quoted(self, tag: Tag, to: int, quoting: Quoting) -> None:
-        """The text from a tag up to `to` is quoted, and stays."""
-        source = self._source
-        self._machine.report_raw(kinds.MARKUP_AS_TEXT, tag.start, tag.raw)
-        self.quoting = quoting
-        self.quoting.pass_quotation(to)
-        self._at = to
-        lines = source.slice(source.pos, to).rpartition("\n")
-        self.lines = LineTracker()
-        self.lines.follow("." if lines[2].strip() else lines[2])
+    def _read_undeclared(self, tag: Tag, kind: str) -> Steps[None]:
+        """If no tools are declared, a block is text, unless it holds no call."""
+        if kind != "wrapper" or not self._is_blank:
+            return self._leave(tag)
+        ahead = yield from self._rules.look_ahead(tag.end)
+        if not self._rules.closes(ahead, "wrapper"):
+            return self._leave(tag)
+        if (yield from self._enter_calls(tag, True)):
+            open_block(self._reading, tag, self._goes_with_blank_line)
+        return None
 
-    # Inside a code fence (rule 15).
+    def _read_invoke(self, tag: Tag) -> Steps[None]:
+        """A call without a wrapper: only of a declared tool, and only when it is certain."""
+        reading, buffer = self._reading, self._buffer
+        name = self._rules.tool_called(tag)
+        declared = name is not None and reading.tools.given and reading.tools.declares(name)
+        if not declared and not (self._rules.is_example(name) and self._is_blank):
+            return (yield from self._read_stub(tag))
+        certain = yield from self._rules.is_certain(tag, wrapped=False)
+        if not certain and tag.self_closed and self._is_blank:
+            if tag.end == buffer.end:
+                yield from buffer.more()
+            certain = buffer.at(tag.end) in ("", "\n")
+        if not certain and not (declared and (yield from self._is_cut(tag))):
+            return self._leave(tag)
+        if (yield from self._enter_calls(tag, True)):
+            reading.report("missing_wrapper", tag.start, "")
+            yield from begin_call(reading, tag)
+        return None
 
-    def _read_fenced(self, tag: Tag, kind: str) -> Move | None:
-        machine = self._machine
-        opens = kind == "wrapper" and not tag.closing and self.lines.blank
-        if not opens or not self.lines.after_blank or machine.tools.none_declared:
-            return self.leave(tag)
-        if self._is_transcript:
-            return self.leave(tag)
-        if tag.start < self._example_end or tag.raw != tag.canonical(machine.tags.calls):
-            return self.leave(tag)
-        return (ParserState.FENCED, tag)
+    def _enter_calls(self, tag: Tag, may_be_quoted: bool = False) -> Steps[bool]:
+        """Leaves prose for a block, or for a call without one. A blank line goes with it.
 
-    def leave_example(self, tag: Tag, to: int) -> None:
-        """A block in a fence was an example up to `to`: what it quotes never runs.
-
-        Nor is it held once more, so that blocks in blocks take linear time.
+        False: it is not left, because a stop string stands before it, or the calls are quoted.
         """
-        self._example_end = to
-        self.leave(tag)
+        reading, prose = self._reading, self._prose
+        start = tag.start - 2 * self._is_after_blank_line(tag)
+        if self._show_up_to(start, complete=True):
+            return False
+        if may_be_quoted and (quotation := self._quotation(tag)) is not None:
+            return (yield from self._try_calls(tag, quotation))
+        self._goes_with_blank_line = start < tag.start
+        if prose.reasoning:
+            reading.report("call_in_reasoning", tag.start, "")
+        if reading.tally.blocks:
+            reading.report("second_block", tag.start, "")
+        reading.tally.blocks += 1
+        reading.advance(tag.start)
+        return True
 
-    # Closing tags (rules 9 and 17).
+    def _is_after_blank_line(self, tag: Tag) -> bool:
+        return self._buffer.slice(self._reading.pos, tag.start).endswith("\n\n")
 
-    def _orphans(self, tag: Tag) -> Move | None:
-        if (halted := self.flush()) is not None:
-            return halted
-        self._hold_if_quoted(tag)
-        return (ParserState.ORPHANS, tag, self.lines.blank)
+    # Calls that may be quoted (rules 24 and 29).
+
+    def _quotation(self, tag: Tag) -> Quotation | None:
+        """What may quote calls that begin at a tag."""
+        reading, quoting, lines = self._reading, self._prose.quoting, self._prose.quoting.lines()
+        if reading.refuses or reading.doubt is not None or len(reading.quotations) > _MOST_TRIED:
+            return None
+        if any(quotation.start == tag.start for quotation in reading.quotations):
+            return None  # this is being tried
+        known = {one.place for quotation in reading.quotations for one in quotation.openings}
+        found = Quotation(tag.start, [one for one in quoting.open if one.place not in known])
+        before = self._buffer.char_before(tag.start)
+        if not quoting.open and before in QUOTES:
+            found.direct = PAIRS.get(before, before)
+        found.is_marked = lines.is_quoted
+        found.is_indented = lines.is_indented
+        quoted = found.openings or found.direct or found.is_indented
+        return found if quoted or found.is_marked is not None else None
+
+    def _try_calls(self, tag: Tag, quotation: Quotation) -> Steps[bool]:
+        """Reads calls as if they were not quoted, until what follows says more."""
+
+        def go_on(twin: Reading, level: int) -> Steps[None]:
+            quotation.level = level
+            twin.state = ParserState.PROSE
+            twin.quotations = (*(copy(one) for one in twin.quotations), quotation)
+            return
+            yield
+
+        refusal = yield Attempt(go_on)
+        assert refusal is not None
+        self._reading.report("markup_as_text", tag.start, tag.raw)
+        self._look(max(refusal.to, tag.end))
+        return False
+
+    # Inside a code fence (rules 15 and 23).
+
+    def _read_fenced(self, tag: Tag, kind: str) -> Steps[None]:
+        reading, prose = self._reading, self._prose
+        opens = kind == "wrapper" and not tag.closing and self._is_blank
+        may_act = opens and prose.quoting.lines().after_blank and not prose.is_transcript
+        if not may_act or reading.tools.none_declared or tag.start < prose.example_end:
+            return self._leave(tag)
+        if tag.raw != tag.canonical(reading.tags.calls):
+            return self._leave(tag)
+        reading.enter(ParserState.FENCED)
+        example_end = yield from self._example_end(tag)
+        if example_end is not None:
+            # What it quotes never runs, nor is it held once more, so that blocks in blocks take
+            # linear time.
+            prose.example_end = example_end
+            self._leave(tag)
+            reading.enter(ParserState.PROSE)
+        elif (yield from self._enter_calls(tag)):
+            open_block(reading, tag, self._goes_with_blank_line)
+        return None
+
+    def _example_end(self, tag: Tag) -> Steps[int | None]:
+        """How far a block in a fence is an example. None: the model forgot to close its fence.
+
+        That is if the block is well-formed, of a declared tool, and the last thing in the text.
+        """
+        reading, buffer = self._reading, self._buffer
+        stops = [str(tokens.EOS), *([_THINK_END] if self._prose.reasoning else ())]
+        block = StrictBlock(reading.tags, tag.end, longest=LONGEST_TAG, value_stops=stops)
+        fed = tag.end
+        while block.end is None:
+            try:
+                block.feed(buffer.acting(fed, buffer.end), fed)
+            except ParseError as problem:
+                return int(problem.position)
+            fed = buffer.end
+            if block.calls:
+                name = block.calls[0].name
+                if not reading.tools.may_be_tool(buffer.slice(name.start, name.stop)):
+                    return int(name.stop)
+            if block.end is None and not (yield from buffer.more()):
+                return buffer.end
+        has_eos = yield from self._rules.look_past(block.end)
+        # Where something else ended the text, more of the example may have followed.
+        if not (yield from is_last(buffer, block.end)):
+            return block.end
+        ends = self._rules.is_end(has_eos) and has_eos is not Lookahead.END
+        return None if ends or buffer.ended in (None, Ended.END) else block.end
+
+    # Closing tags, and parameters without a call (rules 5, 9, 17 and 34).
+
+    def _read_orphans(self, tag: Tag) -> Steps[None]:
+        """A run of closing tags: it goes, or is text.
+
+        It goes at the end of reasoning or content, before a tag with the DSML token, and wherever
+        it has its lines to itself.
+        """
+        reading, rules, opens_line = self._reading, self._rules, self._is_blank
+        if self._flush():
+            return
+        reading.enter(ParserState.ORPHANS)
+        to = tag.end
+        while self._is_closer(ahead := (yield from rules.look_ahead(to))):
+            assert isinstance(ahead, Tag)
+            to = ahead.end
+        after = yield from self._buffer.past_space(to, LONGEST_SPACE)
+        space = self._buffer.slice(to, after)
+        alone = opens_line and ("\n" in space or len(space) > LONGEST_SPACE)
+        acts = isinstance(ahead, Tag) and (ahead.marked or ahead.kind in ("eos", "bos", "think"))
+        reading.enter(ParserState.PROSE)
+        if not (ahead is Lookahead.END or acts or alone):
+            reading.report_span("markup_as_text", tag.start, to)
+            return self._look(to)
+        yield from self._remove_parts("orphan_closer", tag, to, opens_line)
+        return None
+
+    def _remove_parts(
+        self, kind: DiagnosticKind, tag: Tag, end: int, opens_line: bool
+    ) -> Steps[None]:
+        """Removes parts of a call that are not in one, from a tag on, unless they are quoted."""
+        reading = self._reading
+        if (quotation := self._quotation(tag)) is not None:
+            yield from self._try_calls(tag, quotation)
+            return
+        reading.report_span(kind, tag.start, end)
+        self._skip_to(end, begin_line=opens_line)
+        if reading.quotations:
+            yield from settle_quotations(reading, (yield from self._rules.look_ahead(end)))
+
+    def _is_closer(self, ahead: Ahead) -> bool:
+        if not isinstance(ahead, Tag) or not ahead.closing or not ahead.marked or ahead.bare:
+            return False
+        return self._rules.kind(ahead) in CALL_TAGS
+
+    def _read_stray(self, tag: Tag) -> Steps[None]:
+        """A parameter on a line of its own, with no call around it: it goes with its value.
+
+        That is, if its close comes soon, and after it more markup or the end of reasoning or
+        content; where prose goes on it is talked about.
+        """
+        reading, buffer, rules = self._reading, self._buffer, self._rules
+        if self._flush():
+            return
+        reading.enter(ParserState.STRAY)
+        at, limit = tag.end, tag.end + LONGEST_TAG
+        while (found := (yield from buffer.next_tag(at, limit))) is not None:
+            if found.marked or found.kind in ("eos", "think"):
+                break
+            at = found.start + 1
+        removes = False
+        if found is not None and rules.closes(found, "parameter"):
+            ahead = yield from rules.look_ahead(found.end)
+            removes = rules.is_end(ahead) or rules.opens(ahead, "parameter")
+            removes = removes or any(rules.closes(ahead, kind) for kind in ("invoke", "wrapper"))
+            thought = isinstance(ahead, Tag) and ahead.kind == "think" and ahead.closing
+            removes = removes or thought
+        reading.enter(ParserState.PROSE)
+        if found is None or not removes:
+            return self._leave(tag)
+        yield from self._remove_parts("dropped_call", tag, found.end, True)
+        return None
+
+    def _read_lost(self, tag: Tag) -> Steps[None]:
+        """Parameters in the middle of a line whose call has lost its opening (rule 34).
+
+        They go, with their closes, if the closes of a call and then the end follow.
+        """
+        reading = self._reading
+        if self._flush():
+            return None
+        reading.enter(ParserState.LOST)
+        end = yield from self._lost_end(tag)
+        reading.enter(ParserState.PROSE)
+        if end is None:
+            return self._leave(tag)
+        yield from self._remove_parts("dropped_call", tag, end, False)
+        return None
+
+    def _lost_end(self, tag: Tag) -> Steps[int | None]:
+        """Where parameters end that have lost their call, with its closes. None: nowhere."""
+        buffer, rules = self._buffer, self._rules
+        limit, at = tag.start + LONGEST_ORPHANS, tag.end
+        ahead: Ahead = tag
+        while rules.opens(ahead, "parameter"):
+            close = yield from buffer.next_tag(at, limit)
+            while close is not None and not (close.marked or close.kind in TOKENS):
+                close = yield from buffer.next_tag(close.start + 1, limit)
+            if close is None or not rules.closes(close, "parameter"):
+                return None
+            ahead = yield from rules.look_ahead(close.end)
+            at = ahead.end if isinstance(ahead, Tag) else close.end
+        closed = False
+        while rules.closes(ahead, "invoke") or rules.closes(ahead, "wrapper"):
+            assert isinstance(ahead, Tag)
+            closed, at = True, ahead.end
+            ahead = yield from rules.look_ahead(at)
+        return at if closed and rules.is_end(ahead) and at <= limit else None
+
+    def _read_stub(self, tag: Tag) -> Steps[None]:
+        """What a model wrote before it began once more: a tag that says nothing (rule 34).
+
+        On a line of its own directly before a block or an invoke it goes.
+        """
+        rules, at = self._rules, self._buffer.char_before(tag.end)
+        ahead: Ahead = Lookahead.TEXT
+        if not tag.attributes and not tag.self_closed and self._is_blank:
+            space = yield from self._buffer.past_space(tag.end, LONGEST_SPACE)
+            if "\n" in self._buffer.slice(tag.end, space) or at == "\n":
+                ahead = yield from rules.look_ahead(tag.end)
+        begins = rules.opens(ahead, "wrapper")
+        if isinstance(ahead, Tag) and rules.opens(ahead, "invoke"):
+            called = rules.tool_called(ahead)
+            begins = called is not None and self._reading.tools.may_be_tool(called)
+        if not begins:
+            return self._leave(tag)
+        self._remove("unexpected_tag", tag)
+        return None
 
     # Calls without the DSML token, and those of older models (rules 1 and 13).
 
-    def _read_plain(self, tag: Tag) -> Move | None:
+    def _read_plain(self, tag: Tag) -> Steps[None]:
         """A plain call, or a plain wrapper before a call."""
-        machine = self._machine
-        if self._source.char_before(tag.start) in QUOTES or self._behind_quoted_plain:
-            self._look(tag.end)
-            self._behind_quoted_plain = True
-            return None
-        if is_plain_invoke(machine.rules, tag):
-            return self._read_plain_invoke(tag, None)
+        reading, rules = self._reading, self._rules
+        if self._buffer.char_before(tag.start) in QUOTES:
+            return self._pass(tag)
+        if rules.is_plain_invoke(tag):
+            return (yield from self._read_plain_invoke(tag, tag))
         if tag.attributes or tag.self_closed or not is_plain_wrapper(tag.label):
             return self._pass(tag)
-        ahead = machine.rules.look_ahead(tag.end)
-        if ahead is Lookahead.MORE:
-            return None
-        if ahead is Lookahead.BRACE and tag.label in JSON_WRAPPERS and self.lines.blank:
-            return (ParserState.PLAIN, tag, tag)
+        ahead = yield from rules.look_ahead(tag.end)
+        if ahead is Lookahead.BRACE and tag.label in JSON_WRAPPERS and self._is_blank:
+            return (yield from self._read_plain_calls(tag, tag))
         if not isinstance(ahead, Tag):
             return self._pass(tag)
-        if self.lines.blank or self._source.opens_line(ahead.start):
-            holds = opens_json_calls(machine.rules, ahead)
-            if holds is None:
-                return None
-            if holds:
-                return (ParserState.PLAIN, tag, ahead)
-        if is_plain_invoke(machine.rules, ahead):
-            return self._read_plain_invoke(ahead, tag)
-        if machine.rules.opens(ahead, "invoke") and machine.tools.declares(
-            machine.rules.tool_called(ahead) or ""
-        ):
-            certain = machine.rules.is_certain(ahead, wrapped=False)
-            if certain is None:
-                return None
-            if certain:
-                halted = self.enter_calls(tag)
-                machine.report_raw(kinds.MISSPELLED_TAG, tag.start, tag.raw)
-                return halted or (ParserState.BLOCK, tag)
-        return self._pass(tag)
-
-    def _read_plain_invoke(self, tag: Tag, wrapper: Tag | None) -> Move | None:
-        follows = plain_call_follows(self._machine.rules, tag)
-        if follows is None:
-            return None
-        if not follows:
-            return self._pass(tag if wrapper is None else wrapper)
-        return (ParserState.PLAIN, wrapper or tag, tag)
-
-    def _read_native(self, tag: Tag) -> Move | None:
-        # After another such token that was left as text, this one is text too.
-        quoted = self._source.char_before(tag.start) in QUOTES | {tag.raw[-1]}
-        if tag.closing or quoted or self._is_example or self._machine.tools.none_declared:
+        opens_line = self._is_blank or self._buffer.opens_line(ahead.start)
+        if opens_line and (yield from rules.opens_json_calls(ahead)):
+            return (yield from self._read_plain_calls(tag, ahead))
+        if rules.is_plain_invoke(ahead):
+            return (yield from self._read_plain_invoke(tag, ahead))
+        declared = reading.tools.declares(rules.tool_called(ahead) or "")
+        if not rules.opens(ahead, "invoke") or not declared:
             return self._pass(tag)
-        return (ParserState.NATIVE, tag)
+        if not (yield from rules.is_certain(ahead, wrapped=False)):
+            return self._pass(tag)
+        if (yield from self._enter_calls(tag, True)):
+            reading.report("misspelled_tag", tag.start, tag.raw)
+            open_block(reading, tag, self._goes_with_blank_line)
+        return None
+
+    def _read_plain_invoke(self, first: Tag, tag: Tag) -> Steps[None]:
+        if (yield from self._rules.plain_call_follows(tag)):
+            yield from self._read_plain_calls(first, tag)
+        else:
+            self._pass(first)
+
+    def _read_plain_calls(self, first: Tag, tag: Tag) -> Steps[None]:
+        """Calls without the DSML token. `first` is where they begin: at `tag`, or a wrapper."""
+        self._reading.enter(ParserState.PLAIN)
+        calls = yield from find_plain_calls(self._reading, first, tag)
+        yield from self._make(first, calls, "plain_markup")
+
+    def _read_native(self, tag: Tag) -> Steps[None]:
+        # After another such token that was left as text, this one is text too.
+        quoted = self._buffer.char_before(tag.start) in QUOTES | {tag.raw[-1]}
+        if tag.closing or quoted or self._is_example or self._reading.tools.none_declared:
+            return self._pass(tag)
+        self._reading.enter(ParserState.NATIVE)
+        calls = yield from find_native_calls(self._reading, tag)
+        return (yield from self._make(tag, calls, "native_markup"))
+
+    def _make(self, first: Tag, found: OddCalls, kind: DiagnosticKind) -> Steps[None]:
+        """Makes calls that were found whole; or leaves them in the text."""
+        reading = self._reading
+        if found.calls is None:
+            reading.enter(ParserState.PROSE)
+            return self._look(found.end)
+        if not (yield from self._enter_calls(first, True)):
+            if reading.state is not ParserState.HALTED:
+                reading.enter(ParserState.PROSE)
+            return None
+        reading.report_span(
+            "forbidden_call" if reading.settings.forbidden else kind, first.start, found.end
+        )
+        reading.advance(found.end)
+        self._prose.plain_wrapper = self._prose.plain_wrapper or found.wraps
+        for name, arguments in found.calls:
+            reading.whole_call(name, arguments, found.end)
+        if found.cut is not None:
+            reading.part_of_call(*found.cut)
+        if found.has_rest and self._buffer.final and found.end == self._buffer.end:
+            reading.report_cut(found.end)
+        elif found.has_rest:
+            reading.report("dropped_call", found.end, "")
+        yield from read_after(reading)
+        return None

@@ -1,371 +1,203 @@
-"""What is quoted: the table of quotations, and which of them are open at a place in prose
-(recovery.md, rule 29).
+"""Quotations in prose (recovery.md, rules 15, 24 and 29): what is open where a call begins.
 
-`Quoting` follows the prose of one section, the reasoning or the content. A call is quoted if an
-opening stands before it and its close behind it; so all that can be said where a call begins is
-what would close: a `Quotation`. All quotation marks that the parser knows are here.
+A call in a quotation never runs. `Quoting` follows prose once, when somebody asks, and answers one
+question: which quotations are open here. No other file has a set of quotation marks.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterable
-from enum import Enum
+from copy import copy
 from typing import NamedTuple
 
 from dsv4._format.spellings import BAR
+from dsv4._parse.limits import LONGEST_TAG
 from dsv4._parse.lines import LineTracker
 from dsv4._parse.patterns import pattern
 
-# What a quote opens with -> what closes it. „ has two partners, by language.
-_TICK = "`"
-PARTNERS = {
-    **{_TICK: _TICK, '"': '"', "'": "'", "＂": "＂", "＇": "＇"},
-    **{"“": "”", "‘": "’", "„": "“”", "‚": "‘", "«": "»", "»": "«", "‹": "›"},
-    **{"「": "」", "『": "』", "《": "》", "〈": "〉", "〝": "〞"},
+# What reaches to the end of the section; all else reaches to that of the paragraph.
+_REACH_FAR = frozenset({"element", "comment"})
+
+# What opens a quotation -> what closes it: either of two, in some languages.
+PAIRS = {
+    **dict(zip("“‘「『«»‹‚《〈〝", "”’」』»«›‘》〉〞", strict=True)),
+    **{quote: quote for quote in "＂＇\"'`"},
+    "„": "“”",
 }
-# Directly behind one of these a marker is talked about (rules 13, 17, 24 and 25).
-QUOTES = frozenset("".join([*PARTNERS, *PARTNERS.values()]))
-# Directly behind one of these an invoke in a block is quoted, by a patch or a program (rule 21).
-QUOTES_AN_INVOKE = QUOTES | frozenset("+-\\")
-# Directly before one of these a close is quoted, by a program or by JSON (rule 11).
-QUOTES_A_CLOSE = QUOTES | {"\\"}
-# Around the values of attributes: these close each other, and a double quote closes them.
+# Quotes of attributes; those that are not ASCII close each other, and an ASCII one closes them.
 SMART_QUOTES = "“”‘’＂＇"
 ATTRIBUTE_QUOTES = "\"'" + SMART_QUOTES
+# Directly behind one of these a tag is only talked about; between two of them a token is named.
+QUOTES = frozenset("".join(PAIRS) + "".join(PAIRS.values()))
+# What an invoke stands behind, directly, if a patch or a program quotes it.
+QUOTES_AN_INVOKE = QUOTES | {"+", "-", "\\"}
+# What stands directly behind a close in the string of a program, or in JSON.
+QUOTES_A_CLOSE = frozenset("\\\"'`")
 
-# Elements that hold examples: these, and all whose names contain one of these words.
-_ELEMENTS = frozenset(
-    "pre code samp kbd xmp tt q blockquote listing plaintext".split()  # noqa: SIM905
+_STRAIGHT = frozenset("\"'")
+_NO_OPENING_BEHIND = frozenset("_.,;:!?)")
+_FIRST_WIDE = "\u2e80"  # letters from here on have no spaces between words
+# Elements that quote what they hold: those of HTML, and any whose name has one of two words.
+_ELEMENTS = "pre|code|samp|kbd|xmp|tt|q|blockquote|listing|plaintext"
+_QUOTES_CONTENT = pattern(rf"(?i).*(?:example|sample).*|{_ELEMENTS}")
+# Quotes in the tag of any element open and close nothing: `"use <a href="x">this</a>: CALL"`.
+_TAG = rf"<(?P<slash>/?)(?P<name>[A-Za-z|{BAR}][^\s<>/]{{0,128}})(?P<rest>(?:\s[^<>]{{0,512}})?/?)>"
+_PARTS = pattern(
+    r"(?P<blank>\n\s*\n)|(?P<code>`+)|(?P<comment><!--)|(?P<uncomment>-->)"
+    rf"|{_TAG}|(?P<quote>[{''.join(sorted(QUOTES - {'`'}))}])"
 )
-_EXAMPLE_WORDS = ("example", "sample")
+_OF_INTEREST = pattern(rf"[`~<{''.join(sorted(QUOTES - {'`'}))}]|-->|\n\s*\n")
+# What may mean something else with more behind it.
+_UNDECIDED = pattern(rf"(?:<[^<>]{{0,{LONGEST_TAG}}}|[`'\"’\-\s]+)\Z")
 
-_STRAIGHT = "\"'"
-_FIRST_IDEOGRAPH = "\u2e80"
-_APOSTROPHES = "'’"
-# Behind one of these a straight quote opens nothing.
-_NO_OPENING = frozenset("_.,;:!?)")
-_NAME = rf"</?[A-Za-z{BAR}|][^\s<>/]*"
-_LONGEST_ELEMENT = 256
-_TOKEN = pattern(
-    rf"""`+|\n[ \t\r]*(?=\n|\Z)|<!--|-->"""
-    rf"""|{_NAME}(?:\s(?:[^<>"']|"[^"<]*"|'[^'<]*')*)?/?>|{_NAME}(?:\s[^<>]*)?/?>"""
-    rf"|[<{''.join(sorted(QUOTES - {_TICK}))}]|--?\Z"
-)
-_PARTIAL_ELEMENT = pattern(rf"<(?:!?-?-?|/?[A-Za-z{BAR}|][^<>]*|/)\Z")
-_LIST_MARK = r"(?:[-*+]|\d{1,3}[.)])\s+"
-_BLOCK_QUOTE = pattern(rf"\s*(?:{_LIST_MARK})*>(?:\s|>|{_LIST_MARK})*")
-_FENCE_RUN = pattern(r"`{3,}|~{3,}")
-_LONGEST_HEAD = 64
-# So many quotations are followed at a time, of those that reach as far; the outermost go first.
-_MOST_OPEN = 16
-# Text waits to be looked at until somebody asks, but not more than this.
-_MOST_WAITING = 4096
-
-
-class Reach(Enum):
-    """How far a quotation reaches that is not closed."""
-
-    PARAGRAPH = "to the next blank line"
-    SECTION = "to the end of the reasoning or the content"
+_LONGEST_UNREAD = 4096
+# Nobody opens so many by accident; each costs something at every close.
+_MOST_OPEN = 64
 
 
 class Opening(NamedTuple):
-    """An opening that is not closed yet, and what closes it."""
+    """Where a quotation was opened, and what closes it."""
 
+    kind: str
     place: int
-    end: int
     close: str
-    reach: Reach
-    # Of inline code: what was open before it. What opens in inline code that closes opens nothing.
-    outside: tuple[tuple[Opening, ...], tuple[Opening, ...]] | None = None
-
-
-class Mark(Enum):
-    """What the line of a call begins with, if it quotes the call without any close."""
-
-    NONE = "nothing"
-    INDENTATION = "four spaces: quoted if each line has them, and prose follows"
-    QUOTED = "the mark of a block quote: quoted if each line has it"
-    QUOTED_WORDS = "the same, and words: quoted if, besides, something follows"
-
-
-class Quotation(NamedTuple):
-    """What may quote a call."""
-
-    openings: tuple[Opening, ...]
-    close: str  # of the quote directly before it, which opens nothing by itself
-    mark: Mark
 
 
 class Quoting:
-    """Follows prose, and knows which quotations are open.
+    """Follows the prose of one section, reasoning or content."""
 
-    `closed` is the first quotation that was closed of those that are watched, and where that was:
-    nothing behind it is followed.
-    """
+    __slots__ = ("_last", "_lines", "_place", "_unread", "closed", "may_be_fenced", "open")
 
-    __slots__ = (
-        "_at",
-        "_before",
-        "_elements",
-        "_fences",
-        "_head",
-        "_quotes",
-        "_rest",
-        "_waiting",
-        "_watched",
-        "closed",
-    )
-
-    def __init__(self, at: int) -> None:
-        self._fences = LineTracker()
-        self._elements: tuple[Opening, ...] = ()
-        self._quotes: tuple[Opening, ...] = ()
-        self._waiting: list[str] = []  # text that nobody has asked about
-        self._at = at  # the place behind all text
-        self._rest = ""  # text that more text may change
-        self._before = ""  # the character before that
-        self._head = ""  # the line's beginning
-        self._watched: frozenset[Opening] = frozenset()
-        self.closed: tuple[Opening, int] | None = None
+    def __init__(self) -> None:
+        self._lines = LineTracker()
+        self.open: list[Opening] = []  # quotations, as far as was read
+        self._unread: list[str] = []
+        self._place = 0  # of what is not read
+        self._last = ""  # the character before it
+        self.closed: dict[int, int] = {}  # where which opening was closed
+        self.may_be_fenced = False  # a look at the lines would tell
 
     def copy(self) -> Quoting:
-        twin = copy.copy(self)
-        twin._fences, twin._waiting = copy.copy(self._fences), [*self._waiting]
+        twin = copy(self)
+        twin._lines = copy(self._lines)
+        twin.open, twin._unread = [*self.open], [*self._unread]
+        twin.closed = {}
         return twin
 
-    # What goes by.
+    def follow(self, text: str, start: int) -> None:
+        """Goes on through `text`, which stands at `start`, when somebody asks."""
+        if not self._unread:
+            self._place = start
+        self._unread.append(text)
+        if "`" in text or "~" in text:
+            self.may_be_fenced = True
+        if len(text) > _LONGEST_UNREAD:  # nothing is kept for long, though nobody asks
+            self.settle()
 
-    def follow(self, text: str, at: int) -> None:
-        """Prose goes by, which begins at the place `at`."""
-        if at != self._at:  # something stood between that was no prose
-            self._look("<")
-        self._waiting.append(text)
-        self._at = at + len(text)
-        if self._watched or len(self._waiting) > _MOST_WAITING or len(text) > _MOST_WAITING:
-            self._look()
+    def begin_line(self, is_begun: bool = False) -> None:
+        """Calls were cut out here: a line begins behind them, or has begun."""
+        self.settle("<")
+        self._lines = LineTracker(behind_calls=True)
+        if is_begun:
+            self._lines.follow(".")
+        self._last = "."
 
-    def pass_call(self, to: int) -> None:
-        """A call went by, or other text that closes nothing, up to the place `to`."""
-        self._look("<")
-        self._at = to
-        self._before = ">"
-        self._head += "."
-        self._fences = LineTracker()
-        self._fences.follow(".")
+    def lines(self, following: str = "<") -> LineTracker:
+        """Where in a line prose stands, before the character `following`."""
+        self.settle(following)
+        return self._lines
 
-    def pass_quotation(self, to: int) -> None:
-        """What was closed is done with, and reading goes on at the place `to`, behind it."""
-        before, self._rest, self.closed = self._before, "", None
-        self._waiting.clear()
-        self.pass_call(to)
-        self._before = before
-
-    def watch(self, openings: Iterable[Opening]) -> None:
-        """Says from now on when one of these is closed."""
-        self._watched = frozenset(openings)
-
-    def is_open(self, openings: tuple[Opening, ...]) -> bool:
-        return any(opening in self._elements or opening in self._quotes for opening in openings)
-
-    def end(self) -> None:
-        """The section ends: no more text comes."""
-        self._look("\n")
-
-    # What stands here.
-
-    def around(self, before: str, is_indented: bool) -> Quotation | None:
-        """What may quote a call that begins behind all text. `before` stands directly before it."""
-        self._look("<")
-        openings = self._elements + self._quotes
-        opens = any(opening.end == self._at for opening in openings)
-        close = "" if opens else PARTNERS.get(before, "")
-        mark = Mark.INDENTATION if is_indented else self._mark()
-        if not openings and not close and mark is Mark.NONE:
-            return None
-        return Quotation(openings, close, mark)
-
-    def _mark(self) -> Mark:
-        found = _BLOCK_QUOTE.match(self._head)
-        if found is None:
-            return Mark.NONE
-        return Mark.QUOTED if found.end() == len(self._head) else Mark.QUOTED_WORDS
-
-    def behind_close(self, text: str, at: int, openings: tuple[Opening, ...]) -> Quoting | None:
-        """How quoting stands behind the close of one of these in a text that stands at `at`.
-
-        None: none is closed.
-        """
-        twin = self.copy()
-        twin.watch(openings)
-        twin.pass_call(at)
-        twin.follow(text, at)
-        twin.end()
-        return None if twin.closed is None else twin
-
-    # Going through the text.
-
-    def _look(self, following: str = "") -> None:
-        """Looks at the text so far, before the character `following`, if that is known."""
-        text = "".join(self._waiting)
-        self._waiting.clear()
-        start = 0
-        while start < len(text) and self.closed is None:
-            end = len(text)
-            if self._fences.in_fence or self._fences.has_run or _FENCE_RUN.search(text, start):
-                end = text.find("\n", start) + 1 or end
-            self._follow_lines(text[start:end], self._at - len(text) + end)
-            start = end
-        if following and self.closed is None:
-            if self._fences.fenced and not self._fences.in_fence:
-                self._leave_fence(self._at)
-            self._scan(self._at, following)
-
-    def _follow_lines(self, text: str, end: int) -> None:
-        """Follows a line or a part of one, or lines without any fence, that end at `end`."""
-        last = text.rfind("\n", 0, -1) + 1
-        if last:  # lines without any fence: only the last one is of interest
-            self._fences, self._head = LineTracker(), ""
-        fences, line = self._fences, text[last:]
-        was_fenced = fences.in_fence
-        fences.follow(line)
-        if len(self._head) <= _LONGEST_HEAD:
-            self._head += line[: _LONGEST_HEAD + 1]
-        if was_fenced:
-            self._before = line[-1]
-        elif not fences.fenced:
-            self._rest += text
-            self._scan(end)
-        else:  # a fence, or inline code: the line's end will say
-            self._rest += text
-            if line.endswith("\n"):
-                self._leave_fence(end)
-        if line.endswith("\n"):
-            self._head = ""
-
-    def _leave_fence(self, end: int) -> None:
-        """A line opens a fence: only what stands before it is prose."""
-        fence = max([run.start() for run in _FENCE_RUN.finditer(self._rest)], default=0)
-        end -= len(self._rest) - fence
-        self._rest = self._rest[:fence]
-        self._scan(end, _TICK)
-        self._before = "\n"
-
-    def _scan(self, end: int, following: str = "") -> None:
-        """Goes through the text that ends at the place `end`, as far as more cannot change it."""
-        text, start, done = self._rest, end - len(self._rest), 0
-        for found in _TOKEN.finditer(text):
-            token, at = found[0], found.start()
-            after = text[found.end() : found.end() + 1] or following
-            if not following and _waits(token, text, at, not after):
-                self._rest, self._before = text[at:], text[at - 1] if at else self._before
-                return
-            done = found.end()
-            before = text[at - 1] if at else self._before
-            closed = self._read(token, before, after, start + at)
-            if closed is not None and closed in self._watched:
-                self.closed = closed, start + done
-                self._rest, self._before = "", token[-1]
-                return
-        self._rest, self._before = "", text[-1:] or self._before
-
-    def _read(self, token: str, before: str, after: str, place: int) -> Opening | None:
-        """Reads a token. Returns the opening that it closes."""
-        if token[0] == "\n":
-            if after == "\n":  # a blank line
-                self._quotes = ()
-            return None
-        if token[0] == _TICK:
-            return self._read_ticks(token, place)
-        if token in QUOTES:
-            return self._read_quote(token, before, after, place)
-        if token == "-->":
-            return self._close_element(token)
-        if token == "<!--":
-            self._open_element("-->", place, token)
-        elif token[-1] == ">" and len(token) <= _LONGEST_ELEMENT:
-            return self._read_element(token, place)
-        return None
-
-    # Elements and comments.
-
-    def _read_element(self, token: str, place: int) -> Opening | None:
-        name = token.strip("</>").split(None, 1)[0].lower()
-        if name not in _ELEMENTS and not any(word in name for word in _EXAMPLE_WORDS):
-            return None
-        if token[1] == "/":
-            return self._close_element(name)
-        if token[-2] != "/":
-            self._open_element(name, place, token)
-        return None
-
-    def _open_element(self, close: str, place: int, token: str) -> None:
-        opening = Opening(place, place + len(token), close, Reach.SECTION)
-        self._elements = (*self._elements, opening)[-_MOST_OPEN:]
-
-    def _close_element(self, close: str) -> Opening | None:
-        for n in range(len(self._elements) - 1, -1, -1):
-            if self._elements[n].close == close:
-                closed = self._elements[n]
-                self._elements = self._elements[:n]
-                return closed
-        return None
-
-    # Inline code and quotation marks.
-
-    def _read_ticks(self, run: str, place: int) -> Opening | None:
-        for opening in self._quotes:
-            if opening.close == run and opening.outside is not None:
-                self._elements, self._quotes = opening.outside
-                return opening
-        self._open_quote(run, place, len(run), (self._elements, self._quotes))
-        return None
-
-    def _read_quote(self, quote: str, before: str, after: str, place: int) -> Opening | None:
-        if quote in _APOSTROPHES and _is_letter(before) and _is_letter(after):
-            return None
-        if quote not in _STRAIGHT:
-            may_open, may_close = quote in PARTNERS, True
+    def settle(self, following: str | None = None) -> None:
+        """Reads what has come, before the character `following`, if it is known."""
+        text = "".join(self._unread)
+        self._unread.clear()
+        if following is None and (kept := _UNDECIDED.search(text)) is not None:
+            self._unread.append(text[kept.start() :])
+            text = text[: kept.start()]
+        if not text:
+            return
+        following = "".join(self._unread)[:1] or following or ""
+        if self._lines.in_fence or "`" in text or "~" in text:
+            place = self._place
+            for line in text.splitlines(keepends=True):
+                self._read_line(line, place, following)
+                place += len(line)
         else:
-            stands_alone = not (_is_letter(before) or before.isdigit() or before in _NO_OPENING)
-            may_open = stands_alone and not after.isspace()
-            may_close = not (before.isspace() and _is_letter(after))
-        depth = len(self._quotes)
-        if may_close:
-            innermost = depth - 1
-            for n in range(innermost, -1 if not may_open else innermost - 1, -1):
-                if n >= 0 and self._closes(self._quotes[n], quote):
-                    closed = self._quotes[n]
-                    self._quotes = self._quotes[:n]
-                    return closed
-        if may_open:
-            self._open_quote(PARTNERS[quote], place, 1)
+            self._lines.follow(text)
+            if _OF_INTEREST.search(text):
+                self._read(text, self._place, following)
+        self.may_be_fenced = self._lines.fenced or bool(self._unread and self.may_be_fenced)
+        self._place += len(text)
+        self._last = text[-1]
+
+    def _read_line(self, line: str, place: int, following: str) -> None:
+        fenced, before = self._lines.in_fence, self._last
+        self._lines.follow(line)
+        if self._lines.in_fence != fenced or (line.endswith("\n") and self._lines.after_blank):
+            self._end_paragraph()
+        elif not fenced:
+            self._last = before
+            self._read(line, place, following)
+        self._last = line[-1]
+
+    def _end_paragraph(self) -> None:
+        self.open = [one for one in self.open if one.kind in _REACH_FAR]
+
+    def _read(self, text: str, start: int, following: str) -> None:
+        for found in _PARTS.finditer(text):
+            place, end = start + found.start(), start + found.end()
+            if found["blank"]:
+                self._end_paragraph()
+            elif found["code"]:
+                self._read_code(found["code"], place, end)
+            elif found["quote"]:
+                before = text[found.start() - 1] if found.start() else self._last
+                behind = text[found.end() : found.end() + 1] or following
+                self._read_quote(found["quote"], before, behind, place)
+            elif found["comment"]:
+                self._add("comment", place, "-->")
+            elif found["uncomment"]:
+                self._close("comment", "-->", end)
+            elif _QUOTES_CONTENT.fullmatch(found["name"]) is None:
+                continue
+            elif found["slash"]:
+                self._close("element", found["name"].lower(), end)
+            elif not found["rest"].rstrip().endswith("/"):
+                self._add("element", place, found["name"].lower())
+
+    def _read_code(self, run: str, place: int, end: int) -> None:
+        """Code in a line closes with a run as long as its own. What it holds opens nothing."""
+        opened = self._close("inline code", run, end)
+        if opened is None:
+            self._add("inline code", place, run)
+        else:
+            self.open = [one for one in self.open if one.place < opened.place]
+
+    def _read_quote(self, quote: str, before: str, behind: str, place: int) -> None:
+        if quote in "'’" and before.isalpha() and behind.isalpha():
+            return  # an apostrophe
+        closes, opens = True, quote in PAIRS
+        if quote in _STRAIGHT:
+            closes = not ((before.isspace() or not before) and behind.isalpha())
+            in_word = before.isalnum() and before < _FIRST_WIDE
+            opens = not (in_word or before in _NO_OPENING_BEHIND)
+            opens = opens and not behind.isspace()
+        around = [one for one in self.open if one.kind == "quotes"] if closes else []
+        if opens:  # only the innermost can be closed by what would open another
+            around = around[-1:]
+        close = next((one.close for one in reversed(around) if quote in one.close), None)
+        if close is not None:
+            self._close("quotes", close, place + 1)
+        elif opens:
+            self._add("quotes", place, PAIRS[quote])
+
+    def _add(self, kind: str, place: int, close: str) -> None:
+        if len(self.open) < _MOST_OPEN:
+            self.open.append(Opening(kind, place, close))
+
+    def _close(self, kind: str, close: str, end: int) -> Opening | None:
+        """Closes the last opening that this closes."""
+        for n in range(len(self.open) - 1, -1, -1):
+            if self.open[n].kind == kind and self.open[n].close == close:
+                self.closed[self.open[n].place] = end
+                return self.open.pop(n)
         return None
-
-    @staticmethod
-    def _closes(opening: Opening, quote: str) -> bool:
-        return opening.outside is None and quote in opening.close
-
-    def _open_quote(
-        self,
-        close: str,
-        place: int,
-        length: int,
-        outside: tuple[tuple[Opening, ...], tuple[Opening, ...]] | None = None,
-    ) -> None:
-        opening = Opening(place, place + length, close, Reach.PARAGRAPH, outside)
-        self._quotes = (*self._quotes, opening)[-_MOST_OPEN:]
-
-
-def _is_letter(character: str) -> bool:
-    """Whether a letter belongs to a word that is set off by spaces, as Chinese words are not."""
-    return character.isalpha() and character < _FIRST_IDEOGRAPH
-
-
-def _waits(token: str, text: str, at: int, is_last: bool) -> bool:
-    """Whether more text may change what a token is, which may be the last thing in the text."""
-    if token == "<":
-        is_short = len(text) - at <= _LONGEST_ELEMENT
-        return is_short and _PARTIAL_ELEMENT.match(text, at) is not None
-    return is_last and (token[0] in "`-\n" or token in _STRAIGHT or token in _APOSTROPHES)

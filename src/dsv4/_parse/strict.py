@@ -8,20 +8,21 @@ searches; the strict parser, blocks in code fences and the doubts of the toleran
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from functools import cache
 from typing import NamedTuple
 
 from dsv4._format import tokens
-from dsv4._format.dialects import NAME_END, NAMESPACE_END, Dialect, Tags
+from dsv4._format.dialects import NAME_END, NAMESPACE_END, Tags
 from dsv4._format.spellings import BAR, COMPLETION_TOKENS, FENCE_LENGTH, FENCES, HOLDS_ALL
 from dsv4._parse.call_arguments import CallWriter, json_string, object_text, read_json
 from dsv4._parse.declared import DeclaredTools
 from dsv4._parse.events import ContentDelta, End, Event, Finish, ReasoningDelta, ToolCallStart
 from dsv4._parse.limits import LONGEST_NAME, MOST_CALLS, MOST_PARAMETERS
+from dsv4._parse.parser_options import ParserSettings
 from dsv4._parse.patterns import pattern
 from dsv4._parse.reasons import Ended
-from dsv4._parse.source import BLANK, MARKS
+from dsv4._parse.text_buffer import BLANK, MARKS
 from dsv4.errors import ParseError
 
 _FORBIDDEN = (tokens.BOS, tokens.EOS, tokens.THINK_START, tokens.THINK_END, tokens.DSML)
@@ -417,19 +418,9 @@ def _has_mark(text: str) -> bool:
 class StrictParser:
     """Collects a completion, and reads it when it has ended."""
 
-    def __init__(
-        self,
-        thinking: bool,
-        tools: DeclaredTools,
-        forbidden: bool,
-        dialect: Dialect,
-        new_id: Callable[[], str],
-    ) -> None:
+    def __init__(self, settings: ParserSettings, thinking: bool) -> None:
+        self._settings = settings
         self._thinking = thinking
-        self._tools = tools
-        self._forbidden = forbidden
-        self._dialect = dialect
-        self._new_id = new_id
         self._parts: list[str] = []
         self._length = 0
         self._inert: list[tuple[int, int]] = []
@@ -451,12 +442,13 @@ class StrictParser:
     def finish(self, ended: Ended | None) -> list[Event]:
         """All events. Raises a `ParseError` where the text leaves the grammar."""
         text = StrictText(self.held, self._inert) if self._inert else self.held
-        message = read_strictly(text, self._thinking, self._dialect.tags)
+        message = read_strictly(text, self._thinking, self._settings.dialect.tags)
         named = [(*self._named(name), arguments) for name, arguments in message.calls]
         # Where no tool is declared, calls are text; where none is wanted, they are left out.
-        shown = not self._tools.none_declared and not self._forbidden
+        tools = self._settings.tools
+        shown = not tools.none_declared and not self._settings.forbidden
         content = message.content
-        if self._tools.none_declared and named:
+        if tools.none_declared and named:
             content += message.block
         events: list[Event] = []
         if message.reasoning:
@@ -464,8 +456,8 @@ class StrictParser:
         if content:
             events.append(ContentDelta(content))
         for index, (space, name, arguments) in enumerate(named if shown else ()):
-            start = ToolCallStart(index, name, self._new_id(), space)
-            CallWriter(name, start, self._tools, events.append).end(arguments)
+            start = ToolCallStart(index, name, self._settings.new_id(), space)
+            CallWriter(name, start, tools, events.append).end(arguments)
         finish: Finish = "tool_calls" if named and shown else "stop"
         is_cut = ended is not None and ended.is_cut and not message.has_eos
         events.append(End("length" if is_cut else finish))
@@ -474,7 +466,7 @@ class StrictParser:
     def _named(self, name: str) -> tuple[str | None, str]:
         """Namespace and name (format.md, section 13.3)."""
         space, cut, bare = name.partition(NAMESPACE_END)
-        if not self._dialect.namespaces or not cut:
+        if not self._settings.dialect.namespaces or not cut:
             return None, name
         if NAMESPACE_END in bare:
             at = self.held.find(name)

@@ -1,7 +1,8 @@
-"""A tag, as the lexer finds it, and what may become one."""
+"""A tag, and what may become one."""
 
 from __future__ import annotations
 
+from copy import copy
 from enum import Enum
 
 from dsv4._format import tokens
@@ -9,6 +10,7 @@ from dsv4._format.spellings import COMPLETION_TOKENS, NAME_ATTRIBUTES
 
 # Kinds of tags that are one token each, and belong to no call.
 TOKENS = frozenset(kind for _, kind, _ in COMPLETION_TOKENS)
+CALL_TAGS = frozenset({"wrapper", "invoke", "parameter"})
 
 
 class PartialTag(Enum):
@@ -28,18 +30,8 @@ class Tag:
     """
 
     __slots__ = (
-        "attributes",
-        "bare",
-        "broken",
-        "closing",
-        "end",
-        "kind",
-        "label",
-        "marked",
-        "raw",
-        "self_closed",
-        "spaced",
-        "start",
+        *("attributes", "bare", "broken", "closing", "end", "kind", "label", "marked"),
+        *("raw", "self_closed", "spaced", "start"),
     )
 
     def __init__(self, kind: str, start: int, raw: str, closing: bool = False) -> None:
@@ -80,9 +72,9 @@ class Tag:
 
     def with_bracket(self, bracket: str) -> Tag:
         """The tag, together with a bracket that stands before it."""
-        twin = Tag(self.kind, self.start - len(bracket), bracket + self.raw, self.closing)
-        twin.label, twin.attributes = self.label, self.attributes
-        twin.self_closed, twin.marked, twin.spaced = self.self_closed, self.marked, self.spaced
+        twin = copy(self)
+        twin.start -= len(bracket)
+        twin.raw = bracket + self.raw
         return twin
 
     def canonical(self, label: str) -> str:

@@ -7,30 +7,21 @@ from enum import Enum
 
 from dsv4._format import tokens
 from dsv4._format.spellings import PARAMETER_PREFIX
-from dsv4._parse import events as kinds
-from dsv4._parse.blocks import Invoke
 from dsv4._parse.limits import LONGEST_REMARK
-from dsv4._parse.machine import Machine
+from dsv4._parse.open_call import Call
 from dsv4._parse.quoting import QUOTES_A_CLOSE
-from dsv4._parse.source import MARK, NOWHERE
-from dsv4._parse.tag import TOKENS, PartialTag, Tag
-from dsv4._parse.tag_rules import (
-    CALL_TAGS,
-    Lookahead,
-    closes_in_run,
-    is_odd_close,
-    is_plain_invoke,
-)
+from dsv4._parse.reading import Reading
+from dsv4._parse.steps import Steps
+from dsv4._parse.tag import CALL_TAGS, TOKENS, Tag
+from dsv4._parse.tag_rules import Ahead, Lookahead
 
-# A parameter's tag that lost its bracket, as far as it must be there.
-_LOST = tokens.DSML + PARAMETER_PREFIX
+_BARE_PARAMETER = f"{tokens.DSML}{PARAMETER_PREFIX}"
 
 
 class Verdict(Enum):
     """What a tag means inside a value."""
 
     TEXT = "a part of the value"
-    WAIT = "more text must come first"
     CLOSE = "the value's own close"
     IMPLIED = "something that cannot be inside, so the value has ended"
     QUOTE = "the start of a quoted region"
@@ -38,358 +29,285 @@ class Verdict(Enum):
     SPELLED = "a close that closes nothing: a part of the value, and a deviation"
 
 
-def _decided(certain: bool | None, yes: Verdict, no: Verdict = Verdict.TEXT) -> Verdict:
-    if certain is None:
-        return Verdict.WAIT
-    return yes if certain else no
-
-
 class ValueJudge:
     """Decides what tags in the value of one parameter mean."""
 
-    __slots__ = (
-        "_asked",
-        "_counts",
-        "_invoke",
-        "_is_argument",
-        "_key",
-        "_looked",
-        "_machine",
-        "_region",
-        "_start",
-        "_tag",
-        "_would_be",
-        "holds_close",
-        "holds_tags",
-        "is_remarked",
-        "opens_plainly",
-        "quoted",
-        "reopens",
-    )
-
-    def __init__(self, invoke: Invoke, key: str, tag: Tag) -> None:
-        self._machine = invoke.machine
-        self._invoke = invoke
+    def __init__(self, reading: Reading, call: Call, key: str, tag: Tag) -> None:
+        self._reading = reading
+        self._call = call
         self._key = key
         self._tag = tag
-        # The value stands in a tag of another name (rule 30).
-        self._is_argument = tag.kind != "parameter" and tag.name is not None
         # Opening tags of a quoted region that are not closed yet, and how many of each kind.
         self._region: list[str] = []
         self._counts: Counter[str] = Counter()
         self.quoted = False  # there was such a region
-        self._start = invoke.machine.source.pos
-        self._asked: Tag | None = None  # about which the strict grammar was asked
-        self._would_be = Verdict.TEXT
-        self.holds_close = False  # a close of a call or of its parts is a part of the value
+        self._start = reading.pos
         self.holds_tags = False  # a tag with the DSML token is a part of the value
+        self.holds_close = False  # and one that closes something
         self.is_remarked = False  # a remark follows the close (rule 11)
-        self.opens_plainly: bool | None = False  # a plain call follows the close (rule 31)
         self.reopens = False  # a call or a block follows what implies the close
-        self._looked = (NOWHERE, 0)  # how far after which close was looked for what must follow
 
-    def begin_again(self) -> None:
-        """The value is read again in another way, in which a close may mean something else."""
-        self._looked = (NOWHERE, 0)
-
-    def judge(self, tag: Tag, json_ended: bool = False) -> Verdict:
+    def judge(self, tag: Tag, json_ended: bool = False) -> Steps[Verdict]:
         """What `tag` means; `json_ended` says that the value is JSON, and whole."""
-        if tag is self._asked:  # what it would mean is known, and the strict grammar is asked
-            verdict = self._would_be
-        else:
-            self.reopens = False
-            verdict = self._would_be = self._judge(tag, json_ended)
-            self._asked = None
-        if self._machine.may_be_strict and verdict is not Verdict.WAIT:
-            verdict = self._judge_strictly(tag, verdict)
-        if verdict is Verdict.IMPLIED and self.reopens and tag.start < self._machine.quoted_to:
+        reading, block = self._reading, self._reading.block
+        self.reopens = self.is_remarked = False
+        verdict = yield from self._judge(tag, json_ended)
+        if block is not None and block.strict is not None:
+            verdict = yield from self._judge_strictly(tag, verdict)
+        if verdict is Verdict.IMPLIED and self.reopens and tag.start < reading.quoted_to:
             self.quoted = True
             verdict = Verdict.SPELLED
-        if verdict is Verdict.TEXT and not tag.marked and self._is_own_close(tag, None):
-            self._machine.note_surplus(tag)  # of plain calls before (rule 31)
         if tag.marked and verdict in (Verdict.TEXT, Verdict.SPELLED, Verdict.QUOTE):
             self.holds_tags = True
-            kind = self._machine.rules.kind(tag, self._invoke.name)
+            kind = reading.rules.kind(tag, self._call.name)
             self.holds_close = self.holds_close or (tag.closing and kind in CALL_TAGS)
         return verdict
 
-    def _judge_strictly(self, tag: Tag, verdict: Verdict) -> Verdict:
+    def _judge_strictly(self, tag: Tag, verdict: Verdict) -> Steps[Verdict]:
         """What the first doubtful tag of a block means: what the strict grammar says (rule 20)."""
-        machine = self._machine
-        kind = machine.rules.kind(tag, self._invoke.name)
-        if tag.raw == machine.tags.parameter_close and verdict is Verdict.CLOSE:
-            return verdict
-        if self._is_repair(tag, kind, verdict):
-            machine.forget_strict_block()  # what is repaired so would read strictly too
+        reading, block = self._reading, self._reading.block
+        assert block is not None and block.strict is not None
+        if tag.raw == reading.tags.parameter_close and verdict is Verdict.CLOSE:
             return verdict
         if verdict is Verdict.TEXT and not tag.marked and tag.kind != "eos":
             return verdict
-        accepted = machine.accepts_strictly(self._start, tag.start)
-        if accepted is None:
-            self._asked = tag
-            return Verdict.WAIT
+        strict, block.strict = block.strict, None
+        if (yield from self._is_repair(tag, verdict)):
+            return verdict  # what is repaired so would read strictly too
+        accepted = tag.start >= reading.refuted_to and (
+            yield from strict.accepts(reading.buffer, self._start, tag.start)
+        )
+        reading.refuted_to = max(reading.refuted_to, strict.refuted_to)
         if not accepted:
-            machine.forget_strict_block()
             return verdict
         if verdict is Verdict.IMPLIED and tag.kind != "eos":  # nobody can tell which was meant
-            machine.report_raw(kinds.QUOTED_MARKUP, tag.start, tag.raw)
-        machine.read_strictly()
+            reading.report("quoted_markup", tag.start, tag.raw)
+        block.reads_strictly = True
         return Verdict.STRICT
 
-    def _is_repair(self, tag: Tag, kind: str | None, verdict: Verdict) -> bool:
+    def _is_repair(self, tag: Tag, verdict: Verdict) -> Steps[bool]:
         """Whether a value ends at a tag though the strict grammar may go on behind it (rule 20).
 
         At a parameter's tag it does; at a close that is odd or misspelled, where a parameter that
         is still missing follows. Before anything else the close may be quoted.
         """
         if verdict is Verdict.IMPLIED:
-            return kind == "parameter"
+            return self._is_called_parameter(tag)
         if verdict is not Verdict.CLOSE:
             return False
-        ahead = self._machine.rules.look_past(tag.end)
-        if not self._machine.rules.opens(ahead, "parameter", self._invoke.name):
+        ahead = yield from self._reading.rules.look_past(tag.end)
+        if not isinstance(ahead, Tag) or self.quoted or not self._is_called_parameter(ahead):
             return False
-        return isinstance(ahead, Tag) and not self.quoted and self._is_missing(ahead)
+        return not ahead.closing and self._is_missing(ahead)
 
-    def _judge(self, tag: Tag, json_ended: bool) -> Verdict:
-        machine, tool = self._machine, self._invoke.name
-        if self._looked[0] == tag.end:
-            return self._judge_soon(tag)
+    def _is_called_parameter(self, tag: Tag) -> bool:
+        """Whether a tag is a parameter's by its own name, and not only by its attribute."""
+        rules, tool = self._reading.rules, self._call.name
+        by_name = tag.kind == "parameter" or tag.label in self._reading.tools.keys(tool)
+        return tag.marked and by_name and rules.kind(tag, tool) == "parameter"
+
+    def _judge(self, tag: Tag, json_ended: bool) -> Steps[Verdict]:
+        reading, rules, tool = self._reading, self._reading.rules, self._call.name
         if tag.kind == "eos":
-            return Verdict.TEXT if self.quoted else judge_eos(machine, tag)
+            ends = not self.quoted and (yield from rules.ends_text(tag))
+            return Verdict.IMPLIED if ends else Verdict.TEXT
         if tag.broken or tag.kind in TOKENS:
             return Verdict.TEXT
-        kind = machine.rules.kind(tag, tool)
+        kind = rules.kind(tag, tool)
         if self._region and self._is_counted(tag, kind):
             return Verdict.TEXT
         if self._is_own_close(tag, kind):
-            return Verdict.CLOSE if json_ended else self._judge_close(tag)
-        if not self._region and is_odd_close(machine.rules, tag, "parameter", tool, self._key):
-            return _decided(
-                closes_in_run(machine.rules, tag.end, "parameter", tool, machine.block is not None),
-                Verdict.CLOSE,
-            )
-        if json_ended and is_odd_close(machine.rules, tag, "invoke", tool):
-            return _decided(
-                closes_in_run(machine.rules, tag.end, "invoke", tool, machine.block is not None),
-                Verdict.IMPLIED,
-            )
-        if not self._region and machine.rules.gives_argument(tag, tool) and self._lets_act(tag):
-            return Verdict.IMPLIED
+            return Verdict.CLOSE if json_ended else (yield from self._judge_close(tag))
+        in_block = reading.block is not None
+        if not self._region and rules.is_odd_close(tag, "parameter", tool, self._key):
+            closes = yield from rules.closes_in_run(tag.end, "parameter", tool, in_block)
+            return Verdict.CLOSE if closes else Verdict.TEXT
+        if json_ended and rules.is_odd_close(tag, "invoke", tool):
+            closes = yield from rules.closes_in_run(tag.end, "invoke", tool, in_block)
+            return Verdict.IMPLIED if closes else Verdict.TEXT
         if not tag.marked or tag.bare or kind not in CALL_TAGS or self._region:
             return Verdict.TEXT
         if tag.closing:
-            if json_ended:  # which has decided where it ends (rule 4)
-                return Verdict.IMPLIED
-            if self.quoted:
-                return Verdict.TEXT
-            ends = self._ends_at_invoke if kind == "invoke" else self._ends_at_wrapper
-            return _decided(ends(tag), Verdict.IMPLIED)
+            return (yield from self._judge_outer_close(tag, kind, json_ended))
         if kind == "parameter":
-            if json_ended and machine.rules.key(tag, tool) is not None:
-                return Verdict.IMPLIED
-            return Verdict.IMPLIED if self._lets_act(tag) else Verdict.TEXT
-        return self._judge_quote(tag, kind or "", json_ended)
+            ends = json_ended and rules.key(tag, tool) is not None
+            return Verdict.IMPLIED if ends or self._lets_act(tag) else Verdict.TEXT
+        return (yield from self._judge_quote(tag, kind or "", json_ended))
+
+    def _judge_outer_close(self, tag: Tag, kind: str | None, json_ended: bool) -> Steps[Verdict]:
+        if json_ended:  # which has decided where it ends (rule 4)
+            return Verdict.IMPLIED
+        if self.quoted:
+            return Verdict.TEXT
+        ends = self._ends_at_invoke if kind == "invoke" else self._ends_at_wrapper
+        return Verdict.IMPLIED if (yield from ends(tag)) else Verdict.TEXT
 
     # The value's own close.
 
     def _is_own_close(self, tag: Tag, kind: str | None) -> bool:
         if not tag.closing or tag.bare:
             return False
-        is_same = tag.label == self._tag.label
         if tag.marked:
-            return kind == "parameter" or (is_same and self._is_argument)
-        return not self._tag.marked and is_same
+            return kind == "parameter" or (bool(tag.label) and tag.label == self._odd_label)
+        return not self._tag.marked and tag.label == self._tag.label
 
-    def _judge_close(self, tag: Tag) -> Verdict:
-        ahead = self._machine.rules.look_past(tag.end)
-        if ahead is Lookahead.MORE:
-            return Verdict.WAIT
-        follows = self._may_follow(tag, ahead)
-        if follows is False and not self._region:
-            return self._judge_soon(tag)
-        return _decided(follows, Verdict.CLOSE, Verdict.SPELLED if tag.marked else Verdict.TEXT)
+    @property
+    def _odd_label(self) -> str | None:
+        """The name of the opening tag, where it is no parameter's (rule 30)."""
+        return self._tag.label if self._tag.kind != "parameter" else None
 
-    def _judge_soon(self, tag: Tag) -> Verdict:
-        soon = self._comes_soon(tag.end)
-        self.is_remarked = bool(soon)
-        return _decided(soon, Verdict.CLOSE, Verdict.SPELLED if tag.marked else Verdict.TEXT)
+    def _judge_close(self, tag: Tag) -> Steps[Verdict]:
+        ahead = yield from self._reading.rules.look_past(tag.end)
+        closes = yield from self._may_follow(tag, ahead)
+        if not closes and not self._region:
+            closes = self.is_remarked = yield from self._comes_soon(tag.end)
+        if closes:
+            return Verdict.CLOSE
+        if not tag.marked and self._reading.doubt is not None:  # plain calls are quoted (rule 31)
+            self._reading.doubt.has_surplus = True
+        return Verdict.SPELLED if tag.marked else Verdict.TEXT
 
-    def _may_follow(self, tag: Tag, ahead: Tag | Lookahead) -> bool | None:
+    def _may_follow(self, tag: Tag, ahead: Ahead) -> Steps[bool]:
         """Whether the grammar can go on after a close (rule 4)."""
-        machine, tool = self._machine, self._invoke.name
+        reading, rules, tool = self._reading, self._reading.rules, self._call.name
         if not isinstance(ahead, Tag):
-            if ahead is Lookahead.END or self._breaks_off(tag):
-                return True
-            return self._lost_bracket(tag)
+            return ahead is Lookahead.END or (yield from self._breaks_off(tag))
         if ahead.kind == "eos":
-            return self._is_end(ahead)
-        if machine.rules.opens(ahead, "parameter", tool):
+            return (yield from rules.ends_text(ahead))
+        if rules.opens(ahead, "parameter", tool) or rules.opens(ahead, "invoke", tool):
             return True
-        if machine.rules.opens(ahead, "invoke", tool) or machine.rules.gives_argument(ahead, tool):
+        if rules.closes(ahead, "invoke", tool) or rules.closes(ahead, "wrapper", tool):
             return True
-        if machine.rules.closes(ahead, "invoke", tool) or machine.rules.closes(
-            ahead, "wrapper", tool
-        ):
+        if rules.is_element(ahead, tool) or rules.is_plain_parameter(ahead, tool):
             return True
-        if machine.rules.is_element(ahead, tool):
+        if ahead.closing and rules.is_container(ahead, tool):
             return True
-        if machine.rules.is_plain_parameter(ahead, tool):
+        if (yield from self._plain_call_follows(tag, ahead)):
+            self.is_remarked = True  # so that calls behind it are held
             return True
-        if ahead.closing and machine.rules.is_container(ahead, tool):
-            return True
-        self.opens_plainly = opens = self._opens_plain_call(tag, ahead)
-        if opens is not False:
-            return opens
-        if is_odd_close(machine.rules, ahead, "invoke", tool):
-            return closes_in_run(
-                machine.rules, ahead.end, "invoke", tool, machine.block is not None
-            )
+        if rules.is_odd_close(ahead, "invoke", tool):
+            in_block = reading.block is not None
+            return (yield from rules.closes_in_run(ahead.end, "invoke", tool, in_block))
         return False
 
-    def _opens_plain_call(self, close: Tag, ahead: Tag) -> bool | None:
-        """Whether a plain call follows a close that is plain, or is in a plain call (rule 31)."""
-        rules = self._machine.rules
-        is_plain = self._invoke.is_plain if close.marked else not self._tag.marked
-        if self._machine.block is None or not is_plain or ahead.marked:
+    def _plain_call_follows(self, close: Tag, ahead: Tag) -> Steps[bool]:
+        """Whether the next plain call of a DSML wrapper follows a close (rule 31)."""
+        plain = self._call.is_plain if close.marked else not self._tag.marked
+        if not plain or self._reading.block is None or ahead.marked:
             return False
-        if not ahead.closing or ahead.kind != "invoke":
-            return is_plain_invoke(rules, ahead)
-        after = rules.look_past(ahead.end)
-        if not isinstance(after, Tag):
-            return None if after is Lookahead.MORE else False
-        opens = not after.marked and not after.closing and after.kind == "invoke"
-        return opens and after.name is not None
+        if not ahead.closing or ahead.label != "invoke":
+            return self._reading.rules.is_plain_invoke(ahead)
+        behind = yield from self._reading.rules.look_past(ahead.end)
+        if not isinstance(behind, Tag) or behind.marked or behind.closing:
+            return False
+        return behind.label == "invoke" and "name" in behind.attributes
 
-    def _breaks_off(self, close: Tag) -> bool:
-        """Whether the tag of a parameter or a call follows a close, but breaks off."""
-        source, rules = self._machine.source, self._machine.rules
-        at = source.past_all_space(close.end)
-        tag = source.tag_at(at) if at < source.end and source.is_mark(at) else None
+    def _breaks_off(self, close: Tag) -> Steps[bool]:
+        """Whether the tag of a parameter or a call follows a close, but breaks off.
+
+        Or a parameter's, which lost its bracket (rule 30).
+        """
+        buffer = self._reading.buffer
+        at = yield from buffer.past_space(close.end)
+        while _BARE_PARAMETER.startswith(buffer.slice(at, at + len(_BARE_PARAMETER))):
+            if buffer.end >= at + len(_BARE_PARAMETER):
+                return True
+            if not (yield from buffer.more()):
+                break
+        tag = buffer.tag_at(at) if at < buffer.end and buffer.is_mark(at) else None
         if not isinstance(tag, Tag) or not tag.broken or tag.closing:
             return False
-        return rules.kind(tag, self._invoke.name) in ("invoke", "parameter")
+        return self._reading.rules.kind(tag, self._call.name) in ("invoke", "parameter")
 
-    def _lost_bracket(self, close: Tag) -> bool | None:
-        """Whether a parameter's tag follows a close, without its bracket (rule 30)."""
-        source = self._machine.source
-        at = source.past_all_space(close.end)
-        text = source.slice(at, at + len(_LOST))
-        if text != _LOST and _LOST.startswith(text) and not source.final:
-            return None
-        return text == _LOST and not source.is_inert(at, at + len(_LOST))
-
-    def _comes_soon(self, start: int) -> bool | None:
+    def _comes_soon(self, start: int) -> Steps[bool]:
         """Whether a remark stands between the close and what must follow it (rule 11)."""
-        machine, source, tool = self._machine, self._machine.source, self._invoke.name
-        at = self._looked[1] if self._looked[0] == start else start
-        behind = source.at(start)
+        buffer, rules, tool = self._reading.buffer, self._reading.rules, self._call.name
+        behind = buffer.at(start)
         if behind in QUOTES_A_CLOSE:  # as a program or JSON has it, in a string
             return False
-        if behind.isspace() and source.at(source.past_space(start)) == "\\":  # JSON's line end
-            return False
-        limit = start + LONGEST_REMARK
-        while at <= limit:
-            found = source.search(MARK, at, min(source.end, limit + 1))
-            if found is None:
-                at = min(source.end, limit + 1)
-                if at > limit or source.final:
+        if behind.isspace():  # JSON's line end
+            at = yield from buffer.past_space(start, LONGEST_REMARK)
+            if buffer.at(at) == "\\":
+                return False
+        at = start
+        while (tag := (yield from buffer.next_tag(at, start + LONGEST_REMARK))) is not None:
+            if not tag.marked or tag.broken or tag.bare:
+                if self._is_own_close(tag, None):
                     return False
-                break
-            at = source.place(found.start())
-            tag = source.tag_at(at)
-            if isinstance(tag, PartialTag):
-                if source.final:
-                    return False
-                break
-            if tag is None or not tag.marked or tag.broken or tag.bare:
-                if tag is not None and self._is_own_close(tag, None):
-                    return False
-                at += 1
+                at = tag.start + 1
                 continue
-            kind = machine.rules.kind(tag, tool)
+            kind = rules.kind(tag, tool)
             if tag.closing and kind in ("invoke", "wrapper"):
                 return True
-            opens = kind == "parameter" or machine.rules.gives_argument(tag, tool)
-            if opens and (tag.closing or self._lets_act(tag)):
+            if kind == "parameter" and (tag.closing or self._lets_act(tag)):
                 return not tag.closing
             if not tag.closing and kind in ("invoke", "wrapper"):
                 return False
             at = tag.end
-        else:
-            return False
-        self._looked = start, at
-        return None
+        return False
 
     # What implies a close (rule 12).
 
-    def _opens_line(self, tag: Tag) -> bool:
-        return self._machine.source.opens_line(tag.start)
-
     def _lets_act(self, tag: Tag) -> bool:
         """Whether a parameter's tag ends the value: on a new line, with a key that is missing."""
-        return not self.quoted and self._opens_line(tag) and self._is_missing(tag)
+        opens_line = self._reading.buffer.opens_line(tag.start)
+        return not self.quoted and opens_line and self._is_missing(tag)
 
     def _is_missing(self, tag: Tag) -> bool:
         """Whether a parameter's tag has a key that the call lacks, and may have."""
-        machine, tool = self._machine, self._invoke.name
-        key, keys = machine.rules.key(tag, tool), machine.tools.keys(tool)
+        tool = self._call.name
+        key, keys = self._reading.rules.key(tag, tool), self._reading.tools.keys(tool)
         if key is None or not keys:
             return key is not None
-        return key in keys and key != self._key and not self._invoke.call.has(key)
+        return key in keys and key != self._key and not self._call.writer.has(key)
 
-    def _ends_at_wrapper(self, tag: Tag) -> bool | None:
-        machine = self._machine
-        ahead = machine.rules.look_past(tag.end)
-        if ahead is Lookahead.MORE:
-            return None
+    def _ends_at_wrapper(self, tag: Tag) -> Steps[bool]:
+        rules = self._reading.rules
+        ahead = yield from rules.look_past(tag.end)
         thought = isinstance(ahead, Tag) and ahead.kind == "think" and ahead.closing
-        self.reopens = machine.rules.opens(ahead, "wrapper")
-        return self.reopens or thought or self._is_end(ahead)
+        self.reopens = rules.opens(ahead, "wrapper")
+        return self.reopens or thought or (yield from self._is_end(ahead))
 
-    def _is_end(self, ahead: Tag | Lookahead) -> bool | None:
+    def _is_end(self, ahead: Ahead) -> Steps[bool]:
         """Whether the text ends here, or an EOS stands here that ends it (rule 22)."""
         if isinstance(ahead, Tag) and ahead.kind == "eos":
-            verdict = judge_eos(self._machine, ahead)
-            return None if verdict is Verdict.WAIT else verdict is Verdict.IMPLIED
+            return (yield from self._reading.rules.ends_text(ahead))
         return ahead is Lookahead.END
 
-    def _ends_at_invoke(self, tag: Tag, is_second: bool = False) -> bool | None:
-        machine = self._machine
-        ahead = machine.rules.look_past(tag.end)
-        if ahead is Lookahead.MORE:
-            return None
-        if not is_second and machine.rules.closes(ahead, "invoke") and isinstance(ahead, Tag):
-            return self._ends_at_invoke(ahead, is_second=True)  # an orphan (rule 28)
+    def _ends_at_invoke(self, tag: Tag) -> Steps[bool]:
+        reading, rules = self._reading, self._reading.rules
+        ahead = yield from rules.look_past(tag.end)
+        if isinstance(ahead, Tag) and rules.closes(ahead, "invoke"):  # an orphan (rule 28)
+            ahead = yield from rules.look_past(ahead.end)
         if not isinstance(ahead, Tag) or ahead.kind == "eos":
-            return self._is_end(ahead)
-        if machine.rules.opens(ahead, "wrapper"):
+            return (yield from self._is_end(ahead))
+        if rules.opens(ahead, "wrapper"):
             self.reopens = True
             return True
-        if machine.rules.opens(ahead, "invoke"):
+        if rules.opens(ahead, "invoke"):
             self.reopens = True
-            return machine.rules.is_certain(ahead, machine.block is not None)
-        return machine.rules.closes(ahead, "wrapper") and self._ends_at_wrapper(ahead)
+            return (yield from rules.is_certain(ahead, reading.block is not None))
+        return rules.closes(ahead, "wrapper") and (yield from self._ends_at_wrapper(ahead))
 
     # Quoted regions: their tags are counted, and are text until their own close (rule 4).
 
-    def _judge_quote(self, tag: Tag, kind: str, json_ended: bool) -> Verdict:
-        machine = self._machine
+    def _judge_quote(self, tag: Tag, kind: str, json_ended: bool) -> Steps[Verdict]:
+        rules = self._reading.rules
         if kind == "invoke":
-            if machine.rules.tool_called(tag) is None:
+            if rules.tool_called(tag) is None:
                 return Verdict.TEXT
-            opens = machine.rules.is_certain(tag, machine.block is not None)
-            return _decided(opens, Verdict.IMPLIED if json_ended else Verdict.QUOTE)
-        ahead = machine.rules.look_past(tag.end)
-        if ahead is Lookahead.MORE:
-            return Verdict.WAIT
-        opens = machine.rules.opens(ahead, "invoke")
-        return _decided(opens, Verdict.IMPLIED if json_ended else Verdict.QUOTE)
+            opens = yield from rules.is_certain(tag, self._reading.block is not None)
+        else:
+            ahead = yield from rules.look_past(tag.end)
+            opens = rules.opens(ahead, "invoke")
+        if not opens:
+            return Verdict.TEXT
+        return Verdict.IMPLIED if json_ended else Verdict.QUOTE
 
     def open_quote(self, tag: Tag) -> None:
         self.quoted = True
         if not tag.self_closed:
-            self._count(self._machine.rules.kind(tag, self._invoke.name) or "")
+            self._count(self._reading.rules.kind(tag, self._call.name) or "")
 
     def _count(self, kind: str) -> None:
         self._region.append(kind)
@@ -412,57 +330,44 @@ class ValueJudge:
                 return True
 
 
-def judge_eos(machine: Machine, tag: Tag) -> Verdict:
-    """EOS ends a value where nothing follows it but EOS and white space (rule 22).
-
-    It also does where a role token begins a turn that the model made up, in which nothing closes
-    the value.
-    """
-    _, ahead = machine.after_eos(tag)
-    if ahead is Lookahead.MORE:
-        return Verdict.WAIT
-    if isinstance(ahead, Tag) and ahead.kind == "role":
-        return _decided(machine.closes_later(ahead.end), Verdict.TEXT, Verdict.IMPLIED)
-    return Verdict.IMPLIED if ahead is Lookahead.END else Verdict.TEXT
-
-
 class BodyJudge(ValueJudge):
     """Decides what tags mean in arguments that should be JSON, and are not."""
 
     __slots__ = ()
 
-    def judge(self, tag: Tag, json_ended: bool = False) -> Verdict:
-        machine = self._machine
+    def judge(self, tag: Tag, json_ended: bool = False) -> Steps[Verdict]:
+        reading, rules = self._reading, self._reading.rules
         if tag.kind == "eos":
-            return judge_eos(machine, tag)
-        kind = machine.rules.kind(tag, self._invoke.name)
-        self.holds_tags = self.holds_tags or (tag.marked and kind == "parameter")
-        if tag.broken or not tag.marked or tag.bare or kind not in ("invoke", "wrapper"):
+            ends = yield from rules.ends_text(tag)
+            return Verdict.IMPLIED if ends else Verdict.TEXT
+        kind = rules.kind(tag, self._call.name)
+        if tag.broken or not tag.marked or tag.bare or kind not in CALL_TAGS:
             return Verdict.TEXT
+        if kind == "parameter":  # behind what is no JSON (rule 30)
+            self.holds_tags = True
+            return Verdict.TEXT if tag.closing or not self._lets_act(tag) else Verdict.IMPLIED
         if tag.closing:
-            ends = self._ends_at_invoke if kind == "invoke" else self._ends_at_wrapper
-            return _decided(ends(tag), Verdict.IMPLIED)
-        if kind == "wrapper" or not self._opens_line(tag):
+            return (yield from self._judge_outer_close(tag, kind, False))
+        if kind == "wrapper" or not reading.buffer.opens_line(tag.start):
             return Verdict.TEXT
-        return _decided(machine.rules.is_certain(tag, machine.block is not None), Verdict.IMPLIED)
+        ends = yield from rules.is_certain(tag, reading.block is not None)
+        return Verdict.IMPLIED if ends else Verdict.TEXT
 
 
 class CallListJudge:
     """Decides what tags mean in a list of calls: only the wrapper's close and EOS end it."""
 
-    __slots__ = ("_machine", "quoted")
+    quoted = reopens = holds_tags = holds_close = is_remarked = False
 
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
-        self.quoted = False
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
 
-    def begin_again(self) -> None:
-        """It remembers nothing of a way of reading."""
-
-    def judge(self, tag: Tag, json_ended: bool = False) -> Verdict:
+    def judge(self, tag: Tag, json_ended: bool = False) -> Steps[Verdict]:
         if tag.kind == "eos":
-            return judge_eos(self._machine, tag)
-        return Verdict.IMPLIED if self._machine.rules.closes(tag, "wrapper") else Verdict.TEXT
+            ends = yield from self._reading.rules.ends_text(tag)
+        else:
+            ends = self._reading.rules.closes(tag, "wrapper")
+        return Verdict.IMPLIED if ends else Verdict.TEXT
 
     def open_quote(self, tag: Tag) -> None:
         """There are no quoted regions in such a list."""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from dsv4._view.characters import terminal_safe_lines
 from dsv4._view.html_page import PAGE_STYLE
+from dsv4._view.style_files import read_style
 
 # Ids -> text.
 Decode = Callable[[Sequence[int]], str]
@@ -150,20 +151,7 @@ def session_lines(
 # As HTML.
 
 
-SESSION_STYLE = """
-.session { font: 14px/1.6 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace;
-  --text: #1f2328; --faint: #59636e; --note: #8a4600; color: var(--text);
-  --s0: #dafbe1; --s1: #eef7c9; --s2: #fff3bf; --s3: #ffe0c2; --s4: #ffd3d3; --s5: #ece5f8; }
-.session h1 { font-size: 1.15em; } .session h2 { font-size: 1em; margin: 1.5em 0 .3em; }
-.session pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: .3em 0; }
-.session .written, .session .facts { color: var(--faint); } .session .note { color: var(--note); }
-.session .s0 { background: var(--s0); } .session .s1 { background: var(--s1); }
-.session .s2 { background: var(--s2); } .session .s3 { background: var(--s3); }
-.session .s4 { background: var(--s4); } .session .untrained { background: var(--s5); }
-@media (prefers-color-scheme: dark) { .session { --text: #e6edf3; --faint: #9aa4ae;
-  --note: #e3b341; --s0: #12401f; --s1: #33400f; --s2: #4a3c05; --s3: #562f0c; --s4: #5c1a1d;
-  --s5: #3a2b57; } }
-"""
+SESSION_STYLE = read_style("session_view")
 
 
 def session_html(session: Mapping[str, Any], decode: Decode) -> str:

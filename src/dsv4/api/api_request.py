@@ -19,7 +19,6 @@ from dsv4.api import neutral_request as neutral
 from dsv4.api import request_content as contents
 from dsv4.api.errors import ApiError
 from dsv4.api.neutral_request import NeutralRequest
-from dsv4.api.request_content import Content
 from dsv4.api.request_fields import EFFORTS, OFF
 from dsv4.errors import Location, UnknownModel, path_of
 from dsv4.request import Request
@@ -38,7 +37,8 @@ class ApiSettings:
     - `later_system`: what becomes of system messages after the first other message, in a dialect
       without a system token: a `"reminder"` in the user turn, `"in_place"` as the released encoder
       writes them, or `"in_front"`, joined to the first system message.
-    - `read_images`: whether the backend reads images, in a dialect that has them.
+    - `read_images`: whether the backend reads images, in a dialect that has them. Their bytes are
+      checked, unless it is `"unchecked"`: then whoever gets the request does that.
       `unsupported_images`: those that cannot be read are `"replace"`d by a text, or `"refuse"`d.
     - `last_answer`: what an assistant turn at the end is. `"refuse"`: it is continued as its
       protocol has it, which in Chat Completions takes a `prefix`, and refused otherwise. `"keep"`:
@@ -63,7 +63,7 @@ class ApiSettings:
     thinking: bool = True
     effort: str | int | None = "high"
     later_system: Literal["reminder", "in_place", "in_front"] = "reminder"
-    read_images: bool = True
+    read_images: bool | Literal["unchecked"] = True
     unsupported_images: Literal["replace", "refuse"] = "replace"
     last_answer: Literal["refuse", "keep", "finish"] = "refuse"
     grammars: bool = False
@@ -104,6 +104,8 @@ class ApiRequest:
     - `echo`: what a response repeats of the request.
     - `marks`: by the index of an assistant turn in `request.messages`, the signatures and encrypted
       reasoning that came back with it.
+    - `images`: how many images its messages have; `replaced_images`: how many more they had, which
+      are a text now.
     - `settings`: those it was read with.
     - `rules`: whose rules it was read by, `"body"` or `"released"` (`dsv4.api.read`).
     - `notes`: what was assumed because the body does not say it, in words.
@@ -126,6 +128,8 @@ class ApiRequest:
     ignored: tuple[str, ...] = ()
     echo: Mapping[str, Any] = field(default_factory=dict)
     marks: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    images: int = 0
+    replaced_images: int = 0
     settings: ApiSettings = DEFAULT_SETTINGS
     rules: BodyRules = "body"
     notes: tuple[str, ...] = ()
@@ -207,7 +211,8 @@ REMINDER = "<system-reminder>\n{}\n</system-reminder>"
 
 
 class TurnBuilder:
-    """The conversation of a request: `messages` for the format, and the `marks` of its turns."""
+    """The conversation of a request: `messages` for the format, the `marks` of its turns, and how
+    many `images` it has, those aside that were `replaced`."""
 
     def __init__(self, asked: NeutralRequest, dialect: Dialect, settings: ApiSettings) -> None:
         self.messages: list[neutral.Entry] = []
@@ -215,8 +220,8 @@ class TurnBuilder:
         self._path = asked.path
         self._dialect = dialect
         self._settings = settings
-        self._reads_images = settings.read_images and dialect.image_token is not None
-        self._images = 0
+        self._reads_images = bool(settings.read_images) and dialect.image_token is not None
+        self.images = self.replaced = 0
         self._system: list[str] = []  # texts before the first turn
         self._later = settings.later_system if dialect.system_token is None else "in_place"
         for message in asked.messages:
@@ -247,8 +252,10 @@ class TurnBuilder:
     ) -> TextPartParam | contents.ImageBlock:
         if block["type"] == "text":
             return block
-        self._images += 1
-        if self._images > contents.MAX_IMAGES:
+        self.images += 1
+        if self._settings.read_images == "unchecked" and block.get("problem") != contents.NO_FILES:
+            return contents.maybe_missing(block)
+        if self.images > contents.MAX_IMAGES:
             raise ApiError(f"found more than {contents.MAX_IMAGES} images", path=block["path"])
         return contents.checked_image(block)
 
@@ -280,9 +287,10 @@ class TurnBuilder:
         else:
             self.messages.append({"role": "system", "content": text})
 
-    def _without_images(self, content: Content) -> str:
+    def _without_images(self, content: list[TextPartParam | contents.ImageBlock]) -> str:
         if self._settings.unsupported_images == "refuse":
             contents.refuse_images(content)
+        self.replaced += sum(block["type"] != "text" for block in content)
         return contents.without_images(content)
 
     def _end(self) -> None:
@@ -448,7 +456,10 @@ class ResolvedOptions:
         turns = TurnBuilder(asked, self.dialect, self.settings)
         messages, prefix = continued_turns(turns.messages, asked, self.thinking, self.settings)
         request_fields = {"prefix": prefix} if prefix else NO_FIELDS
-        return self.with_turns(messages, {**own, "marks": turns.marks}, request_fields)
+        found = {**own, "marks": turns.marks}
+        if turns.images or turns.replaced:
+            found |= {"images": turns.images, "replaced_images": turns.replaced}
+        return self.with_turns(messages, found, request_fields)
 
     def with_turns(
         self,

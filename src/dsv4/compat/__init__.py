@@ -1,6 +1,5 @@
 """Drop-in modules: the names of other projects over the encoder and the parser."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,4 +14,6 @@ def __getattr__(name: str) -> Any:
     """Loads the template when it is asked for: those who import a drop-in module need none."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
-    return getattr(import_module("dsv4.compat.templates"), name)
+    from dsv4.compat import templates
+
+    return getattr(templates, name)

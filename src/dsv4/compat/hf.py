@@ -11,7 +11,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
@@ -24,21 +24,8 @@ from dsv4._inputs.input_files import InputError
 from dsv4._inputs.request_bodies import RequestOverrides
 from dsv4._parse.parse import Message, assemble
 from dsv4._parse.parser import StreamParser
-from dsv4.compat.hf_tokenizers import (
-    INSTALLED,
-    BatchEncoding,
-    Chat,
-    Chats,
-    HfTokenizer,
-    HfTool,
-    Written,
-    WrittenBatch,
-    as_schema,
-    as_tokenizer,
-    dialect_of,
-    name_of,
-    tokenizer_over,
-)
+from dsv4.compat import hf_tokenizers
+from dsv4.compat.hf_tokenizers import HfTokenizer, dialect_of
 from dsv4.compat.templates import TEMPLATED, chat_template
 from dsv4.errors import EncodeError, OptionError, short_repr
 from dsv4.request import Request
@@ -65,10 +52,10 @@ _Tokenizer = TypeVar("_Tokenizer")
 
 def parse_response(
     tokenizer: object,
-    response: WrittenBatch,
+    response: hf_tokenizers.WrittenBatch,
     *,
-    prefix: WrittenBatch | None = None,
-    tools: Iterable[HfTool] | None = None,
+    prefix: hf_tokenizers.WrittenBatch | None = None,
+    tools: Iterable[hf_tokenizers.HfTool] | None = None,
     dialect: DialectName | Dialect | None = None,
 ) -> Any:
     """The message that a model wrote, or a list of them for a batch.
@@ -92,7 +79,7 @@ def parse_response(
     return parsed if batched else parsed[0]
 
 
-def _rows(given: WrittenBatch) -> tuple[list[Written], bool]:
+def _rows(given: hf_tokenizers.WrittenBatch) -> tuple[list[hf_tokenizers.Written], bool]:
     """Texts or lists of ids, and whether there were many."""
     to_list = getattr(given, "tolist", None)
     rows: Any = given if to_list is None else to_list()
@@ -103,14 +90,14 @@ def _rows(given: WrittenBatch) -> tuple[list[Written], bool]:
 
 def _message(
     tokenizer: object,
-    response: Written,
-    prefix: Written,
-    tools: list[HfTool] | None,
+    response: hf_tokenizers.Written,
+    prefix: hf_tokenizers.Written,
+    tools: list[hf_tokenizers.HfTool] | None,
     dialect: DialectName | Dialect | None,
 ) -> dict[str, Any]:
     from dsv4.tokens import IdParser
 
-    ours = tokenizer_over(tokenizer)
+    ours = hf_tokenizers.tokenizer_over(tokenizer)
     before = prefix if isinstance(prefix, str) else ours.decode(prefix)
     reader = StreamParser(
         thinking=_began_thinking(
@@ -200,8 +187,8 @@ _REASONING_FIELDS = NATIVE.reasoning_fields
 
 def apply_chat_template(
     tokenizer: object,
-    messages: Chats,
-    tools: Iterable[HfTool] | None = None,
+    messages: hf_tokenizers.Chats,
+    tools: Iterable[hf_tokenizers.HfTool] | None = None,
     *,
     tokenize: bool = True,
     add_generation_prompt: bool = False,
@@ -230,8 +217,8 @@ def apply_chat_template(
     what `transformers` returns. Raises `EncodeError` with the place in `messages`, `OptionError`
     with the name of the option, and `TypeError` for options that are not known.
     """
-    processor = as_tokenizer(tokenizer)
-    tokenizer = as_tokenizer(getattr(tokenizer, "tokenizer", tokenizer))
+    processor = hf_tokenizers.as_tokenizer(tokenizer)
+    tokenizer = hf_tokenizers.as_tokenizer(getattr(tokenizer, "tokenizer", tokenizer))
     _check_keywords(chat_template_kwargs)
     _check_outputs(tokenize, return_dict, return_assistant_tokens_mask)
     _check_ends(add_generation_prompt, continue_final_message, return_assistant_tokens_mask)
@@ -247,31 +234,63 @@ def apply_chat_template(
             bos=add_default_bos_token,
             dialect=dialect_of(tokenizer, dialect),
         )
-    conversations, batched = _conversations(messages)
-    prompts = [
-        _prompt(
-            chat, add_generation_prompt, continue_final_message, request, n if batched else None
-        )
-        for n, chat in enumerate(conversations)
-    ]
+    ends = (add_generation_prompt, continue_final_message)
+    prompts, batched = _prompts(messages, request, ends)
     if not tokenize:
         texts = [str(prompt) for prompt in prompts]
         return texts if batched else texts[0]
-    cut = _truncation(tokenizer, max_length) if truncation else None
+    masked = return_assistant_tokens_mask
+    form = _OutputForm(padding, truncation, max_length, return_tensors, return_dict, masked)
     if processor is not tokenizer and any(prompt.images for prompt in prompts):
-        _check_for_processor(prompts, return_assistant_tokens_mask, cut)
-        return _processed(processor, prompts, padding, max_length, return_tensors, return_dict)
-    ids, masks = _ids_and_masks(tokenizer, prompts, return_assistant_tokens_mask, cut)
-    is_single = not batched and not return_tensors
-    if not (return_dict or padding or return_tensors):
-        return ids[0] if is_single else ids
-    padded = _padded(tokenizer, ids[0] if is_single else ids, padding, max_length, more)
-    if return_assistant_tokens_mask:
-        side = more.get("padding_side") or tokenizer.padding_side
-        padded["assistant_masks"] = _aligned(masks, padded, side, is_single)
-    if return_tensors:
-        padded.convert_to_tensors(return_tensors)
-    return padded if return_dict else padded["input_ids"]
+        return form.processed(processor, tokenizer, prompts)
+    return form.encoded(tokenizer, prompts, batched, more)
+
+
+def _prompts(
+    messages: hf_tokenizers.Chats, request: Request, ends: tuple[bool, bool | str]
+) -> tuple[list[Prompt], bool]:
+    """The prompt of each conversation, and whether they are a list of them."""
+    chats, batched = _conversations(messages)
+    places = range(len(chats)) if batched else [None]
+    return [_prompt(c, *ends, request, n) for c, n in zip(chats, places, strict=True)], batched
+
+
+@dataclass(frozen=True)
+class _OutputForm:
+    """In what form ids are returned, by the options of `transformers`."""
+
+    padding: bool | str
+    truncation: bool
+    max_length: int | None
+    tensors: str | None
+    as_dict: bool
+    masked: bool
+
+    def processed(self, processor: Any, tokenizer: Any, prompts: list[Prompt]) -> Any:
+        """What a processor makes of prompts with images."""
+        _check_for_processor(prompts, self.masked, self._cut(tokenizer))
+        form = (self.padding, self.max_length, self.tensors, self.as_dict)
+        return _processed(processor, prompts, *form)
+
+    def encoded(
+        self, tokenizer: Any, prompts: list[Prompt], batched: bool, more: dict[str, Any]
+    ) -> Any:
+        """The ids of prompts. `more` are further options of padding."""
+        ids, masks = _ids_and_masks(tokenizer, prompts, self.masked, self._cut(tokenizer))
+        is_single = not batched and not self.tensors
+        given = ids[0] if is_single else ids
+        if not (self.as_dict or self.padding or self.tensors):
+            return given
+        padded = _padded(tokenizer, given, self.padding, self.max_length, more)
+        if self.masked:
+            side = more.get("padding_side") or tokenizer.padding_side
+            padded["assistant_masks"] = _aligned(masks, padded, side, is_single)
+        if self.tensors:
+            padded.convert_to_tensors(self.tensors)
+        return padded if self.as_dict else padded["input_ids"]
+
+    def _cut(self, tokenizer: Any) -> slice | None:
+        return _truncation(tokenizer, self.max_length) if self.truncation else None
 
 
 def install(
@@ -295,10 +314,10 @@ def install(
             "tokenizer", f"found {short_repr(tokenizer)}, expected a tokenizer of transformers"
         )
     found = dialect_of(getattr(tokenizer, "tokenizer", tokenizer), dialect)
-    _log.info("%s gets prompts of the dialect %s", name_of(tokenizer), found)
+    _log.info("%s gets prompts of the dialect %s", hf_tokenizers.name_of(tokenizer), found)
     for one in (tokenizer, getattr(tokenizer, "tokenizer", None)):
         if one is not None:
-            _install_on(as_tokenizer(one), found, defaults)
+            _install_on(hf_tokenizers.as_tokenizer(one), found, defaults)
     return tokenizer
 
 
@@ -310,7 +329,11 @@ def _install_on(tokenizer: HfTokenizer, dialect: Dialect, defaults: dict[str, An
         tokenizer.chat_template = chat_template(dialect)
     # Partials of functions, because a tokenizer may be pickled or copied, and these with it.
     apply = _apply_processor if hasattr(tokenizer, "tokenizer") else _apply_installed
-    setattr(tokenizer, INSTALLED, partial(apply, tokenizer, dialect=dialect.name, **defaults))
+    setattr(
+        tokenizer,
+        hf_tokenizers.INSTALLED,
+        partial(apply, tokenizer, dialect=dialect.name, **defaults),
+    )
     tokenizer.response_template = response_template(dialect)
     tokenizer.parse_response = partial(
         _parse_installed, tokenizer, cast("DialectName", dialect.name)
@@ -320,11 +343,11 @@ def _install_on(tokenizer: HfTokenizer, dialect: Dialect, defaults: dict[str, An
 def _parse_installed(
     tokenizer: object,
     dialect: DialectName,
-    response: WrittenBatch,
+    response: hf_tokenizers.WrittenBatch,
     schema: object = None,
     *,
-    prefix: WrittenBatch | None = None,
-    tools: Iterable[HfTool] | None = None,
+    prefix: hf_tokenizers.WrittenBatch | None = None,
+    tools: Iterable[hf_tokenizers.HfTool] | None = None,
 ) -> Any:
     """With the parameters of the method that it replaces; `schema` has no use here."""
     inner = getattr(tokenizer, "tokenizer", tokenizer)
@@ -332,7 +355,10 @@ def _parse_installed(
 
 
 def _apply_installed(
-    tokenizer: object, conversation: Chats, tools: Iterable[HfTool] | None = None, **options: Any
+    tokenizer: object,
+    conversation: hf_tokenizers.Chats,
+    tools: Iterable[hf_tokenizers.HfTool] | None = None,
+    **options: Any,
 ) -> Any:
     """With the parameter names of the method that it replaces."""
     return apply_chat_template(tokenizer, conversation, tools, **options)
@@ -340,9 +366,9 @@ def _apply_installed(
 
 def _apply_processor(
     processor: object,
-    conversation: Chats,
+    conversation: hf_tokenizers.Chats,
     chat_template: str | None = None,
-    tools: Iterable[HfTool] | None = None,
+    tools: Iterable[hf_tokenizers.HfTool] | None = None,
     **options: Any,
 ) -> Any:
     """The same for a processor, whose method gives text unless it is asked for ids."""
@@ -390,7 +416,7 @@ def expand_dataset(
     where a token is not trained on. Raises `EncodeError` with the row in the batch and the place.
     """
     found = dialect_of(getattr(tokenizer, "tokenizer", tokenizer), dialect)
-    ours = tokenizer_over(getattr(tokenizer, "tokenizer", tokenizer))
+    ours = hf_tokenizers.tokenizer_over(getattr(tokenizer, "tokenizer", tokenizer))
     expand = partial(_expanded_batch, tokenizer=ours, options={"dialect": found, **options})
     names = dataset.column_names or list(next(iter(dataset)))
     return dataset.map(expand, batched=True, remove_columns=names)
@@ -514,7 +540,7 @@ def _padding_options(tokenizer_kwargs: dict[str, Any] | None) -> dict[str, Any]:
 # Conversations -> prompts.
 
 
-def _conversations(messages: Chats) -> tuple[list[Chat], bool]:
+def _conversations(messages: hf_tokenizers.Chats) -> tuple[list[hf_tokenizers.Chat], bool]:
     """The conversations, and whether there were many."""
     given: Any = messages
     if hasattr(given, "messages"):
@@ -530,7 +556,7 @@ def _conversations(messages: Chats) -> tuple[list[Chat], bool]:
 
 
 def _prompt(
-    messages: Chat,
+    messages: hf_tokenizers.Chat,
     asks: bool,
     continued: bool | str,
     request: Request,
@@ -558,14 +584,16 @@ def _transformers_names(index: int | None = None) -> Iterator[None]:
         raise type(error)(location, error.problem) from None
 
 
-def _tool_schemas(tools: Iterable[HfTool] | None) -> Iterable[ToolInput] | None:
+def _tool_schemas(tools: Iterable[hf_tokenizers.HfTool] | None) -> Iterable[ToolInput] | None:
     """Tools as a `Request` takes them, which refuses what is no list."""
     if isinstance(tools, (list, tuple)):
-        return [as_schema(tool) for tool in tools]
+        return [hf_tokenizers.as_schema(tool) for tool in tools]
     return cast("Iterable[ToolInput] | None", tools)
 
 
-def _ended(messages: Chat, asks: bool, continued: bool | str, request: Request) -> Prompt:
+def _ended(
+    messages: hf_tokenizers.Chat, asks: bool, continued: bool | str, request: Request
+) -> Prompt:
     if not continued:
         prompt = replace(request, messages=messages).encode()
         return prompt if asks else without_final_header(prompt)
@@ -581,7 +609,7 @@ def _ended(messages: Chat, asks: bool, continued: bool | str, request: Request) 
     return opened
 
 
-def _with_open_end(messages: Chat, inside_reasoning: bool) -> Chat:
+def _with_open_end(messages: hf_tokenizers.Chat, inside_reasoning: bool) -> hf_tokenizers.Chat:
     """The messages, the last one without its end. What would come after its text is refused."""
     index = len(messages) - 1
     place = ("messages", index)
@@ -606,7 +634,7 @@ def _with_open_end(messages: Chat, inside_reasoning: bool) -> Chat:
 def _ids_and_masks(
     tokenizer: object, prompts: list[Prompt], masked: bool, cut: slice | None
 ) -> tuple[list[list[int]], list[list[int]]]:
-    ours = tokenizer_over(tokenizer)
+    ours = hf_tokenizers.tokenizer_over(tokenizer)
     kept = cut or slice(None)
     if not masked:
         return [ours.encode(prompt)[kept] for prompt in prompts], []
@@ -626,8 +654,8 @@ def _padded(
     padding: bool | str,
     max_length: int | None,
     more: dict[str, Any],
-) -> BatchEncoding:
-    pad: Callable[..., BatchEncoding] | None = getattr(tokenizer, "pad", None)
+) -> hf_tokenizers.BatchEncoding:
+    pad: Callable[..., hf_tokenizers.BatchEncoding] | None = getattr(tokenizer, "pad", None)
     if pad is None:
         found = short_repr(tokenizer)
         problem = f"found {found}, expected a tokenizer of transformers ({how_to_install('hf')})"
@@ -675,7 +703,7 @@ def _source(record: object) -> object:
 
 
 def _aligned(
-    masks: list[list[int]], padded: BatchEncoding, side: str, is_single: bool
+    masks: list[list[int]], padded: hf_tokenizers.BatchEncoding, side: str, is_single: bool
 ) -> list[int] | list[list[int]]:
     """The masks, with nothing over the padding."""
     rows = [padded["input_ids"]] if is_single else padded["input_ids"]

@@ -9,11 +9,8 @@ on purpose, docs/format.md, section 10, says how and docs/encoding.md says why.
 
 from __future__ import annotations
 
-import copy
-import re
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dsv4._encode import tools
 from dsv4._encode.encode import effort_text, render_conversation
@@ -30,9 +27,12 @@ from dsv4._encode.turns import (
 )
 from dsv4._format import tokens
 from dsv4._format.dialects import V4, Dialect
+from dsv4._format.frozen_class import replace
 from dsv4._format.texts import RESPONSE_FORMAT
 from dsv4.errors import EncodeError, OptionError, ParseError, short_repr
-from dsv4.types import Effort, MessageInput, ThinkingMode
+
+if TYPE_CHECKING:
+    from dsv4.types import Effort, MessageInput, ThinkingMode
 
 __all__ = [
     "ASSISTANT_SP_TOKEN",
@@ -282,7 +282,9 @@ _KEPT = ("role", "content", "task", "wo_eos", "mask")
 
 def _copied(message: dict[str, Any], index: int) -> dict[str, Any]:
     try:
-        return copy.deepcopy(message)
+        from copy import deepcopy  # takes a while to import
+
+        return deepcopy(message)
     except Exception as error:  # an object's own fault
         problem = f"found {short_repr(message)}, expected what can be copied: {error}"
         raise EncodeError(("messages", index), problem) from None
@@ -446,7 +448,7 @@ def decode_dsml_to_arguments(
     return {"name": tool_name, "arguments": object_text(members)}
 
 
-_TAGGED = re.compile("<image>(.*?)</image>", re.DOTALL)
+_TAGGED = "(?s)<image>(.*?)</image>"
 
 
 def parse_tagged_text(text: str) -> str | list[dict[str, Any]]:
@@ -455,7 +457,9 @@ def parse_tagged_text(text: str) -> str | list[dict[str, Any]]:
     Without such a tag it is the text itself. From the vision preview's module.
     """
     _check_kind(text, str, "text", "text")
-    texts, paths = _TAGGED.split(text)[::2], _TAGGED.findall(text)
+    import re  # as above
+
+    texts, paths = re.split(_TAGGED, text)[::2], re.findall(_TAGGED, text)
     rest = "".join(texts)
     if not all(paths) or "<image>" in rest or "</image>" in rest:
         problem = f"found {short_repr(text)}, expected every <image> with a path and an </image>"

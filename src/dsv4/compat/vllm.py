@@ -9,13 +9,15 @@ their prompts are those of `dsv4.profiles`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dsv4._encode.turns import VLLM
 from dsv4.compat.release import *  # noqa: F403
 from dsv4.compat.release import __all__ as __all__
 from dsv4.compat.release import _encode_by, _parameters_by, _parse_by, _render_by
-from dsv4.types import Effort, MessageInput, ThinkingMode
+
+if TYPE_CHECKING:
+    from dsv4.types import Effort, MessageInput, ThinkingMode
 
 thinking_template = "{reasoning}"
 

@@ -22,17 +22,14 @@ from dsv4.dataset import array_formats
 from dsv4.dataset.dataset_errors import DatasetError, pyarrow, pyarrow_parquet, zstandard
 from dsv4.errors import short_repr
 
-# The columns that each trainer reads. docs/training.md says what each must be told.
-#
-# A column under another name is dropped without a word, and then every token is trained on: so
-# each trainer gets exactly its own.
-
 
 class ColumnLayout(NamedTuple):
     """The names of a row's columns. What is None is not written.
 
     `positions` and `lengths` are those of rows that may hold several examples; `images` are written
-    where the dialect has any, `shared` where a conversation may have several rows.
+    where the dialect has any, `shared` where a conversation may have several rows. `actions` counts
+    the tokens from the first that is trained on, which alone the mask then has. `is_shifted` says
+    that a label is the next token, which the trainer would not look up itself.
     """
 
     ids: str = "input_ids"
@@ -43,6 +40,8 @@ class ColumnLayout(NamedTuple):
     lengths: str | None = "sequence_lengths"
     images: str | None = "images"
     shared: str | None = "shared"
+    actions: str | None = None
+    is_shifted: bool = False
 
 
 MASK_LAYOUT = ColumnLayout()
@@ -75,6 +74,16 @@ TRAINERS = {
     "llama-factory": Trainer(
         _ONE_EXAMPLE_LAYOUT._replace(attention="attention_mask"),
         packing="packing: true, of what it tokenizes itself",
+    ),
+    "skyrl": Trainer(
+        _ONE_EXAMPLE_LAYOUT._replace(
+            attention="attention_mask", mask="loss_mask", labels=None, actions="num_actions"
+        ),
+        packing="use_sequence_packing",
+    ),
+    "nemo": Trainer(
+        _ONE_EXAMPLE_LAYOUT._replace(attention="attention_mask", is_shifted=True),
+        packing="packed_sequence",
     ),
     "megatron": Trainer(MASK_LAYOUT._replace(images=None, shared=None), format_name="megatron"),
 }
@@ -122,13 +131,6 @@ def format_for(name: str | None, format: str | None) -> str | None:
     return needed or format
 
 
-# The output formats: a training example, and how examples become bytes.
-#
-# In each format chunks follow each other, so that output can be truncated after any of them and
-# continued there. Parquet and arrays cannot be appended to: those files are written when the run
-# is complete.
-
-
 # The columns that say where a row came from, beside those copied from the input.
 FILE, LINE = "file", "line"
 NO_COLUMNS: Mapping[str, Any] = MappingProxyType({})
@@ -161,13 +163,18 @@ class TrainingExample(NamedTuple):
     def columns(self) -> dict[str, Any]:
         """The row, by the names of its columns."""
         names, packed = self.layout, self.lengths is not None
-        columns: dict[str, Any] = {names.ids: self.ids}
+        end = len(self.ids) - names.is_shifted
+        columns: dict[str, Any] = {names.ids: self.ids[:end]}
         if names.attention:
-            columns[names.attention] = [1] * (len(self.ids) - self.padding) + [0] * self.padding
+            ones = min(len(self.ids) - self.padding, end)
+            columns[names.attention] = [1] * ones + [0] * (end - ones)
+        if names.actions:
+            columns[names.actions] = len(self.ids) - self._first_trained
         if names.mask:
-            columns[names.mask] = self.mask
+            columns[names.mask] = self.mask[self._first_trained :] if names.actions else self.mask
         if names.labels:
-            columns[names.labels] = training_labels(self.ids, self.mask)
+            labels = training_labels(self.ids, self.mask)
+            columns[names.labels] = labels[1:] if names.is_shifted else labels
         columns |= self.carried
         if names.positions and packed:
             columns[names.positions] = [n for length in self.lengths or () for n in range(length)]
@@ -178,6 +185,11 @@ class TrainingExample(NamedTuple):
         if names.shared and self.shared is not None:
             columns[names.shared] = self.shared
         return columns
+
+    @property
+    def _first_trained(self) -> int:
+        """The first token that is trained on: never the very first, which nothing precedes."""
+        return self.mask.index(1, 1) if 1 in self.mask[1:] else min(1, len(self.ids))
 
     def padded(self, multiple: int, id: int) -> TrainingExample:
         """The row with padding up to a multiple of this many tokens: a sequence of its own, where
@@ -332,8 +344,8 @@ def _type_of(column: str) -> Any:
 
 
 # All columns that a row may have, except those copied from the input.
-OWN_COLUMNS = (*NUMBER_COLUMNS, "images", FILE, LINE, "shared")
-_INTEGER_COLUMNS = (LINE, "shared")
+OWN_COLUMNS = (*NUMBER_COLUMNS, "images", FILE, LINE, "shared", "num_actions")
+_INTEGER_COLUMNS = (LINE, "shared", "num_actions")
 
 
 def _cell(value: object, column: str) -> Any:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from dsv4._format.dialects import DIALECTS, V4_1, Dialect, dialect_named
 from dsv4.errors import short_repr
 from dsv4.profiles import (
+    dynamo_prompts,
     gateway_prompts,
     llama_cpp_prompts,
     recipe_prompts,
@@ -111,6 +112,7 @@ PROFILES: dict[str, Profile] = {
             llama_cpp_prompts.mode,
             dialects=("v4",),
         ),
+        Profile("dynamo-1.6", "Dynamo 1.6", dynamo_prompts.render, dynamo_prompts.mode),
         Profile(
             "verl-0.9.1", "verl 0.9.1", verl_prompts.render, verl_prompts.mode, dialects=("v4",)
         ),

@@ -49,7 +49,7 @@ V4_1_EFFORTS: dict[str | None, Effort] = {
 }
 # An unknown role is refused only where it is written: where reasoning is dropped, such a message
 # goes before the last user turn. Tools need no name.
-_ENCODING = NATIVE._replace(known_roles_only=False, named_tools=False)
+_ENCODING = replace(NATIVE, known_roles_only=False, named_tools=False)
 RESPONSE_FORMATS = ("text", "json_object", "json_schema", "structural_tag")
 # What is kept of a message besides its role and text. On V4 only a developer has `tools`.
 KEPT = ("tool_call_id", "task")

@@ -24,13 +24,9 @@ class AdminRoutes:
     def __init__(self, server: GatewayState) -> None:
         self._server = server
 
-    def _check(self, key: Key) -> None:
-        if not self._server.access.may_administer(key):
-            raise ApiError("This needs the key of an administrator (`admin name:key`).", status=403)
-
     async def engines(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         """The engines and how they are doing."""
-        self._check(key)
+        self._server.access.check_administrator(key)
         if scope["method"] == "POST":
             self._drain(json_body(data))
         return {
@@ -40,6 +36,7 @@ class AdminRoutes:
                     "up": engine.is_up,
                     "draining": engine.is_draining,
                     "streams": engine.running,
+                    "reported": None if engine.load is None else engine.load._asdict(),
                 }
                 for engine in self._server.engines.engines
             ]
@@ -57,7 +54,7 @@ class AdminRoutes:
 
     async def restart(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         """Restarts the workers, one after the other."""
-        self._check(key)
+        self._server.access.check_administrator(key)
         if self._server.metrics.shared_folder is None:
             raise ApiError("There is one worker alone: restart the program.", status=409)
         os.kill(os.getppid(), signal.SIGUSR2)

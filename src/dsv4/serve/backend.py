@@ -206,6 +206,26 @@ class ProbedBackend(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class ImageSupport:
+    """Whether a backend is sent images. `why` says why not, and what would help; `by_address` that
+    it also takes the address of one, which it fetches itself."""
+
+    reads: bool
+    why: str = ""
+    by_address: bool = False
+
+
+@runtime_checkable
+class ImageBackend(Protocol):
+    """A backend that may take the images of a prompt. It has to be asked; one that cannot be asked
+    gets none."""
+
+    async def check_images(self) -> ImageSupport:
+        """What it says of itself. Raises a `BackendError` where it does not answer."""
+        ...
+
+
 class PassedAnswer(Protocol):
     """An answer that is passed on as it comes."""
 

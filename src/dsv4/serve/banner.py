@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from dsv4._format.dialects import dialect_named
 from dsv4.serve.served_model import PromptFacts, default_context, prompt_facts
-from dsv4.serve.settings import Settings
+from dsv4.serve.settings import Settings, without_password
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,7 @@ class ServerSummary:
     keys: int
     ids: bool
     facts: PromptFacts
+    images: str = ""
     adapted_to: str = "nothing"
     notes: tuple[str, ...] = ()
 
@@ -47,7 +48,7 @@ def banner_text(settings: Settings, summary: ServerSummary) -> str:
     lines = [*facts(settings, summary), *_access_lines(settings, summary)]
     if settings.trajectories:
         experts = ", with routed experts" if settings.routed_experts else ""
-        place = settings.trajectories.rpartition("@")[2]  # without a password
+        place = without_password(settings.trajectories)
         lines.append(f"  sessions    {summary.url}/sessions/ID, kept in {place}{experts}")
     if settings.playground or settings.inspect:
         lines.append(f"  playground  {summary.url}/playground/")
@@ -82,18 +83,21 @@ def _serving_lines(settings: Settings, summary: ServerSummary) -> list[str]:
         "sent as token ids" if summary.ids else "sent as text (install the extra `tokens` for ids)"
     )
     prompts = "sent as text" if settings.backend == "completions" else ids
+    images = [f"  images      {summary.images}"] if summary.images else []
     return [
         f"dsv4 serve    {summary.url}",
         f"  backend     {backend}",
         f"  model       {summary.model}, {summary.dialect}, context {summary.context:,} tokens",
         f"  effort      {summary.facts.effort} by default, writes {summary.facts.text}",
         f"  prompts     {prompts}",
-        f"  replay      {settings.replay}",
+        *images,
+        f"  replay      {without_password(settings.replay)}",
     ]
 
 
 def _healing_lines(settings: Settings, summary: ServerSummary) -> list[str]:
     """In front of a chat server, which makes its prompts itself."""
+    place = without_password(settings.replay)
     stripped = ", calls where no tools are declared" if settings.strip_markup else ""
     return [
         f"dsv4 heal     {summary.url}",
@@ -101,7 +105,7 @@ def _healing_lines(settings: Settings, summary: ServerSummary) -> list[str]:
         f"  model       {summary.model}, {summary.dialect}",
         f"  heals       leaked calls, leaked reasoning, broken calls{stripped}",
         f"  adapted to  {summary.adapted_to}",
-        f"  turns       {_TURN_PLACES.get(settings.replay, f'kept in {settings.replay}')}",
+        f"  turns       {_TURN_PLACES.get(settings.replay, f'kept in {place}')}",
     ]
 
 
@@ -112,7 +116,10 @@ _TURN_PLACES = {
 
 
 def _access_lines(settings: Settings, summary: ServerSummary) -> list[str]:
-    guard = "no keys" if not summary.keys else f"{summary.keys} key{'s'[: summary.keys > 1]}"
+    guard = "no keys"
+    if summary.keys:
+        used = f"what they use is counted {_reach(settings)}"
+        guard = f"{summary.keys} key{'s'[: summary.keys > 1]}; {used}"
     place = "loopback only" if settings.is_loopback else "open to the network"
     return [
         f"  access      {place}, {guard}",
@@ -121,6 +128,13 @@ def _access_lines(settings: Settings, summary: ServerSummary) -> list[str]:
             f"bodies of {settings.max_body // 2**20} MiB, {settings.total_timeout:g} s a request"
         ),
     ]
+
+
+def _reach(settings: Settings) -> str:
+    """Whose requests are counted together, for the limits of keys."""
+    if settings.limits_redis:
+        return f"for all machines, in {without_password(settings.limits_redis)}"
+    return "by all workers of this machine" if settings.workers > 1 else "by this process alone"
 
 
 def _more(summary: ServerSummary) -> str:

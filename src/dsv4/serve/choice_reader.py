@@ -27,7 +27,7 @@ from dsv4.api.event_writer import Logprobs
 from dsv4.grammar import Grammar
 from dsv4.serve.backend import Chunk, Counts, Logprob, read_finish, settled
 from dsv4.tokens import IdParser, Tokenizer
-from dsv4.trajectories.recorded_calls import WeightsSpan
+from dsv4.trajectories.recorded_calls import TokenArrivals, WeightsSpan
 from dsv4.trajectories.routed_experts import RoutedExperts
 
 # A short piece takes twenty times the memory of its letters: pieces are joined when this many wait.
@@ -177,6 +177,7 @@ class ChoiceReader(ABC):
         self.token_logprobs: list[float] = []  # of the ids, as far as the backend gave them
         self.experts: RoutedExperts | None = None
         self.weights: tuple[WeightsSpan, ...] = ()
+        self.arrivals: TokenArrivals | None = None  # in a session
         self.has_ids = False
         self.counts = Counts()
         self.finish: Reason | None = None
@@ -290,6 +291,8 @@ class CompletionReader(ChoiceReader):
             self.has_ids = True
             events = self._ids.feed_ids(chunk.ids)
             self._sampled_ids.extend(chunk.ids)  # which are ids: they were in the vocabulary
+            if self.arrivals is not None:
+                self.arrivals.note(len(self._sampled_ids))
             if chunk.logprobs:
                 self.token_logprobs += [known.logprob for known in chunk.logprobs]
             return events

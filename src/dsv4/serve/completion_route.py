@@ -6,6 +6,7 @@ What is behind them makes two kinds: `prompt_route.py` writes prompts for an eng
 
 from __future__ import annotations
 
+import asyncio
 from abc import abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
@@ -89,24 +90,21 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
         data = await read_body(scope, receive, server.settings)
         name = server.sessions.named(scope, headers)
         agent = headers.get("user-agent", "")
-        with (
-            server.access.meter.admitted(key.name, key.limits),
-            server.inspected_request(key.name, self._protocol, data, name, agent) as seen,
-        ):
-            read = await self._read(data, key)
-            async with server.sessions.entered(name, key, read.call.n) as session:
-                received = read if session is None else self._in_session(read, session)
-                choices = received.call.n
-                with (
+        async with server.access.meter.admitted(key.name, key.limits):
+            with server.observers.inspected(key.name, self._protocol, data, name, agent) as seen:
+                read = await self._read(data, key)
+                choices = read.call.n
+                async with (
+                    server.sessions.entered(name, key, choices) as session,
                     server.access.meter.more_streams(key.name, key.limits, choices - 1),
-                    server.gate.place(choices) as turn,
                 ):
-                    send_piece = scope.get(SEND_PIECE, send)
-                    given_id = report.given_id
-                    client = CompletionClient(
-                        key, headers, receive, send, send_piece, turn, given_id
-                    )
-                    return await self._run(received, client, seen, report)
+                    received = read if session is None else self._in_session(read, session)
+                    with server.gate.place(choices) as turn:
+                        piece, given_id = scope.get(SEND_PIECE, send), report.given_id
+                        client = CompletionClient(
+                            key, headers, receive, send, piece, turn, given_id
+                        )
+                        return await self._run(received, client, seen, report)
 
     async def _run(
         self,
@@ -119,6 +117,7 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
         try:
             prepared = await self._prepare(received, client)
             report.name(prepared.turn_ids[0])
+            report.ignored = received.ignored
             report.facts = prepared.facts
             debug = self._server.settings.debug and headers.get("x-dsv4-debug") == "1"
             run = report.run = self._run_of(prepared, client, debug)
@@ -152,9 +151,11 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
             body = await storage.responses.continued(key.name, body)
         # It is asked again when it is needed, and a failure is reported then.
         with suppress(BackendError):
-            await server.meet_backend()
+            await server.behind.meet()
         check_counts(body, server.settings)
-        call = self._read_call(body)
+        # The bytes of a picture take longer to check than other streams should wait.
+        is_slow = len(data) > LARGE_BODY and server.model.reads_images
+        call = await asyncio.to_thread(self._read_call, body) if is_slow else self._read_call(body)
         self._check_model(call, key)
         check_choices(call.n, server.settings)
         if stored:

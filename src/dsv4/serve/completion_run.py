@@ -40,7 +40,8 @@ from dsv4.serve.choice_reader import ChoiceReader, total_usage
 from dsv4.serve.client_errors import BrokenOff, client_error, is_expected
 from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.generation import Generation, PassEvents
-from dsv4.serve.observe.logs import RequestFacts, log_healed
+from dsv4.serve.images.sent_images import picture_ids
+from dsv4.serve.observe.logs import NO_IMAGES, ImageFacts, RequestFacts, log_healed
 from dsv4.serve.observe.records import Exchange
 from dsv4.serve.sessions.session_calls import SessionEntry
 from dsv4.serve.storage.stored_turns import SampledCall, SampledTurn
@@ -65,6 +66,15 @@ class ReceivedRequest:
     in_thread: bool = False
     session: SessionEntry | None = None
 
+    @property
+    def ignored(self) -> str:
+        """The fields that were not read, for a header and the log. Clients make up names: in ASCII,
+        and not too long."""
+        names = self.unread[:_MOST_NAMES]
+        listed = [quote(name, errors="replace")[:_LONGEST_NAME] for name in names]
+        more = len(self.unread) - len(listed)
+        return ", ".join([*listed, f"+{more}"] if more else listed)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedRequest:
@@ -72,8 +82,8 @@ class PreparedRequest:
 
     `shared` is how many tokens of the prompt an earlier one of the same client had; `recalled` is
     how many of its turns stand as they were sampled; `written` is how many of its last tokens open
-    the call that the model must write; `adapted` are the ids of what was changed for a chat server;
-    `began` is when preparing it began.
+    the call that the model must write; `images` is what became of its images; `adapted` are the ids
+    of what was changed for a chat server; `began` is when preparing it began.
     """
 
     key: Key
@@ -88,6 +98,7 @@ class PreparedRequest:
     began: float
     recalled: int = 0
     written: int = 0
+    images: ImageFacts = NO_IMAGES
     adapted: tuple[str, ...] = ()
 
     @property
@@ -99,7 +110,7 @@ class PreparedRequest:
         """What the log and traces tell of it."""
         options = self.options
         limits = (options.max_tokens, options.temperature)
-        return RequestFacts(self.call.model, *limits, self.shared, self.adapted)
+        return RequestFacts(self.call.model, *limits, self.shared, self.adapted, self.images)
 
 
 PreparedT = TypeVar("PreparedT", bound=PreparedRequest)
@@ -196,7 +207,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
         watch = DisconnectWatch(self._receive, self._generation.client_gone)
         session = self._prepared.received.session
         if session is not None:
-            session.has_begun = True
+            session.begin(self._readers)
         try:
             if self._prepared.call.stream:
                 return await self._stream()
@@ -254,8 +265,10 @@ class CompletionRun(ABC, Generic[PreparedT]):
             headers["x-dsv4-prefix"] = str(prepared.shared)
         if prepared.adapted:
             headers["x-dsv4-adapted"] = ",".join(prepared.adapted)
-        if prepared.received.unread:
-            headers["x-dsv4-ignored"] = _ignored_header(prepared.received.unread)
+        if prepared.images.replaced:
+            headers["x-dsv4-images"] = f"replaced={prepared.images.replaced}"
+        if ignored := prepared.received.ignored:
+            headers["x-dsv4-ignored"] = ignored
         return headers
 
     def _reason(self) -> FinishReason:
@@ -435,19 +448,22 @@ class CompletionRun(ABC, Generic[PreparedT]):
         server, prepared = self._server, self._prepared
         reader = self._readers[0]
         if prepared.ids is not None and reader.has_ids:
-            server.prefixes.note(prepared.key.name, [*prepared.ids, *reader.sampled_ids])
+            known = picture_ids(prepared.prompt, prepared.ids)
+            server.prefixes.note(prepared.key.name, [*known, *reader.sampled_ids])
         server.metrics.count_usage(self.usage)
+        if prepared.images is not NO_IMAGES:
+            server.metrics.count_images(prepared.images)
         server.metrics.duration.observe(time.monotonic() - prepared.began)
         for turn_id, reader in zip(prepared.turn_ids, self._readers, strict=True):
             server.metrics.count_events(reader.events, is_whole=self._generation.is_whole)
             log_healed(turn_id, reader.events)
             if reader.first_at is not None:
                 server.metrics.first_token.observe(reader.first_at - prepared.began)
-        if server.recorder is not None:
+        if server.observers.recorder is not None:
             self._record()
 
     def _record(self) -> None:
-        recorder, prepared = self._server.recorder, self._prepared
+        recorder, prepared = self._server.observers.recorder, self._prepared
         assert recorder is not None
         for reader in self._readers:
             message = assemble(reader.events)
@@ -470,13 +486,6 @@ class CompletionRun(ABC, Generic[PreparedT]):
                     seconds=round(time.monotonic() - prepared.began, 3),
                 )
             )
-
-
-def _ignored_header(names: Sequence[str]) -> str:
-    """Names that a client made up, as a header that it may get back: in ASCII, and not too long."""
-    listed = [quote(name, errors="replace")[:_LONGEST_NAME] for name in names[:_MOST_NAMES]]
-    more = len(names) - len(listed)
-    return ", ".join([*listed, f"+{more}"] if more else listed)
 
 
 def _engine_reason(reader: ChoiceReader) -> Reason | None:

@@ -4,13 +4,14 @@ to look at.
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, TypeAlias, TypeVar
 
-from dsv4._encode.prompt import Piece, Prompt
+from dsv4._encode.prompt import Piece
 from dsv4._parse.events import Event
 from dsv4._parse.parse import assemble
 from dsv4._parse.parser import StreamParser
@@ -36,9 +37,9 @@ from dsv4.serve.body_limits import check_counts, read_json
 from dsv4.serve.choice_reader import joined_events
 from dsv4.serve.client_errors import client_error, is_expected, retry_headers
 from dsv4.serve.gateway_state import GatewayState
-from dsv4.serve.observe.logs import CLIENT_GONE, RequestReport
+from dsv4.serve.observe.logs import CLIENT_GONE, REQUEST_ID, RequestReport
 from dsv4.serve.observe.metrics import CONTENT_TYPE
-from dsv4.serve.prompt_encoding import encoded_now, prompt_length
+from dsv4.serve.prompt_encoding import EncodedPrompt, encoded_now
 from dsv4.serve.worker_threads import Cancellation
 from dsv4.tokens import IdParser
 
@@ -71,7 +72,7 @@ class PlainRoute(ABC):
         """The body of the response, and its type."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        report = RequestReport(self._protocol, scope["path"])
+        report = RequestReport(self._protocol, scope["path"], scope.get(REQUEST_ID))
         try:
             report.status = await self._respond(scope, receive, send, report)
         except ClientGone:
@@ -137,7 +138,7 @@ class WorkerRoute(PlainRoute):
         self, scope: Scope, receive: Receive, key: Key, data: bytes
     ) -> tuple[bytes, str]:
         with suppress(BackendError):
-            await self._server.meet_backend()
+            await self._server.behind.meet()
 
         def work(cancellation: Cancellation) -> bytes:
             return json_bytes(self._work(data, cancellation))
@@ -159,19 +160,30 @@ class PlainRoutes:
 
     async def ready(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         server = self._server
-        if not await server.is_ready():
+        if not await server.behind.is_ready():
             raise ApiError("The backend does not answer.", status=503)
         with suppress(BackendError):
-            await server.meet_backend()
+            await server.behind.meet()
         if server.model.guesses_dialect:
             raise ApiError(
                 f"The server cannot make prompts: {server.model.dialect_problem}.", status=503
             )
-        failure = server.storage.failure
-        stores = {} if failure is None else {"stores": {"replay": f"unavailable: {failure}"}}
+        failures = {"replay": server.storage.failure, "limits": server.access.meter.table.failure}
+        away = {name: f"unavailable: {why}" for name, why in failures.items() if why is not None}
+        stores = {"stores": away} if away else {}
         behind = {"chat_server": server.healer.to_dict()} if server.heals else {}
         facts = server.model.facts.to_dict()
-        return {"status": "ready", "model": server.model.name, **facts, **behind, **stores}
+        images = {} if server.heals else {"images": await self._image_facts()}
+        known = {**facts, **images, **behind, **stores}
+        return {"status": "ready", "model": server.model.name, **known}
+
+    async def _image_facts(self) -> JsonObject:
+        """Whether the engines are sent images, asked again where they were restarted."""
+        await self._server.behind.check_images()
+        support = self._server.image_support
+        if support.reads:
+            return {"sent": True, "urls": self._server.settings.image_urls}
+        return {"sent": False, "why": support.why}
 
     async def metrics(self, scope: Scope, key: Key, data: bytes) -> bytes:
         return self._server.metrics.text()
@@ -179,13 +191,15 @@ class PlainRoutes:
     async def models(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         """One body that the SDKs of both vendors read."""
         with suppress(BackendError):
-            await self._server.meet_backend()
-        model = self._model(self._server.model.name)
-        ends = {"first_id": model["id"], "last_id": model["id"]}
-        return {"object": "list", "data": [model], "has_more": False, **ends}
+            await self._server.behind.meet()
+        names = key.limits.models or (self._server.model.name,)
+        ends = {"first_id": names[0], "last_id": names[-1]}
+        models = [self._model(name) for name in names]
+        return {"object": "list", "data": models, "has_more": False, **ends}
 
     async def model(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         name = scope["path_params"]["model"]
+        key.limits.check_model(name)
         if self._server.settings.strict_models and name != self._server.model.name:
             raise ApiError(f"found {name!r}, expected {self._server.model.name!r}", status=404)
         return self._model(name)
@@ -214,7 +228,7 @@ class PlainRoutes:
     def _length(self, body: JsonObject, protocol: ProtocolName) -> int:
         """How many tokens the prompt of a request has, as its server writes it if that is known."""
         server = self._server
-        length = prompt_length(*self._encoded(body, protocol))
+        length = self._encoded(body, protocol).tokens
         if not server.heals:
             return length
         theirs = server.healer.prompt_length(body, protocol, server.tokenizer)
@@ -229,13 +243,13 @@ class PlainRoutes:
         if isinstance(body.get("text"), str):
             ids = tokenizer.encode_text(body["text"])
         else:
-            ids = self._encoded(body, _protocol_of(body))[1] or []
+            ids = self._encoded(body, _protocol_of(body)).ids or []
         return {"ids": ids, "count": len(ids)}
 
     def render(self, data: bytes, cancellation: Cancellation) -> JsonObject:
         """A request of any protocol as the prompt that it becomes, with the origin of each part."""
         body = self._body(data)
-        prompt, ids = self._encoded(body, _protocol_of(body))
+        prompt, ids, *_ = self._encoded(body, _protocol_of(body))
         spans = []
         at = 0
         for piece in cancellation.checked(prompt.pieces):
@@ -290,10 +304,13 @@ class PlainRoutes:
         check_counts(body, settings)
         return body
 
-    def _encoded(self, body: JsonObject, protocol: ProtocolName) -> tuple[Prompt, list[int] | None]:
+    def _encoded(self, body: JsonObject, protocol: ProtocolName) -> EncodedPrompt:
         """The prompt of a request, and its ids."""
         server = self._server
-        return encoded_now(server.model.read(body, protocol), server)
+        call = server.model.read(body, protocol)
+        if call.images and not server.heals:  # this thread has no loop of its own
+            call = asyncio.run(server.images.settled(call, server.image_support))
+        return encoded_now(call, server)
 
 
 def _pieces(whole: T) -> Iterator[T]:

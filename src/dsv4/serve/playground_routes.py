@@ -20,7 +20,6 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from hashlib import sha256
 from ipaddress import ip_address
 from pathlib import Path
@@ -39,7 +38,6 @@ from dsv4.profiles import Profile, load
 from dsv4.serve.access.site_guard import SiteGuard
 from dsv4.serve.asgi import (
     ClientGone,
-    DisconnectWatch,
     Receive,
     Scope,
     Send,
@@ -47,6 +45,7 @@ from dsv4.serve.asgi import (
     read_body,
     send_bytes,
     send_json,
+    while_connected,
 )
 from dsv4.serve.body_limits import read_json
 from dsv4.serve.gateway_state import GatewayState
@@ -167,12 +166,9 @@ class FunctionRoute:
 
     async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
         try:
-            headers = headers_of(scope)
             self._guard.check(scope)
             await self._server.access.authenticated(scope)
-            # Other types can be sent by a form on any page, without a preflight request.
-            if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-                raise ApiError("expected a body of application/json", status=415)
+            _check_type(scope)
             data = await read_body(scope, receive, self._settings)
             return await self._run(scope["path_params"]["name"], data, receive)
         except ApiError as error:
@@ -180,20 +176,12 @@ class FunctionRoute:
 
     async def _run(self, name: str, data: bytes, receive: Receive) -> tuple[int, bytes]:
         """What a function says. One that nobody waits for any more is not begun."""
-        loop = asyncio.get_running_loop()
-        future = loop.run_in_executor(self._pool, self._called, name, data)
-        watch = DisconnectWatch(receive, partial(_cancel, future))
-        try:
-            return await future
-        except asyncio.CancelledError:
-            if future.cancelled():
-                raise ClientGone from None
-            raise
-        finally:
-            await watch.close()
 
-    def _called(self, name: str, data: bytes) -> tuple[int, bytes]:
-        return answer(name, data, self._context())
+        async def called() -> tuple[int, bytes]:
+            loop, context = asyncio.get_running_loop(), self._context()
+            return await loop.run_in_executor(self._pool, answer, name, data, context)
+
+        return await while_connected(called(), receive)
 
     def _context(self) -> PlaygroundContext:
         """As things are now: the backend may have been met since."""
@@ -209,18 +197,14 @@ class FunctionRoute:
         )
 
 
-def _cancel(future: asyncio.Future[tuple[int, bytes]]) -> None:
-    future.cancel()
-
-
 # The inspector.
 
 
 def inspector_routes(server: GatewayState) -> list[BaseRoute]:
     """The routes, where the settings ask for them."""
-    if server.inspector is None:
+    if server.observers.inspector is None:
         return []
-    endpoint = InspectorRoute(server, server.inspector, SiteGuard(server.settings))
+    endpoint = InspectorRoute(server, server.observers.inspector, SiteGuard(server.settings))
     return [Route("/playground/inspector/{name}", endpoint=endpoint, methods=["POST"])]
 
 
@@ -248,12 +232,9 @@ class InspectorRoute:
         await send_json(send, status, body, HEADERS)
 
     async def _answer(self, scope: Scope, receive: Receive) -> Any:
-        headers = headers_of(scope)
         self._guard.check(scope)
         await self._admit(scope)
-        # Other types can be sent by a form on any page, without a preflight request.
-        if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-            raise ApiError("expected a body of application/json", status=415)
+        _check_type(scope)
         answer = self._names.get(scope["path_params"]["name"])
         if answer is None:
             expected = ", ".join(self._names)
@@ -263,13 +244,10 @@ class InspectorRoute:
 
     async def _admit(self, scope: Scope) -> None:
         """Raises an `ApiError` for somebody who may not look."""
-        if self._server.access.keys.asks:
-            key = await self._server.access.authenticated(scope)
-            if not key.admin:
-                problem = "found a key without `admin` before its name in the file of keys"
-                raise ApiError(f"{problem}, expected one with it", status=403)
-        elif not (self._server.settings.is_loopback and _is_local(scope)):
-            problem = "found a server without keys that listens beyond loopback"
+        access = self._server.access
+        access.check_administrator(await access.authenticated(scope))
+        if not (access.keys.asks or _is_local(scope)):
+            problem = "found a client on another machine, and no keys"
             raise ApiError(f"{problem}, expected an `admin` key", status=403)
 
     async def _changes(self, body: dict[str, Any]) -> Any:
@@ -302,6 +280,12 @@ class InspectorRoute:
     async def _clear(self, body: dict[str, Any]) -> Any:
         self._inspector.clear()
         return {"cleared": True}
+
+
+def _check_type(scope: Scope) -> None:
+    """Other types can be sent by a form on any page, without a preflight request."""
+    if headers_of(scope).get("content-type", "").partition(";")[0].strip() != "application/json":
+        raise ApiError("expected a body of application/json", status=415)
 
 
 def _is_local(scope: Scope) -> bool:

@@ -1,8 +1,9 @@
-"""The prompt of a request, and its ids where there is a tokenizer."""
+"""The prompt of a request, its ids where there is a tokenizer, and how many tokens it has."""
 
 from __future__ import annotations
 
 import asyncio
+from typing import NamedTuple
 
 from dsv4._encode.prompt import Prompt
 from dsv4.api import ApiError, ApiRequest
@@ -14,29 +15,42 @@ from dsv4.tokens import VocabularyError
 LARGE_BODY = 200_000
 
 
-async def encode_prompt(
-    call: ApiRequest, server: GatewayState, size: int
-) -> tuple[Prompt, list[int] | None]:
-    """The prompt of a request of `size` bytes, and its ids."""
-    if size > LARGE_BODY:
+class EncodedPrompt(NamedTuple):
+    """A prompt, its ids, and how many tokens it has: about as many, where there are no ids. An
+    image counts with all of its tokens, and with the most that one can have where its size is not
+    known; `is_exact` says that neither is guessed."""
+
+    prompt: Prompt
+    ids: list[int] | None
+    tokens: int
+    is_exact: bool
+
+
+async def encode_prompt(call: ApiRequest, server: GatewayState, size: int) -> EncodedPrompt:
+    """The prompt of a request of `size` bytes."""
+    if size > LARGE_BODY or call.images:
         return await asyncio.to_thread(encoded_now, call, server)
     return encoded_now(call, server)
 
 
-def encoded_now(call: ApiRequest, server: GatewayState) -> tuple[Prompt, list[int] | None]:
+def encoded_now(call: ApiRequest, server: GatewayState) -> EncodedPrompt:
     """The same, in the calling thread."""
     model = server.model
     if model.guesses_dialect:
         raise ApiError(f"The server cannot make prompts: {model.dialect_problem}.", status=500)
     prompt = call.request.encode()
     try:
-        return prompt, model.ids_of(prompt)
+        ids = model.ids_of(prompt)
     except VocabularyError:
         raise ApiError(
             f"The server cannot make prompts: {model.vocabulary_problem}.", status=500
         ) from None
-
-
-def prompt_length(prompt: Prompt, ids: list[int] | None) -> int:
-    """How many tokens a prompt has: about as many, where there are no ids."""
-    return estimated_tokens(prompt.text) if ids is None else len(ids)
+    if ids is None:
+        return EncodedPrompt(prompt, None, estimated_tokens(prompt.text), False)
+    if not prompt.images or model.tokenizer is None:
+        return EncodedPrompt(prompt, ids, len(ids), True)
+    counts = model.tokenizer.image_tokens(prompt)
+    rule = prompt.dialect.image_rule
+    most = 1 if rule is None else rule.most_tokens
+    tokens = len(ids) - len(counts) + sum(most if each is None else each for each in counts)
+    return EncodedPrompt(prompt, ids, tokens, None not in counts)

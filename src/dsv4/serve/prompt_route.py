@@ -23,7 +23,8 @@ from dsv4.serve.backends.engine_fields import fields_of
 from dsv4.serve.completion_route import CompletionRoute
 from dsv4.serve.completion_run import CompletionClient, ReceivedRequest
 from dsv4.serve.forced_generation import FREE_CHOICES, forced_opening
-from dsv4.serve.prompt_encoding import encode_prompt, prompt_length
+from dsv4.serve.observe.logs import image_facts
+from dsv4.serve.prompt_encoding import encode_prompt
 from dsv4.serve.prompt_run import PromptedRequest, PromptRun
 from dsv4.tokens import Tokenizer
 
@@ -42,10 +43,12 @@ class PromptRoute(CompletionRoute[PromptedRequest]):
     ) -> PromptedRequest:
         server, key = self._server, client.key
         began = time.monotonic()
-        call, recalled, engine = await server.storage.turns.recalled(key.name, received.call)
+        given = received.call
+        if given.images:
+            given = await server.images.settled(given, server.image_support)
+        call, recalled, engine = await server.storage.turns.recalled(key.name, given)
         server.metrics.replayed.labels("used").inc(recalled)
-        prompt, ids = await encode_prompt(call, server, received.size)
-        tokens = prompt_length(prompt, ids)
+        prompt, ids, tokens, is_exact = await encode_prompt(call, server, received.size)
         if tokens >= server.model.context:
             raise ContextOverflow(tokens, server.model.context)
         grammar, later = await self._grammars(call)
@@ -67,7 +70,8 @@ class PromptRoute(CompletionRoute[PromptedRequest]):
             options=options if session is None else session.options(options),
             turn_ids=session.call_ids if session else tuple(new_turn_ids(call.n)),
             written=written_ids(call, prompt, ids, server.tokenizer),
-            shared=None if ids is None else server.prefixes.shared(key.name, ids),
+            shared=server.shared_tokens(key.name, prompt, ids),
+            images=image_facts(call, tokens if is_exact else None),
             recalled=recalled,
             engine=engine,
             began=began,

@@ -107,6 +107,7 @@ class RawCompletion:
     def __init__(self, server: GatewayState, body: JsonObject) -> None:
         self._server = server
         self.prompt, self.ids = _prompt(server, body.get("prompt"))
+        _refuse_images(self.prompt)
         self.call = _read_call(server, body)
         self.options = _options(server, self.call, body, self.prompt_tokens)
         self.reader = RawReader(self.call, server.tokenizer)
@@ -193,29 +194,27 @@ class RawCompletionRoute(ReportedRoute):
         server = self._server
         key = report.key = await server.access.authenticated(scope)
         data = await read_body(scope, receive, server.settings)
-        await server.meet_backend()
+        await server.behind.meet()
         made = RawCompletion(server, read_json(data, server.settings.max_depth))
         report.name(made.id)
         report.facts = made.facts
         key.limits.check_model(made.call.model)
-        with server.access.meter.admitted(key.name, key.limits), server.gate.place() as turn:
-            report.run = made
-            generation = made.generation(turn)
-            watch = DisconnectWatch(receive, generation.client_gone)
-            try:
-                if made.call.stream:
-                    stream = EventStream(
-                        send,
-                        {"x-request-id": report.id},
-                        generation.timer,
-                        scope.get(SEND_PIECE, send),
-                    )
-                    await self._stream(made, generation, stream, report)
-                else:
-                    await self._whole(made, generation, send, report.id)
-            finally:
-                await watch.close()
-                made.close(generation)
+        report.run = made
+        async with server.access.meter.admitted(key.name, key.limits):
+            with server.gate.place() as turn:
+                generation = made.generation(turn)
+                watch = DisconnectWatch(receive, generation.client_gone)
+                try:
+                    if made.call.stream:
+                        head = {"x-request-id": report.id}
+                        send_piece = scope.get(SEND_PIECE, send)
+                        stream = EventStream(send, head, generation.timer, send_piece)
+                        await self._stream(made, generation, stream, report)
+                    else:
+                        await self._whole(made, generation, send, report.id)
+                finally:
+                    await watch.close()
+                    made.close(generation)
         return 200
 
     async def _whole(
@@ -310,6 +309,12 @@ def _prompt(server: GatewayState, given: object) -> tuple[Prompt, list[int] | No
         except (ValueError, LookupError, OverflowError):
             raise ApiError("found ids that are not in the vocabulary", path="prompt") from None
     raise wrong(given, "one prompt, as text or as ids", "prompt")
+
+
+def _refuse_images(prompt: Prompt) -> None:
+    """Refuses a placeholder of an image, which no engine can replace: there is none here."""
+    if any(token == prompt.dialect.image_token for _, token in prompt.runs() if token is not None):
+        raise ApiError("found the placeholder of an image, expected text alone", path="prompt")
 
 
 def _ids(tokenizer: Tokenizer, parts: Any) -> list[int]:

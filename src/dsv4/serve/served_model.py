@@ -23,7 +23,7 @@ from dsv4.api.protocols import PROTOCOLS
 from dsv4.api.request_fields import JsonObject
 from dsv4.errors import UnknownModel
 from dsv4.profiles.profile import dialect_of_host
-from dsv4.serve.backend import Model
+from dsv4.serve.backend import ImageSupport, Model
 from dsv4.serve.settings import Settings
 from dsv4.tokens import Tokenizer, VocabularyError
 
@@ -159,6 +159,10 @@ class ServedModel:
         self.api_settings = replace(self.api_settings, model=self.name)
         self.is_known = True
 
+    def note_images(self, support: ImageSupport) -> None:
+        """Takes in whether the engines are sent images."""
+        self.api_settings = replace(self.api_settings, read_images=support.reads)
+
     def _use_names_of_dialect(self) -> None:
         with suppress(VocabularyError):  # `vocabulary_problem` says so
             self.tokenizer = self.tokenizer and self.tokenizer.with_dialect(self.dialect)
@@ -169,8 +173,8 @@ class ServedModel:
             thinking=settings.thinking,
             effort=settings.effort,
             later_system=settings.systems,
-            # No backend here is sent pictures.
-            read_images=False,
+            # A chat server gets them as they are. An engine gets them where it says that it can.
+            read_images=False if self._makes_prompts else "unchecked",
             unsupported_images=settings.images,
             # What a backend cannot enforce after the reasoning is begun for it.
             grammars=True,
@@ -188,6 +192,11 @@ class ServedModel:
     @property
     def context(self) -> int:
         return self._shown.context or default_context(self.dialect)
+
+    @property
+    def reads_images(self) -> bool:
+        """Whether requests may have pictures, whose bytes are checked."""
+        return self.api_settings.read_images is True and self.dialect.image_token is not None
 
     def read(self, body: JsonObject, protocol: ProtocolName) -> ApiRequest:
         """What a body asks for. Raises an `ApiError`."""

@@ -10,6 +10,7 @@ import argparse
 import dataclasses
 import json
 import os
+import re
 import sys
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ BackendName: TypeAlias = Literal["demo", "vllm", "sglang", "llamacpp", "completi
 CallsMode: TypeAlias = Literal["whole", "streamed"]
 SystemPlace: TypeAlias = Literal["reminder", "in_place", "in_front"]
 ImageRule: TypeAlias = Literal["replace", "refuse"]
+# Who fetches an image of which a request has only the address.
+ImageUrls: TypeAlias = Literal["refuse", "pass", "fetch"]
 # Every name that requests use: what each comes to is the dialect's.
 EffortName: TypeAlias = Literal["minimal", "low", "medium", "high", "xhigh", "max", "ultra"]
 ReasoningField: TypeAlias = Literal["reasoning_content", "reasoning", "both"]
@@ -75,6 +78,14 @@ class Settings:
         5.0, "seconds between questions whether each of several engines is there", 0.05
     )
     upstream_key_file: str | None = _setting(None, "file with the API key for the backend")
+    upstream_ca: str | None = _setting(
+        None, "file of certificates (PEM) to trust for the backend, besides the system's"
+    )
+    upstream_proxy: str | None = _setting(
+        None,
+        "proxy to the backend, as http://HOST:PORT, or none; default: as HTTPS_PROXY, HTTP_PROXY, "
+        "ALL_PROXY and NO_PROXY say, and none to this machine",
+    )
     upstream_model: str | None = _setting(
         None, "model name to send to the backend; default: the first one it lists"
     )
@@ -95,6 +106,11 @@ class Settings:
     api_key_file: str | None = _setting(
         None, "file of API keys, one `key`, `name:key` or `admin name:key` per line"
     )
+    limits: str | None = _setting(
+        None,
+        "redis://HOST to count in what keys use, for all machines; default: the Redis of `replay`, "
+        "else each machine counts for itself",
+    )
     open_key_files: bool = _setting(
         False, "accept files of keys that every user of this machine can read"
     )
@@ -113,6 +129,11 @@ class Settings:
         "where to put system messages after the first turn, in dialects without a system token",
     )
     images: ImageRule = _setting("replace", "what to do with images that the model cannot read")
+    image_urls: ImageUrls = _setting(
+        "refuse",
+        "what to do with images that are only an address: refuse them; pass them to the engine, "
+        "which fetches them; or fetch them from public addresses",
+    )
     reasoning_field: ReasoningField = _setting(
         "reasoning_content", "field for the reasoning in Chat Completions responses"
     )
@@ -245,6 +266,9 @@ class Settings:
         if not self.replay_store:
             expected = "off, memory, sealed, sqlite:PATH or redis://HOST"
             raise SettingError("replay", f"found {short_repr(self.replay)}, expected {expected}")
+        if self.limits is not None and not self.limits.startswith(_REDIS_SCHEMES):
+            found = f"found {short_repr(without_password(self.limits))}"
+            raise SettingError("limits", f"{found}, expected redis://HOST")
         if self.replay == "sealed" and not self.seal_key_file:
             raise SettingError("seal_key_file", "found none, expected the file of the sealing key")
 
@@ -263,9 +287,23 @@ class Settings:
         )
 
     @property
+    def limits_redis(self) -> str | None:
+        """The Redis that counts what keys use; None where each machine does."""
+        is_shared = self.replay_store in ("redis", "rediss")
+        return self.limits or (self.replay if is_shared else None)
+
+    @property
     def is_loopback(self) -> bool:
         """Whether it listens where only this machine can reach it."""
         return self.host in ("localhost", "::1") or self.host.startswith("127.")
+
+
+_REDIS_SCHEMES = ("redis://", "rediss://")
+
+
+def without_password(url: str) -> str:
+    """A URL as it may be shown: without what stands before the host's name."""
+    return re.sub("//[^/]*@", "//", url, count=1)
 
 
 # What a hover in an editor shows: each setting with its help.

@@ -7,9 +7,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import time
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dsv4.trajectories.routed_experts import RoutedExperts
@@ -29,6 +31,57 @@ class WeightsSpan(NamedTuple):
     version: WeightsVersion
     start: int
     end: int
+
+
+# The version of tokens of which it is not known whether they were sampled before or after a change.
+MIXED = "mixed"
+
+
+class WeightsChange(NamedTuple):
+    """From a moment on, the weights have another version."""
+
+    at: float
+    version: WeightsVersion
+
+
+class TokenArrivals:
+    """When the sampled tokens of a call came: the time of each piece, and how many there were
+    then."""
+
+    __slots__ = ("_counts", "_times", "began")
+
+    def __init__(self, began: float) -> None:
+        """`began` is when the call did."""
+        self.began = began
+        self._times = array("d")
+        self._counts = array("I")
+
+    def note(self, count: int) -> None:
+        """A piece has come: now there are `count` tokens."""
+        self._times.append(time.time())
+        self._counts.append(count)
+
+    def spans(
+        self, version: WeightsVersion, changes: Iterable[WeightsChange]
+    ) -> tuple[WeightsSpan, ...]:
+        """The versions of the tokens of a call that began with one. A token that came alone after
+        a change was sampled after it; of several that came together this is not known."""
+        made: list[WeightsSpan] = []
+        counts, start = self._counts, 0
+        for at, following in changes:
+            pieces = bisect_left(self._times, at)
+            low = max(counts[pieces - 1] if pieces else 0, start)
+            high = counts[pieces] if pieces < len(counts) else low
+            if version == following or high <= low:
+                made.append(WeightsSpan(version, start, low))
+                start = low
+            else:
+                middle = high if high - low > 1 else low
+                made += (WeightsSpan(version, start, low), WeightsSpan(MIXED, low, middle))
+                start = middle
+            version = following
+        made.append(WeightsSpan(version, start, counts[-1] if counts else 0))
+        return tuple(span for span in made if span.start < span.end)
 
 
 # Bytes of an id in memory and in a store.
@@ -66,7 +119,9 @@ class RecordedCall:
     - `state`, `delivered`: how it ended, and whether the client got all of it.
     - `problem`: why it is not exact: empty where all ids and log-probabilities are known.
     - `weights`: the version of the weights at its start and at its end.
-    - `spans`: the versions of the weights that sampled its tokens, as the engine says.
+    - `spans`: the versions of the weights that sampled its tokens: as the engine says, or by when
+      the tokens came.
+    - `arrivals`: when they came. A store makes spans of it, and does not keep it.
     - `experts`: those that were chosen for its tokens, where the session asked for them.
     - `digest`: `digest_of` the whole prompt; None where it was not recorded.
     - `details`: everything else, as JSON has it: `protocol`, `model`, `sampling`, `finish`,
@@ -83,6 +138,7 @@ class RecordedCall:
     problem: str = ""
     weights: tuple[WeightsVersion, WeightsVersion] = (None, None)
     spans: tuple[WeightsSpan, ...] = ()
+    arrivals: TokenArrivals | None = None
     experts: RoutedExperts | None = None
     digest: str | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
@@ -96,6 +152,15 @@ class RecordedCall:
     def is_whole(self) -> bool:
         """Whether it ended by itself, and the client got it."""
         return self.state == "finished" and self.delivered
+
+    def with_changes(self, changes: Sequence[WeightsChange]) -> RecordedCall:
+        """The call with what became of the weights since it began."""
+        first = self.weights[0]
+        spans = self.spans
+        if changes and self.arrivals is not None:
+            spans = spans or self.arrivals.spans(first, changes)
+        last = changes[-1].version if changes else first
+        return replace(self, weights=(first, last), spans=spans, arrivals=None)
 
 
 def packed_ids(ids: Iterable[int]) -> bytes:

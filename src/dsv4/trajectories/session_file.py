@@ -7,6 +7,7 @@ it: its prompt begins with an earlier call's ids, which a digest proves.
 from __future__ import annotations
 
 import json
+import math
 import os
 import secrets
 import sqlite3
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dsv4.trajectories.recorded_calls import (
@@ -21,6 +23,7 @@ from dsv4.trajectories.recorded_calls import (
     PackedCall,
     PromptBase,
     RecordedCall,
+    WeightsChange,
     WeightsVersion,
     new_digest,
     pack_call,
@@ -187,6 +190,9 @@ CREATE TABLE IF NOT EXISTS ends (
     session INTEGER NOT NULL, length INTEGER NOT NULL, digest TEXT NOT NULL, call TEXT NOT NULL,
     PRIMARY KEY (session, length, digest)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS weights (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, changed REAL NOT NULL, version TEXT NOT NULL
+);
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 INSERT OR IGNORE INTO facts VALUES ('size', '0');
 CREATE TRIGGER IF NOT EXISTS session_grew AFTER UPDATE OF size ON sessions BEGIN
@@ -314,7 +320,8 @@ class SessionFile:
         """Keeps a call that has ended, with its whole prompt. Raises `SessionRefused` where the
         session is gone."""
         number = self._known(id).number
-        call = replace(call, weights=(call.weights[0], self.weights()))
+        if call.arrivals is not None:
+            call = call.with_changes(self._changes_since(call.arrivals.began))
 
         def find_ends(longest: int, after: int) -> list[CallEnd]:
             rows = self._db.execute(
@@ -407,14 +414,23 @@ class SessionFile:
 
     def weights(self) -> WeightsVersion:
         """The version of the weights that a trainer named last."""
-        row = self._db.execute("SELECT value FROM facts WHERE name = 'weights'").fetchone()
-        version: WeightsVersion = None if row is None else json.loads(row[0])
-        return version
+        changes = self._changes_since(-math.inf, limit=1)
+        return changes[0].version if changes else None
+
+    def _changes_since(self, began: float, limit: int = -1) -> list[WeightsChange]:
+        """The changes of the weights after a moment, of these the last `limit`. Those before it are
+        not looked at: there may be many."""
+        rows = self._db.execute(
+            "SELECT changed, version FROM weights ORDER BY number DESC LIMIT ?", (limit,)
+        )
+        recent = takewhile(lambda row: row[0] > began, rows)
+        return [WeightsChange(at, json.loads(version)) for at, version in recent][::-1]
 
     def set_weights(self, version: WeightsVersion) -> None:
         """Notes the version of the weights from now on."""
         self._db.execute(
-            "INSERT OR REPLACE INTO facts VALUES ('weights', ?)", (json.dumps(version),)
+            "INSERT INTO weights (changed, version) VALUES (?, ?)",
+            (time.time(), json.dumps(version)),
         )
 
     def sweep(self, keep: Retention) -> None:

@@ -1,21 +1,22 @@
 """Trajectories in the fields of trainers: TRL's `rollout_func`, verl's `AgentLoopOutput`, SkyRL's
-`GeneratorOutput`.
+`GeneratorOutput`, the `TurnTokens` of verifiers.
 
-In all three the prompt is everything before the first sampled token, and what follows has a mask
-that is 0 where the model did not write. A session of several sequences is several rows, which say
-so. A session that ended at a limit stays in its group, marked, even where nothing of it is trained
-on: without the ones that failed to end, the mean reward of a group would be that of the others.
+In the first three the prompt is everything before the first sampled token, and what follows has a
+mask that is 0 where the model did not write. A session of several sequences is several rows, which
+say so. A session that ended at a limit stays in its group, marked, even where nothing of it is
+trained on: without the ones that failed to end, the mean reward of a group would be that of the
+others.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dsv4.trajectories.routed_experts import RoutedExperts
 
-RowFormat: TypeAlias = Literal["rows", "trl", "verl", "skyrl"]
+RowFormat: TypeAlias = Literal["rows", "trl", "verl", "skyrl", "verifiers"]
 Row: TypeAlias = dict[str, Any]
 # What is said of a session beside its trajectories.
 _OF_SESSION = ("group", "metadata", "reward", "reward_metadata", "closed", "complete")
@@ -52,10 +53,16 @@ class _Parted(NamedTuple):
     source: Mapping[str, Any]
 
     @property
-    def experts(self) -> list[list[list[int]]] | None:
-        """The experts of all tokens but the last, by layer."""
+    def packed_experts(self) -> RoutedExperts | None:
+        """The experts of all tokens but the last."""
         packed = self.source.get("routed_experts")
-        return None if packed is None else RoutedExperts.from_json(packed).lists()
+        return None if packed is None else RoutedExperts.from_json(packed)
+
+    @property
+    def experts(self) -> list[list[list[int]]] | None:
+        """The same as lists, by layer."""
+        packed = self.packed_experts
+        return packed and packed.lists()
 
     @property
     def padded_experts(self) -> list[list[list[int]]] | None:
@@ -172,6 +179,38 @@ def _skyrl_rows(session: Mapping[str, Any]) -> tuple[list[Row], Counter[str]]:
     return rows, left + unknown
 
 
+def _verifiers_rows(session: Mapping[str, Any]) -> tuple[list[Row], Counter[str]]:
+    usable, left = _usable(session)
+    known, unknown = _with_logprobs(usable)
+    rows = [
+        {
+            "turns": list(_turn_tokens(p)),
+            "reward": session["reward"],
+            **_place(session, known, n),
+        }
+        for n, p in enumerate(known)
+    ]
+    return rows, left + unknown
+
+
+def _turn_tokens(parted: _Parted) -> Iterator[Row]:
+    """What is trained on, each time with all ids before it, and the experts of those that the turn
+    before it had not read."""
+    source, experts, read = parted.source, parted.packed_experts, 0
+    trained = (turn["sampled"] for turn in parted.turns if turn["trained"])
+    for start, end in (span for spans in trained for span in spans):
+        packed = None
+        if experts is not None:
+            packed = {**experts.between(read, end - 1).narrowed().to_json(), "start": read}
+        yield {
+            "prompt_ids": source["input_ids"][:start],
+            "completion_ids": source["input_ids"][start:end],
+            "completion_logprobs": source["logprobs"][start:end],
+            "routed_experts": packed,
+        }
+        read = end - 1
+
+
 def _rewards(parted: _Parted, reward: float) -> float | list[float]:
     """The reward of the whole, or where turns have their own, those at the turns' last tokens and
     that of the whole at the end."""
@@ -210,5 +249,6 @@ _TRAINERS: dict[str, Callable[[Mapping[str, Any]], tuple[list[Row], Counter[str]
     "trl": _trl_rows,
     "verl": _verl_rows,
     "skyrl": _skyrl_rows,
+    "verifiers": _verifiers_rows,
 }
 ROW_FORMATS: tuple[str, ...] = ("rows", *_TRAINERS)

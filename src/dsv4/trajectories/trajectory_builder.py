@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from dsv4.errors import OptionError, short_repr
 from dsv4.trajectories.recorded_calls import (
     ID_BYTES,
+    MIXED,
     CallState,
     RecordedCall,
     WeightsSpan,
@@ -24,9 +25,6 @@ from dsv4.trajectories.recorded_calls import (
     unpacked_ids,
 )
 from dsv4.trajectories.routed_experts import RoutedExperts, joined_experts
-
-# The versions of a call during which the weights were changed.
-MIXED = "mixed"
 
 
 class SessionNote(NamedTuple):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from dsv4.api import ApiError
+from dsv4.errors import short_repr
 from dsv4.serve.access.api_keys import Key, Keyring, WrongKeys, read_keys, refuse_open_file
-from dsv4.serve.access.key_limits import KeyMeter, SharedUsageTable, UsageTable
+from dsv4.serve.access.key_usage import KeyMeter, MachineUsage, ProcessUsage, UsageTable
 from dsv4.serve.asgi import Scope, headers_of
 from dsv4.serve.settings import SettingError, Settings
 
@@ -14,8 +16,15 @@ from dsv4.serve.settings import SettingError, Settings
 class AccessControl:
     """The keys of a gateway, and what has been used with each."""
 
-    def __init__(self, settings: Settings, shared: Path | None) -> None:
-        """`shared` is the folder of workers that count together. Raises a `SettingError`."""
+    def __init__(
+        self,
+        settings: Settings,
+        shared: Path | None,
+        changed: Callable[[bool], None] = lambda is_up: None,
+    ) -> None:
+        """`shared` is the folder of workers that count together. `changed` is called with whether
+        the Redis that counts for all machines is there, each time that it was asked. Raises a
+        `SettingError`."""
         if not (settings.is_loopback or settings.api_key_file or settings.no_auth):
             problem = (
                 f"found none while listening on {settings.host}: expected a file of keys, "
@@ -27,7 +36,7 @@ class AccessControl:
                 refuse_open_file(name, path, settings)
         self._settings = settings
         self.keys = read_keys(settings.api_key_file) if settings.api_key_file else Keyring()
-        self.meter = KeyMeter(UsageTable() if shared is None else SharedUsageTable(shared))
+        self.meter = KeyMeter(_usage_table(settings, shared, changed))
         self.wrong_keys = WrongKeys()
 
     async def authenticated(self, scope: Scope) -> Key:
@@ -40,9 +49,18 @@ class AccessControl:
             raise ApiError("The API key has expired.", status=401)
         return key
 
-    def may_administer(self, key: Key) -> bool:
-        """Whether a request may change the gateway: without keys, those of this machine may."""
-        return key.admin if self.keys.asks else self._settings.is_loopback
+    def check_admin(self, key: Key) -> None:
+        """Raises an `ApiError` where there are keys, and this is not one of an administrator."""
+        if self.keys.asks and not key.admin:
+            problem = "found a key without `admin` before its name in the file of keys"
+            raise ApiError(f"{problem}, expected an `admin` key", status=403)
+
+    def check_administrator(self, key: Key) -> None:
+        """The same, where without keys only this machine may change the gateway."""
+        self.check_admin(key)
+        if not (self.keys.asks or self._settings.is_loopback):
+            problem = "found a server without keys that listens beyond loopback"
+            raise ApiError(f"{problem}, expected an `admin` key", status=403)
 
     def reload(self) -> bool:
         """Reads the file of keys again. False where there is none. Raises a `SettingError`, and
@@ -52,3 +70,19 @@ class AccessControl:
             refuse_open_file("api_key_file", path, self._settings)
             self.keys = read_keys(path)
         return bool(path)
+
+
+def _usage_table(
+    settings: Settings, shared: Path | None, changed: Callable[[bool], None]
+) -> UsageTable:
+    """Where it is counted what keys use: as far as can be."""
+    if url := settings.limits_redis:
+        from dsv4.serve.access.redis_usage import RedisUsage
+
+        try:
+            table = RedisUsage(url, changed)
+            changed(True)  # until it turns out to be away
+            return table
+        except ValueError as error:  # no URL of a server
+            raise SettingError("limits", f"found {short_repr(url)}: {error}") from None
+    return ProcessUsage() if shared is None else MachineUsage(shared)

@@ -15,7 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from dsv4.serve.access.key_limits import UNLIMITED, KeyLimitReached, KeyLimits, read_limits
+from dsv4.serve.access.key_limits import UNLIMITED, KeyLimits, read_limits
+from dsv4.serve.access.key_usage import KeyLimitReached
 from dsv4.serve.settings import SettingError, Settings
 
 # The owner of everything where no keys are asked for.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from dsv4.serve.backend import AnyBackend
 from dsv4.serve.settings import Settings
+from dsv4.serve.upstreams.engine_load import LoadProbe
 from dsv4.serve.upstreams.engine_pool import Engine
+from dsv4.serve.upstreams.upstream import Upstream
 from dsv4.tokens import Tokenizer
 
 
@@ -18,9 +19,10 @@ def engines_of(settings: Settings, tokenizer: Tokenizer | None) -> list[Engine]:
 
 
 def engine_of(settings: Settings, tokenizer: Tokenizer | None) -> Engine:
-    """The engine of settings that name one server. Its name has no password."""
-    name = re.sub("//[^/@]*@", "//", settings.first_upstream) or settings.backend
-    return Engine(name, backend_named(settings, tokenizer))
+    """The engine of settings that name one server."""
+    name = settings.first_upstream or settings.backend
+    probe = LoadProbe(Upstream(settings)) if settings.upstream else None
+    return Engine(name, backend_named(settings, tokenizer), probe)
 
 
 def backend_named(settings: Settings, tokenizer: Tokenizer | None) -> AnyBackend:

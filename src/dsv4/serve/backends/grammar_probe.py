@@ -17,6 +17,7 @@ from dsv4._encode.prompt import Prompt
 from dsv4._format.tokens import THINK_END
 from dsv4.grammar import Grammar
 from dsv4.serve.backend import BackendError, Chunks, Options
+from dsv4.serve.backends.engine_answer import EngineAnswer
 from dsv4.serve.settings import Settings
 from dsv4.types import UserMessageParam
 
@@ -46,26 +47,16 @@ class GrammarProbe:
         said = settings.upstream_reasoning
         self._said: GrammarScope = None if said == "probe" else said
         self._ask = ask
-        self._starts = starts
-        self._asked_at: int | None = None
-        self._found: GrammarScope = None
-        self._lock = asyncio.Lock()
+        self._answer: EngineAnswer[GrammarScope] = EngineAnswer(self._probed, starts)
 
     @property
     def has_failed(self) -> bool:
         """Whether the server was asked, and applies no grammars."""
-        return self._said is None and self._asked_at is not None and self._found is None
+        return self._said is None and self._answer.is_known and self._answer.last is None
 
     async def scope(self) -> GrammarScope:
         """What the server applies a grammar to. Raises a `BackendError` if it does not answer."""
-        if self._said is not None:
-            return self._said
-        async with self._lock:  # requests that come meanwhile wait for one answer
-            if self._asked_at is None or self._asked_at != self._starts():
-                self._asked_at = None
-                self._found = await self._probed()
-                self._asked_at = self._starts()
-        return self._found
+        return await self._answer.get() if self._said is None else self._said
 
     async def fitting(self, prompt: Prompt, options: Options) -> Grammar | None:
         """The grammar to send with a prompt, if any. Raises a `BackendError` where none fits."""

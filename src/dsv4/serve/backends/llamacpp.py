@@ -1,7 +1,10 @@
-"""llama.cpp's server, by its `/completion`: ids in, ids out."""
+"""llama.cpp's server, by its `/completion`: ids in, ids out. A prompt with images goes as text, in
+which a marker of the server's own stands for each.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -15,6 +18,7 @@ from dsv4.serve.backend import (
     Chunks,
     Counts,
     Form,
+    ImageSupport,
     Logprob,
     Model,
     Options,
@@ -25,6 +29,9 @@ from dsv4.serve.backend import (
     read_text,
 )
 from dsv4.serve.backends import engine_fields
+from dsv4.serve.backends.engine_answer import EngineAnswer
+from dsv4.serve.images.media_text import MediaRules
+from dsv4.serve.images.sent_images import image_urls, large_body
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstreams.upstream import Upstream
 from dsv4.tokens import Tokenizer
@@ -40,6 +47,34 @@ class LlamacppBackend(Backend):
         self._upstream = Upstream(settings)
         self.logprobs_mode = logprobs_mode_of(settings.logprobs_mode, "raw")
         self._tokenizer = tokenizer
+        self._media = EngineAnswer(self._media_rules, lambda: self._upstream.starts)
+
+    async def check_images(self) -> ImageSupport:
+        """Whether the server was started with what reads images for its model."""
+        return (await self._media.get()).support
+
+    async def _media_rules(self) -> MediaRules:
+        properties = await self._upstream.get("/props")
+        modalities = properties.get("modalities")
+        if not isinstance(modalities, dict) or modalities.get("vision") is not True:
+            return MediaRules(ImageSupport(False, "llama.cpp was started without --mmproj"))
+        marker = properties.get("media_marker")
+        if not isinstance(marker, str) or not marker:
+            return MediaRules(ImageSupport(False, "llama.cpp does not say its media marker"))
+        # What it makes of no text at all is what it writes before every text.
+        made = await self._upstream.post("/tokenize", {"content": "", "add_special": True})
+        return MediaRules(ImageSupport(True), marker, bool(made.get("tokens")))
+
+    async def _asked(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> bytes:
+        rules = await self._media.get()
+        urls = image_urls(prompt, ids, rules.support)
+        special = self._tokenizer.vocabulary.added if self._tokenizer is not None else ()
+        body = await _body(prompt, ids, options)
+        body["prompt"] = {
+            "prompt_string": await asyncio.to_thread(rules.text_of, prompt, special),
+            "multimodal_data": [url.partition(",")[2] for url in urls],
+        }
+        return await large_body(body)
 
     def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
         # Control tokens come as empty text, so the text is made from the ids.
@@ -48,7 +83,8 @@ class LlamacppBackend(Backend):
         def read(event: JsonObject, more: bool) -> Chunk:
             return _chunk(event, None if sampled is None else sampled.of(event), more)
 
-        return self._upstream.chunks("/completion", partial(_body, prompt, ids, options), read)
+        asked = partial(self._asked if prompt.images else _body, prompt, ids, options)
+        return self._upstream.chunks("/completion", asked, read)
 
     async def models(self) -> list[Model]:
         answer = await self._upstream.get("/v1/models")

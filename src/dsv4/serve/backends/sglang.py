@@ -15,6 +15,7 @@ from dsv4.serve.backend import (
     Chunks,
     Counts,
     Form,
+    ImageSupport,
     Logprob,
     Model,
     Options,
@@ -25,8 +26,10 @@ from dsv4.serve.backend import (
     read_text,
 )
 from dsv4.serve.backends import engine_fields
+from dsv4.serve.backends.engine_answer import EngineAnswer
 from dsv4.serve.backends.engine_fields import joined
 from dsv4.serve.backends.vllm import bias_fields, read_spans
+from dsv4.serve.images.sent_images import image_urls, large_body
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstreams.upstream import Upstream
 from dsv4.trajectories.recorded_calls import WeightsSpan
@@ -42,11 +45,31 @@ class SglangBackend(Backend):
     def __init__(self, settings: Settings) -> None:
         self._upstream = Upstream(settings)
         self.logprobs_mode = logprobs_mode_of(settings.logprobs_mode, "tempered")
+        self._images = EngineAnswer(self._image_support, lambda: self._upstream.starts)
+
+    async def check_images(self) -> ImageSupport:
+        """What the server says of its model."""
+        return await self._images.get()
+
+    async def _image_support(self) -> ImageSupport:
+        try:
+            info = await self._upstream.get("/model_info")
+        except BackendError as error:
+            if not error.final:
+                raise
+            info = await self._upstream.get("/get_model_info")  # as older ones call it
+        if info.get("has_image_understanding") is True:
+            return ImageSupport(True, by_address=True)
+        return ImageSupport(False, "SGLang says of its model that it has no image understanding")
 
     def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
-        asked = partial(_body, prompt, ids, options)
+        asked = partial(self._asked if prompt.images else _body, prompt, ids, options)
         progress = _SglangProgress(len(ids or ()), options.routed_experts)
         return self._upstream.chunks("/generate", asked, progress.chunk)
+
+    async def _asked(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> bytes:
+        urls = image_urls(prompt, ids, await self.check_images())
+        return await large_body({**await _body(prompt, ids, options), "image_data": urls})
 
     async def models(self) -> list[Model]:
         info = await self._upstream.get("/get_model_info")
@@ -134,7 +157,7 @@ class _SglangProgress:
                 completed,
             ),
             more=more,
-            experts=self._read_experts(meta.get("routed_experts")),
+            experts=self._read_experts(meta),
             weights=tuple(self._versions) if reason["type"] else (),
         )
 
@@ -147,13 +170,16 @@ class _SglangProgress:
         elif isinstance(version, (str, int)) and self._ids > before:
             self._versions.append(WeightsSpan(version, before, self._ids))
 
-    def _read_experts(self, given: object) -> RoutedExperts | None:
+    def _read_experts(self, meta: JsonObject) -> RoutedExperts | None:
+        given = meta.get("routed_experts")
         if not isinstance(given, str) or not self._experts:
             return None
+        # With images it has more tokens than ids.
+        prompt = read_number(meta.get("prompt_tokens")) or self._prompt
         # `True` is no number of experts.
         per_token = None if self._experts is True else self._experts
         try:
-            return experts_of_int32(given, self._prompt + self._ids - 1, per_token)
+            return experts_of_int32(given, prompt + self._ids - 1, per_token)
         except ValueError as error:
             raise BackendError(f"the backend's routed experts: {error}", final=True) from None
 

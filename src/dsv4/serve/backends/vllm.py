@@ -1,6 +1,6 @@
-"""vLLM, by its `/v1/completions`: ids in, ids out; and where experts are asked for by its
-`/inference/v1/generate`, which tells them at the end of a stream. Other servers with OpenAI's forms
-are read with its functions.
+"""vLLM, by its `/v1/completions`: ids in, ids out; and by its `/inference/v1/generate` where a
+prompt has images, or where experts are asked for, which it tells at the end of a stream. Other
+servers with OpenAI's forms are read with its functions.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dsv4.serve.backend import (
     Chunks,
     Counts,
     Form,
+    ImageSupport,
     Logprob,
     Model,
     Options,
@@ -29,8 +30,10 @@ from dsv4.serve.backend import (
     read_text,
 )
 from dsv4.serve.backends import engine_fields
+from dsv4.serve.backends.engine_answer import EngineAnswer
 from dsv4.serve.backends.engine_fields import joined
 from dsv4.serve.backends.grammar_probe import GrammarProbe, GrammarScope
+from dsv4.serve.images.sent_images import image_urls, large_body
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstreams.upstream import Upstream
 from dsv4.trajectories.recorded_calls import WeightsSpan
@@ -48,6 +51,22 @@ class VllmBackend(Backend):
         self._model = settings.upstream_model
         self.logprobs_mode = logprobs_mode_of(settings.logprobs_mode, "raw")
         self._probe = GrammarProbe(settings, self._probed, lambda: self._upstream.starts)
+        self._images = EngineAnswer(self._image_support, lambda: self._upstream.starts)
+
+    async def check_images(self) -> ImageSupport:
+        """Whether the server has the route that takes images, as its list of routes says."""
+        return await self._images.get()
+
+    async def _image_support(self) -> ImageSupport:
+        try:
+            shown = await self._upstream.get("/openapi.json")
+        except BackendError as error:
+            if not error.final:
+                raise
+            return ImageSupport(False, "vLLM shows no /openapi.json, which lists its routes")
+        if takes_images(shown):
+            return ImageSupport(True, by_address=True)
+        return ImageSupport(False, f"vLLM has no {_GENERATE}: start it with --enable-scale-out")
 
     async def check_grammars(self) -> GrammarScope:
         """What the server applies grammars to: it is asked for a word, unless that is known."""
@@ -59,18 +78,26 @@ class VllmBackend(Backend):
         self.grammar_form = None if self._probe.has_failed else "xgrammar"
 
     def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
-        async def asked() -> dict[str, Any]:
+        generated = bool(options.routed_experts or prompt.images) and ids is not None
+
+        async def asked() -> dict[str, Any] | bytes:
             try:
                 grammar = await self._probe.fitting(prompt, options)
             finally:
                 self._note_grammars()
-            if options.routed_experts and ids is not None:
-                return generate_body(await self._name(), ids, options, grammar)
-            return await self._body(prompt, ids, options, grammar)
+            if not generated or ids is None:
+                return await self._body(prompt, ids, options, grammar)
+            body = generate_body(await self._name(), ids, options, grammar)
+            return body if not prompt.images else await self._with_images(body, prompt, ids)
 
-        if options.routed_experts and ids is not None:
-            return self._upstream.chunks("/inference/v1/generate", asked, read_generated)
+        if generated:
+            return self._upstream.chunks(_GENERATE, asked, read_generated)
         return self._upstream.chunks("/v1/completions", asked, read_completion)
+
+    async def _with_images(self, body: dict[str, Any], prompt: Prompt, ids: Sequence[int]) -> bytes:
+        urls = image_urls(prompt, ids, await self.check_images())
+        parts = [{"type": "image_url", "url": url} for url in urls]
+        return await large_body({**body, "content_parts": parts})
 
     async def _name(self) -> str:
         if self._model is None:
@@ -166,11 +193,21 @@ def _check_count(entries: object, ids: Sequence[int]) -> None:
 # `/inference/v1/generate`.
 
 
+_GENERATE = "/inference/v1/generate"
+
+
+def takes_images(openapi: JsonObject) -> bool:
+    """Whether a server's list of its routes has the one that takes images."""
+    schemas = (openapi.get("components") or {}).get("schemas") or {}
+    fields = (schemas.get("GenerateRequest") or {}).get("properties") or {}
+    return _GENERATE in (openapi.get("paths") or {}) and "content_parts" in fields
+
+
 def generate_body(
     model: str, ids: Sequence[int], options: Options, grammar: Grammar | None
 ) -> dict[str, Any]:
-    """A request that is answered with the experts of each token."""
-    extra = dict(options.extra)
+    """A request that is answered with ids alone, and with the experts of each token."""
+    extra = {_GENERATE_NAMES.get(name, name): value for name, value in options.extra.items()}
     outside = {name: extra.pop(name) for name in _OUTSIDE_SAMPLING if name in extra}
     sampling = {
         **sampling_fields(options, by_id=True),
@@ -189,8 +226,11 @@ def generate_body(
     return joined(body, outside)
 
 
-# What a request says beside how to sample.
-_OUTSIDE_SAMPLING = ("priority", "cache_salt", "kv_transfer_params")
+# What a request says beside how to sample, and what has another name there than elsewhere.
+_OUTSIDE_SAMPLING = (
+    *("priority", "cache_salt", "session_id", "kv_transfer_params", "ec_transfer_params"),
+)
+_GENERATE_NAMES = {"vllm_xargs": "extra_args"}
 
 
 def read_generated(event: JsonObject, more: bool = False) -> Chunk:

@@ -12,7 +12,8 @@ from dsv4.serve.completion_route import CompletionRoute
 from dsv4.serve.completion_run import CompletionClient, ReceivedRequest
 from dsv4.serve.heal.healing_run import HealedRequest, HealingRun
 from dsv4.serve.heal.request_adapter import SentRequest, sent_as_given
-from dsv4.serve.prompt_encoding import encode_prompt, prompt_length
+from dsv4.serve.images.request_images import refuse_files
+from dsv4.serve.prompt_encoding import encode_prompt
 from dsv4.serve.prompt_route import new_turn_ids
 from dsv4.serve.sessions.session_calls import SessionEntry
 
@@ -42,8 +43,7 @@ class HealingRoute(CompletionRoute[HealedRequest]):
         sent = await self._sent(received, client)
         call = sent.read_with(received.call)
         # The server makes a prompt of its own. This one is only counted and shown.
-        prompt, ids = await encode_prompt(call, server, received.size)
-        tokens = prompt_length(prompt, ids)
+        prompt, ids, tokens, _ = await encode_prompt(call, server, received.size)
         options = self._options(call, tokens)
         return HealedRequest(
             key=key,
@@ -54,7 +54,8 @@ class HealingRoute(CompletionRoute[HealedRequest]):
             prompt_tokens=tokens,
             options=options if session is None else session.options(options),
             turn_ids=session.call_ids if session else tuple(new_turn_ids(call.n)),
-            shared=None if ids is None else server.prefixes.shared(key.name, ids),
+            shared=server.shared_tokens(key.name, prompt, ids),
+            images=sent.image_facts(),
             adapted=sent.adapted,
             began=began,
             sent=sent,
@@ -63,10 +64,13 @@ class HealingRoute(CompletionRoute[HealedRequest]):
     async def _sent(self, received: ReceivedRequest, client: CompletionClient) -> SentRequest:
         """What the server is sent."""
         if client.headers.get("x-dsv4-adapt", "").lower() == "off":
-            return sent_as_given(received.call, received.body)
+            sent = sent_as_given(received.call, received.body)
+            refuse_files(sent.body)
+            return sent
         sent = await self._server.healer.adapter.adapted(
             client.key.name, received.call, received.body
         )
+        refuse_files(sent.body)
         self._server.metrics.count_adaptations(sent.adapted)
         return sent
 

@@ -107,12 +107,10 @@ class PassedRoute(ReportedRoute):
             choices = choices_in(body, server.settings)
         run = report.run = PassedRun(send, data, report.id)
         try:
-            with (
-                server.access.meter.admitted(key.name, key.limits, choices),
-                server.gate.place(choices) as turn,
-            ):
-                asked = self._asked(scope, path, data)
-                return await while_connected(run.copy(asked, turn), receive)
+            async with server.access.meter.admitted(key.name, key.limits, choices):
+                with server.gate.place(choices) as turn:
+                    asked = self._asked(scope, path, data)
+                    return await while_connected(run.copy(asked, turn), receive)
         except BackendError as error:
             if not run.has_begun:
                 raise
@@ -122,7 +120,8 @@ class PassedRoute(ReportedRoute):
         finally:
             if run.has_begun:
                 server.metrics.count_usage(run.usage)
-                self._record(run, path)
+                if (recorder := server.observers.recorder) is not None:
+                    recorder.write(run.exchange(path))
 
     def _checked_path(self, scope: Scope, key: Key) -> str:
         """The path of a request that may be passed on."""
@@ -147,10 +146,6 @@ class PassedRoute(ReportedRoute):
         query = scope["query_string"].decode("latin-1")
         backend = cast(PassingBackend, self._server.engines.able.backend)
         return backend.passed(scope["method"], path + (f"?{query}" if query else ""), data)
-
-    def _record(self, run: PassedRun, path: str) -> None:
-        if self._server.recorder is not None:
-            self._server.recorder.write(run.exchange(path))
 
 
 class PassedRun:

@@ -24,6 +24,7 @@ from dsv4.serve.heal.adaptations import (
     server_names,
 )
 from dsv4.serve.heal.adapted_messages import reasoning_of, text_of
+from dsv4.serve.observe.logs import NO_IMAGES, ImageFacts
 from dsv4.serve.storage.stored_turns import (
     SampledTurn,
     SampledTurns,
@@ -60,6 +61,11 @@ class SentRequest:
             call = replace(call, names={**known, **names})
         return call if request is call.request else replace(call, request=request)
 
+    def image_facts(self) -> ImageFacts:
+        """What became of the images: those that the model cannot read are named in the text."""
+        given, sent = _count_images(self.given), _count_images(self.body.get("messages") or ())
+        return NO_IMAGES if not given else ImageFacts(sent, given - sent)
+
     def kept(self, turn: SampledTurn) -> SampledTurn:
         """A turn of the answer, with the client's own names of tools."""
         names = self.names or {}
@@ -68,6 +74,12 @@ class SentRequest:
             flat = call.name.replace(NAMESPACE_SEPARATOR, FLAT_SEPARATOR)
             calls.append(replace(call, name=names.get(flat, flat)))
         return replace(turn, calls=tuple(calls))
+
+
+def _count_images(messages: Sequence[JsonObject]) -> int:
+    contents = (message.get("content") for message in messages if isinstance(message, dict))
+    parts = (part for content in contents if isinstance(content, list) for part in content)
+    return sum(isinstance(part, dict) and part.get("type") == "image_url" for part in parts)
 
 
 def sent_as_given(call: ApiRequest, body: JsonObject) -> SentRequest:

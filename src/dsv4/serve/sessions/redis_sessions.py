@@ -19,6 +19,7 @@ from dsv4.serve.storage.stored_turns import StoreFailure
 from dsv4.trajectories.recorded_calls import (
     PackedCall,
     RecordedCall,
+    WeightsChange,
     WeightsVersion,
     pack_call,
     unpack_call,
@@ -192,9 +193,10 @@ class RedisSessionStore:
         await self._run("abandon", self._of(id, "session", "calls"), *calls)
 
     async def finish(self, id: str, calls: Sequence[RecordedCall]) -> None:
-        weights = await self._weights()
         for call in calls:
-            await self._finish(id, replace(call, weights=(call.weights[0], weights)))
+            if call.arrivals is not None:
+                call = call.with_changes(await self._changes_since(call.arrivals.began))
+            await self._finish(id, call)
 
     async def _finish(self, id: str, call: RecordedCall) -> None:
         known: list[CallEnd] = []
@@ -299,13 +301,18 @@ class RedisSessionStore:
         keys = [*self._of(id, "session", "calls", "ends"), *self._shared("index", "facts")]
         return bool(await self._run("delete", keys, id, self._key("group:")))
 
-    async def _weights(self) -> WeightsVersion:
-        known = await self._asked(self._client.hget(self._key("facts"), "weights"))
-        version: WeightsVersion = None if known is None else json.loads(known)
-        return version
+    async def _changes_since(self, began: float) -> list[WeightsChange]:
+        rows = await self._asked(
+            self._client.zrangebyscore(self._key("weights"), f"({began}", "+inf")
+        )
+        return [WeightsChange(*json.loads(row)) for row in rows]
 
     async def set_weights(self, version: WeightsVersion) -> None:
-        await self._asked(self._client.hset(self._key("facts"), "weights", json.dumps(version)))
+        now = time.time()
+        both = self._client.pipeline(transaction=True)
+        both.hset(self._key("facts"), "weights", json.dumps(version))
+        both.zadd(self._key("weights"), {json.dumps([now, version]): now})
+        await self._asked(both.execute())
 
     # Bounds.
 

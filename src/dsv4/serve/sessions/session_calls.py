@@ -16,7 +16,7 @@ import time
 from array import array
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 from dsv4._parse.parse import assemble
@@ -30,7 +30,13 @@ from dsv4.serve.choice_reader import ChoiceReader
 from dsv4.serve.observe.metrics import Metrics
 from dsv4.serve.sessions.session_store import SessionStore
 from dsv4.serve.storage.stored_turns import StoreFailure
-from dsv4.trajectories.recorded_calls import CallState, RecordedCall, TokenRun, WeightsVersion
+from dsv4.trajectories.recorded_calls import (
+    CallState,
+    RecordedCall,
+    TokenArrivals,
+    TokenRun,
+    WeightsVersion,
+)
 from dsv4.trajectories.routed_experts import NO_EXPERTS, RoutedExperts
 from dsv4.trajectories.session_file import SessionRecord, SessionRefused
 
@@ -106,6 +112,7 @@ class Sessions:
     async def _entry(self, name: str, key: Key, choices: int) -> SessionEntry:
         assert self.store is not None
         ids = tuple(new_id("turn_") for _ in range(choices))
+        began = time.time()  # before the weights are read: no change is missed
         try:
             record, weights = await self.store.enter(name, key.name, ids)
         except SessionRefused as refused:
@@ -118,8 +125,9 @@ class Sessions:
             if name in self._lacking:
                 self._lacking.discard(name)
                 self.later(name, lambda store: store.incomplete(name))
-            return SessionEntry(self, record, ids, weights)
-        return SessionEntry(self, SessionRecord(name, key.name), ids, None, is_recorded=False)
+            return SessionEntry(self, record, ids, weights, began)
+        record = SessionRecord(name, key.name)
+        return SessionEntry(self, record, ids, None, began, is_recorded=False)
 
     def lost(self, name: str, why: str) -> None:
         """Tells that something of a session was not recorded."""
@@ -178,8 +186,8 @@ class SessionEntry:
     record: SessionRecord
     call_ids: tuple[str, ...]
     weights: WeightsVersion
+    started: float
     is_recorded: bool = True
-    started: float = field(default_factory=time.time)
     has_begun: bool = False
     has_ended: bool = False
 
@@ -232,6 +240,12 @@ class SessionEntry:
         yield Chunk(ids=(), finish="length")
 
     # What is recorded.
+
+    def begin(self, readers: Sequence[ChoiceReader]) -> None:
+        """Generation begins. From now on it matters when tokens come."""
+        self.has_begun = True
+        for reader in readers:
+            reader.arrivals = TokenArrivals(self.started)
 
     async def finish(self, prepared: PreparedCall, readers: Sequence[ChoiceReader]) -> None:
         """Records completions that have ended, before the client has all of them."""
@@ -294,7 +308,7 @@ class SessionEntry:
         ended: CallState = "cut" if message.finish == "length" else "finished"
         prompt, runs, problem = recorded_ids(reader, prepared, self.sessions.backend)
         experts = None
-        if self.wants_experts:
+        if self.wants_experts and not prepared.call.images:
             experts = recorded_experts(reader, len(prompt) + sum(len(run.ids) for run in runs))
         first = reader.first_at
         began = time.time() - time.monotonic()
@@ -305,6 +319,7 @@ class SessionEntry:
             problem=problem,
             weights=(self.weights, self.weights),
             spans=reader.weights,
+            arrivals=reader.arrivals or TokenArrivals(self.started),
             experts=experts,
             details={
                 "choice": choice,
@@ -340,6 +355,7 @@ NO_PROMPT = "the backend makes its own prompts: which ids the model was given is
 NO_TOKENIZER = "there is no tokenizer: which ids the model was given is not known"
 NO_IDS = "the backend gave no ids: which tokens were sampled is not known"
 NO_LOGPROBS = "the backend gave no log-probabilities"
+IMAGES = "the prompt has images: here each is one id, and not all that the model was given"
 
 
 def recorded_experts(reader: ChoiceReader, tokens: int) -> RoutedExperts:
@@ -367,6 +383,7 @@ def recorded_ids(
         some = f"{len(logprobs)} log-probabilities for {len(sampled)} tokens"
         problem = f"the backend gave {some}" if logprobs else NO_LOGPROBS
     known = None if problem else logprobs
+    problem = problem or (IMAGES if prepared.call.images else "")
     asked = len(prepared.ids) - prepared.written
     written = TokenRun(prepared.ids[asked:], False)
     runs = (written,) if prepared.written else ()

@@ -18,7 +18,6 @@ import asyncio
 import math
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import parse_qs
 
 from starlette.routing import BaseRoute, Route
 
@@ -26,7 +25,7 @@ from dsv4.api import ApiError, request_fields
 from dsv4.api.errors import wrong
 from dsv4.api.request_fields import JsonObject, is_number
 from dsv4.serve.access.api_keys import ANONYMOUS, Key
-from dsv4.serve.asgi import Scope, headers_of
+from dsv4.serve.asgi import Scope, headers_of, query_of
 from dsv4.serve.body_limits import read_json
 from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.plain_routes import JsonRoute, RouteFunction
@@ -69,9 +68,7 @@ class SessionRoutes:
 
     def route(self, path: str, method: str, handle: RouteFunction) -> BaseRoute:
         async def guarded(scope: Scope, key: Key, data: bytes) -> JsonObject | bytes:
-            if self._server.access.keys.asks and not key.admin:
-                problem = "found a key without `admin` before its name in the file of keys"
-                raise ApiError(f"{problem}, expected an `admin` key", status=403)
+            self._server.access.check_admin(key)
             try:
                 return await handle(scope, key, data)
             except SessionRefused as refused:
@@ -111,7 +108,7 @@ class SessionRoutes:
         return owner
 
     async def list(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
-        query = _query(scope)
+        query = query_of(scope)
         closed = {None: None, "1": True, "true": True, "0": False, "false": False}
         if query.get("closed") not in closed:
             raise wrong(query["closed"], "1 or 0", "closed")
@@ -151,7 +148,7 @@ class SessionRoutes:
         return {"id": id, "deleted": await self._store.delete(id)}
 
     async def trajectories(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
-        query = _query(scope)
+        query = query_of(scope)
         record = await self._known(scope)
         calls = await self._store.calls(record.id)
         return await asyncio.to_thread(
@@ -268,7 +265,3 @@ def _check_names(body: JsonObject, known: tuple[str, ...], path: str | None) -> 
         if name not in known:
             place = name if path is None else f"{path}.{name}"
             raise ApiError(f"found it, expected one of {', '.join(known)}", path=place)
-
-
-def _query(scope: Scope) -> dict[str, str]:
-    return {name: values[-1] for name, values in parse_qs(scope["query_string"].decode()).items()}

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from dsv4.errors import short_repr
-from dsv4.serve.settings import SettingError, Settings
+from dsv4.serve.settings import SettingError, Settings, without_password
+from dsv4.serve.storage.store_watch import RETRY_SECONDS, StoreWatch
 from dsv4.serve.storage.stored_conversations import StoredResponses, StoredThreads
 from dsv4.serve.storage.stored_turns import (
     MemoryTurnStore,
@@ -18,7 +19,7 @@ from dsv4.serve.storage.stored_turns import (
     TurnStore,
     read_seal,
 )
-from dsv4.serve.storage.watched_store import RETRY_SECONDS, WatchedStore
+from dsv4.serve.storage.watched_store import WatchedStore
 
 
 def store_for(settings: Settings) -> TurnStore | None:
@@ -50,7 +51,9 @@ class ConversationStorage:
         store = store_for(settings)
         self.watched: WatchedStore | None = None
         if store is not None and settings.replay_store != "memory":
-            store = self.watched = WatchedStore(store, f"replay ({settings.replay})", changed)
+            store = self.watched = WatchedStore(
+                store, StoreWatch(f"replay ({without_password(settings.replay)})", changed)
+            )
         self.turns = SampledTurns(store, seal)
         self.responses = StoredResponses(self.turns.store)
         self.threads = StoredThreads(self.turns.store)

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from redis import asyncio as redis_client
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from dsv4.serve.storage.stored_turns import StoreFailure, TurnStore
@@ -69,7 +71,7 @@ class RedisTurnStore(TurnStore):
     """A Redis server."""
 
     def __init__(self, url: str, entries: int, size: int, prefix: str = "dsv4:") -> None:
-        self._client: Any = redis_client.from_url(url, socket_timeout=2, socket_connect_timeout=2)
+        self._client = redis_at(url)
         self._most = entries
         self._most_bytes = size
         self._prefix = prefix
@@ -81,24 +83,24 @@ class RedisTurnStore(TurnStore):
         named = [self._key(owner, "name", name) for name in names]
         size = len(value) + sum(map(len, named))
         arguments = (value, json.dumps(named), own, size, self._most, self._most_bytes)
-        with _failures():
+        with redis_failures():
             await self._put(keys=self._shared(), args=(*arguments, _SECONDS, self._prefix))
 
     async def get(self, owner: str, name: str) -> bytes | None:
-        with _failures():
+        with redis_failures():
             own = await self._client.get(self._key(owner, "name", name))
             value = None if own is None else await self._client.hget(own, "value")
         return value if value is None else bytes(value)
 
     async def delete(self, owner: str, name: str) -> bool:
-        with _failures():
+        with redis_failures():
             keys = [self._key(owner, "name", name), *self._shared()]
             return bool(await self._delete(keys=keys))
 
     async def size(self) -> int:
         """How many bytes it holds. What another program keeps under our names is found here."""
         index, sizes, total = self._shared()
-        with _failures():
+        with redis_failures():
             await self._client.zcard(index)
             await self._client.hlen(sizes)
             return int(await self._client.get(total) or 0)
@@ -114,8 +116,18 @@ class RedisTurnStore(TurnStore):
         await self._client.aclose()
 
 
+def redis_at(url: str) -> Any:
+    """The client of a Redis server. Raises a `ValueError` for what is no URL of one.
+
+    A server that was restarted has closed the connections of before, so each may fail once.
+    """
+    again = Retry(NoBackoff(), 1)
+    return redis_client.from_url(url, socket_timeout=2, socket_connect_timeout=2, retry=again)
+
+
 @contextmanager
-def _failures() -> Iterator[None]:
+def redis_failures() -> Iterator[None]:
+    """Says of whatever the client raises that the store has failed."""
     try:
         yield
     except (RedisError, OSError) as error:

@@ -1,96 +1,60 @@
 """A store of turns on another machine or disk, which may be away.
 
 Whoever asks it then learns that, and is not told that there is nothing. What is to be kept
-meanwhile waits in memory, as far as there is room, and goes there when the store is back. Each
-change is logged once.
+meanwhile waits in memory, as far as there is room, and goes there when the store is back.
 """
 
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
+from dsv4.serve.storage.store_watch import StoreWatch
 from dsv4.serve.storage.stored_turns import MemoryTurnStore, StoreFailure, TurnStore
 
-# A store that has failed is not asked again for so long: an outage must not cost every request
-# the time that it takes to notice one.
-RETRY_SECONDS = 1.0
 # What waits while the store is away: a few minutes of a busy gateway.
 _MOST_WAITING = 20_000
 _MOST_BYTES_WAITING = 64 * 1024 * 1024
 
-T = TypeVar("T")
 _log = logging.getLogger("dsv4.serve")
 
 
 class WatchedStore(TurnStore):
-    """A store, and whether it is there.
+    """A store, and the watch that knows whether it is there."""
 
-    `name` is what it is called in the log. `changed` is called with whether it is there, each time
-    that it was asked.
-    """
-
-    def __init__(
-        self, store: TurnStore, name: str, changed: Callable[[bool], None] = lambda is_up: None
-    ) -> None:
+    def __init__(self, store: TurnStore, watch: StoreWatch) -> None:
         self._store = store
-        self._name = name
-        self._changed = changed
+        self._watch = watch
         self._waiting = MemoryTurnStore(_MOST_WAITING, _MOST_BYTES_WAITING)
-        self._failure: StoreFailure | None = None
-        self._retry_at = 0.0
 
     @property
     def failure(self) -> str | None:
         """Why it is away; None where it is there."""
-        return None if self._failure is None else str(self._failure)
+        return self._watch.failure
 
     async def put(self, owner: str, names: Sequence[str], value: bytes) -> None:
         try:
-            await self._asked(lambda: self._store.put(owner, names, value))
+            await self._watch.asked(lambda: self._store.put(owner, names, value))
             await self._waiting.delete(owner, names[0])
         except StoreFailure:
             await self._waiting.put(owner, names, value)
 
     async def get(self, owner: str, name: str) -> bytes | None:
         waiting = await self._waiting.get(owner, name)
-        return waiting or await self._asked(lambda: self._store.get(owner, name))
+        return waiting or await self._watch.asked(lambda: self._store.get(owner, name))
 
     async def delete(self, owner: str, name: str) -> bool:
-        gone = await self._asked(lambda: self._store.delete(owner, name))
+        gone = await self._watch.asked(lambda: self._store.delete(owner, name))
         return await self._waiting.delete(owner, name) or gone
 
     async def size(self) -> int:
-        return await self._asked(self._store.size)
-
-    async def _asked(self, work: Callable[[], Awaitable[T]]) -> T:
-        if self._failure is not None and time.monotonic() < self._retry_at:
-            raise StoreFailure(str(self._failure))
-        try:
-            result = await work()
-        except StoreFailure as failure:
-            self._note(failure)
-            raise
-        self._note(None)
-        return result
-
-    def _note(self, failure: StoreFailure | None) -> None:
-        before, self._failure = self._failure, failure
-        self._changed(failure is None)
-        if failure is not None:
-            self._retry_at = time.monotonic() + RETRY_SECONDS
-            if before is None:
-                _log.warning("%s cannot be used: %s", self._name, failure)
-        elif before is not None:
-            _log.warning("%s can be used again", self._name)
+        return await self._watch.asked(self._store.size)
 
     async def bring_waiting(self) -> None:
         """Puts there what had to wait."""
         while (entry := self._waiting.oldest()) is not None:
             owner, names, value = entry
-            await self._asked(lambda: self._store.put(owner, names, value))  # noqa: B023
+            await self._watch.asked(lambda: self._store.put(owner, names, value))  # noqa: B023
             await self._waiting.delete(owner, names[0])
 
     async def aclose(self) -> None:
@@ -98,5 +62,5 @@ class WatchedStore(TurnStore):
             await self.bring_waiting()
         except StoreFailure as failure:
             if self._waiting.oldest() is not None:
-                _log.error("%s: what was to be kept is lost: %s", self._name, failure)
+                _log.error("%s: what was to be kept is lost: %s", self._watch.name, failure)
         await self._store.aclose()

@@ -1,7 +1,8 @@
 """Several engines behind one gateway: which of them gets a request, and who takes over.
 
 A conversation goes to the engine that has its prefix in memory, as long as that one is not much
-busier than the others. An engine that fails gets no requests until it answers again.
+busier than the others, by their own word or else by what was sent to each. An engine that fails
+gets no requests until it answers again.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from dsv4._encode.prompt import Prompt
 from dsv4.api.request_fields import JsonObject
 from dsv4.serve.asgi import json_bytes
 from dsv4.serve.backend import AnyBackend, BackendError, Model
+from dsv4.serve.images.sent_images import picture_ids
+from dsv4.serve.settings import without_password
+from dsv4.serve.upstreams.engine_load import ASK_SECONDS, EngineLoad, LoadProbe
 
 _log = logging.getLogger("dsv4.serve")
 
@@ -47,9 +51,11 @@ class PromptPrefix:
 
     @classmethod
     def of_prompt(
-        cls, prompt: Prompt, ids: Sequence[int] | None, engine: str | None = None
+        cls, prompt: Prompt, ids: list[int] | None, engine: str | None = None
     ) -> PromptPrefix:
-        data = array("I", ids).tobytes() if ids is not None else _bytes(prompt.text)
+        data = _bytes(prompt.text)
+        if ids is not None:
+            data = array("I", picture_ids(prompt, ids)).tobytes()
         return cls(data, _bytes("".join(_first_texts(prompt))), engine)
 
     @classmethod
@@ -77,10 +83,14 @@ def _first_texts(prompt: Prompt) -> Iterable[str]:
 class Engine:
     """One engine: its address, what speaks to it, and how it is doing."""
 
-    def __init__(self, url: str, backend: AnyBackend) -> None:
-        self.url = url
+    def __init__(self, address: str, backend: AnyBackend, probe: LoadProbe | None = None) -> None:
+        """`probe` asks it how busy it is, where it can be asked."""
+        self.address = address
+        self.url = without_password(address)  # what it is called
         self.backend = backend
         self.running = 0
+        self._probe = probe
+        self._running_then = 0  # when it was asked
         self.is_up = True
         self.is_draining = False
         self._failures = 0
@@ -89,6 +99,26 @@ class Engine:
     @property
     def takes_requests(self) -> bool:
         return self.is_up and not self.is_draining
+
+    @property
+    def load(self) -> EngineLoad | None:
+        """How busy it says that it is; None where it says nothing, or has not for a while."""
+        return None if self._probe is None else self._probe.load
+
+    @property
+    def reported_weight(self) -> int | None:
+        """How busy it is by its own word, with what was sent to it since."""
+        load = self.load
+        return None if load is None else load.weight + self.running - self._running_then
+
+    async def ask_load(self) -> None:
+        if self._probe is not None and await self._probe.ask():
+            self._running_then = self.running
+
+    async def aclose(self) -> None:
+        await self.backend.aclose()
+        if self._probe is not None:
+            await self._probe.aclose()
 
     def failed(self, error: BackendError) -> None:
         """Counts a failure: once, where several choices of a request end with the same."""
@@ -122,6 +152,10 @@ class EnginePool:
         self._changed = changed
         self._known: OrderedDict[bytes, str] = OrderedDict()
         self._leaving: list[Engine] = []
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        return tuple(engine.address for engine in self.engines)
 
     @property
     def first(self) -> Engine:
@@ -161,8 +195,9 @@ class EnginePool:
         if not able:
             return None
         preferred = self._with_prefix(prefix, able) or _by_hash(prefix, able)
-        least = min(able, key=lambda engine: engine.running)
-        is_busy = preferred.running > least.running * _FACTOR + _SLACK
+        weights = _weights(able)
+        least = min(able, key=lambda engine: weights[engine])
+        is_busy = weights[preferred] > weights[least] * _FACTOR + _SLACK
         return least if is_busy else preferred
 
     def _with_prefix(self, prefix: PromptPrefix, able: list[Engine]) -> Engine | None:
@@ -238,15 +273,31 @@ class EnginePool:
             engine.set_up(is_same, "it answers" if is_same else f"it serves {', '.join(names)}")
         self._changed(engine)
 
+    async def watch_loads(self) -> None:
+        """Asks engines all the time how busy they are, where there are several."""
+        while True:
+            await asyncio.sleep(ASK_SECONDS)
+            if self.chooses:
+                await asyncio.gather(*(engine.ask_load() for engine in self.engines))
+
     async def _close_left(self) -> None:
         for engine in [each for each in self._leaving if not each.running]:
             self._leaving.remove(engine)
             with suppress(Exception):
-                await engine.backend.aclose()
+                await engine.aclose()
 
     async def aclose(self) -> None:
         for engine in [*self.engines, *self._leaving]:
-            await engine.backend.aclose()
+            await engine.aclose()
+
+
+def _weights(engines: list[Engine]) -> dict[Engine, int]:
+    """How busy engines are: by their own word where all give it, for that counts more than what
+    this process has sent them; else by their streams."""
+    reported = {engine: engine.reported_weight for engine in engines}
+    weights = {engine: weight for engine, weight in reported.items() if weight is not None}
+    all_speak = len(weights) == len(engines)
+    return weights if all_speak else {engine: engine.running for engine in engines}
 
 
 def _by_hash(prefix: PromptPrefix, able: list[Engine]) -> Engine:

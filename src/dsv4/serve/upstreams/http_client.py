@@ -2,26 +2,27 @@
 
 Every token passes here, and a general-purpose client adds an eighth to the gateway's time for
 each. This one wakes its reader once for a piece, and has nothing that a gateway does not need: no
-redirects, no cookies, no proxies.
+redirects, no cookies. Proxies and certificates are `network_path.py`'s.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import math
 import select
-import ssl
 import time
 import zlib
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, urlsplit
 from weakref import WeakSet
 
 import httptools
+
+from dsv4.serve.settings import Settings
+from dsv4.serve.upstreams.network_path import NetworkPath, basic_authorization
 
 # How many bytes of an answer may wait to be read; beyond that, the backend waits.
 _MAX_BUFFERED = 256 * 1024
@@ -234,15 +235,12 @@ async def rest_of(answer: HttpConnection, most: int) -> bytes:
 class HttpClient:
     """The connections to one server."""
 
-    def __init__(self, url: str, headers: Mapping[str, str], connect_timeout: float) -> None:
+    def __init__(self, url: str, headers: Mapping[str, str], settings: Settings) -> None:
         """`headers` go with every request."""
         parts = urlsplit(url)
-        self._host = parts.hostname or ""
-        secure = parts.scheme == "https"
-        self._port = parts.port or (443 if secure else 80)
-        self._tls = ssl.create_default_context() if secure else None
-        self._path = parts.path
-        self._connect_timeout = connect_timeout
+        self._way = NetworkPath(url, settings)
+        self._path = self._way.target + parts.path
+        self._connect_timeout = settings.connect_timeout
         self._head = self._fixed({"host": parts.netloc.rpartition("@")[2], **headers}, parts)
         self._idle: deque[tuple[float, HttpConnection]] = deque()  # since when, the longest first
         self._made: WeakSet[HttpConnection] = WeakSet()
@@ -250,10 +248,9 @@ class HttpClient:
 
     def _fixed(self, headers: Mapping[str, str], parts: SplitResult) -> str:
         if parts.username is not None:
-            named = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-            packed = base64.b64encode(named.encode()).decode()
-            headers = {"authorization": f"Basic {packed}", **headers}
-        return "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+            headers = {"authorization": basic_authorization(parts), **headers}
+        shown = {**headers, **self._way.headers}
+        return "".join(f"{name}: {value}\r\n" for name, value in shown.items())
 
     async def request(
         self, method: str, path: str, body: bytes = b"", more: str = ""
@@ -283,9 +280,8 @@ class HttpClient:
         return answer
 
     async def _connected(self) -> HttpConnection:
-        loop = asyncio.get_running_loop()
-        making = loop.create_connection(HttpConnection, self._host, self._port, ssl=self._tls)
-        _, answer = await asyncio.wait_for(making, self._connect_timeout)
+        making = self._way.connected(HttpConnection)
+        answer = await asyncio.wait_for(making, self._connect_timeout)
         self._starts = self.starts
         self._made.add(answer)
         return answer

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TypeAlias
@@ -33,8 +34,8 @@ _CUT = {
 }
 # No list of models is this large.
 _MAX_ANSWER = 64 * 1024 * 1024
-# What to ask for, found out when it is asked.
-RequestBody: TypeAlias = Callable[[], Awaitable[JsonObject]]
+# What to ask for, found out when it is asked: a body, or the JSON of one.
+RequestBody: TypeAlias = Callable[[], Awaitable[JsonObject | bytes]]
 # What an event says, and whether the next came with it -> a piece of the completion.
 ReadEvent: TypeAlias = Callable[[JsonObject, bool], Chunk]
 
@@ -49,7 +50,7 @@ class Upstream:
         if self._key:
             headers["authorization"] = f"Bearer {self._key}"
         url = settings.first_upstream.rstrip("/").removesuffix("/v1")
-        self._client = HttpClient(url, headers, settings.connect_timeout)
+        self._client = HttpClient(url, headers, settings)
 
     @property
     def starts(self) -> int:
@@ -58,16 +59,31 @@ class Upstream:
 
     async def get(self, path: str) -> JsonObject:
         """The JSON object of a GET; an empty one where it is no object."""
-        try:
-            return await asyncio.wait_for(self._got(path), self._settings.connect_timeout)
-        except (HttpError, asyncio.TimeoutError, OSError, ValueError) as error:
-            raise BackendError(f"the backend does not answer: {_error_words(error)}", 503) from None
+        return await self._json(path)
 
-    async def _got(self, path: str) -> JsonObject:
-        answer = await self._client.request("GET", path)
+    async def post(self, path: str, body: JsonObject) -> JsonObject:
+        """The same of a POST."""
+        return await self._json(path, json.dumps(body).encode())
+
+    async def _json(self, path: str, data: bytes | None = None) -> JsonObject:
+        try:
+            return _object(json.loads(await self.text(path, data)))
+        except ValueError as error:
+            raise _no_answer(error) from None
+
+    async def text(self, path: str, data: bytes | None = None) -> str:
+        """The text of a GET, or of a POST of `data`."""
+        try:
+            return await asyncio.wait_for(self._text(path, data), self._settings.connect_timeout)
+        except (HttpError, asyncio.TimeoutError, OSError, ValueError) as error:
+            raise _no_answer(error) from None
+
+    async def _text(self, path: str, data: bytes | None) -> str:
+        method = "GET" if data is None else "POST"
+        answer = await self._client.request(method, path, data or b"")
         try:
             await self._refuse_failure(answer)
-            return _object(json.loads(await rest_of(answer, _MAX_ANSWER)))
+            return (await rest_of(answer, _MAX_ANSWER)).decode("utf-8-sig")
         finally:
             self._client.release(answer)
 
@@ -127,9 +143,11 @@ class Upstream:
             raise BackendError(_CUT[reader.is_done])
 
     @asynccontextmanager
-    async def _opened(self, path: str, body: JsonObject) -> AsyncIterator[HttpConnection]:
+    async def _opened(self, path: str, body: JsonObject | bytes) -> AsyncIterator[HttpConnection]:
         """The answer to a POST, which must be a stream."""
-        data = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+        data = body
+        if not isinstance(data, bytes):
+            data = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         try:
             answer = await self._client.request("POST", path, data, trace_headers())
         except (HttpError, asyncio.TimeoutError, OSError) as error:
@@ -165,7 +183,14 @@ def _read_key(path: str) -> str:
     return key
 
 
+def _no_answer(error: BaseException) -> BackendError:
+    return BackendError(f"the backend does not answer: {_error_words(error)}", 503)
+
+
 def _error_words(error: BaseException) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        why = error.verify_message
+        return f"its certificate is not trusted: {why} (--upstream-ca names a file of authorities)"
     return str(error) or type(error).__name__
 
 

@@ -1,0 +1,94 @@
+"""Frozen dataclasses without `dataclasses`, which takes longer to load than the encoder does.
+
+Type checkers see those of the standard library. When a program runs, `dataclass` makes of a class
+what `dataclasses.dataclass(frozen=True)` would make of it, for fields without options and classes
+without a base. The functions of `dataclasses` take its objects too: what they look for in a class
+is written when they do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass as dataclass
+    from dataclasses import replace as replace
+else:
+
+    def dataclass(*, frozen: bool) -> Callable[[type], type]:
+        """Makes a class with annotated fields one of frozen values."""
+        assert frozen
+        return _frozen_class
+
+    def replace(value: Any, **changes: Any) -> Any:
+        """The same value, with other fields."""
+        return type(value)(**{**fields_of(value), **changes})
+
+
+def fields_of(value: Any) -> dict[str, Any]:
+    """The fields of a value, by name."""
+    return {name: getattr(value, name) for name in value.__match_args__}
+
+
+def _frozen_class(cls: type) -> type:
+    names = tuple(cls.__annotations__)
+    methods: dict[str, Any] = {
+        "__match_args__": names,
+        "__init__": _initialise,
+        "__repr__": lambda self: f"{type(self).__qualname__}({_listed(fields_of(self))})",
+        "__replace__": replace,
+        "__hash__": lambda self: hash(tuple(fields_of(self).values())),
+        **{"__eq__": _equals, "__setattr__": _refuse, "__delattr__": _refuse},
+        **{name: _OnDemand(name) for name in ("__dataclass_fields__", "__dataclass_params__")},
+    }
+    for name, method in methods.items():
+        if name not in vars(cls):
+            setattr(cls, name, method)
+    return cls
+
+
+def _initialise(self: Any, *values: Any, **named: Any) -> None:
+    """Takes the fields, in order or by name, and those that are missing from the class."""
+    cls = type(self)
+    names = cls.__match_args__
+    given = dict(zip(names, values, strict=False))
+    wrong = [*values[len(names) :], *(given.keys() & named.keys()), *(named.keys() - {*names})]
+    given |= named
+    missing = [name for name in names if name not in given and not hasattr(cls, name)]
+    if wrong or missing:
+        raise TypeError(f"{cls.__qualname__}(): not expected: {wrong}, missing: {missing}")
+    vars(self).update({name: given[name] for name in names if name in given})
+    getattr(self, "__post_init__", bool)()
+
+
+def _listed(fields: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in fields.items())
+
+
+def _equals(self: Any, other: object) -> Any:
+    if type(other) is not type(self):
+        return NotImplemented
+    return fields_of(self) == fields_of(other)
+
+
+def _refuse(self: Any, name: str, *_: object) -> None:
+    from dataclasses import FrozenInstanceError
+
+    raise FrozenInstanceError(f"cannot change field {name!r}")
+
+
+class _OnDemand:
+    """What `dataclasses` writes into its classes under `name`: taken from one with these fields."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, value: object, owner: Any) -> Any:
+        import dataclasses
+
+        names = owner.__match_args__
+        defaults = {name: getattr(owner, name) for name in names if hasattr(owner, name)}
+        body = {"__annotations__": owner.__annotations__, **defaults}
+        twin: Any = dataclasses.dataclass(frozen=True)(type(owner.__name__, (), body))
+        return getattr(twin, self._name)

@@ -1,0 +1,153 @@
+"""After a block, or a call without one (recovery.md, rules 9, 17, 21, 24, 28, 29 and 34): closing
+tags are removed, and white space before the next call; and it is decided whether the calls were
+quoted, and whether those in doubt are made.
+"""
+
+from __future__ import annotations
+
+from dsv4._format import tokens
+from dsv4._format.spellings import PLAIN_CLOSES
+from dsv4._parse.events import Diagnostic, DiagnosticKind
+from dsv4._parse.limits import LONGEST_SPACE
+from dsv4._parse.patterns import pattern
+from dsv4._parse.quoted_calls import Quotation, Refused
+from dsv4._parse.reading import ParserState, Reading
+from dsv4._parse.steps import Steps
+from dsv4._parse.tag import CALL_TAGS, Tag
+from dsv4._parse.tag_rules import Ahead, Lookahead, is_plain_wrapper
+
+_UNMARKED_LINE = pattern(r"\n(?![ \t]*(?:[-*+]|\d{1,3}[.)])?[ \t]*>)(?!\s*\Z)")
+_OUTDENTED_LINE = pattern(r"\n(?!\t| {4}|[ \t]*(?:\n|\Z))")
+# After these the calls are not as they should be: where a quotation is open, nothing is implied.
+_UNCLEAN: frozenset[DiagnosticKind] = frozenset({"implied_close", "unexpected_text", "cut_short"})
+
+
+def read_after(reading: Reading, unwrapped: bool = False) -> Steps[None]:
+    """Reads what follows calls. `unwrapped`: it was one without a wrapper, whose close may come."""
+    reading.enter(ParserState.AFTER)
+    rules, lacks_opening = reading.rules, unwrapped
+    while True:
+        ahead = yield from rules.look_ahead(reading.pos)
+        if not isinstance(ahead, Tag):
+            break
+        if ahead.kind == "eos" and (reading.refuses or reading.doubt is not None):
+            yield from _look_behind_eos(reading, ahead)
+        if not _is_closer(reading, ahead):
+            break
+        if rules.closes(ahead, "invoke"):
+            is_expected = lacks_opening
+        else:
+            is_expected = lacks_opening and (rules.closes(ahead, "wrapper") or not ahead.marked)
+            is_expected, lacks_opening = is_expected or not ahead.marked, False
+        if not is_expected:
+            reading.note_surplus(ahead.end)
+        reading.report("orphan_closer", ahead.start, ahead.raw)
+        reading.prose.plain_wrapper = False
+        reading.advance(ahead.end)
+    holds_json = yield from rules.opens_json_calls(ahead)
+    yield from _leave(reading, ahead, unwrapped, holds_json)
+
+
+def _look_behind_eos(reading: Reading, eos: Tag) -> Steps[None]:
+    """Closing tags in a turn that the model made up are surplus too (rule 21)."""
+    reached, ahead = yield from reading.rules.after_eos(eos)
+    if ahead is not Lookahead.END and (yield from reading.rules.closes_later(reached)):
+        reading.note_surplus(eos.end)
+
+
+def _is_closer(reading: Reading, tag: Tag) -> bool:
+    if not tag.closing:
+        return False
+    if tag.marked:
+        return not tag.bare
+    if tag.label in PLAIN_CLOSES:  # rule 34
+        return True
+    return reading.prose.plain_wrapper and is_plain_wrapper(tag.label)
+
+
+def _leave(reading: Reading, ahead: Ahead, unwrapped: bool, holds_json: bool) -> Steps[None]:
+    rules, buffer = reading.rules, reading.buffer
+    begins = rules.opens(ahead, "wrapper") or rules.opens(ahead, "invoke")
+    plain = holds_json or rules.is_plain_invoke(ahead)
+    ends = rules.is_end(ahead) or (isinstance(ahead, Tag) and ahead.kind == "think")
+    if not begins:
+        reading.settle()
+    yield from settle_quotations(reading, ahead)
+    if isinstance(ahead, Tag) and (begins or plain):
+        reading.advance(ahead.start)
+    elif not ends:
+        reading.report("text_after_block", reading.pos, "")
+    if ends and unwrapped and buffer.at(reading.pos) == "\n":
+        reading.advance(reading.pos + 1)  # the newline of the call itself
+    reading.prose.quoting.begin_line(is_begun=not (ends or begins or plain))
+    reading.prose.at = reading.pos
+    reading.enter(ParserState.PROSE)
+
+
+def settle_quotations(reading: Reading, ahead: Ahead) -> Steps[None]:
+    """Calls are over, or what is removed like them: what follows may say that they were quoted."""
+    for quotation in reading.quotations:
+        if not quotation.is_over:
+            yield from _settle_quotation(reading, quotation, ahead)
+    check_quotations(reading)
+
+
+def _settle_quotation(reading: Reading, quotation: Quotation, ahead: Ahead) -> Steps[None]:
+    """Whether what follows the calls says that they were quoted (rules 24 and 29)."""
+    buffer, quoting = reading.buffer, reading.prose.quoting
+    if any(isinstance(e, Diagnostic) and e.kind in _UNCLEAN for e in reading.events):
+        # The close may stand inside, behind the last tag.
+        start = _last_tag_end(reading, quotation.start)
+        inside = buffer.slice(start, reading.pos)
+        for end in (tokens.THINK_END, tokens.EOS):  # which end the search
+            inside = inside.partition(end)[0]
+        quoting.begin_line(is_begun=True)  # the newline behind a tag is no blank line
+        quoting.follow(inside, start)
+        quoting.settle("\n")
+        check_quotations(reading)
+    quotation.is_over = True
+    at = yield from buffer.past_space(reading.pos, LONGEST_SPACE)
+    close, block = quotation.direct, buffer.slice(quotation.start, reading.pos)
+    while close.startswith(rest := buffer.slice(at, at + len(close)).lower()) and close:
+        if rest == close and at - reading.pos <= LONGEST_SPACE:
+            raise Refused(quotation.level, reading.pos)
+        if rest == close or not (yield from buffer.more()):
+            break
+    ended = isinstance(ahead, Tag) and ahead.kind == "think" and reading.prose.reasoning
+    follows = not (ended or reading.rules.is_end(ahead))
+    is_marked = quotation.is_marked or (quotation.is_marked is False and follows)
+    if is_marked and _UNMARKED_LINE.search(block) is None:
+        raise Refused(quotation.level, reading.pos)
+    prose_follows = at < buffer.end and ahead in (Lookahead.TEXT, Lookahead.BRACE)
+    if quotation.is_indented and prose_follows and _OUTDENTED_LINE.search(block) is None:
+        raise Refused(quotation.level, reading.pos)
+
+
+def _last_tag_end(reading: Reading, start: int) -> int:
+    """Where the last tag of calls ends that were read from `start` on."""
+    at = end = start
+    while at < reading.pos:
+        at = reading.buffer.next_mark(at)
+        tag = reading.buffer.tag_at(at) if at < reading.pos else None
+        if isinstance(tag, Tag) and tag.marked and reading.rules.kind(tag) in CALL_TAGS:
+            end = tag.end
+        at += 1
+    return min(end, reading.pos)
+
+
+def check_quotations(reading: Reading) -> None:
+    """Whether a quotation was closed that was open where calls began; or can be no more."""
+    quoting = reading.prose.quoting
+    if not reading.quotations:
+        return
+    quoting.settle()
+    for quotation in reading.quotations:
+        for opening in quotation.openings:
+            if opening.place in quoting.closed:
+                raise Refused(quotation.level, quoting.closed[opening.place])
+    still = {opening.place for opening in quoting.open}
+    reading.quotations = tuple(
+        one
+        for one in reading.quotations
+        if not one.is_over or any(opening.place in still for opening in one.openings)
+    )

@@ -1,0 +1,346 @@
+"""A call that is open: its parameters so far, and its end (recovery.md, rules 8 to 11, 14,
+28 and 30).
+"""
+
+from __future__ import annotations
+
+import re
+from copy import copy
+from typing import NamedTuple
+
+from dsv4._parse.call_arguments import (
+    is_item,
+    json_string,
+    members_of,
+    object_in,
+    read_json,
+    typed_json,
+)
+from dsv4._parse.events import AbortReason, DiagnosticKind
+from dsv4._parse.limits import MOST_PARAMETERS
+from dsv4._parse.patterns import pattern
+from dsv4._parse.reading import Reading
+from dsv4._parse.tag import TOKENS, Tag
+from dsv4._parse.tag_rules import is_argument
+
+# Under which arguments stand that are no JSON object.
+RAW_PARAMETER = "arguments"
+# Text that gives a key (rule 30): before a colon or an equals sign, in an attribute, or as an
+# element.
+_GIVES_KEY = r"(?:^|[\s,;(\[{{])[\"'`*]*{0}[\"'`*]*\s*[:=：＝]|name\s*=\s*[\"']?{0}\b|>\s*{0}\s*</"
+_GIVES_ANY = pattern(r"name\s*=\s*[\"']?[\w.-]+")
+
+
+class GivenValue(NamedTuple):
+    """A value that a call has: where it stands, and its text."""
+
+    start: int
+    raw: str
+    json_text: str | None = None  # None: it is the text, as a string
+
+    @property
+    def as_json(self) -> str:
+        return json_string(self.raw) if self.json_text is None else self.json_text
+
+
+class Call:
+    """A call. It outlives the values of its parameters.
+
+    A call that may not be made, or cannot be read, goes on unseen; its text is recorded, and is in
+    a diagnostic in the end.
+    """
+
+    def __init__(
+        self, reading: Reading, tag: Tag | None, name: str | None, hidden: DiagnosticKind | None
+    ) -> None:
+        self.reading = reading
+        self.name = name or ""
+        self.hidden: DiagnosticKind | None = hidden
+        self._start = reading.pos
+        self._opening = None if tag is None else tag.raw
+        self._remarks: list[str] = []  # text that nobody understood
+        self.body: str | None = None  # arguments that came as one JSON object
+        self._body_text = GivenValue(reading.pos, "")  # the same as it was written
+        self._body_is_raw = False  # but were no JSON
+        self._given: dict[str, GivenValue] = {}  # the last value of each parameter
+        self.is_plain = tag is not None and not tag.marked
+        self.closed = tag is not None and tag.self_closed
+        self.was_cut = False
+        if hidden is not None or reading.settings.whole_calls:
+            reading.recorded = []
+        if tag is not None and hidden in (None, "forbidden_call"):
+            reading.check_spelling(tag, padded=name != tag.name and tag.name is not None)
+            reading.check_declared(self.name, tag.start, tag.raw)
+        self.writer = reading.begin_call(self.name, visible=hidden is None)
+        if tag is not None:
+            reading.advance(tag.end)
+            self._read_attributes(tag)
+
+    def copy(self, reading: Reading) -> Call:
+        """The call in another reading."""
+        twin = copy(self)
+        twin.reading = reading
+        twin.writer = self.writer.copy(reading.emit)
+        twin._remarks, twin._given = [*self._remarks], {**self._given}
+        return twin
+
+    def _read_attributes(self, tag: Tag) -> None:
+        """Arguments in the tag itself (rule 14)."""
+        reading = self.reading
+        keys = reading.tools.keys(self.name)
+        found = {a: v for a, v in tag.attributes.items() if is_argument(a, keys)}
+        if not found or self.name not in reading.tools.parameters:
+            return
+        reading.report("argument_in_tag", tag.start, tag.raw)
+        for attribute, value in found.items():
+            given = object_in(value) if attribute == RAW_PARAMETER not in keys else None
+            if given is None:
+                types = reading.tools.types_of(self.name, attribute)
+                self.give(attribute, tag.start, tag.raw, typed_json(value, types))
+            else:
+                for key, json_text in members_of(given.text):
+                    self.give(key, tag.start, tag.raw, json_text)
+
+    # Parameters.
+
+    @property
+    def may_have_body(self) -> bool:
+        return not self.writer.parameters and self.body is None
+
+    @property
+    def _is_untouched(self) -> bool:
+        """Whether nothing has come behind the opening."""
+        return self.may_have_body and not self._remarks
+
+    def acts(self, tag: Tag) -> bool:
+        """Whether a tag means anything between parameters."""
+        rules = self.reading.rules
+        if tag.broken:
+            return rules.kind(tag) in ("invoke", "parameter")
+        if tag.kind in TOKENS or self.is_parameter(tag):
+            return True
+        if tag.marked:
+            known = tag.closing or rules.is_container(tag, self.name)
+            return known or rules.kind(tag, self.name) is not None
+        if self.is_plain and self.reading.block is not None and rules.is_plain_invoke(tag):
+            return True  # the next call (rule 31)
+        return tag.closing and (tag.kind in ("invoke", "wrapper") or tag.label == self.name)
+
+    def is_parameter(self, tag: Tag) -> bool:
+        rules = self.reading.rules
+        if tag.closing or tag.broken:
+            return False
+        valued = "string" in tag.attributes or "value" in tag.attributes
+        if tag.self_closed and "name" in tag.attributes and valued:
+            return tag.marked or self.name in self.reading.tools.parameters
+        if tag.marked:
+            return rules.kind(tag, self.name) == "parameter"
+        return rules.is_element(tag, self.name) or rules.is_plain_parameter(tag, self.name)
+
+    def is_stutter(self, tag: Tag) -> bool:
+        """Whether the call is opened once more, with nothing between (rule 28)."""
+        is_same = tag.raw == self._opening and bool(self.reading.tools.keys(self.name))
+        return is_same and self._is_untouched
+
+    def prepare_parameter(self, tag: Tag) -> tuple[str, bool]:
+        """Begins a parameter: its key, and whether it may hold all arguments."""
+        reading, writer = self.reading, self.writer
+        rules = reading.rules
+        key = rules.key(tag, self.name) if tag.marked or tag.name else tag.label
+        if self.body is not None:
+            self._spread_body()
+        if key is None:
+            self.drop("unreadable")
+            key = ""
+        elif writer.has(key) and self.hidden is None:
+            self._report_again(key, tag)
+        if writer.parameters >= MOST_PARAMETERS and writer.visible:
+            reading.report("limit", tag.start, tag.raw)
+            self.drop("limit")
+        if self.hidden in (None, "forbidden_call"):
+            self._check_parameter(tag)
+        lone = writer.may_hold_all(key)
+        writer.settle()
+        reading.advance(tag.end)
+        return key, lone
+
+    def _report_again(self, key: str, tag: Tag) -> None:
+        """A parameter is given once more: what it was before is quoted, because it may be lost."""
+        before = self._given.get(key)
+        if before is None or before.start < 0:  # the prompt has it
+            before = GivenValue(tag.start, tag.raw)
+        self.reading.report("duplicate_parameter", before.start, before.raw)
+
+    def may_list(self, key: str) -> bool:
+        """Whether one more value of a parameter may make a list of all of them (rule 28)."""
+        return key in self._given and "array" in self.reading.tools.types_of(self.name, key)
+
+    def give(self, key: str, start: int, raw: str, json_text: str) -> None:
+        """Writes a value. Those of a declared array make a list, if they come one by one."""
+        before = self._given[key].as_json if self.may_list(key) else None
+        if before is not None and is_item(before) and is_item(json_text):
+            self.writer.add_item(key, before, json_text)
+        else:
+            self.writer.add(key, json_text)
+        self.remember(key, start, raw, json_text)
+
+    def remember(self, key: str, start: int, raw: str, json_text: str | None = None) -> None:
+        """Keeps a value, for the case that the parameter is given once more."""
+        self._given[key] = GivenValue(start, raw, json_text)
+
+    def _check_parameter(self, tag: Tag) -> None:
+        if tag.string in ("true", "false") or tag.self_closed:
+            named = tag.name is not None and self.reading.rules.key(tag, self.name) != tag.name
+            self.reading.check_spelling(tag, padded=named)
+        else:
+            self.reading.report("untyped_parameter", tag.start, tag.raw)
+
+    def own_value(self, tag: Tag, key: str) -> str:
+        """The value of a parameter that is an attribute (rules 7, 14 and 30)."""
+        types = self.reading.tools.types_of(self.name, key)
+        value = tag.attributes.get("value")
+        if value is None:
+            return typed_json(tag.attributes.get("string", ""), types)
+        if tag.string == "true":
+            return json_string(value)
+        found = read_json(value) if tag.string == "false" else None
+        return typed_json(value, types) if found is None else found.text
+
+    # A body, and remarks.
+
+    def take_body(self, arguments: str | None, start: int, raw: str) -> None:
+        """Arguments that came as JSON, None where they are none. Behind parameters they join."""
+        if arguments is None:
+            arguments = f"{{{json_string(RAW_PARAMETER)}: {json_string(raw.rstrip())}}}"
+            self._body_is_raw = True
+        before, self._body_text = self.may_have_body, GivenValue(start, raw)
+        self.body = arguments
+        if before:
+            return
+        keys = self.reading.tools.keys(self.name)
+        fits = all(k in keys or not keys for k, _ in members_of(arguments))
+        new = not any(self.writer.has(k) for k, _ in members_of(arguments))
+        if fits and new and not self._body_is_raw:
+            self._spread_body()
+        else:
+            self.body = None
+            self.drop("unreadable")
+
+    def _spread_body(self) -> None:
+        """Parameters stand beside arguments that came as JSON: those are parameters too."""
+        start, raw, _ = self._body_text
+        for key, json_text in members_of(self.body or "{}"):
+            self.give(key, start, raw, json_text)
+        self.body = None
+        if self._body_is_raw:
+            self.drop("unreadable")
+
+    def remark(self, start: int, raw: str) -> None:
+        self._remarks.append(raw)
+        if self.hidden is None:
+            self.reading.report("unexpected_text", start, raw)
+
+    @property
+    def _is_understood(self) -> bool:
+        """Whether no argument stands in a remark (rules 11 and 30)."""
+        if not self._remarks:
+            return True
+        if self.may_have_body:
+            return False
+        keys = self.reading.tools.keys(self.name)
+        given = {key for key, _ in members_of(self.body)} if self.body is not None else ()
+        for remark in self._remarks:
+            if not keys and _GIVES_ANY.search(remark):
+                return False
+            for key in keys:
+                lacks = key in remark and not self.writer.has(key) and key not in given
+                if lacks and re.search(_GIVES_KEY.format(re.escape(key)), remark, re.MULTILINE):
+                    return False
+        return True
+
+    # The end.
+
+    def drop(self, reason: AbortReason, rest: str = "") -> None:
+        """Gives up the call: no more events of it. `rest` is a member that was not written."""
+        reading = self.reading
+        if self.body is not None:
+            self._spread_body()
+        if self.writer.visible:
+            self.writer.abort(reason, rest=rest)
+        if reading.recorded is None:
+            reading.recorded = []
+            self._start = reading.pos
+        if self.hidden is None:
+            self.hidden = "dropped_call"
+
+    def skip(self, tag: Tag) -> None:
+        if self.hidden is None:
+            self.reading.report("unexpected_tag", tag.start, tag.raw)
+        self.reading.advance(tag.end)
+
+    def close(self, tag: Tag) -> None:
+        if self.hidden in (None, "forbidden_call"):
+            self.reading.check_spelling(tag)
+        self.reading.advance(tag.end)
+        self.complete()
+
+    def complete_implied(self) -> None:
+        if self.hidden is None:
+            self.reading.report("implied_close", self.reading.pos, "")
+        self.complete()
+
+    def complete(self) -> None:
+        reading = self.reading
+        if self.hidden is None and not self._is_understood:
+            # Never run a call without the arguments it came with (rule 11).
+            if self.body is not None:
+                self._spread_body()
+            self.writer.abort("unreadable")
+            if reading.recorded is None:
+                reading.report("dropped_call", reading.pos, "")
+            else:
+                self.hidden = "dropped_call"
+        elif self.hidden is None:
+            if self.writer.end(self.body):
+                reading.report("unwrapped_arguments", reading.pos, "")
+            reading.tally.calls_completed += 1
+        raw = reading.recorded_text()
+        if self.hidden is not None:
+            reading.report(self.hidden, self._start, raw)
+        reading.call = None
+
+    def end(self) -> None:
+        """The text ends inside the call (rule 10)."""
+        reading, buffer = self.reading, self.reading.buffer
+        reading.end_inside()
+        # Where nothing but the opening has come, arguments were meant to follow (rule 33).
+        is_bare = self._is_untouched and bool(reading.tools.keys(self.name))
+        if not buffer.stopped or is_bare:
+            self.cut()
+            return
+        if reading.breaks_off(reading.pos):  # a parameter may be lost (rule 11)
+            self.drop("unreadable")
+            reading.advance(buffer.end)
+        elif reading.pos < buffer.end:
+            reading.report_cut(reading.pos)
+        self.complete_implied()
+
+    def cut(self, in_string: bool = False, rest: str = "") -> None:
+        """Gives the call up where the text ends. `rest` is a member that was not written."""
+        reading, buffer = self.reading, self.reading.buffer
+        if self.body is not None:
+            self._spread_body()
+        if self.writer.visible:
+            self.writer.abort("cut_short", in_string, rest)
+        if reading.recorded is not None:
+            reading.advance(buffer.end)
+            raw = reading.recorded_text()
+            if self.hidden is None:
+                reading.report_cut(self._start, raw)
+            else:
+                reading.report(self.hidden, self._start, raw)
+        if reading.pos < buffer.end or not reading.tally.cut:
+            reading.report_cut(reading.pos)
+        reading.tally.cut = True  # even if the model ended it: what it quotes never ended
+        self.was_cut = True
+        reading.call = reading.block = None

@@ -1,0 +1,446 @@
+"""A reading of a completion: the text, how far it was read, what is open, and the events so far.
+
+All that a reader of any state has to know of the others is here, and is data: a twin of a reading
+goes its own way over the same text (see speculation.py).
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from dsv4._format import tokens
+from dsv4._format.dialects import NAMESPACE_END, Tags
+from dsv4._format.spellings import RELEASED_TAGS, SLASHES
+from dsv4._parse.call_arguments import CallWriter
+from dsv4._parse.events import (
+    UNREAD_CALL_KINDS,
+    Diagnostic,
+    DiagnosticKind,
+    Event,
+    ToolCallStart,
+)
+from dsv4._parse.limits import LONGEST_NAME, MOST_CALLS, MOST_DIAGNOSTICS
+from dsv4._parse.parser_options import ParserSettings
+from dsv4._parse.patterns import pattern
+from dsv4._parse.quoted_calls import Doubt, Quotation, Refused
+from dsv4._parse.quoting import Quoting
+from dsv4._parse.steps import Steps
+from dsv4._parse.strict_alongside import StrictAlongside
+from dsv4._parse.tag import PartialTag, Tag
+from dsv4._parse.tag_rules import TagRules
+from dsv4._parse.text_buffer import NOWHERE, TextBuffer
+
+_SPACE = pattern(r"\s+")
+
+
+class ParserState(Enum):
+    __hash__ = object.__hash__  # a member is equal to itself only; that of `Enum` is slow
+
+    PROSE = "reasoning or content"
+    ORPHANS = "closing tags in prose, until it is clear whether prose goes on after them"
+    STRAY = "a parameter in prose, without a call around it"
+    LOST = "parameters in the middle of a line, of a call whose opening was lost"
+    FENCED = "a block in a code fence, while it reads strictly: an example, or a call"
+    AFTER = "after a block, or after a call without one"
+    BLOCK = "inside a wrapper, between calls"
+    NAMED = "text in a wrapper, where the name of a tool and a fence with its arguments may stand"
+    JUNK = "text in a wrapper that is no call"
+    BROKEN = "after a tag in a wrapper that breaks off"
+    INVOKE = "inside a call, between parameters"
+    REMARK = "text in a call that is no parameter"
+    NESTED = "parameters in a parameter, in place of an object or a list"
+    VALUE = "the value of a parameter, a text"
+    JSON = "JSON: a value, all arguments of a call, or calls"
+    PLAIN = "a call without the DSML token, held until it closes"
+    NATIVE = "calls as older models write them, held until they close"
+    ROLE = "text behind a role token, which may begin a turn that the model made up"
+    INVENTED = "a turn that the model made up after its own"
+    HALTED = "after a stop string"
+
+
+# Which states may follow which.
+NEXT: dict[ParserState, frozenset[ParserState]] = {
+    ParserState[state]: frozenset(ParserState[one] for one in after.split())
+    for state, after in {
+        "PROSE": "ORPHANS FENCED BLOCK INVOKE PLAIN NATIVE STRAY LOST ROLE INVENTED HALTED",
+        "ORPHANS": "PROSE",
+        "STRAY": "PROSE",
+        "LOST": "PROSE",
+        "FENCED": "PROSE BLOCK",
+        "AFTER": "PROSE",
+        "BLOCK": "AFTER PROSE INVOKE NAMED JUNK JSON BROKEN",
+        "NAMED": "BLOCK JUNK PROSE",
+        "JUNK": "BLOCK PROSE",
+        "BROKEN": "BLOCK",
+        "INVOKE": "NESTED VALUE JSON REMARK BLOCK AFTER",
+        "REMARK": "INVOKE",
+        "NESTED": "INVOKE VALUE JSON",
+        "VALUE": "INVOKE BLOCK AFTER",
+        "JSON": "VALUE INVOKE BLOCK AFTER",
+        "PLAIN": "PROSE AFTER",
+        "NATIVE": "PROSE AFTER",
+        "ROLE": "PROSE INVENTED",
+        "INVENTED": "",
+        "HALTED": "",
+    }.items()
+}
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was met so far."""
+
+    blocks: int = 0
+    calls_seen: int = 0
+    calls_unread: int = 0  # diagnostics that say so
+    calls_begun: int = 0
+    calls_completed: int = 0
+    diagnostics: int = 0
+    # Deviations beyond the limit share one diagnostic, from here to there.
+    further: tuple[int, int] | None = None
+    cut: bool = False  # the text ended inside something
+    cut_reported: bool = False
+    eos: bool = False  # its last token was an EOS
+    first_is_escaped: bool | None = None  # the quotes in the tag of the first call are
+
+
+@dataclass(slots=True)
+class Prose:
+    """Reasoning and content, as far as they were read."""
+
+    reasoning: bool
+    unclosed: bool  # no end of the reasoning was met
+    quoting: Quoting
+    at: int  # how far the text was looked at
+    reasoning_shown: bool = False
+    joining: bool = False  # the next reasoning begins on a line of its own
+    is_transcript: bool = False  # a fence shows several turns: nothing behind it acts
+    roles_are_text: bool = False
+    named_to: int = NOWHERE  # tokens and markup before this place are named
+    openers: int = 0  # opening tags that were left as text
+    # This line names an opening think tag, so the next close is talk too.
+    names_think_tag: bool = False
+    plain_wrapper: bool = False  # a wrapper without the DSML token was opened
+    example_end: int = NOWHERE  # blocks in a fence before this are in an example
+
+    def copy(self) -> Prose:
+        twin = copy(self)
+        twin.quoting = self.quoting.copy()
+        return twin
+
+
+@dataclass(slots=True)
+class Block:
+    """An open wrapper."""
+
+    may_be_empty: bool  # it was opened as the strict grammar wants
+    met_before: int  # calls, read or unread, before it
+    strict: StrictAlongside | None = None  # while the strict grammar may accept it
+    reads_strictly: bool = False  # the strict grammar accepts it
+    used: bool = False  # it held something
+    calls: int = 0
+    is_quoted: bool = False  # a patch or a program quotes its calls, from one of them on
+    after_invoke: bool = False  # nothing but white space stands between a call's close and here
+
+
+class OpenCall(Protocol):
+    """A call that is open."""
+
+    writer: CallWriter
+
+    def copy(self, reading: Reading) -> OpenCall:
+        """The call in another reading."""
+
+
+class OpenValue(Protocol):
+    """A value that is being read."""
+
+    written: list[str]  # what was shown of it as it came
+
+
+class Reading:
+    """What the readers of all states share."""
+
+    def __init__(self, settings: ParserSettings, buffer: TextBuffer, reasoning: bool) -> None:
+        self.settings = settings
+        self.buffer = buffer
+        self.tools = settings.tools
+        self.rules = TagRules(buffer, settings.tools)
+        self.events: list[Event] = []
+        self.tally = Tally()
+        self.pos = buffer.end  # up to here everything is done with
+        self.state = ParserState.PROSE
+        self.prose = Prose(reasoning, reasoning, Quoting(), buffer.end)
+        self.block: Block | None = None
+        self.call: OpenCall | None = None
+        self.value: OpenValue | None = None  # which is being read
+        self.recorded: list[str] | None = None  # text that is not shown
+        # Calls that may be quoted (rules 20 to 24, 29).
+        self.doubt: Doubt | None = None
+        self.refuses = 0  # at a surplus closer: a reading that is tried, and its level
+        self.quotations: tuple[Quotation, ...] = ()  # that are open where calls are tried
+        self.quoted_to = NOWHERE  # closes before this place are known to be quoted
+        self.refuted_to = NOWHERE  # a value that closes before this is in no strict block
+
+    def twin(self) -> Reading:
+        """A reading that goes on from here in its own way."""
+        twin = copy(self)
+        twin.events = []
+        twin.tally = copy(self.tally)
+        twin.prose = self.prose.copy()
+        twin.block = copy(self.block)
+        twin.call = None if self.call is None else self.call.copy(twin)
+        twin.recorded = None if self.recorded is None else [*self.recorded]
+        return twin
+
+    def emit(self, event: Event) -> None:
+        self.events.append(event)
+
+    @property
+    def tags(self) -> Tags:
+        return self.settings.dialect.tags
+
+    def enter(self, state: ParserState) -> None:
+        """Goes on to a state."""
+        assert state is self.state or state in NEXT[self.state], (self.state, state)
+        self.state = state
+
+    # What is done with.
+
+    def advance(self, to: int) -> None:
+        if self.block is not None and self.block.strict is not None:
+            self.block.strict.passed.append((self.buffer.acting(self.pos, to), self.pos))
+        self.take(to)
+
+    def take(self, to: int) -> str:
+        """Takes text of a value."""
+        text = self.buffer.slice(self.pos, to)
+        if self.recorded is not None:
+            self.recorded.append(text)
+        self.pos = to
+        return text
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether prose in which no tag begins may be shown as it comes."""
+        prose = self.prose
+        if self.settings.stops is not None or prose.joining or prose.names_think_tag:
+            return False
+        return not prose.reasoning or prose.reasoning_shown
+
+    def pass_by(self, text: str, start: int) -> None:
+        """Takes note of text that was shown as it came, in prose or in a value."""
+        self.pos = start + len(text)
+        if self.value is not None:
+            self.value.written.append(text)
+        else:
+            self.prose.at = self.pos
+            self.prose.quoting.follow(text, start)
+
+    def skip_space(self) -> Steps[bool]:
+        """Goes on behind white space. False: nothing follows it."""
+        while True:
+            space = self.buffer.match(_SPACE, self.pos)
+            if space is not None:
+                to, space = self.buffer.place(space.end()), None
+                self.advance(to)
+            if self.pos < self.buffer.end:
+                return True
+            if not (yield from self.buffer.more()):
+                return False
+
+    def recorded_text(self) -> str:
+        """What was recorded. Nothing is any more."""
+        text, self.recorded = "".join(self.recorded or ()), None
+        return text
+
+    @property
+    def needed_from(self) -> int:
+        """Where the text begins that may still be needed."""
+        start = self.pos if self.doubt is None else self.doubt.start
+        return start if self.tally.further is None else min(start, self.tally.further[0])
+
+    # Diagnostics.
+
+    def report(self, kind: DiagnosticKind, start: int, raw: str, length: int | None = None) -> None:
+        """Reports a deviation. `length` is that of the text, where `raw` is its beginning."""
+        tally, end = self.tally, start + (len(raw) if length is None else length)
+        tally.calls_unread += kind in UNREAD_CALL_KINDS
+        if start < 0:  # what the prompt holds is not quoted
+            if end <= 0 and raw:
+                return
+            start, end, raw = 0, max(end, 0), raw[-start:]
+        if tally.diagnostics < MOST_DIAGNOSTICS:
+            tally.diagnostics += 1
+            self.events.append(Diagnostic(kind, start, end, raw))
+        elif tally.further is None:
+            if start < self.buffer.base:  # it is not here any more
+                start = end = self.pos
+            tally.further = start, end
+        else:
+            tally.further = tally.further[0], max(end, tally.further[1])
+
+    def report_span(self, kind: DiagnosticKind, start: int, end: int) -> None:
+        self.report(kind, start, self.buffer.slice(start, end))
+
+    def report_further(self) -> None:
+        """At the end: one diagnostic for all deviations beyond the limit."""
+        if self.tally.further is not None:
+            start, end = self.tally.further
+            raw = self.buffer.slice(start, end)
+            self.events.append(Diagnostic("more_departures", start, end, raw))
+
+    def report_cut(self, start: int, raw: str | None = None) -> None:
+        """The text ends inside something, of which the rest, `raw`, is from `start` on.
+
+        One cut is reported once (rule 16). What the model itself ended was not cut: a call whose
+        tag breaks off there is dropped.
+        """
+        buffer, tally = self.buffer, self.tally
+        raw = buffer.slice(start, buffer.end) if raw is None else raw
+        if buffer.stopped and self.breaks_off(start):
+            self.report("dropped_call", start, raw)
+        elif not (tally.cut or tally.cut_reported):
+            self.report("cut_short", start, raw)
+            tally.cut_reported = True
+        elif raw:
+            self.report("unexpected_text", start, raw)
+        tally.cut = tally.cut or not buffer.stopped
+        self.advance(buffer.end)
+
+    def breaks_off(self, at: int) -> bool:
+        """Whether the text ends in a tag that begins at `at`, and opens something."""
+        buffer = self.buffer
+        if not self.pos <= at < buffer.end or buffer.at(at + 1) in SLASHES:
+            return False
+        return buffer.tag_at(at) is PartialTag.SURELY
+
+    def note_cut(self) -> None:
+        """The text ends inside something that is left as text."""
+        if not self.tally.cut and not self.buffer.stopped:
+            self.report("cut_short", self.buffer.end, "")
+            self.tally.cut = True
+
+    def check_spelling(self, tag: Tag, padded: bool = False) -> None:
+        """Reports a tag that acts and is not spelled as the dialect spells it.
+
+        `padded` says that white space stands around the name in it.
+        """
+        label = self.tags.label_of(tag.kind)
+        if label is not None and tag.is_spelled(label) and not padded:
+            return
+        head = tag.raw.partition(" name=")[0].rstrip(">")
+        released = head in RELEASED_TAGS and not head.endswith(f"{tokens.DSML}{label}")
+        self.report("other_release" if released else "misspelled_tag", tag.start, tag.raw)
+
+    # Calls.
+
+    def begin_call(self, name: str, visible: bool) -> CallWriter:
+        """A new call. One that is not visible has no place among the others."""
+        self.tally.calls_seen += 1
+        block = self.block
+        if block is not None and block.strict is not None and not block.strict.keeps_few():
+            block.strict = None
+        namespace, bare = self._split(name)
+        start = ToolCallStart(self.tally.calls_begun, bare, "", namespace)
+        if visible:
+            start.id = self.settings.new_id()
+            self.tally.calls_begun += 1
+        return CallWriter(name, start, self.tools, self.emit, visible, self.settings.whole_calls)
+
+    def _split(self, name: str) -> tuple[str | None, str]:
+        """Namespace and name, where the dialect has namespaces (format.md, section 13.3)."""
+        namespace, cut, bare = name.partition(NAMESPACE_END)
+        has_one = bool(cut) and NAMESPACE_END not in bare
+        if has_one and (self.settings.dialect.namespaces or name in self.tools.namespaced):
+            return namespace, bare
+        return None, name
+
+    def whole_call(self, name: str, arguments: str, start: int) -> None:
+        """A call that was held until it was complete."""
+        if self.is_beyond_limits(name):
+            self.report("limit", start, "")
+        elif not self.settings.forbidden:
+            self.check_declared(name, start, "")
+            self.begin_call(name, visible=True).end(arguments)
+            self.tally.calls_completed += 1
+
+    def part_of_call(self, name: str, rest: str) -> None:
+        """A call that was held and was cut, of whose arguments `rest` is known (rule 10)."""
+        if not self.settings.forbidden and not self.is_beyond_limits(name):
+            self.begin_call(name, visible=True).abort("cut_short", rest=rest)
+
+    def is_quoted_in_json(self, tag: Tag) -> bool:
+        """Whether the tag of a call has escaped quotes, and that of the first call has not.
+
+        Who escapes quotes (rule 28) does so from the first call on; later ones are quoted.
+        """
+        is_escaped = '=\\"' in tag.raw
+        if self.tally.first_is_escaped is None:
+            self.tally.first_is_escaped = is_escaped
+        return is_escaped and not self.tally.first_is_escaped
+
+    def is_beyond_limits(self, name: str) -> bool:
+        return self.tally.calls_seen >= MOST_CALLS or len(name) > LONGEST_NAME
+
+    def check_declared(self, name: str, start: int, raw: str) -> None:
+        if self.tools.given and not self.tools.declares(name):
+            self.report("undeclared_tool", start, raw)
+
+    # Calls that may be quoted (rules 21 and 29).
+
+    def begin_doubt(
+        self,
+        call: CallWriter | None = None,
+        in_string: bool = False,
+        rest: str = "",
+        drops_if_cut: bool = False,
+    ) -> None:
+        """From here on no call is made if surplus closers come, nor `call`, which is open."""
+        if self.doubt is None:
+            # Of a call that is to be seen whole nothing was seen yet: all of it has to be quoted.
+            unseen = "".join(self.recorded or ()) if call and not call.streams else ""
+            twin = None if call is None else call.copy()
+            counts = self.tally.calls_begun, self.tally.calls_completed
+            abort = in_string, rest
+            self.doubt = Doubt(len(self.events), self.pos, twin, abort, unseen, counts)
+        self.doubt.drops_if_cut = self.doubt.drops_if_cut or drops_if_cut
+
+    def note_surplus(self, end: int) -> None:
+        """A closing tag that ends here closes nothing, in a block or directly behind it."""
+        self.refuse(end)
+        if self.doubt is not None:
+            self.doubt.has_surplus = True
+
+    def refuse(self, to: int) -> None:
+        """What stands before `to` says that calls are quoted: a reading that makes them ends."""
+        if self.refuses:
+            raise Refused(self.refuses, to)
+
+    def end_inside(self) -> None:
+        """The text ends inside a call or a block, and was cut there."""
+        if not self.buffer.stopped:
+            self.refuse(self.buffer.end)
+            if self.doubt is not None and self.doubt.drops_if_cut:
+                self.doubt.has_surplus = True
+
+    def settle(self) -> None:
+        """Something else than calls and closing tags follows."""
+        self.refuses = 0
+        doubt, self.doubt = self.doubt, None
+        if doubt is not None and doubt.has_surplus:
+            self._drop(doubt)
+
+    def _drop(self, doubt: Doubt) -> None:
+        doubted = self.events[doubt.shown :]
+        del self.events[doubt.shown :]
+        if doubt.call is not None and doubt.call.visible:
+            in_string, rest = doubt.abort
+            doubt.call.abort("unreadable", in_string=in_string, rest=rest)
+        self.events += [event for event in doubted if isinstance(event, Diagnostic)]
+        self.tally.calls_begun, self.tally.calls_completed = doubt.counts
+        raw = doubt.unseen + self.buffer.slice(doubt.start, self.pos)
+        self.report("dropped_call", doubt.start - len(doubt.unseen), raw)

@@ -1,0 +1,106 @@
+"""Trying: a twin of a reading goes on under an assumption, with its events in a list of its own.
+
+Who doubts yields an `Attempt`. Its reading runs on the text that is there and that comes. Once
+nothing can refute it any more it takes the place of the reading that asked, and its events are
+given out; where it is refused (`Refused`), it is gone without a trace, and the reading that asked
+goes on from where it stood, with another assumption. Text is kept for as long as somebody stands
+before it.
+
+Two things are tried: calls where a quotation is open (rules 24 and 29), and within that that a
+value has ended before another call (rule 21).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dsv4._parse.events import Event
+from dsv4._parse.quoted_calls import Refused
+from dsv4._parse.reading import Reading
+from dsv4._parse.steps import Attempt, Refusal, Steps
+
+
+class Speculation:
+    """The reading of a completion, and what is being tried on top of it."""
+
+    def __init__(self, reading: Reading, read_on: Callable[[Reading], Steps[None]]) -> None:
+        self._read_on = read_on
+        self._tried = [(reading, read_on(reading))]
+
+    @property
+    def certain(self) -> Reading:
+        """The reading at the bottom, on which everything that is tried stands."""
+        return self._tried[0][0]
+
+    @property
+    def reading(self) -> Reading:
+        """The reading that goes on."""
+        return self._tried[-1][0]
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether nothing is tried or doubted."""
+        return len(self._tried) == 1 and self.certain.doubt is None
+
+    def run(self) -> None:
+        """Reads as far as the text goes."""
+        answer: Refusal | None = None
+        while True:
+            reading, steps = self._tried[-1]
+            try:
+                attempt = steps.send(answer)
+            except Refused as refused:
+                del self._tried[refused.level :]
+                answer = Refusal(refused.to)
+                continue
+            except StopIteration:
+                if len(self._tried) == 1:
+                    return
+                self._commit()
+                answer = None
+                continue
+            answer = None
+            if attempt is not None:
+                twin = reading.twin()
+                self._tried.append((twin, self._begin(attempt, twin, len(self._tried))))
+                continue
+            while len(self._tried) > 1 and not self._is_tried():
+                self._commit()
+            return
+
+    def _begin(self, attempt: Attempt, twin: Reading, level: int) -> Steps[None]:
+        yield from attempt.begin(twin, level)
+        yield from self._read_on(twin)
+
+    def _is_tried(self) -> bool:
+        reading, level = self.reading, len(self._tried) - 1
+        return reading.refuses == level or any(one.level == level for one in reading.quotations)
+
+    def _commit(self) -> None:
+        """What was tried takes the place of what asked for it."""
+        reading, steps = self._tried.pop()
+        below = self.reading.events
+        if reading.doubt is not None:
+            reading.doubt.shown += len(below)
+        reading.events = below + reading.events
+        self._tried[-1] = reading, steps
+
+    def trust(self) -> list[Event]:
+        """The events of all that is tried and doubted: it is the prompt's own, and in no doubt."""
+        while len(self._tried) > 1:
+            self._commit()
+        reading = self.certain
+        reading.doubt, reading.quotations, reading.refuses = None, (), 0
+        return self.events()
+
+    def events(self) -> list[Event]:
+        """The events that are certain, and have not been given out."""
+        reading = self._tried[0][0]
+        events, doubt = reading.events, reading.doubt
+        if doubt is None or len(self._tried) > 1:
+            reading.events = []
+            return events
+        reading.events = events[doubt.shown :]
+        del events[doubt.shown :]
+        doubt.shown = 0
+        return events

@@ -1,0 +1,23 @@
+"""How readers go on: to yield is to wait for more text, or to ask for an attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+T = TypeVar("T")
+
+
+class Refusal(NamedTuple):
+    """What an attempt comes to that is refused: what stands before `to` has decided it."""
+
+    to: int
+
+
+class Attempt(NamedTuple):
+    """What is tried: how a twin of the reading goes on, which is told its level."""
+
+    begin: Callable[[Any, int], Steps[None]]
+
+
+Steps: TypeAlias = Generator["Attempt | None", "Refusal | None", T]

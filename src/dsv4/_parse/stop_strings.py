@@ -1,0 +1,39 @@
+"""Stop strings: prose ends before the first of them, wherever the chunks are cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class StopMatch(NamedTuple):
+    """Where in a text a stop string was found, and which."""
+
+    at: int
+    string: str
+
+
+class StopStrings:
+    """Finds stop strings in text, and how much of its end may still become one."""
+
+    __slots__ = ("_longest", "_starts", "_stops")
+
+    def __init__(self, stops: Sequence[str]) -> None:
+        self._stops = tuple(stops)
+        self._longest = max(map(len, self._stops), default=0)
+        self._starts = {stop[:size] for stop in self._stops for size in range(1, len(stop))}
+
+    def find(self, text: str) -> StopMatch | None:
+        """The string that is whole first, as if the text came letter by letter."""
+        found = [(at + len(s), at, s) for s in self._stops if (at := text.find(s)) >= 0]
+        if not found:
+            return None
+        _, at, string = min(found)
+        return StopMatch(at, string)
+
+    def start_at_end(self, text: str) -> int:
+        """How many characters of the text's end a stop string may begin with."""
+        for size in range(min(self._longest - 1, len(text)), 0, -1):
+            if text[-size:] in self._starts:
+                return size
+        return 0

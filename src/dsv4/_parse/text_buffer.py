@@ -1,0 +1,260 @@
+"""The text that has come and is not done with yet, and the tags that the lexer finds in it.
+
+All text that waits, waits here, and every position in it is counted from where the completion
+begins; what the prompt already holds of the turn has negative positions. Nothing is taken out
+before it is done with: who reads on may look back, and begin anew. Every pattern is matched
+through `match` and `search`, which is how the tests count the characters that patterns are given.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator
+from typing import Any, TypeAlias
+
+from dsv4._format.spellings import BAR, OPENING_BRACKETS
+from dsv4._parse.limits import LONGEST_SPACE
+from dsv4._parse.patterns import pattern
+from dsv4._parse.reasons import Ended
+from dsv4._parse.steps import Steps
+from dsv4._parse.tag import PartialTag, Tag
+
+# How a tag is read: by asking for more until it is one, or is none. What is short may be read from
+# its beginning again.
+TagReading: TypeAlias = Generator[PartialTag, None, "Tag | None"]
+Lexer: TypeAlias = Callable[["TextBuffer", int], "TagReading | PartialTag | Tag | None"]
+
+# Stands for a bar of ordinary text, where only tokens count.
+BLANK = "\0"
+NOWHERE = -(2**62)  # before every place
+# How much of what is done with may still matter.
+REMEMBERED = LONGEST_SPACE + 1
+# Text that is done with is forgotten in stretches, because each time costs something.
+_LEAST_TRIMMED = 512
+
+# What a tag may begin with: a bracket, or the DSML token that lost its bracket.
+MARKS = (*OPENING_BRACKETS, BAR)
+
+MARK = pattern(f"[{''.join(MARKS)}]")
+# In a short text one search for all marks is faster than one for each, which are remembered.
+_SHORT = 128
+_SPACE = pattern(r"\s+")
+
+
+class TextBuffer:
+    """Text that comes in pieces.
+
+    `base` is the place of the first character of `text`, `end` the place where the text ends for
+    now. `final` says that no more will come, and `ended` why, where the caller knows.
+    """
+
+    __slots__ = (
+        *("_inert", "_marks", "_read", "_readings"),
+        *("base", "end", "ended", "final", "no_json_before", "text"),
+    )
+
+    def __init__(self, read: Lexer, start: int = 0) -> None:
+        self._read = read
+        self.text = ""
+        self.base = self.end = start
+        self.final = False
+        self.ended: Ended | None = None
+        # From where each mark was looked for, and where it was found, if it was.
+        self._marks = [(NOWHERE, NOWHERE)] * len(MARKS)
+        self._readings: dict[int, TagReading | Tag | None] = {}
+        self._inert: list[tuple[int, int]] = []
+        self.no_json_before = NOWHERE  # no JSON in an attribute begins before this
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the model itself ended the text, though its EOS is not in it."""
+        return self.ended is Ended.END
+
+    # What comes in, and what is done with.
+
+    def append(self, text: str, inert: bool = False) -> None:
+        """More text. In inert text no special token is spelled, whatever it looks like."""
+        if inert and text:
+            start = self.end
+            if self._inert and self._inert[-1][1] == start:
+                start = self._inert.pop()[0]
+            self._inert.append((start, self.end + len(text)))
+        # CPython lets a text that nothing else refers to grow in place. Were it copied with each
+        # piece, a long value, which waits here whole, would take quadratic time. So nobody who
+        # waits may keep a match, which refers to it.
+        waiting, self.text = self.text, ""
+        waiting += text
+        self.text = waiting
+        self.end += len(text)
+
+    def skip(self, text: str) -> None:
+        """Skips text that the caller has handled. Nothing may wait."""
+        self.text = (self.text[-REMEMBERED:] + text)[-REMEMBERED:]
+        self.end += len(text)
+        self.base = self.end - len(self.text)
+
+    def trim(self, done: int) -> None:
+        """Forgets most of the text before `done`, if it is worth it."""
+        count = done - REMEMBERED - self.base
+        if count < _LEAST_TRIMMED or 2 * count < len(self.text):
+            return
+        self.text = self.text[count:]
+        self.base += count
+        self._readings = {at: r for at, r in self._readings.items() if at >= self.base}
+        self._inert = [span for span in self._inert if span[1] > self.base]
+
+    def is_inert(self, start: int, end: int) -> bool:
+        """Whether any of this text cannot spell a special token."""
+        return bool(self._inert) and any(a < end and start < b for a, b in self._inert)
+
+    def acting(self, start: int, end: int) -> str:
+        """The text, with something else where ordinary text has a bar of a token."""
+        text = self.slice(start, end)
+        for a, b in self._inert:
+            a, b = max(a - start, 0), b - start
+            if b > 0 and BAR in text[a:b]:
+                text = text[:a] + text[a:b].replace(BAR, BLANK) + text[b:]
+        return text
+
+    # What is here.
+
+    def slice(self, start: int, end: int) -> str:
+        return self.text[start - self.base : end - self.base]
+
+    def at(self, place: int) -> str:
+        """The character at a place, "" at the end."""
+        return self.text[place - self.base : place - self.base + 1]
+
+    def char_before(self, place: int) -> str:
+        return self.text[place - self.base - 1] if place > self.base else ""
+
+    def just_before(self, place: int) -> str:
+        return self.slice(max(self.base, place - REMEMBERED), place)
+
+    def opens_line(self, place: int) -> bool:
+        """Whether nothing but white space, and not too much, stands before a place on its line."""
+        text = self.just_before(place)
+        newline = text.rfind("\n")
+        return newline >= 0 and not text[newline:].strip()
+
+    def after_blank_line(self, place: int) -> bool:
+        """Whether a blank line ends right before a place, and its indentation."""
+        text = self.just_before(place)
+        return text[len(text.rstrip()) :].count("\n") > 1
+
+    def match(self, pattern: re.Pattern[str], at: int) -> re.Match[str] | None:
+        return pattern.match(self.text, at - self.base)
+
+    def search(self, pattern: re.Pattern[str], at: int, end: int) -> re.Match[str] | None:
+        return pattern.search(self.text, at - self.base, end - self.base)
+
+    def place(self, index: int) -> int:
+        """The place of an index into `text`, as matches have them."""
+        return index + self.base
+
+    def next_mark(self, at: int) -> int:
+        """The next place from `at` on where a tag may begin, else the end.
+
+        Each mark is looked for once in each stretch of text, as long as places only grow.
+        """
+        if at < self.end and self.text[at - self.base] in MARKS:
+            return at  # where a reader waited
+        if self.end - at < _SHORT:
+            found_mark = MARK.search(self.text, at - self.base)
+            return self.end if found_mark is None else found_mark.start() + self.base
+        first = self.end
+        for n, mark in enumerate(MARKS):
+            begun, place = self._marks[n]
+            if at < begun or place < at:
+                begun = place = at
+            elif place < self.end and self.text[place - self.base] == mark:
+                first = min(first, place)
+                continue
+            found = self.text.find(mark, place - self.base)
+            place = self.end if found < 0 else found + self.base
+            self._marks[n] = begun, place
+            first = min(first, place)
+        return first
+
+    def is_mark(self, at: int) -> bool:
+        return self.at(at) in MARKS
+
+    def tag_at(self, at: int) -> Tag | PartialTag | None:
+        """What begins at `at`: a tag, no tag, or what may become one. Each is read once."""
+        found: Any
+        if at in self._readings:
+            found = self._readings[at]
+        elif at + 1 == self.end and not self.final:
+            return PartialTag.MAYBE  # one character says nothing
+        else:
+            found = self._read(self, at)
+            if isinstance(found, PartialTag):
+                return found
+            self._readings[at] = found
+        if found is None or isinstance(found, Tag):
+            return found
+        try:
+            partial: PartialTag = next(found)
+        except StopIteration as done:
+            tag: Tag | None = done.value
+            self._readings[at] = tag
+            return tag
+        return partial
+
+    # Waiting.
+
+    def more(self) -> Steps[bool]:
+        """Waits for more text. False: none will come."""
+        if self.final:
+            return False
+        end = self.end
+        while end == self.end and not self.final:
+            yield None
+        return True
+
+    def more_of(self, at: int, partial: PartialTag) -> Steps[bool]:
+        """Waits while what begins at `at` is still the same part of a tag."""
+        while not self.final:
+            yield None
+            if self.final or self.tag_at(at) is not partial:
+                return True
+        return False
+
+    def tag(self, at: int) -> Steps[Tag | PartialTag | None]:
+        """What begins at `at`, once it is known. At the end of all text it may be a part."""
+        found = self.tag_at(at)
+        while isinstance(found, PartialTag) and not self.final:
+            yield None
+            found = self.tag_at(at)
+        return found
+
+    def past_space(self, at: int, longest: int | None = None) -> Steps[int]:
+        """Where white space from `at` on ends; or one character beyond the longest allowed."""
+        limit = None if longest is None else at + longest + 1
+        while True:
+            space = self.match(_SPACE, at)
+            if space is not None:
+                at = self.place(space.end())
+                space = None
+            if limit is not None and at >= limit:
+                return limit
+            if at < self.end or not (yield from self.more()):
+                return at
+
+    def next_tag(self, at: int, limit: int | None = None) -> Steps[Tag | None]:
+        """The next tag from `at` on, up to a limit. None: there is none."""
+        while limit is None or at <= limit:
+            at = self.next_mark(at)
+            if limit is not None and at > limit:
+                return None
+            if at == self.end:
+                if not (yield from self.more()):
+                    return None
+                continue
+            found = yield from self.tag(at)
+            if isinstance(found, PartialTag):
+                return None
+            if found is not None:
+                return found
+            at += 1
+        return None

@@ -1,0 +1,131 @@
+"""What keys have used, counted in Redis by the gateways of many machines."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from functools import partial
+from uuid import uuid4
+
+from dsv4.serve.access.key_usage import DAY, KeyUsage, UsageChange, UsageTable
+from dsv4.serve.settings import without_password
+from dsv4.serve.storage.redis_store import redis_at, redis_failures
+from dsv4.serve.storage.store_watch import StoreWatch
+from dsv4.serve.storage.stored_turns import StoreFailure
+
+# Changes what is kept if it is what the caller believes, and says what is kept now. The time is
+# the server's: clocks of machines differ.
+_SWAP = """
+local kept = redis.call('GET', KEYS[1]) or ''
+if ARGV[2] ~= '' and kept == ARGV[1] then
+  redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[3])
+  kept = ARGV[2]
+end
+local now = redis.call('TIME')
+return {kept, now[1]}
+"""
+# Streams of a process that has not been heard of for so many seconds have ended with it.
+_LEASE = 30.0
+# Nobody asks for what was used two days ago.
+_KEPT_SECONDS = int(2 * DAY)
+_MEANWHILE = "; until it is back, each process counts what keys use for itself"
+
+
+class RedisUsage(UsageTable):
+    """Counted in a Redis server.
+
+    While it is away, this process counts alone, from what was known last; what keys have used of
+    their day meanwhile is added when it is back. How many streams run here is never asked of
+    Redis, which may have forgotten it: it is told.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        changed: Callable[[bool], None] = lambda is_up: None,
+        prefix: str = "dsv4:limits:1:",
+    ) -> None:
+        """Raises a `ValueError` for what is no URL of a server."""
+        self._client = redis_at(url)
+        self._watch = StoreWatch(f"limits ({without_password(url)})", changed, _MEANWHILE)
+        self._script = self._client.register_script(_SWAP)
+        self._prefix = prefix
+        self.process = uuid4().hex
+        self._known: defaultdict[str, KeyUsage] = defaultdict(KeyUsage)
+        self._missed: Counter[tuple[str, int]] = Counter()  # of a key, on a day
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    @property
+    def failure(self) -> str | None:
+        return self._watch.failure
+
+    async def change(self, name: str, change: UsageChange) -> None:
+        async with self._locks[name]:
+            try:
+                await self._change_there(name, change)
+            except StoreFailure:
+                self._change_here(name, change)
+
+    async def _change_there(self, name: str, change: UsageChange) -> None:
+        kept, now = await self._watch.asked(partial(self._swapped, name, "", ""))
+        while True:
+            usage, seen = self._read(name, kept, now)
+            # Known also where the change is refused, and not changed before Redis has it.
+            self._known[name] = replace(usage, streams=dict(usage.streams))
+            change(usage, now)
+            wanted = json.dumps({"usage": asdict(usage), "seen": seen})
+            kept, now = await self._watch.asked(partial(self._swapped, name, kept, wanted))
+            if kept == wanted:  # else another process has changed it meanwhile
+                break
+        self._known[name] = usage
+        del self._missed[name, usage.day]
+
+    async def _swapped(self, name: str, kept: str, wanted: str) -> tuple[str, float]:
+        with redis_failures():
+            arguments = (kept, wanted, _KEPT_SECONDS)
+            found, now = await self._script(keys=[self._prefix + name], args=arguments)
+        return found.decode(), float(now)
+
+    def _read(self, name: str, kept: str, now: float) -> tuple[KeyUsage, dict[str, float]]:
+        """What Redis knows, put right by what is known here, and when each process was heard of."""
+        there = json.loads(kept or "{}")
+        usage = KeyUsage(**there.get("usage", {}))
+        seen = {
+            process: moment
+            for process, moment in there.get("seen", {}).items()
+            if moment > now - _LEASE and usage.streams.get(process)
+        }
+        others = {process: usage.streams[process] for process in seen if process != self.process}
+        usage.streams = {**others, self.process: self._own_streams(name)}
+        usage.roll(now)
+        usage.day_tokens += self._missed[name, usage.day]
+        return usage, {**seen, self.process: now}
+
+    def _own_streams(self, name: str) -> int:
+        return self._known[name].streams.get(self.process, 0)
+
+    def _change_here(self, name: str, change: UsageChange) -> None:
+        """The same by this process alone, which knows nothing of the others' streams."""
+        now = time.time()
+        usage = replace(self._known[name], streams={self.process: self._own_streams(name)})
+        usage.roll(now)
+        before = usage.day_tokens
+        change(usage, now)
+        self._missed[name, usage.day] += usage.day_tokens - before
+        self._known[name] = usage
+
+    async def look_after(self) -> None:
+        """Says that streams still run, and what was missed while the server was away."""
+        while True:
+            await asyncio.sleep(_LEASE / 3)
+            missed = {name for (name, _), tokens in self._missed.items() if tokens}
+            for name in list(self._known):
+                if name in missed or self._own_streams(name):
+                    await self.change(name, lambda usage, now: None)
+
+    async def aclose(self) -> None:
+        await self._client.aclose()

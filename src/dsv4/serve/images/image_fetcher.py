@@ -1,0 +1,187 @@
+"""Pictures at addresses that clients name, fetched by the gateway: from public addresses only,
+within bounds of bytes, time and redirects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from urllib.parse import quote, urljoin, urlsplit
+
+from dsv4.errors import ImageError, short_repr
+from dsv4.serve.images.public_addresses import NameResolver, is_public
+from dsv4.serve.upstreams.http_client import HttpConnection, HttpError, body_of
+
+MAX_SECONDS = 10.0
+MAX_REDIRECTS = 3
+# A connection to one of several addresses that takes longer is tried at the next.
+_CONNECT_SECONDS = 3.0
+_MAX_HEAD = 64 * 1024
+_LONGEST_NUMBER = 15
+_REDIRECTS = (301, 302, 303, 307, 308)
+_PORTS = {"http": 80, "https": 443}
+_HOST = re.compile(r"[\w.-]+|[\da-fA-F:.]+", re.ASCII)
+# What may stand in a path and a query as it is.
+_SAFE = "/?:@!$&'()*+,;=~%-._[]|"
+
+
+@dataclass(frozen=True, slots=True)
+class PictureUrl:
+    """An address with http or https, in its parts. `host` is as name servers and TLS know it."""
+
+    scheme: str
+    host: str
+    port: int
+    target: str
+
+    @classmethod
+    def of(cls, address: str) -> PictureUrl:
+        """Raises an `ImageError` for any other address, and for one with a password."""
+        try:
+            parts = urlsplit(address)
+            scheme, host = parts.scheme.lower(), parts.hostname or ""
+            port = _PORTS.get(scheme, 0) if parts.port is None else parts.port
+            host = host if ":" in host else host.encode("idna").decode("ascii")
+            if scheme not in _PORTS or not port or "@" in parts.netloc or not _HOST.fullmatch(host):
+                raise ValueError
+        except ValueError:  # its port is no number, its host no name
+            problem = f"found {short_repr(address)}, expected http://… or https://…"
+            raise ImageError(problem) from None
+        query = f"?{parts.query}" if parts.query else ""
+        return cls(scheme, host, port, quote((parts.path or "/") + query, _SAFE))
+
+    @property
+    def request(self) -> bytes:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        place = host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
+        lines = (
+            f"GET {self.target} HTTP/1.1",
+            f"host: {place}",
+            "accept: image/*",
+            "accept-encoding: identity",
+            "user-agent: dsv4",
+            "connection: close",
+        )
+        return "".join(f"{line}\r\n" for line in (*lines, "")).encode("ascii")
+
+
+class _PictureConnection(HttpConnection):
+    """A connection to a server that nobody knows: its head has an end."""
+
+    _head_size = 0
+
+    def data_received(self, data: bytes) -> None:
+        if not self._has_head and self._head_size > _MAX_HEAD:
+            self._fail("its head is too long")
+            self.close()
+            return
+        self._head_size += len(data)
+        super().data_received(data)
+
+
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+
+
+class ImageFetcher:
+    """Fetches pictures. Every address of every redirect is checked, and what was checked is what is
+    connected to."""
+
+    def __init__(
+        self,
+        *,
+        resolve: Resolve | None = None,
+        may_ask: Callable[[str], bool] = is_public,
+        seconds: float = MAX_SECONDS,
+    ) -> None:
+        """`resolve` gives the addresses of a host, `may_ask` says which may be connected to."""
+        self._names = NameResolver()
+        self._resolve = resolve or self._names.addresses
+        self._may_ask = may_ask
+        self._seconds = seconds
+
+    async def fetched(self, address: str, most: int) -> bytes:
+        """The bytes at an address, `most` at most. Raises an `ImageError` that says nothing of the
+        network which the gateway is in."""
+        try:
+            return await asyncio.wait_for(self._followed(address, most), self._seconds)
+        except asyncio.TimeoutError:
+            problem = f"found no end of it within {self._seconds:g} s"
+        except (HttpError, OSError) as error:
+            problem = f"it cannot be fetched: {_words(error)}"
+        raise ImageError(f"{short_repr(address)}: {problem}")
+
+    async def _followed(self, address: str, most: int) -> bytes:
+        for _ in range(MAX_REDIRECTS + 1):
+            url = PictureUrl.of(address)
+            answer = await self._connected(url)
+            try:
+                await answer.ask(url.request)
+                if answer.status not in _REDIRECTS:
+                    return await _picture(answer, address, most)
+                address = urljoin(address, answer.headers.get("location", ""))
+            finally:
+                answer.close()
+        raise ImageError(
+            f"found more than {MAX_REDIRECTS} redirects, the last to {short_repr(address)}"
+        )
+
+    async def _connected(self, url: PictureUrl) -> HttpConnection:
+        addresses = await self._resolve(url.host, url.port)
+        if not addresses or not all(map(self._may_ask, addresses)):
+            raise ImageError(f"{url.host}: found no public address, expected nothing else")
+        loop, failure = asyncio.get_running_loop(), OSError("it has no address")
+        secure = url.scheme == "https"
+        for address in addresses:
+            try:
+                making = loop.create_connection(
+                    _PictureConnection,
+                    address,
+                    url.port,
+                    ssl=self._tls if secure else None,
+                    server_hostname=url.host if secure else None,
+                )
+                _, connection = await asyncio.wait_for(making, _CONNECT_SECONDS)
+                return connection
+            except asyncio.TimeoutError:
+                failure = OSError("it does not answer")
+            except OSError as error:
+                failure = error
+        raise failure
+
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        return ssl.create_default_context()
+
+    def close(self) -> None:
+        self._names.close()
+
+
+async def _picture(answer: HttpConnection, address: str, most: int) -> bytes:
+    """The body of an answer. What type it says it has makes no difference: its bytes tell."""
+    if answer.status != 200:
+        raise ImageError(f"{short_repr(address)}: found the status {answer.status}, expected 200")
+    length = answer.headers.get("content-length", "")
+    if length.isdecimal() and (len(length) > _LONGEST_NUMBER or int(length) > most):
+        raise _too_large(address, most)
+    body, parts, size = body_of(answer), [], 0
+    while part := await body.read():
+        size += len(part)
+        if size > most:
+            raise _too_large(address, most)
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _too_large(address: str, most: int) -> ImageError:
+    return ImageError(f"{short_repr(address)}: found more than {most} bytes, expected fewer")
+
+
+def _words(error: Exception) -> str:
+    """What went wrong, without what a connection tells of addresses."""
+    if isinstance(error, HttpError):
+        return str(error)
+    return "its certificate is not valid" if isinstance(error, ssl.SSLError) else "no connection"
