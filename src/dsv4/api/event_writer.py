@@ -17,7 +17,6 @@ from typing import Any, TypeAlias
 
 from dsv4._parse.call_arguments import without_duplicates
 from dsv4._parse.events import (
-    DUPLICATE_PARAMETER,
     ArgumentsDelta,
     ContentDelta,
     Diagnostic,
@@ -390,7 +389,7 @@ class EventWriter:
         return []
 
     def _diagnose(self, event: Diagnostic, choice: int, outcome: Outcome, _: Logprobs) -> Events:
-        outcome.repeats_keys |= event.kind == DUPLICATE_PARAMETER
+        outcome.repeats_keys |= event.kind == "duplicate_parameter"
         return []
 
     def _stop(self, event: StopHit, choice: int, outcome: Outcome, _: Logprobs) -> Events:
