@@ -164,11 +164,11 @@ test-sglang: $(VENV)/installed-for-tests
 	$(if $(SGLANG_VENV),,-$(MAKE) --no-print-directory $(VENV)-sglang/installed)
 	SGLANG_VENV=$(or $(SGLANG_VENV),$(VENV)-sglang) $(BIN)/pytest -s tests/engines/test_parser_classes.py tests/engines/test_sglang_requests.py
 
-# What litellm's proxy changes of a request, in front of stand-ins: a minute. LITELLM_VENV names an
+# litellm's proxy in front of stand-ins and of the gateway: a minute. LITELLM_VENV names an
 # environment that has it.
 test-litellm: $(VENV)/installed-for-tests
 	$(if $(LITELLM_VENV),,$(MAKE) --no-print-directory $(VENV)-litellm/installed)
-	LITELLM_VENV=$(or $(LITELLM_VENV),$(VENV)-litellm) $(BIN)/pytest tests/verify/test_litellm_real.py
+	LITELLM_VENV=$(or $(LITELLM_VENV),$(VENV)-litellm) $(BIN)/pytest tests/verify/test_litellm_real.py tests/serve/test_litellm_recipe.py
 
 # Real agents and SDKs against the demo model, installed into CLIENTS (1.6 GB) where they are missing.
 # `make clients ONLY="codex openai"` runs those alone, `HEAL=sqlite` all of them through `dsv4 heal`.

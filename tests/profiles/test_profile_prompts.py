@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from requests_of import LLAMA_ROWS, REQUESTS, ROWS, VERL_ROWS, VLLM_0_33_ROWS, mutated
+from requests_of import DYNAMO_ROWS, LLAMA_ROWS, REQUESTS, ROWS, VERL_ROWS, VLLM_0_33_ROWS, mutated
 
 import dsv4
 from dsv4 import profiles
@@ -77,6 +77,12 @@ def test_what_vllm_0_33_changed() -> None:
 def test_recorded_prompts_of_llama_cpp(row: dict[str, Any]) -> None:
     """As a server of October 2026 wrote them, with its own template."""
     assert rendered(row["request"], LLAMA) == row["prompt"]
+
+
+@each_row("row", DYNAMO_ROWS)
+def test_recorded_prompts_of_dynamo(row: dict[str, Any]) -> None:
+    """As its frontend wrote them, in front of a stand-in: `tests/engines/dynamo_requests.py`."""
+    assert rendered(row["request"], "dynamo-1.6", row["dialect"]) == row["prompt"]
 
 
 @each_row("row", VERL_ROWS)

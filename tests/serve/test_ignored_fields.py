@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from gateway import gateway, run
 from standins import ChatServer
 from test_healing import answer
 from test_metrics import counts
+
+from dsv4.serve.observe.logs import TextFormatter
 
 PATHS = {
     "chat": "/v1/chat/completions",
@@ -91,3 +94,12 @@ def test_a_chat_server_behind_gets_all_fields_and_none_is_called_ignored(tokeniz
     named, sent = run(scenario())
     assert named is None
     assert {name: sent[name] for name in extra} == extra
+
+
+def test_the_log_has_them_too(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "dsv4.serve"):
+        headers_of("chat", body("chat", service_tier="auto", future=1), body("chat"))
+    lines = [TextFormatter().format(record) for record in caplog.records]
+    requests = [line for line in lines if "/v1/chat/completions" in line]
+    assert 'ignored="service_tier, future"' in requests[0]
+    assert "ignored" not in requests[1]

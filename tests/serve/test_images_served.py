@@ -500,6 +500,12 @@ def test_pictures_of_a_request_have_one_limit_together(tokenizer: Tokenizer) -> 
     assert (status, "in all" in answer["error"]["message"]) == (400, True)
 
 
+def test_a_large_picture_is_sent(tokenizer: Tokenizer) -> None:
+    upstream, large = sglang(tokenizer), PIXEL + bytes(300_000)
+    assert answered(upstream, "sglang", chat("x", part(url_of(large))))[0] == 200
+    assert pictures_in(upstream.requests[-1]) == [url_of(large)]
+
+
 @pytest.mark.parametrize("count", [100, 101])
 def test_a_request_has_a_hundred_images_at_most(count: int, tokenizer: Tokenizer) -> None:
     upstream = sglang(tokenizer)
@@ -579,6 +585,14 @@ def test_what_a_chat_server_cannot_read_is_told() -> None:
     status, headers, _, requests = healed(TWO, dialect="v4", adapt_for="vllm")
     assert (status, headers["x-dsv4-images"]) == (200, "replaced=2")
     assert "[Unsupported Image]" in str(requests[-1]["messages"])
+
+
+def test_the_id_of_a_file_is_refused_before_a_chat_server_too() -> None:
+    part = {"type": "input_image", "file_id": "file-1"}
+    body = {"input": [{"role": "user", "content": [part]}]}
+    status, _, answer, requests = healed(body, "/v1/responses")
+    assert (status, requests) == (400, [])
+    assert "no files are kept" in answer["error"]["message"]
 
 
 @pytest.mark.parametrize("dialect", ["v4", "v4.1"])

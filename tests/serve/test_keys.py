@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from gateway import gateway, run
 
 from dsv4.serve.access.api_keys import ANONYMOUS, Keyring, read_keys
 from dsv4.serve.settings import SettingError
@@ -115,3 +116,24 @@ def test_a_hash_that_is_none_is_refused(tmp_path: Path, hash: str) -> None:
     path.write_text(f"ann:sha256:{hash}\n")
     with pytest.raises(SettingError, match="line 1: expected 64 hexadecimal digits"):
         read_keys(str(path))
+
+
+def test_models_are_those_that_a_key_may_use(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text("narrow:n models=this,that\nwide:w\n")
+
+    async def scenario() -> None:
+        async with gateway(api_key_file=str(file), model="served") as g:
+
+            async def listed(key: str) -> list[str]:
+                _, body = await g.get("/v1/models", **{"x-api-key": key})
+                assert body["last_id"] == body["data"][-1]["id"]
+                return [model["id"] for model in body["data"]]
+
+            assert await listed("n") == ["this", "that"]
+            assert await listed("w") == ["served"]
+            for key, name, expected in (("n", "that", 200), ("n", "other", 403), ("w", "x", 200)):
+                status, body = await g.get(f"/v1/models/{name}", **{"x-api-key": key})
+                assert status == expected, body
+
+    run(scenario())

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import mmap
 import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,3 +61,18 @@ def test_a_port_that_is_taken_is_an_error_of_the_settings() -> None:
         taken.listen()
         with pytest.raises(SettingError, match="metrics_port: cannot listen on 127"):
             Metrics().listen("127.0.0.1", taken.getsockname()[1])
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux")
+def test_memory_and_the_size_of_the_store_are_shown() -> None:
+    async def scenario() -> None:
+        async with gateway() as g:
+            await asked(g, "Hi")
+            shown: dict[str, float] = {}
+            while not shown.get("dsv4_store_bytes"):
+                shown = counts((await g.get("/metrics"))[1])
+                await asyncio.sleep(0.05)
+            resident = int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
+            assert shown["dsv4_memory_bytes"] == pytest.approx(resident, rel=0.2)
+
+    run(scenario())

@@ -1,5 +1,5 @@
-"""nginx and Caddy in front of the gateway, set up as docs/serving.md says: TLS outside, and streams
-that arrive as they are sent. Where the programs are there."""
+"""nginx, Caddy and Envoy in front of the gateway, set up as docs/serving.md and deploy/envoy.yaml
+say: TLS outside, and streams that arrive as they are sent. Where the programs are there."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import re
 import shutil
 import ssl
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +23,8 @@ from test_tls import make_certificate
 
 from dsv4.serve import Chunk
 
-PAGE = Path(__file__).parents[2] / "docs" / "serving.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "serving.md"
 BODY = {"messages": [{"role": "user", "content": "Hi"}], "stream": True}
 
 
@@ -66,6 +68,33 @@ def caddy(folder: Path, upstream: int, port: int) -> Iterator[None]:
 
 
 @contextmanager
+def envoy(folder: Path, upstream: int, port: int, other: int | None = None) -> Iterator[None]:
+    cert, key = make_certificate(folder, "gateway")
+    text = (ROOT / "deploy" / "envoy.yaml").read_text("utf-8")
+    for found, here in (
+        ("address: 0.0.0.0, port_value: 443", f"address: 127.0.0.1, port_value: {port}"),
+        ("/etc/ssl/gateway.pem", cert),
+        ("/etc/ssl/gateway.key", key),
+        ("port_value: 8000", f"port_value: {upstream}"),
+        ("port_value: 8001", f"port_value: {other or upstream}"),
+    ):
+        assert found in text
+        text = text.replace(found, here)
+    config = folder / "envoy.yaml"
+    config.write_text(text)
+    id = str(port % 4096)  # several may run on one machine
+    command = [program_named("envoy"), "-c", str(config), "--base-id", id, "--concurrency", "1"]
+    with started(command, port):
+        yield
+
+
+def program_named(name: str) -> str:
+    """The path of a program: one that is installed, or that pip has put beside Python."""
+    beside = Path(sys.executable).with_name(name)
+    return str(beside) if beside.exists() else shutil.which(name) or ""
+
+
+@contextmanager
 def started(command: list[str], port: int) -> Iterator[None]:
     import socket
 
@@ -86,11 +115,11 @@ def started(command: list[str], port: int) -> Iterator[None]:
 
 def need(*programs: str) -> None:
     for program in programs:
-        if shutil.which(program) is None:
+        if not program_named(program):
             pytest.skip(f"{program} is not installed")
 
 
-@pytest.mark.parametrize("proxy", [nginx, caddy], ids=["nginx", "caddy"])
+@pytest.mark.parametrize("proxy", [nginx, caddy, envoy], ids=["nginx", "caddy", "envoy"])
 def test_a_stream_passes_a_proxy_as_it_comes(
     proxy: object, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
@@ -139,6 +168,40 @@ def test_a_broken_stream_is_broken_behind_nginx_too(tmp_path: Path) -> None:
                 with pytest.raises(aiohttp.ClientError):
                     async with g.client.post(url, data=json.dumps(BODY), ssl=trusted) as response:
                         await response.read()
+            finally:
+                await asyncio.to_thread(front.__exit__, None, None, None)
+
+    run(scenario())
+
+
+def test_envoy_asks_no_gateway_that_drains(tmp_path: Path) -> None:
+    need("envoy", "openssl")
+
+    async def scenario() -> None:
+        port = free_port()
+        script = (f"Hm.{THINK_END}", Chunk(text="Hello.", finish="eos"))
+        one, two = Scripted(*script), Scripted(*script)
+        given = {"allowed_hosts": ("gateway.example",)}
+        async with gateway(one, **given) as first, gateway(two, **given) as second:
+            ports = [int(g.url.rpartition(":")[2]) for g in (first, second)]
+            front = envoy(tmp_path, ports[0], port, ports[1])
+            await asyncio.to_thread(front.__enter__)
+            try:
+                trusted = ssl.create_default_context(cafile=str(tmp_path / "gateway.pem"))
+                url = f"https://127.0.0.1:{port}/v1/chat/completions"
+
+                async def status() -> int:
+                    async with first.client.post(url, data=json.dumps(BODY), ssl=trusted) as got:
+                        await got.read()
+                        return got.status
+
+                while not (one.opened and two.opened):
+                    assert await status() == 200
+                first.server.drain.begin()
+                await asyncio.sleep(3)  # as long as the health of gateways takes to be noticed
+                before = one.opened
+                assert [await status() for _ in range(10)] == [200] * 10
+                assert one.opened == before
             finally:
                 await asyncio.to_thread(front.__exit__, None, None, None)
 

@@ -159,3 +159,34 @@ def test_a_prompt_that_is_continued_has_the_clients_name_too() -> None:
                 assert headers["x-request-id"] == "mine"
 
     run(scenario())
+
+
+def test_every_answer_has_the_name_of_its_request(caplog: pytest.LogCaptureFixture) -> None:
+    """Also of routes that generate nothing, and of what no route answers."""
+    routes = [
+        ("GET", "/health", 200, False),
+        ("GET", "/metrics", 200, True),
+        ("GET", "/v1/models", 200, True),
+        ("POST", "/tokenize", 200, True),
+        ("POST", "/parse", 400, True),
+        ("GET", "/v1/responses/none", 404, True),
+        ("GET", "/nowhere", 404, True),
+    ]
+
+    async def scenario() -> None:
+        async with gateway() as g:
+            for n, (method, path, expected, is_logged) in enumerate(routes):
+                for given in ({"x-request-id": f"mine-{n}"}, {"x-request-id": "not one"}, {}):
+                    caplog.clear()
+                    data = json.dumps({"messages": BODY["messages"]}).encode()
+                    asked = g.client.request(method, g.url + path, data=data, headers=given)
+                    async with asked as answer:
+                        await answer.read()
+                    assert answer.status == expected, path
+                    id = answer.headers["x-request-id"]
+                    assert id == f"mine-{n}" if f"mine-{n}" in given.values() else len(id) > 20
+                    if is_logged:
+                        assert lines(caplog)[-1]["id"] == id
+
+    with caplog.at_level(logging.INFO, "dsv4.serve"):
+        run(scenario())

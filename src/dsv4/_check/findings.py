@@ -308,10 +308,10 @@ class CheckedConversation:
     @cached_property
     def tool_objects(self) -> list[tuple[Location, dict[str, Any]]]:
         """The tools as they were given, and where they stand."""
-        given = self.request.tools
+        value = self.request.tools
         if self.is_sent and isinstance(self.body, dict) and self._is_chat:
-            given = self.body.get("tools")
-        listed = list(_tool_objects(given, ("tools",)))
+            value = self.body.get("tools")
+        listed = list(_tool_objects(value, ("tools",)))
         for index, message in enumerate(self.messages):
             listed += _tool_objects(message.get("tools"), ("messages", index, "tools"))
         return listed

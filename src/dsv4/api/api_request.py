@@ -253,7 +253,7 @@ class TurnBuilder:
         if block["type"] == "text":
             return block
         self.images += 1
-        if self._settings.read_images == "unchecked":
+        if self._settings.read_images == "unchecked" and block.get("problem") != contents.NO_FILES:
             return contents.maybe_missing(block)
         if self.images > contents.MAX_IMAGES:
             raise ApiError(f"found more than {contents.MAX_IMAGES} images", path=block["path"])

@@ -24,13 +24,9 @@ class AdminRoutes:
     def __init__(self, server: GatewayState) -> None:
         self._server = server
 
-    def _check(self, key: Key) -> None:
-        if not self._server.access.may_administer(key):
-            raise ApiError("This needs the key of an administrator (`admin name:key`).", status=403)
-
     async def engines(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         """The engines and how they are doing."""
-        self._check(key)
+        self._server.access.check_administrator(key)
         if scope["method"] == "POST":
             self._drain(json_body(data))
         return {
@@ -58,7 +54,7 @@ class AdminRoutes:
 
     async def restart(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         """Restarts the workers, one after the other."""
-        self._check(key)
+        self._server.access.check_administrator(key)
         if self._server.metrics.shared_folder is None:
             raise ApiError("There is one worker alone: restart the program.", status=409)
         os.kill(os.getppid(), signal.SIGUSR2)

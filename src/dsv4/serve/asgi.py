@@ -12,6 +12,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
 from typing import Any, TypeAlias, TypeVar
+from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
 
@@ -121,11 +122,15 @@ def headers_of(scope: Scope) -> dict[str, str]:
     }
 
 
+def query_of(scope: Scope) -> dict[str, str]:
+    """What a request asks for behind its path; of a name that is there twice, the last."""
+    asked = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+    return {name: values[-1] for name, values in asked.items()}
+
+
 async def read_body(scope: Scope, receive: Receive, settings: Settings) -> bytes:
     """The body of a request. Raises `ApiError` for one that is too large, too slow or packed."""
     headers = headers_of(scope)
-    if sum(len(name) + len(value) for name, value in scope["headers"]) > settings.max_header:
-        raise ApiError(f"The headers are larger than {settings.max_header} bytes.", status=431)
     packed = headers.get("content-encoding", "identity")
     if packed != "identity":
         raise ApiError(f"found a body packed with {packed!r}, expected it plain", status=415)
@@ -315,7 +320,9 @@ class DrainedApp:
         if scope["type"] != "http" or scope["path"] in _STILL_ANSWERED:
             await self._app(scope, receive, send)
         elif self._drain.has_begun:
-            await _refuse(scope, send)
+            elsewhere = {"retry-after": "1", "x-should-retry": "true"}
+            stopping = ApiError("The server is shutting down.", status=503)
+            await _refuse(scope, send, stopping, elsewhere)
         else:
             self._drain.active += 1
             try:
@@ -324,10 +331,36 @@ class DrainedApp:
                 self._drain.active -= 1
 
 
-async def _refuse(scope: Scope, send: Send) -> None:
-    """Sends a client elsewhere: to another connection, and so to another server."""
+async def _refuse(
+    scope: Scope, send: Send, error: ApiError, headers: Mapping[str, str] | None = None
+) -> None:
+    """Answers what no route gets, and ends the connection: the next may be to another server."""
     spoken: ProtocolName = "messages" if "/messages" in scope["path"] else "chat"
-    error = ApiError("The server is shutting down.", status=503)
     status, body = protocol_of_client(headers_of(scope), spoken).error(error)
-    headers = {"retry-after": "1", "x-should-retry": "true", "connection": "close"}
-    await send_json(send, status, body, headers)
+    await send_json(send, status, body, {**(headers or {}), "connection": "close"})
+
+
+# Heads of requests.
+
+
+# No client has a tenth of them. Each costs something wherever headers are looked at.
+MOST_HEADERS = 500
+
+
+class BoundedHeadApp:
+    """An app that gets no request whose head is too large."""
+
+    def __init__(self, app: AsgiApp, max_header: int) -> None:
+        self._app = app
+        self._max_header = max_header
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = scope.get("headers", ())
+        if len(headers) > MOST_HEADERS:
+            problem = f"The request has more than {MOST_HEADERS} headers."
+            await _refuse(scope, send, ApiError(problem, status=431))
+        elif sum(len(name) + len(value) for name, value in headers) > self._max_header:
+            problem = f"The headers are larger than {self._max_header} bytes."
+            await _refuse(scope, send, ApiError(problem, status=431))
+        else:
+            await self._app(scope, receive, send)

@@ -19,7 +19,7 @@ from dsv4.api.api_request import ProtocolName
 from dsv4.api.protocols import protocol_of_client
 from dsv4.serve.access.site_guard import GuardedApp, SiteGuard
 from dsv4.serve.admin_routes import admin_routes
-from dsv4.serve.asgi import AsgiApp, DrainedApp, GatewayApp
+from dsv4.serve.asgi import AsgiApp, BoundedHeadApp, DrainedApp, GatewayApp
 from dsv4.serve.backend import AnyBackend, BackendError, PassingBackend
 from dsv4.serve.backends import engines_of
 from dsv4.serve.gateway_state import GatewayState
@@ -56,12 +56,12 @@ def build_app(settings: Settings | None, backend: AnyBackend | None) -> Starlett
             await asyncio.to_thread(_make_ready, tokenizer)
         # It may come later: `/ready` says whether it is there.
         with suppress(BackendError):
-            await server.meet_backend()
+            await server.behind.meet()
         catch_up(server)
-        storage = server.storage.look_after(server.metrics.store_bytes.set)
+        storage = server.storage.look_after(server.metrics.stores.bytes.set)
         limits = server.access.meter.table.look_after()
-        probes = (server.look_after_engines(), server.engines.watch_loads())
-        looked_after = (*probes, storage, limits)
+        probes = (server.behind.look_after(), server.engines.watch_loads())
+        looked_after = (*probes, storage, limits, server.metrics.watch_memory())
         looking = [asyncio.create_task(work) for work in looked_after]
         try:
             yield {"gateway": server}
@@ -107,7 +107,11 @@ def load_tokenizer(settings: Settings) -> Tokenizer | None:
 
 def _middleware(server: GatewayState) -> list[Middleware]:
     origins = server.settings.cors_origins
-    layers = [Middleware(RefusalLog), Middleware(DrainedApp, drain=server.drain)]
+    layers = [
+        Middleware(RefusalLog),
+        Middleware(BoundedHeadApp, max_header=server.settings.max_header),
+        Middleware(DrainedApp, drain=server.drain),
+    ]
     if not server.access.keys.asks:
         layers.append(Middleware(GuardedApp, guard=SiteGuard(server.settings, origins)))
     if origins:

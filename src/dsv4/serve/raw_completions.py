@@ -194,7 +194,7 @@ class RawCompletionRoute(ReportedRoute):
         server = self._server
         key = report.key = await server.access.authenticated(scope)
         data = await read_body(scope, receive, server.settings)
-        await server.meet_backend()
+        await server.behind.meet()
         made = RawCompletion(server, read_json(data, server.settings.max_depth))
         report.name(made.id)
         report.facts = made.facts

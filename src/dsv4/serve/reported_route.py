@@ -36,7 +36,7 @@ class ReportedRoute(ABC):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers, metrics = headers_of(scope), self._server.metrics
         report = RequestReport(self._label, scope["path"], request_id_of(headers))
-        with self._server.tracing.traced(headers, report):
+        with self._server.observers.tracing.traced(headers, report):
             try:
                 report.status = await self._answer(scope, receive, send, report)
             except ClientGone:

@@ -10,6 +10,7 @@ import argparse
 import dataclasses
 import json
 import os
+import re
 import sys
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -302,8 +303,7 @@ _REDIS_SCHEMES = ("redis://", "rediss://")
 
 def without_password(url: str) -> str:
     """A URL as it may be shown: without what stands before the host's name."""
-    scheme, found, rest = url.partition("://")
-    return scheme + found + rest.rpartition("@")[2] if found else url
+    return re.sub("//[^/]*@", "//", url, count=1)
 
 
 # What a hover in an editor shows: each setting with its help.

@@ -49,9 +49,18 @@ class AccessControl:
             raise ApiError("The API key has expired.", status=401)
         return key
 
-    def may_administer(self, key: Key) -> bool:
-        """Whether a request may change the gateway: without keys, those of this machine may."""
-        return key.admin if self.keys.asks else self._settings.is_loopback
+    def check_admin(self, key: Key) -> None:
+        """Raises an `ApiError` where there are keys, and this is not one of an administrator."""
+        if self.keys.asks and not key.admin:
+            problem = "found a key without `admin` before its name in the file of keys"
+            raise ApiError(f"{problem}, expected an `admin` key", status=403)
+
+    def check_administrator(self, key: Key) -> None:
+        """The same, where without keys only this machine may change the gateway."""
+        self.check_admin(key)
+        if not (self.keys.asks or self._settings.is_loopback):
+            problem = "found a server without keys that listens beyond loopback"
+            raise ApiError(f"{problem}, expected an `admin` key", status=403)
 
     def reload(self) -> bool:
         """Reads the file of keys again. False where there is none. Raises a `SettingError`, and
@@ -71,7 +80,9 @@ def _usage_table(
         from dsv4.serve.access.redis_usage import RedisUsage
 
         try:
-            return RedisUsage(url, changed)
+            table = RedisUsage(url, changed)
+            changed(True)  # until it turns out to be away
+            return table
         except ValueError as error:  # no URL of a server
             raise SettingError("limits", f"found {short_repr(url)}: {error}") from None
     return ProcessUsage() if shared is None else MachineUsage(shared)

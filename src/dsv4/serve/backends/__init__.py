@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from dsv4.serve.backend import AnyBackend
@@ -20,8 +19,8 @@ def engines_of(settings: Settings, tokenizer: Tokenizer | None) -> list[Engine]:
 
 
 def engine_of(settings: Settings, tokenizer: Tokenizer | None) -> Engine:
-    """The engine of settings that name one server. Its name has no password."""
-    name = re.sub("//[^/@]*@", "//", settings.first_upstream) or settings.backend
+    """The engine of settings that name one server."""
+    name = settings.first_upstream or settings.backend
     probe = LoadProbe(Upstream(settings)) if settings.upstream else None
     return Engine(name, backend_named(settings, tokenizer), probe)
 

@@ -16,18 +16,11 @@ from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dsv4._parse.events import (
-    BROKEN_CALL,
-    FORBIDDEN_CALL,
-    LEAKED_CALL,
-    LEAKED_REASONING,
-    Diagnostic,
-    Event,
-)
+from dsv4._parse.events import Diagnostic, Event
 from dsv4._parse.random_ids import new_id
 from dsv4.api import ApiError, ApiRequest, Usage
 from dsv4.serve.access.api_keys import Key
-from dsv4.serve.asgi import AsgiApp, Receive, Scope, Send
+from dsv4.serve.asgi import AsgiApp, Receive, Scope, Send, headers_of
 from dsv4.serve.backend import BackendError
 from dsv4.serve.settings import Settings
 
@@ -174,6 +167,9 @@ def request_id_of(headers: Mapping[str, str]) -> str | None:
     return given if _REQUEST_ID.fullmatch(given) else None
 
 
+# Where a scope has the name of its request, and where an answer has it.
+REQUEST_ID = "dsv4.request_id"
+_ID_HEADER = b"x-request-id"
 # Of a path that nobody serves, so many characters are logged.
 _LONGEST_PATH = 200
 _NOT_ALLOWED = 405
@@ -185,6 +181,7 @@ class RequestReport:
     """A request: what it is called, whose it is, what came of it.
 
     `id` is the name that the client is told, in the header `x-request-id`: its own, if it gave one.
+    `ignored` are fields of its body that were not read.
     """
 
     def __init__(self, protocol: str, path: str, given_id: str | None = None) -> None:
@@ -197,6 +194,7 @@ class RequestReport:
         self.status = 500
         self.failure: str | None = None
         self.facts: RequestFacts | None = None
+        self.ignored = ""
         self.run: ReportedRun | None = None
 
     def name(self, id: str) -> None:
@@ -237,6 +235,7 @@ class RequestReport:
             **(NO_IMAGES if facts is None else facts.images).fields(usage),
             "repairs": self.repairs,
             "adaptations": ",".join(self.adaptations) if self.adaptations else None,
+            "ignored": self.ignored or None,
             "engine": None if self.run is None else self.run.engine,
             "error": self.failure,
         }
@@ -258,7 +257,10 @@ class RequestReport:
 
 class RefusalLog:
     """An app that logs what no route has answered, and so no route has logged: requests while the
-    server drains, of other sites' pages, for paths and methods that there are not."""
+    server drains, of other sites' pages, for paths and methods that there are not.
+
+    Every answer gets the name of its request, where a route has not given it one.
+    """
 
     def __init__(self, app: AsgiApp) -> None:
         self._app = app
@@ -267,12 +269,19 @@ class RefusalLog:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        report = RequestReport("-", scope["path"][:_LONGEST_PATH])
+        given_id = request_id_of(headers_of(scope))
+        report = RequestReport("-", scope["path"][:_LONGEST_PATH], given_id)
+        scope[REQUEST_ID] = report.id
 
         async def noted(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
                 report.status = message["status"]
-            await send(message)
+                head = list(message.get("headers", ()))
+                if not any(name == _ID_HEADER for name, _ in head):
+                    head.append((_ID_HEADER, report.id.encode()))
+                await send({**message, "headers": head})
+            else:
+                await send(message)
 
         await self._app(scope, receive, noted)
         is_unknown = "endpoint" not in scope and report.status >= 400
@@ -295,10 +304,10 @@ def _reason(error: Exception) -> str:
 
 # What a summary says of each kind.
 HEALED_KINDS = {
-    LEAKED_CALL: "leaked calls",
-    LEAKED_REASONING: "leaked reasoning",
-    BROKEN_CALL: "had broken calls",
-    FORBIDDEN_CALL: "had calls that were removed",
+    "leaked_call": "leaked calls",
+    "leaked_reasoning": "leaked reasoning",
+    "broken_call": "had broken calls",
+    "forbidden_call": "had calls that were removed",
 }
 
 

@@ -6,12 +6,13 @@ Whichever worker is asked adds them up.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, TypeAlias, get_args
 
 from prometheus_client import (
     CollectorRegistry,
@@ -47,9 +48,12 @@ from dsv4.serve.upstreams.engine_pool import Engine
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # The library reads it when it is first imported, so it is there for processes yet to start.
 _FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+# Where Linux says how much memory a process uses, in pages, and how often it is asked.
+_STATM, _MEMORY_SECONDS = Path("/proc/self/statm"), 5.0
 _SECOND_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
 
+Together: TypeAlias = Literal["livemin", "livemax", "livesum"]
 # What a summary tells, by the samples that it adds up.
 _SUMMARY = {
     "dsv4_streams_running": "running",
@@ -62,148 +66,173 @@ _SUMMARY = {
 }
 
 
-class Metrics:
+class MetricGroup:
+    """Metrics of a registry."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.registry = registry
+
+    def _counter(self, name: str, about: str, *labels: str) -> Counter:
+        return Counter(name, about, labels, registry=self.registry)
+
+    def _histogram(self, name: str, about: str) -> Histogram:
+        return Histogram(name, about, buckets=_SECOND_BUCKETS, registry=self.registry)
+
+    def _gauge(self, name: str, about: str, together: Together, *labels: str) -> Gauge:
+        """`together` is what several workers make of theirs."""
+        return Gauge(name, about, labels, registry=self.registry, multiprocess_mode=together)
+
+
+class EngineMetrics(MetricGroup):
+    """How engines are doing, by address."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        super().__init__(registry)
+        self._up = self._gauge("dsv4_engine_up", "Whether an engine answers", "livemin", "engine")
+        self._draining = self._gauge(
+            "dsv4_engine_draining", "Whether an engine takes no more requests", "livemax", "engine"
+        )
+        self._streams = self._gauge(
+            "dsv4_engine_streams", "Generations that an engine runs now", "livesum", "engine"
+        )
+
+    def note(self, engine: Engine) -> None:
+        """Notes how an engine is doing."""
+        self._up.labels(engine.url).set(engine.is_up)
+        self._draining.labels(engine.url).set(engine.is_draining)
+        self._streams.labels(engine.url).set(engine.running)
+
+
+class KeyMetrics(MetricGroup):
+    """What is done with keys, by the names of their owners."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        super().__init__(registry)
+        self._requests = self._counter(
+            "dsv4_key_requests", "Requests, by the name of their key and status", "key", "status"
+        )
+        self._tokens = self._counter(
+            "dsv4_key_tokens",
+            "Tokens, by the name of their key and kind: prompt, completion",
+            "key",
+            "kind",
+        )
+
+    def count(self, name: str, status: int, usage: Usage | None) -> None:
+        """Counts what was done with a key, by the name of its owner."""
+        self._requests.labels(name, str(status)).inc()
+        if usage is not None:
+            self._tokens.labels(name, "prompt").inc(usage.prompt)
+            self._tokens.labels(name, "completion").inc(usage.completion)
+
+
+class StoreMetrics(MetricGroup):
+    """How what is kept outside of the process is doing."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        super().__init__(registry)
+        self._up = self._gauge("dsv4_store_up", "Whether the store of turns answers", "livemin")
+        self._up.set(1)
+        self.bytes = self._gauge(
+            "dsv4_store_bytes",
+            "What the store of turns holds, in bytes; the largest, where each worker has its own",
+            "livemax",
+        )
+        self._failures = self._counter(
+            "dsv4_store_failures", "Times that the store of turns did not answer"
+        )
+        self._limits_shared = self._gauge(
+            "dsv4_limits_shared",
+            "Whether the Redis answers that counts what keys use, for all machines",
+            "livemin",
+        )
+
+    def note_turns(self, is_up: bool) -> None:
+        """Notes whether the store of turns has answered."""
+        self._up.set(is_up)
+        if not is_up:
+            self._failures.inc()
+
+    def note_limits(self, is_up: bool) -> None:
+        """Notes whether what keys use is counted for all machines."""
+        self._limits_shared.set(is_up)
+
+
+class Metrics(MetricGroup):
     """Counters of one app. Each app has a registry of its own, so two can stand in one process."""
 
     def __init__(self, *, heals: bool = False) -> None:
         """`heals` says that answers of a chat server are repaired."""
+        super().__init__(CollectorRegistry())
         self.heals = heals
-        self.registry = CollectorRegistry()
-        made = self.registry
-        self.requests = Counter(
-            "dsv4_requests",
-            "Requests, by protocol and status",
-            ["protocol", "status"],
-            registry=made,
+        self.engines = EngineMetrics(self.registry)
+        self.keys = KeyMetrics(self.registry)
+        self.stores = StoreMetrics(self.registry)
+        self.requests = self._counter(
+            "dsv4_requests", "Requests, by protocol and status", "protocol", "status"
         )
-        self.running = _gauge("dsv4_streams_running", "Generations running now", made)
-        self.waiting = _gauge("dsv4_streams_waiting", "Requests waiting for a stream", made)
-        self.first_token = Histogram(
-            "dsv4_first_token_seconds",
-            "Time to the first token",
-            buckets=_SECOND_BUCKETS,
-            registry=made,
+        self.running = self._gauge("dsv4_streams_running", "Generations running now", "livesum")
+        self.waiting = self._gauge(
+            "dsv4_streams_waiting", "Requests waiting for a stream", "livesum"
         )
-        self.duration = Histogram(
-            "dsv4_request_seconds",
-            "Time of a whole generation",
-            buckets=_SECOND_BUCKETS,
-            registry=made,
+        self.first_token = self._histogram("dsv4_first_token_seconds", "Time to the first token")
+        self.duration = self._histogram("dsv4_request_seconds", "Time of a whole generation")
+        self.tokens = self._counter(
+            "dsv4_tokens", "Tokens, by kind: prompt, cached, completion, reasoning", "kind"
         )
-        self.tokens = Counter(
-            "dsv4_tokens",
-            "Tokens, by kind: prompt, cached, completion, reasoning",
-            ["kind"],
-            registry=made,
-        )
-        self.repairs = Counter(
-            "dsv4_repairs",
-            "Deviations from the grammar that were repaired, by kind",
-            ["kind"],
-            registry=made,
+        self.repairs = self._counter(
+            "dsv4_repairs", "Deviations from the grammar that were repaired, by kind", "kind"
         )
         for kind in get_args(DiagnosticKind):  # so that a rate is known from the first on
             self.repairs.labels(kind)
-        self.answers = Counter(
-            "dsv4_answers", "Answers of the backend that were read to their end", registry=made
+        self.answers = self._counter(
+            "dsv4_answers", "Answers of the backend that were read to their end"
         )
-        self.healed = Counter(
-            "dsv4_healed_answers",
-            "Answers of a chat server that were repaired, by kind",
-            ["kind"],
-            registry=made,
+        self.healed = self._counter(
+            "dsv4_healed_answers", "Answers of a chat server that were repaired, by kind", "kind"
         )
         for kind in HEALED_KINDS:
             self.healed.labels(kind)
-        self.calls = Counter(
-            "dsv4_tool_calls",
-            "Tool calls, by how they ended: complete, cut, unreadable",
-            ["end"],
-            registry=made,
+        self.calls = self._counter(
+            "dsv4_tool_calls", "Tool calls, by how they ended: complete, cut, unreadable", "end"
         )
-        self.replayed = Counter(
-            "dsv4_replayed_turns",
-            "Turns of the model that came back, by outcome",
-            ["outcome"],
-            registry=made,
+        self.replayed = self._counter(
+            "dsv4_replayed_turns", "Turns of the model that came back, by outcome", "outcome"
         )
-        self.ignored_fields = Counter(
+        self.ignored_fields = self._counter(
             "dsv4_ignored_fields",
             "Fields of requests that were not read, by protocol and name (`other` where made up)",
-            ["protocol", "field"],
-            registry=made,
+            "protocol",
+            "field",
         )
-        self.images = Counter(
+        self.images = self._counter(
             "dsv4_images",
             "Images of requests, by what became of them: sent, or replaced by a text",
-            ["outcome"],
-            registry=made,
+            "outcome",
         )
-        self.adaptations = Counter(
+        self.adaptations = self._counter(
             "dsv4_adaptations",
             "Changes of requests for a chat server, by the adaptation's id",
-            ["id"],
-            registry=made,
+            "id",
         )
-        self.backend_errors = Counter(
-            "dsv4_backend_errors", "Failures of the backend, by status", ["status"], registry=made
+        self.gone = self._counter("dsv4_clients_gone", "Clients that went away before the end")
+        self._add_metrics_of_services()
+
+    def _add_metrics_of_services(self) -> None:
+        """What is counted of engines, sessions, keys and stores."""
+        self.backend_errors = self._counter(
+            "dsv4_backend_errors", "Failures of the backend, by status", "status"
         )
-        self.session_calls = Counter(
+        self.session_calls = self._counter(
             "dsv4_session_calls",
             "Completions of sessions, by how they ended: finished, cut, left, failed",
-            ["state"],
-            registry=made,
+            "state",
         )
-        self.lost_records = Counter(
-            "dsv4_session_records_lost",
-            "Calls of sessions that could not be recorded",
-            registry=made,
+        self.lost_records = self._counter(
+            "dsv4_session_records_lost", "Calls of sessions that could not be recorded"
         )
-        self.engine_up = _labelled_gauge(
-            "dsv4_engine_up", "Whether an engine answers", "livemin", made
-        )
-        self.engine_draining = _labelled_gauge(
-            "dsv4_engine_draining", "Whether an engine takes no more requests", "livemax", made
-        )
-        self.engine_streams = _labelled_gauge(
-            "dsv4_engine_streams", "Generations that an engine runs now", "livesum", made
-        )
-        self.key_requests = Counter(
-            "dsv4_key_requests",
-            "Requests, by the name of their key and status",
-            ["key", "status"],
-            registry=made,
-        )
-        self.key_tokens = Counter(
-            "dsv4_key_tokens",
-            "Tokens, by the name of their key and kind: prompt, completion",
-            ["key", "kind"],
-            registry=made,
-        )
-        self.store_up = Gauge(
-            "dsv4_store_up",
-            "Whether the store of turns answers",
-            registry=made,
-            multiprocess_mode="livemin",
-        )
-        self.store_up.set(1)
-        self.store_bytes = Gauge(
-            "dsv4_store_bytes",
-            "What the store of turns holds, in bytes; the largest, where each worker has its own",
-            registry=made,
-            multiprocess_mode="livemax",
-        )
-        self.store_failures = Counter(
-            "dsv4_store_failures", "Times that the store of turns did not answer", registry=made
-        )
-        self.limits_shared = Gauge(
-            "dsv4_limits_shared",
-            "Whether the Redis answers that counts what keys use, for all machines",
-            registry=made,
-            multiprocess_mode="livemin",
-        )
-        self.gone = Counter(
-            "dsv4_clients_gone", "Clients that went away before the end", registry=made
+        self.memory = self._gauge(
+            "dsv4_memory_bytes", "Memory that the gateway uses, all workers together", "livesum"
         )
 
     def count_usage(self, usage: Usage) -> None:
@@ -211,28 +240,12 @@ class Metrics:
         for kind in ("prompt", "cached", "completion", "reasoning"):
             self.tokens.labels(kind).inc(getattr(usage, kind) or 0)
 
-    def note_engine(self, engine: Engine) -> None:
-        """Notes how an engine is doing."""
-        self.engine_up.labels(engine.url).set(engine.is_up)
-        self.engine_draining.labels(engine.url).set(engine.is_draining)
-        self.engine_streams.labels(engine.url).set(engine.running)
-
-    def note_store(self, is_up: bool) -> None:
-        """Notes whether the store of turns has answered."""
-        self.store_up.set(is_up)
-        if not is_up:
-            self.store_failures.inc()
-
-    def note_limits(self, is_up: bool) -> None:
-        """Notes whether what keys use is counted for all machines."""
-        self.limits_shared.set(is_up)
-
-    def count_key(self, name: str, status: int, usage: Usage | None) -> None:
-        """Counts what was done with a key, by the name of its owner."""
-        self.key_requests.labels(name, str(status)).inc()
-        if usage is not None:
-            self.key_tokens.labels(name, "prompt").inc(usage.prompt)
-            self.key_tokens.labels(name, "completion").inc(usage.completion)
+    async def watch_memory(self) -> None:
+        """Notes again and again how much memory this process uses, where the system tells."""
+        while _STATM.exists():
+            pages = int(_STATM.read_text().split()[1])
+            self.memory.set(pages * os.sysconf("SC_PAGE_SIZE"))
+            await asyncio.sleep(_MEMORY_SECONDS)
 
     @property
     def shared_folder(self) -> Path | None:
@@ -330,19 +343,6 @@ class Metrics:
         except OSError as error:
             problem = f"cannot listen on {host}:{port}: {error.strerror or error}"
             raise SettingError("metrics_port", problem) from None
-
-
-def _labelled_gauge(
-    name: str,
-    about: str,
-    mode: Literal["livemin", "livemax", "livesum"],
-    registry: CollectorRegistry,
-) -> Gauge:
-    return Gauge(name, about, ["engine"], registry=registry, multiprocess_mode=mode)
-
-
-def _gauge(name: str, about: str, registry: CollectorRegistry) -> Gauge:
-    return Gauge(name, about, registry=registry, multiprocess_mode="livesum")
 
 
 def count_together() -> tempfile.TemporaryDirectory[str]:

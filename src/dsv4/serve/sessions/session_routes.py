@@ -20,7 +20,6 @@ import base64
 import math
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import parse_qs
 
 from starlette.routing import BaseRoute, Route
 
@@ -29,7 +28,7 @@ from dsv4.api.errors import wrong
 from dsv4.api.request_fields import JsonObject, is_number
 from dsv4.errors import short_repr
 from dsv4.serve.access.api_keys import ANONYMOUS, Key
-from dsv4.serve.asgi import Scope, headers_of
+from dsv4.serve.asgi import Scope, headers_of, query_of
 from dsv4.serve.body_limits import read_json
 from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.plain_routes import JsonRoute, RouteFunction
@@ -73,9 +72,7 @@ class SessionRoutes:
 
     def route(self, path: str, method: str, handle: RouteFunction) -> BaseRoute:
         async def guarded(scope: Scope, key: Key, data: bytes) -> JsonObject | bytes:
-            if self._server.access.keys.asks and not key.admin:
-                problem = "found a key without `admin` before its name in the file of keys"
-                raise ApiError(f"{problem}, expected an `admin` key", status=403)
+            self._server.access.check_admin(key)
             try:
                 return await handle(scope, key, data)
             except SessionRefused as refused:
@@ -115,7 +112,7 @@ class SessionRoutes:
         return owner
 
     async def list(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
-        query = _query(scope)
+        query = query_of(scope)
         closed = {None: None, "1": True, "true": True, "0": False, "false": False}
         if query.get("closed") not in closed:
             raise wrong(query["closed"], "1 or 0", "closed")
@@ -155,7 +152,7 @@ class SessionRoutes:
         return {"id": id, "deleted": await self._store.delete(id)}
 
     async def trajectories(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
-        query = _query(scope)
+        query = query_of(scope)
         record = await self._known(scope)
         calls = await self._store.calls(record.id)
         return await asyncio.to_thread(
@@ -280,7 +277,3 @@ def _check_names(body: JsonObject, known: tuple[str, ...], path: str | None) -> 
         if name not in known:
             place = name if path is None else f"{path}.{name}"
             raise ApiError(f"found it, expected one of {', '.join(known)}", path=place)
-
-
-def _query(scope: Scope) -> dict[str, str]:
-    return {name: values[-1] for name, values in parse_qs(scope["query_string"].decode()).items()}

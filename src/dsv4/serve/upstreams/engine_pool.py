@@ -20,6 +20,7 @@ from dsv4.api.request_fields import JsonObject
 from dsv4.serve.asgi import json_bytes
 from dsv4.serve.backend import AnyBackend, BackendError, Model
 from dsv4.serve.images.sent_images import picture_ids
+from dsv4.serve.settings import without_password
 from dsv4.serve.upstreams.engine_load import ASK_SECONDS, EngineLoad, LoadProbe
 
 _log = logging.getLogger("dsv4.serve")
@@ -82,9 +83,10 @@ def _first_texts(prompt: Prompt) -> Iterable[str]:
 class Engine:
     """One engine: its address, what speaks to it, and how it is doing."""
 
-    def __init__(self, url: str, backend: AnyBackend, probe: LoadProbe | None = None) -> None:
+    def __init__(self, address: str, backend: AnyBackend, probe: LoadProbe | None = None) -> None:
         """`probe` asks it how busy it is, where it can be asked."""
-        self.url = url
+        self.address = address
+        self.url = without_password(address)  # what it is called
         self.backend = backend
         self.running = 0
         self._probe = probe
@@ -150,6 +152,10 @@ class EnginePool:
         self._changed = changed
         self._known: OrderedDict[bytes, str] = OrderedDict()
         self._leaving: list[Engine] = []
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        return tuple(engine.address for engine in self.engines)
 
     @property
     def first(self) -> Engine:

@@ -44,32 +44,27 @@ async def reload(server: GatewayState) -> None:
 async def _reload_engines(server: GatewayState) -> None:
     settings = server.settings
     named = upstreams_in(settings.config) if settings.config else None
-    if named is None or not server.follows_file or named == server.upstreams:
+    if named is None or not server.follows_file or named == server.engines.addresses:
         return
     # All checks of a start, on what the file says now.
     wanted = replace(settings, upstream=named)
     engines = _engines_at(server, wanted.upstream)
     added = [engine for engine in engines if engine not in server.engines.engines]
     await check_models(server, added)
-    taken = {
-        url: engine
-        for url, engine in zip(wanted.upstream, engines, strict=True)
-        if engine.is_up or engine not in added
-    }
+    taken = [engine for engine in engines if engine.is_up or engine not in added]
     for engine in (engine for engine in added if not engine.is_up):
         await engine.aclose()
         logger.warning("engine %s is not taken in: it does not answer", engine.url)
     if not taken:
         raise SettingError("upstream", "found no engine that answers")
-    server.engines.replace(list(taken.values()))
     # What is missing is asked again with the next signal: the list is another than the file's.
-    server.upstreams = tuple(taken)
-    _tell_workers(server, _UPSTREAMS, server.upstreams)
+    server.engines.replace(taken)
+    _tell_workers(server, _UPSTREAMS, server.engines.addresses)
     logger.info("reloaded engines=%s", len(taken))
 
 
 def _engines_at(server: GatewayState, urls: Sequence[str]) -> list[Engine]:
-    known = dict(zip(server.upstreams, server.engines.engines, strict=True))
+    known = {engine.address: engine for engine in server.engines.engines}
     return [known.get(url) or server.new_engine(url) for url in urls]
 
 
@@ -78,7 +73,6 @@ def catch_up(server: GatewayState) -> None:
     upstreams = _told(server, _UPSTREAMS)
     if upstreams is not None:
         server.engines.replace(_engines_at(server, upstreams))
-        server.upstreams = tuple(upstreams)
     _read_draining(server)
 
 

@@ -16,10 +16,12 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
+from starlette.applications import Starlette
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from dsv4.errors import Error
 from dsv4.serve import app
+from dsv4.serve.asgi import MOST_HEADERS
 from dsv4.serve.backend import BackendError
 from dsv4.serve.banner import ServerSummary, banner_text
 from dsv4.serve.gateway_state import GatewayState
@@ -62,13 +64,12 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        # The app refuses what is over a bound, in its protocol's words, and need not see the rest.
+        if self._head_size <= self.max_header and len(self.headers) <= MOST_HEADERS:
+            super().on_header(name, value)
         self._head_size += len(name) + len(value)
-        # The app refuses what is over the bound, in its protocol's words; what is far over it does
-        # not even get there.
         if self._head_size > 16 * self.max_header:
             self.transport.close()
-            return
-        super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._forget_head()
@@ -210,7 +211,18 @@ def serve(
     configure_logs(settings)
     export_traces(settings)
     calm_collector()
-    config = uvicorn.Config(
+    config = _uvicorn_config(settings, made)
+    if settings.workers > 1:
+        os.environ[_CONFIG] = (settings.config or "") if made.state.server.follows_file else ""
+        _run_workers(settings, config, listening, made.state.server)
+        return 0
+    _show_metrics(made.state.server)
+    GatewayServer(config).run(sockets=[listening])
+    return 0
+
+
+def _uvicorn_config(settings: Settings, made: Starlette) -> uvicorn.Config:
+    return uvicorn.Config(
         made if settings.workers == 1 else "dsv4.serve.workers.uvicorn_runner:app_of_environment",
         factory=settings.workers > 1,
         http=BoundedProtocol,
@@ -226,28 +238,28 @@ def serve(
         workers=settings.workers,
         backlog=2048,
     )
-    if settings.workers > 1:
-        os.environ.update(to_environ(settings))
-        os.environ[_CONFIG] = (settings.config or "") if made.state.server.follows_file else ""
-        with count_together():
-            _show_metrics(made.state.server)
-            workers = Supervisor(
-                config,
-                [listening],
-                GatewayServer,
-                worker_timeout=settings.worker_timeout,
-                drain_timeout=settings.drain_timeout,
-                summarize=made.state.server.metrics.log_summary,
-            )
-            workers.run()
-            if made.state.server.heals:
-                made.state.server.metrics.log_summary()
-        if workers.cannot_start:
-            raise SettingError("workers", "found one that cannot start, for the reason above")
-        return 0
-    _show_metrics(made.state.server)
-    GatewayServer(config).run(sockets=[listening])
-    return 0
+
+
+def _run_workers(
+    settings: Settings, config: uvicorn.Config, listening: socket.socket, server: GatewayState
+) -> None:
+    """Serves in several processes until a signal ends them."""
+    os.environ.update(to_environ(settings))
+    with count_together():
+        _show_metrics(server)
+        workers = Supervisor(
+            config,
+            [listening],
+            GatewayServer,
+            worker_timeout=settings.worker_timeout,
+            drain_timeout=settings.drain_timeout,
+            summarize=server.metrics.log_summary,
+        )
+        workers.run()
+        if server.heals:
+            server.metrics.log_summary()
+    if workers.cannot_start:
+        raise SettingError("workers", "found one that cannot start, for the reason above")
 
 
 # After how many new objects Python looks for cycles among them, after how many looks at the last
@@ -336,8 +348,8 @@ def _summary(server: GatewayState, url: str) -> ServerSummary:
         notes.append(f"{server.model.dialect_problem}; {server.model.dialect} is assumed")
     if server.model.facts.note:
         notes.append(server.model.facts.note)
-    if server.grammar_note:
-        notes.append(server.grammar_note)
+    if server.behind.grammar_note:
+        notes.append(server.behind.grammar_note)
     if server.model.vocabulary_problem and not server.heals:
         notes.append(f"no request can be answered: {server.model.vocabulary_problem}")
     for upstream in server.settings.upstream:
@@ -362,7 +374,7 @@ def _summary(server: GatewayState, url: str) -> ServerSummary:
 
 async def _meet_backend(server: GatewayState) -> None:
     try:
-        await server.meet_backend()
+        await server.behind.meet()
         if server.engines.chooses or server.settings.upstream_model:
             await check_models(server, server.engines.engines)
     finally:

@@ -1,0 +1,295 @@
+"""The prompts of NVIDIA Dynamo 1.6, whose frontend in Rust has copies of the released encoders
+behind a reading of requests of its own. Its rules were found from its prompts and refusals.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from dsv4._encode.encode import effort_text, render_conversation
+from dsv4._encode.turns import RELEASED
+from dsv4._format.texts import EFFORTS_V4_1
+from dsv4.errors import short_repr
+from dsv4.profiles import server_requests as server
+from dsv4.profiles.recipe_request import checked_json, read_object
+from dsv4.profiles.server_requests import (
+    Object,
+    ServedDialects,
+    ThinkingMode,
+    server_refusal,
+)
+from dsv4.types import Effort
+
+RESPONSE_FORMATS = ("text", "json_object", "json_schema")
+ROLES = ("developer", "system", "user", "assistant", "tool")
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+THINKING_TYPES = ("enabled", "disabled", "adaptive")
+# What V4 makes of an effort; anything else is high.
+_V4_EFFORTS: dict[object, Effort] = {"minimal": "low", "low": "low", "max": "max"}
+# What is added to a schema of arguments where it is missing.
+_OBJECT: Object = {"type": "object", "properties": {}}
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_ENCODING = replace(RELEASED, arguments="text")
+DIALECTS: ServedDialects = {
+    **server.SERVED_DIALECTS,
+    "v4.1": replace(server.V4_1_COPY, image_text_refused=True),
+}
+
+
+def render(body: Object, dialect: str) -> str:
+    thinking, effort, drop = _options(body, dialect)
+    messages = [_message(message, path, dialect) for message, path in server.messages_of(body)]
+    if not messages:
+        raise server_refusal("messages", "found none, expected at least one")
+    extras = _extras(body)
+    if extras:
+        messages = _with_extras(messages, extras, dialect)
+    release = server.served_dialect(dialect, DIALECTS)
+    words = effort_text(effort if thinking else None, release, _ENCODING)
+    done = render_conversation(messages, (), release, _ENCODING, thinking, drop, True, words)
+    return "".join(done.flat)
+
+
+# Options.
+
+
+def mode(body: Object, dialect: str) -> ThinkingMode:
+    thinking, effort, _ = _options(body, dialect)
+    efforts = server.served_dialect(dialect).efforts
+    return ThinkingMode(thinking, efforts[effort] if thinking else "")
+
+
+def _options(body: Object, dialect: str) -> tuple[bool, Effort, bool]:
+    """Whether the model thinks, how hard, and whether old reasoning is dropped."""
+    arguments = dict(server.maybe_object(body.get("chat_template_kwargs"), "chat_template_kwargs"))
+    value = body.get("reasoning_effort")
+    if value is not None:
+        arguments["reasoning_effort"] = server.one_of(value, EFFORTS, "reasoning_effort")
+    thinking = _thinking(body.get("thinking"))
+    # An effort counts for more than switches that are not true or false, and than a mode.
+    for name in ("thinking", "enable_thinking"):
+        switch = arguments.get(name)
+        counts = isinstance(switch, bool) or (value is None and switch is not None)
+        if thinking is None and counts:
+            thinking = server.flag_at(switch, f"chat_template_kwargs.{name}")
+    if thinking is None and value is None and arguments.get("thinking_mode") == "chat":
+        thinking = False
+    effort = arguments.get("reasoning_effort")
+    if effort == "none":
+        thinking, effort = False, None
+    thinks = True if thinking is None else thinking
+    drop = arguments.get("drop_thinking", True)
+    if dialect == "v4":
+        return thinks, _V4_EFFORTS.get(effort, "high"), drop is not False
+    return thinks, _v4_1_effort(effort), _flag(drop, "chat_template_kwargs.drop_thinking")
+
+
+def _thinking(given: object) -> bool | None:
+    """What the field `thinking` says: a flag, or a type."""
+    if given is None or isinstance(given, bool):
+        return given
+    kind = server.object_at(given, "thinking").get("type")
+    return server.one_of(kind, THINKING_TYPES, "thinking.type") != "disabled"
+
+
+def _v4_1_effort(effort: object) -> Effort:
+    if effort is None:
+        return "high"
+    if type(effort) is int and 1 <= effort <= 100:
+        return effort
+    if not isinstance(effort, str) or effort not in EFFORTS_V4_1:
+        expected = f"one of {', '.join(EFFORTS_V4_1)}, or a number from 1 to 100"
+        raise server_refusal("reasoning_effort", f"found {short_repr(effort)}, expected {expected}")
+    return effort  # type: ignore[return-value]
+
+
+# Messages.
+
+
+def _message(message: Object, path: str, dialect: str) -> Object:
+    role = server.one_of(message.get("role"), ROLES, f"{path}.role")
+    if dialect == "v4.1" and role == "developer":
+        role = "system"
+    if message.get("name") is not None:
+        server.text_at(message["name"], f"{path}.name")
+    if role == "system" and message.get("tools"):
+        raise server_refusal(f"{path}.tools", "found tools, expected them beside the messages")
+    kept: Object = {"role": role, "content": _content(message, role, f"{path}.content", dialect)}
+    if role == "tool":
+        kept["tool_call_id"] = server.text_at(message.get("tool_call_id"), f"{path}.tool_call_id")
+    if role == "assistant":
+        kept["reasoning_content"] = _reasoning(message, path)
+        kept["tool_calls"] = list(_calls(message.get("tool_calls"), f"{path}.tool_calls"))
+    return kept
+
+
+def _content(message: Object, role: str, path: str, dialect: str) -> str | list[Object]:
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    if content is None and role == "assistant":
+        return ""
+    parts: list[Object] = []
+    for n, part in enumerate(server.list_at(content, path)):
+        fields = server.object_at(part, f"{path}[{n}]")
+        kind = fields.get("type")
+        if role == "assistant" and kind == "refusal" and dialect == "v4":
+            server.text_at(fields.get("refusal"), f"{path}[{n}].refusal")
+            continue
+        if role == "user" and kind == "image_url":
+            image = server.object_at(fields.get("image_url"), f"{path}[{n}].image_url")
+            server.text_at(image.get("url"), f"{path}[{n}].image_url.url")
+            parts.append(fields)
+            continue
+        server.one_of(kind, ("text",), f"{path}[{n}].type")
+        server.text_at(fields.get("text"), f"{path}[{n}].text")
+        parts.append(fields)
+    return parts if dialect == "v4.1" and parts else "".join(part.get("text", "") for part in parts)
+
+
+def _reasoning(message: Object, path: str) -> str:
+    """The reasoning of an answer: a text, or texts."""
+    names = [name for name in ("reasoning_content", "reasoning") if name in message]
+    if len(names) > 1:
+        raise server_refusal(f"{path}.reasoning", "found both names of the field, expected one")
+    name = names[0] if names else "reasoning_content"
+    value = message.get(name)
+    if value is None or isinstance(value, str):
+        return value or ""
+    path = f"{path}.{name}"
+    return "".join(
+        server.text_at(text, f"{path}[{n}]") for n, text in enumerate(server.list_at(value, path))
+    )
+
+
+def _calls(calls: object, path: str) -> Iterator[Object]:
+    for n, call in enumerate(server.maybe_list(calls, path)):
+        at = f"{path}[{n}]"
+        fields = server.object_at(call, at)
+        server.one_of(fields.get("type", "function"), ("function",), f"{at}.type")
+        function = server.object_at(fields.get("function"), f"{at}.function")
+        name = server.text_at(function.get("name"), f"{at}.function.name")
+        arguments = _arguments(function.get("arguments"), f"{at}.function.arguments")
+        id = server.text_at(fields.get("id"), f"{at}.id")
+        yield {"id": id, "function": {"name": name, "arguments": arguments}}
+
+
+def _arguments(given: object, path: str) -> object:
+    """The arguments as an object, or a text of nothing."""
+    arguments = read_object(given) if isinstance(given, str) and given.strip() else given
+    if not isinstance(arguments, (dict, str)):
+        raise server_refusal(path, f"found {short_repr(given)}, expected a JSON object")
+    return arguments
+
+
+# Tools and the response format.
+
+
+def _extras(body: Object) -> Object:
+    extras: Object = {}
+    tools = _tools(body)
+    if tools:
+        extras["tools"] = tools
+    if body.get("response_format") is not None:
+        extras["response_format"] = _response_format(body["response_format"], "response_format")
+    return extras
+
+
+def _response_format(given: object, path: str) -> Object:
+    """What is written of a format, which is any of them, of plain text too."""
+    fields = server.object_at(given, path)
+    kind = server.one_of(fields.get("type"), RESPONSE_FORMATS, f"{path}.type")
+    if kind != "json_schema":
+        return {"type": kind}
+    path = f"{path}.json_schema"
+    named = server.object_at(fields.get("json_schema"), path)
+    server.text_at(named.get("name"), f"{path}.name")
+    schema = server.object_at(named.get("schema"), f"{path}.schema")
+    known = {**named, "schema": checked_json(schema, f"{path}.schema", True)}
+    order = ("description", "name", "schema", "strict")
+    return {"type": kind, "json_schema": {n: known[n] for n in order if known.get(n) is not None}}
+
+
+def _tools(body: Object) -> list[Object]:
+    given, choice = body.get("tools"), body.get("tool_choice")
+    wanted = server.named_choice(choice)
+    if given is None:
+        server.check_chosen(wanted, ())
+        if choice == "required":
+            raise server_refusal("tool_choice", "found required without tools, expected some")
+        return []
+    listed = server.list_at(given, "tools")
+    if not listed:
+        raise server_refusal("tools", "found an empty list, expected a tool, or no such field")
+    tools = [_tool(tool, f"tools[{n}]") for n, tool in enumerate(listed)]
+    server.check_chosen(wanted, [tool["function"]["name"] for tool in tools])
+    return [] if choice == "none" else tools
+
+
+def _tool(tool: object, path: str) -> Object:
+    fields = server.object_at(tool, path)
+    server.one_of(fields.get("type"), ("function",), f"{path}.type")
+    path = f"{path}.function"
+    function = server.object_at(fields.get("function"), path)
+    name = server.text_at(function.get("name"), f"{path}.name")
+    if _NAME.fullmatch(name) is None:
+        expected = "letters, digits, underscores and dashes"
+        raise server_refusal(f"{path}.name", f"found {short_repr(name)}, expected {expected}")
+    shown: Object = {"name": name}
+    if function.get("description") is not None:
+        shown["description"] = server.text_at(function["description"], f"{path}.description")
+    if function.get("parameters") is not None:
+        given = server.object_at(function["parameters"], f"{path}.parameters")
+        given = checked_json(given, f"{path}.parameters", True)
+        if function.get("strict") is True:
+            _check_strict(given, f"{path}.parameters", root=True)
+        shown["parameters"] = {**given, **{n: v for n, v in _OBJECT.items() if n not in given}}
+    if function.get("strict") is not None:
+        shown["strict"] = _flag(function["strict"], f"{path}.strict")
+    shown.setdefault("description", "")
+    return {"type": "function", "function": shown}
+
+
+def _flag(value: object, path: str) -> bool:
+    if not isinstance(value, bool):
+        raise server_refusal(path, f"found {short_repr(value)}, expected true or false")
+    return value
+
+
+# What a strict schema may not have.
+_NOT_STRICT = ("allOf",)
+
+
+def _check_strict(schema: object, path: str, root: bool = False) -> None:
+    """Refuses a schema of which an object is open, or has properties that may be missing."""
+    if not isinstance(schema, dict):
+        return
+    kinds = schema.get("type")
+    if root and kinds != "object" and "$ref" not in schema:
+        raise server_refusal(path, f"found {short_repr(kinds)}, expected the type object")
+    for name in _NOT_STRICT:
+        if name in schema:
+            raise server_refusal(f"{path}.{name}", "found it in a strict schema")
+    properties = schema.get("properties") or {}
+    if kinds == "object" or (isinstance(kinds, list) and "object" in kinds):
+        if schema.get("additionalProperties") is not False:
+            raise server_refusal(path, "found an open object, expected additionalProperties: false")
+        if {*(schema.get("required") or ())} != {*properties}:
+            expected = "all properties, and no others"
+            raise server_refusal(f"{path}.required", f"expected {expected}")
+    for name in ("properties", "$defs", "definitions"):
+        for key, inside in (schema.get(name) or {}).items():
+            _check_strict(inside, f"{path}.{name}.{key}")
+    for n, inside in enumerate(schema.get("anyOf") or ()):
+        _check_strict(inside, f"{path}.anyOf[{n}]")
+    _check_strict(schema.get("items"), f"{path}.items")
+
+
+def _with_extras(messages: list[Object], extras: Object, dialect: str) -> list[Object]:
+    """They go on the first system message, which on V4.1 must lead; else on one in front."""
+    for index, message in enumerate(messages if dialect == "v4" else messages[:1]):
+        if message["role"] == "system":
+            return [*messages[:index], {**message, **extras}, *messages[index + 1 :]]
+    return [{"role": "system", "content": "", **extras}, *messages]
