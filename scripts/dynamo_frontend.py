@@ -90,11 +90,11 @@ class DynamoFrontend:
     def _work(self) -> None:
         from dynamo.runtime import dynamo_worker
 
-        @dynamo_worker()  # type: ignore[untyped-decorator]
         async def worker(runtime: Any) -> None:
             await asyncio.gather(*(self._serve(runtime, dialect) for dialect in MODELS))
 
-        asyncio.run(worker())
+        with_runtime: Any = dynamo_worker()(worker)
+        asyncio.run(with_runtime())
 
     async def _serve(self, runtime: Any, dialect: str) -> None:
         """An engine that says what it is told."""
