@@ -12,20 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dsv4
-from builders import (
-    EOS,
-    assistant,
-    call,
-    calling,
-    developer,
-    function,
-    image,
-    reminder,
-    result,
-    system,
-    text,
-    user,
-)
+from builders import *
 from dsv4 import Request
 from dsv4.tokens import Session, Tokenizer, prefix_difference
 from dsv4.tokens.prefix_difference import DROPPED, INSTEAD, KEPT, ORDER, TOOLS, VANISHED
