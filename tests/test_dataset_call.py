@@ -1101,7 +1101,7 @@ class TestTrainers:
         self, tmp_path: Path, vocabulary: Path, conversations: Path
     ) -> None:
         parquet = pytest.importorskip("pyarrow.parquet")
-        for trainer in [name for name in TRAINERS if TRAINERS[name].format_name is None]:
+        for trainer in [n for n, t in TRAINERS.items() if t.format_name is None and not t.texts]:
             options: dict[str, Any] = {"tokenizer": vocabulary, "jobs": 1, "trainer": trainer}
             encode_files([conversations], tmp_path / "out.jsonl", overwrite=True, **options)
             encode_files([conversations], tmp_path / "out.parquet", overwrite=True, **options)

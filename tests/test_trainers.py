@@ -9,7 +9,7 @@ import ast
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from functools import partial
 from importlib import metadata
@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 import dsv4
-from builders import assistant, call, calling, function, result, user
+from builders import assistant, call, calling, function, gapless, result, user
 from small_vocabulary import write_small_vocabulary
 
 pytest.importorskip("torch")
@@ -31,7 +31,10 @@ import torch
 import transformers
 import trl
 from datasets import Dataset, load_dataset
+from tokenizers import Tokenizer as Tokenizers
+from transformers.image_utils import load_image
 from trl import DPOConfig, DPOTrainer, KTOConfig, KTOTrainer, SFTConfig, SFTTrainer
+from trl.trainer.sft_trainer import DataCollatorForVisionLanguageModeling
 
 from dataset_runs import encode_files
 from dsv4.compat import hf
@@ -213,6 +216,78 @@ def test_trl_ignores_a_loss_mask(
     batch = first_batch(trainer_over(written("train.jsonl"), tmp_path, vocabulary))
     everything = [Example(example.ids, example.ids) for example in meant]
     assert in_order(examples_in(batch)) == in_order(everything)
+
+
+class StandInProcessor:
+    """A processor for V4.1, of which `transformers` has none: ids by `tokenizers`, images opened as
+    `transformers` opens them, each as often as dsv4 counts its tokens."""
+
+    def __init__(self, vocabulary: Path) -> None:
+        content = gapless(json.loads(vocabulary.read_text("utf-8")))
+        self.full = Tokenizers.from_str(json.dumps(content))
+        self.tokenizer = SimpleNamespace(pad_token_id=1)
+
+    def __call__(
+        self, text: list[str], images: Any = None, *, padding_side: str, **_: Any
+    ) -> dict[str, Any]:
+        shown = iter([picture for each in images or () for picture in each])
+        rows = [list(self._ids(each, shown)) for each in text]
+        assert next(shown, None) is None
+        longest = max(map(len, rows))
+        batch: dict[str, list[Any]] = {"input_ids": [], "attention_mask": []}
+        for row in rows:
+            for name, values in (("input_ids", row), ("attention_mask", [1] * len(row))):
+                gap = [0] * (longest - len(row))
+                batch[name].append(gap + values if padding_side == "left" else values + gap)
+        return {name: torch.tensor(values) for name, values in batch.items()}
+
+    def _ids(self, words: str, shown: Any) -> Iterator[int]:
+        image = self.full.token_to_id("<｜deepseek_image｜>")
+        for id in self.full.encode(words, add_special_tokens=False).ids:
+            if id == image:
+                size = load_image(next(shown)).size
+                yield from [id] * dsv4.image_grid(*size, dialect="v4.1").tokens
+            else:
+                yield id
+
+
+def test_trl_makes_the_same_ids_of_texts_and_images(tmp_path: Path, v4_1_file: str) -> None:
+    picture = pytest.importorskip("PIL.Image").new("RGB", (353, 60))
+    picture.save(tmp_path / "1.png")
+    shot = dsv4.image_block(picture.resize((20, 30)))
+    messages = [
+        user([{"type": "image_url", "image_url": {"url": "1.png"}}]),
+        calling(call("shoot", id="a")),
+        result([{"type": "text", "text": "Here:"}, shot], "a"),
+        assistant("Both are black."),
+    ]
+    lines = [{"messages": messages, "tools": [function("shoot")]}, [user(), assistant("Hello!")]]
+    (tmp_path / "in.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    options = {"tokenizer": v4_1_file, "dialect": "v4.1", "jobs": 1}
+    for trainer in ("trl-vision", None):
+        out = tmp_path / f"{trainer}.jsonl"
+        encode_files([tmp_path / "in.jsonl"], out, trainer=trainer, **options)
+    rows = load_dataset(
+        "json",
+        data_files=str(tmp_path / "trl-vision.jsonl"),
+        split="train",
+        cache_dir=str(tmp_path / "cache"),
+    ).to_list()
+    collate = DataCollatorForVisionLanguageModeling(
+        StandInProcessor(Path(v4_1_file)), completion_only_loss=True
+    )
+    first, last, other = examples_in(collate(rows))
+    meant = []
+    for line in (tmp_path / "None.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        pairs = zip(row["input_ids"], row["loss_mask"], strict=True)
+        meant.append(Example(row["input_ids"], [id if m else IGNORED for id, m in pairs]))
+    assert other == meant[1]
+    assert last.ids == meant[0].ids
+    assert first.ids == last.ids[: len(first.ids)]
+    trained = [*first.labels, *last.labels[len(first.labels) :]]
+    assert trained == meant[0].labels
+    assert set(last.labels[: len(first.labels)]) == {IGNORED}
 
 
 def trained_logits(trainer: Any, batch: dict[str, Any]) -> Any:

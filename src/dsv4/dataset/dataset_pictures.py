@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from dsv4._images.image_source import maybe_address
-from dsv4._inputs.image_inputs import image_size
+from dsv4._images.image_source import image_bytes, maybe_address, why_no_size
+from dsv4._inputs.image_inputs import image_block, image_size
 from dsv4._inputs.input_files import os_error_reason
 from dsv4.errors import ImageError, short_repr
 
@@ -24,14 +24,34 @@ def picture_size(record: Mapping[str, Any], folder: str | None) -> tuple[int, in
 
     Raises an `ImageError` for a file that is not there, or not below the folder.
     """
+    path = _maybe_path(record, folder)
+    if path is None:
+        return None
+    try:
+        with open(path, "rb") as file:
+            return image_size(file.read())
+    except OSError as error:
+        found = short_repr(maybe_address(record))
+        raise ImageError(f"found {found}: {os_error_reason(error)}") from None
+
+
+def picture_address(record: Mapping[str, Any], folder: str | None) -> str:
+    """Where a trainer finds a picture, wherever it runs from: the whole path of a file, or a
+    `data:` address, labelled by what its bytes are."""
+    path, data = _maybe_path(record, folder), image_bytes(record)
+    if path is not None:
+        return path
+    if data is None:
+        raise ImageError(why_no_size(record))
+    return str(image_block(data)["image_url"]["url"])
+
+
+def _maybe_path(record: Mapping[str, Any], folder: str | None) -> str | None:
+    """The path of a picture that is a file. Raises where it is not below the folder."""
     address = maybe_address(record)
     if folder is None or address is None or "://" in address:
         return None
     path = os.path.realpath(os.path.join(folder, address))
     if os.path.commonpath((folder, path)) != folder:
         raise ImageError(f"found {short_repr(address)}, expected a picture below {folder}")
-    try:
-        with open(path, "rb") as file:
-            return image_size(file.read())
-    except OSError as error:
-        raise ImageError(f"found {short_repr(address)}: {os_error_reason(error)}") from None
+    return path

@@ -221,6 +221,23 @@ def _check_trainer(plan: DatasetPlan) -> None:
     if options.pack is not None and trainer.packing is not None:
         problem = f"found it for {options.trainer}, which packs examples itself ({trainer.packing})"
         raise DatasetError(f"pack: {problem}")
+    if trainer.texts:
+        _check_texts(plan, trainer.texts)
+
+
+def _check_texts(plan: DatasetPlan, columns: Sequence[str]) -> None:
+    """Checks that nothing is asked of rows of texts that only rows of ids have."""
+    options = plan.options
+    for name in ("pack", "pad_to_multiple", "profile"):
+        if getattr(options, name):
+            problem = f"found it for {options.trainer}, which computes ids itself"
+            raise DatasetError(f"{name}: {problem}")
+    if plan.format_name == "parquet":
+        problem = f"found .parquet for {options.trainer}, whose columns hold lists of texts"
+        raise DatasetError(f"output: {problem}: expected .jsonl")
+    for name in options.carry or ():
+        if name in columns:
+            raise DatasetError(f"carry: found {name}, which is a column of the output's own")
 
 
 def _check_carried(plan: DatasetPlan) -> None:

@@ -35,10 +35,11 @@ from dsv4.api.own_bodies import role_of
 from dsv4.dataset import dataset_notes, output_formats
 from dsv4.dataset.dataset_errors import BadLine
 from dsv4.dataset.dataset_options import DatasetOptions
-from dsv4.dataset.dataset_pictures import picture_folder, picture_size
+from dsv4.dataset.dataset_pictures import picture_address, picture_folder, picture_size
 from dsv4.dataset.dataset_reader import InputChunk, InputPosition
 from dsv4.dataset.dataset_statistics import DatasetCounts, WorkerMemory, memory_of_this_process
 from dsv4.dataset.output_formats import AnswerExample, ColumnLayout, OutputRow, TrainingExample
+from dsv4.dataset.vision_rows import ROW_WRITERS, PicturedExample, check_spelled_tokens
 from dsv4.errors import EncodeError, Error, Location, OptionError, short_repr
 from dsv4.request import Request
 from dsv4.tokens.coder import common_prefix_length
@@ -306,7 +307,8 @@ class ChunkEncoder:
                 drafts = self._drafts(line_conversation(value), tally)
                 kept = [d for draft in drafts if (d := self._fitting(draft, tally)) is not None]
                 self._count(kept, tally)
-                rows = list(self._examples(kept, carried))
+                written = self._text_rows if options.trainer in ROW_WRITERS else self._examples
+                rows = list(written(kept, carried, tally))
         tally.note(dataset_notes.NOTHING_TO_LEARN, sum(not any(row.mask) for row in rows))
         if not options.keep_untrained:
             rows = [row for row in rows if any(row.mask)]
@@ -481,8 +483,21 @@ class ChunkEncoder:
             owned.add([id], _ANSWERED if trained else _ASKED)
         return owned
 
+    def _text_rows(
+        self, drafts: Sequence[_Draft], carried: Mapping[str, Any], tally: _ChunkTally
+    ) -> Iterator[AnswerExample]:
+        """Rows for a trainer that computes ids itself."""
+        write = ROW_WRITERS[self.job.options.trainer or ""]
+        for ids, mask, request, prompt, _ in drafts:
+            if prompt is not None:  # as it always is without a profile
+                check_spelled_tokens(prompt)
+                images = [picture_address(record, tally.folder) for record in prompt.images]
+                owned = self._attributed(prompt)
+                for row in write(PicturedExample(request, prompt, owned, ids, mask, images)):
+                    yield row._replace(carried=carried)
+
     def _examples(
-        self, drafts: Sequence[_Draft], carried: Mapping[str, Any]
+        self, drafts: Sequence[_Draft], carried: Mapping[str, Any], tally: _ChunkTally
     ) -> Iterator[TrainingExample]:
         before: list[int] = []
         for draft in drafts:
@@ -501,7 +516,8 @@ class ChunkEncoder:
             raise UnsupportedByFormat(f"{problem}: expected .jsonl or .parquet")
         if given and self.job.layout.images is None:
             problem = f"found {len(given)} images, which the columns have no place for"
-            raise UnsupportedByFormat(f"{problem}: expected text, or no trainer")
+            hint = "expected text, --for trl-vision or ms-swift, or no trainer"
+            raise UnsupportedByFormat(f"{problem}: {hint}")
         if not self.job.images:
             return None
         if not given:
@@ -710,11 +726,7 @@ def _check_texts(prompt: Prompt, side: _EncodedSide, eos: int) -> None:
     if prompt.images:
         problem = f"found {len(prompt.images)} images, which the columns have no place for"
         raise UnsupportedByFormat(f"{problem}: expected text, or no trainer")
-    if prompt.special_text:
-        start, end = prompt.special_text[0]
-        spelled = str(prompt)[start:end]
-        problem = f"found {spelled} in a text, which the trainer's tokenizer takes for the token"
-        raise EncodeError(("messages",), problem)
+    check_spelled_tokens(prompt)
     if not all(side.mask):
         problem = "found more than one answer, or a weight of 0, after the prompt"
         raise EncodeError(("messages",), f"{problem}: the trainer trains on all of it")

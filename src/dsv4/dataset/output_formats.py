@@ -52,11 +52,13 @@ class Trainer(NamedTuple):
     """What a trainer reads: rows of a layout, and for some a file format of their own.
 
     `packing` says how it packs examples itself, where it does not take rows that are packed.
+    `texts` are its columns if it computes ids itself, of texts and images.
     """
 
     layout: ColumnLayout
     format_name: str | None = None
     packing: str | None = None
+    texts: tuple[str, ...] = ()
 
 
 _ONE_EXAMPLE_LAYOUT = LABELS_LAYOUT._replace(positions=None, lengths=None, images=None, shared=None)
@@ -86,6 +88,8 @@ TRAINERS = {
         packing="packed_sequence",
     ),
     "megatron": Trainer(MASK_LAYOUT._replace(images=None, shared=None), format_name="megatron"),
+    "trl-vision": Trainer(_ONE_EXAMPLE_LAYOUT, texts=("prompt", "completion", "images")),
+    "ms-swift": Trainer(_ONE_EXAMPLE_LAYOUT, texts=("messages", "images", "tools")),
 }
 
 _LAYOUTS = (MASK_LAYOUT, LABELS_LAYOUT, *(trainer.layout for trainer in TRAINERS.values()))
@@ -209,13 +213,13 @@ class AnswerExample(NamedTuple):
     """One row of answers to one prompt: two of which one is better, or one with a label.
 
     `answers` are ids and mask of each, by name; `carried` has the label too. `texts` are prompt and
-    answers as text, for a trainer that computes ids itself.
+    answers as text, and images, for a trainer that computes ids itself.
     """
 
     prompt: list[int]
     answers: Mapping[str, tuple[list[int], list[int]]]
     carried: Mapping[str, Any] = NO_COLUMNS
-    texts: Mapping[str, str] | None = None
+    texts: Mapping[str, Any] | None = None
 
     @property
     def ids(self) -> list[int]:
