@@ -82,9 +82,8 @@ def _queries(metric: Any) -> list[tuple[str, str]]:
 
 def _labels_of(name: str) -> tuple[str, ...]:
     """The labels of a metric, which it tells only when it has counted something."""
-    made = Metrics()
-    own = (value for value in vars(made).values() if getattr(value, "_name", None) == name)
-    return tuple(getattr(next(own), "_labelnames", ()))
+    own = Metrics().registry._names_to_collectors[name]
+    return tuple(getattr(own, "_labelnames", ()))
 
 
 def text() -> str:

@@ -11,6 +11,30 @@ from typing import Any
 
 import dsv4
 
+__all__ = [
+    "BOS",
+    "EOS",
+    "VECTORS",
+    "Message",
+    "assistant",
+    "call",
+    "calling",
+    "developer",
+    "function",
+    "gapless",
+    "image",
+    "is_json",
+    "openai_tool",
+    "png",
+    "reminder",
+    "result",
+    "small_vocabulary",
+    "system",
+    "text",
+    "user",
+    "vectors",
+]
+
 Message = dict[str, Any]
 
 BOS = "<｜begin▁of▁sentence｜>"

@@ -10,6 +10,34 @@ from typing import Any
 import dsv4
 from parts import part
 
+__all__ = [
+    "BASH",
+    "BLOCK",
+    "BLOCK_END",
+    "COMMAND",
+    "CORPUS",
+    "DELTAS",
+    "DSML",
+    "INVOKE_END",
+    "PARAMETER_END",
+    "TIMEOUT",
+    "TOOLS",
+    "block",
+    "calling",
+    "calls_of",
+    "corpus",
+    "cuts",
+    "declared",
+    "events_of",
+    "expectations",
+    "incomplete_of",
+    "invoke",
+    "kinds_of",
+    "merged",
+    "parameter",
+    "read_everywhere",
+]
+
 DSML = "｜DSML｜"
 BLOCK, BLOCK_END = f"<{DSML}tool_calls>", f"</{DSML}tool_calls>"
 INVOKE_END = f"</{DSML}invoke>"

@@ -7,21 +7,23 @@ from typing import Any, NamedTuple
 import pytest
 
 import dsv4
-from completions import (
-    BASH,
-    BLOCK,
-    BLOCK_END,
-    COMMAND,
-    INVOKE_END,
-    PARAMETER_END,
-    TOOLS,
-    calling,
-    calls_of,
-    events_of,
-    incomplete_of,
-    kinds_of,
-    merged,
-)
+from completions import *
+
+__all__ = [
+    "CLOSED",
+    "LS",
+    "LS_CALL",
+    "LS_PWD",
+    "OPEN",
+    "OPTIONS",
+    "PING",
+    "PWD_CALL",
+    "Calls",
+    "Shape",
+    "check",
+    "shape",
+    "shapes",
+]
 
 Calls = tuple[tuple[str, dict[str, Any]], ...]
 

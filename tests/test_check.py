@@ -12,16 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dsv4
-from builders import (
-    assistant,
-    call,
-    calling,
-    developer,
-    function,
-    openai_tool,
-    result,
-    user,
-)
+from builders import *
 from dsv4._check.fixes import fix_body
 
 WRONG = [user(5), assistant(reasoning="Hm."), user()]

@@ -13,18 +13,7 @@ from typing import Any
 import pytest
 
 import dsv4
-from builders import (
-    assistant,
-    call,
-    calling,
-    function,
-    image,
-    png,
-    result,
-    system,
-    text,
-    user,
-)
+from builders import *
 from dataset_runs import encode_files
 from dsv4.dataset import BadLine, DatasetError, Interrupted, Summary, Watcher
 from small_vocabulary import write_small_vocabulary

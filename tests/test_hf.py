@@ -10,18 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import dsv4
-from builders import (
-    BOS,
-    EOS,
-    assistant,
-    call,
-    calling,
-    image,
-    openai_tool,
-    system,
-    user,
-    vectors,
-)
+from builders import *
 from dsv4.compat import chat_template, hf
 from dsv4.tokens import Tokenizer, VocabularyError
 from parts import part

@@ -12,18 +12,7 @@ from typing import Any
 import pytest
 
 import dsv4
-from builders import (
-    EOS,
-    Message,
-    assistant,
-    call,
-    developer,
-    function,
-    reminder,
-    result,
-    system,
-    user,
-)
+from builders import *
 from dsv4.tokens import Tokenizer
 from parts import fewer
 from test_session import Growing

@@ -9,18 +9,7 @@ import pytest
 from hypothesis import given
 
 import dsv4
-from builders import (
-    EOS,
-    assistant,
-    call,
-    calling,
-    developer,
-    function,
-    reminder,
-    result,
-    system,
-    user,
-)
+from builders import *
 from dsv4.tokens import Span, Tokenizer
 from dsv4.tokens.masks import piece_token_ends
 from strategies import conversations, options

@@ -18,19 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dsv4
-from builders import (
-    assistant,
-    call,
-    calling,
-    developer,
-    function,
-    gapless,
-    result,
-    small_vocabulary,
-    system,
-    user,
-    vectors,
-)
+from builders import *
 from dsv4.tokens import Tokenizer, VocabularyError, coder, vocabulary
 from dsv4.tokens.coder import common_prefix_length
 from strategies import LOOKALIKES, conversations, options

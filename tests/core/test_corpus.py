@@ -8,17 +8,7 @@ from typing import Any
 import pytest
 
 import dsv4
-from completions import (
-    DSML,
-    calls_of,
-    corpus,
-    cuts,
-    declared,
-    events_of,
-    expectations,
-    incomplete_of,
-    merged,
-)
+from completions import *
 from parts import ALL
 from rows import each_row
 

@@ -11,19 +11,7 @@ from typing import Any
 import pytest
 
 from builders import EOS
-from completions import (
-    BASH,
-    BLOCK,
-    BLOCK_END,
-    COMMAND,
-    DSML,
-    INVOKE_END,
-    PARAMETER_END,
-    TOOLS,
-    block,
-    calling,
-    calls_of,
-)
+from completions import *
 from completions import (
     read_everywhere as read,
 )

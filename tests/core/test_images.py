@@ -9,20 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dsv4
-from builders import (
-    BOS,
-    EOS,
-    assistant,
-    call,
-    calling,
-    developer,
-    image,
-    reminder,
-    result,
-    system,
-    text,
-    user,
-)
+from builders import *
 from dsv4 import EncodeError
 from strategies import texts
 

@@ -11,18 +11,7 @@ from typing import Any
 import pytest
 
 import dsv4
-from builders import (
-    assistant,
-    call,
-    calling,
-    function,
-    image,
-    openai_tool,
-    result,
-    system,
-    text,
-    user,
-)
+from builders import *
 from dsv4 import EncodeError
 
 

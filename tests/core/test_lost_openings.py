@@ -8,16 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from builders import EOS
-from completions import (
-    BASH,
-    BLOCK,
-    BLOCK_END,
-    COMMAND,
-    DSML,
-    INVOKE_END,
-    PARAMETER_END,
-    calls_of,
-)
+from completions import *
 from completions import read_everywhere as read
 from rows import each_row
 

@@ -11,19 +11,7 @@ import pytest
 import dsv4
 import encoding_dsv4
 from builders import EOS, user
-from completions import (
-    BASH,
-    BLOCK,
-    BLOCK_END,
-    COMMAND,
-    INVOKE_END,
-    PARAMETER_END,
-    TIMEOUT,
-    TOOLS,
-    block,
-    calling,
-    events_of,
-)
+from completions import *
 from dsv4.compat import vllm
 
 TEXT = f"Hm.</think>Look.{block(calling('bash', command='ls', timeout=5), calling('ping'))}{EOS}"

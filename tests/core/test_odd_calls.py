@@ -11,36 +11,8 @@ import pytest
 
 import dsv4
 from builders import EOS
-from completions import (
-    BASH,
-    BLOCK,
-    BLOCK_END,
-    COMMAND,
-    DSML,
-    INVOKE_END,
-    PARAMETER_END,
-    TIMEOUT,
-    TOOLS,
-    block,
-    calling,
-    calls_of,
-    declared,
-    invoke,
-    kinds_of,
-    parameter,
-)
-from shapes import (
-    CLOSED,
-    LS,
-    LS_CALL,
-    OPEN,
-    PING,
-    PWD_CALL,
-    Shape,
-    check,
-    shape,
-    shapes,
-)
+from completions import *
+from shapes import *
 
 LS_DONE = f"{COMMAND}ls{PARAMETER_END}"
 LS_TEXT = block(LS_CALL)

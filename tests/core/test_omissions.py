@@ -7,20 +7,7 @@ from typing import Any
 from hypothesis import given
 
 import dsv4
-from builders import (
-    assistant,
-    call,
-    calling,
-    developer,
-    function,
-    image,
-    openai_tool,
-    reminder,
-    result,
-    system,
-    text,
-    user,
-)
+from builders import *
 from strategies import conversations
 
 

@@ -9,22 +9,7 @@ import pytest
 
 import dsv4
 from builders import EOS
-from completions import (
-    BASH,
-    BLOCK,
-    BLOCK_END,
-    COMMAND,
-    DSML,
-    INVOKE_END,
-    PARAMETER_END,
-    TOOLS,
-    block,
-    calling,
-    calls_of,
-    declared,
-    events_of,
-    kinds_of,
-)
+from completions import *
 from dsv4._format.endings import Ending
 
 

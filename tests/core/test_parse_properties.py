@@ -13,28 +13,7 @@ from hypothesis import strategies as st
 
 import dsv4
 from builders import BOS, EOS, Message, user, vectors
-from completions import (
-    BASH,
-    BLOCK,
-    BLOCK_END,
-    COMMAND,
-    DSML,
-    INVOKE_END,
-    PARAMETER_END,
-    TIMEOUT,
-    TOOLS,
-    block,
-    calling,
-    calls_of,
-    corpus,
-    declared,
-    events_of,
-    incomplete_of,
-    invoke,
-    kinds_of,
-    merged,
-    parameter,
-)
+from completions import *
 from counting import functions_called
 from parts import part
 

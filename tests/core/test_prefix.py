@@ -8,23 +8,7 @@ import pytest
 
 import dsv4
 from builders import BOS, EOS, assistant, user
-from completions import (
-    BASH,
-    BLOCK,
-    BLOCK_END,
-    COMMAND,
-    INVOKE_END,
-    PARAMETER_END,
-    TIMEOUT,
-    TOOLS,
-    block,
-    calling,
-    calls_of,
-    cuts,
-    events_of,
-    kinds_of,
-    merged,
-)
+from completions import *
 
 
 def go_on(prefix: str, text: str, **options: Any) -> dsv4.Message:

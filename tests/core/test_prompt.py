@@ -9,21 +9,7 @@ from typing import Any
 import pytest
 
 import dsv4
-from builders import (
-    BOS,
-    EOS,
-    assistant,
-    call,
-    calling,
-    developer,
-    function,
-    image,
-    reminder,
-    result,
-    system,
-    text,
-    user,
-)
+from builders import *
 from dsv4 import Piece, Prompt, Special
 
 Row = tuple[str, str, int | None, str]

@@ -12,38 +12,8 @@ import pytest
 
 import dsv4
 from builders import BOS, EOS
-from completions import (
-    BASH,
-    BLOCK,
-    BLOCK_END,
-    COMMAND,
-    DSML,
-    INVOKE_END,
-    PARAMETER_END,
-    TIMEOUT,
-    TOOLS,
-    block,
-    calling,
-    calls_of,
-    declared,
-    invoke,
-    kinds_of,
-    parameter,
-    read_everywhere,
-)
-from shapes import (
-    CLOSED,
-    LS,
-    LS_CALL,
-    LS_PWD,
-    OPEN,
-    PING,
-    PWD_CALL,
-    Shape,
-    check,
-    shape,
-    shapes,
-)
+from completions import *
+from shapes import *
 
 
 def respelled(old: str, new: str) -> str:

@@ -16,19 +16,7 @@ from hypothesis import strategies as st
 import dsv4
 import encoding_dsv4
 import encoding_dsv32
-from builders import (
-    BOS,
-    EOS,
-    assistant,
-    call,
-    calling,
-    developer,
-    openai_tool,
-    result,
-    system,
-    text,
-    user,
-)
+from builders import *
 from dsv4.compat import release, vllm
 from encoding_dsv4 import (
     _drop_thinking_messages,

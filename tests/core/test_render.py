@@ -7,19 +7,7 @@ from typing import Any
 import pytest
 
 import dsv4
-from builders import (
-    BOS,
-    EOS,
-    assistant,
-    developer,
-    image,
-    openai_tool,
-    reminder,
-    result,
-    system,
-    text,
-    user,
-)
+from builders import *
 from dsv4 import EncodeError
 
 ASKING = "<｜Assistant｜><think>"

@@ -10,20 +10,7 @@ from hypothesis import strategies as st
 
 import dsv4
 import encoding_dsv32
-from builders import (
-    BOS,
-    EOS,
-    assistant,
-    call,
-    calling,
-    developer,
-    function,
-    openai_tool,
-    reminder,
-    result,
-    system,
-    user,
-)
+from builders import *
 from dsv4 import V3_2_SERVED, EncodeError
 from strategies import json_objects, texts
 

@@ -12,25 +12,7 @@ from hypothesis import strategies as st
 
 import dsv4
 from builders import EOS
-from completions import (
-    BASH,
-    BLOCK,
-    BLOCK_END,
-    COMMAND,
-    DSML,
-    INVOKE_END,
-    PARAMETER_END,
-    TIMEOUT,
-    TOOLS,
-    block,
-    calling,
-    corpus,
-    cuts,
-    declared,
-    events_of,
-    merged,
-    parameter,
-)
+from completions import *
 from dsv4 import (
     ArgumentsDelta,
     ContentDelta,

@@ -14,23 +14,7 @@ import pytest
 import dsv4
 import encoding_dsv4
 from builders import BOS, EOS, is_json, vectors
-from completions import (
-    BLOCK,
-    BLOCK_END,
-    DSML,
-    INVOKE_END,
-    PARAMETER_END,
-    block,
-    calling,
-    calls_of,
-    cuts,
-    declared,
-    events_of,
-    invoke,
-    kinds_of,
-    merged,
-    parameter,
-)
+from completions import *
 from dsv4.compat import vllm
 from rows import each_row
 

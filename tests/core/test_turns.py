@@ -7,19 +7,7 @@ from typing import Any
 import pytest
 
 import dsv4
-from builders import (
-    BOS,
-    EOS,
-    assistant,
-    call,
-    calling,
-    developer,
-    openai_tool,
-    reminder,
-    result,
-    system,
-    user,
-)
+from builders import *
 
 ASKING = "<｜Assistant｜><think>"
 ANSWERING = "<｜Assistant｜></think>"

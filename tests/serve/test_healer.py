@@ -69,7 +69,7 @@ class TestReasoningInTheContent:
             waiting = 0
             while not reader.feed(Chunk(delta={"content": "word " * 10})):
                 waiting += 50
-            assert waiting <= 1024
+                assert waiting <= 1024
             assert read("Hi.", habits=habits) == ("", "Hi.")
         assert habits.reasoning_place == "none"
         call = chat.read({"messages": [USER], "stream": True})
@@ -86,9 +86,12 @@ class TestReasoningInTheContent:
 
     @pytest.mark.parametrize("stream", [True, False])
     def test_it_is_not_looked_for_where_nobody_thinks(self, stream: bool) -> None:
-        off = {"thinking": {"type": "disabled"}}
-        said = read("Hi.", habits=UpstreamHabits(), stream=stream, **off)
-        assert said == ("", "Hi.")
+        off, habits = {"thinking": {"type": "disabled"}}, UpstreamHabits()
+        for _ in range(5):
+            assert read("Hi.", habits=habits, stream=stream, **off) == ("", "Hi.")
+        assert habits.reasoning_place == "unknown"  # of which such answers say nothing
+        call = chat.read({"messages": [USER], "stream": stream, **off})
+        assert HealingReader(call, None, habits).feed(Chunk(delta={"content": "Hi."}))
 
     @pytest.mark.parametrize("mark", ["`", "'", '"'])
     def test_an_answer_that_names_the_tag_is_an_answer(self, mark: str) -> None:

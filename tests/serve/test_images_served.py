@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from aiohttp import web
 from gateway import TOOLS, gateway, run
 from standins import (
     ChatServer,
@@ -65,7 +66,7 @@ TWO = chat("Compare.", part(url_of(PIXEL)), part(url_of(WIDE, "png")))
 SENT = [url_of(PIXEL), url_of(WIDE)]
 
 
-def sglang(tokenizer: Tokenizer, **set: Any) -> StandIn:
+def sglang(tokenizer: Tokenizer, **set: Any) -> Any:
     return _with(SglangServer(tokenizer, ANSWER), **{"sees": True, **set})
 
 
@@ -289,7 +290,7 @@ def test_an_engine_that_was_restarted_is_asked_again(tokenizer: Tokenizer) -> No
         async with before.running(port) as url:
             g = await stack.enter_async_context(gateway(upstream=url, **given))
             assert (await g.get("/ready"))[1]["images"]["sent"] is False
-        g.server._ready_until = 0.0
+        g.server.behind._ready_until = 0.0
         async with after.running(port):
             assert (await g.get("/ready"))[1]["images"] == {"sent": True, "urls": "refuse"}
             status, headers, _ = await g.post("/v1/chat/completions", TWO)
@@ -300,6 +301,28 @@ def test_an_engine_that_was_restarted_is_asked_again(tokenizer: Tokenizer) -> No
             await scenario(stack)
 
     run(both())
+
+
+def test_an_engine_that_gave_no_answer_is_asked_again_later(tokenizer: Tokenizer) -> None:
+    async def scenario() -> None:
+        upstream, failing = sglang(tokenizer), True
+
+        async def info(request: web.Request) -> web.Response:
+            if failing:
+                raise web.HTTPInternalServerError
+            return await SglangServer.model_info(upstream, request)
+
+        upstream.new_model_info = info
+        given = {"dialect": "v4.1", "settings_backend": "sglang"}
+        async with upstream.running() as url, gateway(upstream=url, **given) as g:
+            _, headers, _ = await g.post("/v1/chat/completions", TWO)
+            assert headers["x-dsv4-images"] == "replaced=2"
+            failing = False
+            g.server.behind._ask_for_images_at = 0.0  # as if the time had passed
+            _, headers, _ = await g.post("/v1/chat/completions", TWO)
+            assert "x-dsv4-images" not in headers
+
+    run(scenario())
 
 
 def test_one_of_several_engines_that_takes_none_decides(tokenizer: Tokenizer) -> None:
@@ -500,6 +523,12 @@ def test_pictures_of_a_request_have_one_limit_together(tokenizer: Tokenizer) -> 
     assert (status, "in all" in answer["error"]["message"]) == (400, True)
 
 
+def test_a_large_picture_is_sent(tokenizer: Tokenizer) -> None:
+    upstream, large = sglang(tokenizer), PIXEL + bytes(300_000)
+    assert answered(upstream, "sglang", chat("x", part(url_of(large))))[0] == 200
+    assert pictures_in(upstream.requests[-1]) == [url_of(large)]
+
+
 @pytest.mark.parametrize("count", [100, 101])
 def test_a_request_has_a_hundred_images_at_most(count: int, tokenizer: Tokenizer) -> None:
     upstream = sglang(tokenizer)
@@ -579,6 +608,14 @@ def test_what_a_chat_server_cannot_read_is_told() -> None:
     status, headers, _, requests = healed(TWO, dialect="v4", adapt_for="vllm")
     assert (status, headers["x-dsv4-images"]) == (200, "replaced=2")
     assert "[Unsupported Image]" in str(requests[-1]["messages"])
+
+
+def test_the_id_of_a_file_is_refused_before_a_chat_server_too() -> None:
+    part = {"type": "input_image", "file_id": "file-1"}
+    body = {"input": [{"role": "user", "content": [part]}]}
+    status, _, answer, requests = healed(body, "/v1/responses")
+    assert (status, requests) == (400, [])
+    assert "no files are kept" in answer["error"]["message"]
 
 
 @pytest.mark.parametrize("dialect", ["v4", "v4.1"])

@@ -40,10 +40,15 @@ class GauntletServer:
 
 
 def is_visible(hypothesis: Hypothesis) -> bool:
-    """Whether any count of this server is another one without its faults."""
-    clean = Hypothesis(hypothesis.profile, hypothesis.dialect)
-    counts, others = FORECASTER.counts(hypothesis), FORECASTER.counts(clean)
-    return any(counts[id] != others[id] for id in counts.keys() & others.keys())
+    """Whether some count is another one on every clean server of this kind: a server of another
+    model's format is one of that model."""
+    counts = FORECASTER.counts(hypothesis)
+    own = [each for each in clean_servers() if each.profile == hypothesis.profile]
+    own.append(Hypothesis(hypothesis.profile, hypothesis.dialect))
+    return all(
+        any(counts[id] != others[id] for id in counts.keys() & others.keys())
+        for others in map(FORECASTER.counts, own)
+    )
 
 
 def clean() -> list[GauntletServer]:

@@ -336,6 +336,18 @@ class TestForced:
         assert "markup leaks (call)" in found.message
         assert "(plain)" not in found.message
 
+    def test_a_server_that_refuses_tools_misreads_nothing(self) -> None:
+        sent = []
+
+        def post(path: str, body: Body) -> Reply:
+            sent.append(body)
+            refused = Reply(400, body={"error": {"message": "no parser"}})
+            return refused if "tools" in body else self.reading(self.as_parsed)(path, body)
+
+        found = self.forced(post)
+        assert (found.id, found.verdict) == ("forced-none", "not offered")
+        assert len(sent) < 10
+
     def test_the_request_of_the_first_that_is_misread(self) -> None:
         post = self.reading(lambda text: {"content": text})
         (found,) = forced_findings(post, forcing_way(post), json.dumps)

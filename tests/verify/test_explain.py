@@ -105,6 +105,8 @@ FAULTY = [
     ("vllm-0.32", "v4", "history-truncated/4"),
     ("sglang-0.5.23", "v4", "tools-sorted"),
     ("sglang-0.5.23", "v4", "system-default-added"),
+    ("vllm-0.32", "v4", "developer-text-added"),
+    ("dsv4", "v4-0731", "developer-text-added/1"),
     ("sglang-0.5.23", "v4.1", "tools-kept-at-none"),
     ("recipe-0.2.0", "v4", "reasoning-space"),
     ("recipe-0.2.0", "v4", "format-v3.2"),

@@ -9,12 +9,15 @@ from gauntlet_servers import GauntletServer, every_server
 from stand_ins import FORECASTER
 
 from dsv4.profiles.fault_table import FAULTS
-from dsv4.verify import Report, ServerProblem, run
+from dsv4.verify import PROBES, Report, ServerProblem, run
+from dsv4.verify.doubts import possible_answers
+from dsv4.verify.probes import FOLLOW_UPS
+from dsv4.verify.verdicts import Explanation
 from parts import part
 
 SERVERS = every_server()
-MODES = ("quick", "default")
-# So many of a hundred listed faults are named: alone, or in a set that no request tells apart.
+MODES = ("quick", "default", "full")
+# So many of a hundred listed faults are named: alone, or with others that no request tells apart.
 LEAST_NAMED = 95
 
 
@@ -31,16 +34,28 @@ def accused(report: Report) -> set[str]:
     return {id for id in {*named, *report.verdict.faults} if FAULTS[id].group != "safety"}
 
 
-def test_there_are_as_many_as_were_agreed() -> None:
-    sizes = {kind: len(servers) for kind, servers in SERVERS.items()}
-    assert (sum(sizes.values()), sizes["unlisted"], sizes["noisy"]) == (150, 50, 30)
+def is_named(each: GauntletServer, report: Report) -> bool:
+    """Whether the faults are named, or are among explanations that no request tells apart."""
+    verdict = report.verdict
+    if accused(report) == each.wanted:
+        return True
+    truth = Explanation(each.truth, each.truth.ids)
+    tied = [found for found in (verdict.best, *verdict.alternatives) if found is not None]
+    return (
+        verdict.outcome == "explained"
+        and truth.faults in [found.faults for found in tied]
+        and not any(
+            len(possible_answers([truth, *tied], probe, FORECASTER)) > 1
+            for probe in (*PROBES.values(), *FOLLOW_UPS)
+        )
+    )
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", ["unlisted", "noisy"])
 def test_nothing_is_named_that_is_not_there(kind: str, mode: str) -> None:
     wrong = {}
-    for each in part(SERVERS[kind], 10):
+    for each in part(SERVERS[kind], 15):
         report = report_on(each, mode)
         if report is not None and not accused(report) <= each.allowed:
             wrong[each.name] = accused(report)
@@ -55,15 +70,14 @@ def test_clean_servers_are_clean(mode: str) -> None:
         assert (report.verdict.outcome, accused(report)) == ("explained", set()), each.name
 
 
-def test_listed_faults_are_named() -> None:
-    servers = part(SERVERS["listed"], 6)
+@pytest.mark.parametrize("mode", MODES)
+def test_listed_faults_are_named(mode: str) -> None:
+    servers = part(SERVERS["listed"], 8)
     missed = []
     for each in servers:
-        report = report_on(each, "default")
+        report = report_on(each, mode)
         assert report is not None
         assert accused(report) <= each.allowed, each.name
-        sets = [each.truth.ids, *(e.faults for e in (report.verdict.best,) if e)]
-        sets += [other.faults for other in report.verdict.alternatives]
-        if each.truth.ids not in sets[1:]:
+        if not is_named(each, report):
             missed.append(each.name)
     assert len(missed) * 100 <= len(servers) * (100 - LEAST_NAMED), missed

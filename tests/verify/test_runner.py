@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import product
+from typing import Any, get_args
 from xml.etree import ElementTree
 
 import pytest
@@ -28,14 +29,17 @@ from dsv4.verify import (
     explain_recorded,
     run,
 )
+from dsv4.verify.answers import value_at
 from dsv4.verify.choice import MOST_QUICK, likely_servers
 from dsv4.verify.doubts import MOST_REPEATS
 from dsv4.verify.hypotheses import clean_servers
+from dsv4.verify.own_word import OWN_WORD_REQUESTS
 from dsv4.verify.probes import PROBES
 from dsv4.verify.prompt_routes import ROUTES
 from dsv4.verify.report import OWN_WAYS
 from dsv4.verify.report_views import report_changes, report_html, report_junit, report_text
-from dsv4.verify.runner import planned
+from dsv4.verify.runner import OUTPUT_REQUESTS, RunMode, planned
+from dsv4.verify.sending import TOO_LONG
 from parts import part
 from rows import each_row
 
@@ -259,7 +263,9 @@ class TestUnknownFaults:
 def test_a_default_run_costs_what_was_agreed() -> None:
     requests, tokens = planned()
     assert requests <= 90
-    assert requests - MOST_REPEATS <= 75
+    without_repeats = sum(probe.repeats for probe in PROBES.values()) + OWN_WORD_REQUESTS
+    assert without_repeats + OUTPUT_REQUESTS <= 75
+    assert MOST_REPEATS <= 15
     assert tokens <= 20_000
 
 
@@ -492,6 +498,17 @@ class TestTheRun:
         report = report_on(client, mode=mode, only=only)
         assert client.requests == report.requests <= planned(mode, only)[0]
 
+    @each_row("mode, truth", part([*product(get_args(RunMode), clean_servers())], 5))
+    def test_every_server_costs_no_more_than_was_announced(
+        self, mode: Any, truth: Hypothesis
+    ) -> None:
+        for shows_ids in (False, True):
+            client = StandIn(truth, shows_ids=shows_ids)
+            report = report_on(client, mode=mode)
+            requests, tokens = planned(mode)
+            assert client.requests == report.requests <= requests
+            assert client.tokens <= tokens
+
     def test_several_requests_at_once_are_the_same_requests_with_the_same_report(self) -> None:
         truth = server("vllm-0.32", "v4", "tools-compact")
         one, four = StandIn(truth), StandIn(truth)
@@ -503,6 +520,28 @@ class TestTheRun:
         with served(StandIn(VLLM)) as url:
             report = report_on(HttpServer(url), only=["system"])
         assert report.model == "deepseek-v4"
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            "This model's maximum context length is 1024 tokens.",
+            "the request exceeds the available context size, try increasing it",
+        ],
+    )
+    def test_a_request_that_is_too_long_for_the_server_says_nothing_else(self, words: str) -> None:
+        class Short(StandIn):
+            def post(self, path: str, body: Mapping[str, Any]) -> Reply:
+                reply = super().post(path, body)
+                long = isinstance(reply.body, dict) and value_at(
+                    reply.body, "usage", "prompt_tokens"
+                )
+                refusal = Reply(400, body={"error": {"message": words}})
+                return refusal if (long or 0) > 1024 else reply
+
+        report = report_on(Short(VLLM))
+        assert (report.verdict.outcome, report.verdict.faults) == ("explained", ())
+        (note,) = report.notes
+        assert note == f"2 of {len(PROBES) + 2} requests got no count: {TOO_LONG} (2)."
 
     def test_answers_longer_than_they_may_be_are_a_finding(self) -> None:
         class Long(StandIn):

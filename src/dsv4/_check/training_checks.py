@@ -17,7 +17,7 @@ from dsv4._encode.prompt import Prompt
 from dsv4._encode.turns import NATIVE
 from dsv4._format import tokens
 from dsv4._format.dialects import Dialect
-from dsv4._parse import events
+from dsv4._parse.events import DiagnosticKind
 from dsv4._parse.parse import Message, parse
 from dsv4.errors import Error
 from dsv4.request import Request
@@ -31,15 +31,15 @@ _PROBLEMS = {
     REASONING: "the text holds reasoning or its tags: a model would learn to write them as text",
     CALLS: "the text holds markup of tool calls: a model would learn to write calls as text",
 }
-_REASONING_KINDS = {events.THINK_IN_CONTENT, events.STRAY_THINK}
+_REASONING_KINDS: set[DiagnosticKind] = {"think_in_content", "stray_think"}
 # What is no sign of calls: text that stays as it is, and tokens, which another rule finds.
-_OTHER_KINDS = {
+_OTHER_KINDS: set[DiagnosticKind] = {
     *_REASONING_KINDS,
-    *(events.UNCLOSED_REASONING, events.MARKUP_AS_TEXT, events.STRAY_TOKEN),
-    *(events.MADE_UP_TURN, events.MORE_DEPARTURES),
+    *("unclosed_reasoning", "markup_as_text", "stray_token"),
+    *("made_up_turn", "more_departures"),
 }
 # What does not make it doubtful what was meant.
-_HARMLESS_KINDS = {events.OTHER_RELEASE, events.UNDECLARED_TOOL}
+_HARMLESS_KINDS: set[DiagnosticKind] = {"other_release", "undeclared_tool"}
 
 
 def leaked_markup(conversation: CheckedConversation) -> Iterator[RuleFinding]:

@@ -16,16 +16,8 @@ import dsv4
 from dsv4._cli import command_options
 from dsv4._cli.command_options import PromptOptions, dialect_option, profile_option
 from dsv4._cli.command_output import FINDINGS, MISUSE, Failure
-from dsv4._inputs.input_files import (
-    BYTE_ORDER_MARK,
-    InputError,
-    decode_utf8,
-    error_location,
-    input_name,
-    is_json_lines,
-    open_input,
-    parse_unambiguous_json,
-)
+from dsv4._inputs import input_files
+from dsv4._inputs.input_files import InputError
 from dsv4._inputs.request_bodies import ReadBody, RequestOverrides
 from dsv4.api.api_request import BodyRules
 from dsv4.api.body_reader import recognise
@@ -46,8 +38,8 @@ class FileDocument(NamedTuple):
 
 def read_text(path: str | None) -> str:
     """The whole of a file, exactly: line ends and all."""
-    with open_input(path) as file:
-        return decode_utf8(file.read(), input_name(path))
+    with input_files.open_input(path) as file:
+        return input_files.decode_utf8(file.read(), input_files.input_name(path))
 
 
 def hint_at_json(text: str, path: str | None, wanted: str) -> None:
@@ -62,7 +54,7 @@ def hint_at_json(text: str, path: str | None, wanted: str) -> None:
         kind for names, kind in _KINDS_OF_JSON if isinstance(value, dict) and names & set(value)
     ]
     kind, *_ = [*kinds, "JSON"]
-    print(f"dsv4: {input_name(path)}: found {kind}, expected {wanted}", file=sys.stderr)
+    print(f"dsv4: {input_files.input_name(path)}: found {kind}, expected {wanted}", file=sys.stderr)
 
 
 # By fields that only one of them has.
@@ -75,7 +67,9 @@ _KINDS_OF_JSON = (
 
 def read_json(path: str | None) -> Any:
     """The one JSON value of a file."""
-    return parse_unambiguous_json(_without_byte_order_mark(read_text(path)), input_name(path))
+    return input_files.parse_unambiguous_json(
+        _without_byte_order_mark(read_text(path)), input_files.input_name(path)
+    )
 
 
 def read_documents(path: str | None, lines: bool = False) -> Iterator[FileDocument]:
@@ -84,29 +78,31 @@ def read_documents(path: str | None, lines: bool = False) -> Iterator[FileDocume
     A file is taken for JSON lines if `lines` or its name says so, or if it is not one JSON value
     but its first line is.
     """
-    if lines or input_name(path).endswith(".jsonl"):
+    if lines or input_files.input_name(path).endswith(".jsonl"):
         return read_json_lines(path)
-    with open_input(path) as file:
-        data, name = file.read(), input_name(path)
+    with input_files.open_input(path) as file:
+        data, name = file.read(), input_files.input_name(path)
     try:
         return iter(
             [
                 FileDocument(
                     name,
-                    parse_unambiguous_json(_without_byte_order_mark(decode_utf8(data, name)), name),
+                    input_files.parse_unambiguous_json(
+                        _without_byte_order_mark(input_files.decode_utf8(data, name)), name
+                    ),
                 )
             ]
         )
     except InputError as error:
-        if not is_json_lines(data):
+        if not input_files.is_json_lines(data):
             return iter([FileDocument(name, None, error)])
     return _read_lines(data.split(b"\n"), name)
 
 
 def read_json_lines(path: str | None) -> Iterator[FileDocument]:
     """The values of a file of JSON lines, read as they are asked for. Empty lines do not count."""
-    with open_input(path) as file:
-        yield from _read_lines(file, input_name(path))
+    with input_files.open_input(path) as file:
+        yield from _read_lines(file, input_files.input_name(path))
 
 
 def _read_lines(lines: Iterable[bytes], name: str) -> Iterator[FileDocument]:
@@ -118,10 +114,10 @@ def _read_lines(lines: Iterable[bytes], name: str) -> Iterator[FileDocument]:
 def _read_line(line: bytes, name: str, number: int) -> FileDocument:
     place = f"{name}:{number}"
     try:
-        text = decode_utf8(line, name, number)
+        text = input_files.decode_utf8(line, name, number)
         return FileDocument(
             place,
-            parse_unambiguous_json(
+            input_files.parse_unambiguous_json(
                 _without_byte_order_mark(text) if number == 1 else text, name, number
             ),
         )
@@ -130,7 +126,7 @@ def _read_line(line: bytes, name: str, number: int) -> FileDocument:
 
 
 def _without_byte_order_mark(text: str) -> str:
-    return text.removeprefix(BYTE_ORDER_MARK)
+    return text.removeprefix(input_files.BYTE_ORDER_MARK)
 
 
 @dataclass(frozen=True)
@@ -163,7 +159,7 @@ def located_failure(
     error: dsv4.Error, place: str, overrides: RequestOverrides, read: ReadBody | None = None
 ) -> Failure:
     """An error with its place. It is misuse if an option is wrong, and not the conversation."""
-    location = error_location(error)
+    location = input_files.error_location(error)
     is_option = getattr(overrides, str(next(iter(location), None)), None) is not None
     if read is not None and location and not is_option:
         where = path_of(read.place(location))
@@ -227,7 +223,7 @@ def request_from_prompt(args: PromptOptions, path: str | None) -> LocatedRequest
         if getattr(args, option):
             name = option.replace("_", "-")
             raise Failure(f"--{name}: found it with --prompt, which has these in its text")
-    name, text = input_name(path), read_text(path)
+    name, text = input_files.input_name(path), read_text(path)
     decoded = dsv4.decode(text, dialect=dialect_option(args))
     if not decoded.exact:
         print(f"dsv4: {name}: {decoded.notes[-1].text}", file=sys.stderr)
@@ -294,7 +290,7 @@ def read_one_request(
     """The one conversation of a file, or that of the line which was asked for."""
     if getattr(args, "prompt", False):
         return request_from_prompt(args, args.file)
-    name, line = input_name(args.file), args.line
+    name, line = input_files.input_name(args.file), args.line
     found = list(_few_documents(read_documents(args.file, args.jsonl or line is not None), line))
     if not found and line is not None:
         raise Failure(f"--line: {name} has no conversation in line {line}")

@@ -5,34 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from dsv4._encode.inputs import (
-    MessageFields,
-    SampledMessage,
-    is_nonempty,
-    maybe_list,
-    text_of,
-    unknown_role,
-)
-from dsv4._encode.prompt import (
-    ANSWER,
-    ANSWER_AFTER_RESULTS,
-    ANSWER_END,
-    ASK_ANSWER,
-    ASK_THINKING,
-    BOS,
-    DEVELOPER_TEXT,
-    ONE_RESULT_END,
-    ONE_RESULT_START,
-    REASONING,
-    REASONING_END,
-    RESULTS_END,
-    RESULTS_START,
-    SYSTEM,
-    THINK_AFTER_RESULTS,
-    USER,
-    Omission,
-    RawTurn,
-)
+from dsv4._encode import inputs
+from dsv4._encode import prompt as fragments
+from dsv4._encode.inputs import MessageFields, SampledMessage
 from dsv4._encode.tools import schemas_text
 from dsv4._encode.turns import Conventions, TurnWriter, omissions_v32
 from dsv4._format.dialects import Dialect
@@ -77,7 +52,7 @@ class RendererV32(TurnWriter):
     def start(self, bos: bool, preamble: MessageFields | None) -> None:
         """What stands before the first turn; `preamble` as for V4's renderer."""
         if bos:
-            self.flat.append(BOS)
+            self.flat.append(fragments.BOS)
         if preamble is not None:
             self._extras(preamble, ())
 
@@ -99,7 +74,7 @@ class RendererV32(TurnWriter):
             if 0 <= index < count:
                 self._turn(place, index, message, caller, results)
 
-    def omissions(self) -> tuple[Omission, ...]:
+    def omissions(self) -> tuple[fragments.Omission, ...]:
         """What was left out of the prompt."""
         shown_from = self._turns[self._last][0] if self._last >= 0 else -1
         return omissions_v32(
@@ -117,11 +92,11 @@ class RendererV32(TurnWriter):
         role = message["role"]
         self._check_tools(message, index)
         if role == "system":
-            self.flat.append(SYSTEM[index])
+            self.flat.append(fragments.SYSTEM[index])
             self._content(message.get("content"), index)
             self._extras(message, ("messages", index))
         elif role == "user":
-            self.flat.append(USER[index])
+            self.flat.append(fragments.USER[index])
             self._content(message.get("content"), index)
             self._ask(place)
         elif role == "developer":
@@ -132,17 +107,21 @@ class RendererV32(TurnWriter):
         elif role == "tool":
             self._result(message, index, place, caller, results)
         else:
-            raise unknown_role(role, ("messages", index, "role"), self.dialect.roles)
+            raise inputs.unknown_role(role, ("messages", index, "role"), self.dialect.roles)
 
     def _check_tools(self, message: MessageFields, index: int) -> None:
         """Tools must be right even where they are not written."""
         tools = message.get("tools")
-        if is_nonempty(tools) and message["role"] not in ("system", "developer"):
+        if inputs.is_nonempty(tools) and message["role"] not in ("system", "developer"):
             location = ("messages", index, "tools")
             schemas_text(tools, self.rules.named_tools, self.dialect.namespaces, location)
 
     def _ask(self, place: int) -> None:
-        asks = ASK_THINKING if self._thinking and place == self._last else ASK_ANSWER
+        asks = (
+            fragments.ASK_THINKING
+            if self._thinking and place == self._last
+            else fragments.ASK_ANSWER
+        )
         self.flat.append(asks[self._answer_after(place)])
 
     def _answer_after(self, place: int) -> int | None:
@@ -153,52 +132,52 @@ class RendererV32(TurnWriter):
         return at if message["role"] == "assistant" else None
 
     def _developer(self, message: MessageFields, index: int) -> None:
-        text = text_of(message.get("content"), ("messages", index, "content"))
+        text = inputs.text_of(message.get("content"), ("messages", index, "content"))
         if not text:
             problem = "found nothing, expected the text of a developer turn"
             raise EncodeError(("messages", index, "content"), problem)
-        self.flat.append(USER[index])
+        self.flat.append(fragments.USER[index])
         self._extras(message, ("messages", index))
-        self.flat += DEVELOPER_TEXT, text
+        self.flat += fragments.DEVELOPER_TEXT, text
 
     def _assistant(self, message: MessageFields, index: int, thinks: bool) -> None:
         reasoning = self._reasoning(message, index)
-        if thinks and not reasoning and not is_nonempty(message.get("tool_calls")):
+        if thinks and not reasoning and not inputs.is_nonempty(message.get("tool_calls")):
             location = ("messages", index, self.rules.reasoning_fields[0])
             problem = "found neither reasoning nor calls, expected one after the last user turn"
             raise EncodeError(location, problem)
         if type(message) is SampledMessage:
-            turn = RawTurn(message.sampled, bool(reasoning), thinks, closes=True)
+            turn = fragments.RawTurn(message.sampled, bool(reasoning), thinks, closes=True)
             self._add_sampled(index, turn)
             if turn.text is not None:
                 self.flat += turn.entries(index, self.dialect)
                 return
         if thinks:
-            self.flat += REASONING[index], reasoning, REASONING_END
+            self.flat += fragments.REASONING[index], reasoning, fragments.REASONING_END
         else:
-            self.flat.append(ANSWER[index])
+            self.flat.append(fragments.ANSWER[index])
         self._content(message.get("content"), index)
         self._calls(message.get("tool_calls"), index)
-        self.flat.append(ANSWER_END)
+        self.flat.append(fragments.ANSWER_END)
 
     def _result(
         self, message: MessageFields, index: int, place: int, caller: MessageFields, count: int
     ) -> None:
         """The result number `count` after the calls of `caller`, in a block with the others."""
         is_caller = caller.get("role") == "assistant" or place == 0
-        calls = len(maybe_list(caller.get("tool_calls")) or ()) if is_caller else 0
+        calls = len(inputs.maybe_list(caller.get("tool_calls")) or ()) if is_caller else 0
         if count > calls:
             problem = f"found result {count} after {calls} calls, expected one for each call"
             raise EncodeError(("messages", index), problem)
         if count == 1:
-            self.flat.append(RESULTS_START[index])
-        self.flat.append(ONE_RESULT_START[index])
+            self.flat.append(fragments.RESULTS_START[index])
+        self.flat.append(fragments.ONE_RESULT_START[index])
         self._content(message.get("content"), index)
-        self.flat.append(ONE_RESULT_END)
+        self.flat.append(fragments.ONE_RESULT_END)
         if count == calls:
-            self.flat.append(RESULTS_END)
+            self.flat.append(fragments.RESULTS_END)
             thinks = self._thinking and place >= self._last
-            asks = THINK_AFTER_RESULTS if thinks else ANSWER_AFTER_RESULTS
+            asks = fragments.THINK_AFTER_RESULTS if thinks else fragments.ANSWER_AFTER_RESULTS
             self.flat.append(asks[self._answer_after(place)])
 
 

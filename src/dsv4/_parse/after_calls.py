@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dsv4._format import tokens
 from dsv4._format.spellings import PLAIN_CLOSES
-from dsv4._parse import events as kinds
+from dsv4._parse.events import Diagnostic, DiagnosticKind
 from dsv4._parse.limits import LONGEST_SPACE
 from dsv4._parse.patterns import pattern
 from dsv4._parse.quoted_calls import Quotation, Refused
@@ -19,7 +19,7 @@ from dsv4._parse.tag_rules import Ahead, Lookahead, is_plain_wrapper
 _UNMARKED_LINE = pattern(r"\n(?![ \t]*(?:[-*+]|\d{1,3}[.)])?[ \t]*>)(?!\s*\Z)")
 _OUTDENTED_LINE = pattern(r"\n(?!\t| {4}|[ \t]*(?:\n|\Z))")
 # After these the calls are not as they should be: where a quotation is open, nothing is implied.
-_UNCLEAN = frozenset({kinds.IMPLIED_CLOSE, kinds.UNEXPECTED_TEXT, kinds.CUT_SHORT})
+_UNCLEAN: frozenset[DiagnosticKind] = frozenset({"implied_close", "unexpected_text", "cut_short"})
 
 
 def read_after(reading: Reading, unwrapped: bool = False) -> Steps[None]:
@@ -41,7 +41,7 @@ def read_after(reading: Reading, unwrapped: bool = False) -> Steps[None]:
             is_expected, lacks_opening = is_expected or not ahead.marked, False
         if not is_expected:
             reading.note_surplus(ahead.end)
-        reading.report(kinds.ORPHAN_CLOSER, ahead.start, ahead.raw)
+        reading.report("orphan_closer", ahead.start, ahead.raw)
         reading.prose.plain_wrapper = False
         reading.advance(ahead.end)
     holds_json = yield from rules.opens_json_calls(ahead)
@@ -76,7 +76,7 @@ def _leave(reading: Reading, ahead: Ahead, unwrapped: bool, holds_json: bool) ->
     if isinstance(ahead, Tag) and (begins or plain):
         reading.advance(ahead.start)
     elif not ends:
-        reading.report(kinds.TEXT_AFTER_BLOCK, reading.pos, "")
+        reading.report("text_after_block", reading.pos, "")
     if ends and unwrapped and buffer.at(reading.pos) == "\n":
         reading.advance(reading.pos + 1)  # the newline of the call itself
     reading.prose.quoting.begin_line(is_begun=not (ends or begins or plain))
@@ -95,7 +95,7 @@ def settle_quotations(reading: Reading, ahead: Ahead) -> Steps[None]:
 def _settle_quotation(reading: Reading, quotation: Quotation, ahead: Ahead) -> Steps[None]:
     """Whether what follows the calls says that they were quoted (rules 24 and 29)."""
     buffer, quoting = reading.buffer, reading.prose.quoting
-    if any(isinstance(e, kinds.Diagnostic) and e.kind in _UNCLEAN for e in reading.events):
+    if any(isinstance(e, Diagnostic) and e.kind in _UNCLEAN for e in reading.events):
         # The close may stand inside, behind the last tag.
         start = _last_tag_end(reading, quotation.start)
         inside = buffer.slice(start, reading.pos)

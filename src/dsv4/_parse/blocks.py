@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from itertools import repeat
 
-from dsv4._parse import events as kinds
 from dsv4._parse.after_calls import read_after, settle_quotations
 from dsv4._parse.call_arguments import read_json
 from dsv4._parse.calls import begin_call
@@ -93,9 +92,7 @@ class BlockReader:
         name = next((n for n in tools.parameters if re.match(rf"{re.escape(n)}\s", rest)), None)
         if name is None:
             return False
-        tag = yield from buffer.next_tag(at)
-        while tag is not None and not (tag.marked or tag.kind in TOKENS):
-            tag = yield from buffer.next_tag(tag.start + 1)
+        tag = yield from buffer.next_marked(at)
         end = buffer.end if tag is None else tag.start
         fenced = _FENCED_OBJECT.fullmatch(buffer.slice(at + len(name), end))
         found = None if fenced is None else read_json(fenced[2])
@@ -112,7 +109,7 @@ class BlockReader:
             return False
         self._block.used = True
         self._reading.enter(ParserState.BLOCK)
-        self._reading.report_span(kinds.JSON_CALLS, at, end)
+        self._reading.report_span("json_calls", at, end)
         self._reading.advance(end)
         self._reading.whole_call(name, found.text, end)
         return True
@@ -133,7 +130,7 @@ class BlockReader:
         if not self._buffer.after_blank_line(at):
             return (yield from self._read_junk(at))
         self._reading.settle()
-        kind: DiagnosticKind = kinds.IMPLIED_CLOSE if self._block.used else kinds.EMPTY_BLOCK
+        kind: DiagnosticKind = "implied_close" if self._block.used else "empty_block"
         self._reading.report(kind, at, "")
         yield from self._to_prose()
 
@@ -156,7 +153,7 @@ class BlockReader:
 
     def _report_lack(self) -> None:
         if self._lacks_calls:
-            self._reading.report(kinds.DROPPED_CALL, self._reading.pos, "")
+            self._reading.report("dropped_call", self._reading.pos, "")
 
     # Tags.
 
@@ -188,7 +185,7 @@ class BlockReader:
         if tag.closing and not (block.after_invoke and self._rules.closes(tag, "invoke")):
             reading.note_surplus(tag.end)
         block.after_invoke = False
-        reading.report(kinds.UNEXPECTED_TAG, tag.start, tag.raw)
+        reading.report("unexpected_tag", tag.start, tag.raw)
         reading.advance(tag.end)
 
     def _read_wrapper(self, tag: Tag) -> Steps[None]:
@@ -212,7 +209,7 @@ class BlockReader:
         else:
             certain = yield from self._rules.is_certain(tag, wrapped=True)
         if not certain:
-            return (yield from self._read_junk(tag.start, kinds.DROPPED_CALL))
+            return (yield from self._read_junk(tag.start, "dropped_call"))
         block.used = True
         if block.calls and self._buffer.char_before(tag.start) in QUOTES_AN_INVOKE:
             block.is_quoted = True
@@ -225,9 +222,9 @@ class BlockReader:
         if tag.closing:
             reading.check_spelling(tag)
         else:
-            reading.report(kinds.MISSPELLED_TAG, tag.start, tag.raw)
+            reading.report("misspelled_tag", tag.start, tag.raw)
         if not block.used and not block.may_be_empty:
-            reading.report(kinds.EMPTY_BLOCK, tag.start, tag.raw)
+            reading.report("empty_block", tag.start, tag.raw)
         elif block.used:
             self._report_lack()
         reading.advance(tag.end)
@@ -235,7 +232,7 @@ class BlockReader:
 
     def _close_implied(self) -> Steps[None]:
         self._report_lack()
-        self._reading.report(kinds.IMPLIED_CLOSE, self._reading.pos, "")
+        self._reading.report("implied_close", self._reading.pos, "")
         yield from self._leave()
 
     def _leave(self) -> Steps[None]:
@@ -258,15 +255,15 @@ class BlockReader:
         to = buffer.end if tag is None else tag.start
         if tag is None:
             reading.end_inside()
-        reading.report_span(kinds.DROPPED_CALL, start, to)
+        reading.report_span("dropped_call", start, to)
         reading.advance(to)
 
-    def _read_junk(self, start: int, kind: DiagnosticKind = kinds.UNEXPECTED_TEXT) -> Steps[None]:
+    def _read_junk(self, start: int, kind: DiagnosticKind = "unexpected_text") -> Steps[None]:
         reading, buffer = self._reading, self._buffer
-        if self._block.calls and kind != kinds.DROPPED_CALL:
+        if self._block.calls and kind != "dropped_call":
             reading.begin_doubt()  # what follows text between two calls is doubtful (rule 21)
         self._block.used = True
-        if kind != kinds.DROPPED_CALL:
+        if kind != "dropped_call":
             self._block.after_invoke = False
         reading.enter(ParserState.JUNK)
         at = start + 1
@@ -343,5 +340,5 @@ class BlockReader:
     ) -> None:
         """Removes the text up to `to`. If the block holds nothing else, a call was meant."""
         lacks = is_last and self._lacks_calls
-        self._reading.report_span(kinds.DROPPED_CALL if lacks else kind, start, to)
+        self._reading.report_span("dropped_call" if lacks else kind, start, to)
         self._reading.advance(to)

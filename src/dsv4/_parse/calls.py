@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from dsv4._parse import events as kinds
 from dsv4._parse.after_calls import read_after
 from dsv4._parse.call_arguments import begins_with_object, object_text, typed_value
 from dsv4._parse.events import DiagnosticKind
@@ -24,7 +23,7 @@ def begin_call(reading: Reading, tag: Tag | None, is_quoted: bool = False) -> St
     """Begins a call, at its tag if it has one."""
     reading.enter(ParserState.INVOKE)
     name = None if tag is None else reading.rules.tool_called(tag)
-    hidden: DiagnosticKind | None = kinds.DROPPED_CALL
+    hidden: DiagnosticKind | None = "dropped_call"
     if not is_quoted:
         hidden = yield from _why_hidden(reading, tag, name)
     reading.call = Call(reading, tag, name, hidden)
@@ -34,15 +33,15 @@ def _why_hidden(
     reading: Reading, tag: Tag | None, name: str | None
 ) -> Steps[DiagnosticKind | None]:
     if reading.rules.is_example(name):
-        return kinds.PROMPT_EXAMPLE
+        return "prompt_example"
     if tag is None or name is None or (yield from _begins_nameless(reading, tag)):
-        return kinds.DROPPED_CALL
+        return "dropped_call"
     if reading.is_quoted_in_json(tag):
-        return kinds.DROPPED_CALL
+        return "dropped_call"
     if reading.is_beyond_limits(name):
-        reading.report(kinds.LIMIT, tag.start, tag.raw)
-        return kinds.DROPPED_CALL
-    return kinds.FORBIDDEN_CALL if reading.settings.forbidden else None
+        reading.report("limit", tag.start, tag.raw)
+        return "dropped_call"
+    return "forbidden_call" if reading.settings.forbidden else None
 
 
 def _begins_nameless(reading: Reading, tag: Tag) -> Steps[bool]:
@@ -98,12 +97,10 @@ def _is_object(reading: Reading, call: Call) -> Steps[bool]:
 
     So it is if the text ends in it: cut JSON is never complete.
     """
-    if call.hidden is kinds.DROPPED_CALL:  # whatever it gives
+    if call.hidden == "dropped_call":  # whatever it gives
         return False
     buffer, start = reading.buffer, reading.pos
-    tag = yield from buffer.next_tag(start)
-    while tag is not None and not (tag.marked or tag.kind in TOKENS):
-        tag = yield from buffer.next_tag(tag.start + 1)
+    tag = yield from buffer.next_marked(start)
     return tag is None or begins_with_object(buffer.slice(start, tag.start))
 
 
@@ -154,9 +151,7 @@ def _read_nested(reading: Reading, call: Call, value: ParameterValue) -> Steps[b
     reading.enter(ParserState.NESTED)
     members: dict[str, str] = {}
     while isinstance(ahead, Tag) and ahead.marked and not ahead.closing:
-        key, close = rules.key(ahead, tool), (yield from reading.buffer.next_tag(ahead.end))
-        while close is not None and not (close.marked or close.kind in TOKENS):
-            close = yield from reading.buffer.next_tag(close.start + 1)
+        key, close = rules.key(ahead, tool), (yield from reading.buffer.next_marked(ahead.end))
         is_new = key is not None and key not in members and key not in reading.tools.keys(tool)
         if close is None or ahead.kind != "parameter" or not is_new or key is None:
             break
@@ -171,7 +166,7 @@ def _read_nested(reading: Reading, call: Call, value: ParameterValue) -> Steps[b
         call.drop("unreadable")
         return False
     text = object_text(members)
-    reading.report_span(kinds.NESTED_PARAMETERS, value.start, ahead.start)
+    reading.report_span("nested_parameters", value.start, ahead.start)
     call.give(
         *(value.key, value.start, reading.buffer.slice(value.start, ahead.start)),
         text if "object" in value.types else f"[{text}]",
@@ -180,7 +175,7 @@ def _read_nested(reading: Reading, call: Call, value: ParameterValue) -> Steps[b
     if closed:
         reading.check_spelling(ahead)
     else:
-        reading.report(kinds.IMPLIED_CLOSE, ahead.start, "")
+        reading.report("implied_close", ahead.start, "")
     return True
 
 

@@ -32,21 +32,6 @@ class LineTracker:
     `settled` means that more text without a newline or a fence's character changes none of these.
     """
 
-    __slots__ = (
-        "_behind_calls",
-        "_fence",
-        "_finished",
-        "_info",
-        "_lead",
-        "_quoted",
-        "_quoted_line",
-        "_run",
-        "_run_lead",
-        "after_blank",
-        "blank",
-        "settled",
-    )
-
     def __init__(self, behind_calls: bool = False) -> None:
         self._behind_calls = behind_calls  # which were cut out: the line was never a blank one
         self.blank = True

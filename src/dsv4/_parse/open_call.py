@@ -8,7 +8,6 @@ import re
 from copy import copy
 from typing import NamedTuple
 
-from dsv4._parse import events as kinds
 from dsv4._parse.call_arguments import (
     is_item,
     json_string,
@@ -69,7 +68,7 @@ class Call:
         self.was_cut = False
         if hidden is not None or reading.settings.whole_calls:
             reading.recorded = []
-        if tag is not None and hidden in (None, kinds.FORBIDDEN_CALL):
+        if tag is not None and hidden in (None, "forbidden_call"):
             reading.check_spelling(tag, padded=name != tag.name and tag.name is not None)
             reading.check_declared(self.name, tag.start, tag.raw)
         self.writer = reading.begin_call(self.name, visible=hidden is None)
@@ -92,7 +91,7 @@ class Call:
         found = {a: v for a, v in tag.attributes.items() if is_argument(a, keys)}
         if not found or self.name not in reading.tools.parameters:
             return
-        reading.report(kinds.ARGUMENT_IN_TAG, tag.start, tag.raw)
+        reading.report("argument_in_tag", tag.start, tag.raw)
         for attribute, value in found.items():
             given = object_in(value) if attribute == RAW_PARAMETER not in keys else None
             if given is None:
@@ -156,9 +155,9 @@ class Call:
         elif writer.has(key) and self.hidden is None:
             self._report_again(key, tag)
         if writer.parameters >= MOST_PARAMETERS and writer.visible:
-            reading.report(kinds.LIMIT, tag.start, tag.raw)
+            reading.report("limit", tag.start, tag.raw)
             self.drop("limit")
-        if self.hidden in (None, kinds.FORBIDDEN_CALL):
+        if self.hidden in (None, "forbidden_call"):
             self._check_parameter(tag)
         lone = writer.may_hold_all(key)
         writer.settle()
@@ -170,7 +169,7 @@ class Call:
         before = self._given.get(key)
         if before is None or before.start < 0:  # the prompt has it
             before = GivenValue(tag.start, tag.raw)
-        self.reading.report(kinds.DUPLICATE_PARAMETER, before.start, before.raw)
+        self.reading.report("duplicate_parameter", before.start, before.raw)
 
     def may_list(self, key: str) -> bool:
         """Whether one more value of a parameter may make a list of all of them (rule 28)."""
@@ -194,7 +193,7 @@ class Call:
             named = tag.name is not None and self.reading.rules.key(tag, self.name) != tag.name
             self.reading.check_spelling(tag, padded=named)
         else:
-            self.reading.report(kinds.UNTYPED_PARAMETER, tag.start, tag.raw)
+            self.reading.report("untyped_parameter", tag.start, tag.raw)
 
     def own_value(self, tag: Tag, key: str) -> str:
         """The value of a parameter that is an attribute (rules 7, 14 and 30)."""
@@ -239,7 +238,7 @@ class Call:
     def remark(self, start: int, raw: str) -> None:
         self._remarks.append(raw)
         if self.hidden is None:
-            self.reading.report(kinds.UNEXPECTED_TEXT, start, raw)
+            self.reading.report("unexpected_text", start, raw)
 
     @property
     def _is_understood(self) -> bool:
@@ -272,22 +271,22 @@ class Call:
             reading.recorded = []
             self._start = reading.pos
         if self.hidden is None:
-            self.hidden = kinds.DROPPED_CALL
+            self.hidden = "dropped_call"
 
     def skip(self, tag: Tag) -> None:
         if self.hidden is None:
-            self.reading.report(kinds.UNEXPECTED_TAG, tag.start, tag.raw)
+            self.reading.report("unexpected_tag", tag.start, tag.raw)
         self.reading.advance(tag.end)
 
     def close(self, tag: Tag) -> None:
-        if self.hidden in (None, kinds.FORBIDDEN_CALL):
+        if self.hidden in (None, "forbidden_call"):
             self.reading.check_spelling(tag)
         self.reading.advance(tag.end)
         self.complete()
 
     def complete_implied(self) -> None:
         if self.hidden is None:
-            self.reading.report(kinds.IMPLIED_CLOSE, self.reading.pos, "")
+            self.reading.report("implied_close", self.reading.pos, "")
         self.complete()
 
     def complete(self) -> None:
@@ -298,12 +297,12 @@ class Call:
                 self._spread_body()
             self.writer.abort("unreadable")
             if reading.recorded is None:
-                reading.report(kinds.DROPPED_CALL, reading.pos, "")
+                reading.report("dropped_call", reading.pos, "")
             else:
-                self.hidden = kinds.DROPPED_CALL
+                self.hidden = "dropped_call"
         elif self.hidden is None:
             if self.writer.end(self.body):
-                reading.report(kinds.UNWRAPPED_ARGUMENTS, reading.pos, "")
+                reading.report("unwrapped_arguments", reading.pos, "")
             reading.tally.calls_completed += 1
         raw = reading.recorded_text()
         if self.hidden is not None:

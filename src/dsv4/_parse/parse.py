@@ -14,11 +14,6 @@ from dsv4._format.endings import Ending
 from dsv4._format.tokens import TASK_TOKENS
 from dsv4._parse.call_arguments import without_duplicates
 from dsv4._parse.events import (
-    CALL_IN_REASONING,
-    CUT_SHORT,
-    DUPLICATE_PARAMETER,
-    STRAY_THINK,
-    UNCLOSED_REASONING,
     UNREAD_CALL_KINDS,
     ArgumentsDelta,
     ContentDelta,
@@ -136,7 +131,7 @@ class Message:
 
         They could not be read, were cut short, or are missing in a block that was opened for them.
         """
-        kinds = UNREAD_CALL_KINDS | ({CUT_SHORT} if self.finish == "length" else set())
+        kinds = UNREAD_CALL_KINDS | ({"cut_short"} if self.finish == "length" else set())
         return tuple(found for found in self.diagnostics if found.kind in kinds)
 
     def to_dict(self, *, reasoning_field: str = "reasoning_content") -> dict[str, Any]:
@@ -160,8 +155,8 @@ def reads_like_an_answer(message: Message) -> bool:
     answers in which they leave the calls. Read as an answer, "Let me look.<block>" needs no repair.
     """
     kinds = {found.kind for found in message.diagnostics}
-    unended = {CALL_IN_REASONING, UNCLOSED_REASONING} <= kinds
-    return unended and STRAY_THINK not in kinds and bool(message.tool_calls)
+    unended = {"call_in_reasoning", "unclosed_reasoning"} <= kinds
+    return unended and "stray_think" not in kinds and bool(message.tool_calls)
 
 
 def assemble(events: Iterable[Event]) -> Message:
@@ -197,7 +192,7 @@ def assemble(events: Iterable[Event]) -> Message:
             diagnostics.append(event)
         elif isinstance(event, End):
             finish = event.finish
-    doubled = any(d.kind == DUPLICATE_PARAMETER for d in diagnostics)
+    doubled = any(d.kind == "duplicate_parameter" for d in diagnostics)
 
     def call(index: int) -> ToolCall:
         text, start = "".join(arguments[index]), starts[index]

@@ -6,8 +6,8 @@ a shortcut past all reading. A chunk may do so, and is then only passed on, unde
 - nothing waits, and nothing is tried or doubted, so that the chunk stands where reading does;
 - it is prose without stop strings, or a string that is streamed;
 - no mark is in the chunk, so that no tag begins in it;
-- line breaks at its end wait, because they are dropped if a block comes next; in a string it ends
-in none, nor in indentation after one, because both are dropped if the string's end is implied.
+- line breaks at its end wait, because they are dropped if a block comes next; in a string one does,
+and indentation after it, because both are dropped if the string's end is implied.
 
 The reading is told what has gone by when it is next needed.
 """
@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4._format.endings import Ending
-from dsv4._parse import events as kinds
+from dsv4._parse import parser_options as options
 from dsv4._parse.declared import DeclaredTools
 from dsv4._parse.events import (
     ArgumentsDelta,
@@ -35,21 +35,7 @@ from dsv4._parse.events import (
 )
 from dsv4._parse.holds import HELD_BY_STRICT, Hold, hold_of
 from dsv4._parse.lexer import read_tag
-from dsv4._parse.parser_options import (
-    CallDelivery,
-    GivenStops,
-    GivenTools,
-    ParserSettings,
-    StopIn,
-    checked_bool,
-    checked_ending,
-    checked_id_maker,
-    checked_reason,
-    checked_stops,
-    checked_text,
-    checked_tools,
-    checked_word,
-)
+from dsv4._parse.limits import LONGEST_SPACE
 from dsv4._parse.random_ids import new_call_id
 from dsv4._parse.read_completion import read_completion
 from dsv4._parse.reading import ParserState, Reading
@@ -84,7 +70,7 @@ class Shortcut:
         self._line_words: _DeltaClass | None = None
         self._index: int | None = None  # of the call whose string comes in
         self._passed: list[str] = []  # what has gone by, of prose or of that string
-        self._newlines = ""  # at the end of prose that has gone by: they wait
+        self._newlines = ""  # at the end of what has gone by: they wait
 
     def feed(self, text: str) -> list[Event]:
         """The events that `text` brings, possibly none.
@@ -107,13 +93,14 @@ class Shortcut:
                 return [event]
             if self._line_words is not None:
                 return self._in_lines(text, self._line_words)
-            if self._index is not None and (
-                _BRACKET not in text
+            if (
+                self._index is not None
+                and _BRACKET not in text
                 and text
-                and text[-1] not in "\r\n"
-                and (_LINE_BREAK not in text or text[-1] not in " \t")
                 and (text.isascii() or (_BAR not in text and _WIDE not in text))
             ):
+                if self._newlines or _LINE_BREAK in text or text[-1] == "\r":
+                    return self._in_string(text, self._index)
                 self._passed.append(text)
                 inside = text if text.isalnum() else encode_basestring(text)[1:-1]
                 written = _new(ArgumentsDelta)
@@ -143,6 +130,24 @@ class Shortcut:
         if len(self._passed) > _MOST_PASSED:
             self._passed = ["".join(self._passed)]
         return [words(shown)]
+
+    def _in_string(self, text: str, index: int) -> list[Event]:
+        """Text of a string with line breaks. One at its end waits, and indentation behind it."""
+        waiting = self._newlines + text
+        shown = waiting.rstrip(" \t")
+        if shown[-1:] != _LINE_BREAK:
+            shown = waiting
+        shown = shown.removesuffix(_LINE_BREAK).removesuffix("\r")
+        kept = len(waiting) - len(shown)
+        if kept > LONGEST_SPACE:
+            return self._read(text)
+        self._newlines = waiting[len(shown) :]
+        if not shown:
+            return []
+        self._passed.append(shown)
+        if len(self._passed) > _MOST_PASSED:
+            self._passed = ["".join(self._passed)]
+        return [ArgumentsDelta(index, encode_basestring(shown)[1:-1])]
 
     def _read(self, text: str) -> list[Event]:
         """The events of a chunk that must be read."""
@@ -204,20 +209,20 @@ class StreamParser(Shortcut):
         *,
         ending: Ending | None = None,
         thinking: bool = True,
-        tools: GivenTools = None,
+        tools: options.GivenTools = None,
         tool_choice: object = "auto",
         dialect: DialectName | Dialect | None = None,
         strict: bool = False,
-        stop: GivenStops = (),
-        stop_in: StopIn = "content",
-        calls: CallDelivery = "streamed",
+        stop: options.GivenStops = (),
+        stop_in: options.StopIn = "content",
+        calls: options.CallDelivery = "streamed",
         new_id: Callable[[], str] = new_call_id,
         prefix: str = "",
     ) -> None:
-        ending = checked_ending(ending)
-        thinking = checked_bool("thinking", thinking)
-        prefix = checked_text("prefix", prefix)
-        strict = checked_bool("strict", strict)
+        ending = options.checked_ending(ending)
+        thinking = options.checked_bool("thinking", thinking)
+        prefix = options.checked_text("prefix", prefix)
+        strict = options.checked_bool("strict", strict)
         if ending is not None:
             if prefix:
                 raise OptionError("prefix", "found text and an ending, expected one of them")
@@ -225,15 +230,15 @@ class StreamParser(Shortcut):
         if prefix and strict:
             problem = "found text and strict=True, expected one of them: strict reads whole turns"
             raise OptionError("prefix", problem)
-        stops = checked_stops(stop)
-        settings = ParserSettings(
+        stops = options.checked_stops(stop)
+        settings = options.ParserSettings(
             dialect=dialect_named("v4" if dialect is None else dialect),
-            tools=DeclaredTools(checked_tools(tools)),
+            tools=DeclaredTools(options.checked_tools(tools)),
             forbidden=tool_choice == "none",
-            whole_calls=checked_word("calls", calls, ("streamed", "whole")) == "whole",
-            new_id=checked_id_maker(new_id),
+            whole_calls=options.checked_word("calls", calls, ("streamed", "whole")) == "whole",
+            new_id=options.checked_id_maker(new_id),
             stops=StopStrings(stops) if stops else None,
-            stop_everywhere=checked_word("stop_in", stop_in, ("content", "all")) == "all",
+            stop_everywhere=options.checked_word("stop_in", stop_in, ("content", "all")) == "all",
         )
         self._finished = False
         self._inert = False  # whether the text being read can spell no special token
@@ -299,7 +304,7 @@ class StreamParser(Shortcut):
         is not known say that the text was cut. Raises an `OptionError` the second time, and for a
         reason that is no text; a strict parser raises a `ParseError`.
         """
-        ended = checked_reason(reason)
+        ended = options.checked_reason(reason)
         if self._finished:
             raise OptionError("reason", "found finish once more, expected it once")
         if self._strict is not None:
@@ -313,7 +318,7 @@ class StreamParser(Shortcut):
         self._speculation.run()
         reading = self._speculation.certain
         if reading.prose.unclosed and reading.state is not ParserState.HALTED:
-            reading.report(kinds.UNCLOSED_REASONING, reading.pos, "")
+            reading.report("unclosed_reasoning", reading.pos, "")
         reading.report_further()
         reading.emit(End(self._finish_reason(reading, ended)))
         return self._events()

@@ -16,7 +16,6 @@ from dsv4._format.spellings import (
     WORD,
     ZERO_WIDTH,
 )
-from dsv4._parse import events as kinds
 from dsv4._parse.after_calls import check_quotations, read_after, settle_quotations
 from dsv4._parse.blocks import open_block
 from dsv4._parse.calls import begin_call
@@ -169,7 +168,7 @@ class ProseReader:
         if self._may_be_cut(at) and self._may_become_call(buffer.slice(at, buffer.end)):
             self._cut(at)
         else:
-            reading.report_span(kinds.MARKUP_AS_TEXT, at, buffer.end)
+            reading.report_span("markup_as_text", at, buffer.end)
             self._look(buffer.end)
         return True
 
@@ -218,8 +217,10 @@ class ProseReader:
         """Whether the text ends in what may become a DSML tag."""
         found = self._buffer.tag_at(at) if self._buffer.is_mark(at) else None
         head = self._buffer.slice(at, self._buffer.end)
-        alone = head.endswith(tokens.DSML)
-        is_head = found is PartialTag.SURELY and (alone or self._may_become_call(head))
+        named = _NAME_IN_HEAD.search(head)
+        is_head = found is PartialTag.SURELY and (
+            named is None or not named[1] or self._may_become_call(head)
+        )
         return is_head or found is PartialTag.MAYBE
 
     # Showing text.
@@ -318,7 +319,7 @@ class ProseReader:
         """Leaves markup in the text."""
         if not tag.label and not tag.closing:  # the token alone is prose (rule 18)
             return self._pass(tag)
-        self._reading.report(kinds.MARKUP_AS_TEXT, tag.start, tag.raw)
+        self._reading.report("markup_as_text", tag.start, tag.raw)
         if not tag.broken and not self._is_example:
             self._prose.openers = max(self._prose.openers + (-1 if tag.closing else 1), 0)
         return self._pass(tag)
@@ -350,7 +351,7 @@ class ProseReader:
             if not self._flush():
                 yield from self._read_role(tag)
         else:
-            self._remove(kinds.STRAY_TOKEN, tag)
+            self._remove("stray_token", tag)
 
     def _is_named(self, tag: Tag) -> Steps[bool]:
         """Whether a token is named: quoted, or in a code fence that goes on."""
@@ -413,7 +414,7 @@ class ProseReader:
                 reading.tally.eos = True
                 yield from self._read_invented()
         else:
-            self._remove(kinds.STRAY_TOKEN, tag)
+            self._remove("stray_token", tag)
 
     def _end_section(self) -> None:
         """Reasoning or content ends: no quotation is open any more."""
@@ -447,7 +448,7 @@ class ProseReader:
         start = reading.pos
         # What the prompt holds is not quoted.
         beginning = buffer.slice(start, min(start + LONGEST_QUOTE + max(0, -start), buffer.end))
-        reading.report(kinds.MADE_UP_TURN, start, beginning, buffer.end - start)
+        reading.report("made_up_turn", start, beginning, buffer.end - start)
         reading.advance(buffer.end)
 
     # Thinking (rules 6, 13, 15 and 17).
@@ -475,7 +476,7 @@ class ProseReader:
                 yield from buffer.more()
             if buffer.at(tag.end) in QUOTES:
                 return self._pass(tag)
-        self._remove(kinds.STRAY_THINK, tag)
+        self._remove("stray_think", tag)
         return None
 
     def _end_reasoning(self, tag: Tag) -> None:
@@ -483,7 +484,7 @@ class ProseReader:
         if self._flush():
             return
         if tag.raw != _THINK_END:
-            self._reading.report(kinds.MISSPELLED_TAG, tag.start, tag.raw)
+            self._reading.report("misspelled_tag", tag.start, tag.raw)
         self._skip_to(tag.end)
         prose = self._prose
         prose.reasoning = prose.unclosed = prose.joining = False
@@ -495,14 +496,14 @@ class ProseReader:
             return self._pass(tag)
         waiting = self._buffer.slice(reading.pos, prose.at)
         if not prose.reasoning_shown and not waiting.strip():
-            self._remove(kinds.STRAY_THINK, tag)  # the prompt's own, written once more
+            self._remove("stray_think", tag)  # the prompt's own, written once more
             return None
-        reading.report(kinds.STRAY_THINK, tag.start, tag.raw)
+        reading.report("stray_think", tag.start, tag.raw)
         return self._pass(tag)
 
     def _begin_reasoning(self, tag: Tag) -> None:
         self._end_section()
-        if not self._remove(kinds.THINK_IN_CONTENT, tag):
+        if not self._remove("think_in_content", tag):
             prose = self._prose
             prose.reasoning = prose.unclosed = prose.joining = True
             prose.quoting = Quoting()
@@ -559,7 +560,7 @@ class ProseReader:
         if not certain and not (declared and (yield from self._is_cut(tag))):
             return self._leave(tag)
         if (yield from self._enter_calls(tag, True)):
-            reading.report(kinds.MISSING_WRAPPER, tag.start, "")
+            reading.report("missing_wrapper", tag.start, "")
             yield from begin_call(reading, tag)
         return None
 
@@ -576,9 +577,9 @@ class ProseReader:
             return (yield from self._try_calls(tag, quotation))
         self._goes_with_blank_line = start < tag.start
         if prose.reasoning:
-            reading.report(kinds.CALL_IN_REASONING, tag.start, "")
+            reading.report("call_in_reasoning", tag.start, "")
         if reading.tally.blocks:
-            reading.report(kinds.SECOND_BLOCK, tag.start, "")
+            reading.report("second_block", tag.start, "")
         reading.tally.blocks += 1
         reading.advance(tag.start)
         return True
@@ -605,7 +606,7 @@ class ProseReader:
         quoted = found.openings or found.direct or found.is_indented
         return found if quoted or found.is_marked is not None else None
 
-    def _try_calls(self, tag: Tag, quotation: Quotation, to: int | None = None) -> Steps[bool]:
+    def _try_calls(self, tag: Tag, quotation: Quotation) -> Steps[bool]:
         """Reads calls as if they were not quoted, until what follows says more."""
 
         def go_on(twin: Reading, level: int) -> Steps[None]:
@@ -617,7 +618,7 @@ class ProseReader:
 
         refusal = yield Attempt(go_on)
         assert refusal is not None
-        self._reading.report(kinds.MARKUP_AS_TEXT, tag.start, tag.raw)
+        self._reading.report("markup_as_text", tag.start, tag.raw)
         self._look(max(refusal.to, tag.end))
         return False
 
@@ -693,9 +694,9 @@ class ProseReader:
         acts = isinstance(ahead, Tag) and (ahead.marked or ahead.kind in ("eos", "bos", "think"))
         reading.enter(ParserState.PROSE)
         if not (ahead is Lookahead.END or acts or alone):
-            reading.report_span(kinds.MARKUP_AS_TEXT, tag.start, to)
+            reading.report_span("markup_as_text", tag.start, to)
             return self._look(to)
-        yield from self._remove_parts(kinds.ORPHAN_CLOSER, tag, to, opens_line)
+        yield from self._remove_parts("orphan_closer", tag, to, opens_line)
         return None
 
     def _remove_parts(
@@ -741,7 +742,7 @@ class ProseReader:
         reading.enter(ParserState.PROSE)
         if found is None or not removes:
             return self._leave(tag)
-        yield from self._remove_parts(kinds.DROPPED_CALL, tag, found.end, True)
+        yield from self._remove_parts("dropped_call", tag, found.end, True)
         return None
 
     def _read_lost(self, tag: Tag) -> Steps[None]:
@@ -757,7 +758,7 @@ class ProseReader:
         reading.enter(ParserState.PROSE)
         if end is None:
             return self._leave(tag)
-        yield from self._remove_parts(kinds.DROPPED_CALL, tag, end, False)
+        yield from self._remove_parts("dropped_call", tag, end, False)
         return None
 
     def _lost_end(self, tag: Tag) -> Steps[int | None]:
@@ -766,9 +767,7 @@ class ProseReader:
         limit, at = tag.start + LONGEST_ORPHANS, tag.end
         ahead: Ahead = tag
         while rules.opens(ahead, "parameter"):
-            close = yield from buffer.next_tag(at, limit)
-            while close is not None and not (close.marked or close.kind in TOKENS):
-                close = yield from buffer.next_tag(close.start + 1, limit)
+            close = yield from buffer.next_marked(at, limit)
             if close is None or not rules.closes(close, "parameter"):
                 return None
             ahead = yield from rules.look_ahead(close.end)
@@ -797,7 +796,7 @@ class ProseReader:
             begins = called is not None and self._reading.tools.may_be_tool(called)
         if not begins:
             return self._leave(tag)
-        self._remove(kinds.UNEXPECTED_TAG, tag)
+        self._remove("unexpected_tag", tag)
         return None
 
     # Calls without the DSML token, and those of older models (rules 1 and 13).
@@ -827,7 +826,7 @@ class ProseReader:
         if not (yield from rules.is_certain(ahead, wrapped=False)):
             return self._pass(tag)
         if (yield from self._enter_calls(tag, True)):
-            reading.report(kinds.MISSPELLED_TAG, tag.start, tag.raw)
+            reading.report("misspelled_tag", tag.start, tag.raw)
             open_block(reading, tag, self._goes_with_blank_line)
         return None
 
@@ -841,7 +840,7 @@ class ProseReader:
         """Calls without the DSML token. `first` is where they begin: at `tag`, or a wrapper."""
         self._reading.enter(ParserState.PLAIN)
         calls = yield from find_plain_calls(self._reading, first, tag)
-        yield from self._make(first, calls, kinds.PLAIN_MARKUP)
+        yield from self._make(first, calls, "plain_markup")
 
     def _read_native(self, tag: Tag) -> Steps[None]:
         # After another such token that was left as text, this one is text too.
@@ -850,7 +849,7 @@ class ProseReader:
             return self._pass(tag)
         self._reading.enter(ParserState.NATIVE)
         calls = yield from find_native_calls(self._reading, tag)
-        return (yield from self._make(tag, calls, kinds.NATIVE_MARKUP))
+        return (yield from self._make(tag, calls, "native_markup"))
 
     def _make(self, first: Tag, found: OddCalls, kind: DiagnosticKind) -> Steps[None]:
         """Makes calls that were found whole; or leaves them in the text."""
@@ -863,7 +862,7 @@ class ProseReader:
                 reading.enter(ParserState.PROSE)
             return None
         reading.report_span(
-            kinds.FORBIDDEN_CALL if reading.settings.forbidden else kind, first.start, found.end
+            "forbidden_call" if reading.settings.forbidden else kind, first.start, found.end
         )
         reading.advance(found.end)
         self._prose.plain_wrapper = self._prose.plain_wrapper or found.wraps
@@ -874,6 +873,6 @@ class ProseReader:
         if found.has_rest and self._buffer.final and found.end == self._buffer.end:
             reading.report_cut(found.end)
         elif found.has_rest:
-            reading.report(kinds.DROPPED_CALL, found.end, "")
+            reading.report("dropped_call", found.end, "")
         yield from read_after(reading)
         return None

@@ -14,9 +14,14 @@ from typing import Protocol
 from dsv4._format import tokens
 from dsv4._format.dialects import NAMESPACE_END, Tags
 from dsv4._format.spellings import RELEASED_TAGS, SLASHES
-from dsv4._parse import events as kinds
 from dsv4._parse.call_arguments import CallWriter
-from dsv4._parse.events import Diagnostic, DiagnosticKind, Event, ToolCallStart
+from dsv4._parse.events import (
+    UNREAD_CALL_KINDS,
+    Diagnostic,
+    DiagnosticKind,
+    Event,
+    ToolCallStart,
+)
 from dsv4._parse.limits import LONGEST_NAME, MOST_CALLS, MOST_DIAGNOSTICS
 from dsv4._parse.parser_options import ParserSettings
 from dsv4._parse.patterns import pattern
@@ -263,7 +268,7 @@ class Reading:
     def report(self, kind: DiagnosticKind, start: int, raw: str, length: int | None = None) -> None:
         """Reports a deviation. `length` is that of the text, where `raw` is its beginning."""
         tally, end = self.tally, start + (len(raw) if length is None else length)
-        tally.calls_unread += kind in kinds.UNREAD_CALL_KINDS
+        tally.calls_unread += kind in UNREAD_CALL_KINDS
         if start < 0:  # what the prompt holds is not quoted
             if end <= 0 and raw:
                 return
@@ -286,7 +291,7 @@ class Reading:
         if self.tally.further is not None:
             start, end = self.tally.further
             raw = self.buffer.slice(start, end)
-            self.events.append(Diagnostic(kinds.MORE_DEPARTURES, start, end, raw))
+            self.events.append(Diagnostic("more_departures", start, end, raw))
 
     def report_cut(self, start: int, raw: str | None = None) -> None:
         """The text ends inside something, of which the rest, `raw`, is from `start` on.
@@ -297,12 +302,12 @@ class Reading:
         buffer, tally = self.buffer, self.tally
         raw = buffer.slice(start, buffer.end) if raw is None else raw
         if buffer.stopped and self.breaks_off(start):
-            self.report(kinds.DROPPED_CALL, start, raw)
+            self.report("dropped_call", start, raw)
         elif not (tally.cut or tally.cut_reported):
-            self.report(kinds.CUT_SHORT, start, raw)
+            self.report("cut_short", start, raw)
             tally.cut_reported = True
         elif raw:
-            self.report(kinds.UNEXPECTED_TEXT, start, raw)
+            self.report("unexpected_text", start, raw)
         tally.cut = tally.cut or not buffer.stopped
         self.advance(buffer.end)
 
@@ -316,7 +321,7 @@ class Reading:
     def note_cut(self) -> None:
         """The text ends inside something that is left as text."""
         if not self.tally.cut and not self.buffer.stopped:
-            self.report(kinds.CUT_SHORT, self.buffer.end, "")
+            self.report("cut_short", self.buffer.end, "")
             self.tally.cut = True
 
     def check_spelling(self, tag: Tag, padded: bool = False) -> None:
@@ -329,7 +334,7 @@ class Reading:
             return
         head = tag.raw.partition(" name=")[0].rstrip(">")
         released = head in RELEASED_TAGS and not head.endswith(f"{tokens.DSML}{label}")
-        self.report(kinds.OTHER_RELEASE if released else kinds.MISSPELLED_TAG, tag.start, tag.raw)
+        self.report("other_release" if released else "misspelled_tag", tag.start, tag.raw)
 
     # Calls.
 
@@ -357,7 +362,7 @@ class Reading:
     def whole_call(self, name: str, arguments: str, start: int) -> None:
         """A call that was held until it was complete."""
         if self.is_beyond_limits(name):
-            self.report(kinds.LIMIT, start, "")
+            self.report("limit", start, "")
         elif not self.settings.forbidden:
             self.check_declared(name, start, "")
             self.begin_call(name, visible=True).end(arguments)
@@ -383,7 +388,7 @@ class Reading:
 
     def check_declared(self, name: str, start: int, raw: str) -> None:
         if self.tools.given and not self.tools.declares(name):
-            self.report(kinds.UNDECLARED_TOOL, start, raw)
+            self.report("undeclared_tool", start, raw)
 
     # Calls that may be quoted (rules 21 and 29).
 
@@ -438,4 +443,4 @@ class Reading:
         self.events += [event for event in doubted if isinstance(event, Diagnostic)]
         self.tally.calls_begun, self.tally.calls_completed = doubt.counts
         raw = doubt.unseen + self.buffer.slice(doubt.start, self.pos)
-        self.report(kinds.DROPPED_CALL, doubt.start - len(doubt.unseen), raw)
+        self.report("dropped_call", doubt.start - len(doubt.unseen), raw)

@@ -7,7 +7,6 @@ from enum import Enum
 
 from dsv4._format import tokens
 from dsv4._format.spellings import PARAMETER_PREFIX
-from dsv4._parse import events as kinds
 from dsv4._parse.limits import LONGEST_REMARK
 from dsv4._parse.open_call import Call
 from dsv4._parse.quoting import QUOTES_A_CLOSE
@@ -32,11 +31,6 @@ class Verdict(Enum):
 
 class ValueJudge:
     """Decides what tags in the value of one parameter mean."""
-
-    __slots__ = (
-        *("_call", "_counts", "_key", "_reading", "_region", "_start", "_tag", "holds_close"),
-        *("holds_tags", "is_remarked", "quoted", "reopens"),
-    )
 
     def __init__(self, reading: Reading, call: Call, key: str, tag: Tag) -> None:
         self._reading = reading
@@ -87,7 +81,7 @@ class ValueJudge:
         if not accepted:
             return verdict
         if verdict is Verdict.IMPLIED and tag.kind != "eos":  # nobody can tell which was meant
-            reading.report(kinds.QUOTED_MARKUP, tag.start, tag.raw)
+            reading.report("quoted_markup", tag.start, tag.raw)
         block.reads_strictly = True
         return Verdict.STRICT
 
@@ -338,8 +332,6 @@ class ValueJudge:
 
 class BodyJudge(ValueJudge):
     """Decides what tags mean in arguments that should be JSON, and are not."""
-
-    __slots__ = ()
 
     def judge(self, tag: Tag, json_ended: bool = False) -> Steps[Verdict]:
         reading, rules = self._reading, self._reading.rules

@@ -19,7 +19,6 @@ from dsv4._format.spellings import (
     PARAMETER_PREFIX,
     WORD,
 )
-from dsv4._parse import events as kinds
 from dsv4._parse.call_arguments import (
     JsonCalls,
     json_calls_in,
@@ -171,7 +170,7 @@ class ParameterValue(Value):
             self._give(self.raw)
         self.done(to)
         if tag is None:
-            reading.report(kinds.IMPLIED_CLOSE, to, "")
+            reading.report("implied_close", to, "")
             if self.judge.holds_close:  # who knows what of it is quoted (rule 30)
                 call.drop("unreadable")
         else:
@@ -184,7 +183,7 @@ class ParameterValue(Value):
             if block is not None:
                 block.strict, block.reads_strictly = None, False
             if self.tag.string != "true":
-                reading.report(kinds.QUOTED_MARKUP, self.start, raw)
+                reading.report("quoted_markup", self.start, raw)
         json_text = self._typed(raw)
         if self.may_hold_all:
             self.call.writer.add_lone(self.key, json_text, raw)
@@ -202,10 +201,10 @@ class ParameterValue(Value):
             return typed_json(raw, self.types)
         found = read_json(raw)
         if found is None:
-            self.reading.report(kinds.INVALID_JSON, self.start, raw)
+            self.reading.report("invalid_json", self.start, raw)
             return json_string(raw)
         if found.repaired:
-            self.reading.report(kinds.REPAIRED_JSON, self.start, raw)
+            self.reading.report("repaired_json", self.start, raw)
         return found.text
 
     @property
@@ -255,7 +254,7 @@ class JsonBody(Value):
         super().__init__(reading)
         self.call = call
         self.judge = BodyJudge(reading, call, "", NO_TAG)
-        reading.report(kinds.JSON_BODY, self.start, "")
+        reading.report("json_body", self.start, "")
 
     def close(self, to: int, tag: Tag | None = None) -> None:
         self.done(to)
@@ -269,14 +268,14 @@ class JsonBody(Value):
         reading = self.reading
         found = read_json(raw)
         if found is None or not isinstance(found.value, dict):
-            reading.report(kinds.INVALID_JSON, self.start, raw)
+            reading.report("invalid_json", self.start, raw)
             return None
         if found.repaired:
-            reading.report(kinds.REPAIRED_JSON, self.start, raw)
+            reading.report("repaired_json", self.start, raw)
         inner = self._unwrapped(found.text, found.value)
         if inner is None:
             return found.text.strip()
-        reading.report(kinds.UNWRAPPED_ARGUMENTS, reading.pos, "")
+        reading.report("unwrapped_arguments", reading.pos, "")
         return inner
 
     def _unwrapped(self, text: str, value: dict[str, object]) -> str | None:
@@ -340,7 +339,7 @@ class JsonCallList(Value):
     def close(self, to: int, tag: Tag | None = None) -> None:
         # An object in a wrapper is meant as a call, a list of anything else is not.
         self.done(to)
-        self._make(kinds.DROPPED_CALL if "{" in self.raw else kinds.UNEXPECTED_TEXT)
+        self._make("dropped_call" if "{" in self.raw else "unexpected_text")
 
     def _make(self, otherwise: DiagnosticKind) -> None:
         """Makes the calls that can be read. Those beside one that cannot stay calls (rule 9)."""
@@ -350,19 +349,19 @@ class JsonCallList(Value):
             calls = JsonCalls(json_calls_in(_complete_part(raw)).read, calls.unread)
         if not calls.read:
             reading.report(otherwise, self.start, raw)
-            reading.tally.cut = reading.tally.cut or otherwise == kinds.CUT_SHORT
+            reading.tally.cut = reading.tally.cut or otherwise == "cut_short"
             return
         forbidden = reading.settings.forbidden
-        reading.report(kinds.FORBIDDEN_CALL if forbidden else kinds.JSON_CALLS, self.start, raw)
+        reading.report("forbidden_call" if forbidden else "json_calls", self.start, raw)
         for name, arguments in calls.read:
             reading.whole_call(name, arguments, reading.pos)
-        if calls.unread and otherwise == kinds.DROPPED_CALL:
-            reading.report(kinds.DROPPED_CALL, reading.pos, "")
+        if calls.unread and otherwise == "dropped_call":
+            reading.report("dropped_call", reading.pos, "")
 
     def cut(self) -> None:
         """Calls that are complete before the cut stay calls (rule 16)."""
         self.done()
-        self._make(kinds.CUT_SHORT)
+        self._make("cut_short")
 
 
 def _complete_part(text: str) -> str:
@@ -485,7 +484,7 @@ class ValueReader:
             self._reading.refuse(tag.end)
         # Values that are held are looked at when they end.
         if verdict is Verdict.QUOTE or self._value.streams:
-            self._reading.report(kinds.QUOTED_MARKUP, tag.start, tag.raw)
+            self._reading.report("quoted_markup", tag.start, tag.raw)
 
     def _read_strictly(self) -> None:
         """Ends a value at its first close, whatever stands in it and after it (rule 20)."""
@@ -536,7 +535,7 @@ class ValueReader:
         reading = self._reading
         reading.quoted_to = max(reading.quoted_to, refusal.to)
         value.judge.quoted = True
-        reading.report(kinds.QUOTED_MARKUP, tag.start, tag.raw)
+        reading.report("quoted_markup", tag.start, tag.raw)
 
     def _end_text(self) -> None:
         reading, buffer, value = self._reading, self._buffer, self._value

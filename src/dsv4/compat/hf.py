@@ -24,21 +24,8 @@ from dsv4._inputs.input_files import InputError
 from dsv4._inputs.request_bodies import RequestOverrides
 from dsv4._parse.parse import Message, assemble
 from dsv4._parse.parser import StreamParser
-from dsv4.compat.hf_tokenizers import (
-    INSTALLED,
-    BatchEncoding,
-    Chat,
-    Chats,
-    HfTokenizer,
-    HfTool,
-    Written,
-    WrittenBatch,
-    as_schema,
-    as_tokenizer,
-    dialect_of,
-    name_of,
-    tokenizer_over,
-)
+from dsv4.compat import hf_tokenizers
+from dsv4.compat.hf_tokenizers import HfTokenizer, dialect_of
 from dsv4.compat.templates import TEMPLATED, chat_template
 from dsv4.errors import EncodeError, OptionError, short_repr
 from dsv4.request import Request
@@ -65,10 +52,10 @@ _Tokenizer = TypeVar("_Tokenizer")
 
 def parse_response(
     tokenizer: object,
-    response: WrittenBatch,
+    response: hf_tokenizers.WrittenBatch,
     *,
-    prefix: WrittenBatch | None = None,
-    tools: Iterable[HfTool] | None = None,
+    prefix: hf_tokenizers.WrittenBatch | None = None,
+    tools: Iterable[hf_tokenizers.HfTool] | None = None,
     dialect: DialectName | Dialect | None = None,
 ) -> Any:
     """The message that a model wrote, or a list of them for a batch.
@@ -92,7 +79,7 @@ def parse_response(
     return parsed if batched else parsed[0]
 
 
-def _rows(given: WrittenBatch) -> tuple[list[Written], bool]:
+def _rows(given: hf_tokenizers.WrittenBatch) -> tuple[list[hf_tokenizers.Written], bool]:
     """Texts or lists of ids, and whether there were many."""
     to_list = getattr(given, "tolist", None)
     rows: Any = given if to_list is None else to_list()
@@ -103,14 +90,14 @@ def _rows(given: WrittenBatch) -> tuple[list[Written], bool]:
 
 def _message(
     tokenizer: object,
-    response: Written,
-    prefix: Written,
-    tools: list[HfTool] | None,
+    response: hf_tokenizers.Written,
+    prefix: hf_tokenizers.Written,
+    tools: list[hf_tokenizers.HfTool] | None,
     dialect: DialectName | Dialect | None,
 ) -> dict[str, Any]:
     from dsv4.tokens import IdParser
 
-    ours = tokenizer_over(tokenizer)
+    ours = hf_tokenizers.tokenizer_over(tokenizer)
     before = prefix if isinstance(prefix, str) else ours.decode(prefix)
     reader = StreamParser(
         thinking=_began_thinking(
@@ -200,8 +187,8 @@ _REASONING_FIELDS = NATIVE.reasoning_fields
 
 def apply_chat_template(
     tokenizer: object,
-    messages: Chats,
-    tools: Iterable[HfTool] | None = None,
+    messages: hf_tokenizers.Chats,
+    tools: Iterable[hf_tokenizers.HfTool] | None = None,
     *,
     tokenize: bool = True,
     add_generation_prompt: bool = False,
@@ -230,8 +217,8 @@ def apply_chat_template(
     what `transformers` returns. Raises `EncodeError` with the place in `messages`, `OptionError`
     with the name of the option, and `TypeError` for options that are not known.
     """
-    processor = as_tokenizer(tokenizer)
-    tokenizer = as_tokenizer(getattr(tokenizer, "tokenizer", tokenizer))
+    processor = hf_tokenizers.as_tokenizer(tokenizer)
+    tokenizer = hf_tokenizers.as_tokenizer(getattr(tokenizer, "tokenizer", tokenizer))
     _check_keywords(chat_template_kwargs)
     _check_outputs(tokenize, return_dict, return_assistant_tokens_mask)
     _check_ends(add_generation_prompt, continue_final_message, return_assistant_tokens_mask)
@@ -260,7 +247,7 @@ def apply_chat_template(
 
 
 def _prompts(
-    messages: Chats, request: Request, ends: tuple[bool, bool | str]
+    messages: hf_tokenizers.Chats, request: Request, ends: tuple[bool, bool | str]
 ) -> tuple[list[Prompt], bool]:
     """The prompt of each conversation, and whether they are a list of them."""
     chats, batched = _conversations(messages)
@@ -327,10 +314,10 @@ def install(
             "tokenizer", f"found {short_repr(tokenizer)}, expected a tokenizer of transformers"
         )
     found = dialect_of(getattr(tokenizer, "tokenizer", tokenizer), dialect)
-    _log.info("%s gets prompts of the dialect %s", name_of(tokenizer), found)
+    _log.info("%s gets prompts of the dialect %s", hf_tokenizers.name_of(tokenizer), found)
     for one in (tokenizer, getattr(tokenizer, "tokenizer", None)):
         if one is not None:
-            _install_on(as_tokenizer(one), found, defaults)
+            _install_on(hf_tokenizers.as_tokenizer(one), found, defaults)
     return tokenizer
 
 
@@ -342,7 +329,11 @@ def _install_on(tokenizer: HfTokenizer, dialect: Dialect, defaults: dict[str, An
         tokenizer.chat_template = chat_template(dialect)
     # Partials of functions, because a tokenizer may be pickled or copied, and these with it.
     apply = _apply_processor if hasattr(tokenizer, "tokenizer") else _apply_installed
-    setattr(tokenizer, INSTALLED, partial(apply, tokenizer, dialect=dialect.name, **defaults))
+    setattr(
+        tokenizer,
+        hf_tokenizers.INSTALLED,
+        partial(apply, tokenizer, dialect=dialect.name, **defaults),
+    )
     tokenizer.response_template = response_template(dialect)
     tokenizer.parse_response = partial(
         _parse_installed, tokenizer, cast("DialectName", dialect.name)
@@ -352,11 +343,11 @@ def _install_on(tokenizer: HfTokenizer, dialect: Dialect, defaults: dict[str, An
 def _parse_installed(
     tokenizer: object,
     dialect: DialectName,
-    response: WrittenBatch,
+    response: hf_tokenizers.WrittenBatch,
     schema: object = None,
     *,
-    prefix: WrittenBatch | None = None,
-    tools: Iterable[HfTool] | None = None,
+    prefix: hf_tokenizers.WrittenBatch | None = None,
+    tools: Iterable[hf_tokenizers.HfTool] | None = None,
 ) -> Any:
     """With the parameters of the method that it replaces; `schema` has no use here."""
     inner = getattr(tokenizer, "tokenizer", tokenizer)
@@ -364,7 +355,10 @@ def _parse_installed(
 
 
 def _apply_installed(
-    tokenizer: object, conversation: Chats, tools: Iterable[HfTool] | None = None, **options: Any
+    tokenizer: object,
+    conversation: hf_tokenizers.Chats,
+    tools: Iterable[hf_tokenizers.HfTool] | None = None,
+    **options: Any,
 ) -> Any:
     """With the parameter names of the method that it replaces."""
     return apply_chat_template(tokenizer, conversation, tools, **options)
@@ -372,9 +366,9 @@ def _apply_installed(
 
 def _apply_processor(
     processor: object,
-    conversation: Chats,
+    conversation: hf_tokenizers.Chats,
     chat_template: str | None = None,
-    tools: Iterable[HfTool] | None = None,
+    tools: Iterable[hf_tokenizers.HfTool] | None = None,
     **options: Any,
 ) -> Any:
     """The same for a processor, whose method gives text unless it is asked for ids."""
@@ -422,7 +416,7 @@ def expand_dataset(
     where a token is not trained on. Raises `EncodeError` with the row in the batch and the place.
     """
     found = dialect_of(getattr(tokenizer, "tokenizer", tokenizer), dialect)
-    ours = tokenizer_over(getattr(tokenizer, "tokenizer", tokenizer))
+    ours = hf_tokenizers.tokenizer_over(getattr(tokenizer, "tokenizer", tokenizer))
     expand = partial(_expanded_batch, tokenizer=ours, options={"dialect": found, **options})
     names = dataset.column_names or list(next(iter(dataset)))
     return dataset.map(expand, batched=True, remove_columns=names)
@@ -533,8 +527,8 @@ def _check_keywords(given: Mapping[str, object]) -> None:
 def _padding_options(tokenizer_kwargs: dict[str, Any] | None) -> dict[str, Any]:
     given = maybe_dict({} if tokenizer_kwargs is None else tokenizer_kwargs)
     if given is None:
-        found = short_repr(tokenizer_kwargs)
-        raise OptionError("tokenizer_kwargs", f"found {found}, expected a dict of options")
+        shown = short_repr(tokenizer_kwargs)
+        raise OptionError("tokenizer_kwargs", f"found {shown}, expected a dict of options")
     for name, value in given.items():
         if name not in _PADDING and (name not in _FIXED_OPTIONS or value != _FIXED_OPTIONS[name]):
             expected = ", ".join(_PADDING)
@@ -546,15 +540,15 @@ def _padding_options(tokenizer_kwargs: dict[str, Any] | None) -> dict[str, Any]:
 # Conversations -> prompts.
 
 
-def _conversations(messages: Chats) -> tuple[list[Chat], bool]:
+def _conversations(messages: hf_tokenizers.Chats) -> tuple[list[hf_tokenizers.Chat], bool]:
     """The conversations, and whether there were many."""
     given: Any = messages
     if hasattr(given, "messages"):
         return [given.messages], False
     if not isinstance(given, (list, tuple)) or not given:
-        found = short_repr(given)
+        shown = short_repr(given)
         raise EncodeError(
-            ("messages",), f"found {found}, expected a conversation or a list of them"
+            ("messages",), f"found {shown}, expected a conversation or a list of them"
         )
     if isinstance(given[0], (list, tuple)) or hasattr(given[0], "messages"):
         return [chat.messages if hasattr(chat, "messages") else chat for chat in given], True
@@ -562,7 +556,7 @@ def _conversations(messages: Chats) -> tuple[list[Chat], bool]:
 
 
 def _prompt(
-    messages: Chat,
+    messages: hf_tokenizers.Chat,
     asks: bool,
     continued: bool | str,
     request: Request,
@@ -590,14 +584,16 @@ def _transformers_names(index: int | None = None) -> Iterator[None]:
         raise type(error)(location, error.problem) from None
 
 
-def _tool_schemas(tools: Iterable[HfTool] | None) -> Iterable[ToolInput] | None:
+def _tool_schemas(tools: Iterable[hf_tokenizers.HfTool] | None) -> Iterable[ToolInput] | None:
     """Tools as a `Request` takes them, which refuses what is no list."""
     if isinstance(tools, (list, tuple)):
-        return [as_schema(tool) for tool in tools]
+        return [hf_tokenizers.as_schema(tool) for tool in tools]
     return cast("Iterable[ToolInput] | None", tools)
 
 
-def _ended(messages: Chat, asks: bool, continued: bool | str, request: Request) -> Prompt:
+def _ended(
+    messages: hf_tokenizers.Chat, asks: bool, continued: bool | str, request: Request
+) -> Prompt:
     if not continued:
         prompt = replace(request, messages=messages).encode()
         return prompt if asks else without_final_header(prompt)
@@ -613,7 +609,7 @@ def _ended(messages: Chat, asks: bool, continued: bool | str, request: Request) 
     return opened
 
 
-def _with_open_end(messages: Chat, inside_reasoning: bool) -> Chat:
+def _with_open_end(messages: hf_tokenizers.Chat, inside_reasoning: bool) -> hf_tokenizers.Chat:
     """The messages, the last one without its end. What would come after its text is refused."""
     index = len(messages) - 1
     place = ("messages", index)
@@ -621,8 +617,8 @@ def _with_open_end(messages: Chat, inside_reasoning: bool) -> Chat:
         raise EncodeError(("messages",), "found none, expected a message to continue")
     last = as_message(messages[-1], place)
     if last.get("role") != "assistant":
-        found = short_repr(last.get("role"))
-        raise EncodeError((*place, "role"), f'found {found}, expected "assistant" to continue')
+        shown = short_repr(last.get("role"))
+        raise EncodeError((*place, "role"), f'found {shown}, expected "assistant" to continue')
     for field in ("tool_calls", "task", *(("content",) if inside_reasoning else ())):
         if last.get(field):
             problem = (
@@ -638,7 +634,7 @@ def _with_open_end(messages: Chat, inside_reasoning: bool) -> Chat:
 def _ids_and_masks(
     tokenizer: object, prompts: list[Prompt], masked: bool, cut: slice | None
 ) -> tuple[list[list[int]], list[list[int]]]:
-    ours = tokenizer_over(tokenizer)
+    ours = hf_tokenizers.tokenizer_over(tokenizer)
     kept = cut or slice(None)
     if not masked:
         return [ours.encode(prompt)[kept] for prompt in prompts], []
@@ -658,11 +654,11 @@ def _padded(
     padding: bool | str,
     max_length: int | None,
     more: dict[str, Any],
-) -> BatchEncoding:
-    pad: Callable[..., BatchEncoding] | None = getattr(tokenizer, "pad", None)
+) -> hf_tokenizers.BatchEncoding:
+    pad: Callable[..., hf_tokenizers.BatchEncoding] | None = getattr(tokenizer, "pad", None)
     if pad is None:
-        found = short_repr(tokenizer)
-        problem = f"found {found}, expected a tokenizer of transformers ({how_to_install('hf')})"
+        shown = short_repr(tokenizer)
+        problem = f"found {shown}, expected a tokenizer of transformers ({how_to_install('hf')})"
         raise OptionError("tokenizer", f"{problem}, or return_dict=False")
     return pad({"input_ids": ids}, padding=padding, max_length=max_length, **more)
 
@@ -707,7 +703,7 @@ def _source(record: object) -> object:
 
 
 def _aligned(
-    masks: list[list[int]], padded: BatchEncoding, side: str, is_single: bool
+    masks: list[list[int]], padded: hf_tokenizers.BatchEncoding, side: str, is_single: bool
 ) -> list[int] | list[list[int]]:
     """The masks, with nothing over the padding."""
     rows = [padded["input_ids"]] if is_single else padded["input_ids"]

@@ -14,17 +14,10 @@ from dsv4._encode.inputs import as_messages, check_roles
 from dsv4._encode.render_v32 import RendererV32
 from dsv4._encode.turns import RELEASED
 from dsv4._format.dialects import V3_2
+from dsv4.compat import release
 from dsv4.compat.release import (
-    _MODES,
     ASSISTANT_SP_TOKEN,
     USER_SP_TOKEN,
-    _calls_by,
-    _check_kind,
-    _listed,
-    _parameters_by,
-    _parse_by,
-    _tools_by,
-    _unknown_mode,
     bos_token,
     decode_dsml_to_arguments,
     dsml_token,
@@ -89,10 +82,10 @@ def encode_messages(
     add_default_bos_token: bool = True,
 ) -> str:
     """The prompt of a conversation, as text."""
-    _listed(messages, "messages")
-    _listed(() if context is None else context, "context")
-    if messages and thinking_mode not in _MODES:
-        raise _unknown_mode(thinking_mode)
+    release._listed(messages, "messages")
+    release._listed(() if context is None else context, "context")
+    if messages and thinking_mode not in release._MODES:
+        raise release._unknown_mode(thinking_mode)
     renderer = render_conversation(
         messages,
         context or (),
@@ -108,11 +101,11 @@ def encode_messages(
 
 def render_message(index: int, messages: list[dict[str, Any]], thinking_mode: ThinkingMode) -> str:
     """One message of a conversation, with what it asks for after it."""
-    _check_kind(index, int, "index", "that of a message")
-    if not 0 <= index < len(_listed(messages, "messages")):
+    release._check_kind(index, int, "index", "that of a message")
+    if not 0 <= index < len(release._listed(messages, "messages")):
         raise OptionError("index", f"found {index}, expected one of {len(messages)} messages")
-    if thinking_mode not in _MODES:
-        raise _unknown_mode(thinking_mode)
+    if thinking_mode not in release._MODES:
+        raise release._unknown_mode(thinking_mode)
     known = as_messages(messages, "messages")
     check_roles(known, "messages", known_only=False)
     # The message is the first of those that follow the ones before it.
@@ -125,17 +118,17 @@ def render_message(index: int, messages: list[dict[str, Any]], thinking_mode: Th
 
 def render_tools(tools: list[dict[str, Any]]) -> str:
     """The tools section, from function objects."""
-    return _tools_by(V3_2, tools)
+    return release._tools_by(V3_2, tools)
 
 
 def encode_arguments_to_dsml(tool_call: dict[str, Any]) -> str:
     """The parameters of `{"name", "arguments"}` as markup. Arguments must be a JSON object."""
-    return _parameters_by(RELEASED, tool_call, V3_2)
+    return release._parameters_by(RELEASED, tool_call, V3_2)
 
 
 def parse_message_from_completion_text(text: str, thinking_mode: ThinkingMode) -> dict[str, Any]:
     """A well-formed completion as a message. Raises a `ValueError` for any other."""
-    return _parse_by(RELEASED, text, thinking_mode, V3_2)
+    return release._parse_by(RELEASED, text, thinking_mode, V3_2)
 
 
 def parse_tool_calls(index: int, text: str) -> tuple[int, str | None, list[dict[str, str]]]:
@@ -143,4 +136,4 @@ def parse_tool_calls(index: int, text: str) -> tuple[int, str | None, list[dict[
 
     Returns where the block ends, the tag that ended it, and the calls.
     """
-    return _calls_by(V3_2, index, text)
+    return release._calls_by(V3_2, index, text)

@@ -14,17 +14,8 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from dsv4._encode import inputs
 from dsv4._encode.encode import effort_text
-from dsv4._encode.inputs import (
-    IMAGE_TYPES,
-    as_message,
-    as_messages,
-    image_record,
-    maybe_list,
-    read_block,
-    refuse_image_text,
-    type_of,
-)
 from dsv4._encode.prompt import BLANK_LINE
 from dsv4._encode.tools import (
     function_of,
@@ -44,18 +35,7 @@ from dsv4.compat.release import (
     LATEST_REMINDER_SP_TOKEN,
     USER_SP_TOKEN,
     VALID_TASKS,
-    _calls_by,
-    _check_kind,
-    _drop_by,
-    _encode_by,
-    _last_user_index_by,
-    _listed,
-    _merge_by,
-    _parameters_by,
-    _parse_by,
     _read_until_stop,
-    _render_by,
-    _tools_by,
     assistant_msg_template,
     assistant_msg_wo_eos_template,
     bos_token,
@@ -212,7 +192,7 @@ def _encode_messages_text(
     """The prompt of messages in which images are placeholders."""
     given: Any = messages
     before: Any = context
-    return _encode_by(
+    return release._encode_by(
         RELEASED,
         given,
         thinking_mode,
@@ -233,7 +213,7 @@ def render_message(
 ) -> str:
     """One merged message of a conversation, with the transition after it."""
     options = (index, messages, thinking_mode, drop_thinking, reasoning_effort)
-    return _render_by(RELEASED, *options, dialect=_TEXT_ONLY)
+    return release._render_by(RELEASED, *options, dialect=_TEXT_ONLY)
 
 
 def render_reasoning_effort(index: int, thinking_mode: ThinkingMode, effort: Effort | None) -> str:
@@ -257,13 +237,13 @@ def process_image_messages(
 def _without_images(
     messages: Sequence[Any], name: str
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    given = as_messages(_listed(messages, name), name)
-    refuse_image_text(IMAGE_PLACEHOLDER, given, name, RELEASED.reasoning_fields)
+    given = inputs.as_messages(release._listed(messages, name), name)
+    inputs.refuse_image_text(IMAGE_PLACEHOLDER, given, name, RELEASED.reasoning_fields)
     processed: list[dict[str, Any]] = []
     images: list[dict[str, Any]] = []
     for message in map(dict, given):
         blocks = message.get("content_blocks")
-        if blocks is None and maybe_list(message.get("content")) is not None:
+        if blocks is None and inputs.maybe_list(message.get("content")) is not None:
             blocks = message.pop("content")
         if blocks is not None:
             message["content_blocks"], found = _process_image_blocks(blocks)
@@ -277,9 +257,9 @@ def _without_images(
 def _join_texts(message: dict[str, Any]) -> None:
     """Gives a message the texts of its blocks as its content."""
     texts = [
-        read_block(block, ("content_blocks", n)).content
+        inputs.read_block(block, ("content_blocks", n)).content
         for n, block in enumerate(message["content_blocks"])
-        if type_of(block) == "text"
+        if inputs.type_of(block) == "text"
     ]
     message.pop("content", None)
     if texts:
@@ -290,14 +270,17 @@ def _process_image_blocks(
     blocks: Sequence[Any], image_placeholder: str = IMAGE_PLACEHOLDER
 ) -> tuple[list[Any], list[dict[str, Any]]]:
     """Blocks with placeholders for images, those in tool results included, and the images."""
-    _check_kind(blocks, (list, tuple), "blocks", "a list of content blocks")
+    release._check_kind(blocks, (list, tuple), "blocks", "a list of content blocks")
     processed: list[Any] = []
     images: list[dict[str, Any]] = []
     for block in blocks:
         if _is_image_block(block):
             images.append(_extract_image(block))
             block = {"type": "text", "text": image_placeholder}
-        elif type_of(block) == "tool_result" and maybe_list(block["content"]) is not None:
+        elif (
+            inputs.type_of(block) == "tool_result"
+            and inputs.maybe_list(block["content"]) is not None
+        ):
             inside, found = _process_image_blocks(block["content"], image_placeholder)
             images += found
             block = {**block, "content": inside}
@@ -307,17 +290,17 @@ def _process_image_blocks(
 
 def _is_image_block(block: object) -> bool:
     """Whether a block is an image."""
-    return type_of(block) in IMAGE_TYPES
+    return inputs.type_of(block) in inputs.IMAGE_TYPES
 
 
 def _extract_image(block: dict[str, Any]) -> dict[str, Any]:
     """The record of an image."""
-    return image_record(as_message(block, ("block",)), ("block",))
+    return inputs.image_record(inputs.as_message(block, ("block",)), ("block",))
 
 
 def _validate_no_image_sp_tokens(msg: dict[str, Any]) -> None:
     """Raises where a text of the message spells the placeholder."""
-    refuse_image_text(IMAGE_PLACEHOLDER, [msg], "messages", RELEASED.reasoning_fields)
+    inputs.refuse_image_text(IMAGE_PLACEHOLDER, [msg], "messages", RELEASED.reasoning_fields)
 
 
 # Turns.
@@ -325,17 +308,17 @@ def _validate_no_image_sp_tokens(msg: dict[str, Any]) -> None:
 
 def merge_tool_messages(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """User and tool messages as user turns with `content_blocks`; the others as they are."""
-    return _merge_by(V4_1, messages)
+    return release._merge_by(V4_1, messages)
 
 
 def find_last_user_index(messages: list[dict[str, Any]]) -> int:
     """The index of the last user message or later system message, -1 if there is none."""
-    return _last_user_index_by(V4_1, messages)
+    return release._last_user_index_by(V4_1, messages)
 
 
 def _drop_thinking_messages(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What dropping leaves of merged messages, reasoning before the last user turn removed."""
-    return _drop_by(V4_1, messages)
+    return release._drop_by(V4_1, messages)
 
 
 # Tools and calls, which may have a namespace (docs/format.md, section 13.3).
@@ -343,7 +326,7 @@ def _drop_thinking_messages(messages: list[dict[str, Any]]) -> list[dict[str, An
 
 def _split_tool_name(name: str, namespace: str | None = None) -> tuple[str | None, str]:
     """The namespace of a name, or None, and the name in it."""
-    _check_kind(name, str, "name", "the name of a tool")
+    release._check_kind(name, str, "name", "the name of a tool")
     before, separator, after = qualified_name(name, namespace, ("name",)).partition(NAMESPACE_END)
     return (before, after) if separator else (None, before)
 
@@ -355,14 +338,17 @@ def _tool_name_for_encoding(tool: dict[str, Any]) -> str:
 
 def render_tools(tools: list[dict[str, Any]]) -> str:
     """The tools section, from function objects."""
-    return _tools_by(V4_1, tools)
+    return release._tools_by(V4_1, tools)
 
 
 def tools_from_openai_format(tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The function objects of OpenAI tools, with qualified names."""
-    found = [function_of(tool, RELEASED.named_tools, ("tools", n)) for n, tool in enumerate(tools)]
+    results = [
+        function_of(tool, RELEASED.named_tools, ("tools", n)) for n, tool in enumerate(tools)
+    ]
     return [
-        qualified_function(tool, function, ("tools", n)) for n, (tool, function) in enumerate(found)
+        qualified_function(tool, function, ("tools", n))
+        for n, (tool, function) in enumerate(results)
     ]
 
 
@@ -392,7 +378,7 @@ def tool_calls_to_openai_format(tool_calls: list[dict[str, Any]]) -> list[dict[s
 
 def encode_arguments_to_dsml(tool_call: dict[str, Any]) -> str:
     """The parameters of `{"name", "arguments"}` as markup."""
-    return _parameters_by(RELEASED, tool_call, V4_1)
+    return release._parameters_by(RELEASED, tool_call, V4_1)
 
 
 def decode_dsml_to_arguments(
@@ -408,13 +394,13 @@ def parse_tool_calls(index: int, text: str) -> tuple[int, str | None, list[dict[
 
     Returns where the block ends, the tag that ended it, and the calls.
     """
-    end, closed_by, calls = _calls_by(V4_1, index, text)
+    end, closed_by, calls = release._calls_by(V4_1, index, text)
     return end, closed_by, [_with_namespace(call["name"], call["arguments"]) for call in calls]
 
 
 def parse_message_from_completion_text(text: str, thinking_mode: ThinkingMode) -> dict[str, Any]:
     """A well-formed completion as a message. Raises a `ValueError` for any other."""
-    message = _parse_by(RELEASED, text, thinking_mode, V4_1)
+    message = release._parse_by(RELEASED, text, thinking_mode, V4_1)
     functions = (call["function"] for call in message["tool_calls"])
     calls = [_with_namespace(call["name"], call["arguments"]) for call in functions]
     return {**message, "tool_calls": tool_calls_to_openai_format(calls)}

@@ -28,7 +28,7 @@ from vllm.reasoning.abs_reasoning_parsers import ReasoningParser, ReasoningParse
 from vllm.tool_parsers.abstract_tool_parser import ToolParser, ToolParserManager
 
 from dsv4._format.tokens import THINK_END, THINK_START
-from dsv4._parse.events import DUPLICATE_PARAMETER, ContentDelta, Event, ReasoningDelta
+from dsv4._parse.events import ContentDelta, Event, ReasoningDelta
 from dsv4._parse.parse import Message, assemble
 from dsv4._parse.parse import ToolCall as ReadCall
 from dsv4._parse.parser import StreamParser
@@ -95,7 +95,7 @@ class Completion:
     def _added(self, events: list[Event]) -> Message:
         # That a parameter came twice is reported when it does, and counts when its call ends.
         message = assemble([*self._repeats, *events])
-        self._repeats = [d for d in message.diagnostics if d.kind == DUPLICATE_PARAMETER][-1:]
+        self._repeats = [d for d in message.diagnostics if d.kind == "duplicate_parameter"][-1:]
         return message
 
 

@@ -64,17 +64,17 @@ def mode(body: Object, dialect: str) -> ThinkingMode:
 def _options(body: Object, dialect: str) -> tuple[bool, Effort, bool]:
     """Whether the model thinks, how hard, and whether old reasoning is dropped."""
     arguments = dict(server.maybe_object(body.get("chat_template_kwargs"), "chat_template_kwargs"))
-    given = body.get("reasoning_effort")
-    if given is not None:
-        arguments["reasoning_effort"] = server.one_of(given, EFFORTS, "reasoning_effort")
+    value = body.get("reasoning_effort")
+    if value is not None:
+        arguments["reasoning_effort"] = server.one_of(value, EFFORTS, "reasoning_effort")
     thinking = _thinking(body.get("thinking"))
     # An effort counts for more than switches that are not true or false, and than a mode.
     for name in ("thinking", "enable_thinking"):
         switch = arguments.get(name)
-        counts = isinstance(switch, bool) or (given is None and switch is not None)
+        counts = isinstance(switch, bool) or (value is None and switch is not None)
         if thinking is None and counts:
             thinking = server.flag_at(switch, f"chat_template_kwargs.{name}")
-    if thinking is None and given is None and arguments.get("thinking_mode") == "chat":
+    if thinking is None and value is None and arguments.get("thinking_mode") == "chat":
         thinking = False
     effort = arguments.get("reasoning_effort")
     if effort == "none":
@@ -156,12 +156,12 @@ def _reasoning(message: Object, path: str) -> str:
     if len(names) > 1:
         raise server_refusal(f"{path}.reasoning", "found both names of the field, expected one")
     name = names[0] if names else "reasoning_content"
-    given = message.get(name)
-    if given is None or isinstance(given, str):
-        return given or ""
+    value = message.get(name)
+    if value is None or isinstance(value, str):
+        return value or ""
     path = f"{path}.{name}"
     return "".join(
-        server.text_at(text, f"{path}[{n}]") for n, text in enumerate(server.list_at(given, path))
+        server.text_at(text, f"{path}[{n}]") for n, text in enumerate(server.list_at(value, path))
     )
 
 

@@ -43,7 +43,14 @@ _CHANGES = {
     "format-v3.2": by_prompt(prompt_changes.format_v3_2(), prompt_changes.format_v3_2(V3_2)),
     # System messages.
     "system-dropped": by_request(request_changes.system_dropped),
-    "system-default-added": by_request(request_changes.default_system(DEFAULT_SYSTEM)),
+    "system-default-added": by_request(
+        request_changes.default_system(DEFAULT_SYSTEM, "system", "developer"),
+        request_changes.default_system(DEFAULT_SYSTEM, "system"),
+    ),
+    "developer-text-added": by_request(
+        request_changes.system_for_developers(DEFAULT_SYSTEM),
+        request_changes.developer_text_added(DEFAULT_SYSTEM),
+    ),
     "date-added": by_request(
         request_changes.system_text_added(DATE, before=True),
         request_changes.system_text_added(DATE, before=False),
@@ -60,10 +67,10 @@ _CHANGES = {
     "thinking-never": by_request(request_changes.thinking_set(False)),
     "thinking-always": by_request(request_changes.thinking_set(True)),
     "thinking-off-by-default": by_request(
-        request_changes.template_default(False), request_changes.thinking_by_default(False)
+        request_changes.template_default(thinking=False), request_changes.thinking_by_default(False)
     ),
     "thinking-on-by-default": by_request(
-        request_changes.template_default(True), request_changes.thinking_by_default(True)
+        request_changes.template_default(thinking=True), request_changes.thinking_by_default(True)
     ),
     "thinking-kwargs-ignored": by_request(request_changes.without("chat_template_kwargs")),
     "thinking-type-ignored": by_request(request_changes.without("thinking")),
@@ -72,9 +79,15 @@ _CHANGES = {
     "effort-ignored": by_request(
         request_changes.without("reasoning_effort"), request_changes.effort_as_switch
     ),
-    "effort-low-by-default": by_request(request_changes.effort_by_default("low")),
+    # As the default of a template, `high` is what thinking is by default.
     "effort-high-by-default": by_request(request_changes.effort_by_default("high")),
-    "effort-max-by-default": by_request(request_changes.effort_by_default("max")),
+    **{
+        f"effort-{name}-by-default": by_request(
+            request_changes.effort_by_default(name),
+            request_changes.template_default(thinking=True, reasoning_effort=name),
+        )
+        for name in ("low", "max")
+    },
     "effort-unwritten": by_prompt(prompt_changes.effort_unwritten),
     "effort-always-high": by_request(
         request_changes.effort_as(None, "high"), request_changes.effort_always("high")
@@ -85,6 +98,7 @@ _CHANGES = {
     "effort-april": by_prompt(prompt_changes.effort_april),
     # Tools.
     "tools-dropped": by_request(request_changes.tools_dropped),
+    "tools-refused": by_request(request_changes.tools_refused),
     "tools-wrapped": by_prompt(prompt_changes.tools_wrapped),
     "tools-compact": by_prompt(prompt_changes.tools_compact),
     "tools-indented": by_prompt(prompt_changes.tools_indented, prompt_changes.tools_indented_more),

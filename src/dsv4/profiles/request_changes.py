@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from dsv4._format.texts import BILLING_HEADER
-from dsv4.profiles.server_requests import Object
+from dsv4.profiles.server_requests import Object, server_refusal
 from dsv4.profiles.text_shields import BILLING_SHIELD
 
 RequestChange: TypeAlias = Callable[[Object], Object]
@@ -90,16 +90,33 @@ def _texts(content: object) -> Iterator[str]:
             yield part["text"]
 
 
-def default_system(text: str) -> RequestChange:
-    """A system message of the server's own, where the request has none."""
+def default_system(text: str, *instructing: str) -> RequestChange:
+    """A system message of the server's own, where no message has one of these roles."""
 
     def changed(body: Object) -> Object:
         listed = messages_in(body)
-        if any(m.get("role") in ("system", "developer") for m in listed):
+        if any(m.get("role") in instructing for m in listed):
             return body
         return with_messages(body, [{"role": "system", "content": text}, *listed])
 
     return changed
+
+
+def system_for_developers(text: str) -> RequestChange:
+    """A system message of the server's own, where there is a developer's."""
+
+    def changed(body: Object) -> Object:
+        listed = messages_in(body)
+        if all(m.get("role") != "developer" for m in listed):
+            return body
+        return with_messages(body, [{"role": "system", "content": text}, *listed])
+
+    return changed
+
+
+def developer_text_added(text: str) -> RequestChange:
+    """A text of the server's own at the end of each developer message."""
+    return each_message(lambda m: {**m, "content": f"{_text_of(m)}\n\n{text}"}, "developer")
 
 
 def system_text_added(text: str, *, before: bool) -> RequestChange:
@@ -185,14 +202,14 @@ def thinking_by_default(thinking: bool) -> RequestChange:
     return changed
 
 
-def template_default(thinking: bool) -> RequestChange:
-    """A default of `chat_template_kwargs`, as vLLM has it: what a request says there for itself
-    counts, and an effort turns thinking on."""
+def template_default(**defaults: Any) -> RequestChange:
+    """Defaults of `chat_template_kwargs`, as vLLM has them: what a request says there for itself
+    counts, and so does an effort."""
 
     def changed(body: Object) -> Object:
         given = body.get("chat_template_kwargs")
         kept = given if isinstance(given, dict) else {}
-        return {**body, "chat_template_kwargs": {"thinking": thinking, **kept}}
+        return {**body, "chat_template_kwargs": {**defaults, **kept}}
 
     return changed
 
@@ -326,6 +343,13 @@ def tools_reversed(body: Object) -> Object:
     if not isinstance(tools, list) or len(tools) < 2:
         return body
     return {**body, "tools": tools[::-1]}
+
+
+def tools_refused(body: Object) -> Object:
+    """Tools that may be called are refused, as by a vLLM without a parser for calls."""
+    if body.get("tools") and body.get("tool_choice") != "none":
+        raise server_refusal("tools", "found some, expected none where calls cannot be read")
+    return body
 
 
 def choice_none_lost(body: Object) -> Object:

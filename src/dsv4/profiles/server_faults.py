@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from dsv4.errors import short_repr
+from dsv4.errors import EncodeError, short_repr
 from dsv4.profiles.fault_table import FAULTS, HIGHEST_LIMIT
 from dsv4.profiles.fault_values import FaultChange, ServerFault
 from dsv4.profiles.server_requests import Object, server_refusal
@@ -37,7 +37,10 @@ class FaultVariant:
     def touches(self, body: Object) -> bool:
         """Whether a fault that changes requests has to do with this `body`."""
         change = self.change.request
-        return change is not None and change(body) is not body
+        try:
+            return change is not None and change(body) is not body
+        except EncodeError:  # which is to refuse it
+            return True
 
 
 # What proxies are known to do at once: litellm 1.108 for `hosted_vllm`, and for `deepseek`.

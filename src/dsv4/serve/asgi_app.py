@@ -58,7 +58,7 @@ def build_app(settings: Settings | None, backend: AnyBackend | None) -> Starlett
         with suppress(BackendError):
             await server.behind.meet()
         catch_up(server)
-        storage = server.storage.look_after(server.metrics.store_bytes.set)
+        storage = server.storage.look_after(server.metrics.stores.bytes.set)
         limits = server.access.meter.table.look_after()
         probes = (server.behind.look_after(), server.engines.watch_loads())
         looked_after = (*probes, storage, limits, server.metrics.watch_memory())

@@ -43,8 +43,10 @@ class GatewayState:
         self.heals = is_chat(engines[0].backend)
         self.metrics = Metrics(heals=self.heals)
         self.observers = Observers(settings)
-        self.access = AccessControl(settings, self.metrics.shared_folder, self.metrics.note_limits)
-        self.engines = EnginePool(engines, self.metrics.note_engine)
+        self.access = AccessControl(
+            settings, self.metrics.shared_folder, self.metrics.stores.note_limits
+        )
+        self.engines = EnginePool(engines, self.metrics.engines.note)
         self.follows_file = bool(settings.config) and settings.upstream == upstreams_in(
             settings.config or ""
         )
@@ -52,8 +54,10 @@ class GatewayState:
         self.gate = StreamGate(settings.streams, settings.queue, self.metrics.count_places)
         self.workers = WorkerThreads(self.gate)
         self.prefixes = SeenPrefixes()
-        self.storage = ConversationStorage(settings, self.metrics.note_store)
-        self.sessions = Sessions(session_store_for(settings), self.backend, self.metrics)
+        self.storage = ConversationStorage(settings, self.metrics.stores.note_turns)
+        self.sessions = Sessions(
+            session_store_for(settings), self.backend, self.metrics, lambda: self.tokenizer
+        )
         self.model = ServedModel(settings, tokenizer, makes_prompts=not self.heals)
         self.healer = Healer(settings, self.storage.turns)
         self.behind = BackendWatch(settings, self.engines, self.model, self.healer)
@@ -87,7 +91,7 @@ class GatewayState:
         key, usage = report.key, report.usage
         self.metrics.requests.labels(report.protocol, str(report.status)).inc()
         if key is not None and self.access.keys.asks:
-            self.metrics.count_key(key.name, report.status, usage)
+            self.metrics.keys.count(key.name, report.status, usage)
         if key is not None and usage is not None:
             tokens = usage.prompt + usage.completion
             await self.access.meter.count_tokens(key.name, key.limits, tokens)

@@ -13,10 +13,9 @@ from dsv4.api import ApiError, responses
 from dsv4.api.errors import wrong
 from dsv4.api.request_fields import JsonObject
 from dsv4.serve.access.api_keys import Key
-from dsv4.serve.asgi import EventStream, Receive, Scope, Send, query_of, send_json
-from dsv4.serve.client_errors import client_error, is_expected, retry_headers
+from dsv4.serve.asgi import Receive, Scope, query_of
 from dsv4.serve.gateway_state import GatewayState
-from dsv4.serve.plain_routes import JsonRoute, PlainRoutes, WorkerRoute
+from dsv4.serve.plain_routes import JsonRoute, PlainRoute, PlainRoutes, WorkerRoute
 from dsv4.serve.storage.stored_conversations import StoredResponse
 
 _MOST_ITEMS = 100
@@ -97,25 +96,17 @@ class StoredResponseRoute(JsonRoute):
         self._routes = ResponseRoutes(server)
         super().__init__(server, self._routes.response, protocol="responses")
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] != "GET" or query_of(scope).get("stream") != "true":
-            await super().__call__(scope, receive, send)
-            return
-        try:
-            key = await self._server.access.authenticated(scope)
-            found = await self._routes.found(scope, key)
-        except Exception as error:
-            status, shown = responses.error(client_error(error))
-            await send_json(send, status, shown, retry_headers(status, error))
-            if not is_expected(error):
-                raise
-            return
-        after = query_of(scope).get("starting_after", "")
+    async def _answer(
+        self, scope: Scope, receive: Receive, key: Key, data: bytes
+    ) -> tuple[bytes, str]:
+        asked = query_of(scope)
+        if scope["method"] != "GET" or asked.get("stream") != "true":
+            return await super()._answer(scope, receive, key, data)
+        found = await self._routes.found(scope, key)
+        after = asked.get("starting_after", "")
         first = int(after) + 1 if after.isdecimal() else 0
-        stream = EventStream(send, {})
         events = [event for event in _events(found.response) if event["sequence_number"] >= first]
-        await stream.write(responses.frames(events))
-        await stream.end()
+        return responses.frames(events), "text/event-stream; charset=utf-8"
 
 
 def _as_item(item: Any, n: int, found: StoredResponse) -> JsonObject:
@@ -189,27 +180,16 @@ def response_routes(server: GatewayState, plain: PlainRoutes, prefix: str) -> li
         return JsonRoute(server, handle, protocol="responses")
 
     counting = WorkerRoute(server, plain.count_input_tokens, protocol="responses")
-    every = ["GET", "POST", "DELETE"]
+    listed: list[tuple[str, PlainRoute, str]] = [
+        ("responses/input_tokens", counting, "POST"),
+        ("responses/compact", json_route(own.compact), "POST"),
+        ("responses/{id}", StoredResponseRoute(server), "GET DELETE"),
+        ("responses/{id}/input_items", json_route(own.input_items), "GET"),
+        ("responses/{id}/cancel", json_route(own.cancel), "POST"),
+        ("conversations", json_route(own.conversations), "GET POST DELETE"),
+        ("conversations/{rest:path}", json_route(own.conversations), "GET POST DELETE"),
+    ]
     return [
-        Route(f"{prefix}/responses/input_tokens", endpoint=counting, methods=["POST"]),
-        Route(f"{prefix}/responses/compact", endpoint=json_route(own.compact), methods=["POST"]),
-        Route(
-            f"{prefix}/responses/{{id}}",
-            endpoint=StoredResponseRoute(server),
-            methods=["GET", "DELETE"],
-        ),
-        Route(
-            f"{prefix}/responses/{{id}}/input_items",
-            endpoint=json_route(own.input_items),
-            methods=["GET"],
-        ),
-        Route(
-            f"{prefix}/responses/{{id}}/cancel", endpoint=json_route(own.cancel), methods=["POST"]
-        ),
-        Route(f"{prefix}/conversations", endpoint=json_route(own.conversations), methods=every),
-        Route(
-            f"{prefix}/conversations/{{rest:path}}",
-            endpoint=json_route(own.conversations),
-            methods=every,
-        ),
+        Route(f"{prefix}/{path}", endpoint=route, methods=methods.split())
+        for path, route, methods in listed
     ]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 from dsv4.profiles.fault_table import FAULTS
 from dsv4.profiles.server_faults import variants
 from dsv4.verify.fits import LEAST_SHOWING
 from dsv4.verify.hypotheses import Forecaster
 from dsv4.verify.observations import Observation
-from dsv4.verify.probes import PROBES, SIBLINGS, Probe
+from dsv4.verify.probes import FOLLOW_UPS, PROBES, SIBLINGS, Probe
 from dsv4.verify.verdicts import Explanation, ServerVerdict
 
 MOST_REPEATS = 15
@@ -31,7 +31,7 @@ def next_doubts(
     quick: bool = False,
 ) -> list[Probe]:
     """The requests to send next, at most so many; none where nothing is in doubt any more. A quick
-    run has told apart what can be, and sends one request again for each fault."""
+    run sends one request again for each fault."""
     if verdict.outcome in ("void", "nothing seen"):
         return []
     times = Counter(o.probe for o in seen if o.tells)
@@ -41,7 +41,7 @@ def next_doubts(
     ]
     found = [PROBES[id] for id in dict.fromkeys(again) if id in PROBES]
     found += _confirming(verdict, times)
-    if not found and not quick:
+    if not found:
         found = _telling_apart(verdict, times, forecaster)
     return found[:most]
 
@@ -88,15 +88,28 @@ def _confirming(verdict: ServerVerdict, times: Counter[str]) -> list[Probe]:
 def _telling_apart(
     verdict: ServerVerdict, times: Counter[str], forecaster: Forecaster
 ) -> list[Probe]:
-    """One request that explanations which are as good would answer in different ways."""
+    """The request that tells most of the explanations apart which are as good."""
     found = [verdict.best, *verdict.alternatives]
     if verdict.outcome != "explained" or len(found) < 2:
         return []
-    every = (*PROBES.values(), *SIBLINGS.values())
-    apart = (p for p in every if not times[p.id] and _differ(found, p, forecaster))
-    return [probe for probe in (next(apart, None),) if probe is not None]
+    new = [probe for probe in (*PROBES.values(), *FOLLOW_UPS) if not times[probe.id]]
+    answers = [len(possible_answers(found, probe, forecaster)) for probe in new]
+    most = max(answers, default=0)
+    return [new[answers.index(most)]] if most > 1 else []
 
 
-def _differ(found: Sequence[Explanation | None], probe: Probe, forecaster: Forecaster) -> bool:
-    forecasts = [forecaster.count(each.hypothesis, probe.id) for each in found if each is not None]
-    return all(known for known, _ in forecasts) and len({str(n) for _, n in forecasts}) > 1
+def possible_answers(
+    found: Sequence[Explanation | None], probe: Probe, forecaster: Forecaster
+) -> set[Hashable]:
+    """The answers that there may be; none where one of them is not known, or is a refusal, which
+    would say little."""
+    answers: set[Hashable] = set()
+    for each in filter(None, found):
+        _, count = forecaster.count(each.hypothesis, probe.id)
+        if count is None:
+            return set()
+        added = each.added_to(probe.id, forecaster.touched)
+        added += "counts-include-completion" in each.faults  # by one token, which is asked for
+        counts = [count] if isinstance(count, int) else count.values()
+        answers.add(frozenset(n + added for n in counts))
+    return answers

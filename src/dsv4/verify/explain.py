@@ -279,12 +279,22 @@ class _Search:
         added = self._constant(hypothesis, free)
         if not added or not all(self._fits.fits(hypothesis, o) for o in fixed):
             return None
+        if not self._is_longer(replace(hypothesis, faults=()), free):
+            return None
         return Explanation(hypothesis, hypothesis.ids, added)
+
+    def _is_longer(self, server: Hypothesis, free: Sequence[Observation]) -> bool:
+        """Whether these prompts are longer than a clean server's, as with a text that is added."""
+        for observation in free:
+            _, usual = self._fits.forecasts.prediction(server, observation.probe)
+            if isinstance(usual, int) and observation.seen is not None:
+                return observation.seen > usual
+        return False
 
     def _constant(self, hypothesis: Hypothesis, free: Sequence[Observation]) -> int:
         """By how many tokens all of these differ from their forecasts; 0 if not by the same."""
         difference: int | None = None
-        counted = 0
+        counted: set[str] = set()
         for observation in free:
             known, prediction = self._fits.forecasts.prediction(hypothesis, observation.probe)
             if not known:
@@ -297,8 +307,9 @@ class _Search:
                 own = observation.seen - prediction
                 if not own or (difference is not None and own != difference):
                     return 0
-                difference, counted = own, counted + 1
-        if difference is None or counted < LEAST_OF_UNKNOWN_LENGTH:
+                difference = own
+                counted.add(observation.probe)
+        if difference is None or len(counted) < LEAST_OF_UNKNOWN_LENGTH:
             return 0
         return difference if all(self._fits.fits(hypothesis, o, difference) for o in free) else 0
 

@@ -62,11 +62,8 @@ class Fits:
         return [o for o in self.seen if self.explains(each.hypothesis, o, self.added_to(each, o))]
 
     def added_to(self, each: Explanation, observation: Observation) -> int:
-        """How many tokens an explanation adds to this count: a text of unknown length stands where
-        its fault has to do with the request."""
-        unknown = [fault for fault in each.hypothesis.faults if fault.fault.any_length]
-        touched = all(observation.probe in self.forecasts.touched(fault) for fault in unknown)
-        return each.added if touched else 0
+        """How many tokens an explanation adds to this count."""
+        return each.added_to(observation.probe, self.forecasts.touched)
 
     def failed(self, server: Hypothesis) -> frozenset[str]:
         """The requests that a server contradicts."""

@@ -22,7 +22,7 @@ from dsv4.profiles.prompt_changes import Unpredictable
 from dsv4.profiles.server_faults import FaultVariant, ordered, variants
 from dsv4.profiles.server_requests import Object
 from dsv4.profiles.text_shields import TextPlace, shielded
-from dsv4.verify.probes import SIBLINGS, requests_of_probes
+from dsv4.verify.probes import FOLLOW_UPS, PROBES, requests_of_probes
 from dsv4.verify.token_counts import PromptCounter, places_in
 
 # What people talk to over HTTP: a trainer's prompts are no server's.
@@ -136,16 +136,16 @@ class _WrittenOnce:
 class Forecaster:
     """Forecasts of hypotheses for requests. Each prompt is made once, and counted once.
 
-    Requests are known by an id; the siblings of probes among them have forecasts too. None in place
-    of a forecast: nobody can know the prompt.
+    Requests are known by an id. Where all probes are among them, what may follow them has forecasts
+    too. None in place of a forecast: nobody can know the prompt.
     """
 
     def __init__(
         self, requests: Mapping[str, Object], counter: PromptCounter | None = None
     ) -> None:
         self.requests = {id: shielded(body) for id, body in requests.items()}
-        siblings = [SIBLINGS[id] for id in requests if id in SIBLINGS]
-        self._siblings = {each.id: shielded(each.request) for each in siblings}
+        further = FOLLOW_UPS if PROBES.keys() <= requests.keys() else ()
+        self._follow_ups = {each.id: shielded(each.request) for each in further}
         self.counter = counter or PromptCounter()
         self._touched: dict[FaultVariant, frozenset[str]] = {}
         self._made: dict[tuple[str, str, tuple[FaultVariant, ...], str], Forecast | None] = {}
@@ -164,7 +164,7 @@ class Forecaster:
         return self._made[key]
 
     def _body(self, id: str) -> Object:
-        return self.requests[id] if id in self.requests else self._siblings[id]
+        return self.requests[id] if id in self.requests else self._follow_ups[id]
 
     def needed(self, hypothesis: Hypothesis, id: str) -> Hypothesis:
         """A `hypothesis` with those of its faults alone that have to do with the request `id`."""
@@ -199,11 +199,8 @@ class Forecaster:
         return found
 
     def _touched_by(self, fault: FaultVariant) -> Iterator[str]:
-        change = fault.change
-        for id, body in (*self.requests.items(), *self._siblings.items()):
-            if change.prompt is not None or (
-                change.request is not None and change.request(body) is not body
-            ):
+        for id, body in (*self.requests.items(), *self._follow_ups.items()):
+            if fault.change.prompt is not None or fault.touches(body):
                 yield id
 
     def _new(self, hypothesis: Hypothesis, body: Object) -> Forecast | None:

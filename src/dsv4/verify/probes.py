@@ -7,7 +7,7 @@ here as written; model, length of the answer and streaming are the runner's to a
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
@@ -25,14 +25,14 @@ class Probe:
     """A counting probe: one request, asked for one token of answer.
 
     `repeats` is how often the default run sends it: differing answers mean that several servers
-    share the address. One that `is_sibling` is sent only to confirm what another one showed.
+    share the address. A `follow_up` is sent only where the others leave something in doubt.
     """
 
     id: str
     group: ProbeGroup
     request: Object
     repeats: int = 1
-    is_sibling: bool = False
+    follow_up: bool = False
 
 
 def _user(text: Any) -> Object:
@@ -48,6 +48,7 @@ def _answer(text: str | None, **fields: Any) -> Object:
 
 
 HI = _user("Hi")
+KIND = {"role": "developer", "content": "Be kind to all."}
 HELLO = [HI, _answer("Hello."), _user("And?")]
 
 
@@ -130,6 +131,8 @@ SPELLED = f"a{tokens.USER}b{tokens.ASSISTANT}c{tokens.THINK_END}d{tokens.EOS}e"
 _NAMED = {"type": "function", "function": {"name": "time"}}
 _ANY_SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
 
+_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra")
+
 _RICH = _body(
     _system("Be brief"),
     _user([{"type": "text", "text": "One"}, {"type": "text", "text": "\n" * 14 + "Two"}]),
@@ -171,12 +174,9 @@ _PROBES = (
         "system",
         _body(HI, _answer("Hello."), _system("Now be brief"), _user("And?")),
     ),
-    Probe("developer", "system", _body({"role": "developer", "content": "Be kind to all."}, HI)),
-    Probe(
-        "developer-early",
-        "system",
-        _body({"role": "developer", "content": "Be kind to all."}, *HELLO),
-    ),
+    Probe("developer", "system", _body(KIND, HI)),
+    Probe("developer-early", "system", _body(KIND, *HELLO)),
+    Probe("developer-system", "system", _body(_system("Be brief."), KIND, HI)),
     Probe(
         "billing",
         "system",
@@ -192,10 +192,7 @@ _PROBES = (
     ),
     Probe("thinking-type-off", "thinking", _body(HI, thinking={"type": "disabled"})),
     Probe("thinking-type-on", "thinking", _body(HI, thinking={"type": "enabled"})),
-    *(
-        Probe(f"effort-{name}", "effort", _body(HI, reasoning_effort=name))
-        for name in ("none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra")
-    ),
+    *(Probe(f"effort-{name}", "effort", _body(HI, reasoning_effort=name)) for name in _EFFORTS),
     # Tools.
     Probe("tools-two", "tools", _body(HI, tools=[WEATHER, TIME])),
     Probe("tools-system", "tools", _body(_system("Be brief."), HI, tools=[WEATHER])),
@@ -325,11 +322,47 @@ def _sibling(probe: Probe) -> Probe:
         longer = [{**content[0], "text": _longer(content[0]["text"])}, *content[1:]]
     messages[at] = {**messages[at], "content": longer}
     request = {**probe.request, "messages": messages}
-    return Probe(f"{probe.id}-longer", probe.group, request, is_sibling=True)
+    return Probe(f"{probe.id}-longer", probe.group, request, follow_up=True)
 
 
 SIBLINGS: Mapping[str, Probe] = MappingProxyType({id: _sibling(p) for id, p in PROBES.items()})
 """By the id of each probe, a second request that shows what that one shows."""
+
+
+_THINKING: Mapping[str, Object] = {
+    "thinking-type-off": {"thinking": {"type": "disabled"}},
+    "thinking-kwargs-off": {"chat_template_kwargs": {"thinking": False}},
+    "thinking-kwargs-on": {"chat_template_kwargs": {"thinking": True}},
+    "enable-thinking-off": {"chat_template_kwargs": {"enable_thinking": False}},
+    **{f"effort-{name}": {"reasoning_effort": name} for name in _EFFORTS},
+}
+
+
+def _telling() -> Iterator[Probe]:
+    """Requests that tell apart what the probes leave alike. Thinking that is off and the lowest
+    effort have prompts of as many tokens, unless there is reasoning for the model to read."""
+
+    def probe(id: str, *messages: Object, **fields: Any) -> Probe:
+        return Probe(id, "prompt", _body(*messages, **fields), follow_up=True)
+
+    loop = _loop(reasoning_content=REASONING)
+    for id, fields in _THINKING.items():
+        yield probe(f"{id}-loop", *loop, tools=[WEATHER], **fields)
+    for name in ("none", "max"):
+        yield probe(f"effort-{name}-kwargs", HI, chat_template_kwargs={"reasoning_effort": name})
+    lowest = {"reasoning_effort": "minimal"}
+    yield probe("effort-minimal-off", HI, **lowest, **_THINKING["thinking-type-off"])
+    yield probe("effort-minimal-on", HI, **lowest, chat_template_kwargs={"thinking": True})
+    high = {"tools": [WEATHER], "reasoning_effort": "high"}
+    yield probe("loop-field", *_loop(reasoning=REASONING), **high)
+    # As long as no text that a server may put in place of it.
+    yield probe("developer-long", {**KIND, "content": words(31)}, HI)
+    # A line break after this one is no token of its own.
+    yield probe("prefix-newline", HI, _answer("Hello\n", prefix=True), **_OFF)
+
+
+FOLLOW_UPS = (*SIBLINGS.values(), *_telling())
+"""What is sent only where the probes leave something in doubt."""
 
 
 def probes() -> list[Probe]:

@@ -14,6 +14,7 @@ from dsv4.verify.common_causes import common_causes
 from dsv4.verify.fits import LEAST_SHOWING, usual_count
 from dsv4.verify.hypotheses import Forecaster, Hypothesis
 from dsv4.verify.observations import Observation
+from dsv4.verify.own_ways import OWN_WAYS, OwnWay, released_server
 from dsv4.verify.own_word import OwnWord
 from dsv4.verify.probes import PROBES, Probe
 from dsv4.verify.server_client import Reply
@@ -33,26 +34,6 @@ _RANK: dict[Standing, int] = {
     "fault": 4,
 }
 
-_LLAMA_WAYS = (
-    *("tools-kept-at-none", "tool-choice-ignored", "developer-as-system"),
-    *("thinking-type-ignored", "floats-rounded", "parts-joined-by-newline", "billing-kept"),
-    *("effort-medium-as-low", "effort-xhigh-as-low"),
-)
-_VLLM_WAYS = (
-    *("tools-kept-at-none", "tool-choice-ignored", "response-format-unseen"),
-    *("thinking-type-ignored", "developer-dropped", "effort-medium-as-low"),
-)
-# What a server does by itself, and the released encoder does not.
-OWN_WAYS: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("vllm-0.32", "vllm-0.33"), _VLLM_WAYS),
-    "sglang-0.5.23": ("thinking-type-ignored", "developer-as-system"),
-    "recipe-0.2.0": ("thinking-kwargs-ignored",),
-    "llama.cpp": _LLAMA_WAYS,
-    "llama.cpp-2026.10": _LLAMA_WAYS,
-    "dsv4": (),
-}
-# The server that writes what was released.
-REFERENCE = Hypothesis("dsv4", "v4-0731")
 NOT_EXPLAINED = "not-explained"
 # What counts say something about; all other groups are looked at in other ways.
 _COUNTED_GROUPS = GROUPS[: GROUPS.index("output")]
@@ -222,8 +203,10 @@ class Findings:
         void = self._verdict.outcome in ("void", "nothing seen")
         standing: dict[str, Standing] = dict.fromkeys(GROUPS, "inconclusive")
         if not void and self._seen:
-            open_questions = {_group(o) for o in self._seen if o.probe in self._failing}
+            unanswered = self._failing | {*self._verdict.refused}
+            open_questions = {_group(o) for o in self._seen if o.probe in unanswered}
             looked_at = {"prompt", *filter(None, map(_group, self._seen))}
+            open_questions |= {*self._unseen_ways()}
             standing |= dict.fromkeys(looked_at - open_questions, "pass")
         for finding in findings:
             if _RANK[finding.verdict] > _RANK[standing[finding.group]] or (
@@ -334,7 +317,7 @@ class Findings:
         server = self._clean.server.server if self._clean else "any known server"
         refused = each.seen is None
         said = next((o.said for o in self._seen if o.probe == each.probe and o.said), "")
-        way = "would take this request" if refused else "would have counted otherwise"
+        way = "takes it with its usual settings" if refused else "would have counted otherwise"
         if not refused and each.seen == each.expected:
             way = "would have written another prompt of as many tokens"
         return ServerFinding(
@@ -352,16 +335,38 @@ class Findings:
         )
 
     def _own_ways(self) -> Iterator[ServerFinding]:
+        """What the server does by itself: each is shown by a request of its own, if one does."""
+        used: set[str] = set()
+        for way in self._possible_ways():
+            shown = [
+                o
+                for o in self._seen
+                if o.probe not in self._failing and way.is_shown_by(o.probe, o.seen)
+            ]
+            plainest = min(shown, key=lambda o: o.probe in used, default=None)
+            if plainest is not None:
+                used.add(plainest.probe)
+                finding = self._finding(way.id, "differs", plainest, way.reference)
+                seen = f"{finding.seen}, as {way.server.server.server}"
+                yield replace(finding, seen=seen, shown_by=(plainest.probe,))
+
+    def _possible_ways(self) -> Iterator[OwnWay]:
         best = self._verdict.best
         if best is None:
             return
         known = {*self._verdict.faults, *self._verdict.possible}
+        reference = released_server(best.hypothesis, self._forecaster)
         for id in OWN_WAYS[best.hypothesis.profile]:
-            shown = self._shown_by(REFERENCE, id)
-            if shown is not None and id not in known and shown.probe not in self._failing:
-                finding = self._finding(id, "differs", shown, REFERENCE)
-                seen = f"{finding.seen}, as {best.hypothesis.server.server}"
-                yield replace(finding, seen=seen, shown_by=(shown.probe,))
+            if id not in known:
+                yield OwnWay(id, best.hypothesis, reference, self._forecaster)
+
+    def _unseen_ways(self) -> Iterator[str]:
+        """The groups of what the server is known to do, and no request was sent to show."""
+        asked = {o.probe for o in self._seen}
+        for way in self._possible_ways():
+            showing = set(way.showing())
+            if showing and not showing & asked:
+                yield FAULTS[way.id].group
 
     def _shown_by(self, other: Hypothesis | None, id: str) -> Observation | None:
         """The first observation that this fault has to do with, and that the other server would

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -140,10 +141,11 @@ class Sender:
             if streamed.count is not None:
                 self._only_streams, observation = True, streamed
         if reply.refused:
-            said = self.words_of(reply)
-            self.refusal = said
+            self.refusal = said = self.words_of(reply)
             observation = replace(observation, said=said.removeprefix(": "))
-        if probe.id == OWN_REQUEST or probe.is_sibling:
+            if _CONTEXT.search(said):  # so nothing was said of the request itself
+                observation = Observation(probe.id, note=TOO_LONG)
+        if probe.id == OWN_REQUEST or probe.follow_up:
             observation = replace(observation, request=probe.request)
         return observation, reply
 
@@ -180,7 +182,7 @@ class Sender:
                 self.adapted.setdefault(id, probe)
             self.silent = 0
             return Observation(probe.id)
-        self.silent = 0 if observation.tells else self.silent + 1
+        self.silent = 0 if observation.tells or observation.note == TOO_LONG else self.silent + 1
         if observation.note:
             self.failures[struck_out(observation.note, self.key)] += 1
         self.seen.append(observation)
@@ -257,6 +259,9 @@ class _Parallel:
 
 # What a reply says.
 
+TOO_LONG = "the server refuses it as too long for its context"
+# As vLLM, SGLang, llama.cpp and the official API put it.
+_CONTEXT = re.compile(r"context[ _](length|size|window)", re.IGNORECASE)
 NO_USAGE = "the answer does not say how many tokens the prompt had"
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from dsv4.profiles.server_faults import FaultVariant
 from dsv4.profiles.text_shields import TextPlace
 from dsv4.verify.hypotheses import Hypothesis
 
@@ -23,6 +24,12 @@ class Explanation:
     hypothesis: Hypothesis
     faults: tuple[str, ...]
     added: int = 0
+
+    def added_to(self, probe: str, touched: Callable[[FaultVariant], frozenset[str]]) -> int:
+        """How many tokens are added to the count of a request: a text of unknown length stands
+        where its fault has to do with it, which `touched` says."""
+        unknown = [fault for fault in self.hypothesis.faults if fault.fault.any_length]
+        return self.added if all(probe in touched(fault) for fault in unknown) else 0
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,9 @@ def _usage_table(
         from dsv4.serve.access.redis_usage import RedisUsage
 
         try:
-            return RedisUsage(url, changed)
+            table = RedisUsage(url, changed)
+            changed(True)  # until it turns out to be away
+            return table
         except ValueError as error:  # no URL of a server
             raise SettingError("limits", f"found {short_repr(url)}: {error}") from None
     return ProcessUsage() if shared is None else MachineUsage(shared)

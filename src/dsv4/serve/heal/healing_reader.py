@@ -15,11 +15,6 @@ from typing import Any, Literal
 
 from dsv4._format.tokens import THINK_END, THINK_START, Special
 from dsv4._parse.events import (
-    BROKEN_CALL,
-    LEAKED_CALL,
-    LEAKED_REASONING,
-    STRAY_THINK,
-    THINK_IN_CONTENT,
     ArgumentsDelta,
     ContentDelta,
     Diagnostic,
@@ -156,17 +151,19 @@ class HealingReader(ChoiceReader):
 
     def _leaks(self, events: list[Event], expected: type) -> list[Event]:
         """What is to be reported of events that one of the upstream's texts should not bring."""
-        leaks = [self._report(LEAKED_CALL) for event in events if isinstance(event, ToolCallStart)]
+        leaks = [
+            self._report("leaked_call") for event in events if isinstance(event, ToolCallStart)
+        ]
         if not self._has_leaked_reasoning and any(_is_mixed_up(e, expected) for e in events):
             self._has_leaked_reasoning = True
             if self._has_stray_end(events, expected):
                 self._habits.saw_in_content()
-            leaks.append(self._report(LEAKED_REASONING))
+            leaks.append(self._report("leaked_reasoning"))
         return leaks
 
     def _has_stray_end(self, events: list[Event], expected: type) -> bool:
         """Whether thinking ends in the content, and began nowhere."""
-        is_stray = any(isinstance(e, Diagnostic) and e.kind == STRAY_THINK for e in events)
+        is_stray = any(isinstance(e, Diagnostic) and e.kind == "stray_think" for e in events)
         thinks = expected is ContentDelta and self._call.request.thinking
         return thinks and is_stray and THINK_START not in self.sampled
 
@@ -182,7 +179,7 @@ class HealingReader(ChoiceReader):
             self._parser.feed(THINK_END)
         # The client's stop strings went to the upstream with the rest of its request.
         ended = self._parser.finish(self._settled(by_string=bool(self._call.request.stop)))
-        late = [self._report(LEAKED_CALL) for event in ended if isinstance(event, ToolCallStart)]
+        late = [self._report("leaked_call") for event in ended if isinstance(event, ToolCallStart)]
         calls = self._upstream_calls([*self.events, *ended])
         return [*released, *self._logged([*calls, *late, *ended])]
 
@@ -216,7 +213,7 @@ class HealingReader(ChoiceReader):
         # An empty call is how some servers say that they could not read one.
         calls = self._without_twins(events)
         named = [call for call in calls if call.name]
-        nameless = [self._report(BROKEN_CALL)] * (len(calls) - len(named))
+        nameless = [self._report("broken_call")] * (len(calls) - len(named))
         ids = zip(named, self._call_ids(named), strict=True)
         made = (self._call_events(call, n, id) for n, (call, id) in enumerate(ids, first))
         return [*chain.from_iterable(made), *nameless]
@@ -237,13 +234,13 @@ class HealingReader(ChoiceReader):
         if arguments is not None:
             # As it was meant: nothing for an empty object, or the text of a text.
             is_right = arguments == written or written in ("", "null")
-            wrong = [] if is_right else [self._report(BROKEN_CALL)]
+            wrong = [] if is_right else [self._report("broken_call")]
             return [start, ArgumentsDelta(index, arguments), ToolCallEnd(index), *wrong]
         # It is aborted, because some clients would run what they can make of it.
         is_cut = ended_by(self.finish) not in (Ended.END, Ended.STOP)
         why: Literal["cut_short", "unreadable"] = "cut_short" if is_cut else "unreadable"
         aborted: list[Event] = [start, ArgumentsDelta(index, written), ToolCallAborted(index, why)]
-        return aborted if is_cut else [*aborted, self._report(BROKEN_CALL)]
+        return aborted if is_cut else [*aborted, self._report("broken_call")]
 
     @property
     def completion_tokens(self) -> int:
@@ -284,7 +281,7 @@ def _value_of(arguments: str) -> object:
 _THINKING_ENDS = re.compile(rf"(?<![`'\"]){re.escape(THINK_END)}")
 
 # What the parser says of think tags that stand in the wrong field.
-_THINK_KINDS = (STRAY_THINK, THINK_IN_CONTENT)
+_THINK_KINDS: tuple[DiagnosticKind, ...] = ("stray_think", "think_in_content")
 
 
 def _is_mixed_up(event: Event, expected: type) -> bool:

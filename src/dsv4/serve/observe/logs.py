@@ -16,14 +16,7 @@ from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dsv4._parse.events import (
-    BROKEN_CALL,
-    FORBIDDEN_CALL,
-    LEAKED_CALL,
-    LEAKED_REASONING,
-    Diagnostic,
-    Event,
-)
+from dsv4._parse.events import Diagnostic, Event
 from dsv4._parse.random_ids import new_id
 from dsv4.api import ApiError, ApiRequest, Usage
 from dsv4.serve.access.api_keys import Key
@@ -311,10 +304,10 @@ def _reason(error: Exception) -> str:
 
 # What a summary says of each kind.
 HEALED_KINDS = {
-    LEAKED_CALL: "leaked calls",
-    LEAKED_REASONING: "leaked reasoning",
-    BROKEN_CALL: "had broken calls",
-    FORBIDDEN_CALL: "had calls that were removed",
+    "leaked_call": "leaked calls",
+    "leaked_reasoning": "leaked reasoning",
+    "broken_call": "had broken calls",
+    "forbidden_call": "had calls that were removed",
 }
 
 

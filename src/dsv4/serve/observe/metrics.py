@@ -66,13 +66,108 @@ _SUMMARY = {
 }
 
 
-class Metrics:
+class MetricGroup:
+    """Metrics of a registry."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.registry = registry
+
+    def _counter(self, name: str, about: str, *labels: str) -> Counter:
+        return Counter(name, about, labels, registry=self.registry)
+
+    def _histogram(self, name: str, about: str) -> Histogram:
+        return Histogram(name, about, buckets=_SECOND_BUCKETS, registry=self.registry)
+
+    def _gauge(self, name: str, about: str, together: Together, *labels: str) -> Gauge:
+        """`together` is what several workers make of theirs."""
+        return Gauge(name, about, labels, registry=self.registry, multiprocess_mode=together)
+
+
+class EngineMetrics(MetricGroup):
+    """How engines are doing, by address."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        super().__init__(registry)
+        self._up = self._gauge("dsv4_engine_up", "Whether an engine answers", "livemin", "engine")
+        self._draining = self._gauge(
+            "dsv4_engine_draining", "Whether an engine takes no more requests", "livemax", "engine"
+        )
+        self._streams = self._gauge(
+            "dsv4_engine_streams", "Generations that an engine runs now", "livesum", "engine"
+        )
+
+    def note(self, engine: Engine) -> None:
+        """Notes how an engine is doing."""
+        self._up.labels(engine.url).set(engine.is_up)
+        self._draining.labels(engine.url).set(engine.is_draining)
+        self._streams.labels(engine.url).set(engine.running)
+
+
+class KeyMetrics(MetricGroup):
+    """What is done with keys, by the names of their owners."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        super().__init__(registry)
+        self._requests = self._counter(
+            "dsv4_key_requests", "Requests, by the name of their key and status", "key", "status"
+        )
+        self._tokens = self._counter(
+            "dsv4_key_tokens",
+            "Tokens, by the name of their key and kind: prompt, completion",
+            "key",
+            "kind",
+        )
+
+    def count(self, name: str, status: int, usage: Usage | None) -> None:
+        """Counts what was done with a key, by the name of its owner."""
+        self._requests.labels(name, str(status)).inc()
+        if usage is not None:
+            self._tokens.labels(name, "prompt").inc(usage.prompt)
+            self._tokens.labels(name, "completion").inc(usage.completion)
+
+
+class StoreMetrics(MetricGroup):
+    """How what is kept outside of the process is doing."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        super().__init__(registry)
+        self._up = self._gauge("dsv4_store_up", "Whether the store of turns answers", "livemin")
+        self._up.set(1)
+        self.bytes = self._gauge(
+            "dsv4_store_bytes",
+            "What the store of turns holds, in bytes; the largest, where each worker has its own",
+            "livemax",
+        )
+        self._failures = self._counter(
+            "dsv4_store_failures", "Times that the store of turns did not answer"
+        )
+        self._limits_shared = self._gauge(
+            "dsv4_limits_shared",
+            "Whether the Redis answers that counts what keys use, for all machines",
+            "livemin",
+        )
+
+    def note_turns(self, is_up: bool) -> None:
+        """Notes whether the store of turns has answered."""
+        self._up.set(is_up)
+        if not is_up:
+            self._failures.inc()
+
+    def note_limits(self, is_up: bool) -> None:
+        """Notes whether what keys use is counted for all machines."""
+        self._limits_shared.set(is_up)
+
+
+class Metrics(MetricGroup):
     """Counters of one app. Each app has a registry of its own, so two can stand in one process."""
 
     def __init__(self, *, heals: bool = False) -> None:
         """`heals` says that answers of a chat server are repaired."""
+        super().__init__(CollectorRegistry())
         self.heals = heals
-        self.registry = CollectorRegistry()
+        self.engines = EngineMetrics(self.registry)
+        self.keys = KeyMetrics(self.registry)
+        self.stores = StoreMetrics(self.registry)
         self.requests = self._counter(
             "dsv4_requests", "Requests, by protocol and status", "protocol", "status"
         )
@@ -120,6 +215,11 @@ class Metrics:
             "Changes of requests for a chat server, by the adaptation's id",
             "id",
         )
+        self.gone = self._counter("dsv4_clients_gone", "Clients that went away before the end")
+        self._add_metrics_of_services()
+
+    def _add_metrics_of_services(self) -> None:
+        """What is counted of engines, sessions, keys and stores."""
         self.backend_errors = self._counter(
             "dsv4_backend_errors", "Failures of the backend, by status", "status"
         )
@@ -131,72 +231,14 @@ class Metrics:
         self.lost_records = self._counter(
             "dsv4_session_records_lost", "Calls of sessions that could not be recorded"
         )
-        self.engine_up = self._gauge(
-            "dsv4_engine_up", "Whether an engine answers", "livemin", "engine"
-        )
-        self.engine_draining = self._gauge(
-            "dsv4_engine_draining", "Whether an engine takes no more requests", "livemax", "engine"
-        )
-        self.engine_streams = self._gauge(
-            "dsv4_engine_streams", "Generations that an engine runs now", "livesum", "engine"
-        )
-        self.key_requests = self._counter(
-            "dsv4_key_requests", "Requests, by the name of their key and status", "key", "status"
-        )
-        self.key_tokens = self._counter(
-            "dsv4_key_tokens",
-            "Tokens, by the name of their key and kind: prompt, completion",
-            "key",
-            "kind",
-        )
-        self.store_up = self._gauge(
-            "dsv4_store_up", "Whether the store of turns answers", "livemin"
-        )
-        self.store_up.set(1)
-        self.store_bytes = self._gauge(
-            "dsv4_store_bytes",
-            "What the store of turns holds, in bytes; the largest, where each worker has its own",
-            "livemax",
-        )
-        self.store_failures = self._counter(
-            "dsv4_store_failures", "Times that the store of turns did not answer"
-        )
-        self.limits_shared = self._gauge(
-            "dsv4_limits_shared",
-            "Whether the Redis answers that counts what keys use, for all machines",
-            "livemin",
-        )
         self.memory = self._gauge(
             "dsv4_memory_bytes", "Memory that the gateway uses, all workers together", "livesum"
         )
-        self.gone = self._counter("dsv4_clients_gone", "Clients that went away before the end")
-
-    def _counter(self, name: str, about: str, *labels: str) -> Counter:
-        return Counter(name, about, labels, registry=self.registry)
-
-    def _histogram(self, name: str, about: str) -> Histogram:
-        return Histogram(name, about, buckets=_SECOND_BUCKETS, registry=self.registry)
-
-    def _gauge(self, name: str, about: str, together: Together, *labels: str) -> Gauge:
-        """`together` is what several workers make of theirs."""
-        return Gauge(name, about, labels, registry=self.registry, multiprocess_mode=together)
 
     def count_usage(self, usage: Usage) -> None:
         """Counts the tokens of a request."""
         for kind in ("prompt", "cached", "completion", "reasoning"):
             self.tokens.labels(kind).inc(getattr(usage, kind) or 0)
-
-    def note_engine(self, engine: Engine) -> None:
-        """Notes how an engine is doing."""
-        self.engine_up.labels(engine.url).set(engine.is_up)
-        self.engine_draining.labels(engine.url).set(engine.is_draining)
-        self.engine_streams.labels(engine.url).set(engine.running)
-
-    def note_store(self, is_up: bool) -> None:
-        """Notes whether the store of turns has answered."""
-        self.store_up.set(is_up)
-        if not is_up:
-            self.store_failures.inc()
 
     async def watch_memory(self) -> None:
         """Notes again and again how much memory this process uses, where the system tells."""
@@ -204,17 +246,6 @@ class Metrics:
             pages = int(_STATM.read_text().split()[1])
             self.memory.set(pages * os.sysconf("SC_PAGE_SIZE"))
             await asyncio.sleep(_MEMORY_SECONDS)
-
-    def note_limits(self, is_up: bool) -> None:
-        """Notes whether what keys use is counted for all machines."""
-        self.limits_shared.set(is_up)
-
-    def count_key(self, name: str, status: int, usage: Usage | None) -> None:
-        """Counts what was done with a key, by the name of its owner."""
-        self.key_requests.labels(name, str(status)).inc()
-        if usage is not None:
-            self.key_tokens.labels(name, "prompt").inc(usage.prompt)
-            self.key_tokens.labels(name, "completion").inc(usage.completion)
 
     @property
     def shared_folder(self) -> Path | None:

@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
+from starlette.applications import Starlette
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from dsv4.errors import Error
@@ -210,7 +211,18 @@ def serve(
     configure_logs(settings)
     export_traces(settings)
     calm_collector()
-    config = uvicorn.Config(
+    config = _uvicorn_config(settings, made)
+    if settings.workers > 1:
+        os.environ[_CONFIG] = (settings.config or "") if made.state.server.follows_file else ""
+        _run_workers(settings, config, listening, made.state.server)
+        return 0
+    _show_metrics(made.state.server)
+    GatewayServer(config).run(sockets=[listening])
+    return 0
+
+
+def _uvicorn_config(settings: Settings, made: Starlette) -> uvicorn.Config:
+    return uvicorn.Config(
         made if settings.workers == 1 else "dsv4.serve.workers.uvicorn_runner:app_of_environment",
         factory=settings.workers > 1,
         http=BoundedProtocol,
@@ -226,28 +238,28 @@ def serve(
         workers=settings.workers,
         backlog=2048,
     )
-    if settings.workers > 1:
-        os.environ.update(to_environ(settings))
-        os.environ[_CONFIG] = (settings.config or "") if made.state.server.follows_file else ""
-        with count_together():
-            _show_metrics(made.state.server)
-            workers = Supervisor(
-                config,
-                [listening],
-                GatewayServer,
-                worker_timeout=settings.worker_timeout,
-                drain_timeout=settings.drain_timeout,
-                summarize=made.state.server.metrics.log_summary,
-            )
-            workers.run()
-            if made.state.server.heals:
-                made.state.server.metrics.log_summary()
-        if workers.cannot_start:
-            raise SettingError("workers", "found one that cannot start, for the reason above")
-        return 0
-    _show_metrics(made.state.server)
-    GatewayServer(config).run(sockets=[listening])
-    return 0
+
+
+def _run_workers(
+    settings: Settings, config: uvicorn.Config, listening: socket.socket, server: GatewayState
+) -> None:
+    """Serves in several processes until a signal ends them."""
+    os.environ.update(to_environ(settings))
+    with count_together():
+        _show_metrics(server)
+        workers = Supervisor(
+            config,
+            [listening],
+            GatewayServer,
+            worker_timeout=settings.worker_timeout,
+            drain_timeout=settings.drain_timeout,
+            summarize=server.metrics.log_summary,
+        )
+        workers.run()
+        if server.heals:
+            server.metrics.log_summary()
+    if workers.cannot_start:
+        raise SettingError("workers", "found one that cannot start, for the reason above")
 
 
 # After how many new objects Python looks for cycles among them, after how many looks at the last

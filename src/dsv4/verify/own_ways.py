@@ -1,0 +1,77 @@
+"""What servers do by themselves and the released encoder does not, and which requests show it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from dsv4.profiles.profile import GATEWAY
+from dsv4.profiles.server_faults import FaultVariant
+from dsv4.verify.fits import usual_count
+from dsv4.verify.hypotheses import Forecaster, Hypothesis
+from dsv4.verify.probes import PROBES
+
+_LLAMA_WAYS = (
+    *("tools-kept-at-none", "tool-choice-ignored", "developer-as-system"),
+    *("thinking-type-ignored", "floats-rounded", "parts-joined-by-newline", "billing-kept"),
+    *("effort-medium-as-low", "effort-xhigh-as-low"),
+)
+_VLLM_WAYS = (
+    *("tools-kept-at-none", "tool-choice-ignored", "response-format-unseen"),
+    *("thinking-type-ignored", "developer-dropped", "effort-medium-as-low"),
+)
+# What a server does by itself, and the released encoder does not.
+OWN_WAYS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("vllm-0.32", "vllm-0.33"), _VLLM_WAYS),
+    "sglang-0.5.23": ("thinking-type-ignored", "developer-as-system"),
+    "recipe-0.2.0": ("thinking-kwargs-ignored",),
+    "llama.cpp": _LLAMA_WAYS,
+    "llama.cpp-2026.10": _LLAMA_WAYS,
+    "dsv4": (),
+}
+
+
+# Thinking is off, unless a request asks for it in whatever way.
+SILENT = FaultVariant("thinking-off-by-default", 1)
+
+
+def released_server(best: Hypothesis, forecaster: Forecaster) -> Hypothesis:
+    """The server that writes what was released, and thinks by default where this one does, with
+    the same faults: so what differs is no matter of those."""
+    faults = tuple(fault for fault in best.faults if fault.id != SILENT.id)
+    released = Hypothesis(GATEWAY.name, best.texts, faults)
+    silent = released.having(SILENT)
+    plain = Forecaster({"plain": PROBES["plain"].request}, forecaster.counter)
+    return silent if plain.counts(silent) == plain.counts(best) else released
+
+
+@dataclass(frozen=True)
+class OwnWay:
+    """Something that a `server` is known to do, by the id of a fault that it would be elsewhere.
+    `reference` does not do it."""
+
+    id: str
+    server: Hypothesis
+    reference: Hypothesis
+    forecaster: Forecaster
+
+    def is_shown_by(self, probe: str, seen: int | None) -> bool:
+        """Whether this answer is not the reference's, and the fault would make no other of it.
+        Requests of other groups may differ for another reason."""
+        fault, count = FaultVariant(self.id), self.forecaster.count
+        own = probe not in PROBES or PROBES[probe].group == fault.fault.group
+        if seen is None or not own or probe not in self.forecaster.touched(fault):
+            return False
+        usual = count(self.reference, probe)
+        return (
+            usual[0]
+            and usual_count(usual[1], acts=True) != seen
+            and count(self.server.having(fault), probe) == count(self.server, probe)
+        )
+
+    def showing(self) -> Iterator[str]:
+        """The requests that show it on such a server."""
+        acts = self.server.server.special_text_acts
+        for id in self.forecaster.requests:
+            if self.is_shown_by(id, usual_count(self.forecaster.count(self.server, id)[1], acts)):
+                yield id
