@@ -340,8 +340,10 @@ _THINKING: Mapping[str, Object] = {
 
 def _telling() -> Iterator[Probe]:
     """Requests that tell apart what the probes leave alike. Thinking that is off and the lowest
-    effort have prompts of as many tokens, unless there is reasoning for the model to read. None says
-    two things of thinking at once: proxies do what they like with those."""
+    effort have prompts of as many tokens, unless there is reasoning for the model to read.
+
+    None of them says two things of thinking at once: proxies make of that what they like.
+    """
 
     def probe(id: str, *messages: Object, **fields: Any) -> Probe:
         return Probe(id, "prompt", _body(*messages, **fields), follow_up=True)
