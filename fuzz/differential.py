@@ -8,7 +8,6 @@ in a code fence, no word of the answer missing. Prints the first text for which 
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 from typing import Any
@@ -102,11 +101,9 @@ def difference(text: str) -> str | None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--count", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--keep-going", action="store_true", help="print failures, and go on")
-    args = parser.parse_args()
+    from fuzz_arguments import fuzz_arguments  # beside this program; tests load only its parts
+
+    args = fuzz_arguments(__doc__)
     failed = 0
     for number in range(args.count):
         text = completion(random.Random(args.seed * 1_000_003 + number))

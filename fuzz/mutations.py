@@ -10,7 +10,6 @@ stops.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import re
@@ -226,11 +225,9 @@ def _refuse(constant: str) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--count", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--keep-going", action="store_true", help="print failures, and go on")
-    args = parser.parse_args()
+    from fuzz_arguments import fuzz_arguments  # beside this program; tests load only its parts
+
+    args = fuzz_arguments(__doc__)
     texts, began, failed = seeds(), time.time(), 0
     for number in range(args.count):
         chance = random.Random(args.seed * 1_000_003 + number)

@@ -34,6 +34,8 @@ PYTHON_FILES = (
     *("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "pyodide-lock.json"),
     "python_stdlib.zip",
 )
+# The answers to the first calls, which the page has before Python.
+PREPARED = "python/prepared.json"
 # Parts of the package that no function of the page imports.
 LEFT_OUT = ("serve", "_cli")
 # Everything that a first visit loads, compressed.
@@ -88,7 +90,7 @@ def _write_python(target: Path, modules: Path) -> None:
     (target / "dsv4.zip").write_bytes(_packed_package())
     vocabulary = Path(find_vocabulary(None)).read_bytes()
     (target / "vocabulary.json.gz").write_bytes(gzip.compress(vocabulary, mtime=0))
-    _write_json(target / "prepared.json", prepared_answers())
+    _write_json(target.parent / PREPARED, prepared_answers())
     _write_json(target / "files.json", _file_list(target))
 
 
@@ -167,6 +169,9 @@ def _write_service_worker(target: Path) -> None:
     marked = _replaced(
         source, 'const VERSION = "";', f'const VERSION = "{digest.hexdigest()[:16]}";'
     )
+    names = (path.relative_to(target).as_posix() for path in _files(target))
+    first = ["./", *(n for n in names if not n.startswith("python/") or n == PREPARED)]
+    marked = _replaced(marked, "const FIRST = [];", f"const FIRST = {json.dumps(first)};")
     (target / "service-worker.js").write_text(marked, "utf-8")
 
 

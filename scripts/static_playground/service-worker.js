@@ -1,10 +1,15 @@
 // Keeps the files of this build, so that a second visit needs no network. VERSION is the build's own
-// mark, and an older build's files go when a newer one takes over.
+// mark, and an older build's files go when a newer one takes over. FIRST are the files that the page
+// has loaded before there was anybody to keep them; Python waits, and is kept as it is loaded.
 
 const VERSION = "";
+const FIRST = [];
 const KEPT = `dsv4-playground-${VERSION}`;
 
-self.addEventListener("install", () => self.skipWaiting());
+self.addEventListener("install", (event) => {
+  self.skipWaiting();
+  event.waitUntil(caches.open(KEPT).then((cache) => cache.addAll(FIRST)));
+});
 
 self.addEventListener("activate", (event) => {
   const clean = async () => {
@@ -38,7 +43,7 @@ async function newest(request) {
     if (response.ok) await cache.put(request, response.clone());
     return response;
   } catch (error) {
-    const known = await cache.match(request);
+    const known = (await cache.match(request)) ?? (await cache.match("./"));
     if (known) return known;
     throw error;
   }

@@ -733,11 +733,11 @@ class TestAFirstVisit:
     def test_it_says_what_to_do_until_something_was_done(self, open_page: Open) -> None:
         tab = open_page()
         settle(tab)
-        assert tab.get_by_text("drop a file, or pick an example").is_visible()
+        assert tab.get_by_text("or pick an example").is_visible()
         write(tab, [{"role": "user", "content": "Hi"}])
-        assert not tab.get_by_text("drop a file, or pick an example").is_visible()
+        assert not tab.get_by_text("or pick an example").is_visible()
         write(tab, "")
-        assert tab.get_by_text("drop a file, or pick an example").is_visible()
+        assert tab.get_by_text("or pick an example").is_visible()
 
     def test_the_theme_can_be_switched_and_stays(self, open_page: Open) -> None:
         tab = open_page(scheme="light")

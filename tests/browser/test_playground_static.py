@@ -96,9 +96,6 @@ def test_a_second_visit_needs_no_network(new_page: Callable[..., StaticPage]) ->
     page = new_page(service_workers="allow")
     page.open()
     page.wait_for_python()
-    # The first visit began before there was anybody to keep its files.
-    page.tab.reload()
-    page.wait_for_python()
     page.tab.context.set_offline(True)
     page.tab.reload()
     page.tab.wait_for_selector("[role=tab]")

@@ -68,3 +68,12 @@ test("the store hears of slices and of the open view", () => {
   store.slice("cache").set({ variant: "as_sent" });
   assert.deepEqual([heard, store.view], [2, "cache"]);
 });
+
+test("a link that was cut is broken, wherever it was cut", async () => {
+  const store = new Store({ view: "prompt", slices: { request: { source: "x".repeat(300) + Math.PI } } });
+  const whole = /** @type {string} */ (await store.toFragment());
+  for (let end = "#prompt/".length; end < whole.length; end++)
+    assert.equal((await fromFragment(whole.slice(0, end))).isBroken, true, whole.slice(0, end));
+  assert.equal((await fromFragment("#prompt")).isBroken, false);
+  assert.equal((await fromFragment("")).isBroken, false);
+});

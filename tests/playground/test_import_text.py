@@ -1,4 +1,6 @@
-"""Texts that people paste into the page that are no request: prompts, log lines, JSON lines."""
+"""Texts that people paste into the page that are no request: prompts, log lines, JSON lines,
+commands with curl, answers.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ import pytest
 import dsv4
 from dsv4._playground.page_functions import answer
 from dsv4._playground.page_request import PlaygroundContext
+from rows import each_row
 
 MESSAGES = [
     {"role": "system", "content": 'Be "brief".'},
@@ -55,3 +58,276 @@ def test_lines_of_json_are_listed() -> None:
 @pytest.mark.parametrize("text", ["", "Hello", "1\n2", '{"one": 1', "a\n" * 20_000])
 def test_anything_else_is_unknown(text: str) -> None:
     assert imported(text) == {"kind": "unknown"}
+
+
+# Answers.
+
+CALL = {"type": "function", "function": {"name": "read", "arguments": '{"path": "a"}'}}
+BLOCK = (
+    "<｜DSML｜tool_calls>\n"
+    '<｜DSML｜invoke name="read">\n'
+    '<｜DSML｜parameter name="path" string="true">a</｜DSML｜parameter>\n'
+    "</｜DSML｜invoke>\n"
+    "</｜DSML｜tool_calls>"
+)
+EOS = "<｜end▁of▁sentence｜>"
+
+
+def chat(message: Any, **fields: Any) -> dict[str, Any]:
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    return {"id": "x", "object": "chat.completion", "choices": [choice], **fields}
+
+
+def messages_answer(*blocks: Any, **fields: Any) -> dict[str, Any]:
+    return {"type": "message", "role": "assistant", "content": list(blocks), **fields}
+
+
+def responses_answer(*items: Any, **fields: Any) -> dict[str, Any]:
+    return {"object": "response", "status": "completed", "output": list(items), **fields}
+
+
+THOUGHT = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]}
+SAID = {"type": "message", "role": "assistant", "content": "Hi."}
+# A response -> what the model wrote, and whether that begins in reasoning.
+ANSWERS: list[Any] = [
+    pytest.param(chat({"role": "assistant", "content": "Hi."}), f"Hi.{EOS}", False, id="chat"),
+    pytest.param(
+        chat({"role": "assistant", "content": "Hi.", "reasoning_content": "Hm."}),
+        f"Hm.</think>Hi.{EOS}",
+        True,
+        id="chat with reasoning",
+    ),
+    pytest.param(
+        chat({"role": "assistant", "content": "Hi.", "reasoning": "Hm."}),
+        f"Hm.</think>Hi.{EOS}",
+        True,
+        id="chat with reasoning, as vLLM calls it",
+    ),
+    pytest.param(
+        chat({"content": None, "tool_calls": [{"id": "c", **CALL}]}),
+        f"\n\n{BLOCK}{EOS}",
+        False,
+        id="chat with a call and no role",
+    ),
+    pytest.param(
+        chat({"role": "assistant", "content": f"Look.\n\n{BLOCK}", "tool_calls": []}),
+        f"Look.\n\n{BLOCK}{EOS}",
+        False,
+        id="a call that leaked",
+    ),
+    pytest.param(
+        chat({"role": "assistant", "content": "Hm.</think>Hi."}),
+        f"Hm.</think>Hi.{EOS}",
+        True,
+        id="reasoning that leaked",
+    ),
+    pytest.param(
+        messages_answer(
+            {"type": "thinking", "thinking": "Hm.", "signature": ""},
+            {"type": "text", "text": "Hi."},
+            {"type": "tool_use", "id": "t", "name": "read", "input": {"path": "a"}},
+            stop_reason="tool_use",
+        ),
+        f"Hm.</think>Hi.\n\n{BLOCK}{EOS}",
+        True,
+        id="Messages",
+    ),
+    pytest.param(
+        responses_answer(
+            THOUGHT,
+            {**SAID, "content": [{"type": "output_text", "text": "Hi.", "annotations": []}]},
+            {"type": "function_call", "call_id": "c", "name": "read", "arguments": '{"path": "a"}'},
+        ),
+        f"Hm.</think>Hi.\n\n{BLOCK}{EOS}",
+        True,
+        id="Responses",
+    ),
+    pytest.param(
+        {"type": "response.completed", "response": responses_answer(SAID)},
+        f"Hi.{EOS}",
+        False,
+        id="the last event of Responses",
+    ),
+    pytest.param({"role": "assistant", "content": "Hi."}, f"Hi.{EOS}", False, id="a message"),
+]
+
+
+@each_row("value, text, thinking", ANSWERS)
+def test_a_response_is_what_the_model_wrote(value: Any, text: str, thinking: bool) -> None:
+    found = imported(json.dumps(value))
+    assert (found["kind"], found["text"], found["thinking"]) == ("answer", text, thinking)
+
+
+def test_the_model_of_a_response_names_the_dialect() -> None:
+    call = {"content": None, "tool_calls": [{"id": "c", **CALL}]}
+    found = imported(json.dumps(chat(call, model="DeepSeek-V4.1-Flash")))
+    assert found["dialect"] == "v4.1"
+    assert not dsv4.parse(found["text"], thinking=False, dialect="v4.1").diagnostics
+    assert imported(json.dumps(chat(call, model="mine")))["dialect"] is None
+
+
+def test_the_first_of_several_choices() -> None:
+    whole = chat({"role": "assistant", "content": "One."})
+    found = imported(json.dumps({**whole, "choices": whole["choices"] * 3}))
+    assert (found["text"], found["notes"]) == (f"One.{EOS}", ["This is the first of 3 choices."])
+
+
+STREAMS: dict[str, list[Any]] = {
+    "chat": [
+        {
+            **{"id": "x", "object": "chat.completion.chunk", "created": 0, "model": "m"},
+            "choices": [{"index": 0, "delta": delta}],
+        }
+        for delta in (
+            {"role": "assistant", "reasoning_content": "H"},
+            {"reasoning_content": "m."},
+            {"content": "Hi."},
+        )
+    ],
+    "responses": [
+        {"type": "response.created", "response": {"object": "response", "output": []}},
+        {"type": "response.completed", "response": responses_answer(THOUGHT, SAID)},
+    ],
+    "messages": [
+        {"type": "message_start", "message": {**messages_answer(), "usage": {}}},
+        {
+            "type": "content_block_start",
+            "index": 0,
+            "content_block": {"type": "thinking", "thinking": ""},
+        },
+        {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "thinking_delta", "thinking": "Hm."},
+        },
+        {"type": "content_block_stop", "index": 0},
+        {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "Hi."}},
+        {"type": "content_block_stop", "index": 1},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {}},
+        {"type": "message_stop"},
+    ],
+}
+
+
+@pytest.mark.parametrize("protocol", STREAMS)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_stream_of_events(protocol: str, end: str) -> None:
+    frames = (f"event: x{end}data: {json.dumps(event)}{end}{end}" for event in STREAMS[protocol])
+    found = imported("".join(frames) + f"data: [DONE]{end}{end}")
+    assert (found["kind"], found["text"]) == ("answer", f"Hm.</think>Hi.{EOS}")
+
+
+@pytest.mark.parametrize(
+    ("text", "thinking", "dialect"),
+    [
+        pytest.param(f"Let me look.\n\n{BLOCK}", False, "v4", id="calls that leaked"),
+        pytest.param(BLOCK.replace("\n", "\r\n"), False, "v4", id="with Windows' line ends"),
+        pytest.param(BLOCK[:60], False, "v4", id="a call that was cut"),
+        pytest.param(f"Hm.</think>Look.\n\n{BLOCK}", True, "v4", id="with reasoning"),
+        pytest.param("<think>Hm.", True, None, id="reasoning that was cut"),
+        pytest.param(f"Hi.{EOS}", False, None, id="with EOS"),
+        pytest.param(json.dumps(f"Look.\n\n{BLOCK}"), False, "v4", id="as a JSON string"),
+        pytest.param(
+            BLOCK.replace("tool_calls", " calls").replace("invoke", " invoke"),
+            False,
+            "v4.1",
+            id="V4.1",
+        ),
+    ],
+)
+def test_a_text_with_the_marks_of_an_answer(text: str, thinking: bool, dialect: str | None) -> None:
+    found = imported(text)
+    whole = json.loads(text) if text.startswith('"') else text
+    shown = {"text": whole, "thinking": thinking, "dialect": dialect}
+    assert found == {"kind": "answer", "notes": [], **shown}
+
+
+@each_row(
+    "value",
+    [
+        pytest.param({"choices": []}, id="no choices"),
+        pytest.param({"choices": [None]}, id="an empty choice"),
+        pytest.param({"choices": [{"message": "Hi"}]}, id="a text as a message"),
+        pytest.param({"choices": {"message": {}}}, id="choices that are no list"),
+        pytest.param({"choices": [{"message": {"content": 5}}]}, id="content of another type"),
+        pytest.param({"choices": [{"message": {"tool_calls": [5]}}]}, id="calls of another type"),
+        pytest.param({"output": [[]]}, id="an item that is a list"),
+        pytest.param({"output": [{"type": 5}]}, id="an item of another type"),
+        pytest.param({"type": "message", "role": "assistant", "content": [5]}, id="a block"),
+        pytest.param({"response": {"response": {"response": 5}}}, id="nested"),
+        pytest.param({"error": {"message": "no"}}, id="an error"),
+        pytest.param([], id="a list"),
+        pytest.param(5, id="a number"),
+        pytest.param({}, id="nothing"),
+    ],
+)
+def test_what_is_no_answer_is_unknown(value: Any) -> None:
+    assert imported(json.dumps(value))["kind"] == "unknown"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["data: {", "data: []", 'data: {"type": "message_delta"}', 'data: {"choices": 5}', "data: 5"],
+)
+def test_a_broken_stream_is_unknown(text: str) -> None:
+    assert imported(text)["kind"] == "unknown"
+
+
+# Commands.
+
+ASKED = {"role": "user", "content": "It's 5 o'clock, \"é\"\n$HOME 100%"}
+BODY = {"model": "m", "messages": [ASKED]}
+SENT = json.dumps(BODY)
+URL = "https://api.deepseek.com/chat/completions"
+IN_BASH = SENT.replace("'", "'\\''")
+IN_ANSI = SENT.replace("\\", "\\\\").replace("'", "\\'")
+IN_CMD = SENT.replace("\\", "\\\\").replace('"', '\\"')
+FOR_CMD = "".join(f"^{c}" if c in '"{}\\' else c for c in IN_CMD)
+COMMANDS: list[Any] = [
+    pytest.param(f"curl {URL} -d '{IN_BASH}'", id="one line"),
+    pytest.param(f"$ curl -s {URL} \\\n  -H 'a: b' \\\n  --data '{IN_BASH}'\n", id="several lines"),
+    pytest.param(f"curl {URL} \\\r\n --data-raw '{IN_BASH}'", id="Windows' line ends"),
+    pytest.param(f"curl {URL} --data-binary='{IN_BASH}'", id="with an equals sign"),
+    pytest.param(f"curl {URL} -d'{IN_BASH}'", id="without a space"),
+    pytest.param(f"curl {URL} --json '{IN_BASH}' | jq .", id="piped"),
+    pytest.param(f"curl '{URL}' --data-raw $'{IN_ANSI}' --compressed", id="as a browser writes it"),
+    pytest.param(f"curl {URL} -d @- <<'EOF'\n{SENT}\nEOF\n", id="a document in place"),
+    pytest.param(f'curl.exe ^"{URL}^" ^\r\n --data-raw ^"{FOR_CMD}^"', id="as Windows writes it"),
+]
+
+
+@each_row("text", COMMANDS)
+def test_a_command_with_curl_is_the_request_that_it_sends(text: str) -> None:
+    found = imported(text)
+    assert found["kind"] == "request"
+    assert json.loads(found["source"]) == BODY
+
+
+def test_json_with_a_mistake_is_shown_as_it_was_sent() -> None:
+    found = imported(f"curl {URL} -d '{{\"messages\": [}}'")
+    assert (found["kind"], found["source"]) == ("request", '{"messages": [}')
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        (f"curl {URL}", "it has no --data"),
+        (f"curl {URL} -d", "it has no --data"),
+        (f"curl {URL} -d @body.json", "from body.json: paste that"),
+        (f"curl {URL} -d @-", "from -: paste that"),
+        (f"curl {URL} -d '{{", "quotation marks of the command do not match"),
+    ],
+)
+def test_what_a_command_does_not_send(text: str, note: str) -> None:
+    found = imported(text)
+    assert found["kind"] == "unknown"
+    assert note in found["notes"][0]
+
+
+LONG = ["curl " + "'" * 100_001, "curl -d " + "\\" * 99_999, "<" * 100_000, "curl <<A" * 9_999]
+
+
+@pytest.mark.parametrize("text", LONG, ids=["quotes", "escapes", "brackets", "documents"])
+def test_long_texts_that_are_nothing(text: str) -> None:
+    assert imported(text)["kind"] == "unknown"

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from aiohttp import web
 from gateway import TOOLS, gateway, run
 from standins import (
     ChatServer,
@@ -65,7 +66,7 @@ TWO = chat("Compare.", part(url_of(PIXEL)), part(url_of(WIDE, "png")))
 SENT = [url_of(PIXEL), url_of(WIDE)]
 
 
-def sglang(tokenizer: Tokenizer, **set: Any) -> StandIn:
+def sglang(tokenizer: Tokenizer, **set: Any) -> Any:
     return _with(SglangServer(tokenizer, ANSWER), **{"sees": True, **set})
 
 
@@ -289,7 +290,7 @@ def test_an_engine_that_was_restarted_is_asked_again(tokenizer: Tokenizer) -> No
         async with before.running(port) as url:
             g = await stack.enter_async_context(gateway(upstream=url, **given))
             assert (await g.get("/ready"))[1]["images"]["sent"] is False
-        g.server._ready_until = 0.0
+        g.server.behind._ready_until = 0.0
         async with after.running(port):
             assert (await g.get("/ready"))[1]["images"] == {"sent": True, "urls": "refuse"}
             status, headers, _ = await g.post("/v1/chat/completions", TWO)
@@ -300,6 +301,28 @@ def test_an_engine_that_was_restarted_is_asked_again(tokenizer: Tokenizer) -> No
             await scenario(stack)
 
     run(both())
+
+
+def test_an_engine_that_gave_no_answer_is_asked_again_later(tokenizer: Tokenizer) -> None:
+    async def scenario() -> None:
+        upstream, failing = sglang(tokenizer), True
+
+        async def info(request: web.Request) -> web.Response:
+            if failing:
+                raise web.HTTPInternalServerError
+            return await SglangServer.model_info(upstream, request)
+
+        upstream.new_model_info = info
+        given = {"dialect": "v4.1", "settings_backend": "sglang"}
+        async with upstream.running() as url, gateway(upstream=url, **given) as g:
+            _, headers, _ = await g.post("/v1/chat/completions", TWO)
+            assert headers["x-dsv4-images"] == "replaced=2"
+            failing = False
+            g.server.behind._ask_for_images_at = 0.0  # as if the time had passed
+            _, headers, _ = await g.post("/v1/chat/completions", TWO)
+            assert "x-dsv4-images" not in headers
+
+    run(scenario())
 
 
 def test_one_of_several_engines_that_takes_none_decides(tokenizer: Tokenizer) -> None:

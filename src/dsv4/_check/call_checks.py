@@ -155,10 +155,10 @@ def _validator(schema: Schema) -> _Validator:
 
 def _by_jsonschema(value: object, schema: Schema) -> list[SchemaProblem]:
     errors = _validator(schema).iter_errors(value)
-    found = [
+    results = [
         SchemaProblem(tuple(error.absolute_path), _in_short(error.message)) for error in errors
     ]
-    return sorted(found, key=lambda problem: list(map(str, problem.path)))
+    return sorted(results, key=lambda problem: list(map(str, problem.path)))
 
 
 def _in_short(message: str) -> str:

@@ -139,25 +139,25 @@ def _read(
 ) -> tuple[ReadBody | None, list[RuleFinding]]:
     """The body as it is read, and what of it was refused: put right in a copy, so that what comes
     after it is found too."""
-    found: list[RuleFinding] = []
+    results: list[RuleFinding] = []
     if overrides.rules is None:  # what is put right must not change whose rules hold
         rules = recognise(body).rules if line is None else line.rules
         overrides = replace(overrides, rules=rules)
     last_answer: LastAnswer = "keep" if line is None or line.is_open else "finish"
-    while len(found) < MOST_ERRORS:
+    while len(results) < MOST_ERRORS:
         try:
-            return overrides.read(body, last_answer), found
+            return overrides.read(body, last_answer), results
         except InputError as error:
-            return None, [*found, RuleFinding("not_a_conversation", (), str(error))]
+            return None, [*results, RuleFinding("not_a_conversation", (), str(error))]
         except RecursionError:
-            return None, [*found, RuleFinding("not_encodable", ("messages",), "nested too deep")]
+            return None, [*results, RuleFinding("not_encodable", ("messages",), "nested too deep")]
         except Error as error:
             each = _not_encodable(error)
-        if each in found:
+        if each in results:
             break
-        found.append(each)
+        results.append(each)
         body = _with_field_replaced(body, each.location)
-    return None, found
+    return None, results
 
 
 def _with_field_replaced(body: Any, location: Location) -> Any:
@@ -183,23 +183,23 @@ def _not_encodable(error: Error) -> RuleFinding:
 
 def _errors(request: Request) -> tuple[list[RuleFinding], tuple[Request, Prompt] | None]:
     """The errors, and a conversation without them if there is one."""
-    found: list[RuleFinding] = []
+    results: list[RuleFinding] = []
     while True:
         try:
-            return found, (request, request.encode())
+            return results, (request, request.encode())
         except Error as error:
             each = _not_encodable(error)
         except RecursionError:
-            return [*found, RuleFinding("not_encodable", ("messages",), "nested too deep")], None
-        if each in found:
-            return found, None
-        found.append(each)
-        if len(found) == MOST_ERRORS:
+            return [*results, RuleFinding("not_encodable", ("messages",), "nested too deep")], None
+        if each in results:
+            return results, None
+        results.append(each)
+        if len(results) == MOST_ERRORS:
             problem = f"found {MOST_ERRORS} errors: what comes after them was not looked at"
-            return [*found, RuleFinding("not_encodable", ("messages",), problem)], None
+            return [*results, RuleFinding("not_encodable", ("messages",), problem)], None
         mended = _with_error_replaced(request, each.location)
         if mended is None:
-            return found, None
+            return results, None
         request = mended
 
 

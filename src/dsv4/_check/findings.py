@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -68,86 +69,14 @@ class FindingKind(NamedTuple):
     meaning: str
 
 
-FINDING_KINDS: Mapping[str, FindingKind] = {
-    # What cannot be encoded.
-    "not_json": FindingKind("error", "The file or the line is not UTF-8, or not JSON."),
-    "not_a_conversation": FindingKind("error", "The JSON is neither messages nor a Chat request."),
-    "not_encodable": FindingKind("error", "The format has no place for this."),
-    "lone_surrogate": FindingKind("error", "Half of a surrogate pair, which no tokenizer accepts."),
-    # Calls and their results.
-    "result_without_call": FindingKind("warning", "A tool result that belongs to no call."),
-    "call_without_result": FindingKind("warning", "A call without a result."),
-    "duplicate_call_id": FindingKind("warning", "Two calls of one message have the same id."),
-    "repeated_call_id": FindingKind("note", "Calls of two messages have the same id."),
-    "arguments_not_json": FindingKind("warning", "Arguments that are not JSON."),
-    "invalid_arguments": FindingKind("warning", "Arguments that the tool's schema does not allow."),
-    # Tools.
-    "calls_without_tools": FindingKind("warning", "There are calls, but no tools are declared."),
-    "undeclared_tool": FindingKind("warning", "A call of a tool that is not declared."),
-    "duplicate_tool": FindingKind("warning", "Two tools have the same name."),
-    "invalid_schema": FindingKind("warning", "A tool's parameters are not a valid JSON schema."),
-    "invalid_tool_name": FindingKind("warning", "A name that a call cannot be written with."),
-    # Fields.
-    "unread_field": FindingKind("warning", "A field that is misspelled, or does not belong here."),
-    "unknown_field": FindingKind("note", "A field of a message that the format does not know."),
-    "unknown_model": FindingKind("note", "A model whose release is not known: v4 is assumed."),
-    # Turns.
-    "glued_system": FindingKind(
-        "warning", "Two system messages, written with nothing between them."
-    ),
-    "system_in_the_middle": FindingKind(
-        "warning", "A system message after the first turn, which has no token of its own."
-    ),
-    "developer_as_system": FindingKind(
-        "warning", "`developer` does not mean the system prompt in this format."
-    ),
-    "turn_without_token": FindingKind(
-        "warning", "An assistant turn that does not follow a user turn or a tool result."
-    ),
-    "prefix_not_last": FindingKind(
-        "warning", "A turn in the middle is left open: its end-of-sentence token is missing."
-    ),
-    "empty_message": FindingKind("warning", "A message without content."),
-    # What is left out of the prompt.
-    "dropped_message": FindingKind("warning", "A message that is not in the prompt."),
-    "dropped_reasoning": FindingKind("note", "Reasoning that is not in the prompt."),
-    "tools_keep_reasoning": FindingKind(
-        "note", "Because there are tools, old reasoning stays in the prompt."
-    ),
-    "lost_task": FindingKind("warning", "A task that is not in the prompt."),
-    "lost_tools": FindingKind("warning", "Tools that are not in the prompt."),
-    "lost_response_format": FindingKind("warning", "A response format that is not in the prompt."),
-    "invalid_response_format": FindingKind(
-        "warning", "A response format that is neither known nor a JSON schema."
-    ),
-    "unsupported_content": FindingKind(
-        "warning", "A content block that the format does not support."
-    ),
-    # Images.
-    "broken_image": FindingKind("warning", "An image that is cut short, damaged or no image."),
-    "image_type": FindingKind("warning", "An image of a type that not every engine takes."),
-    "image_address": FindingKind("warning", "An image at an address that no engine can reach."),
-    "image_order": FindingKind(
-        "note", "Images whose order in the prompt is not that of the messages."
-    ),
-    "image_scaled_down": FindingKind(
-        "note", "An image that engines scale down to less than a third of its size."
-    ),
-    # Text.
-    "reasoning_in_content": FindingKind(
-        "warning", "Reasoning, or its tags, in the assistant's text."
-    ),
-    "calls_in_content": FindingKind("warning", "Tool calls as markup in the assistant's text."),
-    "special_token_in_text": FindingKind("warning", "Text that spells a special token."),
-    "lookalike_token": FindingKind(
-        "warning", "Text that looks like a control token, but is not one."
-    ),
-    # The conversation as a whole.
-    "nothing_to_generate": FindingKind("note", "The prompt does not ask the model for an answer."),
-    "nothing_to_learn": FindingKind("warning", "The conversation has no assistant message."),
-    "no_reasoning": FindingKind("note", "An answer without reasoning, where thinking is on."),
-    "open_turn": FindingKind("warning", "An answer without its end: it is left open."),
-}
+def _read_kinds() -> dict[str, FindingKind]:
+    path = os.path.join(os.path.dirname(__file__), "finding_kinds.json")
+    with open(path, encoding="utf-8") as file:
+        return {kind: FindingKind(**fields) for kind, fields in json.load(file).items()}
+
+
+# Every kind, with its words in finding_kinds.json: those that cannot be encoded first.
+FINDING_KINDS: Mapping[str, FindingKind] = _read_kinds()
 """The kinds of findings of `dsv4.check`, by name."""
 
 # What a server does with a request, where a profile is given: this prefix and the trap's kind.
@@ -308,10 +237,10 @@ class CheckedConversation:
     @cached_property
     def tool_objects(self) -> list[tuple[Location, dict[str, Any]]]:
         """The tools as they were given, and where they stand."""
-        given = self.request.tools
+        value = self.request.tools
         if self.is_sent and isinstance(self.body, dict) and self._is_chat:
-            given = self.body.get("tools")
-        listed = list(_tool_objects(given, ("tools",)))
+            value = self.body.get("tools")
+        listed = list(_tool_objects(value, ("tools",)))
         for index, message in enumerate(self.messages):
             listed += _tool_objects(message.get("tools"), ("messages", index, "tools"))
         return listed

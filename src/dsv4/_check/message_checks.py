@@ -463,9 +463,9 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 def lone_surrogates(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     for piece in conversation.prompt.pieces:
-        found = _HALF.search(piece.text)
-        if found:
-            what = f"the text holds {quoted_half(found[0])}, half of a surrogate pair"
+        match = _HALF.search(piece.text)
+        if match:
+            what = f"the text holds {quoted_half(match[0])}, half of a surrogate pair"
             problem = f"{what}: UTF-8 cannot write it, and no tokenizer accepts it"
             yield RuleFinding("lone_surrogate", conversation.location_of(piece), problem)
 

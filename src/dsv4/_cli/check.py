@@ -116,8 +116,8 @@ def write_fixed(args: CheckOptions) -> int:
                 raise document.problem
             body, fixes = fix_body(document.value)
             done.update(fixes)
-            found = run_checks(body, overrides, profile=args.profile, purpose=args.purpose)
-            left.update(each.level for each in found if each.kind not in ignored)
+            findings = run_checks(body, overrides, profile=args.profile, purpose=args.purpose)
+            left.update(each.level for each in findings if each.kind not in ignored)
             whole = document.place in map(input_name, args.files or ["-"])
             file.write(json_text(body, indent=2 if whole else None) + "\n")
     for what, times in done.items():
@@ -171,13 +171,13 @@ def _document_findings(
 
 def _without_name(problem: str, name: str, place: str) -> str:
     """The problem without the part of its place that is printed before it."""
-    found = re.match(r":(\d+)(?::(\d+))?: ", problem.removeprefix(name))
-    if not found:
+    match = re.match(r":(\d+)(?::(\d+))?: ", problem.removeprefix(name))
+    if not match:
         return problem.removeprefix(f"{name}: ")
-    line = f"line {found[1]}" if place == name else ""
-    column = f"column {found[2]}" if found[2] else ""
+    line = f"line {match[1]}" if place == name else ""
+    column = f"column {match[2]}" if match[2] else ""
     where = ", ".join(filter(None, (line, column)))
-    return f"{where}{': ' if where else ''}{problem[len(name) + found.end() :]}"
+    return f"{where}{': ' if where else ''}{problem[len(name) + match.end() :]}"
 
 
 class FindingReport:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -65,14 +65,14 @@ def run(args: DiffOptions) -> int:
         raise Failure("found stdin twice, expected two conversations")
     tokenizer = shared.load_tokenizer(args.tokenizer, (args.a, args.b))
     difference = diff_prompts(_request_in(args, args.a), _request_in(args, args.b), tokenizer)
-    text = (
-        _difference_json(difference)
-        if args.json
-        else "\n".join(_difference_lines(difference, Paint(args.color)))
-    )
-    with output() as file:
-        file.write(f"{text}\n")
+    lines = _difference_lines(difference, Paint(args.color))
+    _print([_difference_json(difference)] if args.json else lines)
     return DONE if difference.is_prefix else FINDINGS
+
+
+def _print(lines: Iterable[str]) -> None:
+    with output() as file:
+        file.writelines(f"{line}\n" for line in lines)
 
 
 def _request_in(args: DiffOptions, path: str) -> LocatedRequest:
@@ -209,13 +209,8 @@ def run_profile_diff(args: DiffOptions) -> int:
     protocol = recognise(body).protocol
     body = body if protocol == "chat" else convert(body, protocol, "chat")
     compared = compare(body, *servers, dialect=_profile_dialect(args, body))
-    text = (
-        _comparison_json(compared)
-        if args.json
-        else "\n".join(_comparison_lines(compared, Paint(args.color)))
-    )
-    with output() as file:
-        file.write(f"{text}\n")
+    lines = _comparison_lines(compared, Paint(args.color))
+    _print([_comparison_json(compared)] if args.json else lines)
     return DONE if compared.same else FINDINGS
 
 

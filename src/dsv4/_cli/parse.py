@@ -92,12 +92,12 @@ def _full(message: dsv4.Message, as_dict: dict[str, Any]) -> dict[str, Any]:
 
 def _mention_repairs(message: dsv4.Message) -> None:
     """Reports repairs and incomplete calls, which the message does not show."""
-    found = [
+    results = [
         *([f"{len(message.diagnostics)} repaired (see --explain)"] if message.diagnostics else []),
         *([f"{len(message.incomplete)} incomplete (see --full)"] if message.incomplete else []),
     ]
-    if found:
-        print(f"dsv4: {', '.join(found)}", file=sys.stderr)
+    if results:
+        print(f"dsv4: {', '.join(results)}", file=sys.stderr)
 
 
 # --explain.

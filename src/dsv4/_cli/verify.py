@@ -311,16 +311,16 @@ def _side_by_side(args: VerifyOptions) -> int:
             reports[url] = _with_known(args, _measured(args, url, number))
         except ServerProblem as problem:
             reports[url] = str(problem)
-    found = [each for each in reports.values() if not isinstance(each, str)]
+    results = [each for each in reports.values() if not isinstance(each, str)]
     if args.html is not None:
         write_text(args.html, vendors_html(reports))
     if args.json is not None and args.json != "-":
         write_text(args.json, _vendors_json(reports))
     with output() as file:
         file.write(_vendors_json(reports) if args.json == "-" else vendors_text(reports))
-    if len(found) < len(reports) or any(report.too_little for report in found):
+    if len(results) < len(reports) or any(report.too_little for report in results):
         raise Failure("not all servers could be measured")
-    faulty = any(report.is_faulty for report in found)
+    faulty = any(report.is_faulty for report in results)
     return FINDINGS if faulty and not args.exit_zero else DONE
 
 

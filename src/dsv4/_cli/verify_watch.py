@@ -27,10 +27,10 @@ SECONDS_FOR_COMMAND = 60
 
 def interval(text: str) -> int:
     """Seconds, of a text such as 30s, 10m, 1h or 1d."""
-    found = re.fullmatch(r"([1-9][0-9]{0,5})([smhd])", text)
-    if found is None:
+    match = re.fullmatch(r"([1-9][0-9]{0,5})([smhd])", text)
+    if match is None:
         raise ArgumentTypeError(f'found "{text}", expected a time such as 30s, 10m, 1h or 1d')
-    return int(found[1]) * _UNITS[found[2]]
+    return int(match[1]) * _UNITS[match[2]]
 
 
 @dataclass

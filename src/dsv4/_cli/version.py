@@ -42,9 +42,9 @@ def run(args: VersionOptions) -> int:
 
 
 def _extra_state(part: str, groups: tuple[tuple[str, ...], ...]) -> str:
-    found = [[p for p in map(_installed, group) if p is not None] for group in groups]
-    if all(found):
-        return ", ".join(package for group in found for package in group)
+    results = [[p for p in map(_installed, group) if p is not None] for group in groups]
+    if all(results):
+        return ", ".join(package for group in results for package in group)
     return f"not installed: {how_to_install(part)}"
 
 

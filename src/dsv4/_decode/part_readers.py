@@ -213,10 +213,10 @@ class CallBlocks:
 
     def _key_end(self, start: int) -> tuple[int, bool]:
         """Where a name ends, which may hold anything but markup, and whether its value is text."""
-        found = _NAME_AND_TYPE.match(self._text, start)
-        if found is None:
+        match = _NAME_AND_TYPE.match(self._text, start)
+        if match is None:
             raise ValueError
-        return found.start(1), found[1] == STRING_TRUE
+        return match.start(1), match[1] == STRING_TRUE
 
     def _value_end(self, start: int) -> tuple[int, bool]:
         """Where a value ends: at a closing tag after which the call goes on, or ends."""
@@ -253,7 +253,7 @@ def user_turn_parts(text: str, start: int, end: int, image: str | None) -> list[
     A result ends at the first closing tag that ends the turn or is followed by a blank line. But
     where an image stands right before a closing tag, it is that tag which ends the result.
     """
-    found: list[UserTurnPart] = []
+    results: list[UserTurnPart] = []
     at = start
     closes = _ResultEnds(text, end, image)
     while (opening := _result_start(text, at, end)) is not None:
@@ -261,13 +261,13 @@ def user_turn_parts(text: str, start: int, end: int, image: str | None) -> list[
         if closing is None:
             break
         if opening > at:
-            found.append(UserTurnPart(False, at, opening - len(BLANK_LINE)))
-        found.append(UserTurnPart(True, opening + len(RESULT_START), closing))
+            results.append(UserTurnPart(False, at, opening - len(BLANK_LINE)))
+        results.append(UserTurnPart(True, opening + len(RESULT_START), closing))
         at = closing + len(RESULT_END)
         if at == end:
-            return found
+            return results
         at += len(BLANK_LINE)
-    return [*found, UserTurnPart(False, at, end)]
+    return [*results, UserTurnPart(False, at, end)]
 
 
 def _result_start(text: str, at: int, end: int) -> int | None:

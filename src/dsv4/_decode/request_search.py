@@ -192,9 +192,9 @@ def _foreign_note(text: str, written: Prompt | None, dialect: Dialect) -> Note:
     ours = "" if written is None else str(written)
     pairs = enumerate(zip(text, ours, strict=False))
     at = next((n for n, (a, b) in pairs if a != b), min(len(text), len(ours)))
-    found = short_repr(text[at : at + 30])
+    shown = short_repr(text[at : at + 30])
     hints = "".join(f"; {hint}" for hint in _hints(text, dialect))
-    return Note("not-this-encoder", at, len(text), None, f"no request writes {found} here{hints}")
+    return Note("not-this-encoder", at, len(text), None, f"no request writes {shown} here{hints}")
 
 
 def _token_note(text: str, place: tuple[int, int]) -> Note:

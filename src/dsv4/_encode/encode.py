@@ -388,8 +388,8 @@ def maybe_response_schema(response_format: object) -> tuple[dict[str, Any], Loca
         return None
     fields = maybe_dict(response_format)
     if fields is None:
-        found = short_repr(response_format)
-        raise OptionError(location, f"found {found}, expected a JSON schema")
+        shown = short_repr(response_format)
+        raise OptionError(location, f"found {shown}, expected a JSON schema")
     kind = type_of(fields)
     if kind == "text":
         return None
@@ -398,10 +398,10 @@ def maybe_response_schema(response_format: object) -> tuple[dict[str, Any], Loca
     if kind != "json_schema":
         return fields, location
     location = (*location, "json_schema", "schema")
-    given = (maybe_dict(fields.get("json_schema")) or {}).get("schema")
-    schema = maybe_dict(given)
+    value = (maybe_dict(fields.get("json_schema")) or {}).get("schema")
+    schema = maybe_dict(value)
     if schema is None:
-        raise OptionError(location, f"found {short_repr(given)}, expected a JSON schema")
+        raise OptionError(location, f"found {short_repr(value)}, expected a JSON schema")
     return schema, location
 
 

@@ -144,8 +144,8 @@ def _is_sampled(message: object) -> TypeGuard[Sampled]:
 def _as_sampled_message(sampled: Sampled, location: Location) -> SampledMessage:
     message = SampledMessage(as_message(sampled.message, location))
     if message.get("role") != "assistant":
-        found = short_repr(message.get("role"))
-        problem = f'found {found}, expected "assistant" for what was sampled'
+        shown = short_repr(message.get("role"))
+        problem = f'found {shown}, expected "assistant" for what was sampled'
         raise EncodeError((*location, "role"), problem)
     message.sampled = sampled
     return message
@@ -249,8 +249,8 @@ def image_record(block: MessageFields, location: Location) -> MessageFields:
         }
         place, expected = "source", f"one of {', '.join(_IMAGE_SOURCES)}"
     if not any(is_nonempty(value) for name, value in record.items() if name != "type"):
-        found = short_repr(block.get(place))
-        raise EncodeError((*location, place), f"found {found}, expected {expected}")
+        shown = short_repr(block.get(place))
+        raise EncodeError((*location, place), f"found {shown}, expected {expected}")
     return record
 
 

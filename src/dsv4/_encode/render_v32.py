@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from dsv4._encode import inputs
 from dsv4._encode import prompt as fragments
-from dsv4._encode.inputs import (
-    MessageFields,
-    SampledMessage,
-    is_nonempty,
-    maybe_list,
-    text_of,
-    unknown_role,
-)
+from dsv4._encode.inputs import MessageFields, SampledMessage
 from dsv4._encode.tools import schemas_text
 from dsv4._encode.turns import Conventions, TurnWriter, omissions_v32
 from dsv4._format.dialects import Dialect
@@ -113,12 +107,12 @@ class RendererV32(TurnWriter):
         elif role == "tool":
             self._result(message, index, place, caller, results)
         else:
-            raise unknown_role(role, ("messages", index, "role"), self.dialect.roles)
+            raise inputs.unknown_role(role, ("messages", index, "role"), self.dialect.roles)
 
     def _check_tools(self, message: MessageFields, index: int) -> None:
         """Tools must be right even where they are not written."""
         tools = message.get("tools")
-        if is_nonempty(tools) and message["role"] not in ("system", "developer"):
+        if inputs.is_nonempty(tools) and message["role"] not in ("system", "developer"):
             location = ("messages", index, "tools")
             schemas_text(tools, self.rules.named_tools, self.dialect.namespaces, location)
 
@@ -138,7 +132,7 @@ class RendererV32(TurnWriter):
         return at if message["role"] == "assistant" else None
 
     def _developer(self, message: MessageFields, index: int) -> None:
-        text = text_of(message.get("content"), ("messages", index, "content"))
+        text = inputs.text_of(message.get("content"), ("messages", index, "content"))
         if not text:
             problem = "found nothing, expected the text of a developer turn"
             raise EncodeError(("messages", index, "content"), problem)
@@ -148,7 +142,7 @@ class RendererV32(TurnWriter):
 
     def _assistant(self, message: MessageFields, index: int, thinks: bool) -> None:
         reasoning = self._reasoning(message, index)
-        if thinks and not reasoning and not is_nonempty(message.get("tool_calls")):
+        if thinks and not reasoning and not inputs.is_nonempty(message.get("tool_calls")):
             location = ("messages", index, self.rules.reasoning_fields[0])
             problem = "found neither reasoning nor calls, expected one after the last user turn"
             raise EncodeError(location, problem)
@@ -171,7 +165,7 @@ class RendererV32(TurnWriter):
     ) -> None:
         """The result number `count` after the calls of `caller`, in a block with the others."""
         is_caller = caller.get("role") == "assistant" or place == 0
-        calls = len(maybe_list(caller.get("tool_calls")) or ()) if is_caller else 0
+        calls = len(inputs.maybe_list(caller.get("tool_calls")) or ()) if is_caller else 0
         if count > calls:
             problem = f"found result {count} after {calls} calls, expected one for each call"
             raise EncodeError(("messages", index), problem)

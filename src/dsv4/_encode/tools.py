@@ -376,9 +376,9 @@ def function_of(tool: object, named: bool, location: Location) -> tuple[MessageF
     if "function" not in fields and "name" in fields:
         function: Any = fields
     else:
-        given = fields.get("function")
-        as_dict = maybe_dict(given)
-        function = given if as_dict is None else as_dict
+        value = fields.get("function")
+        as_dict = maybe_dict(value)
+        function = value if as_dict is None else as_dict
     if function is None and not named:
         raise refusal(location, f'found {short_repr(tool)}, expected a tool with a "function"')
     if named:

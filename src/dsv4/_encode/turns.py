@@ -334,21 +334,21 @@ def omissions_v32(
     vanished: Set[int],
 ) -> tuple[Omission, ...]:
     """The same for V3.2's layout."""
-    found: list[Omission] = []
+    results: list[Omission] = []
     for index, message in enumerate(messages):
         if index in vanished:
-            found.append(Omission(index, "message", "vanished"))
+            results.append(Omission(index, "message", "vanished"))
             continue
         read = {"role", "content", *_READ_V32.get(message["role"], ())}
         hidden = _reasoning_rule(None, index, shown_from)
         for field in filter(lambda field: is_nonempty(message[field]), message):
             if field in rules.reasoning_fields and message["role"] == "assistant" and hidden:
-                found.append(Omission(index, field, hidden))
+                results.append(Omission(index, field, hidden))
             elif field == "tools" and not rules.shows_tools and field in read:
-                found.append(Omission(index, field, "tool_choice"))
+                results.append(Omission(index, field, "tool_choice"))
             elif field not in read:
-                found.append(Omission(index, field, "unread"))
-    return tuple(found)
+                results.append(Omission(index, field, "unread"))
+    return tuple(results)
 
 
 def _reasoning_rule(task: object, index: int, shown_from: float) -> OmissionRule | None:

@@ -12,16 +12,8 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
-from dsv4._format import tokens
+from dsv4._format import texts, tokens
 from dsv4._format.frozen_class import dataclass, fields_of, replace
-from dsv4._format.texts import (
-    EFFORT_0731_MAX,
-    EFFORT_MAX,
-    EFFORTS_V4_1,
-    TOOLS_SECTION,
-    TOOLS_SECTION_V3_2,
-    numbered_effort,
-)
 from dsv4._format.tokens import MarkupText, Special, markup
 from dsv4.errors import OptionError, UnknownModel, short_repr
 
@@ -174,7 +166,7 @@ class Dialect:
     # Whether tools and calls may belong to a namespace (section 13.3).
     namespaces: bool = False
     # The words around the tools' schemas, in V4's tag names, with {schemas} in the middle.
-    tools_section: str = TOOLS_SECTION
+    tools_section: str = texts.TOOLS_SECTION
 
     def __post_init__(self) -> None:
         if None not in self.efforts:
@@ -219,13 +211,13 @@ def _unpickled(values: dict[str, Any]) -> Dialect:
 V4 = Dialect(
     name="v4",
     tags=Tags("tool_calls", "invoke", "parameter"),
-    efforts={None: "", "high": "", "max": EFFORT_MAX},
+    efforts={None: "", "high": "", "max": texts.EFFORT_MAX},
     efforts_described='None, "high" or "max"',
 )
 V4_0731 = replace(
     V4,
     name="v4-0731",
-    efforts={None: "", "low": "", "high": EFFORT_MAX, "max": EFFORT_0731_MAX},
+    efforts={None: "", "low": "", "high": texts.EFFORT_MAX, "max": texts.EFFORT_0731_MAX},
     efforts_described='None, "low", "high" or "max"',
     false_efforts_are_none=True,
 )
@@ -245,9 +237,9 @@ V4_1 = replace(
     name="v4.1",
     tags=Tags(" calls", " invoke", " parameter"),
     efforts={
-        **{number: numbered_effort(number) for number in range(1, 101)},
-        **{name: numbered_effort(number) for name, number in EFFORTS_V4_1.items()},
-        None: numbered_effort(EFFORTS_V4_1["high"]),
+        **{number: texts.numbered_effort(number) for number in range(1, 101)},
+        **{name: texts.numbered_effort(number) for name, number in texts.EFFORTS_V4_1.items()},
+        None: texts.numbered_effort(texts.EFFORTS_V4_1["high"]),
     },
     efforts_described='None, "low", "high", "max" or a whole number from 1 to 100',
     false_efforts_are_none=False,
@@ -271,9 +263,9 @@ V3_2 = replace(
     layout="v3.2",
     roles=tuple(role for role in ROLES if role != "latest_reminder"),
     arguments="object",
-    tools_section=TOOLS_SECTION_V3_2,
+    tools_section=texts.TOOLS_SECTION_V3_2,
 )
-_LINES = TOOLS_SECTION_V3_2.splitlines(keepends=True)
+_LINES = texts.TOOLS_SECTION_V3_2.splitlines(keepends=True)
 V3_2_SERVED = replace(
     V3_2, name="v3.2-served", tools_section="".join(line for line in _LINES if line != "\n")
 )

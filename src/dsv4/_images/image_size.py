@@ -408,8 +408,8 @@ def _orientation(exif: bytes | None, xmp: bytes, file: _Bytes) -> int:
 
 
 def _orientation_in_xmp(xmp: bytes) -> int:
-    found = _XMP_ORIENTATION.search(xmp)
-    return int(found[1]) if found else 1
+    match = _XMP_ORIENTATION.search(xmp)
+    return int(match[1]) if match else 1
 
 
 _FORMATS: dict[str, tuple[re.Pattern[bytes], Callable[[_Bytes], _Found]]] = {

@@ -92,9 +92,7 @@ class BlockReader:
         name = next((n for n in tools.parameters if re.match(rf"{re.escape(n)}\s", rest)), None)
         if name is None:
             return False
-        tag = yield from buffer.next_tag(at)
-        while tag is not None and not (tag.marked or tag.kind in TOKENS):
-            tag = yield from buffer.next_tag(tag.start + 1)
+        tag = yield from buffer.next_marked(at)
         end = buffer.end if tag is None else tag.start
         fenced = _FENCED_OBJECT.fullmatch(buffer.slice(at + len(name), end))
         found = None if fenced is None else read_json(fenced[2])

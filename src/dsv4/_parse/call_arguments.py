@@ -272,21 +272,6 @@ class CallWriter:
     given up.
     """
 
-    __slots__ = (
-        "_emit",
-        "_keys",
-        "_lists",
-        "_lone",
-        "_repeats",
-        "_start",
-        "_waiting",
-        "_written",
-        "begun",
-        "name",
-        "tools",
-        "visible",
-    )
-
     def __init__(
         self,
         name: str,

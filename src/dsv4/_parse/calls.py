@@ -100,9 +100,7 @@ def _is_object(reading: Reading, call: Call) -> Steps[bool]:
     if call.hidden == "dropped_call":  # whatever it gives
         return False
     buffer, start = reading.buffer, reading.pos
-    tag = yield from buffer.next_tag(start)
-    while tag is not None and not (tag.marked or tag.kind in TOKENS):
-        tag = yield from buffer.next_tag(tag.start + 1)
+    tag = yield from buffer.next_marked(start)
     return tag is None or begins_with_object(buffer.slice(start, tag.start))
 
 
@@ -153,9 +151,7 @@ def _read_nested(reading: Reading, call: Call, value: ParameterValue) -> Steps[b
     reading.enter(ParserState.NESTED)
     members: dict[str, str] = {}
     while isinstance(ahead, Tag) and ahead.marked and not ahead.closing:
-        key, close = rules.key(ahead, tool), (yield from reading.buffer.next_tag(ahead.end))
-        while close is not None and not (close.marked or close.kind in TOKENS):
-            close = yield from reading.buffer.next_tag(close.start + 1)
+        key, close = rules.key(ahead, tool), (yield from reading.buffer.next_marked(ahead.end))
         is_new = key is not None and key not in members and key not in reading.tools.keys(tool)
         if close is None or ahead.kind != "parameter" or not is_new or key is None:
             break

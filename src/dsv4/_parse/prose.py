@@ -767,9 +767,7 @@ class ProseReader:
         limit, at = tag.start + LONGEST_ORPHANS, tag.end
         ahead: Ahead = tag
         while rules.opens(ahead, "parameter"):
-            close = yield from buffer.next_tag(at, limit)
-            while close is not None and not (close.marked or close.kind in TOKENS):
-                close = yield from buffer.next_tag(close.start + 1, limit)
+            close = yield from buffer.next_marked(at, limit)
             if close is None or not rules.closes(close, "parameter"):
                 return None
             ahead = yield from rules.look_ahead(close.end)

@@ -17,7 +17,7 @@ from dsv4._parse.limits import LONGEST_SPACE
 from dsv4._parse.patterns import pattern
 from dsv4._parse.reasons import Ended
 from dsv4._parse.steps import Steps
-from dsv4._parse.tag import PartialTag, Tag
+from dsv4._parse.tag import TOKENS, PartialTag, Tag
 
 # How a tag is read: by asking for more until it is one, or is none. What is short may be read from
 # its beginning again.
@@ -258,3 +258,10 @@ class TextBuffer:
                 return found
             at += 1
         return None
+
+    def next_marked(self, at: int, limit: int | None = None) -> Steps[Tag | None]:
+        """The next tag with the DSML token, or token of the format."""
+        found = yield from self.next_tag(at, limit)
+        while found is not None and not (found.marked or found.kind in TOKENS):
+            found = yield from self.next_tag(found.start + 1, limit)
+        return found

@@ -333,8 +333,6 @@ class ValueJudge:
 class BodyJudge(ValueJudge):
     """Decides what tags mean in arguments that should be JSON, and are not."""
 
-    __slots__ = ()
-
     def judge(self, tag: Tag, json_ended: bool = False) -> Steps[Verdict]:
         reading, rules = self._reading, self._reading.rules
         if tag.kind == "eos":

@@ -15,8 +15,10 @@ from dsv4._playground.cache_view import view_cache
 from dsv4._playground.code_snippets import copy_as_code
 from dsv4._playground.completion_trace import stream_view_setup, trace_completion
 from dsv4._playground.page_examples import example_sources
+from dsv4._playground.page_pictures import add_picture, picture_sizes
 from dsv4._playground.page_problem import PageProblem, message_and_location
-from dsv4._playground.page_request import PlaygroundContext, import_text, live_request
+from dsv4._playground.page_request import PlaygroundContext, live_request
+from dsv4._playground.pasted_text import import_text
 from dsv4._playground.prompt_view import prompt_text, view_prompt
 from dsv4._playground.saved_page import save_page
 from dsv4.api import ApiError
@@ -62,8 +64,10 @@ PAGE_FUNCTIONS: dict[str, PageFunction] = {
     "import": import_text,
     "live": live_request,
     "page": save_page,
+    "picture": add_picture,
     "prompt": view_prompt,
     "settings": page_settings,
+    "sizes": picture_sizes,
     "stream": stream_view_setup,
     "text": prompt_text,
     "trace": trace_completion,

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from dsv4._format.dialects import DIALECTS
-from dsv4._format.tokens import ASSISTANT, BOS, USER
 from dsv4._inputs.text_origins import MessageOrigins, place_in_own_body
 from dsv4._playground.page_problem import (
     PageProblem,
@@ -21,7 +20,6 @@ from dsv4._playground.provenance import JsonSource
 from dsv4.api import ApiError, Settings, convert, read
 from dsv4.api.api_request import ProtocolName, chosen_dialect
 from dsv4.api.body_reader import recognise
-from dsv4.api.own_bodies import body_of_request
 from dsv4.errors import Error, Location, short_repr
 from dsv4.profiles import PROFILES, Profile
 from dsv4.request import Request
@@ -196,7 +194,7 @@ class PageRequest:
         wanted: SourceProtocol | Literal["auto"] = choice_field(
             body, "protocol", _PROTOCOL_CHOICES, "auto"
         )
-        source = JsonSource(_source_in(body))
+        source = JsonSource(_source_in(body), pictures_in(body))
         _check_size(source)
         protocol = _recognised(source.value) if wanted == "auto" else wanted
         return cls(source, protocol, switches, context)
@@ -229,68 +227,6 @@ def _recognised(value: object) -> SourceProtocol:
     return found.protocol if found.rules == "body" else "file"
 
 
-# What people paste that is no request: prompts, log lines that hold one, files of JSON lines.
-
-# A prompt has at least one of these.
-_PROMPT_SIGNS = (str(BOS), str(USER), str(ASSISTANT))
-MOST_LINES = 10_000
-
-
-def import_text(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str, Any]:
-    """What a pasted text could be, besides JSON.
-
-    `kind` is "prompt", with the request that it decodes to as `source` and what decoding noted as
-    `notes`; "lines", with a JSON value in each of its `lines`; or "unknown".
-    """
-    text = _string_in(text_field(body, "source"))
-    lines = _json_lines(text)
-    if lines:
-        return {"kind": "lines", "lines": lines}
-    if not any(sign in text for sign in _PROMPT_SIGNS):
-        return {"kind": "unknown"}
-    return {"kind": "prompt", **_decoded_prompt(text)}
-
-
-def _json_lines(text: str) -> list[str]:
-    """The lines of a text in which each line is an object or a list; none for any other text."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    if not 2 <= len(lines) <= MOST_LINES:
-        return []
-    try:
-        values = [json.loads(line) for line in lines]
-    except (ValueError, RecursionError):
-        return []
-    if not all(isinstance(value, (dict, list)) for value in values):
-        return []
-    return [json.dumps(value, ensure_ascii=False, indent=2) for value in values]
-
-
-def _string_in(text: str) -> str:
-    """What a JSON string holds; any other text as it is."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    return value if isinstance(value, str) else text
-
-
-def _decoded_prompt(text: str) -> dict[str, Any]:
-    from dsv4._decode import decode
-    from dsv4._decode.request_search import unescaped_prompt
-
-    start = text.find(BOS)
-    # A log or a program shows a prompt in one line.
-    shown = text.strip()
-    prompt = shown[max(start, 0) :] if "\n" in shown else unescaped_prompt(shown)
-    decoded = decode(prompt)
-    notes = [note.text for note in decoded.notes]
-    if start > 0:
-        before = "1 character" if start == 1 else f"{start:,} characters"
-        notes.insert(0, f"Left out {before} before {BOS}.")
-    body = body_of_request(decoded.request, decoded.dialects[0])
-    return {"source": json.dumps(body, ensure_ascii=False, indent=2), "notes": notes}
-
-
 # More is no conversation to look at.
 MAX_MESSAGES = 20_000
 
@@ -303,6 +239,16 @@ def _check_size(source: JsonSource) -> None:
     for found in listed:
         if isinstance(found, list) and len(found) > MAX_MESSAGES:
             raise PageProblem(f"found {len(found):,} messages, expected at most {MAX_MESSAGES:,}")
+
+
+def pictures_in(body: Mapping[str, Any]) -> dict[str, str]:
+    """The pictures that are kept beside the JSON text: `data:` addresses by name."""
+    given = body.get("pictures") or {}
+    if not isinstance(given, dict) or not all(isinstance(url, str) for url in given.values()):
+        raise PageProblem(
+            "found something else, expected addresses by name", location=("pictures",)
+        )
+    return given
 
 
 def _source_in(body: Mapping[str, Any]) -> str:

@@ -31,6 +31,7 @@ from dsv4._playground.provenance import (
     spans_of_texts,
 )
 from dsv4._view.html_page import css_classes_and_text
+from dsv4._view.image_captions import ImageCount
 from dsv4._view.view_rows import Line, Segment, View, ViewRow, maybe_folded, view_of
 from dsv4.api import convert
 from dsv4.errors import Error, ImageError, Location, short_repr
@@ -275,9 +276,8 @@ class PageRow:
             "role": row.role,
             "field": row.field,
             "tokens": row.tokens,
-            "note": row.ghost
-            or "; ".join(filter(None, (*(image.caption for image in row.images), row.note)))
-            or None,
+            "note": row.ghost or row.note,
+            "images": [_image_to_json(image) for image in row.images],
             "ghost": row.ghost is not None,
             "head": list(self._lines(head)),
             "rest": list(self._lines(rest)),
@@ -311,6 +311,10 @@ class PageRow:
             return -1
         self._tokens.append(token)
         return token - self._tokens[0]
+
+
+def _image_to_json(image: ImageCount) -> dict[str, Any]:
+    return {**image.to_dict(), "caption": image.caption, "thumbnail": image.thumbnail}
 
 
 def _folded_parts(row: ViewRow) -> tuple[tuple[Line, ...], tuple[Line, ...], str | None]:
@@ -610,6 +614,7 @@ def _side_to_json(
     rows = rows_of(side, view, differing, tokens)
     return {
         "title": side.title,
+        "dialect": str(side.prompt.dialect),
         "total": view.total,
         "tokens": None if tokenizer is None else sum(row.tokens or 0 for row in view.rows),
         "characters": len(side.prompt),

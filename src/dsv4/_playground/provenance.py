@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from json import decoder
 from typing import Any, NamedTuple
@@ -63,12 +63,15 @@ class SourceRange(NamedTuple):
 class JsonSource:
     """A JSON text, its `value`, and where each part of it stands.
 
+    `pictures` are those that the text has names for: in the value, they stand there themselves.
     Raises a `PageProblem` with line and column for text that is not JSON.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, pictures: Mapping[str, str] | None = None) -> None:
         self.text = text
         self.value = _load_json(text)
+        if pictures:
+            self.value = _with_pictures(self.value, pictures)
         # By location, in code points. Of a name that comes twice, the last.
         self.ranges: dict[Location, SourceRange] = _value_ranges(text)
 
@@ -98,6 +101,24 @@ class JsonSource:
         return PageProblem(
             message, location=location, start=start, end=end, line=line, column=column
         )
+
+
+# Before the name of a picture that is kept beside the text.
+PICTURE = "picture:"
+
+
+def _with_pictures(value: Any, pictures: Mapping[str, str], field: str | int | None = None) -> Any:
+    """A value with the pictures that it names: as an address, or as Anthropic's `data` has it."""
+    if isinstance(value, dict):
+        return {name: _with_pictures(v, pictures, name) for name, v in value.items()}
+    if isinstance(value, list):
+        return [_with_pictures(item, pictures) for item in value]
+    if not isinstance(value, str) or not value.startswith(PICTURE):
+        return value
+    url = pictures.get(value[len(PICTURE) :])
+    if url is None:
+        return value
+    return url.partition(",")[2] if field == "data" else url
 
 
 def _load_json(text: str) -> Any:

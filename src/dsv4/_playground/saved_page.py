@@ -22,12 +22,13 @@ from dsv4._playground.prompt_view import (
     tokenizer_for,
 )
 from dsv4._playground.provenance import SourceRange
-from dsv4._view.html_page import PAGE_STYLE, STYLE, fold_html
+from dsv4._view.html_page import PAGE_STYLE, STYLE, fold_html, image_html
 from dsv4._view.view_rows import view_of
 
 # Nothing is loaded, nothing runs and nothing is sent, whatever the conversation says.
 _CONTENT_SECURITY_POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+    "form-action 'none'"
 )
 # Each place that lights up has a rule of its own, and browsers try them all as the pointer moves.
 # Links work beyond that.
@@ -153,6 +154,8 @@ def _prompt(rows: Sequence[PageRow], places: _Places) -> Iterator[str]:
         if sent["fold"] is not None:
             rest = "".join(_segment(each, numbers, places) for each in sent["rest"])
             yield from fold_html(sent["fold"], rest, False, str(n))
+        for image in sent["images"]:
+            yield image_html(image["caption"], image["thumbnail"])
         if sent["note"]:
             yield f'<i class="note">{escape(str(sent["note"]))}</i>'
         yield "</span>"

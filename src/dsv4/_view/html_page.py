@@ -91,12 +91,16 @@ def _row(row: ViewRow, opens: bool, unfold: bool, id: str, place: str) -> Iterat
     else:
         yield "".join(map(_line, row.lines))
     for image in row.images:
-        yield f'<i class="note image">{escape(image.caption)}</i>'
-        if image.thumbnail:
-            yield f'<img src="{image.thumbnail}" alt="{escape(image.caption)}">'
+        yield image_html(image.caption, image.thumbnail)
     if row.ghost or row.note:
         yield f'<i class="note">{escape(str(row.ghost or row.note))}</i>'
     yield "</span>"
+
+
+def image_html(caption: str, thumbnail: str) -> str:
+    """What is known of an image, and the picture if there is one."""
+    drawn = f'<img src="{thumbnail}" alt="{escape(caption)}">' if thumbnail else ""
+    return f'<i class="note image">{escape(caption)}</i>{drawn}'
 
 
 def _classes(row: ViewRow, opens: bool) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -35,20 +35,27 @@ class ImageCount(NamedTuple):
 
     @property
     def caption(self) -> str:
-        if self.tokens is None:
+        if self.width is None:
             return f"{self.name}, size not known"
         size = f"{self.width} × {self.height}, {self.columns} × {self.rows} cells"
-        return f"{self.name}, {size}, {self.tokens:,} tokens"
+        counted = "" if self.tokens is None else f", {self.tokens:,} tokens"
+        return f"{self.name}, {size}{counted}"
 
 
-def image_counts(prompt: Prompt, tokenizer: Tokenizer) -> Iterator[ImageCount]:
+def image_counts(prompt: Prompt, tokenizer: Tokenizer | None) -> Iterator[ImageCount]:
     """The images of a prompt, in its order."""
     if not prompt.images:
         return
     places = [piece for piece in prompt.pieces if piece.special and piece.field == "image"]
-    found = zip(
-        places, prompt.images, prompt.image_grids, tokenizer.image_tokens(prompt), strict=True
-    )
+    grids = prompt.image_grids
+    rule = prompt.dialect.image_rule
+    counts: Iterable[int | None]
+    if tokenizer is not None:
+        counts = tokenizer.image_tokens(prompt)
+    else:  # of a dialect in which they do not depend on the tokens before
+        is_known = rule is not None and not rule.pairs_rows
+        counts = (grid.tokens if grid and is_known else None for grid in grids)
+    found = zip(places, prompt.images, grids, counts, strict=True)
     for n, (piece, record, grid, tokens) in enumerate(found, 1):
         name = _name(record) or f"image {n}"
         if grid is None:

@@ -120,7 +120,7 @@ def view_of(
     counts = None if tokenizer is None else _Counts(tokenizer, prompt)
     roles = roles_in(prompt) if messages is None else _roles(messages)
     trained = _TrainedOn(prompt, policy)
-    images = iter(()) if tokenizer is None else image_counts(prompt, tokenizer)
+    images = image_counts(prompt, tokenizer)
     rows = [
         _row(key, list(pieces), roles, counts.next(key) if counts else None, trained, images)
         for key, pieces in groupby(_flagged(prompt), lambda piece: _key(piece.message, piece.field))

@@ -214,14 +214,14 @@ class TurnBuilder:
     """The conversation of a request: `messages` for the format, the `marks` of its turns, and how
     many `images` it has, those aside that were `replaced`."""
 
+    images = replaced = 0  # of nearly all requests, which should not take time for it
+
     def __init__(self, asked: NeutralRequest, dialect: Dialect, settings: ApiSettings) -> None:
         self.messages: list[neutral.Entry] = []
         self.marks: dict[int, tuple[str, ...]] = {}
         self._path = asked.path
         self._dialect = dialect
         self._settings = settings
-        self._reads_images = bool(settings.read_images) and dialect.image_token is not None
-        self.images = self.replaced = 0
         self._system: list[str] = []  # texts before the first turn
         self._later = settings.later_system if dialect.system_token is None else "in_place"
         for message in asked.messages:
@@ -241,7 +241,7 @@ class TurnBuilder:
         content = message["content"]
         if not isinstance(content, str):
             message = message.copy()
-            if self._reads_images:
+            if self._settings.read_images and self._dialect.image_token is not None:
                 message["content"] = list(map(self._checked, content))
             else:
                 message["content"] = self._without_images(content)

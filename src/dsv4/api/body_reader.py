@@ -9,16 +9,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 from dsv4._format.dialects import Dialect
-from dsv4.api import own_bodies
-from dsv4.api.api_request import (
-    DEFAULT_SETTINGS,
-    ApiRequest,
-    ApiSettings,
-    BodyRules,
-    ProtocolName,
-    chosen_dialect,
-    most_tokens,
-)
+from dsv4.api import api_request, own_bodies
+from dsv4.api.api_request import ApiRequest, ApiSettings, BodyRules, ProtocolName
 from dsv4.api.chat_requests import FIELDS as CHAT
 from dsv4.api.errors import as_api_error, wrong
 from dsv4.api.messages_requests import FIELDS as MESSAGES
@@ -135,7 +127,7 @@ def read(
 
     Returns an `ApiRequest`. Raises `ApiError`, which names the field of the body.
     """
-    settings = settings or DEFAULT_SETTINGS
+    settings = settings or api_request.DEFAULT_SETTINGS
     if protocol is not None and protocol not in PROTOCOLS:
         raise wrong(protocol, f"one of {', '.join(PROTOCOLS)}", "protocol")
     if protocol is not None and rules is None:
@@ -181,7 +173,7 @@ def _read_released(
     model = fields.get("model")
     try:
         named = fields.get("dialect") if dialect is None else dialect
-        release, notes = chosen_dialect(named, model)
+        release, notes = api_request.chosen_dialect(named, model)
     except OptionError as error:
         raise as_api_error(error) from None
     request = own_bodies.own_request(body, release)
@@ -189,7 +181,7 @@ def _read_released(
         request=request,
         protocol="chat",
         model=model if isinstance(model, str) else settings.model,
-        max_tokens=most_tokens(request.thinking, request.effort, settings),
+        max_tokens=api_request.most_tokens(request.thinking, request.effort, settings),
         notes=notes,
         rules="released",
         settings=settings,

@@ -242,7 +242,7 @@ def _finished(choice: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-whole = event_writer.whole_response(ChatWriter, fold)
+whole = event_writer.WholeResponse(ChatWriter, fold)
 """The response of a request that does not stream: the writer's events, folded.
 
 It takes the request, the parser's events (where several choices are wanted, a list of them for

@@ -59,11 +59,11 @@ def neutral_chat_request(body: JsonObject) -> NeutralRequest:
 
 def chat_options(body: JsonObject) -> NeutralRequest:
     """What a body asks for with every field but its messages."""
-    said = request_fields.shared_fields(body, FIELDS)
-    said["continues"] = False
-    if not COMBINED_FIELDS.isdisjoint(said):
-        _combine_fields(said)
-    return NeutralRequest(said)
+    fields = request_fields.shared_fields(body, FIELDS)
+    fields["continues"] = False
+    if not COMBINED_FIELDS.isdisjoint(fields):
+        _combine_fields(fields)
+    return NeutralRequest(fields)
 
 
 def _with_messages(
@@ -255,8 +255,8 @@ def _read_assistant(message: JsonObject, path: str) -> list[neutral.Entry]:
     if calls:
         read["tool_calls"] = calls
     for field in NATIVE.open_turn_fields:
-        given = message.get(field)
-        if given is not None and request_fields.boolean(given, f"{path}.{field}"):
+        value = message.get(field)
+        if value is not None and request_fields.boolean(value, f"{path}.{field}"):
             read["prefix"] = True
     kept = {field: message[field] for field in neutral.TRAINING_FIELDS if field in message}
     cast("JsonObject", read).update(kept)
@@ -264,8 +264,8 @@ def _read_assistant(message: JsonObject, path: str) -> list[neutral.Entry]:
 
 
 def _read_calls(message: JsonObject, path: str) -> list[contents.HistoryCall]:
-    given = message.get("tool_calls")
-    calls = [] if given is None else request_fields.json_list(given, f"{path}.tool_calls")
+    value = message.get("tool_calls")
+    calls = [] if value is None else request_fields.json_list(value, f"{path}.tool_calls")
     read = [_read_call(item, f"{path}.tool_calls[{n}]") for n, item in enumerate(calls)]
     legacy = message.get("function_call")
     if legacy is not None:
@@ -327,9 +327,7 @@ PART_READERS: dict[str, BlockReader] = {
 def _read_tools(value: object, path: str) -> RequestTools:
     tools: list[RequestTool] = []
     ignored: list[str] = []
-    for n, item in enumerate(request_fields.json_list(value, path)):
-        where = f"{path}[{n}]"
-        tool = request_fields.json_object(item, where)
+    for tool, where in request_fields.objects_at(value, path):
         kind = tool.get("type", "function")
         if kind is not None and not isinstance(kind, str):
             raise wrong(kind, 'a type, such as "function"', f"{where}.type")
@@ -542,20 +540,20 @@ def dump_chat_request(asked: NeutralRequest) -> dict[str, Any]:
 def _dump_message(message: neutral.Entry) -> JsonObject:
     if message["role"] == "assistant":
         return _dump_assistant(message)
-    said: JsonObject = {"role": message["role"], "content": _dump_content(message["content"])}
+    fields: JsonObject = {"role": message["role"], "content": _dump_content(message["content"])}
     if message["role"] == "tool":
-        said["tool_call_id"] = message["tool_call_id"]
-    return said
+        fields["tool_call_id"] = message["tool_call_id"]
+    return fields
 
 
 def _dump_assistant(message: neutral.AssistantEntry) -> JsonObject:
-    said: JsonObject = {"role": "assistant", "content": message.get("content") or ""}
+    fields: JsonObject = {"role": "assistant", "content": message.get("content") or ""}
     if thinking := message.get("reasoning_content"):
-        said["reasoning_content"] = thinking
+        fields["reasoning_content"] = thinking
     calls = [_dump_call(call) for call in neutral.function_calls(message, PROTOCOL_TITLE)]
     if calls:
-        said["tool_calls"] = calls
-    return said
+        fields["tool_calls"] = calls
+    return fields
 
 
 def _dump_call(call: contents.HistoryCall) -> JsonObject:

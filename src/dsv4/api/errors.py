@@ -112,13 +112,13 @@ def error(exception: BaseException) -> tuple[int, dict[str, Any]]:
 
 def error_body(exception: BaseException) -> dict[str, Any]:
     """An error as OpenAI writes it."""
-    found = as_api_error(exception)
+    api_error = as_api_error(exception)
     return {
         "error": {
-            "message": _openai_message(found),
-            "type": found.type,
-            "param": found.path,
-            "code": found.code,
+            "message": _openai_message(api_error),
+            "type": api_error.type,
+            "param": api_error.path,
+            "code": api_error.code,
         }
     }
 

@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from dsv4._parse.call_arguments import without_duplicates
 from dsv4._parse.events import (
@@ -434,8 +434,12 @@ def protocol_events(
     yield from writer.finish(usage=usage, reason=reason)
 
 
-class WholeResponse(Protocol):
-    """The function `whole` of a protocol."""
+@dataclass(frozen=True)
+class WholeResponse:
+    """A protocol's function `whole`: what a writer of `writer_class` writes, folded by `fold`."""
+
+    writer_class: type[EventWriter]
+    fold: Callable[[Iterable[ProtocolEvent]], dict[str, Any]]
 
     def __call__(
         self,
@@ -449,36 +453,14 @@ class WholeResponse(Protocol):
         model: str | None = None,
         seal: Seal | None = None,
     ) -> dict[str, Any]:
-        """The response to a request that does not stream."""
-        ...
-
-
-def whole_response(
-    writer_of: type[EventWriter], fold: Callable[[Iterable[ProtocolEvent]], dict[str, Any]]
-) -> WholeResponse:
-    """A protocol's `whole`: what its writer writes, folded."""
-
-    def whole(
-        call: ApiRequest,
-        events: ChoiceEvents,
-        *,
-        usage: Usage | None = None,
-        reason: FinishReason = None,
-        id: str | None = None,
-        created: int | None = None,
-        model: str | None = None,
-        seal: Seal | None = None,
-    ) -> dict[str, Any]:
-        """The response of `call`, a request that does not stream: the writer's events, folded.
+        """The response of `call`, a request that does not stream.
 
         `events` are the parser's; where the request wants several choices, a list of them for each.
         `usage` and `reason` are what `Writer.finish` takes; `id`, `created`, `model` and `seal` are
         what `Writer` takes.
         """
-        writer = writer_of(call, id=id, created=created, model=model, seal=seal)
-        return fold(protocol_events(writer, events, usage, reason))
-
-    return whole
+        writer = self.writer_class(call, id=id, created=created, model=model, seal=seal)
+        return self.fold(protocol_events(writer, events, usage, reason))
 
 
 # What each event of the parser does: the handler of a class takes only events of that class.

@@ -231,7 +231,7 @@ def _maybe_number(digits: str) -> int | str:
     return int(digits) if len(digits) < MAX_INTEGER_DIGITS else digits
 
 
-whole = event_writer.whole_response(MessagesWriter, fold)
+whole = event_writer.WholeResponse(MessagesWriter, fold)
 """The response of a request that does not stream: the writer's events, folded.
 
 It takes the request, the parser's events (where several choices are wanted, a list of them for
@@ -246,10 +246,10 @@ def error(exception: BaseException) -> tuple[int, dict[str, Any]]:
 
 def error_body(exception: BaseException) -> dict[str, Any]:
     """An error as Anthropic writes it."""
-    found = as_api_error(exception)
-    error: dict[str, Any] = {"type": found.type, "message": _anthropic_message(found)}
-    if found.details is not None:
-        error["details"] = dict(found.details)
+    api_error = as_api_error(exception)
+    error: dict[str, Any] = {"type": api_error.type, "message": _anthropic_message(api_error)}
+    if api_error.details is not None:
+        error["details"] = dict(api_error.details)
     return {"type": "error", "error": error}
 
 

@@ -54,7 +54,7 @@ def neutral_messages_request(body: JsonObject) -> NeutralRequest:
         messages += _read_message(message, f"messages[{n}]")
     output = known.get("output_config", {})
     choice, parallel = known.get("tool_choice", (neutral.AUTO, None))
-    said = {
+    fields = {
         "messages": messages,
         "model": known.get("model"),
         "declared": known.get("tools", neutral.NO_TOOLS),
@@ -74,7 +74,7 @@ def neutral_messages_request(body: JsonObject) -> NeutralRequest:
         "user": known.get("metadata"),
         "given": len(given),
     }
-    return NeutralRequest(said)
+    return NeutralRequest(fields)
 
 
 # Messages.
@@ -100,18 +100,18 @@ def _read_user(content: object, path: str) -> list[neutral.Entry]:
     if content is None or isinstance(content, str):
         return [{"role": "user", "content": clean(content or "")}]
     messages: list[neutral.Entry] = []
-    said: list[BlockContent] = []
+    parts: list[BlockContent] = []
     blocks = request_fields.json_list(content, path)
     for n, block in enumerate(blocks):
         where = f"{path}[{n}]"
         if isinstance(block, dict) and block.get("type") == "tool_result":
-            _add_user(said, messages)
-            said = []
+            _add_user(parts, messages)
+            parts = []
             messages.append(_read_result(block, where))
         else:
-            said.append(contents.read_block(block, where, BLOCK_READERS))
-    if not messages or said:
-        _add_user(said or [""], messages)
+            parts.append(contents.read_block(block, where, BLOCK_READERS))
+    if not messages or parts:
+        _add_user(parts or [""], messages)
     return messages
 
 
@@ -249,9 +249,7 @@ ASSISTANT_BLOCK_READERS: dict[str, BlockReader] = {
 def _read_tools(value: object, path: str) -> RequestTools:
     tools: list[RequestTool] = []
     ignored: list[str] = []
-    for n, item in enumerate(request_fields.json_list(value, path)):
-        where = f"{path}[{n}]"
-        tool = request_fields.json_object(item, where)
+    for tool, where in request_fields.objects_at(value, path):
         kind = tool.get("type")
         if kind is not None and not isinstance(kind, str):
             raise wrong(kind, 'a type, such as "custom"', f"{where}.type")
@@ -461,12 +459,12 @@ def _dump_tool(tool: RequestTool) -> dict[str, Any]:
 def _dump_choice(choice: neutral.NeutralToolChoice, parallel: bool | None) -> dict[str, Any] | None:
     if choice.mode == "auto" and parallel is not False:
         return None
-    said: dict[str, Any] = {"type": CHOICE_TYPES[choice.mode]}
+    fields: dict[str, Any] = {"type": CHOICE_TYPES[choice.mode]}
     if choice.tool is not None:
-        said["name"] = choice.tool[1]
+        fields["name"] = choice.tool[1]
     if parallel is False:
-        said["disable_parallel_tool_use"] = True
-    return said
+        fields["disable_parallel_tool_use"] = True
+    return fields
 
 
 def _dump_format(form: neutral.AnswerFormat | None) -> dict[str, Any] | None:

@@ -277,8 +277,8 @@ class NeutralRequest:
 
     def given_fields(self, names: Iterable[str]) -> dict[str, Any]:
         """Those of the fields that the request gives."""
-        given = self.__dict__
-        return {name: given[name] for name in names if name in given}
+        value = self.__dict__
+        return {name: value[name] for name in names if name in value}
 
     def replaced(self, **changes: object) -> NeutralRequest:
         """The request with other values for some fields."""
@@ -393,10 +393,10 @@ def read_allowed(
     allowed: JsonObject, path: str, key: Callable[[object, str], ToolKey | None]
 ) -> NeutralToolChoice:
     """A choice that allows some of the tools. `key` reads one of its entries, or gives None."""
-    given = allowed.get("mode")
-    if given is not None:
-        request_fields.one_of("auto", "required")(given, f"{path}.mode")
-    mode: Literal["auto", "required"] = "required" if given == "required" else "auto"
+    value = allowed.get("mode")
+    if value is not None:
+        request_fields.one_of("auto", "required")(value, f"{path}.mode")
+    mode: Literal["auto", "required"] = "required" if value == "required" else "auto"
     listed = request_fields.json_list(allowed.get("tools"), f"{path}.tools")
     keys = [key(item, f"{path}.tools[{n}]") for n, item in enumerate(listed)]
     return NeutralToolChoice(mode, allowed=frozenset(k for k in keys if k is not None))

@@ -221,8 +221,8 @@ def written_location(location: Location, body: object) -> Location:
     for name, option in CHAT_OPTION_NAMES.items():
         if option == location[0] and body.get(name) is not None:
             return (name, *location[1:])
-    given = body.get("chat_template_kwargs")
-    inside = given if isinstance(given, dict) else {}
+    value = body.get("chat_template_kwargs")
+    inside = value if isinstance(value, dict) else {}
     for name, option in TEMPLATE_OPTIONS.items():
         if option == location[0] and inside.get(name) is not None:
             return ("chat_template_kwargs", name, *location[1:])

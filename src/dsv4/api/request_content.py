@@ -267,14 +267,14 @@ def history_call(
     """A call. `path` is where the request has its id."""
     if id is not None and not isinstance(id, str):
         raise wrong(id, "the id of a call: text", path)
-    made: HistoryCall = {
+    fields: HistoryCall = {
         "id": None if id is None else clean(id),
         "type": "function",
         "function": {"name": name, "arguments": arguments},
     }
     if namespace is not None:
-        made["namespace"] = namespace
-    return made
+        fields["namespace"] = namespace
+    return fields
 
 
 def arguments_of(value: object, path: str) -> Arguments:

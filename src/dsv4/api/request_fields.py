@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import marshal
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from importlib import import_module
 from math import isfinite
 from typing import Any, TypeAlias, TypeGuard, TypeVar
@@ -191,12 +191,12 @@ def shared_fields(
 ) -> dict[str, Any]:
     """What a body says, by the names that all protocols share. `reads` has, for each field that is
     read, that name and the check of its value."""
-    said = {}
+    fields = {}
     for key, value in body.items():
         if value is not None and key in reads:
             name, check = reads[key]
-            said[name] = check(value, key)
-    return said
+            fields[name] = check(value, key)
+    return fields
 
 
 def text(value: object, path: str) -> str:
@@ -223,6 +223,13 @@ def json_list(value: object, path: str) -> list[Any]:
     if isinstance(value, tuple):
         return list(value)
     raise wrong(value, "a list", path)
+
+
+def objects_at(value: object, path: str) -> Iterator[tuple[JsonObject, str]]:
+    """Each object of a list, and where it stands."""
+    for n, item in enumerate(json_list(value, path)):
+        where = f"{path}[{n}]"
+        yield json_object(item, where), where
 
 
 def is_integer(value: object) -> TypeGuard[int]:

@@ -87,8 +87,8 @@ class CustomInputStream:
         return True
 
     def _taken(self) -> str:
-        found = _COMPLETE.match(self._held)
-        end = found.end() if found else 0
+        match = _COMPLETE.match(self._held)
+        end = match.end() if match else 0
         escaped, self._held = self._held[:end], self._held[end:]
         if self._held[:1] == '"':
             self._state = "closed"
@@ -422,7 +422,7 @@ def fold(events: Iterable[ProtocolEvent]) -> dict[str, Any]:
     return response
 
 
-whole = event_writer.whole_response(ResponsesWriter, fold)
+whole = event_writer.WholeResponse(ResponsesWriter, fold)
 """The response of a request that does not stream: the writer's events, folded.
 
 It takes the request, the parser's events (where several choices are wanted, a list of them for

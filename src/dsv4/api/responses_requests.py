@@ -160,7 +160,7 @@ def neutral_responses_request(body: JsonObject) -> NeutralRequest:
         messages += _read_item(item, f"input[{n}]")
     reasoning, text = known.get("reasoning", {}), known.get("text", {})
     effort = reasoning.get("effort")
-    said = {
+    fields = {
         "messages": messages,
         "model": known.get("model"),
         "declared": known.get("tools", neutral.NO_TOOLS),
@@ -182,7 +182,7 @@ def neutral_responses_request(body: JsonObject) -> NeutralRequest:
         "given": len(given),
         "echo": echoed_fields(body, known),
     }
-    return NeutralRequest(said)
+    return NeutralRequest(fields)
 
 
 def _refuse_stored(body: JsonObject) -> None:
@@ -260,10 +260,7 @@ def _joined_texts(item: JsonObject, field: str, path: str) -> str:
     value, where = item.get(field), f"{path}.{field}"
     if value is None or isinstance(value, str):
         return clean(value or "")
-    parts = [
-        contents.read_text_block(request_fields.json_object(part, f"{where}[{n}]"), f"{where}[{n}]")
-        for n, part in enumerate(request_fields.json_list(value, where))
-    ]
+    parts = [contents.read_text_block(*each) for each in request_fields.objects_at(value, where)]
     return contents.BLANK_LINE.join(part for part in parts if isinstance(part, str) and part)
 
 
@@ -309,10 +306,7 @@ def _read_shell_output(item: JsonObject, path: str) -> list[neutral.Entry]:
     given, where = item.get("output"), f"{path}.output"
     if not isinstance(given, (list, tuple)):
         return _read_output(item, path)
-    texts = [
-        _shell_text(request_fields.json_object(each, f"{where}[{n}]"), f"{where}[{n}]")
-        for n, each in enumerate(given)
-    ]
+    texts = [_shell_text(*each) for each in request_fields.objects_at(given, where)]
     id = request_fields.maybe_text_at(item, "call_id", path)
     return [{"role": "tool", "tool_call_id": id, "content": contents.BLANK_LINE.join(texts)}]
 
@@ -387,9 +381,7 @@ PART_READERS: dict[str, BlockReader] = {
 def _read_tools(value: object, path: str) -> RequestTools:
     tools: list[RequestTool] = []
     ignored: list[str] = []
-    for n, item in enumerate(request_fields.json_list(value, path)):
-        where = f"{path}[{n}]"
-        tool = request_fields.json_object(item, where)
+    for tool, where in request_fields.objects_at(value, path):
         kind = request_fields.type_at(tool, where)
         if kind == "namespace":
             tools += _read_namespace(tool, where, ignored)
@@ -404,9 +396,7 @@ def _read_namespace(item: JsonObject, path: str, ignored: list[str]) -> list[Req
     name = request_fields.name_at(item, path)
     description = request_fields.maybe_text_at(item, "description", path)
     tools = []
-    for n, inner in enumerate(request_fields.json_list(item.get("tools"), f"{path}.tools")):
-        where = f"{path}.tools[{n}]"
-        fields = request_fields.json_object(inner, where)
+    for fields, where in request_fields.objects_at(item.get("tools"), f"{path}.tools"):
         kind = request_fields.type_at(fields, where)
         if kind in TOOL_READERS:
             tool = TOOL_READERS[kind](fields, where)
@@ -584,8 +574,8 @@ def _dump_assistant(message: neutral.AssistantEntry, asked: NeutralRequest) -> l
         thought = {"type": "reasoning_text", "text": thinking}
         items.append({"type": "reasoning", "summary": [], "content": [thought]})
     if message.get("content"):
-        said = {"type": "output_text", "text": message["content"], "annotations": []}
-        items.append({"type": "message", "role": "assistant", "content": [said]})
+        fields = {"type": "output_text", "text": message["content"], "annotations": []}
+        items.append({"type": "message", "role": "assistant", "content": [fields]})
     return [*items, *(_dump_call(call, asked) for call in message.get("tool_calls", ()))]
 
 

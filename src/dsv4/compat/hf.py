@@ -527,8 +527,8 @@ def _check_keywords(given: Mapping[str, object]) -> None:
 def _padding_options(tokenizer_kwargs: dict[str, Any] | None) -> dict[str, Any]:
     given = maybe_dict({} if tokenizer_kwargs is None else tokenizer_kwargs)
     if given is None:
-        found = short_repr(tokenizer_kwargs)
-        raise OptionError("tokenizer_kwargs", f"found {found}, expected a dict of options")
+        shown = short_repr(tokenizer_kwargs)
+        raise OptionError("tokenizer_kwargs", f"found {shown}, expected a dict of options")
     for name, value in given.items():
         if name not in _PADDING and (name not in _FIXED_OPTIONS or value != _FIXED_OPTIONS[name]):
             expected = ", ".join(_PADDING)
@@ -546,9 +546,9 @@ def _conversations(messages: hf_tokenizers.Chats) -> tuple[list[hf_tokenizers.Ch
     if hasattr(given, "messages"):
         return [given.messages], False
     if not isinstance(given, (list, tuple)) or not given:
-        found = short_repr(given)
+        shown = short_repr(given)
         raise EncodeError(
-            ("messages",), f"found {found}, expected a conversation or a list of them"
+            ("messages",), f"found {shown}, expected a conversation or a list of them"
         )
     if isinstance(given[0], (list, tuple)) or hasattr(given[0], "messages"):
         return [chat.messages if hasattr(chat, "messages") else chat for chat in given], True
@@ -617,8 +617,8 @@ def _with_open_end(messages: hf_tokenizers.Chat, inside_reasoning: bool) -> hf_t
         raise EncodeError(("messages",), "found none, expected a message to continue")
     last = as_message(messages[-1], place)
     if last.get("role") != "assistant":
-        found = short_repr(last.get("role"))
-        raise EncodeError((*place, "role"), f'found {found}, expected "assistant" to continue')
+        shown = short_repr(last.get("role"))
+        raise EncodeError((*place, "role"), f'found {shown}, expected "assistant" to continue')
     for field in ("tool_calls", "task", *(("content",) if inside_reasoning else ())):
         if last.get(field):
             problem = (
@@ -657,8 +657,8 @@ def _padded(
 ) -> hf_tokenizers.BatchEncoding:
     pad: Callable[..., hf_tokenizers.BatchEncoding] | None = getattr(tokenizer, "pad", None)
     if pad is None:
-        found = short_repr(tokenizer)
-        problem = f"found {found}, expected a tokenizer of transformers ({how_to_install('hf')})"
+        shown = short_repr(tokenizer)
+        problem = f"found {shown}, expected a tokenizer of transformers ({how_to_install('hf')})"
         raise OptionError("tokenizer", f"{problem}, or return_dict=False")
     return pad({"input_ids": ids}, padding=padding, max_length=max_length, **more)
 

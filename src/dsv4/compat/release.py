@@ -158,8 +158,8 @@ def _encode_by(
 
 
 def _unknown_mode(thinking_mode: object) -> OptionError:
-    found = short_repr(thinking_mode)
-    return OptionError("thinking_mode", f'found {found}, expected "chat" or "thinking"')
+    shown = short_repr(thinking_mode)
+    return OptionError("thinking_mode", f'found {shown}, expected "chat" or "thinking"')
 
 
 def _check_kind(value: object, kind: type | tuple[type, ...], name: str, expected: str) -> None:
@@ -430,9 +430,9 @@ def _calls_by(
     from dsv4._parse.strict import read_calls  # many only encode
 
     end, calls = read_calls(text, index + len(opened), tags)
-    found = [{"name": name, "arguments": arguments} for name, arguments in calls]
+    results = [{"name": name, "arguments": arguments} for name, arguments in calls]
     is_closed = text.endswith(tags.block_close, 0, end)
-    return end, tags.block_close[1:] if is_closed else tags.invoke_close[1:-1], found
+    return end, tags.block_close[1:] if is_closed else tags.invoke_close[1:-1], results
 
 
 def decode_dsml_to_arguments(
@@ -477,8 +477,8 @@ def parse_tagged_text(text: str) -> str | list[dict[str, Any]]:
 
 def _read_until_stop(index: int, text: str, stop: Sequence[str]) -> tuple[int, str, str | None]:
     """The text from `index` up to the first of the stop strings, that string, and its end."""
-    found = [(at, word) for word in stop if (at := text.find(word, index)) >= 0]
-    if not found:
+    results = [(at, word) for word in stop if (at := text.find(word, index)) >= 0]
+    if not results:
         return len(text), text[index:], None
-    at, word = min(found, key=lambda pair: pair[0])
+    at, word = min(results, key=lambda pair: pair[0])
     return at + len(word), text[index:at], word

@@ -343,9 +343,12 @@ def render_tools(tools: list[dict[str, Any]]) -> str:
 
 def tools_from_openai_format(tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The function objects of OpenAI tools, with qualified names."""
-    found = [function_of(tool, RELEASED.named_tools, ("tools", n)) for n, tool in enumerate(tools)]
+    results = [
+        function_of(tool, RELEASED.named_tools, ("tools", n)) for n, tool in enumerate(tools)
+    ]
     return [
-        qualified_function(tool, function, ("tools", n)) for n, (tool, function) in enumerate(found)
+        qualified_function(tool, function, ("tools", n))
+        for n, (tool, function) in enumerate(results)
     ]
 
 

@@ -23,19 +23,13 @@ from renderers import (
     extract_message_tool_names,
 )
 
+from dsv4 import types
 from dsv4._encode.encode import encode
 from dsv4._encode.prompt import Piece, Prompt, without_final_header
 from dsv4._format import tokens
 from dsv4._parse.parse import ToolCall, assemble
 from dsv4._parse.parser import StreamParser
 from dsv4.tokens import IdParser, Tokenizer
-from dsv4.types import (
-    AssistantMessageParam,
-    FunctionCallParam,
-    SystemMessageParam,
-    ToolCallParam,
-    ToolInput,
-)
 
 # What comes from a message's own data. The markup of calls is the model's own too.
 _BODY = ("caller", "model")
@@ -58,7 +52,7 @@ class Renderer:
         self,
         messages: Sequence[Any],
         *,
-        tools: Sequence[ToolInput] | None = None,
+        tools: Sequence[types.ToolInput] | None = None,
         add_generation_prompt: bool = False,
     ) -> RenderedTokens:
         """The ids of messages, and for each id whose it is and whether the model writes it."""
@@ -77,7 +71,7 @@ class Renderer:
         self,
         messages: Sequence[Any],
         *,
-        tools: Sequence[ToolInput] | None = None,
+        tools: Sequence[types.ToolInput] | None = None,
         add_generation_prompt: bool = False,
     ) -> list[int]:
         """Only the ids."""
@@ -87,7 +81,7 @@ class Renderer:
         self,
         token_ids: list[int],
         *,
-        tools: Sequence[ToolInput] | None = None,
+        tools: Sequence[types.ToolInput] | None = None,
         prompt_ids: list[int] | None = None,
     ) -> ParsedResponse:
         """What the model wrote. Calls that were cut short are among its calls, and say so.
@@ -125,7 +119,7 @@ class Renderer:
         previous_completion_ids: list[int],
         new_messages: Sequence[Any],
         *,
-        tools: Sequence[ToolInput] | None = None,
+        tools: Sequence[types.ToolInput] | None = None,
     ) -> RenderedTokens | None:
         """The ids so far, as they were sampled, and what `new_messages` add to them.
 
@@ -161,12 +155,12 @@ class Renderer:
         return bridged
 
     def _prompt(
-        self, messages: Sequence[Any], tools: Sequence[ToolInput] | None, asks: bool
+        self, messages: Sequence[Any], tools: Sequence[types.ToolInput] | None, asks: bool
     ) -> Prompt:
         prompt = encode(messages, tools=tools, **self._options)
         return prompt if asks else without_final_header(prompt)
 
-    def _declares(self, prompt_ids: list[int], tools: Sequence[ToolInput]) -> bool:
+    def _declares(self, prompt_ids: list[int], tools: Sequence[types.ToolInput]) -> bool:
         """Whether a prompt has exactly these tools."""
         shown = encode([{"role": "system", "content": ""}], tools=tools, **self._options)
         section = "".join(piece.text for piece in shown.pieces if piece.field == "tools")
@@ -179,25 +173,25 @@ class Renderer:
         return bool(self._options.get("thinking", True)) if last is None else last == start
 
 
-def _declaring(tools: Sequence[ToolInput] | None) -> list[SystemMessageParam]:
+def _declaring(tools: Sequence[types.ToolInput] | None) -> list[types.SystemMessageParam]:
     return [{"role": "system", "content": "", "tools": list(tools)}] if tools else []
 
 
 def _answer_before(
     calls: Sequence[ParsedToolCall], new_messages: Sequence[Any]
-) -> AssistantMessageParam:
+) -> types.AssistantMessageParam:
     """The answer before the new messages, whose calls have the ids that the results name."""
     results = [message for message in new_messages if message["role"] == "tool"]
     unclaimed = [result.get("tool_call_id") for result in results]
     names = dict(zip(unclaimed, (result.get("name") for result in results), strict=True))
-    made: list[ToolCallParam] = []
+    made: list[types.ToolCallParam] = []
     for call in calls:
         fitting = [id for id in unclaimed if id == call.id]
         fitting += [id for id in unclaimed if names[id] in (None, call.name)]
         if fitting:
             unclaimed.remove(fitting[0])
         id = str(fitting[0] if fitting else call.id)
-        function: FunctionCallParam = {"name": call.name or "", "arguments": "{}"}
+        function: types.FunctionCallParam = {"name": call.name or "", "arguments": "{}"}
         made.append({"id": id, "type": "function", "function": function})
     return {"role": "assistant", "content": "", "tool_calls": made}
 

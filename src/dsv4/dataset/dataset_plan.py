@@ -13,6 +13,7 @@ from functools import cached_property
 from dsv4._check.training_checks import UNFIT_KINDS
 from dsv4._format.dialects import dialect_named
 from dsv4._inputs.input_files import os_error_reason
+from dsv4.dataset import output_formats
 from dsv4.dataset.dataset_errors import DatasetError
 from dsv4.dataset.dataset_options import DatasetOptions, option_path, option_paths
 from dsv4.dataset.dataset_reader import (
@@ -27,19 +28,6 @@ from dsv4.dataset.example_encoder import (
     SplitShare,
     chunk_bytes_for_packing,
     served_name,
-)
-from dsv4.dataset.output_formats import (
-    ANSWER_COLUMNS,
-    ARRAY_FORMATS,
-    DATASET_FORMATS,
-    OWN_COLUMNS,
-    format_by_ending,
-    format_for,
-    format_named,
-    format_of_path,
-    layout_for,
-    path_with_ending,
-    trainer_named,
 )
 from dsv4.dataset.resumable_output import unfinished_files
 from dsv4.errors import Error, short_repr
@@ -79,9 +67,9 @@ def input_sizes(paths: Sequence[str]) -> list[int] | None:
 def output_format_for(path: str) -> str:
     """The format of an output, which may be a pipe or a device."""
     if is_file(path):
-        return format_of_path(path)
-    name = format_by_ending(path) or "jsonl"
-    if DATASET_FORMATS[name].finish is not None:
+        return output_formats.format_of_path(path)
+    name = output_formats.format_by_ending(path) or "jsonl"
+    if output_formats.DATASET_FORMATS[name].finish is not None:
         raise DatasetError(f"output: {path} is a pipe or a device, which cannot take .{name}")
     return name
 
@@ -109,22 +97,29 @@ class DatasetPlan:
     @classmethod
     def of(cls, inputs: object, output: object, options: DatasetOptions) -> DatasetPlan:
         """The plan for files as a caller gives them."""
-        target, format = option_path(output, "output"), format_for(options.trainer, options.format)
+        target, format = (
+            option_path(output, "output"),
+            output_formats.format_for(options.trainer, options.format),
+        )
         if format is not None:
-            target = path_with_ending(target, format)
+            target = output_formats.path_with_ending(target, format)
         return cls(option_paths(inputs, "inputs"), target, options)
 
     @cached_property
     def format_name(self) -> str:
-        format = format_for(self.options.trainer, self.options.format)
-        return output_format_for(self.output) if format is None else format_named(format)
+        format = output_formats.format_for(self.options.trainer, self.options.format)
+        return (
+            output_format_for(self.output)
+            if format is None
+            else output_formats.format_named(format)
+        )
 
     @cached_property
     def job(self) -> EncodingJob:
         return EncodingJob(
             self.options,
             self.format_name,
-            layout_for(self.options.trainer, self.options.labels),
+            output_formats.layout_for(self.options.trainer, self.options.labels),
             engine="one-shot" if self.is_small else "auto",
             share=self.share,
             images=self._has_images,
@@ -145,7 +140,7 @@ class DatasetPlan:
     def _tells_shared(self) -> bool:
         """Whether a conversation may have several rows, which tell what they have in common."""
         options = self.options
-        has_column = layout_for(options.trainer, options.labels).shared is not None
+        has_column = output_formats.layout_for(options.trainer, options.labels).shared is not None
         return (options.expand or options.profile is not None) and has_column and not options.pack
 
     @property
@@ -194,7 +189,7 @@ def check_plan(plan: DatasetPlan) -> None:
     _check_answers(plan)
     _check_profile(options)
     _check_carried(plan)
-    DATASET_FORMATS[plan.format_name].check_packages()
+    output_formats.DATASET_FORMATS[plan.format_name].check_packages()
     try:
         _check_encoding(plan)
     except DatasetError:
@@ -219,8 +214,8 @@ def _check_trainer(plan: DatasetPlan) -> None:
         return
     if options.labels:
         raise DatasetError("labels: found it with trainer, which names the columns")
-    trainer = trainer_named(options.trainer)
-    if trainer.format_name is None and plan.format_name in ARRAY_FORMATS:
+    trainer = output_formats.trainer_named(options.trainer)
+    if trainer.format_name is None and plan.format_name in output_formats.ARRAY_FORMATS:
         problem = f"found .{plan.format_name}, which {options.trainer} does not read"
         raise DatasetError(f"output: {problem}: expected .jsonl or .parquet")
     if options.pack is not None and trainer.packing is not None:
@@ -234,10 +229,10 @@ def _check_carried(plan: DatasetPlan) -> None:
     for name in options.carry or ():
         if not isinstance(name, str):
             raise DatasetError(f"carry: found {short_repr(name)}, expected the name of a field")
-        if name in OWN_COLUMNS:
+        if name in output_formats.OWN_COLUMNS:
             raise DatasetError(f"carry: found {name}, which is a column of the output's own")
     for option in ("carry", "labels"):
-        if getattr(options, option) and plan.format_name in ARRAY_FORMATS:
+        if getattr(options, option) and plan.format_name in output_formats.ARRAY_FORMATS:
             problem = f"found it with .{plan.format_name}, which holds only ids and masks"
             raise DatasetError(f"{option}: {problem}: expected .jsonl or .parquet")
 
@@ -278,14 +273,14 @@ def _check_answers(plan: DatasetPlan) -> None:
     if options.trainer not in (None, "trl"):
         problem = f"found it for {options.trainer}, expected trl, or no trainer"
         raise DatasetError(f"{kind}: {problem}")
-    if plan.format_name in ARRAY_FORMATS:
+    if plan.format_name in output_formats.ARRAY_FORMATS:
         problem = f"found .{plan.format_name}, which has no place for answers of their own"
         raise DatasetError(f"output: {problem}: expected .jsonl or .parquet")
     if options.too_long in ("cut", "left"):
         problem = f"found {options.too_long} with {kind}, expected fail or drop"
         raise DatasetError(f"too_long: {problem}")
     for name in options.carry or ():
-        if name in ANSWER_COLUMNS:
+        if name in output_formats.ANSWER_COLUMNS:
             raise DatasetError(f"carry: found {name}, which is a column of the output's own")
 
 

@@ -15,16 +15,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
-from dsv4._inputs.input_files import (
-    BYTE_ORDER_MARK,
-    InputError,
-    decode_utf8,
-    input_name,
-    is_json_lines,
-    open_input,
-    os_error_reason,
-    parse_unambiguous_json,
-)
+from dsv4._inputs import input_files
 from dsv4._inputs.line_shapes import LINE_FIELDS
 from dsv4.dataset.dataset_errors import DatasetError, pyarrow, pyarrow_parquet, zstandard
 from dsv4.dataset.parquet_columns import ConversationColumn, conversation_column
@@ -57,7 +48,7 @@ def source_of(path: str, column: str | None, carry: Sequence[str] | None = None)
         return JsonArraySource(path)
     if column is not None:
         raise DatasetError(
-            f"column: only Parquet files have columns, and {input_name(path)} is none"
+            f"column: only Parquet files have columns, and {input_files.input_name(path)} is none"
         )
     return JsonLinesSource(path)
 
@@ -101,21 +92,21 @@ def _decompressed(raw: BinaryIO, path: str) -> BinaryIO:
 def _open_decompressed(path: str) -> Iterator[BinaryIO]:
     """The bytes in a file. What cannot be read ends the run."""
     try:
-        with open_input(path) as raw, _read_errors(path):
+        with input_files.open_input(path) as raw, _read_errors(path):
             yield _decompressed(raw, path)
-    except InputError as error:
+    except input_files.InputError as error:
         raise DatasetError(str(error)) from None
 
 
 @contextmanager
 def _read_errors(path: str) -> Iterator[None]:
-    name = input_name(path)
+    name = input_files.input_name(path)
     try:
         yield
     except gzip.BadGzipFile as error:
         raise DatasetError(f"{name}: {str(error)[:1].lower()}{str(error)[1:]}") from None
     except OSError as error:
-        raise DatasetError(f"{name}: {os_error_reason(error)}") from None
+        raise DatasetError(f"{name}: {input_files.os_error_reason(error)}") from None
     except EOFError:
         raise DatasetError(f"{name}: the compressed file is cut short") from None
     except zlib.error as error:
@@ -179,12 +170,12 @@ class JsonArraySource:
         yield from self._lines(data)[line:]
 
     def _lines(self, data: bytes) -> list[bytes]:
-        name = input_name(self.path)
+        name = input_files.input_name(self.path)
         try:
-            text = decode_utf8(data, name).removeprefix(BYTE_ORDER_MARK)
-            value = parse_unambiguous_json(text, name)
-        except InputError as error:
-            if not is_json_lines(data):
+            text = input_files.decode_utf8(data, name).removeprefix(input_files.BYTE_ORDER_MARK)
+            value = input_files.parse_unambiguous_json(text, name)
+        except input_files.InputError as error:
+            if not input_files.is_json_lines(data):
                 raise DatasetError(str(error)) from None
             return [text + b"\n" for text in data.split(b"\n")]
         return [json.dumps(element).encode() + b"\n" for element in self._elements(value)]
@@ -196,7 +187,7 @@ class JsonArraySource:
             return [value]
         expected = "an array of conversations, or one conversation"
         raise DatasetError(
-            f"{input_name(self.path)}: found {short_repr(value)}, expected {expected}"
+            f"{input_files.input_name(self.path)}: found {short_repr(value)}, expected {expected}"
         )
 
 
@@ -244,12 +235,12 @@ class ParquetSource:
     @contextmanager
     def _opened(self) -> Iterator[tuple[ParquetFile, ConversationColumn]]:
         parquet, arrow = pyarrow_parquet(), pyarrow()
-        name = input_name(self.path)
+        name = input_files.input_name(self.path)
         try:
             with parquet.ParquetFile(self.path) as file:
                 yield file, conversation_column(file.schema_arrow, self.column, self.carry, name)
         except OSError as error:
-            raise DatasetError(f"{name}: {os_error_reason(error)}") from None
+            raise DatasetError(f"{name}: {input_files.os_error_reason(error)}") from None
         except arrow.ArrowException as error:
             problem = str(error).strip().partition("\n")[0]
             raise DatasetError(f"{name}: not readable as Parquet: {problem}") from None
@@ -321,7 +312,7 @@ def read_chunks(
     for file in range(start.file, len(paths)):
         source = source_of(paths[file], column, carry)
         begin = start if file == start.file else InputPosition(file)
-        yield from _chunks_of(source, input_name(paths[file]), begin, size)
+        yield from _chunks_of(source, input_files.input_name(paths[file]), begin, size)
 
 
 def _chunks_of(

@@ -32,40 +32,13 @@ from dsv4._inputs.line_shapes import (
     line_with_label,
 )
 from dsv4.api.own_bodies import role_of
+from dsv4.dataset import dataset_notes, output_formats
 from dsv4.dataset.dataset_errors import BadLine
-from dsv4.dataset.dataset_notes import (
-    CUT,
-    HASH_BYTES,
-    KINDS_OF_OMISSIONS,
-    LEFT_FIELD,
-    LEFT_OUT_KINDS,
-    LEFT_REASONING,
-    NO_REASONING,
-    NOTHING_TO_LEARN,
-    OPEN_TURN,
-    TOO_LONG,
-    UNDECLARED_TOOL,
-    UNKNOWN_MODEL,
-    LineNotes,
-    line_hash,
-    strictly,
-)
 from dsv4.dataset.dataset_options import DatasetOptions
 from dsv4.dataset.dataset_pictures import picture_folder, picture_size
 from dsv4.dataset.dataset_reader import InputChunk, InputPosition
 from dsv4.dataset.dataset_statistics import DatasetCounts, WorkerMemory, memory_of_this_process
-from dsv4.dataset.output_formats import (
-    ARRAY_FORMATS,
-    DATASET_FORMATS,
-    FILE,
-    LINE,
-    MASK_LAYOUT,
-    NO_COLUMNS,
-    AnswerExample,
-    ColumnLayout,
-    OutputRow,
-    TrainingExample,
-)
+from dsv4.dataset.output_formats import AnswerExample, ColumnLayout, OutputRow, TrainingExample
 from dsv4.errors import EncodeError, Error, Location, OptionError, short_repr
 from dsv4.request import Request
 from dsv4.tokens.coder import common_prefix_length
@@ -209,7 +182,7 @@ class EncodingJob:
 
     options: DatasetOptions
     format_name: str
-    layout: ColumnLayout = MASK_LAYOUT
+    layout: ColumnLayout = output_formats.MASK_LAYOUT
     engine: str = "auto"
     share: SplitShare = WHOLE_DATASET
     images: bool = False
@@ -250,7 +223,7 @@ class _ChunkTally:
     folder: str | None = None
     conversations: int = 0
     answers: int = 0
-    notes: LineNotes = field(default_factory=LineNotes)
+    notes: dataset_notes.LineNotes = field(default_factory=dataset_notes.LineNotes)
     counts: DatasetCounts = field(default_factory=DatasetCounts)
 
     def note(self, kind: str, count: int = 1) -> None:
@@ -271,9 +244,9 @@ class ChunkEncoder:
         tally = _ChunkTally()
         for number, line in enumerate(chunk.lines, chunk.first):
             if line.isspace() or not self.job.share.includes(line):
-                hashes.append(bytes(HASH_BYTES))
+                hashes.append(bytes(dataset_notes.HASH_BYTES))
                 continue
-            hashes.append(line_hash(line))
+            hashes.append(dataset_notes.line_hash(line))
             try:
                 examples += self._rows(chunk.name, number, line, tally)
                 tally.conversations += 1
@@ -285,7 +258,7 @@ class ChunkEncoder:
         return EncodedChunk(
             chunk.name,
             chunk.first,
-            DATASET_FORMATS[self.job.format_name].to_bytes(rows),
+            output_formats.DATASET_FORMATS[self.job.format_name].to_bytes(rows),
             tally.conversations,
             len(examples),
             len(rows),
@@ -334,7 +307,7 @@ class ChunkEncoder:
                 kept = [d for draft in drafts if (d := self._fitting(draft, tally)) is not None]
                 self._count(kept, tally)
                 rows = list(self._examples(kept, carried))
-        tally.note(NOTHING_TO_LEARN, sum(not any(row.mask) for row in rows))
+        tally.note(dataset_notes.NOTHING_TO_LEARN, sum(not any(row.mask) for row in rows))
         if not options.keep_untrained:
             rows = [row for row in rows if any(row.mask)]
         for row in rows:
@@ -349,11 +322,11 @@ class ChunkEncoder:
             at = ids.index(start, at + 1)
             if at + 1 < len(ids) and mask[at + 1]:
                 tally.answers += 1
-                tally.note(NO_REASONING, int(ids[at + 1] == end))
+                tally.note(dataset_notes.NO_REASONING, int(ids[at + 1] == end))
 
     def _request(self, line: LineConversation, tally: _ChunkTally) -> Request:
         found = line.read(self.job.options.overrides)
-        tally.note(UNKNOWN_MODEL, len(found.notes))
+        tally.note(dataset_notes.UNKNOWN_MODEL, len(found.notes))
         return found.request
 
     def _checked(self, request: Request, tally: _ChunkTally) -> Prompt:
@@ -371,18 +344,18 @@ class ChunkEncoder:
         for index, message in conversation.of_role("assistant"):
             for name in NATIVE.open_turn_fields:
                 if message.get(name):
-                    self._leave_out(OPEN_TURN, ("messages", index, name), tally)
+                    self._leave_out(dataset_notes.OPEN_TURN, ("messages", index, name), tally)
         if request.prefix:
-            self._leave_out(OPEN_TURN, ("prefix",), tally)
+            self._leave_out(dataset_notes.OPEN_TURN, ("prefix",), tally)
         declared = {tool.name for tool in conversation.tools} if conversation.calls else ()
         calls = [call for call in conversation.calls if call.name not in declared]
-        tally.note(UNDECLARED_TOOL, len(calls))
+        tally.note(dataset_notes.UNDECLARED_TOOL, len(calls))
         return prompt
 
     def _leave_out(self, kind: str, location: Location, tally: _ChunkTally) -> None:
         """Notes what the format leaves out. Raises if nothing is to be."""
-        if self.job.options.strict_data and kind in LEFT_OUT_KINDS:
-            raise strictly(kind, location)
+        if self.job.options.strict_data and kind in dataset_notes.LEFT_OUT_KINDS:
+            raise dataset_notes.strictly(kind, location)
         tally.note(kind)
 
     def _omit(self, prompt: Prompt, parts: Sequence[Example], tally: _ChunkTally) -> None:
@@ -391,7 +364,7 @@ class ChunkEncoder:
             index, name, rule = omission
             with_it = [part for part in parts if index < part.end]
             if all(omission in part.prompt.dropped for part in with_it):
-                kind = KINDS_OF_OMISSIONS.get(rule, LEFT_FIELD)
+                kind = dataset_notes.KINDS_OF_OMISSIONS.get(rule, dataset_notes.LEFT_FIELD)
                 self._leave_out(kind, ("messages", index, name), tally)
 
     # Examples before they are rows.
@@ -414,7 +387,7 @@ class ChunkEncoder:
             request = replace(request, prefix="")
             messages = list(request.messages)
             expanded = self._tokenizer.expand(request)
-            tally.note(NOTHING_TO_LEARN, int(not expanded))
+            tally.note(dataset_notes.NOTHING_TO_LEARN, int(not expanded))
             self._omit(whole, expanded, tally)
             for each in expanded:
                 part = replace(request, messages=messages[: each.end])
@@ -450,9 +423,9 @@ class ChunkEncoder:
             raise ExampleTooLong(f"found {length} tokens, expected at most {most}")
         shortened = _SHORTENING[self.job.options.too_long](self, draft, most)
         if shortened is None or not any(shortened.mask):  # nothing is left to train on
-            tally.note(TOO_LONG)
+            tally.note(dataset_notes.TOO_LONG)
             return None
-        tally.note(CUT)
+        tally.note(dataset_notes.CUT)
         return shortened
 
     def _dropped(self, draft: _Draft, most: int) -> _Draft | None:
@@ -523,7 +496,7 @@ class ChunkEncoder:
     def _images(self, draft: _Draft) -> list[Any] | None:
         """The images in an example; None where rows have no column for them."""
         given = list(draft.prompt.images) if draft.prompt is not None else []
-        if given and self.job.format_name in ARRAY_FORMATS:
+        if given and self.job.format_name in output_formats.ARRAY_FORMATS:
             problem = f"found {len(given)} images, which .{self.job.format_name} has no place for"
             raise UnsupportedByFormat(f"{problem}: expected .jsonl or .parquet")
         if given and self.job.layout.images is None:
@@ -558,7 +531,7 @@ class ChunkEncoder:
         messages = list(request.messages)
         skipped = zero_weight_messages(messages)
         answers = [n for n, m in enumerate(messages) if role_of(m) == "assistant"]
-        tally.note(NOTHING_TO_LEARN, int(not answers))
+        tally.note(dataset_notes.NOTHING_TO_LEARN, int(not answers))
         drafts: list[_Draft] = []
         for index in answers:
             context = self._served_context(line, request, messages[:index], profile)
@@ -567,7 +540,7 @@ class ChunkEncoder:
                 problem = f"found an answer that {profile} does not ask for"
                 raise EncodeError(("messages", index), problem)
             if not thinks and _has_reasoning(messages[index]):
-                self._leave_out(LEFT_REASONING, ("messages", index), tally)
+                self._leave_out(dataset_notes.LEFT_REASONING, ("messages", index), tally)
             asked = self._tokenizer.ids_of(_markup_pieces(context))
             answer = self._answer_ids(replace(request, thinking=thinks), messages[: index + 1])
             mask = [int(index not in skipped)] * len(answer)
@@ -635,7 +608,7 @@ class ChunkEncoder:
                 raise ExampleTooLong(
                     f"found {length} tokens, expected at most {self.job.max_length}"
                 )
-            tally.note(TOO_LONG)
+            tally.note(dataset_notes.TOO_LONG)
             return
         texts = None
         if self.job.options.trainer is not None:
@@ -773,15 +746,19 @@ def _carried_columns(
 ) -> Mapping[str, Any]:
     """The columns that are copied from the input, with the file and line of the row."""
     if names is None:
-        return NO_COLUMNS
+        return output_formats.NO_COLUMNS
     fields = value if isinstance(value, dict) else {}
-    return {**{name: fields.get(name) for name in names}, FILE: file, LINE: line}
+    return {
+        **{name: fields.get(name) for name in names},
+        output_formats.FILE: file,
+        output_formats.LINE: line,
+    }
 
 
 def _reject_line(name: str, number: int, line: bytes, problem: str) -> bytes:
     """A bad line as the rejects file stores it: unchanged, with its place and the error."""
     text = line.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
-    entry = {FILE: name, LINE: number, "error": problem, "text": text}
+    entry = {output_formats.FILE: name, output_formats.LINE: number, "error": problem, "text": text}
     return json.dumps(entry, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
 
 

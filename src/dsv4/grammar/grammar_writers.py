@@ -243,8 +243,8 @@ def _held(part: ex.TextExpr) -> list[str]:
         word[len(start) :] for word in search.words for start in begun if word.startswith(start)
     ]
     words = "|".join("".join(map(_lark_in_regex, word)) for word in part.without)
-    found = [f"{_ANYTHING}({words}){_ANYTHING}"]
-    return found + ["".join(map(_lark_in_regex, rest)) + _ANYTHING for rest in rests]
+    results = [f"{_ANYTHING}({words}){_ANYTHING}"]
+    return results + ["".join(map(_lark_in_regex, rest)) + _ANYTHING for rest in rests]
 
 
 def _lark_in_string(character: str) -> str:

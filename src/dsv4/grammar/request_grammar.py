@@ -328,8 +328,8 @@ def _after(whole: Expression, written: str, rules: Rules) -> Expression:
     """What is left of a completion after what the prompt holds of it."""
     rest, allowed = rest_after(whole, written, rules)
     if rest == ex.NEVER:
-        found = short_repr(written[allowed : allowed + 40])
-        problem = f"found {found} at character {allowed}, expected what a completion may hold there"
+        shown = short_repr(written[allowed : allowed + 40])
+        problem = f"found {shown} at character {allowed}, expected what a completion may hold there"
         raise refusal(("prefix",), problem)
     return rest
 

@@ -230,7 +230,7 @@ def _names(value: object, location: Location) -> tuple[str, ...]:
 
 def _structure(schema: Schema, location: Location) -> dict[str, Any]:
     """The keywords that hold schemas themselves."""
-    made: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     properties = schema.get("properties")
     if properties is not None:
         place = (*location, "properties")
@@ -239,17 +239,17 @@ def _structure(schema: Schema, location: Location) -> dict[str, Any]:
         wrong = next((name for name in properties if not isinstance(name, str)), None)
         if wrong is not None:
             raise refusal(place, f"found the name {short_repr(wrong)}, expected text")
-        made["declares"] = True
-        made["properties"] = {
+        fields["declares"] = True
+        fields["properties"] = {
             name: (Subschema(value, (*place, name)),) for name, value in properties.items()
         }
     if "patternProperties" in schema:  # whatever has a name that fits, and names are not looked at
-        made["additional"] = ()
+        fields["additional"] = ()
     elif "additionalProperties" in schema:
         place = (*location, "additionalProperties")
-        made["additional"] = (Subschema(schema["additionalProperties"], place),)
+        fields["additional"] = (Subschema(schema["additionalProperties"], place),)
     prefix, rest = _items(schema, location)
-    return {**made, "prefix": prefix, "items": rest}
+    return {**fields, "prefix": prefix, "items": rest}
 
 
 def _items(schema: Schema, location: Location) -> tuple[tuple[Conjunction, ...], Conjunction]:

@@ -27,7 +27,7 @@ ROLES = ("developer", "system", "user", "assistant", "tool")
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 THINKING_TYPES = ("enabled", "disabled", "adaptive")
 # What V4 makes of an effort; anything else is high.
-_V4_EFFORTS: dict[object, Effort] = {"minimal": "low", "low": "low", "max": "max"}
+_V4_EFFORTS: dict[str, Effort] = {"minimal": "low", "low": "low", "max": "max"}
 # What is added to a schema of arguments where it is missing.
 _OBJECT: Object = {"type": "object", "properties": {}}
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -64,17 +64,17 @@ def mode(body: Object, dialect: str) -> ThinkingMode:
 def _options(body: Object, dialect: str) -> tuple[bool, Effort, bool]:
     """Whether the model thinks, how hard, and whether old reasoning is dropped."""
     arguments = dict(server.maybe_object(body.get("chat_template_kwargs"), "chat_template_kwargs"))
-    given = body.get("reasoning_effort")
-    if given is not None:
-        arguments["reasoning_effort"] = server.one_of(given, EFFORTS, "reasoning_effort")
+    value = body.get("reasoning_effort")
+    if value is not None:
+        arguments["reasoning_effort"] = server.one_of(value, EFFORTS, "reasoning_effort")
     thinking = _thinking(body.get("thinking"))
     # An effort counts for more than switches that are not true or false, and than a mode.
     for name in ("thinking", "enable_thinking"):
         switch = arguments.get(name)
-        counts = isinstance(switch, bool) or (given is None and switch is not None)
+        counts = isinstance(switch, bool) or (value is None and switch is not None)
         if thinking is None and counts:
             thinking = server.flag_at(switch, f"chat_template_kwargs.{name}")
-    if thinking is None and given is None and arguments.get("thinking_mode") == "chat":
+    if thinking is None and value is None and arguments.get("thinking_mode") == "chat":
         thinking = False
     effort = arguments.get("reasoning_effort")
     if effort == "none":
@@ -82,7 +82,8 @@ def _options(body: Object, dialect: str) -> tuple[bool, Effort, bool]:
     thinks = True if thinking is None else thinking
     drop = arguments.get("drop_thinking", True)
     if dialect == "v4":
-        return thinks, _V4_EFFORTS.get(effort, "high"), drop is not False
+        known = _V4_EFFORTS.get(effort, "high") if isinstance(effort, str) else "high"
+        return thinks, known, drop is not False
     return thinks, _v4_1_effort(effort), _flag(drop, "chat_template_kwargs.drop_thinking")
 
 
@@ -155,12 +156,12 @@ def _reasoning(message: Object, path: str) -> str:
     if len(names) > 1:
         raise server_refusal(f"{path}.reasoning", "found both names of the field, expected one")
     name = names[0] if names else "reasoning_content"
-    given = message.get(name)
-    if given is None or isinstance(given, str):
-        return given or ""
+    value = message.get(name)
+    if value is None or isinstance(value, str):
+        return value or ""
     path = f"{path}.{name}"
     return "".join(
-        server.text_at(text, f"{path}[{n}]") for n, text in enumerate(server.list_at(given, path))
+        server.text_at(text, f"{path}[{n}]") for n, text in enumerate(server.list_at(value, path))
     )
 
 
@@ -258,10 +259,6 @@ def _flag(value: object, path: str) -> bool:
     return value
 
 
-# What a strict schema may not have.
-_NOT_STRICT = ("allOf",)
-
-
 def _check_strict(schema: object, path: str, root: bool = False) -> None:
     """Refuses a schema of which an object is open, or has properties that may be missing."""
     if not isinstance(schema, dict):
@@ -269,20 +266,20 @@ def _check_strict(schema: object, path: str, root: bool = False) -> None:
     kinds = schema.get("type")
     if root and kinds != "object" and "$ref" not in schema:
         raise server_refusal(path, f"found {short_repr(kinds)}, expected the type object")
-    for name in _NOT_STRICT:
-        if name in schema:
-            raise server_refusal(f"{path}.{name}", "found it in a strict schema")
-    properties = schema.get("properties") or {}
+    if "allOf" in schema:
+        raise server_refusal(f"{path}.allOf", "found it, expected none in a strict schema")
+    properties = server.maybe_object(schema.get("properties"), f"{path}.properties")
+    required = server.maybe_list(schema.get("required"), f"{path}.required")
     if kinds == "object" or (isinstance(kinds, list) and "object" in kinds):
         if schema.get("additionalProperties") is not False:
             raise server_refusal(path, "found an open object, expected additionalProperties: false")
-        if {*(schema.get("required") or ())} != {*properties}:
-            expected = "all properties, and no others"
-            raise server_refusal(f"{path}.required", f"expected {expected}")
+        if {*map(repr, required)} != {*map(repr, properties)}:
+            found = short_repr(required)
+            raise server_refusal(f"{path}.required", f"found {found}, expected all properties")
     for name in ("properties", "$defs", "definitions"):
-        for key, inside in (schema.get(name) or {}).items():
+        for key, inside in server.maybe_object(schema.get(name), f"{path}.{name}").items():
             _check_strict(inside, f"{path}.{name}.{key}")
-    for n, inside in enumerate(schema.get("anyOf") or ()):
+    for n, inside in enumerate(server.maybe_list(schema.get("anyOf"), f"{path}.anyOf")):
         _check_strict(inside, f"{path}.anyOf[{n}]")
     _check_strict(schema.get("items"), f"{path}.items")
 

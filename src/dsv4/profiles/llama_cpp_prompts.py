@@ -45,8 +45,8 @@ render_october: PromptRenderer = partial(_render, llama_cpp_request.OCTOBER_2026
 
 def mode(body: Object, dialect: str) -> ThinkingMode:
     options = llama_cpp_request.template_options(body)
-    given = body.get("reasoning_effort")
-    asked = given if isinstance(given, str) and given else None
+    value = body.get("reasoning_effort")
+    asked = value if isinstance(value, str) and value else None
     effort = options.get("reasoning_effort") if asked is None else asked
     thinking = next(iter(llama_cpp_request.RULES.switches(options)), asked != "none")
     shown = thinking and isinstance(effort, str) and effort in EFFORTS

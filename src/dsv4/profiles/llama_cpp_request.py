@@ -100,8 +100,8 @@ def joined(texts: Sequence[str], separator: str) -> str:
 
 
 def template_options(body: Object) -> Object:
-    given = body.get("chat_template_kwargs")
-    return given if isinstance(given, dict) else {}
+    value = body.get("chat_template_kwargs")
+    return value if isinstance(value, dict) else {}
 
 
 def read_request(body: Object, release: LlamaRelease) -> LlamaRequest:
@@ -281,8 +281,8 @@ def _schema_of_answer(body: Object, release: LlamaRelease) -> Object | None:
 def _given_schema(body: Object) -> tuple[object, str]:
     """The schema that a request asks for, if it asks for one, and its place."""
     own = body.get("json_schema")
-    given = body.get("response_format")
-    fields = given if isinstance(given, dict) else {}
+    value = body.get("response_format")
+    fields = value if isinstance(value, dict) else {}
     kind = fields.get("type")
     name = server.one_of(kind, FORMATS, "response_format.type") if isinstance(kind, str) else ""
     if name == "json_object":

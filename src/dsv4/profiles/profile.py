@@ -16,22 +16,12 @@ from dsv4.profiles import (
     llama_cpp_prompts,
     recipe_prompts,
     recipe_request,
+    server_requests,
     sglang_prompts,
     verl_prompts,
     vllm_prompts,
 )
 from dsv4.profiles.server_faults import FaultVariant
-from dsv4.profiles.server_requests import (
-    SERVED_DIALECTS,
-    VLLM_0_33_DIALECTS,
-    Object,
-    RequestBody,
-    ServedDialects,
-    ThinkingMode,
-    as_object,
-    served_dialect,
-    server_refusal,
-)
 from dsv4.profiles.text_shields import shielded, unshielded
 
 
@@ -49,11 +39,13 @@ class Profile:
 
     name: str
     server: str
-    write: Callable[[Object, str], str]
-    mode: Callable[[Object, str], ThinkingMode]
+    write: Callable[[server_requests.Object, str], str]
+    mode: Callable[[server_requests.Object, str], server_requests.ThinkingMode]
     verified: bool = True
-    dialects: tuple[str, ...] = tuple(SERVED_DIALECTS)
-    served: ServedDialects = field(default_factory=lambda: SERVED_DIALECTS, repr=False)
+    dialects: tuple[str, ...] = tuple(server_requests.SERVED_DIALECTS)
+    served: server_requests.ServedDialects = field(
+        default_factory=lambda: server_requests.SERVED_DIALECTS, repr=False
+    )
     writes_as: Mapping[str, str] = field(default_factory=dict)
     special_text_acts: bool = True
     faults: tuple[FaultVariant, ...] = ()
@@ -63,7 +55,7 @@ class Profile:
         """The `dialect` as this server writes it."""
         if self.base_name == GATEWAY_NAME:
             return dialect_named(dialect)
-        return served_dialect(dialect, self.served)
+        return server_requests.served_dialect(dialect, self.served)
 
     def own_dialect(self, dialect: str) -> str:
         """The dialect of a saved server, which is known; else the given `dialect`."""
@@ -89,9 +81,9 @@ PROFILES: dict[str, Profile] = {
         Profile(
             "vllm-0.33",
             "vLLM 0.33",
-            partial(vllm_prompts.render, served=VLLM_0_33_DIALECTS),
+            partial(vllm_prompts.render, served=server_requests.VLLM_0_33_DIALECTS),
             vllm_prompts.mode,
-            served=VLLM_0_33_DIALECTS,
+            served=server_requests.VLLM_0_33_DIALECTS,
             writes_as={"v4": "vllm-0.32"},
         ),
         Profile("sglang-0.5.23", "SGLang 0.5.23", sglang_prompts.render, sglang_prompts.mode),
@@ -141,7 +133,9 @@ def profile_named(name: str | Profile) -> Profile:
     found = found or _newest(name)
     if found is None:
         expected = ", ".join((*known, *ALIASES))
-        raise server_refusal("profile", f"found {short_repr(name)}, expected one of {expected}")
+        raise server_requests.server_refusal(
+            "profile", f"found {short_repr(name)}, expected one of {expected}"
+        )
     return found
 
 
@@ -151,7 +145,7 @@ def _newest(server: object) -> Profile | None:
     return versions[-1] if versions else None
 
 
-def render(body: RequestBody, name: str | Profile, *, dialect: str = "v4") -> str:
+def render(body: server_requests.RequestBody, name: str | Profile, *, dialect: str = "v4") -> str:
     """The prompt that a server writes for a Chat Completions request.
 
     `body` is the request, or only its messages; it is not changed. `name` is a key of `PROFILES`,
@@ -165,12 +159,14 @@ def render(body: RequestBody, name: str | Profile, *, dialect: str = "v4") -> st
     profile = profile_named(name)
     dialect = profile.own_dialect(dialect)
     if dialect not in profile.dialects:
-        served_dialect(dialect)
+        server_requests.served_dialect(dialect)
         expected = " or ".join(profile.dialects)
-        raise server_refusal("dialect", f"found {dialect}, expected {expected} on {profile.server}")
+        raise server_requests.server_refusal(
+            "dialect", f"found {dialect}, expected {expected} on {profile.server}"
+        )
     if not profile.faults:
-        return written_prompt(as_object(body), profile, dialect)
-    return unshielded(shielded_prompt(shielded(as_object(body)), profile, dialect))
+        return written_prompt(server_requests.as_object(body), profile, dialect)
+    return unshielded(shielded_prompt(shielded(server_requests.as_object(body)), profile, dialect))
 
 
 _OFFICIAL_HOST = "api.deepseek.com"
@@ -182,11 +178,11 @@ def dialect_of_host(urls: Sequence[str]) -> Dialect | None:
     return V4_1 if any(urlsplit(url).hostname == _OFFICIAL_HOST for url in urls) else None
 
 
-PromptWriter: TypeAlias = Callable[[Object, "Profile", str], str]
+PromptWriter: TypeAlias = Callable[[server_requests.Object, "Profile", str], str]
 
 
 def shielded_prompt(
-    body: Object,
+    body: server_requests.Object,
     profile: Profile,
     dialect: str,
     faults: Sequence[FaultVariant] = (),
@@ -206,11 +202,11 @@ def shielded_prompt(
     return prompt
 
 
-def written_prompt(body: Object, profile: Profile, dialect: str) -> str:
+def written_prompt(body: server_requests.Object, profile: Profile, dialect: str) -> str:
     """What a server without faults makes of a body that has been changed for it."""
     try:
         return profile.write(body, dialect)
     except RecursionError:
-        raise server_refusal(
+        raise server_requests.server_refusal(
             "request", "found values nested too deep, expected fewer levels"
         ) from None

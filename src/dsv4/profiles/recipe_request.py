@@ -417,14 +417,14 @@ def _unanswered(waiting: set[str], path: str) -> EncodeError:
 
 def _format(body: Object, messages: tuple[RecipeMessage, ...]) -> tuple[object, bool]:
     """The schema that the answer must follow, and whether it is any JSON object."""
-    given = body.get("response_format")
-    if given is None:
+    value = body.get("response_format")
+    if value is None:
         return None, False
     kind = server.one_of(
-        server.object_at(given, "response_format").get("type"), FORMATS, "response_format.type"
+        server.object_at(value, "response_format").get("type"), FORMATS, "response_format.type"
     )
     if kind == "regex":
-        server.text_at(given.get("regex"), "response_format.regex")
+        server.text_at(value.get("regex"), "response_format.regex")
     if kind == "json_object":
         if not any("json" in message.text.lower() for message in messages):
             problem = 'expected the word "json" in some message, which json_object asks for'
@@ -432,7 +432,7 @@ def _format(body: Object, messages: tuple[RecipeMessage, ...]) -> tuple[object, 
         return None, True
     if kind != "json_schema":
         return None, False
-    return _schema(server.object_at(given.get("json_schema"), "response_format.json_schema")), False
+    return _schema(server.object_at(value.get("json_schema"), "response_format.json_schema")), False
 
 
 def _schema(wrapper: Object) -> object:

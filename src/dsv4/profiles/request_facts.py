@@ -1,14 +1,14 @@
 """Facts about a request that servers treat differently, found without judging the request.
 
-Each function returns the first location in the request where its fact holds, or None. Any request
-is looked at, also one that no server accepts: what has an unexpected form has no facts.
+Each fact is a function that returns the first location in the request where it holds, or None. Any
+request is looked at, also one that no server accepts: what has an unexpected form has no facts.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from dsv4._format.dialects import ROLES
 from dsv4._format.texts import BILLING_HEADER
@@ -19,6 +19,7 @@ from dsv4.profiles.server_requests import Object
 RequestFact: TypeAlias = Callable[[Object], Location | None]
 
 _USERS = ("user", "tool")
+_SYSTEMS = ("system", "developer")
 
 
 def _objects(value: object) -> Iterator[tuple[int, Object]]:
@@ -52,6 +53,25 @@ def _first(places: Iterator[Location]) -> Location | None:
     return next(places, None)
 
 
+def _message_fact(holds: Callable[[Object], object], field: str, *roles: str) -> RequestFact:
+    """The field of the first message of these roles, or of any, for which something holds."""
+    return lambda body: _first(
+        ("messages", index, field) for index, message in messages(body, *roles) if holds(message)
+    )
+
+
+def _arguments_fact(holds: Callable[[str], object]) -> RequestFact:
+    """The first arguments that are text for which something holds."""
+    return lambda body: _first(
+        place for place, given in calls(body) if isinstance(given, str) and holds(given)
+    )
+
+
+def _option_fact(field: str, holds: Callable[[Any], object]) -> RequestFact:
+    """A field of the request itself, if something holds for it."""
+    return lambda body: (field,) if holds(body.get(field)) else None
+
+
 # Tools.
 
 
@@ -61,19 +81,18 @@ def tools(body: Object) -> Location | None:
 
 def tools_and_systems(body: Object) -> Location | None:
     """Tools, where it is not plain which system message they follow."""
-    systems = [index for index, _ in messages(body, "system", "developer")]
+    systems = [index for index, _ in messages(body, *_SYSTEMS)]
     return ("tools",) if tools(body) and systems != [0] else None
 
 
 def tools_and_leading_system(body: Object) -> Location | None:
     """Tools, and one system message, in front."""
-    systems = [index for index, _ in messages(body, "system", "developer")]
+    systems = [index for index, _ in messages(body, *_SYSTEMS)]
     leads = systems == [0] and next(messages(body, "system"), None) is not None
     return ("tools",) if tools(body) and leads else None
 
 
-def no_tools_list(body: Object) -> Location | None:
-    return ("tools",) if body.get("tools") == [] else None
+no_tools_list = _option_fact("tools", lambda given: given == [])
 
 
 def odd_schemas(body: Object) -> Location | None:
@@ -90,12 +109,10 @@ def choice_none(body: Object) -> Location | None:
     return ("tool_choice",) if body.get("tool_choice") == "none" and tools(body) else None
 
 
-def choice_required(body: Object) -> Location | None:
-    return ("tool_choice",) if body.get("tool_choice") == "required" else None
+choice_required = _option_fact("tool_choice", lambda given: given == "required")
 
 
-def choice_named(body: Object) -> Location | None:
-    return ("tool_choice",) if isinstance(body.get("tool_choice"), dict) else None
+choice_named = _option_fact("tool_choice", lambda given: isinstance(given, dict))
 
 
 def choice_without_tools(body: Object) -> Location | None:
@@ -110,13 +127,10 @@ def _call_ids(message: Object) -> list[str]:
     return [str(call.get("id")) for _, call in _objects(message.get("tool_calls"))]
 
 
-def unsorted_calls(body: Object) -> Location | None:
-    """Calls of one message whose ids are not in order."""
-    return _first(
-        ("messages", index, "tool_calls")
-        for index, message in messages(body, "assistant")
-        if _call_ids(message) != sorted(_call_ids(message))
-    )
+# Calls of one message whose ids are not in order.
+unsorted_calls = _message_fact(
+    lambda message: _call_ids(message) != sorted(_call_ids(message)), "tool_calls", "assistant"
+)
 
 
 def results_out_of_order(body: Object) -> Location | None:
@@ -133,17 +147,11 @@ def results_out_of_order(body: Object) -> Location | None:
     return ("messages",) if waiting else None
 
 
-def empty_arguments(body: Object) -> Location | None:
-    return _first(
-        place for place, given in calls(body) if isinstance(given, str) and not _read(given, True)
-    )
+empty_arguments = _arguments_fact(lambda given: not _read(given, True))
 
 
-def lost_arguments(body: Object) -> Location | None:
-    """Arguments that hold no JSON object."""
-    return _first(
-        place for place, given in calls(body) if isinstance(given, str) and _read(given) is None
-    )
+# Arguments that hold no JSON object.
+lost_arguments = _arguments_fact(lambda given: _read(given) is None)
 
 
 def arguments_as_object(body: Object) -> Location | None:
@@ -202,28 +210,21 @@ def _is_odd(number: int | float) -> bool:
     return not f"{number:g}" == v4_json(number) == repr(number)
 
 
-def odd_json(body: Object) -> Location | None:
-    """Arguments that Python reads as JSON, and a stricter reader does not."""
-    texts = ((place, given) for place, given in calls(body) if isinstance(given, str))
-    return _first(
-        place for place, text in texts if _read(text) is not None and read_object(text) is None
-    )
+# Arguments that Python reads as JSON, and a stricter reader does not.
+odd_json = _arguments_fact(lambda given: _read(given) is not None and read_object(given) is None)
 
 
-def minus_zero(body: Object) -> Location | None:
-    return _first(place for place, given in calls(body) if isinstance(given, str) and "-0" in given)
+minus_zero = _arguments_fact(lambda given: "-0" in given)
 
 
 # Contents.
 
 
-def lists(body: Object) -> Location | None:
-    """Content in several parts."""
-    return _first(
-        ("messages", index, "content")
-        for index, message in messages(body)
-        if isinstance(message.get("content"), list) and len(message["content"]) > 1
-    )
+# Content in several parts.
+lists = _message_fact(
+    lambda message: isinstance(message.get("content"), list) and len(message["content"]) > 1,
+    "content",
+)
 
 
 def images(body: Object) -> Location | None:
@@ -235,21 +236,17 @@ def images(body: Object) -> Location | None:
     )
 
 
-def null_content(body: Object) -> Location | None:
-    """No content, where it is not made up for by calls."""
-    return _first(
-        ("messages", index, "content")
-        for index, message in messages(body)
-        if message.get("content") is None and not message.get("tool_calls")
-    )
+# No content, where it is not made up for by calls.
+null_content = _message_fact(
+    lambda message: message.get("content") is None and not message.get("tool_calls"), "content"
+)
 
 
-def billing(body: Object) -> Location | None:
-    return _first(
-        ("messages", index, "content")
-        for index, message in messages(body, "system", "developer")
-        if any(text.startswith(BILLING_HEADER) for text in _texts(message.get("content")))
-    )
+billing = _message_fact(
+    lambda message: any(t.startswith(BILLING_HEADER) for t in _texts(message.get("content"))),
+    "content",
+    *_SYSTEMS,
+)
 
 
 def _texts(content: object) -> Iterator[str]:
@@ -287,33 +284,25 @@ def lone_system(body: Object) -> Location | None:
     listed = list(messages(body))
     for n, (index, message) in enumerate(listed):
         after = listed[n + 1][1].get("role") if n + 1 < len(listed) else "assistant"
-        if message.get("role") in ("system", "developer") and after == "assistant":
+        if message.get("role") in _SYSTEMS and after == "assistant":
             return ("messages", index)
     return None
 
 
-def empty_system(body: Object) -> Location | None:
-    return _first(
-        ("messages", index, "content")
-        for index, message in messages(body, "system", "developer")
-        if not any(_texts(message.get("content")))
-    )
+empty_system = _message_fact(
+    lambda message: not any(_texts(message.get("content"))), "content", *_SYSTEMS
+)
 
 
-def developer(body: Object) -> Location | None:
-    return _first(("messages", index, "role") for index, _ in messages(body, "developer"))
+developer = _message_fact(bool, "role", "developer")
 
 
-def reminder(body: Object) -> Location | None:
-    return _first(("messages", index, "role") for index, _ in messages(body, "latest_reminder"))
+reminder = _message_fact(bool, "role", "latest_reminder")
 
 
-def unknown_role(body: Object) -> Location | None:
-    return _first(
-        ("messages", index, "role")
-        for index, message in messages(body)
-        if isinstance(message.get("role"), str) and message["role"] not in ROLES
-    )
+unknown_role = _message_fact(
+    lambda message: isinstance(message.get("role"), str) and message["role"] not in ROLES, "role"
+)
 
 
 def answers_without_tools(body: Object) -> Location | None:
@@ -330,12 +319,7 @@ def answer_last(body: Object) -> Location | None:
     return ("messages", listed[-1][0])
 
 
-def prefix(body: Object) -> Location | None:
-    return _first(
-        ("messages", index, "prefix")
-        for index, message in messages(body, "assistant")
-        if message.get("prefix")
-    )
+prefix = _message_fact(lambda message: message.get("prefix"), "prefix", "assistant")
 
 
 def answer_without_question(body: Object) -> Location | None:
@@ -358,20 +342,15 @@ def task(body: Object) -> Location | None:
 
 
 def _format(kind: str) -> RequestFact:
-    def touches(body: Object) -> Location | None:
-        given = body.get("response_format")
-        found = isinstance(given, dict) and given.get("type") == kind
-        return ("response_format",) if found else None
-
-    return touches
+    return _option_fact(
+        "response_format", lambda given: isinstance(given, dict) and given.get("type") == kind
+    )
 
 
 json_object, json_schema = _format("json_object"), _format("json_schema")
 
 
-def own_json_schema(body: Object) -> Location | None:
-    return ("json_schema",) if isinstance(body.get("json_schema"), dict) else None
+own_json_schema = _option_fact("json_schema", lambda given: isinstance(given, dict))
 
 
-def no_generation_prompt(body: Object) -> Location | None:
-    return ("add_generation_prompt",) if body.get("add_generation_prompt") is False else None
+no_generation_prompt = _option_fact("add_generation_prompt", lambda given: given is False)

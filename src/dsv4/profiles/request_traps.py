@@ -98,8 +98,8 @@ def _is_encodable(prompt: str) -> bool:
 
 def _template_options(request: AcceptedRequest) -> Object:
     """The options of the template; some servers take a request whose options are no object."""
-    given = request.body.get("chat_template_kwargs")
-    return given if isinstance(given, dict) else {}
+    value = request.body.get("chat_template_kwargs")
+    return value if isinstance(value, dict) else {}
 
 
 def _vanishing_developer(request: AcceptedRequest) -> Location | None:
@@ -138,19 +138,19 @@ def _thinking_off_without_switch(request: AcceptedRequest) -> Location | None:
 
 def _asked_to_think(body: Object) -> bool | None:
     """What a top-level `thinking` or an `enable_thinking` says."""
-    given = body.get("thinking")
-    if isinstance(given, dict) and given.get("type") in ("enabled", "adaptive", "disabled"):
-        return bool(given["type"] != "disabled")
+    value = body.get("thinking")
+    if isinstance(value, dict) and value.get("type") in ("enabled", "adaptive", "disabled"):
+        return bool(value["type"] != "disabled")
     arguments = body.get("chat_template_kwargs")
     enabled = arguments.get("enable_thinking") if isinstance(arguments, dict) else None
     return None if enabled is None else bool(enabled)
 
 
 def _ignored_thinking(request: AcceptedRequest) -> Location | None:
-    given = request.body.get("thinking")
-    if not isinstance(given, dict):
+    value = request.body.get("thinking")
+    if not isinstance(value, dict):
         return None
-    wanted = given.get("type") != "disabled"
+    wanted = value.get("type") != "disabled"
     return ("thinking",) if wanted != request.thinking else None
 
 

@@ -102,14 +102,14 @@ def _check_json_schema(named: Object, path: str, kind: str) -> None:
 def _tools(body: Object) -> list[Object]:
     """The tools as the template sees them. Nothing that `tool_choice` says changes them."""
     choice = body.get("tool_choice")
-    given = body.get("tools")
-    if given is None:
+    value = body.get("tools")
+    if value is None:
         if choice is not None and choice != "none":
             raise server_refusal(
                 "tool_choice", f"found {short_repr(choice)} without tools, expected none"
             )
         return []
-    listed = server.list_at(given, "tools")
+    listed = server.list_at(value, "tools")
     if not listed:
         raise server_refusal("tools", "found an empty list, expected a tool, or no such field")
     tools = [_tool(tool, f"tools[{n}]") for n, tool in enumerate(listed)]

@@ -5,6 +5,7 @@ answers.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from contextlib import suppress
 
@@ -21,6 +22,8 @@ _GRAMMAR_NOTES = {
 }
 # For so many seconds it is not asked again whether the backend answers.
 _READY_FOR = 1.0
+# After so many seconds an engine is asked about images again that gave no answer.
+_ASK_AGAIN_AFTER = 30.0
 
 
 class BackendWatch:
@@ -38,7 +41,7 @@ class BackendWatch:
         self.grammar_note = ""  # what users should know of the backend's grammars
         self.image_support = ImageSupport(False, "the backend has not answered yet")
         # A chat server gets them as they are.
-        self._has_asked_for_images = is_chat(engines.first.backend)
+        self._ask_for_images_at = math.inf if is_chat(engines.first.backend) else 0.0
 
     async def meet(self) -> None:
         """Asks for the model and what else must be known, unless it has answered before."""
@@ -47,7 +50,7 @@ class BackendWatch:
             self._model.note(models)
             self._healer.meet(self._model.dialect, models)
             await self._check_grammars()
-        if not self._has_asked_for_images:
+        if time.monotonic() >= self._ask_for_images_at:
             await self.check_images()
 
     async def _check_grammars(self) -> None:
@@ -63,14 +66,17 @@ class BackendWatch:
 
     async def check_images(self) -> None:
         """Asks every engine whether it takes images: all must, because any may get a request. One
-        that was asked before is asked again only if it may have been restarted."""
+        that was asked before is asked again only if it may have been restarted, and one that is
+        down is not asked."""
+        self._ask_for_images_at = time.monotonic() + _ASK_AGAIN_AFTER
         support = no_images(self._model.dialect, self._model.tokenizer)
         if support is None:
             seconds = self._settings.connect_timeout
-            asked = [asked_support(engine, seconds) for engine in self._engines.engines]
+            up = [engine for engine in self._engines.engines if engine.is_up]
+            asked = [asked_support(engine, seconds) for engine in up]
             support = common_support(await asyncio.gather(*asked))
         if support is not None:
-            self._has_asked_for_images = True
+            self._ask_for_images_at = math.inf
             self.image_support = support
             self._model.note_images(support)
 

@@ -17,16 +17,8 @@ from dsv4.api import ApiError, ApiRequest, ContextOverflow
 from dsv4.api.api_request import ProtocolName
 from dsv4.api.protocols import FIELDS_READ, OPTION_FIELDS_READ, PROTOCOLS
 from dsv4.api.request_fields import JsonObject, unread_fields
+from dsv4.serve import asgi
 from dsv4.serve.access.api_keys import Key
-from dsv4.serve.asgi import (
-    SEND_PIECE,
-    EventStream,
-    Receive,
-    Scope,
-    Send,
-    headers_of,
-    read_body,
-)
 from dsv4.serve.backend import BackendError, Options
 from dsv4.serve.body_limits import check_choices, check_counts, read_json
 from dsv4.serve.completion_run import (
@@ -78,16 +70,16 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
 
     # What is common.
 
-    def _error_body(self, scope: Scope, error: ApiError) -> tuple[int, JsonObject]:
+    def _error_body(self, scope: asgi.Scope, error: ApiError) -> tuple[int, JsonObject]:
         return self._api.error(error)
 
     async def _answer(
-        self, scope: Scope, receive: Receive, send: Send, report: RequestReport
+        self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send, report: RequestReport
     ) -> int:
         server = self._server
-        headers = headers_of(scope)
+        headers = asgi.headers_of(scope)
         key = report.key = await server.access.authenticated(scope)
-        data = await read_body(scope, receive, server.settings)
+        data = await asgi.read_body(scope, receive, server.settings)
         name = server.sessions.named(scope, headers)
         agent = headers.get("user-agent", "")
         async with server.access.meter.admitted(key.name, key.limits):
@@ -100,7 +92,7 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
                 ):
                     received = read if session is None else self._in_session(read, session)
                     with server.gate.place(choices) as turn:
-                        piece, given_id = scope.get(SEND_PIECE, send), report.given_id
+                        piece, given_id = scope.get(asgi.SEND_PIECE, send), report.given_id
                         client = CompletionClient(
                             key, headers, receive, send, piece, turn, given_id
                         )
@@ -132,10 +124,10 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
             await self._fail_in_stream(client.send, call, error)
         return 200
 
-    async def _fail_in_stream(self, send: Send, call: ApiRequest, error: ApiError) -> None:
+    async def _fail_in_stream(self, send: asgi.Send, call: ApiRequest, error: ApiError) -> None:
         """An error in a stream that has nothing else in it."""
         writer = self._api.Writer(call)
-        stream = EventStream(send, {})
+        stream = asgi.EventStream(send, {})
         await stream.write(self._api.frames([*writer.start(), *writer.fail(error)]))
         await stream.end()
 

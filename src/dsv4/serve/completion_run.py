@@ -26,15 +26,8 @@ from dsv4.api.event_writer import Events, EventWriter, FinishReason, LoggedEvent
 from dsv4.api.neutral_request import mark_id
 from dsv4.api.protocols import ApiProtocol
 from dsv4.api.request_fields import JsonObject
+from dsv4.serve import asgi
 from dsv4.serve.access.api_keys import Key
-from dsv4.serve.asgi import (
-    ClientGone,
-    DisconnectWatch,
-    EventStream,
-    Receive,
-    Send,
-    send_json,
-)
 from dsv4.serve.backend import AnyBackend, BackendError, BackendOverflow, Chunks, Options
 from dsv4.serve.choice_reader import ChoiceReader, total_usage
 from dsv4.serve.client_errors import BrokenOff, client_error, is_expected
@@ -122,9 +115,9 @@ class CompletionClient(NamedTuple):
 
     key: Key
     headers: Mapping[str, str]
-    receive: Receive
-    send: Send
-    send_piece: Send
+    receive: asgi.Receive
+    send: asgi.Send
+    send_piece: asgi.Send
     turn: asyncio.Event
     request_id: str | None
 
@@ -204,7 +197,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
     async def run(self) -> ApiError | None:
         """Answers the client. Returns the error that a stream ended with, if it did; raises what
         could not be told to the client."""
-        watch = DisconnectWatch(self._receive, self._generation.client_gone)
+        watch = asgi.DisconnectWatch(self._receive, self._generation.client_gone)
         session = self._prepared.received.session
         if session is not None:
             session.begin(self._readers)
@@ -315,7 +308,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
             body["dsv4"] = self._debugged()
         await self._store(body)
         self._tell_whether_delivered()
-        await send_json(self._send, 200, body, self._headers)
+        await asgi.send_json(self._send, 200, body, self._headers)
 
     def _tell_whether_delivered(self) -> None:
         """Asked before the very end: after it every client is gone."""
@@ -344,7 +337,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
     async def _stream(self) -> ApiError | None:
         generation = self._generation
         writer = self._api.Writer(self._prepared.call, seal=self._seal)
-        stream = EventStream(self._send, self._headers, generation.timer, self._send_piece)
+        stream = asgi.EventStream(self._send, self._headers, generation.timer, self._send_piece)
         frames = self._api.frames
         # A sealed turn goes out where the reasoning ends: what follows must wait for its own end.
         held: list[tuple[int, list[Event]]] | None = (
@@ -372,7 +365,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
             await self._store(last[-1].get("response") or self._message(writer.id))
             await stream.write(frames(last))
             self._tell_whether_delivered()
-        except ClientGone:
+        except asgi.ClientGone:
             self._tell_whether_delivered()
             raise
         except Exception as error:

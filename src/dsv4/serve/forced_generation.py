@@ -11,11 +11,12 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from dsv4._encode.prompt import Prompt
-from dsv4._format.tokens import EOS, THINK_END, Special, markup
+from dsv4._format.tokens import EOS, THINK_END, markup
 from dsv4._parse.reasons import Reason, ended_by
 from dsv4.api import ApiRequest
 from dsv4.serve.backend import AnyBackend, Backend, Chunk, Chunks, Counts, Options
 from dsv4.serve.choice_reader import estimated_tokens
+from dsv4.serve.markup_ids import markup_ids
 from dsv4.tokens import Tokenizer
 
 # Ways of leaving it to the model whether to call.
@@ -45,11 +46,7 @@ class WrittenText:
         """A text of ours, in which special tokens are what they spell."""
         if tokenizer is None:
             return cls(text, None)
-        ids: list[int] = []
-        for part in markup(text).parts:
-            special = isinstance(part, Special)
-            ids += [tokenizer.special_id(part)] if special else tokenizer.encode_text(part)
-        return cls(text, tuple(ids))
+        return cls(text, tuple(markup_ids(tokenizer, text)))
 
     def chunk(self, as_ids: bool) -> Chunk:
         return Chunk(self.text, ids=self.ids if as_ids else None)

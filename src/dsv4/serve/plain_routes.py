@@ -20,18 +20,8 @@ from dsv4.api.api_request import ProtocolName
 from dsv4.api.protocols import protocol_of_client
 from dsv4.api.request_fields import JsonObject
 from dsv4.errors import ParseError
+from dsv4.serve import asgi
 from dsv4.serve.access.api_keys import Key
-from dsv4.serve.asgi import (
-    ClientGone,
-    Receive,
-    Scope,
-    Send,
-    headers_of,
-    json_bytes,
-    read_body,
-    send_bytes,
-    send_json,
-)
 from dsv4.serve.backend import BackendError
 from dsv4.serve.body_limits import check_counts, read_json
 from dsv4.serve.choice_reader import joined_events
@@ -44,7 +34,7 @@ from dsv4.serve.worker_threads import Cancellation
 from dsv4.tokens import IdParser
 
 # Bytes are text for Prometheus.
-RouteFunction: TypeAlias = Callable[[Scope, Key, bytes], Awaitable[JsonObject | bytes]]
+RouteFunction: TypeAlias = Callable[[asgi.Scope, Key, bytes], Awaitable[JsonObject | bytes]]
 WorkerFunction: TypeAlias = Callable[[bytes, Cancellation], JsonObject]
 T = TypeVar("T", str, list[int])
 
@@ -67,40 +57,40 @@ class PlainRoute(ABC):
 
     @abstractmethod
     async def _answer(
-        self, scope: Scope, receive: Receive, key: Key, data: bytes
+        self, scope: asgi.Scope, receive: asgi.Receive, key: Key, data: bytes
     ) -> tuple[bytes, str]:
         """The body of the response, and its type."""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
         report = RequestReport(self._protocol, scope["path"], scope.get(REQUEST_ID))
         try:
             report.status = await self._respond(scope, receive, send, report)
-        except ClientGone:
+        except asgi.ClientGone:
             report.status = CLIENT_GONE
         finally:
             if not self._is_open:
                 report.log()
 
     async def _respond(
-        self, scope: Scope, receive: Receive, send: Send, report: RequestReport
+        self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send, report: RequestReport
     ) -> int:
-        headers = headers_of(scope)
+        headers = asgi.headers_of(scope)
         try:
             key = Key("-", b"") if self._is_open else await self._server.access.authenticated(scope)
             report.key = None if self._is_open else key
-            data = await read_body(scope, receive, self._server.settings)
+            data = await asgi.read_body(scope, receive, self._server.settings)
             body, kind = await self._answer(scope, receive, key, data)
-        except ClientGone:
+        except asgi.ClientGone:
             raise
         except Exception as error:
             told = client_error(error)
             report.fail(told)
             status, shown = protocol_of_client(headers, self._protocol).error(told)
-            await send_json(send, status, shown, retry_headers(status, error))
+            await asgi.send_json(send, status, shown, retry_headers(status, error))
             if not is_expected(error):
                 raise
             return status
-        await send_bytes(send, 200, b"" if scope["method"] == "HEAD" else body, kind)
+        await asgi.send_bytes(send, 200, b"" if scope["method"] == "HEAD" else body, kind)
         return 200
 
 
@@ -119,10 +109,10 @@ class JsonRoute(PlainRoute):
         self._handle = handle
 
     async def _answer(
-        self, scope: Scope, receive: Receive, key: Key, data: bytes
+        self, scope: asgi.Scope, receive: asgi.Receive, key: Key, data: bytes
     ) -> tuple[bytes, str]:
         body = await self._handle(scope, key, data)
-        return (body, CONTENT_TYPE) if isinstance(body, bytes) else (json_bytes(body), JSON)
+        return (body, CONTENT_TYPE) if isinstance(body, bytes) else (asgi.json_bytes(body), JSON)
 
 
 class WorkerRoute(PlainRoute):
@@ -135,13 +125,13 @@ class WorkerRoute(PlainRoute):
         self._work = work
 
     async def _answer(
-        self, scope: Scope, receive: Receive, key: Key, data: bytes
+        self, scope: asgi.Scope, receive: asgi.Receive, key: Key, data: bytes
     ) -> tuple[bytes, str]:
         with suppress(BackendError):
             await self._server.behind.meet()
 
         def work(cancellation: Cancellation) -> bytes:
-            return json_bytes(self._work(data, cancellation))
+            return asgi.json_bytes(self._work(data, cancellation))
 
         return await self._server.workers.run(work, receive), JSON
 
@@ -152,13 +142,13 @@ class PlainRoutes:
     def __init__(self, server: GatewayState) -> None:
         self._server = server
 
-    async def hello(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
+    async def hello(self, scope: asgi.Scope, key: Key, data: bytes) -> JsonObject:
         return {"name": "dsv4", "model": self._server.model.name}
 
-    async def health(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
+    async def health(self, scope: asgi.Scope, key: Key, data: bytes) -> JsonObject:
         return {"status": "ok"}
 
-    async def ready(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
+    async def ready(self, scope: asgi.Scope, key: Key, data: bytes) -> JsonObject:
         server = self._server
         if not await server.behind.is_ready():
             raise ApiError("The backend does not answer.", status=503)
@@ -185,10 +175,10 @@ class PlainRoutes:
             return {"sent": True, "urls": self._server.settings.image_urls}
         return {"sent": False, "why": support.why}
 
-    async def metrics(self, scope: Scope, key: Key, data: bytes) -> bytes:
+    async def metrics(self, scope: asgi.Scope, key: Key, data: bytes) -> bytes:
         return self._server.metrics.text()
 
-    async def models(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
+    async def models(self, scope: asgi.Scope, key: Key, data: bytes) -> JsonObject:
         """One body that the SDKs of both vendors read."""
         with suppress(BackendError):
             await self._server.behind.meet()
@@ -197,7 +187,7 @@ class PlainRoutes:
         models = [self._model(name) for name in names]
         return {"object": "list", "data": models, "has_more": False, **ends}
 
-    async def model(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
+    async def model(self, scope: asgi.Scope, key: Key, data: bytes) -> JsonObject:
         name = scope["path_params"]["model"]
         key.limits.check_model(name)
         if self._server.settings.strict_models and name != self._server.model.name:

@@ -35,18 +35,8 @@ from dsv4._view.session_view import session_facts
 from dsv4.api import ApiError
 from dsv4.errors import EncodeError, short_repr
 from dsv4.profiles import Profile, load
+from dsv4.serve import asgi
 from dsv4.serve.access.site_guard import SiteGuard
-from dsv4.serve.asgi import (
-    ClientGone,
-    Receive,
-    Scope,
-    Send,
-    headers_of,
-    read_body,
-    send_bytes,
-    send_json,
-    while_connected,
-)
 from dsv4.serve.body_limits import read_json
 from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.observe.inspector import PATIENCE_SECONDS, Inspector
@@ -106,28 +96,28 @@ class PageFiles:
         # The styles of `dsv4 show --html`, so that a prompt looks the same in both.
         self._files["view.css"] = (STYLE.encode(), CONTENT_TYPES[".css"])
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = headers_of(scope)
+    async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
+        headers = asgi.headers_of(scope)
         try:
             self._guard.check(scope)
         except ApiError as error:
-            await send_json(send, error.status, {"error": {"message": error.message}}, HEADERS)
+            await asgi.send_json(send, error.status, {"error": {"message": error.message}}, HEADERS)
             return
         if "name" not in scope["path_params"]:
             moved = {**HEADERS, "location": "playground/"}
-            await send_bytes(send, 307, b"", "text/plain", moved)
+            await asgi.send_bytes(send, 307, b"", "text/plain", moved)
             return
         found = self._files.get(scope["path_params"]["name"] or "index.html")
         if found is None:
-            await send_bytes(send, 404, b"There is no such file.", "text/plain", HEADERS)
+            await asgi.send_bytes(send, 404, b"There is no such file.", "text/plain", HEADERS)
             return
         data, kind = found
         tag = f'"{sha256(data).hexdigest()[:24]}"'
         if headers.get("if-none-match") == tag:
-            await send_bytes(send, 304, b"", kind, {**HEADERS, "etag": tag})
+            await asgi.send_bytes(send, 304, b"", kind, {**HEADERS, "etag": tag})
             return
         body = b"" if scope["method"] == "HEAD" else data
-        await send_bytes(send, 200, body, kind, {**HEADERS, "etag": tag})
+        await asgi.send_bytes(send, 200, body, kind, {**HEADERS, "etag": tag})
 
 
 def saved_servers(paths: Iterable[str]) -> dict[str, Profile]:
@@ -157,31 +147,31 @@ class FunctionRoute:
         self._saved = saved_servers(server.settings.profile)
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="playground")
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
         try:
             status, body = await self._answer(scope, receive)
-        except ClientGone:
+        except asgi.ClientGone:
             return
-        await send_bytes(send, status, body, "application/json", HEADERS)
+        await asgi.send_bytes(send, status, body, "application/json", HEADERS)
 
-    async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
+    async def _answer(self, scope: asgi.Scope, receive: asgi.Receive) -> tuple[int, bytes]:
         try:
             self._guard.check(scope)
             await self._server.access.authenticated(scope)
             _check_type(scope)
-            data = await read_body(scope, receive, self._settings)
+            data = await asgi.read_body(scope, receive, self._settings)
             return await self._run(scope["path_params"]["name"], data, receive)
         except ApiError as error:
             return error_answer(error)
 
-    async def _run(self, name: str, data: bytes, receive: Receive) -> tuple[int, bytes]:
+    async def _run(self, name: str, data: bytes, receive: asgi.Receive) -> tuple[int, bytes]:
         """What a function says. One that nobody waits for any more is not begun."""
 
         async def called() -> tuple[int, bytes]:
             loop, context = asyncio.get_running_loop(), self._context()
             return await loop.run_in_executor(self._pool, answer, name, data, context)
 
-        return await while_connected(called(), receive)
+        return await asgi.while_connected(called(), receive)
 
     def _context(self) -> PlaygroundContext:
         """As things are now: the backend may have been met since."""
@@ -222,16 +212,16 @@ class InspectorRoute:
             "clear": self._clear,
         }
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
         try:
             status, body = 200, await self._answer(scope, receive)
-        except ClientGone:
+        except asgi.ClientGone:
             return
         except ApiError as error:
             status, body = error.status, {"error": {"message": error.message}}
-        await send_json(send, status, body, HEADERS)
+        await asgi.send_json(send, status, body, HEADERS)
 
-    async def _answer(self, scope: Scope, receive: Receive) -> Any:
+    async def _answer(self, scope: asgi.Scope, receive: asgi.Receive) -> Any:
         self._guard.check(scope)
         await self._admit(scope)
         _check_type(scope)
@@ -239,10 +229,10 @@ class InspectorRoute:
         if answer is None:
             expected = ", ".join(self._names)
             raise ApiError(f"found another name, expected one of {expected}", status=404)
-        data = await read_body(scope, receive, self._server.settings)
+        data = await asgi.read_body(scope, receive, self._server.settings)
         return await answer(read_json(data, self._server.settings.max_depth))
 
-    async def _admit(self, scope: Scope) -> None:
+    async def _admit(self, scope: asgi.Scope) -> None:
         """Raises an `ApiError` for somebody who may not look."""
         access = self._server.access
         access.check_administrator(await access.authenticated(scope))
@@ -282,13 +272,16 @@ class InspectorRoute:
         return {"cleared": True}
 
 
-def _check_type(scope: Scope) -> None:
+def _check_type(scope: asgi.Scope) -> None:
     """Other types can be sent by a form on any page, without a preflight request."""
-    if headers_of(scope).get("content-type", "").partition(";")[0].strip() != "application/json":
+    if (
+        asgi.headers_of(scope).get("content-type", "").partition(";")[0].strip()
+        != "application/json"
+    ):
         raise ApiError("expected a body of application/json", status=415)
 
 
-def _is_local(scope: Scope) -> bool:
+def _is_local(scope: asgi.Scope) -> bool:
     """Whether the client is on this machine."""
     client = scope.get("client")
     try:

@@ -12,7 +12,6 @@ from functools import partial
 from typing import TypeAlias
 
 from dsv4._encode.prompt import Prompt
-from dsv4._format.tokens import Special, markup
 from dsv4._parse.random_ids import new_id
 from dsv4.api import ApiError, ApiRequest, ContextOverflow
 from dsv4.api.api_request import client_path
@@ -23,6 +22,7 @@ from dsv4.serve.backends.engine_fields import fields_of
 from dsv4.serve.completion_route import CompletionRoute
 from dsv4.serve.completion_run import CompletionClient, ReceivedRequest
 from dsv4.serve.forced_generation import FREE_CHOICES, forced_opening
+from dsv4.serve.markup_ids import markup_ids
 from dsv4.serve.observe.logs import image_facts
 from dsv4.serve.prompt_encoding import encode_prompt
 from dsv4.serve.prompt_run import PromptedRequest, PromptRun
@@ -126,10 +126,7 @@ def written_ids(
     is_free = call.request.tool_choice in FREE_CHOICES
     if ids is None or tokenizer is None or not opening or is_free:
         return 0
-    written: list[int] = []
-    for part in markup(opening).parts:
-        is_special = isinstance(part, Special)
-        written += [tokenizer.special_id(part)] if is_special else tokenizer.encode_text(part)
+    written = markup_ids(tokenizer, opening)
     return len(written) if ids[-len(written) :] == written else 0
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from dsv4._encode.prompt import Prompt
-from dsv4._format.tokens import Special, markup
+from dsv4._format.tokens import markup
 from dsv4._parse.events import ContentDelta, Event
 from dsv4._parse.random_ids import new_id
 from dsv4._parse.reasons import Ended, ended_by
@@ -35,6 +35,7 @@ from dsv4.serve.choice_reader import ChoiceReader, estimated_tokens, total_usage
 from dsv4.serve.client_errors import client_error
 from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.generation import Generation
+from dsv4.serve.markup_ids import markup_ids
 from dsv4.serve.observe.logs import RequestFacts, RequestReport
 from dsv4.serve.reported_route import ReportedRoute
 from dsv4.serve.upstreams.engine_pool import EngineLease, PromptPrefix
@@ -300,7 +301,7 @@ def _prompt(server: GatewayState, given: object) -> tuple[Prompt, list[int] | No
     if isinstance(given, str) and given:
         parts = markup(given).parts
         prompt = Prompt([*parts], server.model.dialect)
-        return prompt, None if tokenizer is None else _ids(tokenizer, parts)
+        return prompt, None if tokenizer is None else markup_ids(tokenizer, parts)
     if isinstance(given, list) and given and all(type(id) is int for id in given):
         if tokenizer is None:
             raise ApiError("Ids need the extra `tokens`, which is not installed.", status=501)
@@ -315,11 +316,3 @@ def _refuse_images(prompt: Prompt) -> None:
     """Refuses a placeholder of an image, which no engine can replace: there is none here."""
     if any(token == prompt.dialect.image_token for _, token in prompt.runs() if token is not None):
         raise ApiError("found the placeholder of an image, expected text alone", path="prompt")
-
-
-def _ids(tokenizer: Tokenizer, parts: Any) -> list[int]:
-    ids: list[int] = []
-    for part in parts:
-        is_special = isinstance(part, Special)
-        ids += [tokenizer.special_id(part)] if is_special else tokenizer.encode_text(part)
-    return ids

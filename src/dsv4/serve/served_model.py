@@ -9,14 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from dsv4._encode.prompt import Prompt
-from dsv4._format.dialects import (
-    DIALECTS,
-    V4,
-    V4_0731,
-    Dialect,
-    dialect_for,
-    dialect_named,
-)
+from dsv4._format import dialects
+from dsv4._format.dialects import Dialect
 from dsv4.api import ApiRequest
 from dsv4.api.api_request import ApiSettings, ProtocolName, dialect_effort
 from dsv4.api.protocols import PROTOCOLS
@@ -54,7 +48,7 @@ def dialect_of_model(model: Model, reported: str | None = None) -> Dialect | Non
     """
     for name in (*model.checkpoints, model.name, reported):
         try:
-            return dialect_for(name or "")
+            return dialects.dialect_for(name or "")
         except UnknownModel:
             pass
     return None
@@ -68,7 +62,7 @@ def dialect_problem(model: Model, settings: Settings) -> str:
     names = ", ".join(map(repr, dict.fromkeys((model.name, *model.checkpoints))))
     return (
         f"no dialect is known for the model {names} of the backend, "
-        f"expected --dialect with one of {', '.join(DIALECTS)}"
+        f"expected --dialect with one of {', '.join(dialects.DIALECTS)}"
     )
 
 
@@ -106,8 +100,8 @@ def prompt_facts(dialect: Dialect, settings: Settings, engine: str | None = None
     text = effort_text(dialect, settings.effort)
     note = ""
     server = _ONE_TEXT_FOR_V4.get(engine or settings.backend)
-    if server is not None and dialect == V4:
-        other = effort_text(V4_0731, settings.effort)
+    if server is not None and dialect == dialects.V4:
+        other = effort_text(dialects.V4_0731, settings.effort)
         note = (
             f"{server}'s own chat route writes the effort texts of v4-0731 for this model: "
             f"for {settings.effort}, {other}"
@@ -138,7 +132,7 @@ class ServedModel:
         self._makes_prompts = makes_prompts
         self._shown = Model(settings.model or "deepseek-v4", settings.context)
         self.engine_model = self._shown  # as the engines call it
-        self.dialect: Dialect = dialect_named(settings.dialect or "v4")
+        self.dialect: Dialect = dialects.dialect_named(settings.dialect or "v4")
         self._use_names_of_dialect()
         self.dialect_problem = ""  # why it is a guess, where it is one
         self.facts = prompt_facts(self.dialect, settings)

@@ -190,8 +190,8 @@ class Coder:
         """
         backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
         if not isinstance(backend, _FastTokenizer):
-            found = short_repr(tokenizer)
-            raise OptionError("tokenizer", f"found {found}, expected a fast tokenizer")
+            shown = short_repr(tokenizer)
+            raise OptionError("tokenizer", f"found {shown}, expected a fast tokenizer")
         name = getattr(tokenizer, "name_or_path", None) or "the given tokenizer"
         return cls(_shared_vocabulary(backend.to_str()), engine, dialect, checkpoint=str(name))
 

@@ -4,6 +4,7 @@ import { CallError, messageOf, post, postTo } from "./server.js";
 import { counted, number } from "./cards.js";
 import { brief, harmless, whole } from "./characters.js";
 import { button, choice, element, tick } from "./dom.js";
+import { drawnImage, liftedPictures } from "./pictures.js";
 import { EVERYTHING, PROTOCOL_NAMES, clientName, isWanted } from "./requestfilter.js";
 import { Rows } from "./rows.js";
 
@@ -281,13 +282,16 @@ export class Inspector {
   #request({ request, prompt, protocol }) {
     if (request === null) return [element("p", { className: "faint" }, "The request is too large to be kept.")];
     const open = button("Open in Prompt", () => {
-      this.#context.request.set({ source: pretty(request), protocol });
+      this.#context.request.set({ source: pretty(request), pictures: undefined, protocol });
       this.#context.go("prompt");
     });
     return [
       element("h4", {}, "Request and prompt"),
       element("p", { className: "row-of-buttons" }, open),
-      folded(`Request, as it was sent (${counted(request.length, "character")})`, () => [raw(pretty(request))]),
+      folded(`Request, as it was sent (${counted(request.length, "character")})`, () => [
+        raw(liftedPictures(pretty(request), {}).text),
+      ]),
+      HAS_PICTURES.test(request) ? folded("Pictures, and what they cost in V4.1", () => pictures(request, protocol)) : null,
       prompt === null
         ? null
         : folded(`Prompt, as the model got it (${counted(prompt.length, "character")})`, () =>
@@ -417,6 +421,26 @@ function folded(title, build) {
 
 /** @param {string} text */
 const raw = (text) => element("pre", { className: "raw", tabIndex: 0 }, cut(text, (part) => [harmless(part)]));
+
+// The types of their blocks, in all protocols.
+const HAS_PICTURES = /"(image|image_url|input_image)"/;
+
+/**
+ * The pictures of a request, whatever the server made of them.
+ * @param {string} source
+ * @param {string} protocol
+ */
+async function pictures(source, protocol) {
+  try {
+    /** @type {PromptAnswer} */
+    const { sides: [side] } = await post("prompt", { source, protocol, dialect: "v4.1" });
+    const images = side.problem ? [] : side.rows.flatMap((row) => row.images);
+    const drawn = images.map((image) => drawnImage(image, "v4.1"));
+    return [element("div", { className: "rows" }, drawn.length ? drawn : "None can be read.")];
+  } catch (error) {
+    return [problemOf(error)];
+  }
+}
 
 /**
  * A prompt as the Prompt view shows it; as it is, where the server wrote another prompt.

@@ -87,7 +87,17 @@ async function start() {
   shell.show();
   keepInAddress(store);
   found(".tail").append(element("span", { className: "faint" }, settings.version));
-  if (read.isBroken) tell("The link could not be read: the page starts empty.");
+  if (read.isBroken || (read.view && !isView(read.view))) main.prepend(brokenLink());
+}
+
+/** Stays until somebody has seen it: what the link was to show is not there. */
+function brokenLink() {
+  const words =
+    "This link is incomplete or damaged, so the page shows its example. Long links are often cut " +
+    "when they are copied or sent: ask for the whole link again.";
+  const notice = element("p", { className: "notice problem", role: "alert" }, `${words} `);
+  notice.append(button("Close", () => notice.remove(), { className: "small" }));
+  return notice;
 }
 
 function themeSwitch() {

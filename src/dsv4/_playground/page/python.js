@@ -15,6 +15,8 @@ export class Python {
   /** @type {Promise<Record<string, any>> | null} */
   #prepared = null;
   #isReady = false;
+  /** @type {Promise<void> | null} */
+  #starting = null;
   /** @type {ProgressListener[]} */
   #listeners = [];
   #failure = "";
@@ -42,9 +44,10 @@ export class Python {
     const text = JSON.stringify(body);
     if (!this.#isReady) {
       const prepared = await this.#preparedAnswers();
-      this.#start();
+      this.#starting ??= this.#start();
       const answer = prepared[`${name} ${text}`];
       if (answer !== undefined) return { status: 200, answer };
+      await this.#starting;
     }
     return this.#ask(name, text, signal);
   }
@@ -76,13 +79,11 @@ export class Python {
     return this.#prepared;
   }
 
-  #start() {
-    if (this.#worker) return;
+  async #start() {
+    await filesAreKept();
     this.#worker = new Worker(`${this.#directory}worker.js`, { type: "module" });
     this.#worker.onmessage = ({ data }) => this.#heard(data);
     this.#worker.onerror = ({ message }) => this.#failed(message || "its worker did not start");
-    // Without it a second visit loads everything again; nothing else depends on it.
-    navigator.serviceWorker?.register("service-worker.js").catch(() => undefined);
   }
 
   /** @param {Record<string, any>} said */
@@ -114,6 +115,24 @@ export class Python {
   #tell(share, words) {
     for (const listener of this.#listeners) listener(share, words);
   }
+}
+
+// Milliseconds until Python is loaded in any case.
+const PATIENCE = 5000;
+
+/**
+ * Waits until what is loaded is kept, so that the next visit needs no network. Nothing else depends
+ * on it: where it is not possible, everything is loaded again.
+ */
+async function filesAreKept() {
+  const workers = navigator.serviceWorker;
+  const registered = await workers?.register("service-worker.js").catch(() => undefined);
+  if (!registered || workers.controller) return;
+  await new Promise((resolve) => {
+    workers.addEventListener("controllerchange", resolve, { once: true });
+    setTimeout(resolve, PATIENCE);
+    if (workers.controller) resolve(undefined);
+  });
 }
 
 /**

@@ -31,7 +31,7 @@ export class RequestPane {
   #intro = element(
     "p",
     { className: "intro-line" },
-    "Paste a request or a prompt here, drop a file, or pick an example.",
+    "Paste a request, a prompt or an answer here, drop a file or a picture, or pick an example.",
   );
   /** @type {Place | null} Where the request is wrong. */
   #spot = null;
@@ -80,18 +80,6 @@ export class RequestPane {
       this.#where,
       this.#problem,
     );
-    this.#takeDrops();
-  }
-
-  /** A file that is dropped here is the request. */
-  #takeDrops() {
-    this.root.addEventListener("dragover", (event) => event.preventDefault());
-    this.root.addEventListener("drop", async (event) => {
-      const file = event.dataTransfer?.files[0];
-      if (!file) return;
-      event.preventDefault();
-      this.#context.request.set({ source: await file.text(), protocol: undefined });
-    });
   }
 
   get #isForm() {
@@ -146,6 +134,14 @@ export class RequestPane {
    */
   offer(offers) {
     this.#problem.append(" ", ...offers.map(([title, run]) => button(title, run, { className: "small" })));
+  }
+
+  /**
+   * Says more of a text that is no JSON.
+   * @param {string[]} notes
+   */
+  note(notes) {
+    this.#problem.append(...notes.map((note) => ` ${note}`));
   }
 
   /**

@@ -6,6 +6,7 @@
 import { counted, number } from "./cards.js";
 import { button, element, idle } from "./dom.js";
 import { commonEnds, innermostPlace, pairedRows, sameRow } from "./pairing.js";
+import { drawnImage } from "./pictures.js";
 
 /** @typedef {import("./types.js").Place} Place */
 /** @typedef {import("./types.js").Pointing} Pointing */
@@ -134,7 +135,9 @@ export class Rows {
   /** @param {(number | null)[]} pair */
   #pair(pair) {
     const cells = pair.map((row, side) =>
-      row === null ? element("div", { className: "gap" }) : this.#row(this.#sides[side].rows[row]),
+      row === null
+        ? element("div", { className: "gap" })
+        : this.#row(this.#sides[side].rows[row], this.#sides[side].dialect),
     );
     return element(
       "div",
@@ -143,8 +146,11 @@ export class Rows {
     );
   }
 
-  /** @param {PromptRow} row */
-  #row(row) {
+  /**
+   * @param {PromptRow} row
+   * @param {string} dialect
+   */
+  #row(row, dialect) {
     const text = element("div", { className: "text" }, this.#segments(row, row.head));
     if (row.fold) text.append(this.#fold(row));
     const name = row.message === null ? "" : `${row.message} ${row.role}`;
@@ -160,6 +166,7 @@ export class Rows {
           element("span", { className: "count", title: counted(row.tokens, "token") }, number(row.tokens)),
       ),
       text,
+      row.images.map((image) => drawnImage(image, dialect)),
       row.note && element("div", { className: "note" }, row.note),
     );
   }

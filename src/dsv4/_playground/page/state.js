@@ -111,17 +111,17 @@ export class Store {
  * @param {string} fragment
  */
 export async function fromFragment(fragment) {
-  const [view, packed = ""] = fragment.replace(/^#/, "").split("/");
+  const [view, packed] = fragment.replace(/^#/, "").split("/");
+  if (packed === undefined) return { view, slices: {}, isBroken: false };
   /** @type {Record<string, Values>} */
   const slices = {};
-  if (packed.startsWith(FORM)) {
-    try {
-      const read = JSON.parse(await unpack(packed.slice(FORM.length)));
-      for (const [name, values] of Object.entries(read))
-        if (isObject(values)) slices[name] = values;
-    } catch {
-      return { view, slices: {}, isBroken: true };
-    }
+  try {
+    if (!packed.startsWith(FORM)) throw new Error("another form, or its beginning alone");
+    const read = JSON.parse(await unpack(packed.slice(FORM.length)));
+    for (const [name, values] of Object.entries(read))
+      if (isObject(values)) slices[name] = values;
+  } catch {
+    return { view, slices: {}, isBroken: true };
   }
   return { view, slices, isBroken: false };
 }

@@ -66,11 +66,26 @@
  */
 
 /**
+ * An image of a prompt; numbers are null where its size is not known.
+ * @typedef {{
+ *   name: string, width: number | null, height: number | null, columns: number | null,
+ *   rows: number | null, tokens: number | null, caption: string, thumbnail: string,
+ * }} PromptImage
+ */
+
+/**
+ * What a picture costs in a size, in percent of its own.
+ * @typedef {{
+ *   scale: number, width: number, height: number, columns: number, rows: number, tokens: number,
+ * }} PictureSize
+ */
+
+/**
  * A row of a prompt.
  * @typedef {{
  *   message: number | null, role: string, field: string, tokens: number | null,
  *   note: string | null, ghost: boolean, head: Segment[], rest: Segment[], fold: string | null,
- *   ids?: number[][],
+ *   images: PromptImage[], ids?: number[][],
  * }} PromptRow
  */
 
@@ -85,7 +100,7 @@
 /**
  * A prompt of the answer of api/prompt.
  * @typedef {{
- *   title: string, total: string, tokens: number | null, characters: number,
+ *   title: string, dialect: string, total: string, tokens: number | null, characters: number,
  *   no_tokens: string | null, ending: { words: string, generates: boolean }, rows: PromptRow[],
  *   places: (Place | null)[][], shares: { kind: string, amount: number }[], spelled: number,
  *   unread: { message: number, field: string }[], problem?: undefined,
@@ -153,6 +168,14 @@
  *     runs: [string, string][],
  *   }[],
  * }} SessionAnswer
+ */
+
+/**
+ * The answer of api/import: what a text is. `pasted_text.py` describes its kinds.
+ * @typedef {{ kind: "answer", text: string, thinking: boolean, dialect: string | null, notes: string[] }
+ *   | { kind: "request" | "prompt", source: string, notes: string[] }
+ *   | { kind: "lines", lines: string[] }
+ *   | { kind: "unknown", notes?: string[] }} Imported
  */
 
 /** @typedef {"chat" | "responses" | "messages"} ProtocolName */

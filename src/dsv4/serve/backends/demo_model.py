@@ -37,6 +37,7 @@ from dsv4.serve.backend import (
     Model,
     Options,
 )
+from dsv4.serve.markup_ids import markup_ids
 from dsv4.tokens import Tokenizer
 from dsv4.types import AssistantMessageParam, ToolCallParam
 
@@ -381,17 +382,6 @@ def write_answer(answer: DemoAnswer, asked: DemoPrompt) -> str:
     return text
 
 
-def model_ids(tokenizer: Tokenizer, text: str) -> list[int]:
-    """The ids of a text that a model wrote, in which special tokens are themselves."""
-    ids: list[int] = []
-    for part in tokens.markup(text).parts:
-        if isinstance(part, tokens.Special):
-            ids.append(tokenizer.special_id(part))
-        else:
-            ids += tokenizer.encode_text(part)
-    return ids
-
-
 def _model_text(answer: DemoAnswer, asked: DemoPrompt) -> str:
     """The answer's own text, without what the prompt has written of it already."""
     calls: list[ToolCallParam] = [
@@ -516,7 +506,7 @@ class DemoBackend(Backend):
                 Chunk(text[n : n + _PIECE_LENGTH]) for n in range(0, len(text), _PIECE_LENGTH)
             )
         else:
-            for id in model_ids(self._tokenizer, text):
+            for id in markup_ids(self._tokenizer, text):
                 yield Chunk(ids=(id,), logprobs=self._logprobs(id) if with_logprobs else ())
 
     def _logprobs(self, id: int) -> tuple[Logprob]:

@@ -12,22 +12,7 @@ from typing import Any
 from dsv4._encode.prompt import Prompt
 from dsv4._parse.reasons import Reason
 from dsv4.api.request_fields import JsonObject
-from dsv4.serve.backend import (
-    Backend,
-    Chunk,
-    Chunks,
-    Counts,
-    Form,
-    ImageSupport,
-    Logprob,
-    Model,
-    Options,
-    logprobs_mode_of,
-    read_finish,
-    read_names,
-    read_number,
-    read_text,
-)
+from dsv4.serve import backend
 from dsv4.serve.backends import engine_fields
 from dsv4.serve.backends.engine_answer import EngineAnswer
 from dsv4.serve.images.media_text import MediaRules
@@ -37,19 +22,19 @@ from dsv4.serve.upstreams.upstream import Upstream
 from dsv4.tokens import Tokenizer
 
 
-class LlamacppBackend(Backend):
+class LlamacppBackend(backend.Backend):
     """A llama.cpp server."""
 
-    grammar_form: Form | None = "gbnf"
+    grammar_form: backend.Form | None = "gbnf"
     fields = engine_fields.LLAMACPP
 
     def __init__(self, settings: Settings, tokenizer: Tokenizer | None) -> None:
         self._upstream = Upstream(settings)
-        self.logprobs_mode = logprobs_mode_of(settings.logprobs_mode, "raw")
+        self.logprobs_mode = backend.logprobs_mode_of(settings.logprobs_mode, "raw")
         self._tokenizer = tokenizer
         self._media = EngineAnswer(self._media_rules, lambda: self._upstream.starts)
 
-    async def check_images(self) -> ImageSupport:
+    async def check_images(self) -> backend.ImageSupport:
         """Whether the server was started with what reads images for its model."""
         return (await self._media.get()).support
 
@@ -57,15 +42,19 @@ class LlamacppBackend(Backend):
         properties = await self._upstream.get("/props")
         modalities = properties.get("modalities")
         if not isinstance(modalities, dict) or modalities.get("vision") is not True:
-            return MediaRules(ImageSupport(False, "llama.cpp was started without --mmproj"))
+            return MediaRules(backend.ImageSupport(False, "llama.cpp was started without --mmproj"))
         marker = properties.get("media_marker")
         if not isinstance(marker, str) or not marker:
-            return MediaRules(ImageSupport(False, "llama.cpp does not say its media marker"))
+            return MediaRules(
+                backend.ImageSupport(False, "llama.cpp does not say its media marker")
+            )
         # What it makes of no text at all is what it writes before every text.
         made = await self._upstream.post("/tokenize", {"content": "", "add_special": True})
-        return MediaRules(ImageSupport(True), marker, bool(made.get("tokens")))
+        return MediaRules(backend.ImageSupport(True), marker, bool(made.get("tokens")))
 
-    async def _asked(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> bytes:
+    async def _asked(
+        self, prompt: Prompt, ids: Sequence[int] | None, options: backend.Options
+    ) -> bytes:
         rules = await self._media.get()
         urls = image_urls(prompt, ids, rules.support)
         special = self._tokenizer.vocabulary.added if self._tokenizer is not None else ()
@@ -76,23 +65,28 @@ class LlamacppBackend(Backend):
         }
         return await large_body(body)
 
-    def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
+    def stream(
+        self, prompt: Prompt, ids: Sequence[int] | None, options: backend.Options
+    ) -> backend.Chunks:
         # Control tokens come as empty text, so the text is made from the ids.
         sampled = None if self._tokenizer is None else _SampledIds(self._tokenizer)
 
-        def read(event: JsonObject, more: bool) -> Chunk:
+        def read(event: JsonObject, more: bool) -> backend.Chunk:
             return _chunk(event, None if sampled is None else sampled.of(event), more)
 
         asked = partial(self._asked if prompt.images else _body, prompt, ids, options)
         return self._upstream.chunks("/completion", asked, read)
 
-    async def models(self) -> list[Model]:
+    async def models(self) -> list[backend.Model]:
         answer = await self._upstream.get("/v1/models")
         properties = await self._upstream.get("/props")
         settings = properties.get("default_generation_settings") or {}
-        context = read_number(settings.get("n_ctx"))
-        loaded = read_names(properties.get("model_path"))
-        return [Model(str(model.get("id")), context, loaded) for model in answer.get("data") or ()]
+        context = backend.read_number(settings.get("n_ctx"))
+        loaded = backend.read_names(properties.get("model_path"))
+        return [
+            backend.Model(str(model.get("id")), context, loaded)
+            for model in answer.get("data") or ()
+        ]
 
     async def aclose(self) -> None:
         await self._upstream.aclose()
@@ -115,7 +109,7 @@ class _SampledIds:
         given, text = event.get("tokens"), event.get("content") or ""
         if not isinstance(given, list):
             return None
-        total = read_number(event.get("tokens_predicted"))
+        total = backend.read_number(event.get("tokens_predicted"))
         new = len(given) if total is None else total - self._seen
         self._seen += new
         if new <= len(given) or not text:
@@ -126,18 +120,18 @@ class _SampledIds:
         return [*self._tokenizer.encode_text(shown), *known]
 
 
-def _chunk(event: JsonObject, ids: Sequence[int] | None, more: bool) -> Chunk:
+def _chunk(event: JsonObject, ids: Sequence[int] | None, more: bool) -> backend.Chunk:
     stopped = event.get("stop") is True
     timings = event.get("timings") or {}
-    return Chunk(
+    return backend.Chunk(
         text=event.get("content") or "",
         ids=ids,
         finish=_finish(event) if stopped else None,
-        stop_string=(read_text(event.get("stopping_word")) or None) if stopped else None,
-        counts=Counts(
-            read_number(event.get("tokens_evaluated")),
-            read_number(timings.get("cache_n", event.get("tokens_cached"))),
-            read_number(event.get("tokens_predicted")),
+        stop_string=(backend.read_text(event.get("stopping_word")) or None) if stopped else None,
+        counts=backend.Counts(
+            backend.read_number(event.get("tokens_evaluated")),
+            backend.read_number(timings.get("cache_n", event.get("tokens_cached"))),
+            backend.read_number(event.get("tokens_predicted")),
         )
         if stopped
         else None,
@@ -150,15 +144,15 @@ def _chunk(event: JsonObject, ids: Sequence[int] | None, more: bool) -> Chunk:
     )
 
 
-def _logprob(known: JsonObject) -> Logprob:
+def _logprob(known: JsonObject) -> backend.Logprob:
     tops = known.get("top_logprobs") or ()
     top = tuple((str(t.get("token")), float(t.get("logprob") or 0)) for t in tops)
-    ids = [id for t in tops if (id := read_number(t.get("id"))) is not None]
-    return Logprob(
+    ids = [id for t in tops if (id := backend.read_number(t.get("id"))) is not None]
+    return backend.Logprob(
         str(known.get("token")),
         float(known["logprob"]),
         top,
-        read_number(known.get("id")),
+        backend.read_number(known.get("id")),
         tuple(ids) if len(ids) == len(top) else (),
     )
 
@@ -171,10 +165,12 @@ def _finish(event: JsonObject) -> Reason | None:
     kind = event.get("stop_type")
     if kind is None:  # as servers of 2024 say it
         kind = next((name for name in _STOP_TYPES if event.get(f"stopped_{name}") is True), "word")
-    return read_finish(_STOP_TYPES.get(kind, kind) if isinstance(kind, str) else kind)
+    return backend.read_finish(_STOP_TYPES.get(kind, kind) if isinstance(kind, str) else kind)
 
 
-async def _body(prompt: Prompt, ids: Sequence[int] | None, options: Options) -> dict[str, Any]:
+async def _body(
+    prompt: Prompt, ids: Sequence[int] | None, options: backend.Options
+) -> dict[str, Any]:
     body: dict[str, Any] = {
         # As text the prompt might get a second BOS.
         "prompt": prompt.text if ids is None else list(ids),

@@ -12,24 +12,9 @@ from typing import Any, cast
 from dsv4._encode.prompt import Prompt
 from dsv4._parse.reasons import Reason
 from dsv4.api.request_fields import JsonObject
-from dsv4.serve.backend import (
-    Backend,
-    Chunk,
-    Chunks,
-    Form,
-    Logprob,
-    Model,
-    Options,
-    read_finish,
-    read_text,
-)
-from dsv4.serve.backends.vllm import (
-    first_choice,
-    read_completion,
-    read_counts,
-    read_models,
-    sampling_fields,
-)
+from dsv4.serve import backend
+from dsv4.serve.backend import Backend, Chunk, Chunks, Form, Logprob, Model, Options
+from dsv4.serve.backends import vllm
 from dsv4.serve.served_model import model_asked_for
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstreams.http_client import HttpConnection
@@ -48,7 +33,7 @@ class CompletionsBackend(Backend):
 
     def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
         asked = partial(self._body, prompt, options)
-        return self._upstream.chunks("/v1/completions", asked, read_completion)
+        return self._upstream.chunks("/v1/completions", asked, vllm.read_completion)
 
     async def _body(self, prompt: Prompt, options: Options) -> dict[str, Any]:
         if self._model is None:
@@ -60,10 +45,10 @@ class CompletionsBackend(Backend):
             "max_tokens": options.max_tokens,
             "add_special_tokens": False,
         }
-        return body | sampling_fields(options)
+        return body | vllm.sampling_fields(options)
 
     async def models(self) -> list[Model]:
-        return read_models(await self._upstream.get("/v1/models"))
+        return vllm.read_models(await self._upstream.get("/v1/models"))
 
     async def aclose(self) -> None:
         await self._upstream.aclose()
@@ -109,7 +94,7 @@ class ChatServerBackend:
         return model_asked_for(self._served, None).name
 
     async def models(self) -> list[Model]:
-        return read_models(await self._upstream.get("/v1/models"))
+        return vllm.read_models(await self._upstream.get("/v1/models"))
 
     async def aclose(self) -> None:
         await self._upstream.aclose()
@@ -122,15 +107,15 @@ class _ChatEvents:
         self._has_deltas = False
 
     def chunk(self, event: JsonObject, more: bool) -> Chunk:
-        choice = first_choice(event.get("choices"))
+        choice = vllm.first_choice(event.get("choices"))
         reason, known = choice.get("finish_reason"), choice.get("logprobs")
         usage = event.get("usage")
         return Chunk(
             delta=self._delta(choice),
             logprobs=() if known is None else _chat_logprobs(known),
             finish=None if reason is None else _finish(choice),
-            stop_string=None if reason is None else read_text(choice.get("stop_reason")),
-            counts=None if usage is None else read_counts(usage),
+            stop_string=None if reason is None else backend.read_text(choice.get("stop_reason")),
+            counts=None if usage is None else vllm.read_counts(usage),
             id=event.get("id"),
             more=more,
         )
@@ -153,7 +138,7 @@ class _ChatEvents:
 def _finish(choice: JsonObject) -> Reason | None:
     """Why a choice ended. Some routers say there what went wrong."""
     error = choice.get("error")
-    return read_finish(choice["finish_reason"], error_text(error) if error else None)
+    return backend.read_finish(choice["finish_reason"], error_text(error) if error else None)
 
 
 def _chat_logprobs(given: object) -> tuple[Logprob, ...]:

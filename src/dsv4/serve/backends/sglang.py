@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -28,7 +29,7 @@ from dsv4.serve.backend import (
 from dsv4.serve.backends import engine_fields
 from dsv4.serve.backends.engine_answer import EngineAnswer
 from dsv4.serve.backends.engine_fields import joined
-from dsv4.serve.backends.vllm import bias_fields, read_spans
+from dsv4.serve.backends.vllm import read_spans, sampling_fields
 from dsv4.serve.images.sent_images import image_urls, large_body
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstreams.upstream import Upstream
@@ -91,17 +92,8 @@ async def _body(prompt: Prompt, ids: Sequence[int] | None, options: Options) -> 
         "skip_special_tokens": False,
         "spaces_between_special_tokens": False,
     }
-    names = ("temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty")
-    sampling |= {name: v for name in names if (v := getattr(options, name)) is not None}
-    if options.seed is not None:
-        sampling["sampling_seed"] = options.seed
-    if options.stop_tokens and ids is not None:
-        sampling["stop_token_ids"] = list(options.stop_tokens.values())
-    stop = [*options.stop, *(options.stop_tokens if ids is None else ())]
-    if stop:
-        sampling["stop"] = stop
-    if options.logit_bias is not None:
-        sampling["logit_bias"] = bias_fields(options)
+    given = sampling_fields(replace(options, logprobs=None), by_id=ids is not None)
+    sampling |= {"sampling_seed" if name == "seed" else name: v for name, v in given.items()}
     if options.grammar is not None:
         sampling |= options.grammar.fields("sglang")["sampling_params"]
     body: dict[str, Any] = {"text": prompt.text} if ids is None else {"input_ids": list(ids)}

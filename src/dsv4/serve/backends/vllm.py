@@ -151,14 +151,9 @@ def sampling_fields(options: Options, *, by_id: bool = False) -> dict[str, Any]:
     given: dict[str, Any] = {name: getattr(options, name) for name in (*names, "seed", "logprobs")}
     given["stop"] = [*options.stop, *([] if by_id else options.stop_tokens)] or None
     given["stop_token_ids"] = list(options.stop_tokens.values()) if by_id else None
-    given["logit_bias"] = bias_fields(options)
+    if options.logit_bias is not None:  # in OpenAI's form: by ids as text
+        given["logit_bias"] = {str(id): logit for id, logit in options.logit_bias}
     return {name: value for name, value in given.items() if value is not None}
-
-
-def bias_fields(options: Options) -> dict[str, float] | None:
-    """What is added to logits, in OpenAI's form: by ids as text."""
-    bias = options.logit_bias
-    return None if bias is None else {str(id): logit for id, logit in bias}
 
 
 def read_completion(event: JsonObject, more: bool = False) -> Chunk:

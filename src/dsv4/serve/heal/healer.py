@@ -16,14 +16,7 @@ from dsv4.errors import EncodeError
 from dsv4.profiles.profile import Profile, profile_named, shielded_prompt
 from dsv4.profiles.text_shields import shielded
 from dsv4.serve.backend import BackendError, Model
-from dsv4.serve.heal.adaptations import (
-    DEEPSEEK,
-    SERVER_PROFILES,
-    adapted,
-    adapted_server,
-    check_ids,
-    server_kind,
-)
+from dsv4.serve.heal import adaptations
 from dsv4.serve.heal.request_adapter import RequestAdapter
 from dsv4.serve.heal.upstream_habits import UpstreamHabits
 from dsv4.serve.settings import Settings
@@ -41,7 +34,7 @@ class Healer:
     """The chat server of a gateway, as far as it is known."""
 
     def __init__(self, settings: Settings, turns: SampledTurns) -> None:
-        check_ids(settings.skip_adaptations)
+        adaptations.check_ids(settings.skip_adaptations)
         self._settings = settings
         if turns.store is None and settings.replay_store == "sealed":
             # Chat Completions has no field that a sealed turn could travel in.
@@ -58,11 +51,11 @@ class Healer:
         """Takes in what the server serves."""
         self._dialect = dialect
         self._owners = {model.owner for model in models}
-        self._adapt_to(server_kind(self._settings, models))
+        self._adapt_to(adaptations.server_kind(self._settings, models))
 
     def _adapt_to(self, kind: str) -> None:
         assert self._dialect is not None
-        server = adapted_server(kind, self._dialect, self._settings)
+        server = adaptations.adapted_server(kind, self._dialect, self._settings)
         # A server may turn out to ask for turns as they were: unless the operator says that it
         # does not, they are kept.
         keeps = server is not None or self._settings.adapt_for is None
@@ -82,11 +75,11 @@ class Healer:
             return False
         if self.adapter.server is None:
             self._has_learned_rules = True
-            self._adapt_to(DEEPSEEK)
+            self._adapt_to(adaptations.DEEPSEEK)
             _log.warning(
                 "the chat server asks for the reasoning of earlier turns, as the official API "
                 "does: from now on requests are adapted to its rules (--for %s)",
-                DEEPSEEK,
+                adaptations.DEEPSEEK,
             )
         return True
 
@@ -95,8 +88,8 @@ class Healer:
         """What is known of how the server writes prompts: vLLM and SGLang say who they are."""
         if self.adapter.server is not None:
             return self.adapter.server.profile
-        known = self._owners & set(SERVER_PROFILES)
-        return profile_named(SERVER_PROFILES[known.pop()]) if len(known) == 1 else None
+        known = self._owners & set(adaptations.SERVER_PROFILES)
+        return profile_named(adaptations.SERVER_PROFILES[known.pop()]) if len(known) == 1 else None
 
     def prompt_length(
         self, body: JsonObject, protocol: ProtocolName, tokenizer: Tokenizer | None
@@ -109,7 +102,7 @@ class Healer:
         name = profile.own_dialect("v4.1" if dialect.system_token is not None else "v4")
         sent, _ = marked_chat_body(body, protocol)
         if self.adapter.server is not None:
-            sent, _ = adapted(sent, self.adapter.server)
+            sent, _ = adaptations.adapted(sent, self.adapter.server)
         try:
             prompt = shielded_prompt(shielded(sent), profile, name)
         except EncodeError:

@@ -19,16 +19,8 @@ from dsv4.api import ApiError
 from dsv4.api.event_writer import Usage
 from dsv4.api.protocols import protocol_of_client
 from dsv4.api.request_fields import JsonObject, json_body
+from dsv4.serve import asgi
 from dsv4.serve.access.api_keys import Key
-from dsv4.serve.asgi import (
-    Receive,
-    Scope,
-    Send,
-    headers_of,
-    read_body,
-    send_start,
-    while_connected,
-)
 from dsv4.serve.backend import BackendError, PassedAnswer, PassingBackend
 from dsv4.serve.body_limits import choices_in
 from dsv4.serve.choice_reader import ChoiceReader
@@ -72,7 +64,7 @@ def _rule(text: str) -> tuple[Sequence[str], re.Pattern[str]]:
     return (method.strip().upper(),) if method else METHODS, re.compile(pattern)
 
 
-def plain_path(scope: Scope) -> str:
+def plain_path(scope: asgi.Scope) -> str:
     """The path of a request as it was sent. Raises an `ApiError` for one that a server behind may
     take for another path than the one that is checked here."""
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
@@ -90,11 +82,11 @@ class PassedRoute(ReportedRoute):
         super().__init__(server, PASSED)
         self._rules = PassedRules(server.settings.passed_routes)
 
-    def _error_body(self, scope: Scope, error: ApiError) -> tuple[int, JsonObject]:
-        return protocol_of_client(headers_of(scope)).error(error)
+    def _error_body(self, scope: asgi.Scope, error: ApiError) -> tuple[int, JsonObject]:
+        return protocol_of_client(asgi.headers_of(scope)).error(error)
 
     async def _answer(
-        self, scope: Scope, receive: Receive, send: Send, report: RequestReport
+        self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send, report: RequestReport
     ) -> int:
         server = self._server
         key = report.key = await server.access.authenticated(scope)
@@ -110,7 +102,7 @@ class PassedRoute(ReportedRoute):
             async with server.access.meter.admitted(key.name, key.limits, choices):
                 with server.gate.place(choices) as turn:
                     asked = self._asked(scope, path, data)
-                    return await while_connected(run.copy(asked, turn), receive)
+                    return await asgi.while_connected(run.copy(asked, turn), receive)
         except BackendError as error:
             if not run.has_begun:
                 raise
@@ -123,7 +115,7 @@ class PassedRoute(ReportedRoute):
                 if (recorder := server.observers.recorder) is not None:
                     recorder.write(run.exchange(path))
 
-    def _checked_path(self, scope: Scope, key: Key) -> str:
+    def _checked_path(self, scope: asgi.Scope, key: Key) -> str:
         """The path of a request that may be passed on."""
         method, path = scope["method"], plain_path(scope)
         is_for_all = self._rules.allow(method, unquote(path))
@@ -132,16 +124,16 @@ class PassedRoute(ReportedRoute):
             raise ApiError(f"found {method} {path}, which is not served here", status=404)
         return path
 
-    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+    async def _body(self, scope: asgi.Scope, receive: asgi.Receive) -> bytes:
         # As everywhere here, what says that it is something else is JSON all the same.
-        kind = headers_of(scope).get("content-type", "")
+        kind = asgi.headers_of(scope).get("content-type", "")
         if kind.startswith("multipart/"):
             expected = "expected JSON: nothing else is passed on to the backend"
             raise ApiError(f"found a body of type {kind}, {expected}", status=415)
-        return await read_body(scope, receive, self._server.settings)
+        return await asgi.read_body(scope, receive, self._server.settings)
 
     def _asked(
-        self, scope: Scope, path: str, data: bytes
+        self, scope: asgi.Scope, path: str, data: bytes
     ) -> AbstractAsyncContextManager[PassedAnswer]:
         query = scope["query_string"].decode("latin-1")
         backend = cast(PassingBackend, self._server.engines.able.backend)
@@ -155,7 +147,7 @@ class PassedRun:
     readers: Sequence[ChoiceReader] = ()
     engine: str | None = None
 
-    def __init__(self, send: Send, data: bytes, id: str) -> None:
+    def __init__(self, send: asgi.Send, data: bytes, id: str) -> None:
         """`id` is the request's, where the server has no other for it."""
         self._id = id
         self._send = send
@@ -178,7 +170,7 @@ class PassedRun:
             headers = {"content-type": _JSON, "x-request-id": self._id}
             headers |= {name: came[name] for name in _HEADERS_KEPT if name in came}
             self.status = answer.status
-            await self._send(send_start(answer.status, headers))
+            await self._send(asgi.send_start(answer.status, headers))
             while piece := await answer.read():
                 self._keep(piece)
                 await self._send({"type": "http.response.body", "body": piece, "more_body": True})

@@ -10,23 +10,17 @@ from contextlib import suppress
 
 from dsv4.errors import short_repr
 from dsv4.serve.settings import SettingError, Settings, without_password
+from dsv4.serve.storage import stored_turns
 from dsv4.serve.storage.store_watch import RETRY_SECONDS, StoreWatch
 from dsv4.serve.storage.stored_conversations import StoredResponses, StoredThreads
-from dsv4.serve.storage.stored_turns import (
-    MemoryTurnStore,
-    SampledTurns,
-    StoreFailure,
-    TurnStore,
-    read_seal,
-)
 from dsv4.serve.storage.watched_store import WatchedStore
 
 
-def store_for(settings: Settings) -> TurnStore | None:
+def store_for(settings: Settings) -> stored_turns.TurnStore | None:
     """The store that the settings name. None where turns are not kept here."""
     kind = settings.replay_store
     if kind == "memory":
-        return MemoryTurnStore(settings.replay_entries, settings.replay_bytes)
+        return stored_turns.MemoryTurnStore(settings.replay_entries, settings.replay_bytes)
     if kind == "sqlite":
         from dsv4.serve.storage.stored_turns import SqliteTurnStore
 
@@ -47,14 +41,14 @@ class ConversationStorage:
 
     def __init__(self, settings: Settings, changed: Callable[[bool], None]) -> None:
         """`changed` is called with whether the store is there, each time that it was asked."""
-        seal = read_seal(settings.seal_key_file) if settings.seal_key_file else None
+        seal = stored_turns.read_seal(settings.seal_key_file) if settings.seal_key_file else None
         store = store_for(settings)
         self.watched: WatchedStore | None = None
         if store is not None and settings.replay_store != "memory":
             store = self.watched = WatchedStore(
                 store, StoreWatch(f"replay ({without_password(settings.replay)})", changed)
             )
-        self.turns = SampledTurns(store, seal)
+        self.turns = stored_turns.SampledTurns(store, seal)
         self.responses = StoredResponses(self.turns.store)
         self.threads = StoredThreads(self.turns.store)
 
@@ -67,7 +61,7 @@ class ConversationStorage:
         """Tells again and again how large the store is, and notices whether it is there."""
         store = self.turns.store
         while store is not None:
-            with suppress(StoreFailure):
+            with suppress(stored_turns.StoreFailure):
                 sized(await store.size())
                 if self.watched is not None:
                     await self.watched.bring_waiting()

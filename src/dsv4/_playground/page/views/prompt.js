@@ -3,6 +3,8 @@
 import { CallError, debounced, messageOf } from "../server.js";
 import { toClipboard } from "../copybuttons.js";
 import { button, element } from "../dom.js";
+import { isWhole, openPasted } from "../pasted.js";
+import { addressOf, freeName, liftedPictures, picturesIn, picturesOf } from "../pictures.js";
 import { PromptPane } from "../promptpane.js";
 import { RequestPane } from "../requestpane.js";
 import { requestBody, sourceOf, switches } from "../switches.js";
@@ -32,6 +34,8 @@ export function mount(root, context) {
 
   const ask = debounced(async () => {
     right.wait(true);
+    const replaced = before;
+    before = null;
     try {
       const answer = await context.call("prompt", { ...body(), ...right.wanted() });
       if (answer === undefined) return;
@@ -44,31 +48,106 @@ export function mount(root, context) {
       if (!(error instanceof CallError)) throw error;
       left.complain(error.problem);
       right.wait(false, true);
-      if (!error.problem.path) offerToRead(sourceOf(context));
+      offerToRead(sourceOf(context), replaced);
     }
   }, TYPING);
 
   /**
-   * For a text that is no JSON: a prompt can be decoded, and of many lines one chosen.
+   * What was in the editor before somebody pasted or dropped what is there now.
+   * @type {Record<string, any> | null}
+   */
+  let before = null;
+
+  /**
+   * For a text that is no request: what was pasted is opened where it belongs, and else that is
+   * offered; of many lines one can be chosen.
+   * @param {string} source
+   * @param {Record<string, any> | null} replaced
+   */
+  async function offerToRead(source, replaced) {
+    /** @type {import("../types.js").Imported | undefined} */
+    const found = await context.call("import", { source }).catch(() => undefined);
+    if (!found) return;
+    if (found.kind === "lines")
+      return left.offerLines(lineTitles(found.lines), (n) => take(found.lines[n]));
+    if (replaced && (found.kind === "answer" || found.kind === "request")) {
+      request.set(replaced);
+      openPasted(found, context);
+    } else if (found.kind === "unknown") left.note(found.notes ?? []);
+    else left.offer([[OFFERS[found.kind], () => openPasted(found, context)]]);
+  }
+
+  const requestText = () => {
+    const { source, pictures, protocol } = request.get();
+    return { source, pictures, protocol };
+  };
+
+  /**
+   * Another text in place of the request, from outside.
    * @param {string} source
    */
-  async function offerToRead(source) {
-    const found = await context.call("import", { source }).catch(() => undefined);
-    if (found?.kind === "prompt")
-      left.offer([
-        [
-          "Decode this prompt",
-          () => {
-            request.set({ source: found.source, protocol: undefined });
-            context.tell(found.notes.length ? found.notes.join(" ") : "Decoded.");
-          },
-        ],
-      ]);
-    if (found?.kind === "lines")
-      left.offerLines(
-        lineTitles(found.lines),
-        (n) => request.set({ source: found.lines[n], protocol: undefined }),
-      );
+  function take(source) {
+    before = requestText();
+    request.set({ source, pictures: undefined, protocol: undefined });
+  }
+
+  /**
+   * Pictures go into the request. A text stays where it is pasted, but for the example, which it
+   * replaces.
+   * @param {ClipboardEvent} event
+   */
+  function paste(event) {
+    const given = event.clipboardData;
+    const text = given?.getData("text/plain") ?? "";
+    if (root.hidden || !given) return;
+    if (!text && addPictures(picturesIn(given))) return event.preventDefault();
+    if (!(event.target instanceof Element && event.target.closest(".editor"))) return;
+    before = requestText();
+    if (before.source !== undefined || !isWhole(text)) return;
+    event.preventDefault();
+    take(text);
+  }
+
+  /** @param {DragEvent} event */
+  async function drop(event) {
+    const file = event.dataTransfer?.files[0];
+    if (!file) return;
+    event.preventDefault();
+    if (!addPictures(picturesIn(event.dataTransfer))) take(await file.text());
+  }
+
+  /**
+   * Puts pictures into the last turn of the user. Returns whether there are any.
+   * @param {File[]} files
+   */
+  function addPictures(files) {
+    if (files.length) add(files).catch((error) => context.tell(messageOf(error)));
+    return files.length > 0;
+  }
+
+  /** @param {File[]} files */
+  async function add(files) {
+    for (const file of files) {
+      const known = picturesOf(request);
+      const name = freeName(file.name, known);
+      const pictures = { ...known, [name]: await addressOf(file) };
+      const added = await context.call("picture", { ...body(), pictures, name });
+      if (added === undefined) continue;
+      const dialect = added.dialect ?? request.get().dialect;
+      request.set({ source: added.source, pictures, dialect });
+      const switched = added.dialect ? ` The dialect is ${dialect} now, which reads pictures.` : "";
+      context.tell(`${name} is in the last turn.${switched}`);
+    }
+  }
+
+  /** Long pictures go beside the text, before it is drawn. Returns whether there were any. */
+  function lift() {
+    const { source } = request.get();
+    if (typeof source !== "string") return false;
+    const { text, pictures } = liftedPictures(source, picturesOf(request));
+    if (text === source) return false;
+    request.set({ source: text, pictures });
+    return true;
   }
 
   async function copyPrompt() {
@@ -114,8 +193,12 @@ export function mount(root, context) {
     right.rows.light(place, { scroll: true, isGentle: isPointer });
   }
 
+  document.addEventListener("paste", paste);
+  root.addEventListener("dragover", (event) => event.preventDefault());
+  root.addEventListener("drop", drop);
   request.onChange((_, names) => {
     if (names.length === 1 && names[0] === "caret") return;
+    if (names.includes("source") && lift()) return;
     left.draw();
     if (names.length === 1 && names[0] === "source") ask();
     else ask.now();
@@ -124,6 +207,7 @@ export function mount(root, context) {
     left.draw();
     if (names.some((name) => name !== "mode")) ask.now();
   });
+  lift();
   left.draw();
   ask.now();
   // Another view may have named a place to look at.
@@ -137,6 +221,11 @@ export function mount(root, context) {
   });
 }
 
+const OFFERS = {
+  answer: "Open this answer in Stream",
+  request: "Take the request of this command",
+  prompt: "Decode this prompt",
+};
 const LONGEST_TITLE = 60;
 const SHARED_IN_TITLE = 12;
 

@@ -7,6 +7,7 @@
 import { CallError, debounced, messageOf } from "../server.js";
 import { area, card, counted, number } from "../cards.js";
 import { button, choice, element, inside, tick } from "../dom.js";
+import { openPasted } from "../pasted.js";
 import { EventsPane, FramesPane, HeldPane, MessagePane, StatePane, TextMap, TextPane } from "../panes.js";
 import { Trace } from "../trace.js";
 
@@ -137,11 +138,26 @@ class Stream {
   #begin() {
     const asked = Number(this.#state.get().step);
     this.#ask(Number.isFinite(asked) ? asked : undefined);
-    this.#state.onChange((_, names) => {
+    this.#state.onChange(({ step }, names) => {
       if (!names.some((name) => name !== "step")) return;
       this.#sync();
-      this.#later();
+      // Whoever names a step with the text wants to see it there.
+      if (names.includes("step") && Number.isFinite(step)) this.#ask(step);
+      else this.#later();
     });
+    this.#source.addEventListener("paste", (event) => this.#paste(event));
+  }
+
+  /**
+   * A response of a server is read for what the model wrote; what is no answer is opened where it
+   * belongs.
+   * @param {ClipboardEvent} event
+   */
+  async #paste(event) {
+    const source = event.clipboardData?.getData("text/plain") ?? "";
+    const found = await this.#context.call("import", { source }).catch(() => undefined);
+    const isResponse = found?.kind === "answer" && found.text !== source;
+    if (isResponse || found?.kind === "request" || found?.kind === "prompt") openPasted(found, this.#context);
   }
 
   /** Controls say what the state says: another view may have changed it. */
