@@ -188,7 +188,7 @@ class RecordedCall:
         return self.state == "finished" and self.delivered
 
     def with_changes(self, changes: Sequence[WeightsChange]) -> RecordedCall:
-        """The call with what became of the weights since it began."""
+        """The call with the `changes` of the weights since it began."""
         first = self.weights[0]
         spans = self.spans
         if changes and self.arrivals is not None:
