@@ -50,7 +50,7 @@ demo: $(VENV)/installed
 
 # Training for real, with a tiny model on the CPU. PyTorch is large, so its environment is another.
 examples: $(VENV)-training/installed
-	set -e; for example in sft grpo rollout agent; do \
+	set -e; for example in sft grpo rollout agent asynchronous; do \
 		$(VENV)-training/bin/python examples/training/$$example.py; \
 	done
 
@@ -182,8 +182,9 @@ clients: $(VENV)/installed-for-serving
 implementations: $(VENV)/installed-for-tests
 	$(BIN)/python scripts/implementations.py $(ONLY)
 
-# What a release of a server changed: `make follow PACKAGE=vllm==0.33.0`, without a version the newest.
-# vLLM's classes are run with what its build for the CPU needs (3.1 GB), its server is not.
+# What a release of a server or of a library changed: `make follow PACKAGE=vllm==0.33.0`, without a
+# version the newest. vLLM's classes are run with what its build for the CPU needs (3.1 GB), its server
+# is not.
 follow: $(VENV)/installed-for-tests
 	$(BIN)/python scripts/follow.py $(PACKAGE)
 
@@ -266,14 +267,14 @@ $(VENV)-training/installed: pyproject.toml
 	$(VENV)-training/bin/python -m pip install --quiet $(TORCH) --editable '.[training]'
 	touch $@
 
-# torchtune and Megatron without what they ask for, of which the tests need little; torchtune 0.6
+# torchtune, Megatron and NeMo Automodel without what they ask for, of which the tests need little; torchtune 0.6
 # imports what newer releases of torchao have no more. Of verl, SkyRL and
 # LLaMA-Factory only the source is read; verifiers needs renderers, and this a package for settings.
 # Tests of what is missing are skipped.
 TRAINERS := 'torchtune==0.6.1' 'torchao==0.9.0' 'megatron-core==0.16.1' 'verl==0.9.1' 'skyrl==0.3.0' 'llamafactory==0.9.5' 'verifiers==0.4.0' \
-	'renderers==0.1.12' prime-pydantic-config
+	'renderers==0.1.12' prime-pydantic-config 'nemo-automodel==0.7.0'
 $(VENV)-training/installed-for-tests: $(VENV)-training/installed
-	$(VENV)-training/bin/python -m pip install --quiet 'pytest>=8' 'hypothesis>=6.100' sentencepiece tiktoken
+	$(VENV)-training/bin/python -m pip install --quiet 'pytest>=8' 'hypothesis>=6.100' sentencepiece tiktoken omegaconf httpx
 	-$(VENV)-training/bin/python -m pip install --quiet --no-deps $(TRAINERS)
 	touch $@
 
@@ -301,12 +302,12 @@ $(VENV)-mutants/installed: Makefile
 	$(VENV)-mutants/bin/python -m pip install --quiet 'cosmic-ray>=8.7,<9'
 	touch $@
 
-# It asks for a certifi that was days old when it was released, which not every index has. Any
-# other will do.
+# It asks for releases of certifi and of its own extras that were days old when it was released, which
+# not every index has. Any others will do.
 $(VENV)-litellm/installed: Makefile
 	$(PYTHON) -m venv $(VENV)-litellm
 	$(VENV)-litellm/bin/python -m pip install --quiet uv
-	echo certifi > $(VENV)-litellm/any-release.txt
+	printf 'certifi\nlitellm-enterprise\nlitellm-proxy-extras\n' > $(VENV)-litellm/any-release.txt
 	$(VENV)-litellm/bin/uv pip install --quiet --python $(VENV)-litellm/bin/python \
 		--override $(VENV)-litellm/any-release.txt 'litellm[proxy]==1.108.4'
 	touch $@

@@ -162,6 +162,8 @@ def kill(folder: Path, seconds: float) -> int:
         env=environment(),
     )
     time.sleep(seconds)
+    while not (folder / "killed.out.jsonl.journal").exists():
+        time.sleep(0.1)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     journal = json.loads((folder / "killed.out.jsonl.journal").read_text())

@@ -52,18 +52,19 @@ def write_model(folder: Path, dialect: str, vocabulary: Path) -> None:
 
 
 class DynamoFrontend:
-    """A frontend that serves one dialect, at most for as long as this process lives."""
+    """A frontend that serves both dialects for as long as this process lives."""
 
-    def __init__(self, dialect: str, vocabulary: Path) -> None:
+    def __init__(self, vocabulary: Path) -> None:
         from tokenizers import Tokenizer
 
+        self._folder = Path(mkdtemp())
+        self._tokenizers = {}
+        for dialect, (model, _) in MODELS.items():
+            write_model(self._folder / model, dialect, vocabulary)
+            file = str(self._folder / model / "tokenizer.json")
+            self._tokenizers[dialect] = Tokenizer.from_file(file)
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-
-        self._model, self._parser = MODELS[dialect]
-        self._folder = Path(mkdtemp())
-        write_model(self._folder / self._model, dialect, vocabulary)
-        self._tokenizer = Tokenizer.from_file(str(self._folder / self._model / "tokenizer.json"))
         self._url = f"http://127.0.0.1:{port}/v1"
         self._said = ""
         self._asked: list[int] = []
@@ -74,60 +75,64 @@ class DynamoFrontend:
             **{"DYN_LOG": "error", "DYN_SELF_HOST_METADATA": "0"},
         }
         threading.Thread(target=self._work, daemon=True).start()
+        self._process = self._started(port)
+        atexit.register(self._process.kill)
+        self._wait()
+
+    def _started(self, port: int) -> subprocess.Popen[bytes]:
         options = ["--http-host", "127.0.0.1", "--http-port", str(port)]
-        self._process = subprocess.Popen(
+        return subprocess.Popen(
             [sys.executable, "-m", "dynamo.frontend", *options],
             stdout=subprocess.DEVNULL,
             stderr=(self._folder / "frontend.log").open("wb"),
         )
-        atexit.register(self.close)
-        self._wait()
 
     def _work(self) -> None:
-        from dynamo.llm import ModelInput, ModelRuntimeConfig, ModelType, WorkerType, register_model
         from dynamo.runtime import dynamo_worker
+
+        async def worker(runtime: Any) -> None:
+            await asyncio.gather(*(self._serve(runtime, dialect) for dialect in MODELS))
+
+        with_runtime: Any = dynamo_worker()(worker)
+        asyncio.run(with_runtime())
+
+    async def _serve(self, runtime: Any, dialect: str) -> None:
+        """An engine that says what it is told."""
+        from dynamo.llm import ModelInput, ModelRuntimeConfig, ModelType, WorkerType, register_model
 
         async def generate(request: Any, context: Any) -> Any:
             self._asked = request["token_ids"]
-            ids = self._tokenizer.encode(self._said, add_special_tokens=False).ids
-            for id in ids:
+            encoded = self._tokenizers[dialect].encode(self._said, add_special_tokens=False)
+            for id in encoded.ids:
                 yield {"token_ids": [id]}
             yield {"token_ids": [1], "finish_reason": "stop"}
 
-        @dynamo_worker()  # type: ignore[untyped-decorator]
-        async def worker(runtime: Any) -> None:
-            endpoint = runtime.endpoint("dynamo.backend.generate")
-            options = ModelRuntimeConfig()
-            options.tool_call_parser = options.reasoning_parser = self._parser
-            await register_model(
-                *(ModelInput.Tokens, ModelType.Chat, endpoint),
-                *(str(self._folder / self._model), self._model),
-                runtime_config=options,
-                worker_type=WorkerType.Aggregated,
-                ignore_weights=True,
-            )
-            await endpoint.serve_endpoint(generate)
-
-        asyncio.run(worker())
+        model, parser = MODELS[dialect]
+        endpoint = runtime.endpoint(f"dynamo.{parser}.generate")
+        options = ModelRuntimeConfig()
+        options.tool_call_parser = options.reasoning_parser = parser
+        await register_model(
+            *(ModelInput.Tokens, ModelType.Chat, endpoint, str(self._folder / model), model),
+            runtime_config=options,
+            worker_type=WorkerType.Aggregated,
+            ignore_weights=True,
+        )
+        await endpoint.serve_endpoint(generate)
 
     def _wait(self) -> None:
         for _ in range(SECONDS * 10):
             time.sleep(0.1)
             try:
                 with urllib.request.urlopen(f"{self._url}/models", timeout=5) as answer:
-                    if json.load(answer)["data"]:
+                    if len(json.load(answer)["data"]) == len(MODELS):
                         return
             except OSError:
                 continue
         raise SystemExit(f"no frontend: {(self._folder / 'frontend.log').read_text('utf-8')}")
 
-    def close(self) -> None:
-        self._process.terminate()
-        self._process.wait()
-
-    def _post(self, body: Any) -> Any:
+    def _post(self, dialect: str, body: Any) -> Any:
         headers = {"content-type": "application/json"}
-        data = json.dumps({**body, "model": self._model, "stream": False}).encode()
+        data = json.dumps({**body, "model": MODELS[dialect][0], "stream": False}).encode()
         request = urllib.request.Request(f"{self._url}/chat/completions", data, headers)
         try:
             with urllib.request.urlopen(request, timeout=SECONDS) as answer:
@@ -135,13 +140,13 @@ class DynamoFrontend:
         except urllib.error.HTTPError as error:
             raise ValueError(error.read().decode("utf-8", "replace")) from None
 
-    def prompt(self, body: Any) -> str:
+    def prompt(self, dialect: str, body: Any) -> str:
         """The prompt that the worker is asked with. Raises a `ValueError` for what is refused."""
         self._said, self._asked = "", []
-        self._post(body)
-        return str(self._tokenizer.decode(self._asked, skip_special_tokens=False))
+        self._post(dialect, body)
+        return str(self._tokenizers[dialect].decode(self._asked, skip_special_tokens=False))
 
-    def message(self, said: str, body: Any) -> Any:
+    def message(self, dialect: str, said: str, body: Any) -> Any:
         """What becomes of a completion."""
         self._said = said
-        return self._post(body)["choices"][0]["message"]
+        return self._post(dialect, body)["choices"][0]["message"]

@@ -1,8 +1,9 @@
-"""What a release of a server changed, in one command: python scripts/follow.py PACKAGE[==VERSION]
+"""What a release of a package changed, in one command: python scripts/follow.py PACKAGE[==VERSION]
 
-Takes the wheel, runs what is held against the server (prompts, refusals, the fields of a request),
-and prints what is not as the last release known has it, in the words of docs/servers.md. Ends with
-status 1 where something changed. Without a version it is the newest one.
+Takes the wheel, and runs what is held against it. Of a server, that are prompts, refusals and the
+fields of a request, against its profile, in the words of docs/servers.md; of a library, the tests
+that use it, in an environment that has this release. Prints what is not as known, and ends with
+status 1 where something is. Without a version it is the newest one.
 """
 
 from __future__ import annotations
@@ -39,16 +40,25 @@ Body = dict[str, Any]
 
 @dataclass(frozen=True)
 class FollowedPackage:
-    """A package, the profile of its server, and what runs its code.
+    """A package with a server, its profile, and what runs its code.
 
     `venv` is an environment of the Makefile's that has what the package needs: its own files come
-    before that one's. `fields` is the file that has its class of Chat requests.
+    before that one's. `fields` is the file that has its class of Chat requests, `spec` what the
+    script calls V4; `needs` are installed where there is no such environment, and `beside` are
+    packages of the same version.
     """
 
     family: str
     script: str
     venv: str = ""
     fields: str = ""
+    spec: str = "v4"
+    needs: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+
+    def dialect(self, name: str) -> str:
+        """What the script calls a dialect."""
+        return name if self.spec == "v4" else name.replace("v4", self.spec).replace(".", "")
 
 
 PACKAGES = {
@@ -58,8 +68,62 @@ PACKAGES = {
         ".venv-vllm",
         "vllm/entrypoints/openai/chat_completion/protocol.py",
     ),
+    "sglang": FollowedPackage(
+        "sglang",
+        "sglang_requests.py",
+        ".venv-sglang",
+        "sglang/srt/entrypoints/openai/protocol.py",
+        spec="dsv4",
+    ),
+    "ai-dynamo": FollowedPackage(
+        "dynamo",
+        "dynamo_requests.py",
+        needs=("aiohttp", "msgspec", "prometheus-client", "pydantic<=2.13.5", "pyzmq", "uvloop"),
+        beside=("ai-dynamo-runtime",),
+    ),
     "deepseek-recipe": FollowedPackage("recipe", "recipe_requests.py"),
 }
+
+
+@dataclass(frozen=True)
+class FollowedLibrary:
+    """A library, and the tests that use it.
+
+    They run with the packages of `base`, an environment of the Makefile's, behind the library's
+    own. `variable` names the environment for tests that start a program of it.
+    """
+
+    tests: tuple[str, ...]
+    base: str = ".venv/installed-for-tests"
+    extra: str = ""
+    variable: str = ""
+
+
+_SDK_TESTS = (
+    *("tests/api/test_conversion.py", "tests/api/test_streamed_calls.py"),
+    *("tests/api/test_protocols.py", "tests/serve/test_sdks.py"),
+)
+LIBRARIES = {
+    "openai": FollowedLibrary(
+        (
+            "tests/test_openai_client.py",
+            "tests/test_types.py",
+            "tests/core/test_inputs.py",
+            *_SDK_TESTS,
+        )
+    ),
+    "anthropic": FollowedLibrary((*_SDK_TESTS, "tests/serve/test_message_threads.py")),
+    "litellm": FollowedLibrary(
+        ("tests/verify/test_litellm_real.py",), extra="proxy", variable="LITELLM_VENV"
+    ),
+    "transformers": FollowedLibrary(
+        ("tests/test_hf.py", "tests/test_hf_responses.py", "tests/test_chat_template.py")
+    ),
+    "trl": FollowedLibrary(("tests/test_trainers.py",), ".venv-training/installed-for-tests"),
+    "xllamacpp": FollowedLibrary(("tests/serve/test_llamacpp_real.py",)),
+}
+# Releases of these are days old when litellm asks for them, and any others will do.
+ANY_RELEASE = ("certifi", "litellm-enterprise", "litellm-proxy-extras")
 
 
 # The package.
@@ -120,17 +184,73 @@ class RunningPackage:
         assert vocabulary.origin is not None
         tokenizer = str(Path(vocabulary.origin).with_name("tokenizer.json"))
         given = "\n".join(map(json.dumps, bodies))
-        found = self.lines(self.package.script, dialect, tokenizer, given=given)
+        spec = self.package.dialect(dialect)
+        found = self.lines(self.package.script, spec, tokenizer, given=given)
         if len(found) != len(bodies):
             raise SystemExit(f"{len(found)} answers to {len(bodies)} requests")
         return found
 
 
 def running(package: FollowedPackage, wheel: Path) -> RunningPackage:
+    python = Path(sys.executable)
     if package.venv:
         subprocess.run(["make", f"{package.venv}/installed"], cwd=ROOT, check=True)
-    python = ROOT / package.venv / "bin" / "python" if package.venv else Path(sys.executable)
+        python = ROOT / package.venv / "bin" / "python"
+    elif package.needs:
+        version = wheel.name.split("-")[1]
+        beside = [f"{name}=={version}" for name in package.beside]
+        needs = [*package.needs, "tokenizers", "transformers"]
+        python = environment(wheel.parent / "venv", [str(wheel), *beside], needs)
     return RunningPackage(package, unpacked(wheel), python)
+
+
+def environment(folder: Path, bare: Sequence[str], needs: Sequence[str]) -> Path:
+    """The Python of an environment with packages, `bare` ones without what they ask for."""
+    python = folder / "bin" / "python"
+    uv = [sys.executable, "-m", "uv"]
+    if not (folder / "made").exists():
+        subprocess.run([*uv, "venv", "--quiet", "--clear", folder], check=True)
+        (folder / "any-release.txt").write_text("\n".join(ANY_RELEASE), "utf-8")
+        install = [*uv, "pip", "install", "--quiet", "--python", python]
+        if bare:
+            subprocess.run([*install, "--no-deps", *bare], check=True)
+        overrides = ["--override", folder / "any-release.txt"]
+        subprocess.run([*install, *overrides, *needs], check=True)
+        (folder / "made").touch()
+    return python
+
+
+# A library.
+
+
+def follow_library(requirement: str, library: FollowedLibrary) -> int:
+    """Runs the tests that use a library, with this release of it."""
+    name, _, version = requirement.partition("==")
+    wanted = f"{name}[{library.extra}]" if library.extra else name
+    folder = BUILD / requirement.replace("==", "-") / "venv"
+    python = environment(folder, [], [wanted + (f"=={version}" if version else "")])
+    subprocess.run(["make", library.base], cwd=ROOT, check=True)
+    _look_into(folder, ROOT / Path(library.base).parent)
+    asked = f"from importlib.metadata import version; print(version({name!r}))"
+    found = subprocess.run([python, "-c", asked], stdout=subprocess.PIPE, text=True, check=True)
+    print(f"{name} {found.stdout.strip()}, held against {', '.join(library.tests)}", flush=True)
+    runner = ROOT / ".venv" / "bin" / "python" if library.variable else python
+    variables = {library.variable: str(folder)} if library.variable else {}
+    done = subprocess.run(
+        [runner, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", *library.tests],
+        cwd=ROOT,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **variables},
+    )
+    print("as known" if not done.returncode else "changed: the tests above say what")
+    return done.returncode
+
+
+def _look_into(folder: Path, base: Path) -> None:
+    """Lets an environment use the packages of another, behind its own."""
+    (own,) = folder.glob("lib/python3*/site-packages")
+    (others,) = base.glob("lib/python3*/site-packages")
+    (own / "base_packages.pth").write_text(str(others.resolve()), "utf-8")
 
 
 # What is known.
@@ -230,8 +350,10 @@ def _numbers(version: str) -> list[int]:
 
 def main(requirement: str) -> int:
     name = requirement.partition("==")[0]
+    if name in LIBRARIES:
+        return follow_library(requirement, LIBRARIES[name])
     if name not in PACKAGES:
-        raise SystemExit(f"{name}: expected one of {', '.join(PACKAGES)}")
+        raise SystemExit(f"{name}: expected one of {', '.join((*PACKAGES, *LIBRARIES))}")
     wheel = wheel_of(requirement)
     version = wheel.name.split("-")[1]
     release = running(PACKAGES[name], wheel)

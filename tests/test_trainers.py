@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import sys
 from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
+from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,7 +31,7 @@ import torch
 import transformers
 import trl
 from datasets import Dataset, load_dataset
-from trl import DPOConfig, DPOTrainer, SFTConfig, SFTTrainer
+from trl import DPOConfig, DPOTrainer, KTOConfig, KTOTrainer, SFTConfig, SFTTrainer
 
 from dataset_runs import encode_files
 from dsv4.compat import hf
@@ -296,7 +299,10 @@ def dpo_batch(data: Any, tokenizer: Any, tmp_path: Path) -> list[Example]:
             **NO_CHECKPOINTING,
         ),
     )
-    batch = first_batch(trainer)
+    return completions_in(first_batch(trainer))
+
+
+def completions_in(batch: dict[str, Any]) -> list[Example]:
     found = []
     for ids, seen, trained in zip(
         batch["input_ids"], batch["attention_mask"], batch["completion_mask"], strict=True
@@ -335,6 +341,48 @@ def test_dpo_over_messages_with_an_installed_tokenizer(tmp_path: Path) -> None:
     data = Dataset.from_list(PAIRS)
     found = dpo_batch(data, hf.install(tokenizer_of_transformers(VOCABULARY)), tmp_path)
     assert in_order(found) == in_order(preferred())
+
+
+# TRL's KTOTrainer, which computes ids itself too.
+
+
+# TRL 1.16 itself asks for the old name of what `transformers` 5.23 calls otherwise.
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")
+def test_kto_weighs_exactly_the_tokens_of_the_model(tmp_path: Path) -> None:
+    lines = [
+        {"prompt": pair["prompt"], "completion": pair[side], "label": side == "chosen"}
+        for side in ("chosen", "rejected")
+        for pair in PAIRS
+    ]
+    (tmp_path / "in.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    out = tmp_path / "train.parquet"
+    encode_files([tmp_path / "in.jsonl"], out, jobs=1, kto=True, trainer="trl")
+    trainer = KTOTrainer(
+        model=llama(),
+        ref_model=llama(),
+        processing_class=tokenizer_of_transformers(VOCABULARY),
+        train_dataset=load_dataset(
+            "parquet", data_files=str(out), split="train", cache_dir=str(tmp_path / "cache")
+        ),
+        args=KTOConfig(
+            output_dir=str(tmp_path / "trained"),
+            per_device_train_batch_size=len(lines),
+            max_steps=1,
+            max_length=None,
+            report_to="none",
+            save_strategy="no",
+            use_cpu=True,
+            bf16=False,
+            **NO_CHECKPOINTING,
+        ),
+    )
+    batch = first_batch(trainer)
+    assert in_order(completions_in(batch)) == in_order(preferred())
+    labels = {
+        tuple(e.ids): bool(x) for e, x in zip(completions_in(batch), batch["label"], strict=True)
+    }
+    assert [labels[tuple(example.ids)] for example in preferred()] == [True, True, False, False]
+    assert trainer.train().global_step == 1
 
 
 # docs/training.md: every block, also those that other tests leave out.
@@ -563,3 +611,58 @@ def test_megatron_reads_ids_and_masks(written: Any, meant: list[Example]) -> Non
         learned = zip(ids[n].tolist(), mask[n].tolist(), strict=True)
         assert ids[n].tolist() == example.ids
         assert [id if each else IGNORED for id, each in learned] == example.labels
+
+
+# NeMo Automodel.
+
+
+def test_nemo_pads_the_rows_and_looks_up_no_next_token(
+    written: Any, tmp_path: Path, meant: list[Example]
+) -> None:
+    module = pytest.importorskip("nemo_automodel.components.datasets.utils")
+    rows = load_dataset(
+        "parquet",
+        data_files=str(written("train.parquet", trainer="nemo")),
+        split="train",
+        cache_dir=str(tmp_path / "cache"),
+    )
+    batch = module.default_collater(list(rows))
+    for n, example in enumerate(meant):
+        length = len(example.ids) - 1
+        assert batch["input_ids"][n][:length].tolist() == example.ids[:-1]
+        assert batch["labels"][n][:length].tolist() == example.labels[1:]
+        assert set(batch["labels"][n][length:].tolist()) <= {IGNORED}
+        assert int(batch["attention_mask"][n].sum()) == length
+
+
+# SkyRL: its module needs Ray and more, so only the function is run that takes the rows.
+
+
+def test_skyrl_collates_the_rows(written: Any, meant: list[Example]) -> None:
+    try:
+        (file,) = [f for f in metadata.files("skyrl") or () if str(f).endswith("/sft_trainer.py")]
+    except metadata.PackageNotFoundError:
+        pytest.skip("skyrl is not installed here")
+    tree = ast.parse(file.read_text())
+    (collate,) = [
+        each
+        for each in tree.body
+        if isinstance(each, ast.FunctionDef) and each.name == "collate_sft_batch"
+    ]
+
+    class Batch(dict[str, Any]):
+        pass
+
+    namespace: dict[str, Any] = {"torch": torch, "TrainingInputBatch": Batch, "TensorList": list}
+    exec(compile(ast.Module([collate], []), "collate", "exec"), namespace)
+    lines = written("train.jsonl", trainer="skyrl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    batch = namespace["collate_sft_batch"](rows, SimpleNamespace(pad_token_id=2))
+    window = batch.metadata["response_length"]
+    for n, example in enumerate(meant):
+        assert batch["sequences"][n][-len(example.ids) :].tolist() == example.ids
+        assert int(batch["attention_mask"][n].sum()) == len(example.ids)
+        # The mask has the last tokens of a row, which is padded on the left.
+        whole = [0] * (batch["sequences"].shape[1] - window) + batch["loss_mask"][n].tolist()
+        trained = zip(example.ids, whole[-len(example.ids) :], strict=True)
+        assert [id if on else IGNORED for id, on in trained] == example.labels

@@ -17,7 +17,7 @@ import random
 import tempfile
 import threading
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -63,17 +63,23 @@ class TinyBackend:
     async def stream(self, prompt: Any, ids: Sequence[int] | None, options: Any) -> Any:
         assert ids is not None
         taught = None if self.teacher is None else self.teacher(prompt)
-        sampled = await asyncio.to_thread(lambda: list(self._sample(list(ids), options, taught)))
-        for id, logprob in sampled:
-            text = self._tokenizer.decode([id])
-            yield serve.Chunk(ids=[id], logprobs=(serve.Logprob(text, logprob),))
-        is_over = bool(sampled) and sampled[-1][0] == self._stop
-        yield serve.Chunk(ids=(), finish="eos" if is_over else "length")
+        sampled = self._sample(list(ids), options, taught)
+        finish = "length"
+        try:
+            # A token goes out before the next is sampled: when it came says which weights it is of.
+            while (token := await asyncio.to_thread(next, sampled, None)) is not None:
+                id, logprob = token
+                finish = "eos" if id == self._stop else finish
+                text = self._tokenizer.decode([id])
+                yield serve.Chunk(ids=[id], logprobs=(serve.Logprob(text, logprob),))
+        finally:
+            sampled.close()
+        yield serve.Chunk(ids=(), finish=finish)
 
     @torch.no_grad()
     def _sample(
         self, ids: list[int], options: Any, taught: list[int] | None
-    ) -> Iterator[tuple[int, float]]:
+    ) -> Generator[tuple[int, float], None, None]:
         """What the model writes, with the log-probabilities of the distribution sampled from."""
         with self._turn:
             new, cache = ids, None
@@ -87,6 +93,11 @@ class TinyBackend:
                 if id == self._stop:
                     return
                 new = [id]
+
+    def load(self, weights: dict[str, Any]) -> None:
+        """Takes other weights, between two answers."""
+        with self._turn:
+            self.model.load_state_dict(weights)
 
     async def models(self) -> list[serve.Model]:
         return [serve.Model("deepseek-v4-tiny", 1024)]
@@ -278,7 +289,13 @@ def main() -> None:
     assert last > first, "nothing was learned"
 
 
-def imitate(client: Client, backend: TinyBackend, tokenizer: Tokenizer, agents: Any) -> None:
+def imitate(
+    client: Client,
+    backend: TinyBackend,
+    tokenizer: Tokenizer,
+    agents: Any,
+    most: int = MOST_EPOCHS,
+) -> None:
     """Teaches the model both ways to answer, about every city and to every agent: the good one in
     half of the sessions."""
     for n in range(LESSONS):
@@ -289,7 +306,7 @@ def imitate(client: Client, backend: TinyBackend, tokenizer: Tokenizer, agents: 
     rows = [(row, 1.0) for row, _ in rows_of_group(client, "lessons")]
     optimizer = torch.optim.AdamW(backend.model.parameters(), lr=5e-3, weight_decay=0.0)
     losses: list[float] = []
-    while len(losses) < MOST_EPOCHS and (len(losses) < 20 or sum(losses[-10:]) / 10 > LEARNED):
+    while len(losses) < most and (len(losses) < 20 or sum(losses[-10:]) / 10 > LEARNED):
         losses.append(update(backend.model, optimizer, random.sample(rows, BATCH)))
         if len(losses) % 30 == 0:
             print(f"lesson {len(losses)}: loss {losses[-1]:.3f}", flush=True)

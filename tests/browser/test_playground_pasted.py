@@ -207,7 +207,9 @@ class TestTexts:
         message = tab.locator("section.stream").inner_text()
         assert "read" in message
         assert "Let me look." in message
-        assert tab.get_by_label("Completion", exact=True).input_value().startswith("Let me look.")
+        assert (
+            tab.locator("section.stream textarea.source").input_value().startswith("Let me look.")
+        )
         # The request is as it was.
         tab.locator("#tab-prompt").click()
         assert tab.get_by_label(EDITOR).input_value() == before
@@ -224,7 +226,9 @@ class TestTexts:
         tab.get_by_role("button", name="Edit").click()
         give(tab, "paste", text=RESPONSES["chat"], to="section.stream textarea.source")
         tab.wait_for_selector(".count:has-text('the end')")
-        assert tab.get_by_label("Completion", exact=True).input_value().startswith("Let me look.")
+        assert (
+            tab.locator("section.stream textarea.source").input_value().startswith("Let me look.")
+        )
 
     def test_a_command_with_curl_is_its_request(self, tab: Any) -> None:
         body = {

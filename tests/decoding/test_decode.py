@@ -677,3 +677,36 @@ class TestWork:
             text = f"{BOS}{USER}?{ANSWER}{OPENING * failing}{call}{EOS}"
             (_, answer) = messages_of(text, dialect="v4")
             assert len(answer.get("tool_calls", ())) == calls
+
+
+class TestEndsThatAnswersSpell:
+    """An EOS inside an answer is text where a thinking part would be without its end."""
+
+    @each_row(
+        "reasoning, content",
+        [
+            (f"a{EOS}b", "c"),
+            (f"{EOS}a", "c"),
+            (f"a{EOS}", "c"),
+            (f"a{EOS}b{EOS}c", "d"),
+            ("a", f"c{EOS}d"),
+        ],
+    )
+    def test_it_is_text(self, reasoning: str, content: str) -> None:
+        turn = {"role": "assistant", "content": content, "reasoning_content": reasoning}
+        for after in ([], [{"role": "user", "content": "And?"}]):
+            messages = [{"role": "user", "content": "Hi"}, turn, *after]
+            prompt = dsv4.encode(messages, drop_thinking=False).text
+            decoded = dsv4.decode(prompt, dialect="v4")
+            assert decoded.exact
+            assert decoded.request.messages[1] == turn
+
+    def test_it_ends_an_answer_that_another_follows_with_its_own_reasoning(self) -> None:
+        answers = [
+            {"role": "assistant", "content": name, "reasoning_content": f"why {name}"}
+            for name in ("one", "two")
+        ]
+        question = {"role": "user", "content": "Hi"}
+        messages = [question, answers[0], question, answers[1]]
+        decoded = dsv4.decode(dsv4.encode(messages, drop_thinking=False).text, dialect="v4")
+        assert list(decoded.request.messages) == messages

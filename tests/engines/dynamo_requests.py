@@ -16,10 +16,10 @@ from dynamo_frontend import DynamoFrontend
 
 
 def main(dialect: str, vocabulary: str) -> None:
-    frontend = DynamoFrontend(dialect, Path(vocabulary))
+    frontend = DynamoFrontend(Path(vocabulary))
     for line in sys.stdin:
         try:
-            answer = json.dumps(frontend.prompt(json.loads(line)))
+            answer = json.dumps(frontend.prompt(dialect, json.loads(line)))
         except ValueError as error:  # whatever it says no with
             print(repr(error)[:300], file=sys.stderr)
             answer = "null"

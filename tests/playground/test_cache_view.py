@@ -43,6 +43,24 @@ def test_a_conversation_that_only_grows_is_reused_whole() -> None:
         assert turn["cause"] is None
 
 
+def test_pictures_count_with_all_of_their_tokens() -> None:
+    pixel = (
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAA"
+        "AACklEQVR42mNgAAAAAgABc3UBGAAAAABJRU5ErkJggg=="
+    )
+    shown = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{pixel}"}}
+    messages: list[Any] = [
+        {"role": "user", "content": [shown, {"type": "text", "text": "What is it?"}]},
+        {"role": "assistant", "content": "A pixel."},
+        {"role": "user", "content": "And now?"},
+    ]
+    first, second = asked(messages, dialect="v4.1")["turns"]
+    prompts = [dsv4.encode(messages[:n], dialect="v4.1") for n in (1, 3)]
+    tokenizer = TOKENIZER.with_dialect(prompts[0].dialect)
+    assert [first["size"], second["size"]] == [tokenizer.count(prompt) for prompt in prompts]
+    assert second["reused"] > dsv4.image_grid(1, 1).tokens
+
+
 def test_old_reasoning_breaks_the_prefix_and_says_why() -> None:
     messages = EXAMPLE_REQUESTS["Old reasoning, a list of messages"]
     [_, turn] = asked(messages)["turns"]

@@ -526,3 +526,30 @@ def test_recipe_refuses_a_prefix_wherever_tools_are_given(choice: str) -> None:
 
 def test_requests_are_many() -> None:
     assert len(REQUESTS) > 150
+
+
+TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"tool_choice": "required"},
+        {"tool_choice": "none", "tools": [TOOL, "developer"]},
+        {"tool_choice": "none", "tools": [{"type": "function", "function": {"parameters": ""}}]},
+        {
+            "tool_choice": "none",
+            "tools": [{"type": "function", "function": {"parameters": {"type": "user"}}}],
+        },
+        {
+            "messages": [
+                *ASKED["messages"],
+                {"role": "assistant", "content": "", "reasoning_content": 5},
+            ]
+        },
+    ],
+)
+def test_sglang_looks_at_what_it_does_not_show(more: dict[str, Any]) -> None:
+    """As its classes did: `make follow PACKAGE=sglang==0.5.23`."""
+    assert rendered({**ASKED, **more}, "sglang-0.5.23") is None
+    assert rendered({**ASKED, "tools": [TOOL], "tool_choice": "none"}, "sglang-0.5.23") is not None

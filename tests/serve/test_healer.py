@@ -69,7 +69,7 @@ class TestReasoningInTheContent:
             waiting = 0
             while not reader.feed(Chunk(delta={"content": "word " * 10})):
                 waiting += 50
-            assert waiting <= 1024
+                assert waiting <= 1024
             assert read("Hi.", habits=habits) == ("", "Hi.")
         assert habits.reasoning_place == "none"
         call = chat.read({"messages": [USER], "stream": True})

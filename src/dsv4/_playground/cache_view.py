@@ -9,13 +9,14 @@ clients that do not send back what the model wrote.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dsv4._encode.inputs import MessageFields, as_inputs, fields_of
 from dsv4._encode.prompt import Prompt
 from dsv4._format.tokens import Special
+from dsv4._images.image_source import identity
 from dsv4._playground.page_problem import choice_field
 from dsv4._playground.page_request import PageRequest, PlaygroundContext
 from dsv4._playground.prompt_view import PageSide, own_side, source_ranges, tokenizer_for
@@ -150,11 +151,21 @@ def _prefix_side(prompt: Prompt, numbers: dict[str, int]) -> PrefixSide:
     return PrefixSide(owned, lambda: prompt.dropped)
 
 
+class CachedPicture(NamedTuple):
+    """A picture in place of its special token: which one it is, and how many tokens it has."""
+
+    identity: str
+    tokens: int
+
+
+Run: TypeAlias = tuple[str, Special | CachedPicture | None]
+
+
 class MeasuredPrompt(NamedTuple):
     """A prompt, its text between special tokens with the token after each, and its size."""
 
     prompt: Prompt
-    runs: list[tuple[str, Special | None]]
+    runs: list[Run]
     size: int
 
 
@@ -168,12 +179,25 @@ class PromptMeter:
     def __init__(self, tokenizer: Tokenizer | None) -> None:
         self._tokenizer = tokenizer
         self._units: dict[str, Sequence[Any]] = {}
-        self._sizes: dict[tuple[str, Special | None], int] = {}
+        self._sizes: dict[Run, int] = {}
 
     def measure(self, prompt: Prompt) -> MeasuredPrompt:
         """A prompt, measured."""
-        runs = list(prompt.runs())
+        runs: list[Run] = list(self._runs(prompt))
         return MeasuredPrompt(prompt, runs, self._sum(runs))
+
+    def _runs(self, prompt: Prompt) -> Iterator[Run]:
+        if self._tokenizer is None or not prompt.images:
+            yield from prompt.runs()
+            return
+        counts = self._tokenizer.image_tokens(prompt)
+        pictures = zip(map(identity, prompt.images), counts, strict=True)
+        for text, special in prompt.runs():
+            if special == prompt.dialect.image_token:
+                which, count = next(pictures)
+                yield text, CachedPicture(which, count or 1)
+            else:
+                yield text, special
 
     def shared(self, a: MeasuredPrompt, b: MeasuredPrompt) -> int:
         """How much of `a` is the start of `b`."""
@@ -185,14 +209,18 @@ class PromptMeter:
             self._read(a.runs[same][0]), self._read(b.runs[same][0])
         )
 
-    def _sum(self, runs: Sequence[tuple[str, Special | None]]) -> int:
+    def _sum(self, runs: Sequence[Run]) -> int:
         try:
             return sum(map(self._sizes.__getitem__, runs))
         except KeyError:
             for run, special in set(runs).difference(self._sizes):
-                token = 0 if special is None else len(special) if self._tokenizer is None else 1
-                self._sizes[run, special] = len(self._read(run)) + token
+                self._sizes[run, special] = len(self._read(run)) + self._size(special)
             return sum(map(self._sizes.__getitem__, runs))
+
+    def _size(self, special: Special | CachedPicture | None) -> int:
+        if isinstance(special, CachedPicture):
+            return special.tokens
+        return 0 if special is None else len(special) if self._tokenizer is None else 1
 
     def _read(self, text: str) -> Sequence[Any]:
         """The tokens of a text, or its characters."""

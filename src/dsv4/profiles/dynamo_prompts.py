@@ -27,7 +27,7 @@ ROLES = ("developer", "system", "user", "assistant", "tool")
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 THINKING_TYPES = ("enabled", "disabled", "adaptive")
 # What V4 makes of an effort; anything else is high.
-_V4_EFFORTS: dict[object, Effort] = {"minimal": "low", "low": "low", "max": "max"}
+_V4_EFFORTS: dict[str, Effort] = {"minimal": "low", "low": "low", "max": "max"}
 # What is added to a schema of arguments where it is missing.
 _OBJECT: Object = {"type": "object", "properties": {}}
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -82,7 +82,8 @@ def _options(body: Object, dialect: str) -> tuple[bool, Effort, bool]:
     thinks = True if thinking is None else thinking
     drop = arguments.get("drop_thinking", True)
     if dialect == "v4":
-        return thinks, _V4_EFFORTS.get(effort, "high"), drop is not False
+        known = _V4_EFFORTS.get(effort, "high") if isinstance(effort, str) else "high"
+        return thinks, known, drop is not False
     return thinks, _v4_1_effort(effort), _flag(drop, "chat_template_kwargs.drop_thinking")
 
 
@@ -258,10 +259,6 @@ def _flag(value: object, path: str) -> bool:
     return value
 
 
-# What a strict schema may not have.
-_NOT_STRICT = ("allOf",)
-
-
 def _check_strict(schema: object, path: str, root: bool = False) -> None:
     """Refuses a schema of which an object is open, or has properties that may be missing."""
     if not isinstance(schema, dict):
@@ -269,20 +266,20 @@ def _check_strict(schema: object, path: str, root: bool = False) -> None:
     kinds = schema.get("type")
     if root and kinds != "object" and "$ref" not in schema:
         raise server_refusal(path, f"found {short_repr(kinds)}, expected the type object")
-    for name in _NOT_STRICT:
-        if name in schema:
-            raise server_refusal(f"{path}.{name}", "found it in a strict schema")
-    properties = schema.get("properties") or {}
+    if "allOf" in schema:
+        raise server_refusal(f"{path}.allOf", "found it, expected none in a strict schema")
+    properties = server.maybe_object(schema.get("properties"), f"{path}.properties")
+    required = server.maybe_list(schema.get("required"), f"{path}.required")
     if kinds == "object" or (isinstance(kinds, list) and "object" in kinds):
         if schema.get("additionalProperties") is not False:
             raise server_refusal(path, "found an open object, expected additionalProperties: false")
-        if {*(schema.get("required") or ())} != {*properties}:
-            expected = "all properties, and no others"
-            raise server_refusal(f"{path}.required", f"expected {expected}")
+        if {*map(repr, required)} != {*map(repr, properties)}:
+            found = short_repr(required)
+            raise server_refusal(f"{path}.required", f"found {found}, expected all properties")
     for name in ("properties", "$defs", "definitions"):
-        for key, inside in (schema.get(name) or {}).items():
+        for key, inside in server.maybe_object(schema.get(name), f"{path}.{name}").items():
             _check_strict(inside, f"{path}.{name}.{key}")
-    for n, inside in enumerate(schema.get("anyOf") or ()):
+    for n, inside in enumerate(server.maybe_list(schema.get("anyOf"), f"{path}.anyOf")):
         _check_strict(inside, f"{path}.anyOf[{n}]")
     _check_strict(schema.get("items"), f"{path}.items")
 

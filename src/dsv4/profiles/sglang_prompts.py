@@ -9,6 +9,7 @@ from dsv4._format import tokens
 from dsv4.errors import short_repr
 from dsv4.profiles import recipe_prompts, recipe_request
 from dsv4.profiles import server_requests as server
+from dsv4.profiles.recipe_schemas import check_schema
 from dsv4.profiles.server_requests import Object, ServerRules, ThinkingMode, server_refusal
 
 RULES = ServerRules(
@@ -71,6 +72,13 @@ def _thinking(body: Object) -> bool:
 def _tools(body: Object) -> list[Object]:
     choice, listed = body.get("tool_choice"), server.maybe_list(body.get("tools"), "tools")
     wanted = server.named_choice(choice)
+    if choice == "required" and not listed:
+        raise server_refusal("tool_choice", "found required without tools, expected some")
+    for n, tool in enumerate(listed):  # also those that are not shown
+        fields = server.object_at(tool, f"tools[{n}]")
+        function = server.object_at(fields.get("function"), f"tools[{n}].function")
+        if function.get("parameters") is not None:
+            check_schema(function["parameters"], f"tools[{n}].function.parameters")
     if choice == "none":
         return []
     tools = [
@@ -122,7 +130,9 @@ def _message(message: Object, path: str) -> Object:
         content = ""
     read: Object = {"role": "system" if role == "developer" else role, "content": content}
     if role == "assistant":
-        read["reasoning_content"] = RULES.reasoning(message)
+        read["reasoning_content"] = reasoning = RULES.reasoning(message)
+        if reasoning is not None:
+            server.text_at(reasoning, f"{path}.reasoning_content")
         if message.get("prefix") is not None:
             read["prefix"] = server.flag_at(message["prefix"], f"{path}.prefix")
         if message.get("tool_calls"):

@@ -55,7 +55,9 @@ class GatewayState:
         self.workers = WorkerThreads(self.gate)
         self.prefixes = SeenPrefixes()
         self.storage = ConversationStorage(settings, self.metrics.stores.note_turns)
-        self.sessions = Sessions(session_store_for(settings), self.backend, self.metrics)
+        self.sessions = Sessions(
+            session_store_for(settings), self.backend, self.metrics, lambda: self.tokenizer
+        )
         self.model = ServedModel(settings, tokenizer, makes_prompts=not self.heals)
         self.healer = Healer(settings, self.storage.turns)
         self.behind = BackendWatch(settings, self.engines, self.model, self.healer)

@@ -88,6 +88,38 @@ class TokenArrivals:
 ID_BYTES = array("I").itemsize
 
 
+# Ids from here on stand for pictures, as no vocabulary has so many. So two sequences that differ in
+# a picture differ in an id, though the model's placeholder is the same.
+FIRST_PICTURE = 1 << 31
+
+
+def picture_id(name: str) -> int:
+    """The id of a picture by its name: the hash of its bytes, or its address."""
+    digest = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=4).digest()
+    return FIRST_PICTURE | int.from_bytes(digest, "big") >> 1
+
+
+class RecordedPicture(NamedTuple):
+    """A picture in a prompt: its `name`, the `placeholder` that the model has for it, and its
+    size and tokens where they are known. `data` are its bytes, which are kept once."""
+
+    name: str
+    placeholder: int
+    width: int | None = None
+    height: int | None = None
+    tokens: int | None = None
+    data: bytes | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The picture as JSON has it, without its bytes."""
+        return {
+            "name": self.name,
+            "width": self.width,
+            "height": self.height,
+            "tokens": self.tokens,
+        }
+
+
 class TokenRun(NamedTuple):
     """Ids in a row that came about in the same way.
 
@@ -115,6 +147,7 @@ class RecordedCall:
 
     - `id`, `number`: its name, and its place in the order in which the session's calls began.
     - `prompt`, `base`: the prompt's ids, or where there is a `base`, those that come after it.
+    - `pictures`: those in the prompt, which has a `picture_id` for each.
     - `runs`: what follows the prompt: ids that were sampled and ids that were written.
     - `state`, `delivered`: how it ended, and whether the client got all of it.
     - `problem`: why it is not exact: empty where all ids and log-probabilities are known.
@@ -141,6 +174,7 @@ class RecordedCall:
     arrivals: TokenArrivals | None = None
     experts: RoutedExperts | None = None
     digest: str | None = None
+    pictures: tuple[RecordedPicture, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -154,7 +188,7 @@ class RecordedCall:
         return self.state == "finished" and self.delivered
 
     def with_changes(self, changes: Sequence[WeightsChange]) -> RecordedCall:
-        """The call with what became of the weights since it began."""
+        """The call with the `changes` of the weights since it began."""
         first = self.weights[0]
         spans = self.spans
         if changes and self.arrivals is not None:
@@ -213,6 +247,8 @@ def pack_call(call: RecordedCall) -> PackedCall:
     }
     if call.spans:
         head["spans"] = call.spans
+    if call.pictures:
+        head["pictures"] = [picture._replace(data=None) for picture in call.pictures]
     experts = b""
     if call.experts is not None:
         layers, per_token, size, experts, start = call.experts
@@ -242,6 +278,7 @@ def unpack_call(id: str, number: int, packed: PackedCall) -> RecordedCall:
             prompt=prompt.ids,
             runs=tuple(runs),
             base=None if base is None else PromptBase(*base),
+            pictures=tuple(RecordedPicture(*each) for each in head.get("pictures", ())),
             state=head["state"],
             delivered=head["delivered"],
             problem=head["problem"],

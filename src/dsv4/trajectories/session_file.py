@@ -23,11 +23,13 @@ from dsv4.trajectories.recorded_calls import (
     PackedCall,
     PromptBase,
     RecordedCall,
+    RecordedPicture,
     WeightsChange,
     WeightsVersion,
     new_digest,
     pack_call,
     packed_ids,
+    picture_id,
     unpack_call,
 )
 
@@ -135,6 +137,10 @@ def call_after_base(call: RecordedCall, find_ends: FindEnds) -> tuple[RecordedCa
     asked = CallEnd(len(call.prompt), digest.hexdigest(), call.id)
     length = 0 if base is None else base.length
     stored = replace(call, prompt=call.prompt[length:], base=base, digest=asked.digest)
+    if call.pictures:
+        new = set(stored.prompt)
+        pictures = tuple(each for each in call.pictures if picture_id(each.name) in new)
+        stored = replace(stored, pictures=pictures)
     if call.experts is not None and call.experts.end > length > 1:
         # The last token of the base was not read there, so its row is the first that is new.
         stored = replace(stored, experts=call.experts.between(length - 1, call.experts.end))
@@ -190,6 +196,9 @@ CREATE TABLE IF NOT EXISTS ends (
     session INTEGER NOT NULL, length INTEGER NOT NULL, digest TEXT NOT NULL, call TEXT NOT NULL,
     PRIMARY KEY (session, length, digest)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS pictures (
+    session INTEGER NOT NULL, name TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (session, name)
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS weights (
     number INTEGER PRIMARY KEY AUTOINCREMENT, changed REAL NOT NULL, version TEXT NOT NULL
 );
@@ -205,6 +214,7 @@ CREATE TRIGGER IF NOT EXISTS session_gone AFTER DELETE ON sessions BEGIN
     UPDATE facts SET value = value - OLD.size WHERE name = 'size';
     DELETE FROM calls WHERE session = OLD.number;
     DELETE FROM ends WHERE session = OLD.number;
+    DELETE FROM pictures WHERE session = OLD.number;
 END;
 """
 
@@ -340,10 +350,28 @@ class SessionFile:
         self._db.executemany(
             "INSERT OR IGNORE INTO ends VALUES (?, ?, ?, ?)", [(number, *end) for end in ends]
         )
+        size = sum(map(len, packed)) + self._keep_pictures(number, stored.pictures)
         self._db.execute(
             "UPDATE sessions SET sampled = sampled + ?, size = size + ?, touched = ? WHERE id = ?",
-            (call.sampled, sum(map(len, packed)), time.time(), id),
+            (call.sampled, size, time.time(), id),
         )
+
+    def _keep_pictures(self, session: int, pictures: Iterable[RecordedPicture]) -> int:
+        """Keeps the bytes of pictures that are new. Returns how many they are."""
+        size = 0
+        for name, *_, data in pictures:
+            if data is not None:
+                query = "INSERT OR IGNORE INTO pictures VALUES (?, ?, ?)"
+                size += len(data) * self._db.execute(query, (session, name, data)).rowcount
+        return size
+
+    def picture(self, id: str, name: str) -> bytes | None:
+        """The bytes of a picture in a session; None where they are not kept."""
+        row = self._row(
+            "SELECT data FROM pictures WHERE session = ? AND name = ?",
+            *(self._known(id).number, name),
+        )
+        return None if row is None else bytes(row["data"])
 
     def undelivered(self, id: str, calls: Sequence[str]) -> None:
         """Notes that the client did not get all of calls that had ended."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dsv4.trajectories.routed_experts import RoutedExperts
@@ -88,10 +89,46 @@ def _parted(one: Mapping[str, Any]) -> _Parted:
 
 def _usable(session: Mapping[str, Any]) -> tuple[list[_Parted], Counter[str]]:
     """The trajectories that train something or ended at a limit, by the time of their last call."""
-    parted = [_parted(one) for one in session["trajectories"]]
+    found = session["trajectories"]
+    whole = [expanded for one in found if (expanded := _expanded(one)) is not None]
+    parted = [_parted(one) for one in whole]
     usable = [p for p in parted if any(p.mask) or (p.is_truncated and p.response)]
     usable.sort(key=lambda p: p.turns[-1].get("started") or 0)
-    return usable, +Counter({"nothing to train on": len(parted) - len(usable)})
+    left = Counter({"nothing to train on": len(parted) - len(usable)})
+    left["images of unknown size"] = len(found) - len(whole)
+    return usable, +left
+
+
+def _expanded(one: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """A trajectory in which each image has all of its tokens, as the model met it; None where the
+    size of one is not known."""
+    images = one.get("images") or ()
+    if any(image["tokens"] is None for image in images):
+        return None
+    if not images:
+        return one
+    times = [1] * len(one["input_ids"])
+    for image in images:
+        times[image["at"]] = image["tokens"]
+    places = list(accumulate(times, initial=0))
+
+    def moved(span: Sequence[int]) -> list[int]:
+        return [places[at] for at in span]
+
+    lists = ("input_ids", "loss_mask", "logprobs")
+    repeated = {
+        name: [value for value, n in zip(one[name], times, strict=True) for _ in range(n)]
+        for name in lists
+    }
+    turns = [
+        {**turn, "prompt": moved(turn["prompt"]), "sampled": [moved(s) for s in turn["sampled"]]}
+        for turn in one["turns"]
+    ]
+    weights = [
+        {**run, "start": places[run["start"]], "end": places[run["end"]]} for run in one["weights"]
+    ]
+    moved_images = [{**image, "at": places[image["at"]]} for image in images]
+    return {**one, **repeated, "turns": turns, "weights": weights, "images": moved_images}
 
 
 def _place(session: Mapping[str, Any], parted: Sequence[_Parted], n: int) -> Row:
@@ -102,6 +139,8 @@ def _place(session: Mapping[str, Any], parted: Sequence[_Parted], n: int) -> Row
         "sequence": n,
         "sequences": len(parted),
         "truncated": parted[n].is_truncated,
+        # Trainers take `images` for pictures.
+        "image_places": list(parted[n].source.get("images") or ()),
     }
 
 

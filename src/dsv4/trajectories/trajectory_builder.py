@@ -14,14 +14,17 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dsv4.errors import OptionError, short_repr
 from dsv4.trajectories.recorded_calls import (
+    FIRST_PICTURE,
     ID_BYTES,
     MIXED,
     CallState,
     RecordedCall,
+    RecordedPicture,
     WeightsSpan,
     WeightsVersion,
     new_digest,
     packed_ids,
+    picture_id,
     unpacked_ids,
 )
 from dsv4.trajectories.routed_experts import RoutedExperts, joined_experts
@@ -95,7 +98,8 @@ class Trajectory:
     `loss_mask` is 1 where the engine sampled the token in this session and it is to be trained on;
     `logprobs` has the log-probability of each sampled token, None elsewhere. `exact` says whether
     all of it is known for certain. `experts` are those of all tokens but the last, which no call
-    has read; None where they were not asked for, or where those of a token are missing.
+    has read; None where they were not asked for, or where those of a token are missing. `images`
+    are the pictures in it, by their places: each is one id, the placeholder that engines replace.
     """
 
     input_ids: list[int] = field(default_factory=list)
@@ -105,6 +109,7 @@ class Trajectory:
     weights: list[WeightsRun] = field(default_factory=list)
     exact: bool = True
     experts: RoutedExperts | None = None
+    images: dict[int, RecordedPicture] = field(default_factory=dict)
 
     @property
     def trained(self) -> int:
@@ -121,6 +126,7 @@ class Trajectory:
             "weights": [run._asdict() for run in self.weights],
             "exact": self.exact,
             "routed_experts": None if self.experts is None else self.experts.to_json(),
+            "images": [{"at": at, **image.to_json()} for at, image in self.images.items()],
         }
 
 
@@ -313,6 +319,7 @@ class _Builder:
         self._explain = explain
         self._root = _Node(b"", None, None)
         self._placed: dict[str, _CallNode] = {}
+        self._pictures: dict[int, RecordedPicture] = {}
         self._notes: list[SessionNote] = []
         self._session = BuiltSession()
 
@@ -323,6 +330,7 @@ class _Builder:
             session.calls += 1
             session.sampled_tokens += call.sampled
             self._tell_state(call)
+            self._pictures |= {picture_id(each.name): each for each in call.pictures}
             if call.sampled:
                 self._place(call)
         for node in reversed(self._placed.values()):
@@ -338,12 +346,21 @@ class _Builder:
         for node in leaf.path():
             is_own = shared == "all" or node.rank[1] is leaf
             _add_turn(made, node, node.is_trained and is_own)
+        if self._pictures:
+            self._put_placeholders(made)
         if any(node.call.experts is not None for node in leaf.path()):
             length = len(made.input_ids) - 1
             made.experts = joined_experts(self._experts(leaf), length)
             if made.experts is None:
                 self._note("experts_missing", leaf.call, "the experts of some tokens did not come")
         return made
+
+    def _put_placeholders(self, made: Trajectory) -> None:
+        """What the model was given has no ids of pictures."""
+        for at, id in enumerate(made.input_ids):
+            if id >= FIRST_PICTURE:
+                made.images[at] = self._pictures[id]
+                made.input_ids[at] = self._pictures[id].placeholder
 
     def _experts(self, leaf: _CallNode) -> Iterator[RoutedExperts]:
         """The parts that a path's experts are made of: of each call, first what it has from calls
@@ -428,6 +445,12 @@ class _Builder:
         node.prompt_digest = digest
         return start
 
+    def _met(self, node: _Node) -> Sequence[int]:
+        """The ids up to a node, as the model met them."""
+        made = Trajectory(list(unpacked_ids(node.ids_after(None))))
+        self._put_placeholders(made)
+        return made.input_ids
+
     def _tell_break(self, node: _CallNode, descent: _Descent) -> None:
         """Says why a call does not go on where an earlier one ended."""
         left = descent.left
@@ -443,9 +466,7 @@ class _Builder:
         old = other.latest
         cause = None
         if self._explain is not None:
-            cause = self._explain(
-                unpacked_ids(old.end.ids_after(None)), unpacked_ids(node.prompt.ids_after(None))
-            )
+            cause = self._explain(self._met(old.end), self._met(node.prompt))
         parted = f"its prompt leaves the ids of {old.call.id} after {descent.depth} tokens"
         kind, why = cause or BreakCause("rewritten", "")
         self._note(kind, node.call, f"{parted}: {why}" if why else parted)

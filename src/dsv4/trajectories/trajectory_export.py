@@ -282,7 +282,10 @@ class _PartialRows:
 
 
 # What has another shape in every row is JSON in a column of text.
-_AS_TEXT = ("turns", "weights", "metadata", "reward_metadata", "extra_fields", "metrics")
+_AS_TEXT = (
+    *("turns", "weights", "metadata", "reward_metadata", "extra_fields", "metrics"),
+    *("images", "image_places"),
+)
 _PACKED = "routed_experts"
 
 

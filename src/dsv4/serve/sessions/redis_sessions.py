@@ -96,14 +96,14 @@ return 1
 """
 _DELETE = """
 local session, calls, ends, index, facts = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local id, groups = ARGV[1], ARGV[2]
+local pictures, id, groups = KEYS[6], ARGV[1], ARGV[2]
 if redis.call('EXISTS', session) == 0 then return 0 end
 redis.call('HINCRBY', facts, 'size', -tonumber(redis.call('HGET', session, 'size')))
 redis.call('ZREM', groups .. redis.call('HGET', session, 'grouped'), id)
 redis.call('ZREM', index, id)
 redis.call('ZREM', index .. ':touched', id)
 redis.call('ZREM', index .. ':closed', id)
-redis.call('DEL', session, calls, ends)
+redis.call('DEL', session, calls, ends, pictures)
 return 1
 """
 _CLOSE = """
@@ -219,6 +219,20 @@ class RedisSessionStore:
         done = await self._run("finish", keys, call.id, value, call.sampled, time.time(), *members)
         if not done:
             raise SessionRefused("unknown")
+        for name, *_, data in stored.pictures:
+            if data is not None:
+                await self._keep_picture(id, name, data)
+
+    async def _keep_picture(self, id: str, name: str, data: bytes) -> None:
+        session, pictures = self._of(id, "session", "pictures")
+        if await self._asked(self._client.hsetnx(pictures, name, data)):
+            await self._asked(self._client.hincrby(session, "size", len(data)))
+            await self._asked(self._client.hincrby(self._key("facts"), "size", len(data)))
+
+    async def picture(self, id: str, name: str) -> bytes | None:
+        (pictures,) = self._of(id, "pictures")
+        data: bytes | None = await self._asked(self._client.hget(pictures, name))
+        return data
 
     async def undelivered(self, id: str, calls: Sequence[str]) -> None:
         (key,) = self._of(id, "calls")
@@ -299,6 +313,7 @@ class RedisSessionStore:
 
     async def delete(self, id: str) -> bool:
         keys = [*self._of(id, "session", "calls", "ends"), *self._shared("index", "facts")]
+        keys += self._of(id, "pictures")
         return bool(await self._run("delete", keys, id, self._key("group:")))
 
     async def _changes_since(self, began: float) -> list[WeightsChange]:

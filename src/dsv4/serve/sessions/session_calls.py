@@ -19,6 +19,8 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
+from dsv4._encode.prompt import Prompt
+from dsv4._images.image_source import identity, image_bytes
 from dsv4._parse.parse import assemble
 from dsv4._parse.random_ids import new_id
 from dsv4.api import ApiError, ApiRequest
@@ -30,12 +32,15 @@ from dsv4.serve.choice_reader import ChoiceReader
 from dsv4.serve.observe.metrics import Metrics
 from dsv4.serve.sessions.session_store import SessionStore
 from dsv4.serve.storage.stored_turns import StoreFailure
+from dsv4.tokens import Tokenizer
 from dsv4.trajectories.recorded_calls import (
     CallState,
     RecordedCall,
+    RecordedPicture,
     TokenArrivals,
     TokenRun,
     WeightsVersion,
+    picture_id,
 )
 from dsv4.trajectories.routed_experts import NO_EXPERTS, RoutedExperts
 from dsv4.trajectories.session_file import SessionRecord, SessionRefused
@@ -71,8 +76,15 @@ _REFUSALS = {
 class Sessions:
     """The sessions of one app. Without a store there are none."""
 
-    def __init__(self, store: SessionStore | None, backend: AnyBackend, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        store: SessionStore | None,
+        backend: AnyBackend,
+        metrics: Metrics,
+        tokenizer: Callable[[], Tokenizer | None],
+    ) -> None:
         self.store = store
+        self.tokenizer = tokenizer
         self.backend = backend
         self.metrics = metrics
         self._pending: set[asyncio.Task[None]] = set()
@@ -176,6 +188,9 @@ class PreparedCall(Protocol):
 
     @property
     def written(self) -> int: ...
+
+    @property
+    def prompt(self) -> Prompt: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -307,13 +322,20 @@ class SessionEntry:
         message = assemble(reader.events)
         ended: CallState = "cut" if message.finish == "length" else "finished"
         prompt, runs, problem = recorded_ids(reader, prepared, self.sessions.backend)
+        pictures = recorded_pictures(prepared.prompt, self.sessions.tokenizer()) if prompt else ()
+        if pictures:
+            prompt, unclear = with_pictures(prompt, pictures)
+            problem = problem or unclear
         experts = None
-        if self.wants_experts and not prepared.call.images:
+        if self.wants_experts and pictures:
+            experts = NO_EXPERTS  # engines count all tokens of a picture
+        elif self.wants_experts:
             experts = recorded_experts(reader, len(prompt) + sum(len(run.ids) for run in runs))
         first = reader.first_at
         began = time.time() - time.monotonic()
         return RecordedCall(
             *(id, 0, prompt, runs),
+            pictures=pictures,
             state=state or ended,
             delivered=state is None,
             problem=problem,
@@ -355,7 +377,10 @@ NO_PROMPT = "the backend makes its own prompts: which ids the model was given is
 NO_TOKENIZER = "there is no tokenizer: which ids the model was given is not known"
 NO_IDS = "the backend gave no ids: which tokens were sampled is not known"
 NO_LOGPROBS = "the backend gave no log-probabilities"
-IMAGES = "the prompt has images: here each is one id, and not all that the model was given"
+SAMPLED_IMAGE = "the model wrote the token of an image, of which the prompt has others"
+NO_SIZE = (
+    "the prompt has an image of unknown size: how many tokens the model was given is not known"
+)
 
 
 def recorded_experts(reader: ChoiceReader, tokens: int) -> RoutedExperts:
@@ -383,8 +408,36 @@ def recorded_ids(
         some = f"{len(logprobs)} log-probabilities for {len(sampled)} tokens"
         problem = f"the backend gave {some}" if logprobs else NO_LOGPROBS
     known = None if problem else logprobs
-    problem = problem or (IMAGES if prepared.call.images else "")
     asked = len(prepared.ids) - prepared.written
     written = TokenRun(prepared.ids[asked:], False)
     runs = (written,) if prepared.written else ()
     return array("I", prepared.ids[:asked]), (*runs, TokenRun(sampled, True, known)), problem
+
+
+def recorded_pictures(prompt: Prompt, tokenizer: Tokenizer | None) -> tuple[RecordedPicture, ...]:
+    """The pictures in a prompt, in its order."""
+    token = prompt.dialect.image_token
+    if not prompt.images or token is None or tokenizer is None:
+        return ()
+    placeholder = tokenizer.special_id(token)
+    counts = tokenizer.image_tokens(prompt)
+    made: list[RecordedPicture] = []
+    for record, grid, tokens in zip(prompt.images, prompt.image_grids, counts, strict=True):
+        width, height = (None, None) if grid is None else (grid.width, grid.height)
+        data = image_bytes(record)
+        made.append(RecordedPicture(identity(record), placeholder, width, height, tokens, data))
+    return tuple(made)
+
+
+def with_pictures(
+    ids: Sequence[int], pictures: Sequence[RecordedPicture]
+) -> tuple[Sequence[int], str]:
+    """The ids of a prompt, with those of its pictures in place of their placeholders; and why it is
+    not known what the model was given, if it is not."""
+    placeholder = pictures[0].placeholder
+    if sum(id == placeholder for id in ids) != len(pictures):
+        return ids, SAMPLED_IMAGE
+    left = [picture_id(picture.name) for picture in reversed(pictures)]
+    unknown = any(picture.tokens is None for picture in pictures)
+    marked = array("I", (left.pop() if id == placeholder else id for id in ids))
+    return marked, NO_SIZE if unknown else ""

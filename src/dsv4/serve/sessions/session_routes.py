@@ -6,6 +6,7 @@ GET    /sessions/{id}                what is known of one
 POST   /sessions/{id}/reward         says what it, or one of its calls, is worth
 POST   /sessions/{id}/close          ends it: no more calls are taken
 GET    /sessions/{id}/trajectories   what its calls come to
+GET    /sessions/{id}/images/{name}  the bytes of a picture in it, as base64
 DELETE /sessions/{id}                deletes it
 POST   /admin/weights                says which weights the engine has from now on
 
@@ -15,6 +16,7 @@ Where there are keys these need one that is marked `admin` in the file of keys.
 from __future__ import annotations
 
 import asyncio
+import base64
 import math
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +26,7 @@ from starlette.routing import BaseRoute, Route
 from dsv4.api import ApiError, request_fields
 from dsv4.api.errors import wrong
 from dsv4.api.request_fields import JsonObject, is_number
+from dsv4.errors import short_repr
 from dsv4.serve.access.api_keys import ANONYMOUS, Key
 from dsv4.serve.asgi import Scope, headers_of, query_of
 from dsv4.serve.body_limits import read_json
@@ -55,6 +58,7 @@ def session_routes(server: GatewayState) -> list[BaseRoute]:
         *(routes.route(f"{one}/reward", "POST", routes.reward),),
         *(routes.route(f"{one}/close", "POST", routes.close),),
         *(routes.route(f"{one}/trajectories", "GET", routes.trajectories),),
+        *(routes.route(f"{one}/images/{{name}}", "GET", routes.image),),
         *(routes.route("/admin/weights", "POST", routes.weights),),
     ]
 
@@ -159,6 +163,14 @@ class SessionRoutes:
             include=[name for name in query.get("include", "").split(",") if name],
             tokenizer=self._server.tokenizer,
         )
+
+    async def image(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
+        name = scope["path_params"]["name"]
+        found = await self._store.picture((await self._known(scope)).id, name)
+        if found is None:
+            problem = f"found {short_repr(name)}, expected the name of a picture in this session"
+            raise ApiError(f"{problem} whose bytes were sent", path="name", status=404)
+        return {"name": name, "data": base64.b64encode(found).decode()}
 
     async def weights(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         body = self._body(data)

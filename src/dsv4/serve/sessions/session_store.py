@@ -70,6 +70,10 @@ class SessionStore(Protocol):
         """The calls of a session, in the order in which they began."""
         ...
 
+    async def picture(self, id: str, name: str) -> bytes | None:
+        """The bytes of a picture in a session; None where they are not kept."""
+        ...
+
     async def update(self, id: str, change: Callable[[SessionRecord], dict[str, Any]]) -> None:
         """Changes fields of what is said of a session to what `change` makes of it."""
         ...
@@ -231,6 +235,9 @@ class SqliteSessionStore:
             return await asyncio.to_thread(read)
         except (OSError, sqlite3.Error) as error:
             raise StoreFailure(str(error)) from None
+
+    async def picture(self, id: str, name: str) -> bytes | None:
+        return await self._do(lambda file: file.picture(id, name))
 
     async def update(self, id: str, change: Callable[[SessionRecord], dict[str, Any]]) -> None:
         def work(file: SessionFile) -> None:

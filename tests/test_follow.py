@@ -1,0 +1,84 @@
+"""What is followed of other packages: the workflow has all of it, and what is held against them
+exists."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from typing import Any
+
+import pytest
+
+from dsv4 import profiles
+from loading import ROOT
+
+
+@pytest.fixture(scope="module")
+def follow() -> Any:
+    spec = importlib.util.spec_from_file_location("follow", ROOT / "scripts" / "follow.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["follow"] = module  # which dataclasses look into
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_workflow_follows_every_package(follow: Any) -> None:
+    workflow = (ROOT / ".github" / "workflows" / "follow.yml").read_text("utf-8")
+    named = re.findall(r"^ +- ([a-z-]+)$", workflow, re.MULTILINE)
+    assert sorted(named) == sorted([*follow.PACKAGES, *follow.LIBRARIES])
+
+
+def test_a_server_has_a_profile_and_a_script(follow: Any) -> None:
+    families = {profile.family for profile in profiles.PROFILES.values()}
+    for package in follow.PACKAGES.values():
+        assert package.family in families
+        assert (follow.ENGINES / package.script).exists()
+
+
+def test_a_library_has_tests(follow: Any) -> None:
+    for library in follow.LIBRARIES.values():
+        assert library.tests
+        assert all((ROOT / path).exists() for path in library.tests)
+
+
+@pytest.mark.parametrize(
+    ("package", "dialect", "spec"),
+    [
+        ("vllm", "v4.1", "v4.1"),
+        ("sglang", "v4", "dsv4"),
+        ("sglang", "v4.1", "dsv41"),
+    ],
+)
+def test_a_script_has_its_own_names_of_dialects(
+    follow: Any, package: str, dialect: str, spec: str
+) -> None:
+    assert follow.PACKAGES[package].dialect(dialect) == spec
+
+
+@pytest.mark.parametrize(
+    ("family", "version", "name"),
+    [
+        ("vllm", "0.32.0", "vllm-0.32"),
+        ("vllm", "0.34.1", "vllm-0.33"),
+        ("dynamo", "1.6.1", "dynamo-1.6"),
+    ],
+)
+def test_a_release_is_held_against_its_profile_or_the_newest(
+    follow: Any, family: str, version: str, name: str
+) -> None:
+    assert follow.known_profile(family, version).name == name
+
+
+def test_changes_are_told_in_the_words_of_the_table(follow: Any) -> None:
+    body = {"messages": [{"role": "user", "content": "Hi"}], "tools": []}
+    (head, shown) = follow.prompt_changes([(body, None, "<x>")], [{"messages": []}])
+    assert head.startswith("  taken now: 1")
+    assert '"tools": []' in shown
+
+
+def test_a_package_that_is_not_followed_is_named(follow: Any) -> None:
+    with pytest.raises(SystemExit, match="numpy: expected one of vllm, "):
+        follow.main("numpy==2.0")
