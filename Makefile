@@ -182,8 +182,9 @@ clients: $(VENV)/installed-for-serving
 implementations: $(VENV)/installed-for-tests
 	$(BIN)/python scripts/implementations.py $(ONLY)
 
-# What a release of a server changed: `make follow PACKAGE=vllm==0.33.0`, without a version the newest.
-# vLLM's classes are run with what its build for the CPU needs (3.1 GB), its server is not.
+# What a release of a server or of a library changed: `make follow PACKAGE=vllm==0.33.0`, without a
+# version the newest. vLLM's classes are run with what its build for the CPU needs (3.1 GB), its server
+# is not.
 follow: $(VENV)/installed-for-tests
 	$(BIN)/python scripts/follow.py $(PACKAGE)
 
@@ -301,12 +302,12 @@ $(VENV)-mutants/installed: Makefile
 	$(VENV)-mutants/bin/python -m pip install --quiet 'cosmic-ray>=8.7,<9'
 	touch $@
 
-# It asks for a certifi that was days old when it was released, which not every index has. Any
-# other will do.
+# It asks for releases of certifi and of its own extras that were days old when it was released, which
+# not every index has. Any others will do.
 $(VENV)-litellm/installed: Makefile
 	$(PYTHON) -m venv $(VENV)-litellm
 	$(VENV)-litellm/bin/python -m pip install --quiet uv
-	echo certifi > $(VENV)-litellm/any-release.txt
+	printf 'certifi\nlitellm-enterprise\nlitellm-proxy-extras\n' > $(VENV)-litellm/any-release.txt
 	$(VENV)-litellm/bin/uv pip install --quiet --python $(VENV)-litellm/bin/python \
 		--override $(VENV)-litellm/any-release.txt 'litellm[proxy]==1.108.4'
 	touch $@

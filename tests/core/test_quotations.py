@@ -234,6 +234,12 @@ def test_what_is_left_open_is_no_quotation(text: str, form: str) -> None:
         ("<!-- CALL and", "stop", []),
         ("`CALL and", "max_tokens", []),
         ("“a” CALL and", "length", RM),
+        # A fence ends the paragraph, and its quotations, where its line ends.
+        ("“CALL a ```js\nb ”c", "length", RM),
+        ("“CALL-~~~\nb ”c", "length", RM),
+        ("“CALL-~~~\nb ”c", "eos", RM),
+        ("“CALL a” ```js\nb", "eos", []),
+        ("so ``` a CALL b\n```js\n", "eos", []),
     ],
 )
 def test_a_cut_in_an_open_quotation(text: str, reason: str | None, calls: Any) -> None:

@@ -3,9 +3,9 @@
 It runs in SGLang's environment, without a GPU. Bodies of `/generate` are lines of JSON; of each
 comes, as a line of JSON, how many tokens SGLang's prompt has, or why it refuses the request.
 
-A body goes through `GenerateReqInput`, each of its images through `load_image`, and all of it
-through `DeepseekV41ImageProcessor`, with the numbers of V4.1's configuration. Packages that need a
-GPU are stand-ins, of which nothing is used.
+A body goes through `GenerateReqInput`, each of its images through `load_image` and `smart_to_rgb`,
+as every processor of images loads them, and all of it through `DeepseekV41ImageProcessor`, with the
+numbers of V4.1's configuration. Packages that need a GPU are stand-ins, of which nothing is used.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ def processor() -> Any:
     """SGLang's processor of images, without the server around it."""
     from sglang.srt.multimodal.deepseek_v41_image_processing import patchify_image
     from sglang.srt.multimodal.processors.deepseek_v41 import DeepseekV41ImageProcessor
-    from sglang.srt.utils.common import load_image
+    from sglang.srt.utils.common import load_image, smart_to_rgb
 
     async def load_mm_data(prompt: Any, image_data: Any, **_: Any) -> Any:
-        images = [load_image(each, gpu_image_decode=False)[0] for each in image_data]
-        return SimpleNamespace(images=images)
+        loaded = [load_image(each, gpu_image_decode=False)[0] for each in image_data]
+        return SimpleNamespace(images=[smart_to_rgb(image) for image in loaded])
 
     base: Any = DeepseekV41ImageProcessor
     kind: Any = type("ImageProcessor", (base,), {"keep_mm_features_on_device": False})

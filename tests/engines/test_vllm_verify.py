@@ -49,7 +49,8 @@ WAYS = {
     *("thinking-type-ignored", "developer-dropped", "effort-medium-as-low"),
 }
 INJECTIONS = {f"inject-{place}" for place in ("user", "result", "tool", "history")}
-MEASURED = {"output-unseen", "protocols-counted", "raw-tokens", "raw-bos"}
+# What comes of an answer, which is a random model's.
+MEASURED = {"output-unseen", "output-no-call", "protocols-counted", "raw-tokens", "raw-bos"}
 DEFAULTS = "--default-chat-template-kwargs"
 # By flags: the faults that are named, those that refusals make possible, every statement of a
 # default report besides those of `MEASURED`, and how many requests are too long.

@@ -101,10 +101,15 @@ HOSTED_VLLM = ["additional-properties-lost", "developer-as-system", "thinking-as
 DEEPSEEK = ["developer-as-system", "effort-ignored", "parts-joined-by-nothing"]
 
 
-@pytest.mark.parametrize(
-    ("model", "faults"),
-    [("hosted", HOSTED_VLLM), ("compatible", DEEPSEEK), ("official", DEEPSEEK)],
-)
+def test_what_comes_to_the_same_on_the_server_behind_it_is_listed(proxy: str) -> None:
+    """An effort that is lost is the official API's own, which is `high`."""
+    report = report_on(proxy, "official")
+    assert report.verdict.faults == ("developer-as-system", "parts-joined-by-nothing")
+    assert report.verdict.possible == ("effort-always-high", "effort-ignored")
+    assert report.groups["effort"] == "fault"
+
+
+@pytest.mark.parametrize(("model", "faults"), [("hosted", HOSTED_VLLM), ("compatible", DEEPSEEK)])
 def test_what_it_changes_is_named(proxy: str, model: str, faults: list[str]) -> None:
     report = report_on(proxy, model)
     prompt = report.to_dict()["prompt"]

@@ -102,5 +102,8 @@ def test_the_command(tmp_path: Path) -> None:
         assert b"0 of 3 (0% to 56%)" in done.stdout
         assert b"3 answers: recorded tool_calls, now stop" in done.stdout
         assert "expected --yes" in dsv4("replay", log, "--against", url).stderr.decode()
+    with served(Answering(Reply(400, body={}))) as url:
+        done = dsv4("replay", log, "--against", url, "--yes", "--limit", 1)
+        assert (done.returncode, b"no request was answered" in done.stderr) == (2, True)
     log.write_text("{}\n")
     assert "found no request" in refused("replay", log, "--against", "http://x", "--yes")

@@ -193,6 +193,7 @@ class TestOneLine:
             (b"HTTP/1.1 200 OK\r\n\r\n<html>\x1b[31m", "HTML in place of JSON (status 200)"),
             (b'HTTP/1.1 401 No\r\n\r\n{"error": "' + KEY.encode() + b'"}', "not accept the key"),
             (b"HTTP/1.1 302 Moved\r\nlocation: http://example.com\r\n\r\n", "a redirect"),
+            (b"HTTP/1.1 404 No\r\n\r\n{}", "no chat route at http://127.0.0.1"),
             (b"HTTP/1.1 200 OK\r\n\r\n{}", "does not say how many tokens the prompt had"),
         ],
     )
@@ -214,12 +215,32 @@ class TestOneLine:
             (["http://127.0.0.1:1", "--matrix"], "expected one of a URL, --recorded, --compare or"),
             (["http://127.0.0.1:1", "--only", "x"], '--only: found "x", expected one of prompt'),
             (["https://u:p@example.com", "--yes"], "found a password in the URL"),
+            (
+                ["http://127.0.0.1:1/v1/chat/completions", "--yes"],
+                "found the chat route in the URL",
+            ),
+            (["http://127.0.0.1:1", "--yes", "--baseline", "README.md"], "README.md: not JSON"),
             (["--recorded", "README.md"], "no request with its prompt_tokens in it"),
             (["--compare", "README.md", "README.md"], "--compare: README.md: not JSON"),
         ],
     )
     def test_wrong_arguments(self, arguments: list[str], words: str) -> None:
         assert words in refused("verify", *arguments)
+
+    def test_an_address_without_a_version(self) -> None:
+        with behaving(lambda send: send(b"HTTP/1.1 404 No\r\n\r\n{}")) as there:
+            bare = there.url.removesuffix("/v1")
+            for url, hinted in ((bare, True), (there.url, False)):
+                done = dsv4("verify", url, "--yes")
+                assert (done.returncode, b"most addresses end in /v1" in done.stderr) == (2, hinted)
+
+    @pytest.mark.parametrize("text", ['{"findings": 7}', "{}", "[]", "{broken"])
+    def test_a_baseline_that_is_none_costs_no_request(self, text: str, tmp_path: Path) -> None:
+        path = tmp_path / "report.json"
+        path.write_text(text)
+        with behaving(lambda send: None) as there:
+            assert "--baseline: " in refused("verify", there.url, "--yes", "--baseline", path)
+            assert there.received == []
 
     def test_a_key_does_not_go_to_another_machine_unencrypted(self, key_file: Path) -> None:
         complaint = refused("verify", "http://192.0.2.1/v1", "--yes", "--key-file", key_file)

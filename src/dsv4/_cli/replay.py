@@ -87,6 +87,8 @@ def _send(args: ReplayOptions, address: str) -> int:
     with output() as file:
         text = json_text(report.to_dict(), indent=2) if args.json else "\n".join(_lines(report))
         file.write(f"{text}\n")
+    if not report.rates["answered"].holds:
+        raise Failure("no request was answered")
     valid = report.rates["valid_calls"]
     return FINDINGS if valid.holds < valid.of else DONE
 

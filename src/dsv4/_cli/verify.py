@@ -122,6 +122,7 @@ def run(args: VerifyOptions) -> int:
     if len(args.key_file) > max(len(_urls(args)), 1):
         raise Failure("--key-file: found more than there are servers, expected one for each")
     _check_groups(args.only)
+    _baseline(args)  # before anything is sent
     try:
         if args.matrix:
             return _print_matrix()
@@ -288,8 +289,16 @@ def _watch(args: VerifyOptions, seconds: int) -> int:
 def _with_known(args: VerifyOptions, report: Report) -> Report:
     from dsv4.verify.known_faults import with_known
 
-    baseline = None if args.baseline is None else _loaded(args.baseline, "--baseline")
-    return with_known(report, args.allow, baseline)
+    return with_known(report, args.allow, _baseline(args))
+
+
+def _baseline(args: VerifyOptions) -> dict[str, Any] | None:
+    if args.baseline is None:
+        return None
+    report = _loaded(args.baseline, "--baseline")
+    if not isinstance(report.get("findings"), list):
+        raise Failure(f"--baseline: {args.baseline}: found no findings, expected a file of --json")
+    return report
 
 
 def _side_by_side(args: VerifyOptions) -> int:

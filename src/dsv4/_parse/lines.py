@@ -58,6 +58,11 @@ class LineTracker:
         return bool(self._fence)
 
     @property
+    def has_run(self) -> bool:
+        """Whether this line has backticks or tildes that may open or close a fence at its end."""
+        return bool(self._run)
+
+    @property
     def is_indented(self) -> bool:
         """Whether the line has nothing but the indentation of a code block so far."""
         lead = self._lead or ""

@@ -47,7 +47,7 @@ _PARTS = pattern(
 )
 _OF_INTEREST = pattern(rf"[`~<{''.join(sorted(QUOTES - {'`'}))}]|-->|\n\s*\n")
 # What may mean something else with more behind it.
-_UNDECIDED = pattern(rf"(?:<[^<>]{{0,{LONGEST_TAG}}}|[`'\"’\-\s]+)\Z")
+_UNDECIDED = pattern(rf"(?:<[^<>]{{0,{LONGEST_TAG}}}|`+|\s+|['\"’]|-{{1,2}})\Z")
 
 _LONGEST_UNREAD = 4096
 # Nobody opens so many by accident; each costs something at every close.
@@ -116,7 +116,7 @@ class Quoting:
         if not text:
             return
         following = "".join(self._unread)[:1] or following or ""
-        if self._lines.in_fence or "`" in text or "~" in text:
+        if self._lines.in_fence or self._lines.has_run or "`" in text or "~" in text:
             place = self._place
             for line in text.splitlines(keepends=True):
                 self._read_line(line, place, following)
@@ -130,13 +130,12 @@ class Quoting:
         self._last = text[-1]
 
     def _read_line(self, line: str, place: int, following: str) -> None:
-        fenced, before = self._lines.in_fence, self._last
+        fenced = self._lines.in_fence
         self._lines.follow(line)
+        if not fenced:  # what opens a fence at a line's end is prose before, however it was cut
+            self._read(line, place, following)
         if self._lines.in_fence != fenced or (line.endswith("\n") and self._lines.after_blank):
             self._end_paragraph()
-        elif not fenced:
-            self._last = before
-            self._read(line, place, following)
         self._last = line[-1]
 
     def _end_paragraph(self) -> None:

@@ -153,6 +153,7 @@ class OpenCall(Protocol):
 
     def copy(self, reading: Reading) -> OpenCall:
         """The call in another reading."""
+        raise NotImplementedError
 
 
 class OpenValue(Protocol):

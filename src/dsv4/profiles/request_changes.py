@@ -249,12 +249,13 @@ def effort_always(target: str) -> RequestChange:
 
 
 def effort_as_switch(body: Object) -> Object:
-    """Thinking on or off in place of an effort."""
+    """Thinking on or off in place of an effort; what a request says of it stays, as litellm 1.108
+    has it."""
     given = body.get("reasoning_effort")
     if given is None:
         return body
     kind = "disabled" if given == "none" else "enabled"
-    return {**without("reasoning_effort")(body), "thinking": {"type": kind}}
+    return {"thinking": {"type": kind}, **without("reasoning_effort")(body)}
 
 
 def thinking_as_effort(body: Object) -> Object:

@@ -198,7 +198,8 @@ class Sender:
             where = f"{self.client.url}{CHAT}"
             said = self.words_of(reply)
             what = "the server knows no such model or route" if said else "no chat route"
-            raise ServerProblem(f"{what} at {where} (status {reply.status}){said}")
+            hint = "" if re.search(r"/v\d+$", self.client.url) else "; most addresses end in /v1"
+            raise ServerProblem(f"{what} at {where} (status {reply.status}){said}{hint}")
         if reply.problem and not reply.status:
             raise ServerProblem(f"{self.client.url}: {reply.problem}")
 

@@ -89,6 +89,8 @@ def check_url(url: str, *, has_key: bool, insecure: bool = False) -> str:
         raise ServerProblem("expected a URL such as https://api.example.com/v1")
     if parts.username is not None or parts.password is not None:
         raise ServerProblem("found a password in the URL, expected the key with --key-file")
+    if parts.path.rstrip("/").endswith("/chat/completions"):
+        raise ServerProblem("found the chat route in the URL, expected only what is before it")
     named = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True)]
     if any(word in name.lower() for name in named for word in _KEY_WORDS):
         raise ServerProblem("found a key in the URL, expected it with --key-file")

@@ -26,8 +26,8 @@ class Explanation:
     added: int = 0
 
     def added_to(self, probe: str, touched: Callable[[FaultVariant], frozenset[str]]) -> int:
-        """How many tokens are added to the count of a request: a text of unknown length stands
-        where its fault has to do with it, which `touched` says."""
+        """How many tokens are added to the count of the request `probe`: a text of unknown length
+        stands where its fault has to do with it, which `touched` says."""
         unknown = [fault for fault in self.hypothesis.faults if fault.fault.any_length]
         return self.added if all(probe in touched(fault) for fault in unknown) else 0
 

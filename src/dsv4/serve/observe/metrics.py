@@ -243,7 +243,7 @@ class Metrics(MetricGroup):
     async def watch_memory(self) -> None:
         """Notes again and again how much memory this process uses, where the system tells."""
         while _STATM.exists():
-            pages = int(_STATM.read_text().split()[1])
+            pages = int(_STATM.read_text(encoding="ascii").split()[1])
             self.memory.set(pages * os.sysconf("SC_PAGE_SIZE"))
             await asyncio.sleep(_MEMORY_SECONDS)
 

@@ -1,0 +1,34 @@
+"""Dynamo: its frontend, with its own chat processor, in front of a stand-in for an engine."""
+
+import conform_lines as lines
+from dynamo_frontend import DynamoFrontend
+
+NAMES = {"v4": "v4", "v4-0731": "v4", "v4.1": "v4.1"}
+FRONTEND = DynamoFrontend(lines.v4_vocabulary())
+
+
+def encode(request):
+    lines.refuse_encoder_options(request)
+    if request["dialect"] == "v4":
+        raise lines.Unsupported("the effort texts of April")
+    messages, tools = lines.with_tools_apart(request)
+    options = {"thinking": request["thinking_mode"] == "thinking"}
+    options["drop_thinking"] = request.get("drop_thinking", True)
+    if (effort := request.get("reasoning_effort")) is not None:
+        options["reasoning_effort"] = effort
+    elif request["dialect"] == "v4-0731":
+        options["reasoning_effort"] = "low"  # which writes nothing; without one it is high here
+    body = {"messages": messages, "chat_template_kwargs": options}
+    body |= {"tools": tools} if tools else {}
+    return FRONTEND.prompt(NAMES[request["dialect"]], body)
+
+
+def parse(request):
+    options = {"thinking": request["thinking_mode"] == "thinking"}
+    body = {"messages": [{"role": "user", "content": "Hi"}], "chat_template_kwargs": options}
+    body["tools"] = request.get("tools") or [{"type": "function", "function": {"name": "f"}}]
+    said = lines.seen(request["text"])
+    return lines.read_message(FRONTEND.message(NAMES[request["dialect"]], said, body))
+
+
+lines.answer(NAMES, encode, parse)
