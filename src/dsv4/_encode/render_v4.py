@@ -140,12 +140,13 @@ class RendererV4(TurnWriter):
     def render(self, start: int = 0, ends_asking: bool = True) -> None:
         """Every turn from the message `start` on, and what comes between turns.
 
+        This loop is the hot path: turns of one plain text of a user or a tool are written here.
         `ends_asking` says whether the last turn's transition is written: it is not before a turn
         that answers nothing.
         """
-        messages, lists = self.messages, self.dialect.lists_are_blocks
-        count, index = len(messages), start
-        self._users = USER.first(count)
+        flat, messages, lists = self.flat, self.messages, self.dialect.lists_are_blocks
+        count, index, shown_from = len(messages), start, self.shown_from
+        users = USER.first(count)
         self._transitions = ASK_ANSWER.first(count), ASK_THINKING.first(count)
         while index < count:
             message = messages[index]
@@ -163,7 +164,12 @@ class RendererV4(TurnWriter):
                 ):
                     index = self._merged_turn(message, index)
                     continue
-                self._question(role, content, index)
+                flat.append(users[index])
+                if role == "user":
+                    flat.append(content)
+                else:
+                    flat += RESULT_START, content, RESULT_END
+                self._task, self._asks = None, index >= shown_from
             elif role == "system":
                 self._system(content, message, index)
             elif index >= self.vanishing_before or survives_dropping(message):
@@ -181,18 +187,8 @@ class RendererV4(TurnWriter):
         elif self._asks is not None:
             self.flat.append(_header(self._asks, answer))
 
-    # The turns of most conversations. These are the hot path: plain text is written here, all else
-    # by the methods below. Appending twice takes less time than adding a pair.
-
-    def _question(self, role: str, text: str, index: int) -> None:
-        """A turn of one plain text of a user or a tool."""
-        flat = self.flat
-        flat.append(self._users[index])
-        if role == "user":
-            flat.append(text)
-        else:
-            flat += RESULT_START, text, RESULT_END
-        self._task, self._asks = None, index >= self.shown_from
+    # Turns of assistants and the system: plain text is written here, all else by the methods below.
+    # Appending twice takes less time than adding a pair.
 
     def _answer(self, content: object, message: MessageFields, index: int) -> None:
         """A turn of the assistant, and the transition before it."""
@@ -218,9 +214,11 @@ class RendererV4(TurnWriter):
                 self._calls(message["tool_calls"], index)
             if ("wo_eos" not in message and "prefix" not in message) or self._closes(message):
                 flat.append(ANSWER_END)
-        self._asks = self._task = None
+        self._asks = None
         if "task" in message:
             self._task, self._tasked = message["task"], index
+        elif task is not None:
+            self._task = None
 
     def _system(self, content: object, message: MessageFields, index: int) -> None:
         """A turn of the system."""
