@@ -670,25 +670,14 @@ class TestRefusing:
         with pytest.raises(dsv4.EncodeError, match=r"^messages\[1\]\.role: found 'developer'"):
             session.append(developer("b"))
 
-    def test_a_developer_turn_that_is_gone_costs_nothing_more(
-        self, v4_1_file: str, monkeypatch: pytest.MonkeyPatch
+    def test_a_message_with_tools_keeps_a_developer_turn_that_was_gone(
+        self, v4_1_file: str
     ) -> None:
-        """Only messages near it are checked with all of the conversation."""
-        lengths: list[int] = []
         session = Session(Tokenizer.load(v4_1_file), dialect="v4.1")
-        check = Session._check_before_user
-
-        def counted(self: Session, message: Any) -> None:
-            lengths.append(len(self.messages))
-            check(self, message)
-
-        monkeypatch.setattr(Session, "_check_before_user", counted)
-        for message in (user("a"), developer("b"), user("c")):
+        for message in (user("a"), developer("b"), user("c"), assistant("d")):
             session.append(message)
-        for n in range(20):
-            session.append(assistant(f"{n}"))
-            session.append(user(f"{n}?"))
-        assert lengths == [1, 2]
+        with pytest.raises(dsv4.EncodeError, match=r"^messages\[1\]\.role: found 'developer'"):
+            session.append({"role": "system", "content": "e", "tools": [{"name": "g"}]})
 
     def test_what_was_sampled_after_an_open_turn(self, v4_1_file: str) -> None:
         tokenizer = Tokenizer.load(v4_1_file)

@@ -351,7 +351,6 @@ class TestThinkingByDefault:
         [
             ("vllm-0.32", "thinking-off-by-default"),
             ("recipe-0.2.0", "thinking-off-by-default/1"),
-            ("sglang-0.5.23", "thinking-on-by-default"),
         ],
     )
     def test_it_is_one_fault_of_the_server_that_it_is(self, profile: str, fault: str) -> None:
@@ -359,6 +358,14 @@ class TestThinkingByDefault:
         report = report_on(StandIn(truth))
         prompt = report.to_dict()["prompt"]
         assert (prompt["profile"], prompt["faults"]) == (profile, [*truth.ids])
+
+    def test_on_sglang_efforts_by_default_are_counted_alike(self) -> None:
+        """There an effort turns thinking on, and these write no text for it: all are named."""
+        report = report_on(StandIn(server("sglang-0.5.23", "v4", "thinking-on-by-default")))
+        assert report.verdict.faults == ()
+        named = [each["faults"] for each in report.to_dict()["prompt"]["alternatives"]]
+        efforts = [["effort-low-by-default"], ["effort-max-by-default"]]
+        assert named == [["thinking-on-by-default"], *efforts]
 
     def test_a_vllm_with_a_default_is_written_as_that_server_writes_it(self) -> None:
         """vLLM 0.32 with `--default-chat-template-kwargs '{"thinking": false}'`: what a request

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsv4._encode.inputs import MessageFields, as_inputs, as_message, maybe_list
@@ -242,12 +241,12 @@ class Session:
             raise _counted_from(len(self._messages), error) from None
 
     def _has_strangers(self, message: MessageFields) -> bool:
-        """Whether there are turns of a role that the dialect does not have, since the last user
-        turn: V4.1 drops those of a developer at the next one, so that those before it are gone."""
+        """Whether there are turns of a role that the dialect does not have. They have a place where
+        they are dropped at the next user turn, as V4.1 drops those of a developer, until a message
+        with tools keeps them: so all are looked at."""
         if "developer" in self._dialect.roles:
             return False
-        since = takewhile(lambda each: each.get("role") != "user", reversed(self._messages))
-        return any(each.get("role") == "developer" for each in (message, *since))
+        return any(each.get("role") == "developer" for each in (*self._messages, message))
 
     def _check_before_user(self, message: MessageFields) -> None:
         """What has no place at the end may have one before a user turn: V3.2 asks for reasoning, or
