@@ -136,7 +136,9 @@ def fields_of(message: object) -> MessageFields:
 
 
 def _is_sampled(message: object) -> TypeGuard[Sampled]:
-    from dsv4.types import Sampled  # the many who pass dicts need none of it
+    if type(message) is dict:  # the many who pass dicts need none of what follows
+        return False
+    from dsv4.types import Sampled
 
     return type(message) is Sampled
 

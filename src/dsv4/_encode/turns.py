@@ -499,8 +499,10 @@ class TurnWriter:
         text = message.get(field)
         if type(text) is str and text:
             return text
-        if not is_nonempty(text):
+        if text is None or not is_nonempty(text):
             field, text = other, message.get(other)
+            if text is None:
+                return ""
         return text if type(text) is str else text_of(text, ("messages", index, field))
 
     def _calls(self, calls: object, index: int) -> None:
