@@ -241,10 +241,8 @@ def renamed_tools(message: JsonObject, names: Mapping[str, str]) -> JsonObject:
 
 
 def _renamed_call(names: Mapping[str, str], call: JsonObject) -> JsonObject:
-    name = (call.get("function") or {}).get("name")
-    if name not in names:
-        return call
-    return {**call, "function": {**call["function"], "name": names[name]}}
+    new = names.get((call.get("function") or {}).get("name", ""))
+    return call if new is None else {**call, "function": {**call["function"], "name": new}}
 
 
 # Reasoning.
