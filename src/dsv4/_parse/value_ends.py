@@ -56,9 +56,8 @@ class CallValue(Value):
         """Whether the close of a wrapper or an invoke ends the value."""
         if self.quoted:
             return False
-        return (
-            yield from (self._ends_at_invoke if kind == "invoke" else self._ends_at_wrapper)(tag)
-        )
+        ends = self._ends_at_invoke if kind == "invoke" else self._ends_at_wrapper
+        return (yield from ends(tag))
 
     def _ends_at_wrapper(self, tag: Tag) -> Steps[bool]:
         ahead = yield from self.rules.look_past(tag.end)
