@@ -707,7 +707,7 @@ def test_ids_of_files_before_a_chat_server_without_images(path: str, body: Any) 
     status, headers, _, requests = healed(body, path, dialect="v4")
     assert (status, headers["x-dsv4-images"]) == (200, "replaced=1")
     assert "[Unsupported Image]" in str(requests[-1]["messages"])
-    status, _, answer, requests = healed(body, path, dialect="v4", images="refuse")
+    status, _, _, requests = healed(body, path, dialect="v4", images="refuse")
     assert (status, requests) == (400, [])
 
 
