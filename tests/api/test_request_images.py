@@ -247,7 +247,9 @@ def test_images_of_the_system_and_the_assistant_are_counted_as_replaced(protocol
 @each_row("protocol", [(p,) for p in PROTOCOLS])
 def test_or_they_are_refused(protocol: Any) -> None:
     settings = api.Settings(unsupported_images="refuse")
-    with pytest.raises(api.ApiError, match=r"images of this role \(system\) are not read") as caught:
+    with pytest.raises(
+        api.ApiError, match=r"images of this role \(system\) are not read"
+    ) as caught:
         api.read(misplaced(protocol), protocol=protocol, dialect="v4.1", settings=settings)
     assert caught.value.path == PLACES[protocol]
 
