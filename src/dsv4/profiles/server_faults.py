@@ -43,8 +43,7 @@ class FaultVariant:
             return True
 
 
-# What proxies are known to do at once: litellm for `hosted_vllm`, and for `deepseek` since 1.109 and
-# before.
+# What proxies are known to do at once: litellm for `hosted_vllm`, and for `deepseek` (1.109, older).
 KNOWN_TOGETHER = (
     (
         *(FaultVariant("developer-as-system"), FaultVariant("thinking-as-effort")),
