@@ -43,7 +43,7 @@ class FaultVariant:
             return True
 
 
-# What proxies are known to do at once: litellm for `hosted_vllm`, and for `deepseek` (1.109, older).
+# What proxies are known to do at once: litellm for `hosted_vllm`, and twice for `deepseek`.
 KNOWN_TOGETHER = (
     (
         *(FaultVariant("developer-as-system"), FaultVariant("thinking-as-effort")),
