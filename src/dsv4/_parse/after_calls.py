@@ -135,6 +135,21 @@ def _last_tag_end(reading: Reading, start: int) -> int:
     return min(end, reading.pos)
 
 
+def end_quotations(reading: Reading, is_cut: bool = False) -> None:
+    """Reasoning, content or all text ends: no quotation is open any more.
+
+    Where the text was cut, it might still have been closed behind prose (rule 29).
+    """
+    if not reading.quotations:
+        return
+    reading.prose.quoting.settle("\n")
+    check_quotations(reading)
+    for quotation in reading.quotations:
+        if is_cut and quotation.is_behind:
+            raise Refused(quotation.level, reading.buffer.end)
+    reading.quotations = ()
+
+
 def check_quotations(reading: Reading) -> None:
     """Whether a quotation was closed that was open where calls began; or can be no more."""
     quoting = reading.prose.quoting
