@@ -113,7 +113,7 @@ class ProseReader:
                 return True
             if tag is PartialTag.PLAIN:
                 label = self._buffer.match(PLAIN_LABEL, at)
-                if label is None or not is_plain_label(label[1]):
+                if label is None or not is_plain_label(label[2]):
                     return True
         elif tag.kind == "role" and (tag.raw != ECHO or tag.start != 0):
             if prose.reasoning or prose.roles_are_text:
