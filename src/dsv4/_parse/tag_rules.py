@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from enum import Enum
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 from dsv4._format import tokens
 from dsv4._format.spellings import (
@@ -56,14 +56,11 @@ Ahead: TypeAlias = Tag | Lookahead
 class TagRules:
     """Answers questions about tags, from the text around them and the declared tools."""
 
-    __slots__ = ("_doubled", "_inner", "buffer", "close_at", "eos_run", "no_close_to", "tools")
+    __slots__ = ("buffer", "close_at", "eos_run", "no_close_to", "tools")
 
     def __init__(self, buffer: TextBuffer, tools: DeclaredTools) -> None:
         self.buffer = buffer
         self.tools = tools
-        # The last tag that was found behind a bracket too many, and both as one.
-        self._inner: Tag | None = None
-        self._doubled: Tag | None = None
         self.eos_run = (0, 0)  # the last run of EOS tokens, as far as it was followed
         self.no_close_to = NOWHERE  # no closing tag stands between an EOS and this place
         self.close_at = NOWHERE  # where one does
@@ -108,11 +105,7 @@ class TagRules:
         if rest == _DOUBLED:
             found = buffer.tag_at(at + 1)
             if isinstance(found, Tag):
-                if found.broken:
-                    return None
-                if found is not self._inner:  # it is asked for again and again
-                    self._inner, self._doubled = found, found.with_bracket(rest[0])
-                return self._doubled
+                return None if found.broken else found.with_bracket(rest[0])
             return None if buffer.final else found
         waits = len(rest) > 1 and _DOUBLED.startswith(rest) and not buffer.final
         return PartialTag.MAYBE if waits else None
@@ -211,28 +204,24 @@ class TagRules:
         return name is not None and name.startswith(EXAMPLE_NAMES)
 
     def opens(self, ahead: Ahead, kind: str, tool: str | None = None) -> bool:
-        """Whether a tag with the DSML token opens something."""
-        if not isinstance(ahead, Tag) or ahead.closing or not ahead.marked:
-            return False
-        return self.kind(ahead, tool) == kind
+        """Whether a tag with the DSML token opens something of this kind."""
+        return self._is_proper(ahead, kind, tool) and not ahead.closing
 
     def closes(self, ahead: Ahead, kind: str, tool: str | None = None) -> bool:
-        if not isinstance(ahead, Tag) or not ahead.closing or not ahead.marked:
-            return False
-        return self.kind(ahead, tool) == kind
+        return self._is_proper(ahead, kind, tool) and ahead.closing
 
-    def is_element(self, ahead: Ahead, tool: str) -> bool:
-        """Whether an element named as a parameter of the tool opens here (rule 14)."""
+    def _is_proper(self, ahead: Ahead, kind: str, tool: str | None) -> TypeGuard[Tag]:
+        return isinstance(ahead, Tag) and ahead.marked and self.kind(ahead, tool) == kind
+
+    def is_plain_argument(self, ahead: Ahead, tool: str) -> bool:
+        """Whether an argument of a declared tool opens here without the DSML token (rule 14).
+
+        That is an element named as one of its parameters, or a parameter's tag with a name.
+        """
         if not isinstance(ahead, Tag) or ahead.closing or ahead.marked:
             return False
-        return (
-            ahead.label in self.tools.keys(tool) and ahead.attributes.keys() <= ELEMENT_ATTRIBUTES
-        )
-
-    def is_plain_parameter(self, ahead: Ahead, tool: str) -> bool:
-        """Whether a parameter without the DSML token opens here (rule 14)."""
-        if not isinstance(ahead, Tag) or ahead.closing or ahead.marked:
-            return False
+        if ahead.label in self.tools.keys(tool) and ahead.attributes.keys() <= ELEMENT_ATTRIBUTES:
+            return True
         return tool in self.tools.parameters and ahead.kind == "parameter" and bool(ahead.name)
 
     def carries_arguments(self, tag: Tag) -> bool:
@@ -254,7 +243,7 @@ class TagRules:
         if ahead.kind == "eos":
             return wrapped
         if not ahead.marked:
-            return self.is_element(ahead, tool) or self.is_plain_parameter(ahead, tool)
+            return self.is_plain_argument(ahead, tool)
         kind = self.kind(ahead, tool)
         if kind == "parameter" or self.is_container(ahead, tool):
             return not ahead.closing
@@ -335,7 +324,7 @@ class TagRules:
             return False
         if ahead.closing:
             return ahead.label == tag.label or ahead.kind == "invoke"
-        return self.is_element(ahead, tool) or self.is_plain_parameter(ahead, tool)
+        return self.is_plain_argument(ahead, tool)
 
     def begins_json_calls(self, at: int) -> Steps[bool]:
         """Whether JSON at `at` begins as calls do."""

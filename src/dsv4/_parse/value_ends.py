@@ -178,7 +178,7 @@ class ValueJudge:
             return True
         if rules.closes(ahead, "invoke", tool) or rules.closes(ahead, "wrapper", tool):
             return True
-        if rules.is_element(ahead, tool) or rules.is_plain_parameter(ahead, tool):
+        if rules.is_plain_argument(ahead, tool):
             return True
         if ahead.closing and rules.is_container(ahead, tool):
             return True
