@@ -45,7 +45,7 @@ from dsv4._parse.stop_strings import StopStrings
 from dsv4._parse.strict import StrictMessage, StrictParser, read_plainly
 from dsv4._parse.text_buffer import MARKS, TextBuffer
 from dsv4._parse.values import ParameterValue
-from dsv4.errors import OptionError, short_repr
+from dsv4.errors import OptionError
 from dsv4.types import DialectName
 
 _BRACKET, _WIDE, _BAR = MARKS
@@ -117,19 +117,11 @@ class Shortcut:
             return self._read(text)
         if not text.isascii() and (_BAR in text or _WIDE in text):
             return self._read(text)
-        text = self._newlines + text
-        kept = 0
-        if text[-1] == _LINE_BREAK:
-            kept = 2 if text[-2:] == _LINE_BREAK * 2 else 1
-        self._newlines = text[len(text) - kept :]
-        self._words = None if kept else words
-        shown = text[: len(text) - kept]
-        if not shown:
-            return []
-        self._passed.append(shown)
-        if len(self._passed) > _MOST_PASSED:
-            self._passed = ["".join(self._passed)]
-        return [words(shown)]
+        waiting = self._newlines + text
+        shown = waiting.removesuffix(_LINE_BREAK).removesuffix(_LINE_BREAK)
+        self._pass(waiting, shown)
+        self._words = None if self._newlines else words
+        return [words(shown)] if shown else []
 
     def _in_string(self, text: str, index: int) -> list[Event]:
         """Text of a string with line breaks. One at its end waits, and indentation behind it."""
@@ -138,16 +130,18 @@ class Shortcut:
         if shown[-1:] != _LINE_BREAK:
             shown = waiting
         shown = shown.removesuffix(_LINE_BREAK).removesuffix("\r")
-        kept = len(waiting) - len(shown)
-        if kept > LONGEST_SPACE:
+        if len(waiting) - len(shown) > LONGEST_SPACE:
             return self._read(text)
+        self._pass(waiting, shown)
+        return [ArgumentsDelta(index, encode_basestring(shown)[1:-1])] if shown else []
+
+    def _pass(self, waiting: str, shown: str) -> None:
+        """Lets `shown` by, the beginning of `waiting`. The rest waits."""
         self._newlines = waiting[len(shown) :]
-        if not shown:
-            return []
-        self._passed.append(shown)
+        if shown:
+            self._passed.append(shown)
         if len(self._passed) > _MOST_PASSED:
             self._passed = ["".join(self._passed)]
-        return [ArgumentsDelta(index, encode_basestring(shown)[1:-1])]
 
     def _read(self, text: str) -> list[Event]:
         """The events of a chunk that must be read."""
@@ -219,11 +213,11 @@ class StreamParser(Shortcut):
         new_id: Callable[[], str] = new_call_id,
         prefix: str = "",
     ) -> None:
-        ending = options.checked_ending(ending)
-        thinking = options.checked_bool("thinking", thinking)
-        prefix = options.checked_text("prefix", prefix)
-        strict = options.checked_bool("strict", strict)
+        thinking = options.checked("thinking", thinking, bool, "True or False")
+        prefix = options.checked("prefix", prefix, str, "text")
+        strict = options.checked("strict", strict, bool, "True or False")
         if ending is not None:
+            options.checked("ending", ending, Ending, "a prompt's ending")
             if prefix:
                 raise OptionError("prefix", "found text and an ending, expected one of them")
             thinking, prefix = ending.thinking, ending.open
@@ -269,8 +263,7 @@ class StreamParser(Shortcut):
             self._inert = False
 
     def _read(self, text: str) -> list[Event]:
-        if not isinstance(text, str):
-            raise OptionError("text", f"found {short_repr(text)}, expected text")
+        options.checked("text", text, str, "text")
         if self._finished:
             raise OptionError("text", "found more text after finish, expected a new parser for it")
         if self._strict is not None:
@@ -280,13 +273,9 @@ class StreamParser(Shortcut):
             self._catch_up()
         self._buffer.append(text, self._inert)
         self._speculation.run()
-        certain = self._speculation.certain
         if len(self._buffer.text) > _LEAST_TRIMMED:
-            self._buffer.trim(certain.needed_from)
-        if certain.pos < self._buffer.end:
-            self._words = self._line_words = self._index = None  # nothing goes by what waits
-        else:
-            self._choose()
+            self._buffer.trim(self._speculation.certain.needed_from)
+        self._choose()
         return self._events()
 
     def _events(self) -> list[Event]:
