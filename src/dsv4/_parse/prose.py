@@ -9,20 +9,8 @@ from collections.abc import Callable
 from copy import copy
 
 from dsv4._format import tokens
-from dsv4._format.spellings import (
-    BARS,
-    ECHO,
-    JSON_WRAPPERS,
-    TAG_PREFIXES,
-    WORD,
-    ZERO_WIDTH,
-)
-from dsv4._parse.after_calls import (
-    check_quotations,
-    end_quotations,
-    read_after,
-    settle_quotations,
-)
+from dsv4._format.spellings import BARS, ECHO, JSON_WRAPPERS, TAG_PREFIXES, WORD, ZERO_WIDTH
+from dsv4._parse import after_calls
 from dsv4._parse.blocks import open_block
 from dsv4._parse.calls import begin_call
 from dsv4._parse.events import ContentDelta, DiagnosticKind, ReasoningDelta, StopHit
@@ -53,6 +41,10 @@ _PREFIXES = tuple(prefix for prefix, _ in TAG_PREFIXES)
 _THINK_END = str(tokens.THINK_END)
 
 
+class _Halted(Exception):
+    """A stop string has ended the text."""
+
+
 class ProseReader:
     """Reads prose up to a block or a call."""
 
@@ -65,6 +57,13 @@ class ProseReader:
     # Going through the text.
 
     def read(self) -> Steps[None]:
+        try:
+            yield from self._read()
+        except _Halted:
+            self._reading.enter(ParserState.PROSE)
+            self._reading.enter(ParserState.HALTED)
+
+    def _read(self) -> Steps[None]:
         reading, buffer, prose = self._reading, self._buffer, self._prose
         at = prose.at
         while reading.state is ParserState.PROSE:
@@ -74,8 +73,7 @@ class ProseReader:
                 at += 1  # what stands in it may act, as if it had not been read as a tag
                 continue
             self._look(at)
-            if self._show_up_to(at):
-                return
+            self._show_up_to(at)
             if isinstance(tag, Tag):
                 steps = self._reader_of(tag)(tag)
                 if steps is not None:
@@ -84,11 +82,11 @@ class ProseReader:
             elif (yield from buffer.more() if tag is None else buffer.more_of(at, tag)):
                 pass
             elif tag is None:
-                self._show_up_to(at, complete=True)
-                return
+                return self._show_up_to(at, complete=True)
             else:
                 self._end_in_tag(tag, at)
                 at = max(at + 1, prose.at)
+        return None
 
     def _tag_at(self, at: int) -> Tag | PartialTag | None:
         """What begins at `at`; also a bracket too many, or the token alone on its line."""
@@ -137,7 +135,7 @@ class ProseReader:
             prose.quoting.follow(text, prose.at)
             prose.at = to
             if self._reading.quotations:
-                check_quotations(self._reading)
+                after_calls.check_quotations(self._reading)
 
     @property
     def _is_example(self) -> bool:
@@ -160,8 +158,9 @@ class ProseReader:
         ):
             reading.report_span("markup_as_text", at, buffer.end)
             self._look(buffer.end)
-        elif not self._show_up_to(at, complete=True):
-            reading.report_cut(at)  # a call that is cut shows no markup (rule 33)
+        else:  # a call that is cut shows no markup (rule 33)
+            self._show_up_to(at, complete=True)
+            reading.report_cut(at)
             self._prose.at = buffer.end
 
     def _may_become_call(self, at: int, alone: bool) -> bool:
@@ -211,16 +210,15 @@ class ProseReader:
 
     # Showing text.
 
-    def _show_up_to(self, to: int, complete: bool = False) -> bool:
+    def _show_up_to(self, to: int, complete: bool = False) -> None:
         """Shows the prose up to `to`, but for what may belong to a block or to a stop string.
 
-        With `complete` something else follows, and all of it is shown. Says whether a stop string
-        has ended the text.
+        With `complete` something else follows, and all of it is shown.
         """
         reading, settings = self._reading, self._reading.settings
         text = self._buffer.slice(reading.pos, to)
         if not text:
-            return False
+            return
         kept = 0
         if not complete and text[-1] == "\n":
             kept = 2 if text[-2:] == "\n\n" else 1
@@ -231,14 +229,12 @@ class ProseReader:
                 self._show(text[: hit.at])
                 reading.emit(StopHit(hit.string))
                 reading.advance(reading.pos + hit.at)
-                reading.enter(ParserState.HALTED)
-                return True
+                raise _Halted
             if not complete:
                 waiting = kept + stops.start_at_end(certain)
                 kept = max(waiting, stops.start_at_end(text))
         self._show(text[: len(text) - kept])
         reading.advance(to - kept)
-        return False
 
     def _show(self, text: str) -> None:
         """Shows the text that stands where reading is; not what the prompt has shown already."""
@@ -261,9 +257,9 @@ class ProseReader:
         prose.reasoning_shown = prose.reasoning_shown or not text.isspace()
         reading.emit(ReasoningDelta(text))
 
-    def _flush(self) -> bool:
-        """Shows all that was looked at. Says whether a stop string has ended the text."""
-        return self._show_up_to(self._prose.at, complete=True)
+    def _flush(self) -> None:
+        """Shows all that was looked at."""
+        self._show_up_to(self._prose.at, complete=True)
 
     # Tags.
 
@@ -306,14 +302,11 @@ class ProseReader:
                 self._prose.openers = max(self._prose.openers + (-1 if tag.closing else 1), 0)
         self._look(to)
 
-    def _remove(self, kind: DiagnosticKind | None, tag: Tag) -> bool:
-        """Removes a tag. Says whether a stop string has ended the text before it."""
-        if self._flush():
-            return True
+    def _remove(self, kind: DiagnosticKind | None, tag: Tag) -> None:
+        self._flush()
         if kind is not None:
             self._reading.report(kind, tag.start, tag.raw)
         self._skip_to(tag.end)
-        return False
 
     def _skip_to(self, to: int, begin_line: bool = False) -> None:
         """Goes on behind text that is not shown."""
@@ -331,8 +324,8 @@ class ProseReader:
         elif tag.kind == "eos":
             yield from self._read_eos(tag)
         elif tag.kind == "role" and not is_echo:
-            if not self._flush():
-                yield from self._read_role(tag)
+            self._flush()
+            yield from self._read_role(tag)
         else:
             self._remove("stray_token", tag)
 
@@ -379,18 +372,15 @@ class ProseReader:
     def _read_eos(self, tag: Tag) -> Steps[None]:
         """EOS is the end where nothing follows it; a role token after it begins a made-up turn."""
         reading = self._reading
-        end_quotations(reading)
+        after_calls.end_quotations(reading)
         ahead = yield from self._rules.look_past(tag.end)
-        reading.tally.eos = ahead is Lookahead.END
-        if tag.end == self._buffer.end:
-            if not self._flush():
-                self._skip_to(tag.end)
-        elif isinstance(ahead, Tag) and ahead.kind == "role":
-            if not self._flush():
-                reading.tally.eos = True
-                yield from self._read_invented()
+        is_role = isinstance(ahead, Tag) and ahead.kind == "role"
+        reading.tally.eos = is_role or ahead is Lookahead.END
+        if is_role:
+            self._flush()
+            yield from self._read_invented()
         else:
-            self._remove("stray_token", tag)
+            self._remove(None if tag.end == self._buffer.end else "stray_token", tag)
 
     def _read_role(self, tag: Tag) -> Steps[None]:
         """Text behind a role token: a turn that was made up, if an answer opens in it (rule 27)."""
@@ -450,10 +440,10 @@ class ProseReader:
         """Reasoning ends, or begins in content."""
         prose = self._prose
         kind: DiagnosticKind = "think_in_content" if reasoning else "misspelled_tag"
-        end_quotations(self._reading)
-        if not self._remove(None if tag.raw == _THINK_END else kind, tag):
-            prose.reasoning = prose.unclosed = prose.joining = reasoning
-            prose.quoting = Quoting()
+        after_calls.end_quotations(self._reading)
+        self._remove(None if tag.raw == _THINK_END else kind, tag)
+        prose.reasoning = prose.unclosed = prose.joining = reasoning
+        prose.quoting = Quoting()
 
     def _read_echo(self, tag: Tag) -> None:
         reading, prose = self._reading, self._prose
@@ -523,12 +513,11 @@ class ProseReader:
     def _enter_calls(self, tag: Tag, may_be_quoted: bool = True) -> Steps[bool]:
         """Leaves prose for a block, or for a call without one. A blank line goes with it.
 
-        False: it is not left, because a stop string stands before it, or the calls are quoted.
+        False: it is not left, because the calls are quoted.
         """
         reading, prose = self._reading, self._prose
         start = tag.start - 2 * self._is_after_blank_line(tag)
-        if self._show_up_to(start, complete=True):
-            return False
+        self._show_up_to(start, complete=True)
         if may_be_quoted and (quotation := self._quotation(tag)) is not None:
             return (yield from self._try_calls(tag, quotation))
         if prose.reasoning:
@@ -632,8 +621,7 @@ class ProseReader:
     def _read_parts(self, tag: Tag) -> Steps[None]:
         """Parts of a call that are not in one: they go, unless they are quoted, or are text."""
         reading, opens_line = self._reading, self._is_blank
-        if self._flush():
-            return None
+        self._flush()
         kind: DiagnosticKind = "dropped_call"
         if tag.closing:
             kind, state, end_of = "orphan_closer", ParserState.ORPHANS, self._end_of_orphans
@@ -652,7 +640,9 @@ class ProseReader:
         reading.report_span(kind, tag.start, end)
         self._skip_to(end, begin_line=opens_line)
         if reading.quotations:
-            yield from settle_quotations(reading, (yield from self._rules.look_ahead(end)))
+            yield from after_calls.settle_quotations(
+                reading, (yield from self._rules.look_ahead(end))
+            )
         return None
 
     def _end_of_orphans(self, tag: Tag) -> Steps[tuple[int, bool]]:
@@ -788,9 +778,7 @@ class ProseReader:
             reading.enter(ParserState.PROSE)
             return self._look(found.end)
         if not (yield from self._enter_calls(first)):
-            if reading.state is not ParserState.HALTED:
-                reading.enter(ParserState.PROSE)
-            return None
+            return reading.enter(ParserState.PROSE)
         reading.report_span(
             "forbidden_call" if reading.settings.forbidden else kind, first.start, found.end
         )
@@ -804,5 +792,5 @@ class ProseReader:
             reading.report_cut(found.end)
         elif found.has_rest:
             reading.report("dropped_call", found.end, "")
-        yield from read_after(reading)
+        yield from after_calls.read_after(reading)
         return None
