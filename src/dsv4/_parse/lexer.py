@@ -148,16 +148,11 @@ def _begins_name(source: TextBuffer, start: int) -> bool:
 
 def _simple_tag(found: re.Match[str], start: int) -> Tag:
     slash, space, released, name, string, plain_slash, plain = found.groups()
-    label = plain or released
-    tag = Tag(kind_of(label), start, found[0], closing=bool(slash or plain_slash))
-    tag.label = label
-    tag.marked = plain is None
-    tag.spaced = bool(space)
-    if name is not None:
-        tag.attributes["name"] = name
-    if string is not None:
-        tag.attributes["string"] = string
-    return tag
+    label, given = plain or released, (("name", name), ("string", string))
+    attributes = {key: value for key, value in given if value is not None}
+    closing = bool(slash or plain_slash)
+    is_marked, is_spaced = plain is None, bool(space)
+    return Tag(kind_of(label), start, found[0], closing, label, is_marked, is_spaced, attributes)
 
 
 class _NoTag(Exception):
@@ -340,13 +335,9 @@ class _TagReader:
     def _made(self, label: str, at: int, end: int) -> Tag:
         self._check_length(end)
         raw = self.source.slice(self.start, end)
-        tag = Tag(kind_of(label), self.start, raw, self.closing)
-        tag.label = label
-        tag.marked = self.marked
-        tag.spaced = self.spaced
-        tag.attributes = self.attributes
-        tag.self_closed = not self.closing and "/" in self.source.slice(at, end)
-        return tag
+        head = kind_of(label), self.start, raw, self.closing, label, self.marked, self.spaced
+        is_closed = not self.closing and "/" in self.source.slice(at, end)
+        return Tag(*head, self.attributes, is_closed)
 
     # Values of attributes.
 

@@ -7,14 +7,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from dsv4._format.spellings import (
-    ELEMENT_ATTRIBUTES,
-    NATIVE_CALL,
-    NATIVE_CALLS_END,
-    NATIVE_HEAD,
-    NATIVE_OPENING,
-    PLAIN_INVOKES,
-)
+from dsv4._format import spellings
 from dsv4._parse.call_arguments import (
     is_item,
     json_calls_in,
@@ -31,10 +24,10 @@ from dsv4._parse.steps import Steps
 from dsv4._parse.tag import TOKENS, Tag
 from dsv4._parse.text_buffer import TextBuffer
 
-_NATIVE_CALL = pattern(NATIVE_CALL, re.DOTALL)
-_NATIVE_HEAD = pattern(NATIVE_HEAD)
-_NATIVE_OPENING = pattern(NATIVE_OPENING)
-_NATIVE_CALLS_END = pattern(NATIVE_CALLS_END)
+_NATIVE_CALL = pattern(spellings.NATIVE_CALL, re.DOTALL)
+_NATIVE_HEAD = pattern(spellings.NATIVE_HEAD)
+_NATIVE_OPENING = pattern(spellings.NATIVE_OPENING)
+_NATIVE_CALLS_END = pattern(spellings.NATIVE_CALLS_END)
 # Closing tags that stand behind the JSON of a call, and close nothing.
 _STRAY_CLOSERS = pattern(r"(?<=[\]}])(?:\s*</\w{1,32}>)+\s*\Z")
 _JSON_NAME = pattern(r'"name"\s*:\s*"([^"\\]*)"')
@@ -66,7 +59,7 @@ def find_plain_calls(reading: Reading, first: Tag, tag: Tag) -> Steps[OddCalls]:
             if own or (wrapped and found.label == first.label):
                 calls = _plain_calls(reading, tag, buffer.slice(tag.end, found.start), is_json)
                 return OddCalls(calls, found.end, wrapped and found.label != first.label)
-        again = found.label.rpartition(":")[2] in PLAIN_INVOKES and not found.closing
+        again = found.label.rpartition(":")[2] in spellings.PLAIN_INVOKES and not found.closing
         if found.marked or found.kind in TOKENS or (again and found.name is not None):
             # Not a bracket that doubles the next tag's.
             doubles = isinstance(rules.doubled(found.start - 1), Tag)
@@ -135,7 +128,11 @@ def _tag_in(text: str, at: int) -> Tag | None:
 def _key(tag: Tag, keys: dict[str, frozenset[str]]) -> str | None:
     if tag.kind == "parameter" and tag.name is not None:
         return tag.name if tag.name in keys or tag.name.strip() not in keys else tag.name.strip()
-    return tag.label if tag.label in keys and tag.attributes.keys() <= ELEMENT_ATTRIBUTES else None
+    return (
+        tag.label
+        if tag.label in keys and tag.attributes.keys() <= spellings.ELEMENT_ATTRIBUTES
+        else None
+    )
 
 
 def _close_of(text: str, opening: Tag, keys: dict[str, frozenset[str]]) -> tuple[int, int]:

@@ -22,17 +22,7 @@ from dsv4._format.dialects import Dialect, dialect_named
 from dsv4._format.endings import Ending
 from dsv4._parse import parser_options as options
 from dsv4._parse.declared import DeclaredTools
-from dsv4._parse.events import (
-    ArgumentsDelta,
-    ContentDelta,
-    End,
-    Event,
-    Finish,
-    ReasoningDelta,
-    ToolCallAborted,
-    ToolCallEnd,
-    ToolCallStart,
-)
+from dsv4._parse.events import ArgumentsDelta, ContentDelta, End, Event, Finish, ReasoningDelta
 from dsv4._parse.holds import HELD_BY_STRICT, Hold, hold_of
 from dsv4._parse.lexer import read_tag
 from dsv4._parse.limits import LONGEST_SPACE
@@ -177,9 +167,6 @@ class Shortcut:
         if self._newlines:
             newlines, self._newlines = self._newlines, ""
             buffer.append(newlines)
-
-
-_CALL_EVENTS = (ToolCallStart, ArgumentsDelta, ToolCallEnd, ToolCallAborted)
 
 
 class StreamParser(Shortcut):
@@ -332,8 +319,8 @@ class StreamParser(Shortcut):
         events = self.feed(prefix) + self._speculation.trust()
         call = self._speculation.certain.call
         if call is not None and call.writer.begun and call.writer.visible:
-            own = (event for event in events if isinstance(event, _CALL_EVENTS))
-            self._carried = [event for event in own if event.index == call.writer.index]
+            index = call.writer.index  # only events of calls have one
+            self._carried = [one for one in events if getattr(one, "index", None) == index]
         self._catch_up()
         self._choose()
         if self._carried:

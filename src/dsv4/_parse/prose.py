@@ -97,9 +97,7 @@ class ProseReader:
             return self._rules.doubled(at)
         if not alone[2]:
             return None if self._buffer.final else PartialTag.MAYBE
-        stub = Tag("invoke", at, alone[1])
-        stub.marked = True
-        return stub
+        return Tag("invoke", at, alone[1], marked=True)
 
     def _is_idle(self, tag: Tag | PartialTag, at: int) -> bool:
         """Whether a tag, or what may become one, means nothing here, and is no deviation."""

@@ -14,19 +14,7 @@ from collections.abc import Collection
 from enum import Enum
 from typing import TypeAlias, TypeGuard
 
-from dsv4._format import tokens
-from dsv4._format.spellings import (
-    ELEMENT_ATTRIBUTES,
-    EXAMPLE_NAMES,
-    JSON_WRAPPERS,
-    NEVER_ARGUMENTS,
-    PARAMETER_CONTAINERS,
-    PLAIN_INVOKES,
-    PLAIN_WRAPPER_END,
-    PLAIN_WRAPPER_PREFIXES,
-    RELEASED_LABELS,
-    WRAPPER_ENDS,
-)
+from dsv4._format import spellings, tokens
 from dsv4._parse.declared import DeclaredTools
 from dsv4._parse.limits import LONGEST_SPACE
 from dsv4._parse.patterns import pattern
@@ -163,7 +151,12 @@ class TagRules:
         """
         if tool is not None and tag.marked and not tag.closing and self._names_key(tag, tool):
             return "parameter"
-        if not tag.marked or not tag.label or tag.label in RELEASED_LABELS or tag.name is not None:
+        if (
+            not tag.marked
+            or not tag.label
+            or tag.label in spellings.RELEASED_LABELS
+            or tag.name is not None
+        ):
             return None if tag.kind == "named" else tag.kind
         if tool is not None and tag.label in self.tools.keys(tool):
             return "parameter"
@@ -173,7 +166,7 @@ class TagRules:
 
     def _names_key(self, tag: Tag, tool: str) -> bool:
         name, keys = tag.attributes.get("name"), self.tools.keys(tool)
-        if name is None or tag.broken or tag.label.lower().endswith(WRAPPER_ENDS):
+        if name is None or tag.broken or tag.label.lower().endswith(spellings.WRAPPER_ENDS):
             return False
         return name in keys and not self.tools.declares(name) if keys else tag.kind == "named"
 
@@ -195,13 +188,13 @@ class TagRules:
 
     def is_container(self, tag: Tag, tool: str) -> bool:
         """Whether a tag holds all parameters of a call, and is none itself (rules 28 and 30)."""
-        named = tag.label.lower().endswith(PARAMETER_CONTAINERS)
+        named = tag.label.lower().endswith(spellings.PARAMETER_CONTAINERS)
         bare = named and not tag.attributes and not tag.broken
         return tag.marked and bare and tag.label not in self.tools.keys(tool)
 
     def is_example(self, name: str | None) -> bool:
         """Whether a call is the prompt's own example (rule 2)."""
-        return name is not None and name.startswith(EXAMPLE_NAMES)
+        return name is not None and name.startswith(spellings.EXAMPLE_NAMES)
 
     def opens(self, ahead: Ahead, kind: str, tool: str | None = None) -> bool:
         """Whether a tag with the DSML token opens something of this kind."""
@@ -220,7 +213,10 @@ class TagRules:
         """
         if not isinstance(ahead, Tag) or ahead.closing or ahead.marked:
             return False
-        if ahead.label in self.tools.keys(tool) and ahead.attributes.keys() <= ELEMENT_ATTRIBUTES:
+        if (
+            ahead.label in self.tools.keys(tool)
+            and ahead.attributes.keys() <= spellings.ELEMENT_ATTRIBUTES
+        ):
             return True
         return tool in self.tools.parameters and ahead.kind == "parameter" and bool(ahead.name)
 
@@ -301,14 +297,14 @@ class TagRules:
         if not isinstance(tag, Tag) or tag.marked or tag.closing or tag.self_closed:
             return False
         name = self.tools.as_declared(tag.attributes.get("name"))
-        plain = tag.label.rpartition(":")[2] in PLAIN_INVOKES
+        plain = tag.label.rpartition(":")[2] in spellings.PLAIN_INVOKES
         return plain and name is not None and self.tools.declares(name)
 
     def opens_json_calls(self, tag: Ahead) -> Steps[bool]:
         """Whether a tag opens JSON calls without the DSML token (rule 13)."""
         if not isinstance(tag, Tag) or tag.marked or tag.closing or tag.attributes:
             return False
-        if tag.label not in JSON_WRAPPERS:
+        if tag.label not in spellings.JSON_WRAPPERS:
             return False
         ahead = yield from self.look_ahead(tag.end)
         return ahead is Lookahead.BRACE and not tag.self_closed
@@ -339,14 +335,16 @@ def is_argument(attribute: str, keys: Collection[str]) -> bool:
     """Whether an attribute of an invoke is an argument of a tool with these keys."""
     if attribute == "arguments":
         return True
-    return attribute in keys and attribute not in NEVER_ARGUMENTS
+    return attribute in keys and attribute not in spellings.NEVER_ARGUMENTS
 
 
 def is_plain_label(label: str) -> bool:
     """Whether a tag without the DSML token may mean anything in prose."""
-    return label.rpartition(":")[2] in PLAIN_INVOKES or is_plain_wrapper(label)
+    return label.rpartition(":")[2] in spellings.PLAIN_INVOKES or is_plain_wrapper(label)
 
 
 def is_plain_wrapper(label: str) -> bool:
     label = label.rpartition(":")[2].lower()
-    return label.startswith(PLAIN_WRAPPER_PREFIXES) or label.endswith(PLAIN_WRAPPER_END)
+    return label.startswith(spellings.PLAIN_WRAPPER_PREFIXES) or label.endswith(
+        spellings.PLAIN_WRAPPER_END
+    )

@@ -492,8 +492,7 @@ class ValueReader:
         at = buffer.place(buffer.text.find(close, self._reading.pos - buffer.base))
         while buffer.is_inert(at + 2, at + 3):
             at = buffer.place(buffer.text.find(close, at + 1 - buffer.base))
-        tag = Tag("parameter", at, close, closing=True)
-        tag.marked = True
+        tag = Tag("parameter", at, close, closing=True, marked=True)
         self._value.take(at)
         self._value.close(tag.end, tag)
 
