@@ -34,12 +34,10 @@ def read_after(reading: Reading, unwrapped: bool = False) -> Steps[None]:
             yield from _look_behind_eos(reading, ahead)
         if not _is_closer(reading, ahead):
             break
-        if rules.closes(ahead, "invoke"):
-            is_expected = lacks_opening
-        else:
-            is_expected = lacks_opening and (rules.closes(ahead, "wrapper") or not ahead.marked)
-            is_expected, lacks_opening = is_expected or not ahead.marked, False
-        if not is_expected:
+        of_invoke = rules.closes(ahead, "invoke")
+        is_expected = lacks_opening and (of_invoke or rules.closes(ahead, "wrapper"))
+        lacks_opening = lacks_opening and of_invoke
+        if ahead.marked and not is_expected:
             reading.note_surplus(ahead.end)
         reading.report("orphan_closer", ahead.start, ahead.raw)
         reading.prose.plain_wrapper = False

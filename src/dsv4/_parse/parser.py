@@ -162,7 +162,7 @@ class Shortcut:
         if self._passed:
             text, start = "".join(self._passed), buffer.end
             self._passed.clear()
-            buffer.skip(text)
+            buffer.append(text)
             reading.pass_by(text, start)
         if self._newlines:
             newlines, self._newlines = self._newlines, ""

@@ -754,7 +754,7 @@ class ProseReader:
     def _read_plain_calls(self, first: Tag, tag: Tag) -> Steps[None]:
         """Calls without the DSML token. `first` is where they begin: at `tag`, or a wrapper."""
         rules = self._rules
-        if rules.is_plain_invoke(tag) and not (yield from rules.plain_call_follows(tag)):
+        if rules.is_plain_invoke(tag) and not (yield from rules.is_certain(tag, wrapped=False)):
             return self._pass(first)
         self._reading.enter(ParserState.PLAIN)
         calls = yield from find_plain_calls(self._reading, first, tag)

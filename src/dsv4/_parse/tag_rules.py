@@ -239,7 +239,11 @@ class TagRules:
         if ahead.kind == "eos":
             return wrapped
         if not ahead.marked:
-            return self.is_plain_argument(ahead, tool)
+            own = ahead.label == tag.label or ahead.kind == "invoke"
+            closes = ahead.closing and own and not (wrapped or tag.marked)
+            return closes or self.is_plain_argument(ahead, tool)
+        if not wrapped and not tag.marked:  # nothing with the token stands in a plain call (rule 1)
+            return False
         kind = self.kind(ahead, tool)
         if kind == "parameter" or self.is_container(ahead, tool):
             return not ahead.closing
@@ -308,19 +312,6 @@ class TagRules:
             return False
         ahead = yield from self.look_ahead(tag.end)
         return ahead is Lookahead.BRACE and not tag.self_closed
-
-    def plain_call_follows(self, tag: Tag) -> Steps[bool]:
-        """Whether what must follow a plain invoke does (rule 1)."""
-        tool = self.tools.as_declared(tag.attributes.get("name")) or ""
-        ahead = yield from self.look_ahead(tag.end)
-        if ahead is Lookahead.BRACE:
-            at = yield from self.buffer.past_space(tag.end)
-            return self.buffer.at(at) == "{"
-        if not isinstance(ahead, Tag) or ahead.marked:
-            return False
-        if ahead.closing:
-            return ahead.label == tag.label or ahead.kind == "invoke"
-        return self.is_plain_argument(ahead, tool)
 
     def begins_json_calls(self, at: int) -> Steps[bool]:
         """Whether JSON at `at` begins as calls do."""

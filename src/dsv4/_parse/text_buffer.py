@@ -84,12 +84,6 @@ class TextBuffer:
         self.text = waiting
         self.end += len(text)
 
-    def skip(self, text: str) -> None:
-        """Skips text that the caller has handled. Nothing may wait."""
-        self.text = (self.text[-REMEMBERED:] + text)[-REMEMBERED:]
-        self.end += len(text)
-        self.base = self.end - len(self.text)
-
     def trim(self, done: int) -> None:
         """Forgets most of the text before `done`, if it is worth it."""
         count = done - REMEMBERED - self.base
