@@ -49,18 +49,78 @@ _DeltaClass: TypeAlias = type[ReasoningDelta] | type[ContentDelta]
 _new = object.__new__
 
 
-class Shortcut:
-    """Passes chunks on that need no reading."""
+class StreamParser:
+    """Reads a completion in pieces.
 
-    def __init__(self, speculation: Speculation) -> None:
-        self._speculation = speculation
-        self._buffer = speculation.certain.buffer
+    `ending` is how the prompt ends, `prompt.ending`: it says whether the model's text begins with
+    reasoning, and what the prompt already holds of the turn. Without it, `thinking` and `prefix`
+    say the same two things. `tools` are the declared tools, as tool or function objects: `[]` says
+    that there are none, None that you do not know. `tool_choice` is the request's; "none" means
+    that no call is made. `dialect` is the release whose spelling is right, or its name; all are
+    read. `strict` raises a `ParseError`, at the end, for what leaves the grammar. `stop` strings
+    end the text; they act in the content, or with `stop_in="all"` in the reasoning too. With
+    `calls="whole"` nothing of a call is seen before it is complete. `new_id` makes the ids of
+    calls.
+
+    Raises an `OptionError` for an option that is not what it should be.
+    """
+
+    def __init__(
+        self,
+        *,
+        ending: Ending | None = None,
+        thinking: bool = True,
+        tools: options.GivenTools = None,
+        tool_choice: object = "auto",
+        dialect: DialectName | Dialect | None = None,
+        strict: bool = False,
+        stop: options.GivenStops = (),
+        stop_in: options.StopIn = "content",
+        calls: options.CallDelivery = "streamed",
+        new_id: Callable[[], str] = new_call_id,
+        prefix: str = "",
+    ) -> None:
+        thinking = options.checked("thinking", thinking, bool, "True or False")
+        prefix = options.checked("prefix", prefix, str, "text")
+        strict = options.checked("strict", strict, bool, "True or False")
+        if ending is not None:
+            options.checked("ending", ending, Ending, "a prompt's ending")
+            if prefix:
+                raise OptionError("prefix", "found text and an ending, expected one of them")
+            thinking, prefix = ending.thinking, ending.open
+        if prefix and strict:
+            problem = "found text and strict=True, expected one of them: strict reads whole turns"
+            raise OptionError("prefix", problem)
+        stops = options.checked_stops(stop)
+        settings = options.ParserSettings(
+            dialect=dialect_named("v4" if dialect is None else dialect),
+            tools=DeclaredTools(options.checked_tools(tools)),
+            forbidden=tool_choice == "none",
+            whole_calls=options.checked_word("calls", calls, ("streamed", "whole")) == "whole",
+            new_id=options.checked_id_maker(new_id),
+            stops=StopStrings(stops) if stops else None,
+            stop_everywhere=options.checked_word("stop_in", stop_in, ("content", "all")) == "all",
+        )
+        self._finished = False
+        self._inert = False  # whether the text being read can spell no special token
+        self._carried: list[Event] = []  # of a call that the prompt left open
+        self._strict = StrictParser(settings, thinking) if strict else None
+        self._buffer = TextBuffer(read_tag, -len(prefix))
+        self._speculation = Speculation(Reading(settings, self._buffer, thinking), read_completion)
         # What words become here, in the middle of a line, and anywhere.
         self._words: _DeltaClass | None = None
         self._line_words: _DeltaClass | None = None
         self._index: int | None = None  # of the call whose string comes in
         self._passed: list[str] = []  # what has gone by, of prose or of that string
         self._newlines = ""  # at the end of what has gone by: they wait
+        if not strict:
+            self._choose()
+        # Whether the prompt holds the beginning of the text.
+        self._continues = bool(prefix)
+        if prefix:
+            self._continue(prefix)
+
+    # What comes in, and what may go by.
 
     def feed(self, text: str) -> list[Event]:
         """The events that `text` brings, possibly none.
@@ -133,10 +193,6 @@ class Shortcut:
         if len(self._passed) > _MOST_PASSED:
             self._passed = ["".join(self._passed)]
 
-    def _read(self, text: str) -> list[Event]:
-        """The events of a chunk that must be read."""
-        raise NotImplementedError
-
     def _choose(self) -> None:
         """Finds out what may go by, now that the text has been read."""
         self._close()
@@ -167,74 +223,6 @@ class Shortcut:
         if self._newlines:
             newlines, self._newlines = self._newlines, ""
             buffer.append(newlines)
-
-
-class StreamParser(Shortcut):
-    """Reads a completion in pieces.
-
-    `ending` is how the prompt ends, `prompt.ending`: it says whether the model's text begins with
-    reasoning, and what the prompt already holds of the turn. Without it, `thinking` and `prefix`
-    say the same two things. `tools` are the declared tools, as tool or function objects: `[]` says
-    that there are none, None that you do not know. `tool_choice` is the request's; "none" means
-    that no call is made. `dialect` is the release whose spelling is right, or its name; all are
-    read. `strict` raises a `ParseError`, at the end, for what leaves the grammar. `stop` strings
-    end the text; they act in the content, or with `stop_in="all"` in the reasoning too. With
-    `calls="whole"` nothing of a call is seen before it is complete. `new_id` makes the ids of
-    calls.
-
-    Raises an `OptionError` for an option that is not what it should be.
-    """
-
-    def __init__(
-        self,
-        *,
-        ending: Ending | None = None,
-        thinking: bool = True,
-        tools: options.GivenTools = None,
-        tool_choice: object = "auto",
-        dialect: DialectName | Dialect | None = None,
-        strict: bool = False,
-        stop: options.GivenStops = (),
-        stop_in: options.StopIn = "content",
-        calls: options.CallDelivery = "streamed",
-        new_id: Callable[[], str] = new_call_id,
-        prefix: str = "",
-    ) -> None:
-        thinking = options.checked("thinking", thinking, bool, "True or False")
-        prefix = options.checked("prefix", prefix, str, "text")
-        strict = options.checked("strict", strict, bool, "True or False")
-        if ending is not None:
-            options.checked("ending", ending, Ending, "a prompt's ending")
-            if prefix:
-                raise OptionError("prefix", "found text and an ending, expected one of them")
-            thinking, prefix = ending.thinking, ending.open
-        if prefix and strict:
-            problem = "found text and strict=True, expected one of them: strict reads whole turns"
-            raise OptionError("prefix", problem)
-        stops = options.checked_stops(stop)
-        settings = options.ParserSettings(
-            dialect=dialect_named("v4" if dialect is None else dialect),
-            tools=DeclaredTools(options.checked_tools(tools)),
-            forbidden=tool_choice == "none",
-            whole_calls=options.checked_word("calls", calls, ("streamed", "whole")) == "whole",
-            new_id=options.checked_id_maker(new_id),
-            stops=StopStrings(stops) if stops else None,
-            stop_everywhere=options.checked_word("stop_in", stop_in, ("content", "all")) == "all",
-        )
-        self._finished = False
-        self._inert = False  # whether the text being read can spell no special token
-        self._carried: list[Event] = []  # of a call that the prompt left open
-        self._strict = StrictParser(settings, thinking) if strict else None
-        reading = Reading(settings, TextBuffer(read_tag, -len(prefix)), thinking)
-        super().__init__(Speculation(reading, read_completion))
-        if not strict:
-            self._choose()
-        # Whether the prompt holds the beginning of the text.
-        self._continues = bool(prefix)
-        if prefix:
-            self._continue(prefix)
-
-    # What comes in.
 
     def feed_inert(self, text: str) -> list[Event]:
         """The events that `text` brings, in which nothing is a special token, whatever it spells.

@@ -551,14 +551,12 @@ class ProseReader:
     def _try_calls(self, tag: Tag, quotation: Quotation) -> Steps[bool]:
         """Reads calls as if they were not quoted, until what follows says more."""
 
-        def go_on(twin: Reading, level: int) -> Steps[None]:
+        def assume(twin: Reading, level: int) -> None:
             quotation.level = level
             twin.state = ParserState.PROSE
-            twin.quotations = (*(copy(one) for one in twin.quotations), quotation)
-            return
-            yield
+            twin.quotations = (*map(copy, twin.quotations), quotation)
 
-        refusal = yield Attempt(go_on)
+        refusal = yield Attempt(assume)
         assert refusal is not None
         self._reading.report("markup_as_text", tag.start, tag.raw)
         self._look(max(refusal.to, tag.end))

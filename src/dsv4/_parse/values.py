@@ -523,13 +523,11 @@ class ValueReader:
         Where closes are left over it had not: they were quoted, and so was this (rule 21).
         """
 
-        def go_on(twin: Reading, level: int) -> Steps[None]:
+        def assume(twin: Reading, level: int) -> None:
             twin.refuses, twin.value = level, None
             value.in_twin(twin).close(tag.start)
-            return
-            yield
 
-        refusal = yield Attempt(go_on)
+        refusal = yield Attempt(assume)
         assert refusal is not None
         reading = self._reading
         reading.quoted_to = max(reading.quoted_to, refusal.to)
