@@ -268,11 +268,14 @@ class TagRules:
 
     def closes_in_run(self, at: int, level: str, tool: str, in_block: bool) -> Steps[bool]:
         """Whether closes follow each other from `at`, after one of `level`."""
+        may_go_on = in_block and level == "invoke"
         while True:
             ahead = yield from self.look_past(at)
             if not isinstance(ahead, Tag):
                 if ahead is not Lookahead.END:
-                    return False
+                    # Behind the last parameter all is closed: prose may follow, but no more closes.
+                    ends = may_go_on and level == "wrapper"
+                    return ends and not (yield from self.closes_later(at))
                 # Where the model ended the text, as if EOS stood there.
                 return self.buffer.stopped or level == ("wrapper" if in_block else "invoke")
             outer = _OUTER.get(level)
