@@ -17,6 +17,7 @@ import dsv4
 from builders import assistant, user
 from dsv4 import api
 from dsv4._check import check_runner
+from dsv4._check.findings import CheckedConversation
 from dsv4._cli.main import main
 from dsv4._inputs.input_files import InputError
 from dsv4._inputs.request_bodies import RequestOverrides
@@ -309,8 +310,8 @@ class TestDoors:
 
         seen: list[str] = []
 
-        def look(request: Any, prompt: dsv4.Prompt) -> Iterator[Any]:
-            seen.append(str(prompt))
+        def look(conversation: CheckedConversation) -> Iterator[Any]:
+            seen.append(str(conversation.prompt))
             yield from ()
 
         monkeypatch.setattr(example_encoder, "find_unfit", look)

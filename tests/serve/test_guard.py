@@ -25,7 +25,7 @@ POSTS = {
     "/render": ASKED,
     "/parse": {"text": "Hi"},
 }
-GETS = ["/", "/api/hello", "/health", "/ready", "/metrics", "/v1/models", "/v1/models/x"]
+GETS = ["/", "/api/hello", "/health", "/ready", "/metrics", "/v1/models", "/v1/models/demo"]
 NAVIGATION = {"sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
 
 
@@ -84,7 +84,7 @@ def test_programs_and_the_servers_own_names_are_answered(headers: dict[str, str]
     async def scenario() -> None:
         names = ("gateway", "gateway.dsv4.svc")
         origins = ("https://chat.example",)
-        async with gateway(allowed_hosts=names, cors_origins=origins) as g:
+        async with gateway(allowed_hosts=names, cors_origins=origins, model="demo") as g:
             for path in (*POSTS, *GETS):
                 assert await asked(g, path, **headers) == 200, path
 

@@ -182,6 +182,22 @@ def test_a_key_is_missed_in_the_clients_protocol(tmp_path: Path) -> None:
     run(scenario())
 
 
+def test_only_models_that_are_listed_are_there() -> None:
+    async def scenario() -> None:
+        async with gateway(model="mine") as g:
+            _, listed = await g.get("/v1/models")
+            assert [model["id"] for model in listed["data"]] == ["mine"]
+            for prefix in ("", "/v1", "/anthropic", "/anthropic/v1"):
+                assert (await g.get(f"{prefix}/models/mine"))[1] == listed["data"][0]
+                status, body = await g.get(f"{prefix}/models/claude-opus-9")
+                assert (status, body["error"]["code"]) == (404, "model_not_found")
+            version = {"anthropic-version": "2023-06-01"}
+            status, body = await g.get("/v1/models/other", **version)
+            assert (status, body["error"]["type"]) == (404, "not_found_error")
+
+    run(scenario())
+
+
 @pytest.mark.parametrize(
     ("body", "place"),
     [

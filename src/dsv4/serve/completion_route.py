@@ -21,6 +21,7 @@ from dsv4.serve import asgi
 from dsv4.serve.access.api_keys import Key
 from dsv4.serve.backend import BackendError, Options
 from dsv4.serve.body_limits import check_choices, check_counts, read_json
+from dsv4.serve.client_errors import unknown_model
 from dsv4.serve.completion_run import (
     CompletionClient,
     CompletionRun,
@@ -159,10 +160,9 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
 
     def _check_model(self, call: ApiRequest, key: Key) -> None:
         key.limits.check_model(call.model)
-        served = self._server.model.name
-        if self._server.settings.strict_models and call.model != served:
-            message = f"found {call.model!r}, expected {served!r}"
-            raise ApiError(message, path="model", status=404, code="model_not_found")
+        served = self._server.model.names
+        if self._server.settings.strict_models and call.model not in served:
+            raise unknown_model(call.model, served)
 
     def _options(self, call: ApiRequest, tokens: int) -> Options:
         """How to generate after a prompt of so many tokens."""

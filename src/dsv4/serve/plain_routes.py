@@ -25,7 +25,7 @@ from dsv4.serve.access.api_keys import Key
 from dsv4.serve.backend import BackendError
 from dsv4.serve.body_limits import check_counts, read_json
 from dsv4.serve.choice_reader import joined_events
-from dsv4.serve.client_errors import client_error, is_expected, retry_headers
+from dsv4.serve.client_errors import client_error, is_expected, retry_headers, unknown_model
 from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.observe.logs import CLIENT_GONE, REQUEST_ID, RequestReport
 from dsv4.serve.observe.metrics import CONTENT_TYPE
@@ -180,19 +180,23 @@ class PlainRoutes:
 
     async def models(self, scope: asgi.Scope, key: Key, data: bytes) -> JsonObject:
         """One body that the SDKs of both vendors read."""
-        with suppress(BackendError):
-            await self._server.behind.meet()
-        names = key.limits.models or (self._server.model.name,)
+        names = await self._model_names(key)
         ends = {"first_id": names[0], "last_id": names[-1]}
         models = [self._model(name) for name in names]
         return {"object": "list", "data": models, "has_more": False, **ends}
 
     async def model(self, scope: asgi.Scope, key: Key, data: bytes) -> JsonObject:
-        name = scope["path_params"]["model"]
-        key.limits.check_model(name)
-        if self._server.settings.strict_models and name != self._server.model.name:
-            raise ApiError(f"found {name!r}, expected {self._server.model.name!r}", status=404)
+        """One of those. Requests may name any other too, unless `strict_models` is set; but whoever
+        asks what there is must not be told of models that are not."""
+        name, names = scope["path_params"]["model"], await self._model_names(key)
+        if name not in names:
+            raise unknown_model(name, names)
         return self._model(name)
+
+    async def _model_names(self, key: Key) -> tuple[str, ...]:
+        with suppress(BackendError):
+            await self._server.behind.meet()
+        return key.limits.models or self._server.model.names
 
     def _model(self, name: str) -> JsonObject:
         return {
