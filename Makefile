@@ -313,7 +313,7 @@ $(VENV)-litellm/installed: Makefile
 	$(VENV)-litellm/bin/python -m pip install --quiet uv
 	printf 'certifi\nlitellm-enterprise\nlitellm-proxy-extras\n' > $(VENV)-litellm/any-release.txt
 	$(VENV)-litellm/bin/uv pip install --quiet --python $(VENV)-litellm/bin/python \
-		--override $(VENV)-litellm/any-release.txt 'litellm[proxy]==1.108.4'
+		--override $(VENV)-litellm/any-release.txt 'litellm[proxy]==1.109.1'
 	touch $@
 
 $(VENV)/installed-for-fuzzing: pyproject.toml
