@@ -31,8 +31,7 @@ def open_block(reading: Reading, tag: Tag, blank_line: bool) -> None:
     reading.enter(ParserState.BLOCK)
     spelled = tag.raw == tag.canonical(reading.tags.calls)
     met = reading.tally.calls_seen + reading.tally.calls_unread
-    if tag.marked:
-        reading.check_spelling(tag)
+    reading.check_spelling(tag)
     reading.advance(tag.end)
     strict = StrictAlongside(reading.tags, tag.end) if spelled else None
     reading.block = Block(blank_line and spelled, met, strict)

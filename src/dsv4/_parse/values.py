@@ -105,16 +105,14 @@ class ParameterValue(QuotingValue):
         Where closes are left over it had not: they were quoted, and so was this.
         """
 
-        def go_on(twin: Reading, level: int) -> Steps[None]:
+        def assume(twin: Reading, level: int) -> None:
             assert isinstance(twin.call, Call)
             twin.refuses, twin.value = level, None
             value = copy(self)
             value.reading, value.call, value.written = twin, twin.call, [*self.written]
             value.close(tag.start)
-            return
-            yield
 
-        refusal = yield Attempt(go_on)
+        refusal = yield Attempt(assume)
         assert refusal is not None
         reading = self.reading
         reading.quoted_to = max(reading.quoted_to, refusal.to)
