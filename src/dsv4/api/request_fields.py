@@ -413,6 +413,14 @@ UNSUPPORTED_FIELDS: dict[str, dict[str, FieldCheck]] = {
         "container": _no_skills,
     },
 }
+
+
+def unsupported_fields(protocol: str) -> dict[str, tuple[str, Check]]:
+    """These of a protocol, by the name that all of them share: what passes the check says nothing,
+    and is not read again."""
+    return {name: ("unsupported", check) for name, check in UNSUPPORTED_FIELDS[protocol].items()}
+
+
 # Which old reasoning is shown is decided by the format.
 REASONING_CONTEXT = _refused_but(("auto",), '"auto": the format decides which reasoning is kept')
 
