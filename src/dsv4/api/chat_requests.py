@@ -535,10 +535,7 @@ def _dump_content(content: Content) -> str | list[JsonObject]:
 
 def _dump_tool(tool: RequestTool) -> dict[str, Any]:
     function = neutral.without_nulls(
-        name=tool.name,
-        description=tool.description,
-        parameters=tool.parameters,
-        strict=tool.strict,
+        name=tool.name, description=tool.description, parameters=tool.parameters, strict=tool.strict
     )
     return {"type": "function", "function": function}
 

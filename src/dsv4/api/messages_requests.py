@@ -289,10 +289,7 @@ def _read_user_id(value: object, path: str) -> str | None:
     return request_fields.maybe_text_at(request_fields.json_object(value, path), "user_id", path)
 
 
-OUTPUT_FIELDS: dict[str, Check] = {
-    "effort": request_fields.effort,
-    "format": _read_format,
-}
+OUTPUT_FIELDS: dict[str, Check] = {"effort": request_fields.effort, "format": _read_format}
 
 # Fields that are read: the name that all protocols share, and the check.
 FIELDS: dict[str, tuple[str, Check]] = {

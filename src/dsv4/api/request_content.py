@@ -121,9 +121,7 @@ def missing_image(problem: str, path: str) -> ImageBlock:
 NO_FILES = "found the id of a file, expected the picture itself or its address: no files are kept"
 
 
-def sayable(
-    content: list[TextPartParam | ImageBlock],
-) -> list[TextPartParam | ImageBlock]:
+def sayable(content: list[TextPartParam | ImageBlock]) -> list[TextPartParam | ImageBlock]:
     """The blocks for another protocol: images that the request does not have are named."""
     return [block if block["type"] == "text" else maybe_missing(block) for block in content]
 

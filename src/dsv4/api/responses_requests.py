@@ -99,12 +99,7 @@ def dump_tools(declared: RequestTools) -> list[dict[str, Any]]:
 
 def _dump_namespace(tool: RequestTool) -> dict[str, Any]:
     description = tool.namespace_description or ""
-    return {
-        "type": "namespace",
-        "name": tool.namespace,
-        "description": description,
-        "tools": [],
-    }
+    return {"type": "namespace", "name": tool.namespace, "description": description, "tools": []}
 
 
 def _dump_tool(tool: RequestTool) -> dict[str, Any]:

@@ -168,10 +168,7 @@ def response_template(dialect: DialectName | Dialect) -> dict[str, Any]:
                     "function": {"name": "{name}", "arguments": "{content}"},
                 },
             },
-            "content": {
-                "close": str(tokens.EOS),
-                "content": "text",
-            },
+            "content": {"close": str(tokens.EOS), "content": "text"},
         },
     }
 
@@ -408,10 +405,7 @@ class MappedDataset(Protocol):
 
 
 def expand_dataset(
-    dataset: MappedDataset,
-    tokenizer: object,
-    dialect: str | Dialect | None = None,
-    **options: Any,
+    dataset: MappedDataset, tokenizer: object, dialect: str | Dialect | None = None, **options: Any
 ) -> Any:
     """The conversations of a `Dataset` as ids and labels, each turn as the model wrote it.
 

@@ -17,12 +17,7 @@ from typing import Any, Literal, overload
 from dsv4._encode import inputs, types
 from dsv4._encode.encode import effort_text
 from dsv4._encode.prompt import BLANK_LINE
-from dsv4._encode.tools import (
-    function_of,
-    qualified_call_name,
-    qualified_function,
-    qualified_name,
-)
+from dsv4._encode.tools import function_of, qualified_call_name, qualified_function, qualified_name
 from dsv4._encode.turns import RELEASED
 from dsv4._format import tokens
 from dsv4._format.dialects import NAMESPACE_END, V4, V4_1
