@@ -14,7 +14,7 @@ from dsv4.api import request_content as contents
 from dsv4.api.api_request import ApiRequest, ApiSettings, ResolvedOptions
 from dsv4.api.errors import ApiError, wrong
 from dsv4.api.neutral_request import NeutralRequest, RequestTool, RequestTools
-from dsv4.api.request_content import BlockContent, BlockReader, Content
+from dsv4.api.request_content import BlockReader, Content
 from dsv4.api.request_fields import OFF, Body, Check, JsonObject, clean, is_clean, json_body
 from dsv4.types import DialectName
 
@@ -310,18 +310,9 @@ MESSAGE_READERS = {
 }
 
 
-def _read_image(part: JsonObject, path: str) -> BlockContent:
-    source = part.get("image_url")
-    if source is None or isinstance(source, str):
-        return contents.image_block(clean(source or ""), path)
-    inside = request_fields.json_object(source, f"{path}.image_url")
-    url = request_fields.maybe_text_at(inside, "url", f"{path}.image_url")
-    return contents.image_block(url, path, inside.get("detail"))
-
-
 PART_READERS: dict[str, BlockReader] = {
     "text": contents.read_text_block,
-    "image_url": _read_image,
+    "image_url": contents.read_openai_image,
     "refusal": contents.text_reader("refusal"),
 }
 

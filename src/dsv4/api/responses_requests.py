@@ -16,7 +16,7 @@ from dsv4.api import request_fields
 from dsv4.api.api_request import DEFAULT_SETTINGS, ApiRequest, ApiSettings, resolve
 from dsv4.api.errors import ApiError, wrong
 from dsv4.api.neutral_request import NeutralRequest, RequestTool, RequestTools
-from dsv4.api.request_content import BlockContent, BlockReader, Content
+from dsv4.api.request_content import BlockReader, Content
 from dsv4.api.request_fields import OFF, Body, Check, JsonObject, clean, json_body
 from dsv4.types import DialectName, TextPartParam
 
@@ -334,25 +334,14 @@ ITEM_READERS = {
 }
 
 
-def _read_image(part: JsonObject, path: str) -> BlockContent:
-    source = part.get("image_url")
-    if isinstance(source, dict):
-        source = source.get("url")
-    if source is not None and not isinstance(source, str):
-        raise wrong(source, "a URL", f"{path}.image_url")
-    if not source and part.get("file_id") is not None:
-        return contents.missing_image(contents.NO_FILES, path)
-    return contents.image_block(clean(source or ""), path, part.get("detail"))
-
-
 PART_READERS: dict[str, BlockReader] = {
     **dict.fromkeys(
         ("input_text", "output_text", "text", "summary_text"), contents.read_text_block
     ),
     "refusal": contents.text_reader("refusal"),
-    "input_image": _read_image,
-    "image_url": _read_image,
-    "computer_screenshot": _read_image,
+    **dict.fromkeys(
+        ("input_image", "image_url", "computer_screenshot"), contents.read_openai_image
+    ),
 }
 
 
