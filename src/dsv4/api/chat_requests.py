@@ -5,6 +5,7 @@ from __future__ import annotations
 import marshal
 from typing import Any, cast
 
+from dsv4._encode.tools import is_same_value
 from dsv4._encode.turns import NATIVE
 from dsv4._format.dialects import Dialect
 from dsv4._format.texts import BILLING_HEADER
@@ -105,20 +106,11 @@ def resolved_chat_options(
     resolved = _known_options.get(key)
     if resolved is None:
         copy = marshal.loads(dumped)
-        if not _are_equal(copy, options):
+        if not is_same_value(copy, options):
             return resolved_from(options)
         resolved = resolved_from(copy)
         _known_options.keep(key, resolved, len(dumped) + len(dumped_tools or b""))
     return resolved
-
-
-def _are_equal(copy: JsonObject, options: JsonObject) -> bool:
-    """Whether marshal wrote all that there is: what has a buffer, as numbers of numpy have, it
-    writes as if it were bytes."""
-    try:
-        return copy == options
-    except Exception:  # an array does not say whether it is equal
-        return False
 
 
 # Messages. Those of most requests are turns as they are, and are passed on. Others are read with
