@@ -579,6 +579,9 @@ def test_logprobs(protocol: str) -> None:
         assert whole["output"][0]["content"][0]["logprobs"] == [
             {"token": "Yé", "logprob": -0.5, "bytes": list("Yé".encode()), "top_logprobs": top}
         ]
+        [delta] = [event for event in out if event["type"] == "response.output_text.delta"]
+        top = [{"token": "No", "logprob": -1.5}]
+        assert delta["logprobs"] == [{"token": "Yé", "logprob": -0.5, "top_logprobs": top}]
     other = module.Writer(call, id="x", created=1)
     frames = module.frames(other.start()) + other.frames(
         [dsv4.ContentDelta("Yé")], logprobs=LOGPROBS
