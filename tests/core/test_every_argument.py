@@ -16,8 +16,8 @@ from completions import (
     PARAMETER_END,
     calls_of,
     declared,
-    invoke,
     incomplete_of,
+    invoke,
     is_not_made,
     parameter,
 )
