@@ -446,12 +446,12 @@ class CompletionRun(ABC, Generic[PreparedT]):
         server.metrics.count_usage(self.usage)
         if prepared.images is not NO_IMAGES:
             server.metrics.count_images(prepared.images)
-        server.metrics.duration.observe(time.monotonic() - prepared.began)
+        server.metrics.observe("request_seconds", time.monotonic() - prepared.began)
         for turn_id, reader in zip(prepared.turn_ids, self._readers, strict=True):
             server.metrics.count_events(reader.events, is_whole=self._generation.is_whole)
             log_healed(turn_id, reader.events)
             if reader.first_at is not None:
-                server.metrics.first_token.observe(reader.first_at - prepared.began)
+                server.metrics.observe("first_token_seconds", reader.first_at - prepared.began)
         if server.observers.recorder is not None:
             self._record()
 

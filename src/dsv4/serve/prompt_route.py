@@ -99,7 +99,7 @@ class PromptRoute(CompletionRoute[PromptedRequest]):
         if given.images:
             given = await server.images.settled(given, server.image_support)
         call, recalled, engine = await server.storage.turns.recalled(key.name, given)
-        server.metrics.replayed.labels("used").inc(recalled)
+        server.metrics.count("replayed_turns", "used", by=recalled)
         prompt, ids, tokens, is_exact = await encode_prompt(call, server, received.size)
         if tokens >= server.model.context:
             raise ContextOverflow(tokens, server.model.context)

@@ -42,7 +42,7 @@ class ReportedRoute(ABC):
             except ClientGone:
                 report.status = CLIENT_GONE
                 report.fail(ClientGone("the client went away"))
-                metrics.gone.inc()
+                metrics.count("clients_gone")
             except BrokenOff as error:
                 report.fail(error)
                 raise  # the client knows
