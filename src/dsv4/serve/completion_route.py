@@ -15,6 +15,7 @@ from typing import Generic
 
 from dsv4.api import ApiError, ApiRequest, ContextOverflow
 from dsv4.api.api_request import ProtocolName
+from dsv4.api.neutral_request import Sampling
 from dsv4.api.protocols import FIELDS_READ, OPTION_FIELDS_READ, PROTOCOLS, ApiProtocol
 from dsv4.api.request_fields import JsonObject, unread_fields
 from dsv4.serve import asgi
@@ -170,17 +171,10 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
 
     def _options(self, call: ApiRequest, tokens: int) -> Options:
         """How to generate after a prompt of so many tokens."""
-        sampling = call.sampling
         return Options(
             max_tokens=max(min(call.max_tokens, self._server.model.context - tokens), 1),
-            temperature=sampling.temperature,
-            top_p=sampling.top_p,
-            top_k=sampling.top_k,
-            presence_penalty=sampling.presence_penalty,
-            frequency_penalty=sampling.frequency_penalty,
-            seed=sampling.seed,
-            logit_bias=sampling.logit_bias,
             logprobs=call.top_logprobs if call.logprobs else None,
+            **{name: getattr(call.sampling, name) for name in Sampling.__slots__},
         )
 
 

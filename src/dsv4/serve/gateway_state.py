@@ -14,7 +14,7 @@ from dsv4._encode.prompt import Prompt
 from dsv4.serve.access.access_control import AccessControl
 from dsv4.serve.access.stream_gate import StreamGate
 from dsv4.serve.asgi import Drain
-from dsv4.serve.backend import AnyBackend, ImageSupport, is_chat
+from dsv4.serve.backend import AnyBackend, is_chat
 from dsv4.serve.backend_watch import BackendWatch
 from dsv4.serve.backends import engine_of
 from dsv4.serve.heal.healer import Healer
@@ -77,11 +77,6 @@ class GatewayState:
     def new_engine(self, url: str) -> Engine:
         """An engine at another address, with the same settings."""
         return engine_of(replace(self.settings, upstream=(url,)), self.tokenizer)
-
-    @property
-    def image_support(self) -> ImageSupport:
-        """Whether the engines take images."""
-        return self.behind.image_support
 
     def shared_tokens(self, owner: str, prompt: Prompt, ids: list[int] | None) -> int | None:
         """How many tokens of a prompt an earlier one of the same owner had; None without ids."""

@@ -97,7 +97,7 @@ class PromptRoute(CompletionRoute[PromptedRequest]):
         began = time.monotonic()
         given = received.call
         if given.images:
-            given = await server.images.settled(given, server.image_support)
+            given = await server.images.settled(given, server.behind.image_support)
         call, recalled, engine = await server.storage.turns.recalled(key.name, given)
         server.metrics.count("replayed_turns", "used", by=recalled)
         prompt, ids, tokens, is_exact = await encode_prompt(call, server, received.size)

@@ -365,7 +365,7 @@ def _summary(server: GatewayState, url: str) -> ServerSummary:
         keys=len(server.access.keys),
         ids=server.tokenizer is not None,
         facts=server.model.facts,
-        images=images_in_words(server.model.dialect, server.settings, server.image_support),
+        images=images_in_words(server.model.dialect, server.settings, server.behind.image_support),
         adapted_to=server.healer.title,
         notes=tuple(notes),
     )

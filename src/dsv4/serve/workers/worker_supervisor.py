@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import uvicorn
 
@@ -37,17 +37,9 @@ _log = logging.getLogger("dsv4.serve")
 _spawn = multiprocessing.get_context("spawn")
 
 
-class WorkerServer(Protocol):
-    """The server of a worker. SIGUSR2 lets it leave new connections to other workers, and end once
-    its streams are done."""
-
-    started: bool
-
-    def run(self, sockets: list[socket.socket]) -> None: ...
-
-
-# Makes the server of a worker, in the worker.
-MakeServer: TypeAlias = Callable[[uvicorn.Config], WorkerServer]
+# Makes the server of a worker, in the worker. SIGUSR2 lets it leave new connections to others, and
+# end once its streams are done.
+MakeServer: TypeAlias = Callable[[uvicorn.Config], uvicorn.Server]
 
 
 class WorkerProcess:
@@ -123,7 +115,7 @@ def _work(
     server.run(sockets)
 
 
-def _say_whether_it_serves(server: WorkerServer, news: Connection) -> None:
+def _say_whether_it_serves(server: uvicorn.Server, news: Connection) -> None:
     """Tells the supervisor, again and again. Without one nobody could end the worker, so it ends
     itself."""
     with suppress(OSError):
