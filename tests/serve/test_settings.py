@@ -129,9 +129,3 @@ def test_each_flag_sets_what_it_says() -> None:
                     )
                 )
             ) == [name]
-
-
-def test_every_setting_has_a_help_text() -> None:
-    import dataclasses
-
-    assert all(field.metadata["help"] for field in dataclasses.fields(Settings))

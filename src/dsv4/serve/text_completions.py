@@ -10,13 +10,10 @@ from typing import Any
 from dsv4._format.dialects import Dialect
 from dsv4.api import ApiRequest, chat
 from dsv4.api.api_request import ApiSettings
-from dsv4.api.chat import error, frames
 from dsv4.api.errors import wrong
 from dsv4.api.event_writer import Events, ProtocolEvent, WholeResponse
 from dsv4.api.request_fields import Body, json_body
 from dsv4.types import DialectName
-
-__all__ = ["Writer", "error", "fold", "frames", "read", "whole"]
 
 # As OpenAI's.
 _DEFAULT_TOKENS = 16
@@ -85,4 +82,5 @@ def fold(events: Iterable[ProtocolEvent]) -> dict[str, Any]:
 
 
 Writer = TextWriter
+error, frames = chat.error, chat.frames
 whole = WholeResponse(TextWriter, fold)
