@@ -87,9 +87,11 @@ class LineConversation:
 
 
 class LineShape(NamedTuple):
-    """A shape of lines: its name, whether a line fits it, and how such a line is read."""
+    """A shape of lines: its name, a field that every line of it has, whether a line with this field
+    fits it, and how such a line is read."""
 
     name: str
+    field: str
     fits: Callable[[Line], bool]
     read: Callable[[Line], LineConversation]
 
@@ -205,7 +207,7 @@ def _refuse_other_data(line: Line) -> None:
 
 
 def _only_meaning(line: Line) -> LineConversation:
-    fitting = [shape for shape in SHAPES if shape.fits(line)]
+    fitting = [shape for shape in SHAPES if shape.field in line and shape.fits(line)]
     if not fitting:
         if "messages" in line:  # which is no list
             return LineConversation({**line})
@@ -378,12 +380,12 @@ def _fits_messages(line: Line) -> bool:
 
 
 def _fits_both(line: Line) -> bool:
-    return _fits_messages(line) and _is_openai(line)
+    return _is_list(line, "messages") and _is_openai(line) and _is_anthropic(line)
 
 
 def _fits_responses(line: Line) -> bool:
     """Whether a line has items, or is a request with a text as `input`."""
-    if "messages" in line or "instruction" in line or "input" not in line:
+    if "messages" in line or "instruction" in line:
         return False
     if isinstance(line.get("output"), str):
         return "instructions" in line
@@ -521,14 +523,14 @@ def _answer_turns(value: object, location: Location) -> _Transcript:
 
 def _shapes() -> Iterator[LineShape]:
     for field in _LISTS:
-        yield LineShape(f"a list in {field}", _fits_list(field), _read_list(field))
-    yield LineShape("Anthropic's blocks", _fits_messages, _read_messages)
-    yield LineShape("OpenAI's calls", _fits_both, _read_list("messages"))
-    yield LineShape("Responses items", _fits_responses, _read_responses)
+        yield LineShape(f"a list in {field}", field, _fits_list(field), _read_list(field))
+    yield LineShape("Anthropic's blocks", "messages", _fits_messages, _read_messages)
+    yield LineShape("OpenAI's calls", "messages", _fits_both, _read_list("messages"))
+    yield LineShape("Responses items", "input", _fits_responses, _read_responses)
     for question in _QUESTIONS:
         for answer in _ANSWERS:
             fits, read = _fits_answer(question, answer), _read_answer(question, answer)
-            yield LineShape(f"{question} with {answer}", fits, read)
+            yield LineShape(f"{question} with {answer}", question, fits, read)
 
 
 SHAPES = tuple(_shapes())

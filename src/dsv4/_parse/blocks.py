@@ -18,7 +18,7 @@ from dsv4._parse.steps import Steps
 from dsv4._parse.strict_alongside import StrictAlongside
 from dsv4._parse.tag import TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import Lookahead
-from dsv4._parse.values import JsonCallList, ValueReader
+from dsv4._parse.values import JsonCallList
 
 # Between text in a wrapper and prose: a blank line. Between text and JSON: a line's start.
 _BREAK = pattern(r"\n[ \t\r]*(?:\n\s*|(?=[\[{]))")
@@ -31,8 +31,7 @@ def open_block(reading: Reading, tag: Tag, blank_line: bool) -> None:
     reading.enter(ParserState.BLOCK)
     spelled = tag.raw == tag.canonical(reading.tags.calls)
     met = reading.tally.calls_seen + reading.tally.calls_unread
-    if tag.marked:
-        reading.check_spelling(tag)
+    reading.check_spelling(tag)
     reading.advance(tag.end)
     strict = StrictAlongside(reading.tags, tag.end) if spelled else None
     reading.block = Block(blank_line and spelled, met, strict)
@@ -77,8 +76,7 @@ class BlockReader:
         if self._buffer.after_blank_line(at) and not (yield from self._rules.begins_json_calls(at)):
             return (yield from self._read_text(at))
         self._block.used = True
-        reader = ValueReader(self._reading, JsonCallList(self._reading))
-        yield from reader.read(as_json=True)
+        yield from JsonCallList(self._reading).read(as_json=True)
 
     def _read_fenced_call(self, at: int) -> Steps[bool]:
         """A declared tool's name, a fence with an object of its keys, and closes (rule 35)."""

@@ -179,9 +179,13 @@ def _skip(text: str, at: int) -> int:
     return _SPACE.match(text, at).end()  # type: ignore[union-attr]
 
 
+def member_text(key: str, json_text: str) -> str:
+    return f"{encode_basestring(key)}: {json_text}"
+
+
 def object_text(members: dict[str, str]) -> str:
     """A JSON object from keys and the JSON texts of their values."""
-    return "{" + ", ".join(f"{json_string(key)}: {value}" for key, value in members.items()) + "}"
+    return "{" + ", ".join(member_text(*member) for member in members.items()) + "}"
 
 
 def without_duplicates(arguments: str) -> str:

@@ -13,7 +13,7 @@ from dsv4._parse.patterns import pattern
 from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.steps import Steps
 from dsv4._parse.tag import TOKENS, PartialTag, Tag
-from dsv4._parse.values import JsonBody, ParameterValue, ValueReader
+from dsv4._parse.values import JsonBody, ParameterValue
 
 _JSON_LINE = pattern(r"\n[ \t\r]*(?=\{)")
 _OPEN_LINE = pattern(r"\n[ \t\r]*\Z")
@@ -77,7 +77,7 @@ def _read_part(reading: Reading, call: Call) -> Steps[None]:
     if buffer.at(reading.pos) == "{" and (
         call.may_have_body or (yield from _is_object(reading, call))
     ):
-        return (yield from ValueReader(reading, JsonBody(reading, call)).read(as_json=True))
+        return (yield from JsonBody(reading, call).read(as_json=True))
     tag = (yield from buffer.tag(reading.pos)) if buffer.is_mark(reading.pos) else None
     if isinstance(tag, PartialTag):
         call.end()
@@ -115,7 +115,7 @@ def _read_tag(reading: Reading, call: Call, tag: Tag) -> Steps[None]:
             return call.give(key, tag.start, tag.raw, call.own_value(tag, key))
         value = ParameterValue(reading, call, key, tag, lone)
         if not (yield from _read_nested(reading, call, value)):
-            yield from ValueReader(reading, value).read(as_json=tag.string == "false")
+            yield from value.read(as_json=tag.string == "false")
         return
     if tag.kind in TOKENS or kind == "wrapper":
         return call.complete_implied()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dsv4._parse.after_calls import check_quotations
+from dsv4._parse.after_calls import end_quotations
 from dsv4._parse.blocks import read_block
 from dsv4._parse.calls import read_call
 from dsv4._parse.prose import ProseReader
-from dsv4._parse.quoted_calls import Refused
 from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.reasons import Ended
 from dsv4._parse.steps import Steps
@@ -25,17 +24,5 @@ def read_completion(reading: Reading) -> Steps[None]:
             yield from buffer.more()
         else:
             yield from ProseReader(reading).read()
-    _end_quotation(reading)
+    end_quotations(reading, is_cut=buffer.ended not in (None, Ended.END))
     reading.settle()
-
-
-def _end_quotation(reading: Reading) -> None:
-    """The text ends where a quotation is open (rule 29)."""
-    if not reading.quotations:
-        return
-    reading.prose.quoting.settle("\n")
-    check_quotations(reading)
-    for quotation in reading.quotations:
-        if quotation.is_behind and reading.buffer.ended not in (None, Ended.END):
-            raise Refused(quotation.level, reading.buffer.end)
-    reading.quotations = ()

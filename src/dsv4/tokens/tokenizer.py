@@ -49,7 +49,7 @@ def expand(tokenizer: Coder, request: Request) -> list[Example]:
     """
     messages = list(request.messages)
     examples: list[Example] = []
-    for start, end, attributed in _stretches(tokenizer, request, messages):
+    for start, end, attributed in sampled_stretches(tokenizer, request, messages):
         prompt = replace(request, messages=messages[:end]).encode()
         shared = common_prefix_length(examples[-1].ids, attributed.ids) if examples else 0
         weights = attributed.weights(model_from(start))
@@ -57,7 +57,7 @@ def expand(tokenizer: Coder, request: Request) -> list[Example]:
     return examples
 
 
-def _stretches(
+def sampled_stretches(
     tokenizer: Coder, request: Request, messages: list[Any]
 ) -> Iterator[tuple[int, int, AttributedIds]]:
     """The prompts in which every assistant turn is as it was sampled: where the messages begin
