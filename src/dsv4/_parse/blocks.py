@@ -15,7 +15,7 @@ from dsv4._parse.quoting import QUOTES_AN_INVOKE
 from dsv4._parse.reading import Block, ParserState, Reading
 from dsv4._parse.reasons import Ended
 from dsv4._parse.steps import Steps
-from dsv4._parse.strict_alongside import StrictAlongside
+from dsv4._parse.strict import StrictAlongside
 from dsv4._parse.tag import TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import Lookahead
 from dsv4._parse.values import JsonCallList

@@ -71,6 +71,8 @@ def hold_of(reading: Reading, is_tried: bool) -> Hold | None:
     buffer, value = reading.buffer, reading.value
     if reading.pos == buffer.end:
         return None
+    if reading.settings.strict:
+        return HELD_BY_STRICT
     if is_tried:
         return HELD_IN_QUOTATION if value is None else HELD_VALUE_END
     if isinstance(value, ParameterValue):

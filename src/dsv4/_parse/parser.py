@@ -33,16 +33,16 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4._parse.holds import HELD_BY_STRICT, Hold, hold_of
+from dsv4._parse.holds import Hold, hold_of
 from dsv4._parse.lexer import read_tag
 from dsv4._parse.limits import LONGEST_SPACE
 from dsv4._parse.random_ids import new_call_id
-from dsv4._parse.read_completion import read_completion
+from dsv4._parse.read_completion import read_completion, read_strict_completion
 from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.reasons import Ended, Reason
 from dsv4._parse.speculation import Speculation
 from dsv4._parse.stop_strings import StopStrings
-from dsv4._parse.strict import StrictMessage, StrictParser, read_plainly
+from dsv4._parse.strict import StrictMessage, read_plainly
 from dsv4._parse.text_buffer import MARKS, TextBuffer
 from dsv4._parse.values import ParameterValue
 from dsv4.errors import OptionError, short_repr
@@ -237,17 +237,18 @@ class StreamParser(Shortcut):
             forbidden=tool_choice == "none",
             whole_calls=options.checked_word("calls", calls, ("streamed", "whole")) == "whole",
             new_id=options.checked_id_maker(new_id),
+            strict=strict,
             stops=StopStrings(stops) if stops else None,
             stop_everywhere=options.checked_word("stop_in", stop_in, ("content", "all")) == "all",
         )
         self._finished = False
         self._inert = False  # whether the text being read can spell no special token
         self._carried: list[Event] = []  # of a call that the prompt left open
-        self._strict = StrictParser(settings, thinking) if strict else None
         reading = Reading(settings, TextBuffer(read_tag, -len(prefix)), thinking)
-        super().__init__(Speculation(reading, read_completion))
-        if not strict:
-            self._choose()
+        super().__init__(
+            Speculation(reading, read_strict_completion if strict else read_completion)
+        )
+        self._choose()
         # Whether the prompt holds the beginning of the text.
         self._continues = bool(prefix)
         if prefix:
@@ -273,9 +274,6 @@ class StreamParser(Shortcut):
             raise OptionError("text", f"found {short_repr(text)}, expected text")
         if self._finished:
             raise OptionError("text", "found more text after finish, expected a new parser for it")
-        if self._strict is not None:
-            self._strict.feed(text, self._inert)
-            return []
         if self._passed or self._newlines:
             self._catch_up()
         self._buffer.append(text, self._inert)
@@ -307,10 +305,6 @@ class StreamParser(Shortcut):
         ended = options.checked_reason(reason)
         if self._finished:
             raise OptionError("reason", "found finish once more, expected it once")
-        if self._strict is not None:
-            events = self._strict.finish(ended)
-            self._finished = True
-            return events
         self._finished = True
         self._catch_up()
         self._close()
@@ -362,15 +356,11 @@ class StreamParser(Shortcut):
     @property
     def held(self) -> str:
         """The text that has come and waits for what follows it."""
-        if self._strict is not None:
-            return self._strict.held
         return self._buffer.slice(self._caught_up().pos, self._buffer.end)
 
     @property
     def held_by(self) -> Hold | None:
         """Why the held text waits: the rule that holds it, and what is waited for."""
-        if self._strict is not None:
-            return HELD_BY_STRICT if self._strict.holds else None
         reading = self._caught_up()
         return hold_of(reading, is_tried=reading is not self._speculation.reading)
 

@@ -28,7 +28,7 @@ from dsv4._parse.patterns import pattern
 from dsv4._parse.quoted_calls import Doubt, Quotation, Refused
 from dsv4._parse.quoting import Quoting
 from dsv4._parse.steps import Steps
-from dsv4._parse.strict_alongside import StrictAlongside
+from dsv4._parse.strict import StrictAlongside
 from dsv4._parse.tag import PartialTag, Tag
 from dsv4._parse.tag_rules import TagRules
 from dsv4._parse.text_buffer import NOWHERE, TextBuffer
@@ -228,7 +228,9 @@ class Reading:
     def is_idle(self) -> bool:
         """Whether prose in which no tag begins may be shown as it comes."""
         prose = self.prose
-        if self.settings.stops is not None or prose.joining or prose.names_think_tag:
+        if self.settings.stops is not None or self.settings.strict:
+            return False
+        if prose.joining or prose.names_think_tag:
             return False
         return not prose.reasoning or prose.reasoning_shown
 
