@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from dsv4._parse.after_calls import read_after
-from dsv4._parse.call_arguments import begins_with_object, object_text, typed_value
+from dsv4._parse.call_arguments import begins_with_object, object_text, typed_json
 from dsv4._parse.events import DiagnosticKind
 from dsv4._parse.limits import LONGEST_REMARK
 from dsv4._parse.open_call import Call
@@ -110,10 +110,10 @@ def _read_tag(reading: Reading, call: Call, tag: Tag) -> Steps[None]:
     if rules.is_container(tag, name):
         return call.skip(tag)
     if call.is_parameter(tag):
-        key, lone = call.prepare_parameter(tag)
+        key = call.prepare_parameter(tag)
         if tag.self_closed:
             return call.give(key, tag.start, tag.raw, call.own_value(tag, key))
-        value = ParameterValue(reading, call, key, tag, lone)
+        value = ParameterValue(reading, call, key, tag)
         if not (yield from _read_nested(reading, call, value)):
             yield from value.read(as_json=tag.string == "false")
         return
@@ -158,7 +158,7 @@ def _read_nested(reading: Reading, call: Call, value: ParameterValue) -> Steps[b
         if not rules.closes(close, "parameter"):
             break
         text = reading.buffer.slice(ahead.end, close.start)
-        members[key] = typed_value(text, ahead.string, frozenset())
+        members[key] = typed_json(text, ahead.string, frozenset())
         at = close.end
         ahead = yield from rules.look_past(at)
     closed = rules.closes(ahead, "parameter", tool)

@@ -22,7 +22,7 @@ from dsv4._parse.call_arguments import (
     list_text,
     object_in,
     object_text,
-    typed_value,
+    typed_json,
 )
 from dsv4._parse.lexer import read_tag
 from dsv4._parse.patterns import pattern
@@ -156,7 +156,7 @@ def _close_of(text: str, opening: Tag, keys: dict[str, frozenset[str]]) -> tuple
 
 def _plain_value(text: str, tag: Tag, types: frozenset[str]) -> str:
     says = not (tag.self_closed and "value" not in tag.attributes and tag.string == "true")
-    return typed_value(text, tag.string if says else None, types)
+    return typed_json(text, tag.string if says else None, types)
 
 
 def find_native_calls(reading: Reading, tag: Tag) -> Steps[OddCalls]:

@@ -352,7 +352,7 @@ class Reading:
         if visible:
             start.id = self.settings.new_id()
             self.tally.calls_begun += 1
-        return CallWriter(name, start, self.tools, self.emit, visible, self.settings.whole_calls)
+        return CallWriter(start, self.emit, visible, self.settings.whole_calls)
 
     def _split(self, name: str) -> tuple[str | None, str]:
         """Namespace and name, where the dialect has namespaces (format.md, section 13.3)."""
@@ -398,7 +398,6 @@ class Reading:
     def begin_doubt(
         self,
         call: CallWriter | None = None,
-        in_string: bool = False,
         rest: str = "",
         drops_if_cut: bool = False,
     ) -> None:
@@ -408,8 +407,7 @@ class Reading:
             unseen = "".join(self.recorded or ()) if call and not call.streams else ""
             twin = None if call is None else call.copy()
             counts = self.tally.calls_begun, self.tally.calls_completed
-            abort = in_string, rest
-            self.doubt = Doubt(len(self.events), self.pos, twin, abort, unseen, counts)
+            self.doubt = Doubt(len(self.events), self.pos, twin, rest, unseen, counts)
         self.doubt.drops_if_cut = self.doubt.drops_if_cut or drops_if_cut
 
     def note_surplus(self, end: int) -> None:
@@ -441,8 +439,7 @@ class Reading:
         doubted = self.events[doubt.shown :]
         del self.events[doubt.shown :]
         if doubt.call is not None and doubt.call.visible:
-            in_string, rest = doubt.abort
-            doubt.call.abort("unreadable", in_string=in_string, rest=rest)
+            doubt.call.abort("unreadable", doubt.rest)
         self.events += [event for event in doubted if isinstance(event, Diagnostic)]
         self.tally.calls_begun, self.tally.calls_completed = doubt.counts
         raw = doubt.unseen + self.buffer.slice(doubt.start, self.pos)
