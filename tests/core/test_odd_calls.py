@@ -283,6 +283,31 @@ class TestSpellings:
         message = dsv4.parse(text, thinking=False, tools=TOOLS)
         assert (message.content, message.tool_calls) == (text, ())
 
+    PLAIN_CLOSES = "\n</invoke>\n</tool_calls>"
+
+    @shapes(
+        prose=shape(
+            f"{BLOCK}\n{invoke('bash')}\n{LS_DONE}{PLAIN_CLOSES}\n\nI wait.",
+            *LS,
+            content="\n\nI wait.",
+            kinds="misspelled_tag text_after_block",
+        ),
+        closes_with_the_token_behind_it=shape(
+            f"{BLOCK}\n{invoke('bash')}\n{LS_DONE}{PLAIN_CLOSES}\nx{PARAMETER_END}"
+            f"\n{INVOKE_END}\n{BLOCK_END}",
+            ("bash", {"command": f"ls{PARAMETER_END}{PLAIN_CLOSES}\nx"}),
+            kinds="quoted_markup",
+        ),
+        without_the_close_of_the_value=shape(
+            f"{BLOCK}\n{invoke('bash')}\n{COMMAND}ls{PLAIN_CLOSES}\n\nI wait.",
+            incomplete=(("bash", {"command": f"ls{PLAIN_CLOSES}\n\nI wait."}),),
+            finish="length",
+            kinds="cut_short",
+        ),
+    )
+    def test_prose_behind_closes_without_the_token(self, case: Shape) -> None:
+        check(case)
+
 
 class TestPlacesOfArguments:
     """Rule 14."""

@@ -361,22 +361,30 @@ class RawTurn:
     def entries(self, index: int | None, dialect: Dialect) -> Iterator[str]:
         """The turn as entries of a prompt: what it spells of special tokens is real."""
         text = self.text or ""
-        if self.thinks:
-            yield REASONING[index]
-            if self._began_thinking(text.startswith(THINK_END)):
-                reasoning, ended, text = text.partition(THINK_END)
-                yield _model_fragment(reasoning, REASONING_LABEL, dialect)
-                if not ended and not self.closes:
-                    return
-            yield REASONING_END
-        else:
-            yield ANSWER[index]
-        answer = text.removesuffix(EOS)
-        block = _start_of_calls(answer)
-        yield _model_fragment(answer[:block], ANSWER_LABEL, dialect)
+        reasoned = self._began_thinking(text.startswith(THINK_END))
+        return _model_entries(text, reasoned, self.thinks, self.closes, index, dialect)
+
+
+def _model_entries(
+    text: str, reasoned: bool, thinks: bool, closes: bool, index: int | None, dialect: Dialect
+) -> Iterator[str]:
+    if thinks:
+        yield REASONING[index]
+        if reasoned:
+            reasoning, ended, text = text.partition(THINK_END)
+            yield _model_fragment(reasoning, REASONING_LABEL, dialect)
+            if not ended and not closes:
+                return
+        yield REASONING_END
+    else:
+        yield ANSWER[index]
+    answer = text.removesuffix(EOS)
+    block = _start_of_calls(answer)
+    yield _model_fragment(answer[:block], ANSWER_LABEL, dialect)
+    if block < len(answer):
         yield _model_fragment(answer[block:], CALLS_LABEL, dialect)
-        if self.closes or len(answer) < len(text):
-            yield ANSWER_END
+    if closes or len(answer) < len(text):
+        yield ANSWER_END
 
 
 def _model_fragment(text: str, label: Label, dialect: Dialect) -> Fragment:
@@ -394,12 +402,7 @@ def _start_of_calls(text: str) -> int:
 
 def prefix_entries(prefix: str, thinks: bool, dialect: Dialect) -> Iterator[str]:
     """The start of an answer that the request gives, which is the model's as if it were sampled."""
-    from dsv4.types import Sampled
-
-    turn = RawTurn(
-        Sampled({"role": "assistant"}, prefix), reasoned=thinks, thinks=thinks, closes=False
-    )
-    yield from turn.entries(None, dialect)
+    return _model_entries(prefix, thinks, thinks, False, None, dialect)
 
 
 # What the format leaves out of a prompt, and by which rule (docs/encoding.md).

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from dsv4._format import texts, tokens
-from dsv4._format.frozen_class import dataclass, fields_of, replace
+from dsv4._format.frozen_class import cached_property, dataclass, fields_of, replace
 from dsv4._format.tokens import MarkupText, Special, markup
 from dsv4.errors import OptionError, UnknownModel, short_repr
 

@@ -34,12 +34,10 @@ def read_after(reading: Reading, unwrapped: bool = False) -> Steps[None]:
             yield from _look_behind_eos(reading, ahead)
         if not _is_closer(reading, ahead):
             break
-        if rules.closes(ahead, "invoke"):
-            is_expected = lacks_opening
-        else:
-            is_expected = lacks_opening and (rules.closes(ahead, "wrapper") or not ahead.marked)
-            is_expected, lacks_opening = is_expected or not ahead.marked, False
-        if not is_expected:
+        of_invoke = rules.closes(ahead, "invoke")
+        is_expected = lacks_opening and (of_invoke or rules.closes(ahead, "wrapper"))
+        lacks_opening = lacks_opening and of_invoke
+        if ahead.marked and not is_expected:
             reading.note_surplus(ahead.end)
         reading.report("orphan_closer", ahead.start, ahead.raw)
         reading.prose.plain_wrapper = False
@@ -133,6 +131,21 @@ def _last_tag_end(reading: Reading, start: int) -> int:
             end = tag.end
         at += 1
     return min(end, reading.pos)
+
+
+def end_quotations(reading: Reading, is_cut: bool = False) -> None:
+    """Reasoning, content or all text ends: no quotation is open any more.
+
+    Where the text was cut, it might still have been closed behind prose (rule 29).
+    """
+    if not reading.quotations:
+        return
+    reading.prose.quoting.settle("\n")
+    check_quotations(reading)
+    for quotation in reading.quotations:
+        if is_cut and quotation.is_behind:
+            raise Refused(quotation.level, reading.buffer.end)
+    reading.quotations = ()
 
 
 def check_quotations(reading: Reading) -> None:

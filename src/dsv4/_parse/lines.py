@@ -29,14 +29,12 @@ class LineTracker:
 
     `blank` is true while the line has nothing but white space, `after_blank` if the line before it
     had nothing else. `fenced` is true inside a code fence, or after what may be one in this line.
-    `settled` means that more text without a newline or a fence's character changes none of these.
     """
 
     def __init__(self, behind_calls: bool = False) -> None:
         self._behind_calls = behind_calls  # which were cut out: the line was never a blank one
         self.blank = True
         self.after_blank = False
-        self.settled = False
         self._fence = ""  # the run of characters that opened the fence we are in
         self._quoted = False  # it stands in a quotation, which a line without its mark ends
         self._quoted_line = False  # this line has that mark
@@ -86,12 +84,11 @@ class LineTracker:
 
     def follow(self, text: str) -> None:
         """Goes on through `text`."""
-        if "`" not in text and "~" not in text:
-            if self.settled and "\n" not in text:
-                return
-            if not (self._run or self._finished or self._quoted):
-                self._follow_plain(text)
-                return
+        is_plain = not (self._run or self._finished or self._quoted)
+        if is_plain and "\n" in text and "`" not in text and "~" not in text:
+            *before, line, text = text.rsplit("\n", 2)  # only the last lines count
+            blank = bool(before) or (self.blank and not self._behind_calls)
+            self._begin_line(blank and (not line or line.isspace()))
         for part in _PARTS.findall(text):
             if part == "\n":
                 self._end_line()
@@ -99,34 +96,11 @@ class LineTracker:
                 self._extend_run(part)
             else:
                 self._extend_text(part)
-        self.settled = self._is_settled()
-
-    def _follow_plain(self, text: str) -> None:
-        newline = text.rfind("\n")
-        if newline >= 0:
-            before = text.rfind("\n", 0, newline)
-            line = text[before + 1 : newline]
-            blank = before >= 0 or (self.blank and not self._behind_calls)
-            self._begin_line(blank and (not line or line.isspace()))
-            text = text[newline + 1 :]
-        if not text or self.settled:
-            return
-        if self._lead == "" and text[0].isalpha():  # most lines begin so
-            self._lead = None
-            self.blank = False
-            self.settled = True
-            return
-        self._extend_text(text)
-        self.settled = self._is_settled()
-
-    def _is_settled(self) -> bool:
-        return not (self.blank or self._lead is not None or self._run or self._finished)
 
     def _begin_line(self, after_blank: bool) -> None:
         self.after_blank = after_blank
         self.blank = True
         self._behind_calls = False
-        self.settled = False
         self._lead = ""
         self._run = self._finished = ""
         self._info = None

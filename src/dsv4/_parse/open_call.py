@@ -147,7 +147,7 @@ class Call:
             return tag.marked or self.name in self.reading.tools.parameters
         if tag.marked:
             return rules.kind(tag, self.name) == "parameter"
-        return rules.is_element(tag, self.name) or rules.is_plain_parameter(tag, self.name)
+        return rules.is_plain_argument(tag, self.name)
 
     def is_stutter(self, tag: Tag) -> bool:
         """Whether the call is opened once more, with nothing between (rule 28)."""

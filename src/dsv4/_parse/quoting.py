@@ -125,7 +125,8 @@ class Quoting:
             self._lines.follow(text)
             if _OF_INTEREST.search(text):
                 self._read(text, self._place, following)
-        self.may_be_fenced = self._lines.fenced or bool(self._unread and self.may_be_fenced)
+        is_fenced = self._lines.in_fence or self._lines.fenced
+        self.may_be_fenced = is_fenced or bool(self._unread and self.may_be_fenced)
         self._place += len(text)
         self._last = text[-1]
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dsv4._format.dialects import NAMESPACE_END
-from dsv4._parse.after_calls import check_quotations
+from dsv4._parse.after_calls import end_quotations
 from dsv4._parse.blocks import read_block
 from dsv4._parse.calls import read_call
 from dsv4._parse.events import ContentDelta, ReasoningDelta
 from dsv4._parse.prose import ProseReader
-from dsv4._parse.quoted_calls import Refused
 from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.reasons import Ended
 from dsv4._parse.steps import Steps
@@ -29,7 +28,7 @@ def read_completion(reading: Reading) -> Steps[None]:
             yield from buffer.more()
         else:
             yield from ProseReader(reading).read()
-    _end_quotation(reading)
+    end_quotations(reading, is_cut=buffer.ended not in (None, Ended.END))
     reading.settle()
 
 
@@ -58,15 +57,3 @@ def read_strict_completion(reading: Reading) -> Steps[None]:
     for name, arguments in () if is_text or settings.forbidden else message.calls:
         reading.begin_call(name, visible=True).end(arguments)
         tally.calls_completed += 1
-
-
-def _end_quotation(reading: Reading) -> None:
-    """The text ends where a quotation is open (rule 29)."""
-    if not reading.quotations:
-        return
-    reading.prose.quoting.settle("\n")
-    check_quotations(reading)
-    for quotation in reading.quotations:
-        if quotation.is_behind and reading.buffer.ended not in (None, Ended.END):
-            raise Refused(quotation.level, reading.buffer.end)
-    reading.quotations = ()

@@ -39,25 +39,26 @@ _SPACE = pattern(r"\s+")
 class ParserState(Enum):
     __hash__ = object.__hash__  # a member is equal to itself only; that of `Enum` is slow
 
+    # Of a state in which all text waits, this is why.
     PROSE = "reasoning or content"
     ORPHANS = "closing tags in prose, until it is clear whether prose goes on after them"
-    STRAY = "a parameter in prose, without a call around it"
-    LOST = "parameters in the middle of a line, of a call whose opening was lost"
+    STRAY = "a parameter in prose without a call around it, until it ends"
+    LOST = "parameters whose call has lost its opening, until it is clear whether it ends"
     FENCED = "a block in a code fence, while it reads strictly: an example, or a call"
     AFTER = "after a block, or after a call without one"
     BLOCK = "inside a wrapper, between calls"
     NAMED = "text in a wrapper, where the name of a tool and a fence with its arguments may stand"
-    JUNK = "text in a wrapper that is no call"
-    BROKEN = "after a tag in a wrapper that breaks off"
+    JUNK = "text in a wrapper that is no call, until the wrapper ends or a call begins"
+    BROKEN = "text in a wrapper after a tag that breaks off, until a call begins"
     INVOKE = "inside a call, between parameters"
-    REMARK = "text in a call that is no parameter"
-    NESTED = "parameters in a parameter, in place of an object or a list"
+    REMARK = "text in a call that is no parameter, until one comes, or the call's end"
+    NESTED = "parameters in a parameter, in place of an object or a list, until it ends"
     VALUE = "the value of a parameter, a text"
     JSON = "JSON: a value, all arguments of a call, or calls"
-    PLAIN = "a call without the DSML token, held until it closes"
-    NATIVE = "calls as older models write them, held until they close"
-    ROLE = "text behind a role token, which may begin a turn that the model made up"
-    INVENTED = "a turn that the model made up after its own"
+    PLAIN = "a call without the DSML token, until it closes"
+    NATIVE = "calls as older models write them, until they close"
+    ROLE = "text behind a role token, until it is clear whether a turn was made up"
+    INVENTED = "a turn that the model made up after its own, until the text ends"
     HALTED = "after a stop string"
 
 

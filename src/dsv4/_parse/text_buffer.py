@@ -37,8 +37,6 @@ _LEAST_TRIMMED = 512
 MARKS = (*OPENING_BRACKETS, BAR)
 
 MARK = pattern(f"[{''.join(MARKS)}]")
-# In a short text one search for all marks is faster than one for each, which are remembered.
-_SHORT = 128
 _SPACE = pattern(r"\s+")
 
 
@@ -50,7 +48,7 @@ class TextBuffer:
     """
 
     __slots__ = (
-        *("_inert", "_marks", "_read", "_readings"),
+        *("_inert", "_read", "_readings", "_unmarked"),
         *("base", "end", "ended", "final", "no_json_before", "text"),
     )
 
@@ -60,8 +58,7 @@ class TextBuffer:
         self.base = self.end = start
         self.final = False
         self.ended: Ended | None = None
-        # From where each mark was looked for, and where it was found, if it was.
-        self._marks = [(NOWHERE, NOWHERE)] * len(MARKS)
+        self._unmarked = NOWHERE, NOWHERE  # no mark stands between these places
         self._readings: dict[int, TagReading | Tag | None] = {}
         self._inert: list[tuple[int, int]] = []
         self.no_json_before = NOWHERE  # no JSON in an attribute begins before this
@@ -87,12 +84,6 @@ class TextBuffer:
         waiting += text
         self.text = waiting
         self.end += len(text)
-
-    def skip(self, text: str) -> None:
-        """Skips text that the caller has handled. Nothing may wait."""
-        self.text = (self.text[-REMEMBERED:] + text)[-REMEMBERED:]
-        self.end += len(text)
-        self.base = self.end - len(self.text)
 
     def trim(self, done: int) -> None:
         """Forgets most of the text before `done`, if it is worth it."""
@@ -157,26 +148,16 @@ class TextBuffer:
     def next_mark(self, at: int) -> int:
         """The next place from `at` on where a tag may begin, else the end.
 
-        Each mark is looked for once in each stretch of text, as long as places only grow.
+        No text is searched twice, as long as places only grow.
         """
-        if at < self.end and self.text[at - self.base] in MARKS:
-            return at  # where a reader waited
-        if self.end - at < _SHORT:
-            found_mark = MARK.search(self.text, at - self.base)
-            return self.end if found_mark is None else found_mark.start() + self.base
-        first = self.end
-        for n, mark in enumerate(MARKS):
-            begun, place = self._marks[n]
-            if at < begun or place < at:
-                begun = place = at
-            elif place < self.end and self.text[place - self.base] == mark:
-                first = min(first, place)
-                continue
-            found = self.text.find(mark, place - self.base)
-            place = self.end if found < 0 else found + self.base
-            self._marks[n] = begun, place
-            first = min(first, place)
-        return first
+        begun, place = self._unmarked
+        if not begun <= at <= place:
+            begun = place = at
+        if place == self.end or self.text[place - self.base] not in MARKS:
+            found = self.search(MARK, place, self.end)
+            place = self.end if found is None else self.place(found.start())
+        self._unmarked = begun, place
+        return place
 
     def is_mark(self, at: int) -> bool:
         return self.at(at) in MARKS

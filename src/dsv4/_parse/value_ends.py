@@ -220,7 +220,7 @@ class QuotingValue(CallValue):
         fitting = ("invoke", "wrapper") if ahead.closing else ("invoke", "parameter")
         if ahead.marked and rules.kind(ahead, tool) in fitting:
             return True
-        if rules.is_element(ahead, tool) or rules.is_plain_parameter(ahead, tool):
+        if rules.is_plain_argument(ahead, tool):
             return True
         if ahead.closing and rules.is_container(ahead, tool):
             return True

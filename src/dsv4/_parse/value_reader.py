@@ -188,8 +188,7 @@ class Value:
         at = buffer.place(buffer.text.find(close, self.reading.pos - buffer.base))
         while buffer.is_inert(at + 2, at + 3):
             at = buffer.place(buffer.text.find(close, at + 1 - buffer.base))
-        tag = Tag("parameter", at, close, closing=True)
-        tag.marked = True
+        tag = Tag("parameter", at, close, closing=True, marked=True)
         self.take(at)
         self.close(tag.end, tag)
 

@@ -16,13 +16,14 @@ from dsv4._parse.call_arguments import (
     member_text,
     members_of,
     object_in,
+    object_text,
     read_json,
     typed_json,
 )
 from dsv4._parse.events import DiagnosticKind
 from dsv4._parse.limits import LONGEST_SPACE
 from dsv4._parse.open_call import RAW_PARAMETER, Body, Call
-from dsv4._parse.reading import Reading
+from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.steps import Attempt, Steps
 from dsv4._parse.tag import CALL_TAGS, Tag
 from dsv4._parse.value_ends import CallValue, QuotingValue
@@ -48,6 +49,50 @@ class ParameterValue(QuotingValue):
         held = lone or "value" in tag.attributes or call.may_list(key)
         if tag.string == "true" and not held:
             self._begin_string()
+
+    def read_parameter(self) -> Steps[None]:
+        if not (yield from self._read_nested()):
+            yield from self.read(as_json=self.tag.string == "false")
+
+    def _read_nested(self) -> Steps[bool]:
+        """Parameters in the value of a parameter: an object (rule 32). False: there are none.
+
+        A value that begins so and is anything else makes the call incomplete.
+        """
+        reading, rules, tool = self.reading, self.rules, self.call.name
+        may_nest = self.types & {"array", "object"} and "string" not in self.types
+        if not may_nest or self.tag.string == "true":
+            return False
+        ahead = yield from rules.look_past(self.start)
+        if not isinstance(ahead, Tag) or not ahead.marked or ahead.closing:
+            return False
+        reading.enter(ParserState.NESTED)
+        members: dict[str, str] = {}
+        while isinstance(ahead, Tag) and ahead.marked and not ahead.closing:
+            key, close = rules.key(ahead, tool), (yield from self.buffer.next_marked(ahead.end))
+            if (
+                ahead.kind != "parameter"
+                or key is None
+                or key in members
+                or key in reading.tools.keys(tool)
+            ):
+                break
+            if close is None or not rules.closes(close, "parameter"):
+                break
+            text = self.buffer.slice(ahead.end, close.start)
+            members[key] = typed_json(text, ahead.string, frozenset())
+            ahead = yield from rules.look_past(close.end)
+        closed = rules.closes(ahead, "parameter", tool)
+        if not isinstance(ahead, Tag) or not (closed or rules.closes(ahead, "invoke", tool)):
+            self.call.drop("unreadable")
+            return False
+        self.end, text = ahead.start, object_text(members)
+        reading.report("nested_parameters", self.start, self.raw)
+        self.call.give(
+            self.key, self.start, self.raw, text if "object" in self.types else f"[{text}]"
+        )
+        self._leave(ahead.end if closed else ahead.start, ahead if closed else None)
+        return True
 
     def _begin_string(self) -> None:
         self.streams = True
@@ -101,16 +146,14 @@ class ParameterValue(QuotingValue):
         Where closes are left over it had not: they were quoted, and so was this.
         """
 
-        def go_on(twin: Reading, level: int) -> Steps[None]:
+        def assume(twin: Reading, level: int) -> None:
             assert isinstance(twin.call, Call)
             twin.refuses, twin.value = level, None
             value = copy(self)
             value.reading, value.call, value.written = twin, twin.call, [*self.written]
             value.close(tag.start)
-            return
-            yield
 
-        refusal = yield Attempt(go_on)
+        refusal = yield Attempt(assume)
         assert refusal is not None
         reading = self.reading
         reading.quoted_to = max(reading.quoted_to, refusal.to)
@@ -118,19 +161,21 @@ class ParameterValue(QuotingValue):
         reading.report("quoted_markup", tag.start, tag.raw)
 
     def close(self, to: int, tag: Tag | None = None) -> None:
-        reading, call = self.reading, self.call
         if self.streams:
-            call.writer.close_string()
-            call.remember(self.key, self.start, "".join(self.written))
+            self.call.writer.close_string()
+            self.call.remember(self.key, self.start, "".join(self.written))
         else:
             self._give(self.raw)
+        self._leave(to, tag)
+
+    def _leave(self, to: int, tag: Tag | None) -> None:
         self.done(to)
-        if tag is None:
-            reading.report("implied_close", to, "")
-            if self.holds_close:  # who knows what of it is quoted (rule 30)
-                call.drop("unreadable")
-        else:
-            reading.check_spelling(tag)
+        if tag is not None:
+            self.reading.check_spelling(tag)
+            return
+        self.reading.report("implied_close", to, "")
+        if self.holds_close:  # who knows what of it is quoted (rule 30)
+            self.call.drop("unreadable")
 
     def _give(self, raw: str) -> None:
         reading, block = self.reading, self.reading.block

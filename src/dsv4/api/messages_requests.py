@@ -90,8 +90,8 @@ def _read_message(message: object, path: str) -> list[neutral.Entry]:
     if role == "assistant":
         return [_read_assistant(content, inside)]
     if role == "system":
-        text = contents.system_text(content, inside, BLOCK_READERS)
-        return [{"role": "system", "content": text}] if text else []
+        said = contents.system_content(content, inside, BLOCK_READERS)
+        return [{"role": "system", "content": said}] if said else []
     raise wrong(role, "one of " + ", ".join(ROLES), f"{path}.role")
 
 
@@ -141,7 +141,7 @@ def _marked_as_error(content: Content) -> Content:
 def _read_assistant(content: object, path: str) -> neutral.AssistantEntry:
     if content is None or isinstance(content, str):
         return {"role": "assistant", "content": clean(content or "")}
-    texts: list[str] = []
+    parts: list[BlockContent] = []
     thoughts: list[str] = []
     calls: list[contents.HistoryCall] = []
     marks: list[str] = []
@@ -154,11 +154,10 @@ def _read_assistant(content: object, path: str) -> neutral.AssistantEntry:
         elif kind == "tool_use":
             calls.append(_read_call(block, where))
         else:
-            said = contents.read_block(block, where, ASSISTANT_BLOCK_READERS)
-            texts.append(contents.without_images(contents.joined_content([said])))
+            parts.append(contents.read_block(block, where, ASSISTANT_BLOCK_READERS))
     message: neutral.AssistantEntry = {
         "role": "assistant",
-        "content": contents.BLANK_LINE.join(filter(None, texts)),
+        "content": contents.joined_content(filter(None, parts)),
     }
     if any(thoughts):
         message["reasoning_content"] = contents.BLANK_LINE.join(filter(None, thoughts))
@@ -196,12 +195,12 @@ def _read_image(block: JsonObject, path: str) -> BlockContent:
 
 
 def _read_document(block: JsonObject, path: str) -> BlockContent:
-    """A document as its title, what is said about it, and its text."""
+    """A document as its title, what is said about it, and its text and images."""
     about = [request_fields.maybe_text_at(block, field, path) for field in ("title", "context")]
-    return contents.BLANK_LINE.join(filter(None, [*about, _document_text(block, path)]))
+    return contents.joined_content(filter(None, [*about, _document_content(block, path)]))
 
 
-def _document_text(block: JsonObject, path: str) -> str:
+def _document_content(block: JsonObject, path: str) -> Content:
     source = block.get("source")
     if source is None:
         return contents.UNSUPPORTED_DOCUMENT
@@ -212,15 +211,15 @@ def _document_text(block: JsonObject, path: str) -> str:
         return request_fields.maybe_text_at(given, "data", where) or contents.UNSUPPORTED_DOCUMENT
     if kind == "content":
         content = contents.content_of(given.get("content"), f"{where}.content", BLOCK_READERS)
-        return contents.without_images(content) or contents.UNSUPPORTED_DOCUMENT
+        return content or contents.UNSUPPORTED_DOCUMENT
     return contents.UNSUPPORTED_DOCUMENT
 
 
 def _read_search_result(block: JsonObject, path: str) -> BlockContent:
     """What a search found: where, and its text."""
     said = [request_fields.maybe_text_at(block, field, path) for field in ("title", "source")]
-    text = contents.text_content(block.get("content"), f"{path}.content", BLOCK_READERS)
-    return contents.BLANK_LINE.join(filter(None, ["\n".join(filter(None, said)), text]))
+    content = contents.content_of(block.get("content"), f"{path}.content", BLOCK_READERS)
+    return contents.joined_content(filter(None, ["\n".join(filter(None, said)), content]))
 
 
 def _read_reference(block: JsonObject, path: str) -> BlockContent:
@@ -286,8 +285,8 @@ def _read_choice(value: object, path: str) -> tuple[neutral.NeutralToolChoice, b
 # Everything else.
 
 
-def _read_system(value: object, path: str) -> str:
-    return contents.system_text(value, path, BLOCK_READERS)
+def _read_system(value: object, path: str) -> Content:
+    return contents.system_content(value, path, BLOCK_READERS)
 
 
 def _read_output_config(value: object, path: str) -> dict[str, Any]:

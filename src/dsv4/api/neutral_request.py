@@ -108,10 +108,10 @@ class ReadCache(Generic[_V]):
 
 
 class SystemEntry(TypedDict):
-    """A system text."""
+    """A system text. It may hold images, as clients send them; no prompt does."""
 
     role: Literal["system"]
-    content: str
+    content: Content
 
 
 class UserEntry(TypedDict):
@@ -131,7 +131,7 @@ class ResultEntry(TypedDict):
 
 class _AssistantEntryRequired(TypedDict):
     role: Literal["assistant"]
-    content: str
+    content: Content
 
 
 class AssistantEntry(_AssistantEntryRequired, total=False):
@@ -484,9 +484,13 @@ def read_answer_format(holder: JsonObject, path: str) -> AnswerFormat:
 
 
 def joined_turns(asked: NeutralRequest) -> Iterator[Entry]:
-    """The messages, those of one assistant turn as one."""
+    """The messages, those of one assistant turn as one. Only those of users and tools have images:
+    others are named."""
     open_turn: AssistantEntry | None = None
     for message in asked.messages:
+        if message["role"] in ("system", "assistant") and not isinstance(message["content"], str):
+            message = message.copy()
+            message["content"] = contents.without_images(message["content"])
         if message["role"] == "assistant":
             open_turn = message if open_turn is None else joined_turn(open_turn, message)
             continue
@@ -504,7 +508,7 @@ def joined_turn(first: AssistantEntry, second: AssistantEntry) -> AssistantEntry
     turn: AssistantEntry = {
         "role": "assistant",
         "reasoning_content": contents.BLANK_LINE.join(filter(None, reasoning)),
-        "content": contents.BLANK_LINE.join(filter(None, (first["content"], second["content"]))),
+        "content": contents.joined_content(filter(None, (first["content"], second["content"]))),
     }
     if "tool_calls" in first or "tool_calls" in second:
         turn["tool_calls"] = (*first.get("tool_calls", ()), *second.get("tool_calls", ()))

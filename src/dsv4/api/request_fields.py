@@ -56,7 +56,7 @@ def json_body(body: Body, loads: Callable[[bytes], Any] | None = None) -> JsonOb
     """The body as a dict."""
     if isinstance(body, dict):
         return body
-    value = json_value(body, loads)
+    value = _parse_json(body if type(body) is bytes else _bytes_of(body), loads)
     if not isinstance(value, dict):
         raise wrong(value, "a JSON object", "")
     return value

@@ -231,11 +231,11 @@ def _read_message(item: JsonObject, path: str) -> list[neutral.Entry]:
         return [{"role": "user", "content": contents.content_of(content, inside, PART_READERS)}]
     if role == "assistant":
         return [
-            {"role": "assistant", "content": contents.text_content(content, inside, PART_READERS)}
+            {"role": "assistant", "content": contents.content_of(content, inside, PART_READERS)}
         ]
     if role in ("system", "developer"):
-        text = contents.system_text(content, inside, PART_READERS)
-        return [{"role": "system", "content": text}] if text else []
+        said = contents.system_content(content, inside, PART_READERS)
+        return [{"role": "system", "content": said}] if said else []
     raise wrong(role, "one of " + ", ".join(ROLES), f"{path}.role")
 
 
@@ -450,7 +450,7 @@ def _tool_key(value: object, path: str) -> neutral.ToolKey | None:
 
 
 def _read_instructions(value: object, path: str) -> str:
-    return contents.system_text(request_fields.text(value, path), path, PART_READERS)
+    return contents.without_billing(request_fields.text(value, path))
 
 
 def _read_reasoning_options(value: object, path: str) -> dict[str, Any]:

@@ -55,7 +55,7 @@ class HealingRoute(CompletionRoute[HealedRequest]):
             options=options if session is None else session.options(options),
             turn_ids=session.call_ids if session else tuple(new_turn_ids(call.n)),
             shared=server.shared_tokens(key.name, prompt, ids),
-            images=sent.image_facts(),
+            images=sent.image_facts(call),
             adapted=sent.adapted,
             began=began,
             sent=sent,
