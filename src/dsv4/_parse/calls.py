@@ -58,7 +58,7 @@ def _begins_nameless(reading: Reading, tag: Tag) -> Steps[bool]:
 def read_call(reading: Reading) -> Steps[None]:
     """Reads the open call to its end."""
     call = reading.call
-    assert isinstance(call, Call)
+    assert call is not None
     while reading.call is call:
         reading.enter(ParserState.INVOKE)
         if call.closed:

@@ -57,35 +57,32 @@ class ProseReader:
     # Going through the text.
 
     def read(self) -> Steps[None]:
-        try:
-            yield from self._read()
-        except _Halted:
-            self._reading.enter(ParserState.PROSE)
-            self._reading.enter(ParserState.HALTED)
-
-    def _read(self) -> Steps[None]:
         reading, buffer, prose = self._reading, self._buffer, self._prose
         at = prose.at
-        while reading.state is ParserState.PROSE:
-            at = buffer.next_mark(max(at, prose.at))
-            tag = None if at == buffer.end else self._tag_at(at)
-            if at < buffer.end and (tag is None or self._is_idle(tag, at)):
-                at += 1  # what stands in it may act, as if it had not been read as a tag
-                continue
-            self._look(at)
-            self._show_up_to(at)
-            if isinstance(tag, Tag):
-                steps = self._reader_of(tag)(tag)
-                if steps is not None:
-                    yield from steps
-                at = prose.at
-            elif (yield from buffer.more() if tag is None else buffer.more_of(at, tag)):
-                pass
-            elif tag is None:
-                return self._show_up_to(at, complete=True)
-            else:
-                self._end_in_tag(tag, at)
-                at = max(at + 1, prose.at)
+        try:
+            while reading.state is ParserState.PROSE:
+                at = buffer.next_mark(max(at, prose.at))
+                tag = None if at == buffer.end else self._tag_at(at)
+                if at < buffer.end and (tag is None or self._is_idle(tag, at)):
+                    at += 1  # what stands in it may act, as if it had not been read as a tag
+                    continue
+                self._look(at)
+                self._show_up_to(at)
+                if isinstance(tag, Tag):
+                    steps = self._reader_of(tag)(tag)
+                    if steps is not None:
+                        yield from steps
+                    at = prose.at
+                elif (yield from buffer.more() if tag is None else buffer.more_of(at, tag)):
+                    pass
+                elif tag is None:
+                    return self._show_up_to(at, complete=True)
+                else:
+                    self._end_in_tag(tag, at)
+                    at = max(at + 1, prose.at)
+        except _Halted:
+            reading.enter(ParserState.PROSE)
+            reading.enter(ParserState.HALTED)
         return None
 
     def _tag_at(self, at: int) -> Tag | PartialTag | None:

@@ -116,7 +116,7 @@ class Quoting:
         if not text:
             return
         following = "".join(self._unread)[:1] or following or ""
-        if self._lines.in_fence or self._lines.has_run or "`" in text or "~" in text:
+        if self._lines.fence or self._lines.run or "`" in text or "~" in text:
             place = self._place
             for line in text.splitlines(keepends=True):
                 self._read_line(line, place, following)
@@ -125,17 +125,17 @@ class Quoting:
             self._lines.follow(text)
             if _OF_INTEREST.search(text):
                 self._read(text, self._place, following)
-        is_fenced = self._lines.in_fence or self._lines.fenced
+        is_fenced = bool(self._lines.fence) or self._lines.fenced
         self.may_be_fenced = is_fenced or bool(self._unread and self.may_be_fenced)
         self._place += len(text)
         self._last = text[-1]
 
     def _read_line(self, line: str, place: int, following: str) -> None:
-        fenced = self._lines.in_fence
+        fence = self._lines.fence
         self._lines.follow(line)
-        if not fenced:  # what opens a fence at a line's end is prose before, however it was cut
+        if not fence:  # what opens a fence at a line's end is prose before, however it was cut
             self._read(line, place, following)
-        if self._lines.in_fence != fenced or (line.endswith("\n") and self._lines.after_blank):
+        if self._lines.fence != fence or (line.endswith("\n") and self._lines.after_blank):
             self._end_paragraph()
         self._last = line[-1]
 

@@ -152,8 +152,8 @@ class TextBuffer:
         if not begun <= at <= place:
             begun = place = at
         if place == self.end or self.text[place - self.base] not in MARKS:
-            found = self.search(MARK, place, self.end)
-            place = self.end if found is None else self.place(found.start())
+            found = MARK.search(self.text, place - self.base)
+            place = self.end if found is None else found.start() + self.base
         self._unmarked = begun, place
         return place
 

@@ -106,7 +106,7 @@ class ParameterValue(QuotingValue):
         """
 
         def assume(twin: Reading, level: int) -> None:
-            assert isinstance(twin.call, Call)
+            assert twin.call is not None
             twin.refuses, twin.value = level, None
             value = copy(self)
             value.reading, value.call, value.written = twin, twin.call, [*self.written]
