@@ -513,8 +513,8 @@ class ProseReader:
         reading, prose = self._reading, self._prose
         start = tag.start - 2 * self._is_after_blank_line(tag)
         self._show_up_to(start, complete=True)
-        if may_be_quoted and (quotation := self._quotation(tag)) is not None:
-            return (yield from self._try_calls(tag, quotation))
+        if may_be_quoted and (yield from self._are_quoted(tag)):
+            return False
         if prose.reasoning:
             reading.report("call_in_reasoning", tag.start, "")
         if reading.tally.blocks:
@@ -528,58 +528,53 @@ class ProseReader:
 
     # Calls that may be quoted (rules 24 and 29).
 
-    def _quotation(self, tag: Tag) -> Quotation | None:
-        """What may quote calls that begin at a tag."""
+    def _are_quoted(self, tag: Tag) -> Steps[bool]:
+        """Whether calls, or parts of them, that begin at a tag are quoted.
+
+        Where that is possible they are read as if they were not, until what follows says more.
+        """
         reading, quoting, lines = self._reading, self._prose.quoting, self._prose.quoting.lines()
         if reading.refuses or reading.doubt is not None or len(reading.quotations) > _MOST_TRIED:
-            return None
+            return False
         if any(quotation.start == tag.start for quotation in reading.quotations):
-            return None  # this is being tried
+            return False  # this is being tried
         known = {one.place for quotation in reading.quotations for one in quotation.openings}
-        found = Quotation(tag.start, [one for one in quoting.open if one.place not in known])
-        before = self._buffer.char_before(tag.start)
-        if not quoting.open and before in QUOTES:
-            found.direct = PAIRS.get(before, before)
-        found.is_marked = lines.is_quoted
-        found.is_indented = lines.is_indented
-        quoted = found.openings or found.direct or found.is_indented
-        return found if quoted or found.is_marked is not None else None
-
-    def _try_calls(self, tag: Tag, quotation: Quotation) -> Steps[bool]:
-        """Reads calls as if they were not quoted, until what follows says more."""
+        openings = [one for one in quoting.open if one.place not in known]
+        before = "" if quoting.open else self._buffer.char_before(tag.start)
+        direct = PAIRS.get(before, before) if before in QUOTES else ""
+        if not (openings or direct or lines.is_indented) and lines.is_quoted is None:
+            return False
+        tried = Quotation(tag.start, openings, direct, lines.is_quoted, lines.is_indented)
 
         def assume(twin: Reading, level: int) -> None:
-            quotation.level = level
+            tried.level = level
             twin.state = ParserState.PROSE
-            twin.quotations = (*map(copy, twin.quotations), quotation)
+            twin.quotations = (*map(copy, twin.quotations), tried)
 
         refusal = yield Attempt(assume)
         assert refusal is not None
-        self._reading.report("markup_as_text", tag.start, tag.raw)
+        reading.report("markup_as_text", tag.start, tag.raw)
         self._look(max(refusal.to, tag.end))
-        return False
+        return True
 
     # Inside a code fence (rules 15 and 23).
 
     def _read_fenced(self, tag: Tag) -> Steps[None]:
         reading, prose = self._reading, self._prose
-        opens = self._rules.opens(tag, "wrapper") and self._is_blank
-        may_act = opens and prose.quoting.lines().after_blank and not prose.is_transcript
-        if not may_act or reading.tools.none_declared or tag.start < prose.example_end:
-            return self._leave(tag)
-        if tag.raw != tag.canonical(reading.tags.calls):
+        opens = self._is_blank and prose.quoting.lines().after_blank
+        may_act = opens and not (prose.is_transcript or reading.tools.none_declared)
+        is_strict = tag.raw == tag.canonical(reading.tags.calls) and tag.kind == "wrapper"
+        if not (may_act and is_strict) or tag.closing or tag.start < prose.example_end:
             return self._leave(tag)
         reading.enter(ParserState.FENCED)
         example_end = yield from self._example_end(tag)
-        if example_end is not None:
-            # What it quotes never runs, nor is it held once more, so that blocks in blocks take
-            # linear time.
-            prose.example_end = example_end
-            self._leave(tag)
-            reading.enter(ParserState.PROSE)
-        else:
-            yield from self._open_block(tag, may_be_quoted=False)
-        return None
+        if example_end is None:
+            return (yield from self._open_block(tag, may_be_quoted=False))
+        # What it quotes never runs, nor is it held once more, so that blocks in blocks take linear
+        # time.
+        prose.example_end = example_end
+        self._leave(tag)
+        return reading.enter(ParserState.PROSE)
 
     def _example_end(self, tag: Tag) -> Steps[int | None]:
         """How far a block in a fence is an example. None: the model forgot to close its fence.
@@ -627,8 +622,7 @@ class ProseReader:
         reading.enter(ParserState.PROSE)
         if not goes:
             return self._leave(tag, end)
-        if (quotation := self._quotation(tag)) is not None:
-            yield from self._try_calls(tag, quotation)
+        if (yield from self._are_quoted(tag)):
             return None
         reading.report_span(kind, tag.start, end)
         self._skip_to(end, begin_line=opens_line)
