@@ -153,7 +153,7 @@ def check_quotations(reading: Reading) -> None:
     quoting = reading.prose.quoting
     if not reading.quotations:
         return
-    quoting.settle()
+    quoting.check()
     for quotation in reading.quotations:
         for opening in quotation.openings:
             if opening.place in quoting.closed:

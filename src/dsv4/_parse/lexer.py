@@ -238,13 +238,12 @@ class _TagReader:
             head = self.source.match(_PLAIN, self.start)
             if head is None:
                 return None
-            if head[2] is None:
-                break
+            closing, begun, at = bool(head[1]), head[2] is None, self.source.place(head.end())
             head = None  # nobody who waits keeps a match
+            if begun:
+                self.closing, self.partial = closing, PartialTag.NAME
+                return (yield from self._read_name(at))
             yield self.partial
-        self.closing, at = bool(head[1]), self.source.place(head.end())
-        self.partial = PartialTag.NAME
-        return (yield from self._read_name(at))
 
     def _read_bare(self) -> TagReading:
         """The DSML token with no bracket before it: what is left of a closing tag."""

@@ -129,7 +129,7 @@ class ProseReader:
                 prose.names_think_tag = False
             prose.quoting.follow(text, prose.at)
             prose.at = to
-            if self._reading.quotations:
+            if prose.quoting.is_due:
                 after_calls.check_quotations(self._reading)
 
     @property
@@ -550,6 +550,8 @@ class ProseReader:
             tried.level = level
             twin.state = ParserState.PROSE
             twin.quotations = (*map(copy, twin.quotations), tried)
+            marks = [opening.marks for one in twin.quotations for opening in one.openings]
+            twin.prose.quoting.watched = frozenset().union(*marks)
 
         refusal = yield Attempt(assume)
         assert refusal is not None

@@ -61,11 +61,19 @@ class Opening(NamedTuple):
     place: int
     close: str
 
+    @property
+    def marks(self) -> str:
+        """One of these must come before the quotation is over."""
+        return ">" if self.kind in _REACH_FAR else self.close + "\n"
+
 
 class Quoting:
     """Follows the prose of one section, reasoning or content."""
 
-    __slots__ = ("_last", "_lines", "_place", "_unread", "closed", "may_be_fenced", "open")
+    __slots__ = (
+        *("_last", "_lines", "_place", "_unread", "closed", "is_due", "may_be_fenced", "open"),
+        "watched",
+    )
 
     def __init__(self) -> None:
         self._lines = LineTracker()
@@ -75,6 +83,8 @@ class Quoting:
         self._last = ""  # the character before it
         self.closed: dict[int, int] = {}  # where which opening was closed
         self.may_be_fenced = False  # a look at the lines would tell
+        self.watched: frozenset[str] = frozenset()  # marks that somebody waits for
+        self.is_due = False  # one of them has come
 
     def copy(self) -> Quoting:
         twin = copy(self)
@@ -90,6 +100,8 @@ class Quoting:
         self._unread.append(text)
         if "`" in text or "~" in text:
             self.may_be_fenced = True
+        if self.watched and not self.watched.isdisjoint(text):
+            self.is_due = True
         if len(text) > _LONGEST_UNREAD:  # nothing is kept for long, though nobody asks
             self.settle()
 
@@ -105,6 +117,11 @@ class Quoting:
         """Where in a line prose stands, before the character `following`."""
         self.settle(following)
         return self._lines
+
+    def check(self) -> None:
+        """Reads what has come, for those who wait for marks."""
+        self.settle()
+        self.is_due = bool(self._unread)
 
     def settle(self, following: str | None = None) -> None:
         """Reads what has come, before the character `following`, if it is known."""
