@@ -54,7 +54,7 @@ def places(text: str, step: int) -> range:
 
 def halves(text: str) -> Iterator[list[str]]:
     """A text cut in two, with nothing between."""
-    for at in places(text, 4 if ALL else 12):
+    for at in places(text, 4 if ALL else 24):
         yield [text[:at], "", text[at:]]
 
 
@@ -69,7 +69,7 @@ def test_every_way_of_cutting_gives_the_same_events(case: Case) -> None:
 @pytest.mark.repeats
 @cases
 def test_the_text_cut_short_anywhere(case: Case) -> None:
-    for end in places(case["text"], 2 if ALL else 7):
+    for end in places(case["text"], 2 if ALL else 11):
         message = dsv4.parse(case["text"][:end], **options(case))
         calls_of(message), incomplete_of(message)  # JSON objects, all of them
 

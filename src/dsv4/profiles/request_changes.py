@@ -168,6 +168,9 @@ billing_kept = each_message(_billing_shielded, "system")
 # Thinking and effort.
 
 
+_ON, _OFF = {"type": "enabled"}, {"type": "disabled"}
+
+
 def thinking_set(thinking: bool) -> RequestChange:
     """The switch of every server, whatever the request says."""
 
@@ -176,7 +179,7 @@ def thinking_set(thinking: bool) -> RequestChange:
         kept = given if isinstance(given, dict) else {}
         new: Object = {
             **body,
-            "thinking": {"type": "enabled" if thinking else "disabled"},
+            "thinking": _ON if thinking else _OFF,
             "chat_template_kwargs": {**kept, "thinking": thinking, "enable_thinking": thinking},
         }
         if thinking and new.get("reasoning_effort") == "none":
@@ -249,13 +252,22 @@ def effort_always(target: str) -> RequestChange:
 
 
 def effort_as_switch(body: Object) -> Object:
-    """Thinking on or off in place of an effort; what a request says of it stays, as litellm 1.108
-    has it."""
+    """Thinking on or off in place of an effort; what a request says of it stays. litellm's provider
+    `deepseek` did so up to 1.108."""
     given = body.get("reasoning_effort")
     if given is None:
         return body
-    kind = "disabled" if given == "none" else "enabled"
-    return {"thinking": {"type": kind}, **without("reasoning_effort")(body)}
+    switch = _OFF if given == "none" else _ON
+    return {"thinking": switch, **without("reasoning_effort")(body)}
+
+
+def no_effort_as_switch(body: Object) -> Object:
+    """`thinking.type` in place of the effort `none`, and beside others: so litellm's provider
+    `deepseek` does since 1.109. A server that does not read it thinks as by default."""
+    switched = effort_as_switch(body)
+    if body.get("reasoning_effort") in (None, "none") or switched["thinking"] == _OFF:
+        return switched
+    return {**body, "thinking": _ON}
 
 
 def thinking_as_effort(body: Object) -> Object:

@@ -43,15 +43,15 @@ class FaultVariant:
             return True
 
 
-# What proxies are known to do at once: litellm 1.108 for `hosted_vllm`, and for `deepseek`.
+# What proxies are known to do at once: litellm for `hosted_vllm`, and twice for `deepseek`.
 KNOWN_TOGETHER = (
     (
         *(FaultVariant("developer-as-system"), FaultVariant("thinking-as-effort")),
         FaultVariant("additional-properties-lost"),
     ),
-    (
-        *(FaultVariant("developer-as-system"), FaultVariant("effort-ignored", 1)),
-        FaultVariant("parts-joined-by-nothing"),
+    *(
+        (FaultVariant("developer-as-system"), efforts, FaultVariant("parts-joined-by-nothing"))
+        for efforts in (FaultVariant("effort-none-as-high", 1), FaultVariant("effort-ignored", 1))
     ),
 )
 
