@@ -50,7 +50,7 @@ def _begins_nameless(reading: Reading, tag: Tag) -> Steps[bool]:
     if tag.self_closed:
         return False
     first = yield from rules.look_ahead(tag.end)
-    if not isinstance(first, Tag) or not rules.opens(first, "parameter", tool):
+    if not rules.opens(first, "parameter", tool):
         return False
     return not rules.is_container(first, tool) and rules.key(first, tool) is None
 
@@ -146,11 +146,11 @@ def _read_nested(reading: Reading, call: Call, value: ParameterValue) -> Steps[b
     if not may_nest or value.tag.string == "true":
         return False
     ahead = yield from rules.look_past(at)
-    if not isinstance(ahead, Tag) or not ahead.marked or ahead.closing:
+    if not ahead.marked or ahead.closing:
         return False
     reading.enter(ParserState.NESTED)
     members: dict[str, str] = {}
-    while isinstance(ahead, Tag) and ahead.marked and not ahead.closing:
+    while ahead.marked and not ahead.closing:
         key, close = rules.key(ahead, tool), (yield from reading.buffer.next_marked(ahead.end))
         is_new = key is not None and key not in members and key not in reading.tools.keys(tool)
         if close is None or ahead.kind != "parameter" or not is_new or key is None:
@@ -162,7 +162,7 @@ def _read_nested(reading: Reading, call: Call, value: ParameterValue) -> Steps[b
         at = close.end
         ahead = yield from rules.look_past(at)
     closed = rules.closes(ahead, "parameter", tool)
-    if not isinstance(ahead, Tag) or not (closed or rules.closes(ahead, "invoke", tool)):
+    if not closed and not rules.closes(ahead, "invoke", tool):
         call.drop("unreadable")
         return False
     text = object_text(members)

@@ -26,7 +26,7 @@ from dsv4._parse.steps import Attempt, Steps
 from dsv4._parse.strict import StrictBlock
 from dsv4._parse.strict_alongside import is_last
 from dsv4._parse.tag import CALL_TAGS, TOKENS, PartialTag, Tag
-from dsv4._parse.tag_rules import Ahead, Lookahead, is_plain_label, is_plain_wrapper
+from dsv4._parse.tag_rules import is_plain_label, is_plain_wrapper
 from dsv4._parse.text_buffer import NOWHERE
 from dsv4.errors import ParseError
 
@@ -332,9 +332,9 @@ class ProseReader:
         if not self._is_example or self._prose.quoting.lines().at_closing_run:
             return False
         _, ahead = yield from self._rules.after_eos(tag)
-        if isinstance(ahead, Tag) and ahead.kind == "role" and tag.kind == "eos":
+        if ahead.kind == "role" and tag.kind == "eos":
             self._prose.is_transcript = True  # it is shown, and nothing in it runs
-        return ahead is not Lookahead.END
+        return ahead.kind != "end"
 
     def _is_in_quotes(self, tag: Tag, quote: str) -> Steps[bool]:
         """Whether the quote before a token closes behind it, and other tokens."""
@@ -369,9 +369,8 @@ class ProseReader:
         reading = self._reading
         after_calls.end_quotations(reading)
         ahead = yield from self._rules.look_past(tag.end)
-        is_role = isinstance(ahead, Tag) and ahead.kind == "role"
-        reading.tally.eos = is_role or ahead is Lookahead.END
-        if is_role:
+        reading.tally.eos = ahead.kind in ("role", "end")
+        if ahead.kind == "role":
             self._flush()
             yield from self._read_invented()
         else:
@@ -476,10 +475,9 @@ class ProseReader:
     def _holds_calls(self, tag: Tag) -> Steps[bool]:
         """Whether a wrapper in the middle of a line holds calls."""
         ahead = yield from self._rules.look_ahead(tag.end)
-        if ahead is Lookahead.BRACE:
-            at = yield from self._buffer.past_space(tag.end)
-            return (yield from self._rules.begins_json_calls(at))
-        if isinstance(ahead, Tag) and self._rules.opens(ahead, "invoke"):
+        if ahead.kind == "brace":
+            return (yield from self._rules.begins_json_calls(ahead.start))
+        if self._rules.opens(ahead, "invoke"):
             certain = yield from self._rules.is_certain(ahead, wrapped=True)
             at = yield from self._buffer.past_space(ahead.end)
             cut = at == self._buffer.end or self._begins_tag(at)  # nothing of it has come (rule 33)
@@ -599,12 +597,11 @@ class ProseReader:
                     return int(name.stop)
             if block.end is None and not (yield from buffer.more()):
                 return buffer.end
-        has_eos = yield from self._rules.look_past(block.end)
+        behind = yield from self._rules.look_past(block.end)
         # Where something else ended the text, more of the example may have followed.
         if not (yield from is_last(buffer, block.end)):
             return block.end
-        ends = self._rules.is_end(has_eos) and has_eos is not Lookahead.END
-        return None if ends or buffer.ended in (None, Ended.END) else block.end
+        return None if behind.kind == "eos" or buffer.ended in (None, Ended.END) else block.end
 
     # Closing tags, and parameters without a call (rules 5, 9, 17 and 34).
 
@@ -642,18 +639,16 @@ class ProseReader:
         """
         to = tag.end
         while self._is_closer(ahead := (yield from self._rules.look_ahead(to))):
-            assert isinstance(ahead, Tag)
             to = ahead.end
         after = yield from self._buffer.past_space(to, LONGEST_SPACE)
         space = self._buffer.slice(to, after)
         alone = self._is_blank and ("\n" in space or len(space) > LONGEST_SPACE)
-        acts = isinstance(ahead, Tag) and (ahead.marked or ahead.kind in ("eos", "bos", "think"))
-        return to, ahead is Lookahead.END or acts or alone
+        acts = ahead.marked or ahead.kind in ("end", "eos", "bos", "think")
+        return to, acts or alone
 
-    def _is_closer(self, ahead: Ahead) -> bool:
-        if not isinstance(ahead, Tag) or not ahead.closing or not ahead.marked or ahead.bare:
-            return False
-        return self._rules.kind(ahead) in CALL_TAGS
+    def _is_closer(self, tag: Tag) -> bool:
+        is_proper = tag.closing and tag.marked and not tag.bare
+        return is_proper and self._rules.kind(tag) in CALL_TAGS
 
     def _end_of_stray(self, tag: Tag) -> Steps[tuple[int, bool]]:
         """A parameter on a line of its own, with no call around it: it goes with its value.
@@ -671,7 +666,7 @@ class ProseReader:
         ahead = yield from rules.look_ahead(found.end)
         goes = rules.is_end(ahead) or rules.opens(ahead, "parameter")
         goes = goes or rules.closes(ahead, "invoke") or rules.closes(ahead, "wrapper")
-        if goes or (isinstance(ahead, Tag) and ahead.kind == "think" and ahead.closing):
+        if goes or (ahead.kind == "think" and ahead.closing):
             return found.end, True
         return tag.end, False
 
@@ -680,17 +675,15 @@ class ProseReader:
 
         They go, with their closes, if the closes of a call and then the end follow.
         """
-        rules, limit, at = self._rules, tag.start + LONGEST_ORPHANS, tag.end
-        ahead: Ahead = tag
+        rules, limit, at, ahead = self._rules, tag.start + LONGEST_ORPHANS, tag.end, tag
         while rules.opens(ahead, "parameter"):
             close = yield from self._buffer.next_marked(at, limit)
             if close is None or not rules.closes(close, "parameter"):
                 return tag.end, False
             ahead = yield from rules.look_ahead(close.end)
-            at = ahead.end if isinstance(ahead, Tag) else close.end
+            at = ahead.end if ahead.raw else close.end
         closed = False
         while rules.closes(ahead, "invoke") or rules.closes(ahead, "wrapper"):
-            assert isinstance(ahead, Tag)
             closed, at = True, ahead.end
             ahead = yield from rules.look_ahead(at)
         goes = closed and rules.is_end(ahead) and at <= limit
@@ -701,16 +694,14 @@ class ProseReader:
 
         On a line of its own directly before a block or an invoke it goes.
         """
-        rules, at = self._rules, self._buffer.char_before(tag.end)
-        ahead: Ahead = Lookahead.TEXT
+        rules, begins = self._rules, False
         if not tag.attributes and not tag.self_closed and self._is_blank:
-            space = yield from self._buffer.past_space(tag.end, LONGEST_SPACE)
-            if "\n" in self._buffer.slice(tag.end, space) or at == "\n":
-                ahead = yield from rules.look_ahead(tag.end)
-        begins = rules.opens(ahead, "wrapper")
-        if isinstance(ahead, Tag) and rules.opens(ahead, "invoke"):
-            called = rules.tool_called(ahead)
-            begins = called is not None and self._reading.tools.may_be_tool(called)
+            ahead = yield from rules.look_ahead(tag.end)
+            begins = rules.opens(ahead, "wrapper")
+            if rules.opens(ahead, "invoke"):
+                called = rules.tool_called(ahead)
+                begins = called is not None and self._reading.tools.may_be_tool(called)
+            begins = begins and "\n" in self._buffer.slice(tag.end - 1, ahead.start)
         if not begins:
             return self._leave(tag)
         self._remove("unexpected_tag", tag)
@@ -720,17 +711,16 @@ class ProseReader:
 
     def _read_plain(self, tag: Tag) -> Steps[None]:
         """A plain call, or a plain wrapper before a call."""
-        rules = self._rules
-        ahead: Ahead = Lookahead.TEXT
+        rules, ahead = self._rules, tag
         if self._buffer.char_before(tag.start) in QUOTES:
             return self._pass(tag)
         if rules.is_plain_invoke(tag):
             return (yield from self._read_plain_calls(tag, tag))
         if not (tag.attributes or tag.self_closed) and is_plain_wrapper(tag.label):
             ahead = yield from rules.look_ahead(tag.end)
-        if ahead is Lookahead.BRACE and tag.label in JSON_WRAPPERS and self._is_blank:
+        if ahead.kind == "brace" and tag.label in JSON_WRAPPERS and self._is_blank:
             return (yield from self._read_plain_calls(tag, tag))
-        if not isinstance(ahead, Tag):
+        if ahead is tag:
             return self._pass(tag)
         opens_line = self._is_blank or self._buffer.opens_line(ahead.start)
         holds_json = opens_line and (yield from rules.opens_json_calls(ahead))
