@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dsv4._encode import types
 from dsv4._encode.inputs import (
     MessageFields,
     as_list,
@@ -46,16 +47,6 @@ from dsv4._encode.turns import (
 )
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4.errors import EncodeError, Error, Location, OptionError, short_repr
-
-if TYPE_CHECKING:
-    from dsv4.types import (
-        DialectName,
-        Effort,
-        MessageInput,
-        ResponseFormatParam,
-        ToolChoice,
-        ToolInput,
-    )
 
 
 def render_conversation(
@@ -198,17 +189,17 @@ _AUTO_CHOICE = ("auto", None)
 
 
 def encode(
-    messages: Iterable[MessageInput],
+    messages: Iterable[types.MessageInput],
     *,
-    tools: Iterable[ToolInput] | None = None,
-    tool_choice: ToolChoice = "auto",
-    response_format: ResponseFormatParam | None = None,
+    tools: Iterable[types.ToolInput] | None = None,
+    tool_choice: types.ToolChoice = "auto",
+    response_format: types.ResponseFormatParam | None = None,
     thinking: bool = True,
-    effort: Effort | None = None,
+    effort: types.Effort | None = None,
     drop_thinking: bool = True,
     bos: bool = True,
-    context: Iterable[MessageInput] = (),
-    dialect: DialectName | Dialect = "v4",
+    context: Iterable[types.MessageInput] = (),
+    dialect: types.DialectName | Dialect = "v4",
     prefix: str = "",
 ) -> Prompt:
     """The exact prompt of a conversation: the short way for `Request(messages, …).encode()`.
@@ -260,7 +251,7 @@ def _encode_with_options(
     before: Sequence[Any],
     release: Dialect,
     choice: tuple[str, str | None],
-    extras: tuple[Iterable[ToolInput] | None, ResponseFormatParam | None] | None,
+    extras: tuple[Iterable[types.ToolInput] | None, types.ResponseFormatParam | None] | None,
     options: tuple[bool, bool, bool, str],
     prefix: str,
 ) -> Prompt:
@@ -285,11 +276,11 @@ def _encode_with_options(
     return Prompt(done.flat, release, done.images, done.omissions, done.sampled)
 
 
-def _tool_list(tools: Iterable[ToolInput] | None) -> Sequence[Any]:
+def _tool_list(tools: Iterable[types.ToolInput] | None) -> Sequence[Any]:
     return as_list(() if tools is None else tools, ("tools",), "a list of tools")
 
 
-def _message_list(messages: Iterable[MessageInput] | None, name: str) -> Sequence[Any]:
+def _message_list(messages: Iterable[types.MessageInput] | None, name: str) -> Sequence[Any]:
     given = () if messages is None and name == "context" else messages
     return as_list(given, (name,), "a list of messages")
 

@@ -8,14 +8,12 @@ out is always exactly a `str`: a subclass could be mistaken for the format's own
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, cast
+from typing import Any, TypeAlias, TypeGuard, cast
 
+from dsv4._encode import types
 from dsv4._encode.prompt import BLANK_LINE
 from dsv4._format.dialects import DIALECTS, ROLES
 from dsv4.errors import EncodeError, Location, OptionError, refusal, short_repr
-
-if TYPE_CHECKING:
-    from dsv4.types import MessageInput, Sampled
 
 MessageFields: TypeAlias = dict[str, Any]
 
@@ -27,7 +25,7 @@ _DICT_METHODS = ("to_dict", "model_dump")
 class SampledMessage(dict[str, Any]):
     """A message's fields, with the turn as the model wrote it."""
 
-    sampled: Sampled
+    sampled: types.Sampled
 
 
 def maybe_dict(value: object) -> dict[str, Any] | None:
@@ -103,12 +101,12 @@ def as_messages(messages: Sequence[Any], name: str) -> Sequence[MessageFields]:
     return [as_message(message, (name, n)) for n, message in enumerate(messages)]
 
 
-def as_inputs(messages: Sequence[MessageFields]) -> Sequence[MessageInput]:
+def as_inputs(messages: Sequence[MessageFields]) -> Sequence[types.MessageInput]:
     """Messages that are dicts already, for a `Request`.
 
     A type checker does not see by a `dict[str, Any]` that it is a message.
     """
-    return cast("Sequence[MessageInput]", messages)
+    return cast("Sequence[types.MessageInput]", messages)
 
 
 def check_roles(messages: Sequence[MessageFields], name: str, known_only: bool) -> None:
@@ -135,15 +133,12 @@ def fields_of(message: object) -> MessageFields:
     return maybe_dict(message.message if _is_sampled(message) else message) or {}
 
 
-def _is_sampled(message: object) -> TypeGuard[Sampled]:
-    if type(message) is dict:  # the many who pass dicts need none of what follows
-        return False
-    from dsv4.types import Sampled
-
-    return type(message) is Sampled
+def _is_sampled(message: object) -> TypeGuard[types.Sampled]:
+    # The many who pass dicts do not need the types.
+    return type(message) is not dict and type(message) is types.Sampled
 
 
-def _as_sampled_message(sampled: Sampled, location: Location) -> SampledMessage:
+def _as_sampled_message(sampled: types.Sampled, location: Location) -> SampledMessage:
     message = SampledMessage(as_message(sampled.message, location))
     if message.get("role") != "assistant":
         shown = short_repr(message.get("role"))

@@ -10,18 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
+from dsv4._encode import image_grid, types
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, Dialect
 from dsv4._format.endings import NOTHING, Ending
 from dsv4._format.frozen_class import dataclass
 from dsv4._format.texts import DEVELOPER_MESSAGE, RESPONSE_FORMAT, UNSUPPORTED
 from dsv4._format.tokens import DSML, EOS, THINK_END, MarkupText, Special, markup, spelled
-
-if TYPE_CHECKING:
-    from dsv4._images.image_grid import ImageGrid
-    from dsv4.types import Sampled
 
 Origin: TypeAlias = Literal["template", "caller", "model"]
 """Who wrote a text: the format's own words and tokens, the caller, or the model."""
@@ -322,7 +319,7 @@ class RawTurn:
     shows reasoning here, `closes` whether the turn ends with EOS even if the model wrote none.
     """
 
-    sampled: Sampled
+    sampled: types.Sampled
     reasoned: bool
     thinks: bool
     closes: bool
@@ -535,24 +532,20 @@ class Prompt:
         return self._dropped
 
     @property
-    def image_grids(self) -> list[ImageGrid | None]:
+    def image_grids(self) -> list[image_grid.ImageGrid | None]:
         """The cells and tokens of each image, None where its size is not known.
 
         The size is known where the image's record has its bytes, and they are those of a picture.
         In "v4-vision", `tokens` also depend on what stands before the image: see `Tokenizer.count`.
         """
-        from dsv4._images.image_grid import grids_of
-
-        return grids_of(self._known_sizes(), self.dialect)
+        return image_grid.grids_of(self._known_sizes(), self.dialect)
 
     def with_image_size(self, width: int, height: int) -> Prompt:
         """The same prompt, in which every image whose size is not known has `width` and `height`.
 
         For counting before the images are there. Raises an `OptionError` for no size of an image.
         """
-        from dsv4._images.image_grid import image_grid
-
-        image_grid(width, height)
+        image_grid.image_grid(width, height)
         return self.with_image_sizes(lambda _: (width, height))
 
     def with_image_sizes(self, size_of: Callable[[Any], tuple[int, int] | None]) -> Prompt:

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Literal, overload
 
-from dsv4._encode import inputs
+from dsv4._encode import inputs, types
 from dsv4._encode.encode import effort_text
 from dsv4._encode.prompt import BLANK_LINE
 from dsv4._encode.tools import (
@@ -55,9 +55,6 @@ from dsv4.compat.release import (
     user_msg_template,
 )
 from dsv4.errors import OptionError, short_repr
-
-if TYPE_CHECKING:
-    from dsv4.types import Effort, MessageInput, ThinkingMode
 
 __all__ = [
     "ASSISTANT_SP_TOKEN",
@@ -140,32 +137,32 @@ _TEXT_ONLY = replace(V4_1, image_text_refused=False)
 
 @overload
 def encode_messages(
-    messages: Sequence[MessageInput],
-    thinking_mode: ThinkingMode,
-    context: Sequence[MessageInput] | None = None,
+    messages: Sequence[types.MessageInput],
+    thinking_mode: types.ThinkingMode,
+    context: Sequence[types.MessageInput] | None = None,
     drop_thinking: bool = True,
     add_default_bos_token: bool = True,
-    reasoning_effort: Effort | None = None,
+    reasoning_effort: types.Effort | None = None,
     return_multi_modal_data: Literal[False] = False,
 ) -> str: ...
 @overload
 def encode_messages(
-    messages: Sequence[MessageInput],
-    thinking_mode: ThinkingMode,
-    context: Sequence[MessageInput] | None = None,
+    messages: Sequence[types.MessageInput],
+    thinking_mode: types.ThinkingMode,
+    context: Sequence[types.MessageInput] | None = None,
     drop_thinking: bool = True,
     add_default_bos_token: bool = True,
-    reasoning_effort: Effort | None = None,
+    reasoning_effort: types.Effort | None = None,
     *,
     return_multi_modal_data: Literal[True],
 ) -> tuple[str, dict[str, list[dict[str, Any]]]]: ...
 def encode_messages(
-    messages: Sequence[MessageInput],
-    thinking_mode: ThinkingMode,
-    context: Sequence[MessageInput] | None = None,
+    messages: Sequence[types.MessageInput],
+    thinking_mode: types.ThinkingMode,
+    context: Sequence[types.MessageInput] | None = None,
     drop_thinking: bool = True,
     add_default_bos_token: bool = True,
-    reasoning_effort: Effort | None = None,
+    reasoning_effort: types.Effort | None = None,
     return_multi_modal_data: bool = False,
 ) -> str | tuple[str, dict[str, list[dict[str, Any]]]]:
     """The prompt of a conversation, as text; with `return_multi_modal_data`, its images too."""
@@ -182,12 +179,12 @@ def encode_messages(
 
 
 def _encode_messages_text(
-    messages: Sequence[MessageInput] | Sequence[dict[str, Any]],
-    thinking_mode: ThinkingMode,
-    context: Sequence[MessageInput] | Sequence[dict[str, Any]] | None = None,
+    messages: Sequence[types.MessageInput] | Sequence[dict[str, Any]],
+    thinking_mode: types.ThinkingMode,
+    context: Sequence[types.MessageInput] | Sequence[dict[str, Any]] | None = None,
     drop_thinking: bool = True,
     add_default_bos_token: bool = True,
-    reasoning_effort: Effort | None = None,
+    reasoning_effort: types.Effort | None = None,
 ) -> str:
     """The prompt of messages in which images are placeholders."""
     given: Any = messages
@@ -207,16 +204,18 @@ def _encode_messages_text(
 def render_message(
     index: int,
     messages: list[dict[str, Any]],
-    thinking_mode: ThinkingMode,
+    thinking_mode: types.ThinkingMode,
     drop_thinking: bool = True,
-    reasoning_effort: Effort | None = None,
+    reasoning_effort: types.Effort | None = None,
 ) -> str:
     """One merged message of a conversation, with the transition after it."""
     options = (index, messages, thinking_mode, drop_thinking, reasoning_effort)
     return release._render_by(RELEASED, *options, dialect=_TEXT_ONLY)
 
 
-def render_reasoning_effort(index: int, thinking_mode: ThinkingMode, effort: Effort | None) -> str:
+def render_reasoning_effort(
+    index: int, thinking_mode: types.ThinkingMode, effort: types.Effort | None
+) -> str:
     """What the effort writes before the message `index`."""
     text = effort_text(effort, V4_1, RELEASED)
     if thinking_mode not in release._MODES:
@@ -398,7 +397,9 @@ def parse_tool_calls(index: int, text: str) -> tuple[int, str | None, list[dict[
     return end, closed_by, [_with_namespace(call["name"], call["arguments"]) for call in calls]
 
 
-def parse_message_from_completion_text(text: str, thinking_mode: ThinkingMode) -> dict[str, Any]:
+def parse_message_from_completion_text(
+    text: str, thinking_mode: types.ThinkingMode
+) -> dict[str, Any]:
     """A well-formed completion as a message. Raises a `ValueError` for any other."""
     message = release._parse_by(RELEASED, text, thinking_mode, V4_1)
     functions = (call["function"] for call in message["tool_calls"])
@@ -429,7 +430,7 @@ def _case(case: object, index: int) -> dict[str, Any]:
 
 
 def encode_case(
-    case: dict[str, Any], thinking_mode: ThinkingMode
+    case: dict[str, Any], thinking_mode: types.ThinkingMode
 ) -> tuple[str, dict[str, list[dict[str, Any]]]]:
     """The prompt of one of these cases, and its images."""
     messages = case["messages"]
