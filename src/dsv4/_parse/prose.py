@@ -23,8 +23,7 @@ from dsv4._parse.quoting import PAIRS, QUOTES, Quoting
 from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.reasons import Ended
 from dsv4._parse.steps import Attempt, Steps
-from dsv4._parse.strict import StrictBlock
-from dsv4._parse.strict_alongside import is_last
+from dsv4._parse.strict import StrictBlock, is_last
 from dsv4._parse.tag import CALL_TAGS, TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import is_plain_label, is_plain_wrapper
 from dsv4._parse.text_buffer import NOWHERE
@@ -583,7 +582,7 @@ class ProseReader:
         """
         reading, buffer = self._reading, self._buffer
         stops = [str(tokens.EOS), *([_THINK_END] if self._prose.reasoning else ())]
-        block = StrictBlock(reading.tags, tag.end, longest=LONGEST_TAG, value_stops=stops)
+        block = StrictBlock(reading.tags, tag.end, value_stops=stops)
         fed = tag.end
         while block.end is None:
             try:

@@ -29,6 +29,7 @@ Lexer: TypeAlias = Callable[["TextBuffer", int], "Waiting[Tag | None] | PartialT
 BLANK = "\0"
 NOWHERE = -(2**62)  # before every place
 _ANYWHERE = -NOWHERE  # behind every place
+_THINK = "think>"  # the end of a think tag
 # How much of what is done with may still matter.
 REMEMBERED = LONGEST_SPACE + 1
 # Text that is done with is forgotten in stretches, because each time costs something.
@@ -101,12 +102,13 @@ class TextBuffer:
         return bool(self._inert) and any(a < end and start < b for a, b in self._inert)
 
     def acting(self, start: int, end: int) -> str:
-        """The text, with something else where ordinary text has a bar of a token."""
+        """The text, with something else where ordinary text spells a token."""
         text = self.slice(start, end)
         for a, b in self._inert:
             a, b = max(a - start, 0), b - start
-            if b > 0 and BAR in text[a:b]:
-                text = text[:a] + text[a:b].replace(BAR, BLANK) + text[b:]
+            if b > 0:
+                blank = text[a:b].replace(BAR, BLANK).replace(_THINK, BLANK * len(_THINK))
+                text = text[:a] + blank + text[b:]
         return text
 
     # What is here.
