@@ -57,7 +57,7 @@ def _why_hidden(
 def read_call(reading: Reading) -> Steps[None]:
     """Reads the open call to its end."""
     call = reading.call
-    assert call is not None
+    assert isinstance(call, Call)
     while reading.call is call:
         reading.enter(ParserState.INVOKE)
         if call.closed:

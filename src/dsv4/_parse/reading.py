@@ -9,7 +9,7 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from dsv4._format import tokens
 from dsv4._format.dialects import NAMESPACE_END, Tags
@@ -32,10 +32,6 @@ from dsv4._parse.strict import StrictAlongside
 from dsv4._parse.tag import PartialTag, Tag
 from dsv4._parse.tag_rules import TagRules
 from dsv4._parse.text_buffer import NOWHERE, TextBuffer
-
-if TYPE_CHECKING:
-    from dsv4._parse.open_call import Call
-    from dsv4._parse.value_reader import Value
 
 _SPACE = pattern(r"\s+")
 
@@ -151,6 +147,22 @@ class Block:
     after_invoke: bool = False  # nothing but white space stands between a call's close and here
 
 
+class OpenCall(Protocol):
+    """A call that is open."""
+
+    writer: CallWriter
+
+    def copy(self, reading: Reading) -> OpenCall:
+        """The call in another reading."""
+        raise NotImplementedError
+
+
+class OpenValue(Protocol):
+    """A value that is being read."""
+
+    written: list[str]  # what was shown of it as it came
+
+
 class Reading:
     """What the readers of all states share."""
 
@@ -165,8 +177,8 @@ class Reading:
         self.state = ParserState.PROSE
         self.prose = Prose(reasoning, reasoning, Quoting(), buffer.end)
         self.block: Block | None = None
-        self.call: Call | None = None
-        self.value: Value | None = None  # which is being read
+        self.call: OpenCall | None = None
+        self.value: OpenValue | None = None  # which is being read
         self.recorded: list[str] | None = None  # text that is not shown
         # Calls that may be quoted (rules 20 to 24, 29).
         self.doubt: Doubt | None = None

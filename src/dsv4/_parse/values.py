@@ -147,7 +147,7 @@ class ParameterValue(QuotingValue):
         """
 
         def assume(twin: Reading, level: int) -> None:
-            assert twin.call is not None
+            assert isinstance(twin.call, Call)
             twin.refuses, twin.value = level, None
             value = copy(self)
             value.reading, value.call, value.written = twin, twin.call, [*self.written]
