@@ -570,9 +570,11 @@ def _dialect_reasons(a: PageSide, b: PageSide) -> Iterator[tuple[str, str, set[s
         yield "tags", words, {"tools", "tool_calls"}
     tokens = [side.dialect.system_token for side in (one, other)]
     if tokens[0] != tokens[1]:
-        having, without = (a, b) if tokens[0] else (b, a)
+        owner, without = (a, b) if tokens[0] else (b, a)
         token = tokens[0] or tokens[1]
-        words = f"{having.title} opens system turns with {token}; {without.title} has no token for them."
+        words = (
+            f"{owner.title} opens system turns with {token}; {without.title} has no token for them."
+        )
         yield "system", words, {"header"}
     if one.dialect.layout != other.dialect.layout:
         words = (
