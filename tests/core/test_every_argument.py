@@ -164,3 +164,19 @@ def test_a_tag_with_a_key_inside_of_a_value_is_a_part_of_it() -> None:
     body = f"{parameter('table')}{value}{PARAMETER_END}\n"
     message = read(calling(body), tools=TOOLS)
     assert calls_of(message) == [("delete_rows", {"table": value})]
+
+
+@each_row(
+    "body, calls",
+    [
+        ('{"table": "users"}<where>id = 7</where>', BOTH),
+        ('<table>users</table>{"where": "id = 7"}', BOTH),
+        ('<table>users</table><parameter name="where">id = 7</parameter>', BOTH),
+        ("<table>users</table>where: id = 7", None),
+        ('{"table": "users"}\nwhere: id = 7', None),
+    ],
+)
+def test_a_call_without_the_token(body: str, calls: Any) -> None:
+    message = read(f'<invoke name="delete_rows">{body}</invoke>', tools=TOOLS)
+    assert calls_of(message) == ([] if calls is None else [("delete_rows", calls)])
+    assert [found.kind for found in message.dropped] == (["dropped_call"] if calls is None else [])

@@ -17,7 +17,6 @@ from dsv4._parse.reasons import Ended
 from dsv4._parse.steps import Steps
 from dsv4._parse.strict import StrictAlongside
 from dsv4._parse.tag import TOKENS, PartialTag, Tag
-from dsv4._parse.tag_rules import Lookahead
 from dsv4._parse.values import JsonCallList
 
 # Between text in a wrapper and prose: a blank line. Between text and JSON: a line's start.
@@ -96,11 +95,8 @@ class BlockReader:
         fenced = _FENCED_OBJECT.fullmatch(buffer.slice(at + len(name), end))
         found = None if fenced is None else read_json(fenced[2])
         while tag is not None and tag.marked and tag.closing:
-            ahead = yield from rules.look_past(tag.end)
-            tag = ahead if isinstance(ahead, Tag) else None
-            if ahead not in (tag, Lookahead.END):
-                return False
-        if tag is not None and tag.kind != "eos":
+            tag = yield from rules.look_past(tag.end)
+        if tag is not None and not rules.is_end(tag):
             return False
         if found is None or not isinstance(found.value, dict):
             return False
@@ -281,7 +277,7 @@ class BlockReader:
                 if "\n" not in buffer.slice(begun + 1, at):
                     continue
             ahead = yield from self._rules.look_ahead(at)
-            if not isinstance(ahead, Tag) or not (ahead.marked or ahead.kind in ("eos", "think")):
+            if not (ahead.marked or ahead.kind in ("eos", "think")):
                 self._remove_junk(start, at, kind, is_last=True)
                 reading.settle()
                 return (yield from self._to_prose())

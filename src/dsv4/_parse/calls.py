@@ -43,9 +43,8 @@ def _why_hidden(
     if not tag.self_closed:
         first = yield from rules.look_ahead(tag.end)
         # Where the first parameter has no name, the call does not even begin (rule 9).
-        nameless = isinstance(first, Tag) and rules.key(first, name) is None
-        contains = isinstance(first, Tag) and rules.is_container(first, name)
-        if nameless and not contains and rules.opens(first, "parameter", name):
+        nameless = rules.key(first, name) is None and not rules.is_container(first, name)
+        if nameless and rules.opens(first, "parameter", name):
             return "dropped_call"
     if reading.is_quoted_in_json(tag):
         return "dropped_call"

@@ -238,8 +238,8 @@ class StreamParser:
             self._inert = False
 
     def _read(self, text: str) -> list[Event]:
-        options.checked("text", text, str, "text")
-        if self._finished:
+        if not isinstance(text, str) or self._finished:
+            options.checked("text", text, str, "text")
             raise OptionError("text", "found more text after finish, expected a new parser for it")
         if self._passed or self._newlines:
             self._catch_up()

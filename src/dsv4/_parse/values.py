@@ -64,11 +64,11 @@ class ParameterValue(QuotingValue):
         if not may_nest or self.tag.string == "true":
             return False
         ahead = yield from rules.look_past(self.start)
-        if not isinstance(ahead, Tag) or not ahead.marked or ahead.closing:
+        if not ahead.marked or ahead.closing:
             return False
         reading.enter(ParserState.NESTED)
         members: dict[str, str] = {}
-        while isinstance(ahead, Tag) and ahead.marked and not ahead.closing:
+        while ahead.marked and not ahead.closing:
             key, close = rules.key(ahead, tool), (yield from self.buffer.next_marked(ahead.end))
             if (
                 ahead.kind != "parameter"
@@ -83,7 +83,7 @@ class ParameterValue(QuotingValue):
             members[key] = typed_json(text, ahead.string, frozenset())
             ahead = yield from rules.look_past(close.end)
         closed = rules.closes(ahead, "parameter", tool)
-        if not isinstance(ahead, Tag) or not (closed or rules.closes(ahead, "invoke", tool)):
+        if not closed and not rules.closes(ahead, "invoke", tool):
             self.call.drop("unreadable")
             return False
         self.end, text = ahead.start, object_text(members)
