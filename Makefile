@@ -166,7 +166,7 @@ test-vllm: $(VENV)/installed-for-tests
 # SGLANG_VENV names another.
 test-sglang: $(VENV)/installed-for-tests
 	$(if $(SGLANG_VENV),,-$(MAKE) --no-print-directory $(VENV)-sglang/installed)
-	SGLANG_VENV=$(or $(SGLANG_VENV),$(VENV)-sglang) $(BIN)/pytest -s tests/engines/test_parser_classes.py tests/engines/test_sglang_requests.py tests/engines/test_image_requests.py
+	SGLANG_VENV=$(or $(SGLANG_VENV),$(VENV)-sglang) $(BIN)/pytest -s tests/engines/test_parser_classes.py tests/engines/test_sglang_requests.py tests/engines/test_image_requests.py tests/engines/test_engine_metrics.py
 
 # litellm's proxy in front of stand-ins and of the gateway: a minute. LITELLM_VENV names an
 # environment that has it.

@@ -215,8 +215,8 @@ def _read_message(item: JsonObject, path: str) -> list[neutral.Entry]:
             {"role": "assistant", "content": contents.content_of(content, inside, PART_READERS)}
         ]
     if role in ("system", "developer"):
-        said = contents.system_content(content, inside, PART_READERS)
-        return [{"role": "system", "content": said}] if said else []
+        text = contents.system_content(content, inside, PART_READERS)
+        return [{"role": "system", "content": text}] if text else []
     raise wrong(role, "one of " + ", ".join(ROLES), f"{path}.role")
 
 
@@ -260,8 +260,8 @@ def _assistant_call(
 ) -> list[neutral.Entry]:
     name = request_fields.text(item.get("name"), f"{path}.name")
     namespace = request_fields.maybe_text_at(item, "namespace", path)
-    made = contents.history_call(item.get("call_id"), name, arguments, f"{path}.call_id", namespace)
-    return [{"role": "assistant", "content": "", "tool_calls": [made]}]
+    call = contents.history_call(item.get("call_id"), name, arguments, f"{path}.call_id", namespace)
+    return [{"role": "assistant", "content": "", "tool_calls": [call]}]
 
 
 def _read_output(item: JsonObject, path: str) -> list[neutral.Entry]:
@@ -284,23 +284,23 @@ def _read_shell_call(item: JsonObject, path: str) -> list[neutral.Entry]:
 
 def _read_shell_output(item: JsonObject, path: str) -> list[neutral.Entry]:
     """What commands wrote, and how they ended. Older clients send it as one text."""
-    given, where = item.get("output"), f"{path}.output"
-    if not isinstance(given, (list, tuple)):
+    output, where = item.get("output"), f"{path}.output"
+    if not isinstance(output, (list, tuple)):
         return _read_output(item, path)
-    texts = [_shell_text(*each) for each in request_fields.objects_at(given, where)]
+    texts = [_shell_text(*each) for each in request_fields.objects_at(output, where)]
     id = request_fields.maybe_text_at(item, "call_id", path)
     return [{"role": "tool", "tool_call_id": id, "content": contents.BLANK_LINE.join(texts)}]
 
 
 def _shell_text(output: JsonObject, path: str) -> str:
-    said = [request_fields.maybe_text_at(output, name, path) for name in ("stdout", "stderr")]
+    texts = [request_fields.maybe_text_at(output, name, path) for name in ("stdout", "stderr")]
     outcome = output.get("outcome")
     ended = outcome if isinstance(outcome, dict) else {}
     if ended.get("type") == "timeout":
-        said.append("[timed out]")
+        texts.append("[timed out]")
     elif ended.get("exit_code"):
-        said.append(f"[exit code {ended['exit_code']}]")
-    return "\n".join(filter(None, said))
+        texts.append(f"[exit code {ended['exit_code']}]")
+    return "\n".join(filter(None, texts))
 
 
 def _read_compaction(item: JsonObject, path: str) -> list[neutral.Entry]:
@@ -536,10 +536,10 @@ def _dump_call(call: contents.HistoryCall, asked: NeutralRequest) -> JsonObject:
     head = {"call_id": call["id"], "name": function["name"]}
     if "namespace" in call:
         head["namespace"] = call["namespace"]
-    given = neutral.arguments_object(function["arguments"])
+    arguments = neutral.arguments_object(function["arguments"])
     is_custom = (call.get("namespace"), function["name"]) in _custom_tool_keys(asked)
-    if is_custom and [*given] == [neutral.CUSTOM_INPUT]:
-        return {"type": "custom_tool_call", **head, "input": given[neutral.CUSTOM_INPUT]}
+    if is_custom and [*arguments] == [neutral.CUSTOM_INPUT]:
+        return {"type": "custom_tool_call", **head, "input": arguments[neutral.CUSTOM_INPUT]}
     return {
         "type": "function_call",
         **head,
