@@ -126,6 +126,21 @@ def test_where_nothing_is_declared(tools: Any, body: str, calls: Any) -> None:
     assert calls_of(message) == ([] if calls is None else [("delete_rows", calls)])
 
 
+@each_row(
+    "value, behind, arguments",
+    [
+        ('{"table": "users"}', '{"where": "x"}', {"input": {"table": "users"}, "where": "x"}),
+        ("users", '{"where": "x"}', {"input": "users", "where": "x"}),
+        ('{"table": "users"}', "table: as above", {"table": "users"}),
+        ('{"table": "users"}', "where: id = 7", None),
+    ],
+)
+def test_behind_a_parameter_that_may_hold_all(value: str, behind: str, arguments: Any) -> None:
+    body = f"{parameter('input', 'false')}{value}{PARAMETER_END}\n{behind}"
+    message = read(calling(body), tools=TOOLS)
+    assert calls_of(message) == ([] if arguments is None else [("delete_rows", arguments)])
+
+
 def test_a_value_that_ends_by_implication_holds_no_close() -> None:
     value = f"a{PARAMETER_END}{'b' * 300}"
     text = f"{BLOCK}{invoke('delete_rows')}{parameter('table')}{value}"

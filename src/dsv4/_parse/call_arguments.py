@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Callable, Generator
 from copy import copy
+from itertools import accumulate
 from json.encoder import encode_basestring
 from typing import Any, NamedTuple, TypeAlias
 
@@ -34,6 +35,7 @@ JsonValue: TypeAlias = str | bool | int | float | list[Any] | dict[str, Any] | N
 _STRING = pattern(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 # Strings, which are passed over, and the numbers that are none.
 _NUMBERLESS = pattern(r'("(?:[^"\\]|\\.)*")|(-?Infinity|NaN)', re.DOTALL)
+_NESTING = {"[": 1, "{": 1, "]": -1, "}": -1}
 _BETWEEN = pattern(r"[ \t\n\r,:]*")
 _LIST_OF_CALLS = pattern(r'\s*(?:\{\s*"tool_calls"\s*:\s*)?\[')  # how one begins
 
@@ -102,14 +104,8 @@ def _without_nan(text: str) -> str:
 
 def _depth(text: str) -> int:
     """How deep the brackets nest."""
-    depth = deepest = 0
-    for character in _STRING.sub("", text):
-        if character in "[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif character in "]}":
-            depth -= 1
-    return deepest
+    steps = (_NESTING.get(character, 0) for character in _STRING.sub("", text))
+    return max(accumulate(steps))
 
 
 def typed_json(text: str, string: str | None, types: frozenset[str]) -> str:
@@ -290,8 +286,6 @@ class CallWriter:
         self._in_string = False
         self._repeats = False  # a key was written twice
         self._lists: dict[str, list[str]] = {}  # of values that came one by one
-        # A first parameter that may turn out to hold all arguments: key, JSON, and raw text.
-        self._lone: tuple[str, str, str] | None = None
         self._waiting: list[str] | None = [] if whole else None
         self.begun = visible and not whole
         if self.begun:
@@ -344,55 +338,33 @@ class CallWriter:
         self._repeats = True
         self._lists.setdefault(key, [first]).append(item)
 
-    def add_lone(self, key: str, json_text: str, raw: str) -> None:
-        """A first parameter that may hold all arguments. It waits for what follows it."""
-        self._lone = (key, json_text, raw)
-        self._keys.add(key)
-
-    def settle(self) -> None:
-        """Another parameter comes: the one that waited is one of several."""
-        if self._lone is not None:
-            key, json_text, _ = self._lone
-            self._lone = None
-            self._keys.clear()
-            self.add(key, json_text)
-
     # The end.
 
-    def end(self, body: str | None = None) -> bool:
-        """Completes the call, whose arguments may come as one JSON object. Says if it unwrapped."""
-        unwrapped = object_in(self._lone[2]) if self._lone is not None else None
-        if unwrapped is not None:
-            body = unwrapped.text
-        elif body is None:
-            self.settle()
-            body = self._closing([])
-        self._write(body)
-        if self.visible:
-            if self._waiting is not None:
-                arguments = "".join(self._waiting)
-                whole = without_duplicates(arguments) if self._repeats else arguments
-                self._emit(self._start)
-                self._emit(ArgumentsDelta(self.index, whole))
-            self._emit(ToolCallEnd(self.index))
-        return unwrapped is not None
+    def end(self, body: str | None = None) -> None:
+        """Completes the call, whose arguments may come as one JSON object."""
+        self._write(self._closing("") if body is None else body)
+        if not self.visible:
+            return
+        if self._waiting is not None:
+            arguments = "".join(self._waiting)
+            whole = without_duplicates(arguments) if self._repeats else arguments
+            self._emit(self._start)
+            self._emit(ArgumentsDelta(self.index, whole))
+        self._emit(ToolCallEnd(self.index))
 
     def abort(self, reason: AbortReason, rest: str = "") -> None:
         """Gives the call up. `rest` is a member of the arguments that was not written."""
-        unwritten = [rest] if rest else []
-        if self._lone is not None:
-            unwritten.insert(0, member_text(*self._lone[:2]))
         if self.streams:
-            self._emit(ToolCallAborted(self.index, reason, self._closing(unwritten)))
+            self._emit(ToolCallAborted(self.index, reason, self._closing(rest)))
         self.visible = False
 
-    def _closing(self, unwritten: list[str]) -> str:
-        """What closes the arguments: lists of values that came one by one, and other members."""
-        lists = [member_text(key, list_text(items)) for key, items in self._lists.items()]
-        members = ", ".join([*lists, *unwritten])
-        if not self._keys or self._lone is not None:
-            return "{" + members + "}"
-        return ('"' if self._in_string else "") + (f", {members}" if members else "") + "}"
+    def _closing(self, rest: str) -> str:
+        """What closes the arguments: lists of values that came one by one, and the rest."""
+        members = [member_text(key, list_text(items)) for key, items in self._lists.items()]
+        members += [rest] if rest else []
+        if not self._keys:
+            return "{" + rest + "}"
+        return ('"' if self._in_string else "") + "".join(f", {m}" for m in members) + "}"
 
     def _separator(self, key: str) -> str:
         first = not self._keys

@@ -50,6 +50,7 @@ class Body(NamedTuple):
     start: int
     raw: str
     is_json: bool = True  # else they are given as one raw text
+    lone: tuple[str, str] | None = None  # the parameter that holds them, and its JSON (rule 8)
 
 
 class Call:
@@ -172,7 +173,6 @@ class Call:
         elif self._is_checked:
             padded = tag.name is not None and rules.key(tag, self.name) != tag.name
             reading.check_spelling(tag, padded)
-        writer.settle()
         reading.advance(tag.end)
         return key
 
@@ -234,7 +234,7 @@ class Call:
         """Parameters stand beside arguments that came as JSON: those are parameters too."""
         if (body := self.body) is None:
             return
-        for key, json_text in members_of(body.text):
+        for key, json_text in members_of(body.text) if body.lone is None else [body.lone]:
             self.give(key, body.start, body.raw, json_text)
         self.body = None
         if not body.is_json:
@@ -297,7 +297,8 @@ class Call:
         if self.hidden is None and not self._is_understood:
             self.drop("unreadable")  # never run a call without the arguments it came with
         if self.hidden is None:
-            if self.writer.end(None if self.body is None else self.body.text):
+            self.writer.end(None if self.body is None else self.body.text)
+            if self.body is not None and self.body.lone is not None:
                 reading.report("unwrapped_arguments", reading.pos, "")
             reading.tally.calls_completed += 1
         raw = reading.recorded_text()

@@ -62,21 +62,6 @@ class StrictCall(NamedTuple):
         return text[self.name], object_text(members)
 
 
-class _Parts(NamedTuple):
-    """Where the parts of a completion stand."""
-
-    reasoning: slice
-    content: slice
-    calls: list[StrictCall]
-    block: slice
-    has_eos: bool
-
-    def message_in(self, text: str) -> StrictMessage:
-        calls = [call.named_in(text) for call in self.calls]
-        reasoning, content = text[self.reasoning], text[self.content]
-        return StrictMessage(reasoning, content, calls, text[self.block], self.has_eos)
-
-
 def read_strictly(
     text: str, thinking: bool, tags: Tags, acting: str | None = None
 ) -> StrictMessage:
@@ -84,8 +69,9 @@ def read_strictly(
 
     `acting` is the text with something else in place of what only spells a token.
     """
-    acting = text if acting is None else acting
-    return _read_parts(acting, thinking, tags, is_plain=False).message_in(text)
+    message, calls = _read(text, acting or text, thinking, tags, is_plain=False)
+    message.calls.extend(call.named_in(text) for call in calls)
+    return message
 
 
 def read_plainly(
@@ -96,19 +82,19 @@ def read_plainly(
     None for any other, well-formed or not: one with a mark in its prose or in a value, for example.
     """
     try:
-        parts = _read_parts(text, thinking, tags, is_plain=True)
+        message, calls = _read(text, text, thinking, tags, is_plain=True)
     except ParseError:
         return None
-    if parts.calls:
-        fenced = any(fence * FENCE_LENGTH in text[parts.content] for fence in FENCES)
-        is_closed = text.endswith(tags.block_close, 0, parts.block.stop)
-        if fenced or not is_closed or len(parts.calls) > MOST_CALLS:
+    if message.block:
+        is_closed = message.block.endswith(tags.block_close)
+        if not is_closed or not 0 < len(calls) <= MOST_CALLS:
             return None
-        if not all(_is_plain(text, call, tools) for call in parts.calls):
+        if any(fence * FENCE_LENGTH in message.content for fence in FENCES):
             return None
-    elif parts.block.start < parts.block.stop:
+    if not all(_is_plain(text, call, tools) for call in calls):
         return None
-    return parts.message_in(text)
+    message.calls.extend(call.named_in(text) for call in calls)
+    return message
 
 
 def _is_plain(text: str, call: StrictCall, tools: DeclaredTools) -> bool:
@@ -132,45 +118,47 @@ def _is_plain_name(name: str) -> bool:
     return len(name) <= LONGEST_NAME and name.replace("_", "a").replace("-", "a").isalnum()
 
 
-def _read_parts(text: str, thinking: bool, tags: Tags, is_plain: bool) -> _Parts:
+def _read(
+    text: str, acting: str, thinking: bool, tags: Tags, is_plain: bool
+) -> tuple[StrictMessage, list[StrictCall]]:
     """A completion. One that is plain has no marks around its calls, and may lack its EOS."""
     forbidden = MARKS if is_plain else _FORBIDDEN
     thought = at = 0
     if thinking:
-        thought = text.find(tokens.THINK_END)
+        thought = acting.find(tokens.THINK_END)
         if thought < 0:
             raise ParseError(len(text), f"found the end, expected {tokens.THINK_END}")
-        _refuse(text, forbidden, "text", 0, thought)
+        _refuse(acting, forbidden, "text", 0, thought)
         at = thought + len(tokens.THINK_END)
-    block, eos = text.find(tags.block_open, at), text.find(tokens.EOS, at)
+    block, eos = acting.find(tags.block_open, at), acting.find(tokens.EOS, at)
     calls: list[StrictCall] = []
     if block < 0 or 0 <= eos < block:
         if eos < 0 and not is_plain:
             raise ParseError(len(text), f"found the end, expected {tokens.EOS}")
         block = end = eos if eos >= 0 else len(text)
-        _refuse(text, forbidden, "text", at, end)
+        _refuse(acting, forbidden, "text", at, end)
     else:
-        _refuse(text, forbidden, "text", at, block)
-        end, calls = _read_calls(text, block + len(tags.block_open), tags)
-    has_eos = text.startswith(tokens.EOS, end)
+        _refuse(acting, forbidden, "text", at, block)
+        end, calls = _read_block(acting, block + len(tags.block_open), tags)
+    has_eos = acting.startswith(tokens.EOS, end)
     after = end + len(tokens.EOS) if has_eos else end
     if after != len(text):
         raise ParseError(after, f"found {text[after : after + 20]!r}, expected the end")
-    return _Parts(slice(0, thought), slice(at, block), calls, slice(block, end), has_eos)
+    return StrictMessage(text[:thought], text[at:block], [], text[block:end], has_eos), calls
 
 
-def read_calls(text: str, at: int, tags: Tags) -> tuple[int, list[tuple[str, str]]]:
-    """The calls of a block, from after its opening tag's newline on. Returns where it ends."""
-    end, calls = _read_calls(text, at, tags)
-    return end, [call.named_in(text) for call in calls]
-
-
-def _read_calls(text: str, at: int, tags: Tags) -> tuple[int, list[StrictCall]]:
+def _read_block(text: str, at: int, tags: Tags) -> tuple[int, list[StrictCall]]:
     block = StrictBlock(tags, 0, is_whole=True)
     start = at - 1
     block.feed(text[start:] if start else text, start, final=True)
     assert block.end is not None
     return block.end, block.calls
+
+
+def read_calls(text: str, at: int, tags: Tags) -> tuple[int, list[tuple[str, str]]]:
+    """The calls of a block, from after its opening tag's newline on. Returns where it ends."""
+    end, calls = _read_block(text, at, tags)
+    return end, [call.named_in(text) for call in calls]
 
 
 def _refuse(

@@ -294,10 +294,16 @@ class QuotingValue(CallValue):
             )
         return rules.opens((yield from rules.look_past(tag.end)), "invoke")
 
-    def open_quote(self, tag: Tag) -> None:
-        self.quoted = True
-        if not tag.self_closed:
-            self._count(self.rules.kind(tag, self.call.name) or "")
+    def quote(self, tag: Tag, verdict: Verdict) -> None:
+        if verdict is Verdict.SPELLED:
+            self.reading.refuse(tag.end)
+        else:
+            self.quoted = True
+            if not tag.self_closed:
+                self._count(self.rules.kind(tag, self.call.name) or "")
+        # Values that are held are looked at when they end.
+        if verdict is Verdict.QUOTE or self.streams:
+            self.reading.report("quoted_markup", tag.start, tag.raw)
 
     def _count(self, kind: str) -> None:
         self._region.append(kind)

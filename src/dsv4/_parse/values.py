@@ -186,11 +186,11 @@ class ParameterValue(QuotingValue):
             if self.tag.string != "true":
                 reading.report("quoted_markup", self.start, raw)
         json_text = self._typed(raw)
-        if self.may_hold_all:
-            self.call.writer.add_lone(self.key, json_text, raw)
-            self.call.remember(self.key, self.start, raw, json_text)
-        else:
+        held = object_in(raw) if self.may_hold_all else None
+        if held is None:
             self.call.give(self.key, self.start, raw, json_text)
+        else:
+            self.call.body = Body(held.text, self.start, raw, lone=(self.key, json_text))
 
     def _typed(self, raw: str) -> str:
         """A parameter's text as JSON (rule 7)."""

@@ -36,22 +36,22 @@ def read(
     settings = settings or api_request.DEFAULT_SETTINGS
     fields = body if type(body) is dict else json_body(body, settings.loads)
     options = resolved_chat_options(fields, dialect, settings)
-    given = fields.get("messages")
-    if type(given) is not list:
-        given = _message_list(given)
+    messages = fields.get("messages")
+    if type(messages) is not list:
+        messages = _message_list(messages)
     own = api_request.NO_FIELDS
     if "user" in fields or "prompt_cache_key" in fields:
         own = request_fields.shared_fields(fields, OWN_FIELDS)
     system = fields.get("system")
-    if system is None and are_plain_turns(given):
-        return options.with_turns(given[:], own)
-    return options.with_messages(_with_messages(options.asked, given, system), own)
+    if system is None and are_plain_turns(messages):
+        return options.with_turns(messages[:], own)
+    return options.with_messages(_with_messages(options.asked, messages, system), own)
 
 
 def neutral_chat_request(body: JsonObject) -> NeutralRequest:
     """What a body asks for."""
-    given = _message_list(body.get("messages"))
-    return _with_messages(chat_options(body), given, body.get("system"))
+    messages = _message_list(body.get("messages"))
+    return _with_messages(chat_options(body), messages, body.get("system"))
 
 
 def chat_options(body: JsonObject) -> NeutralRequest:
@@ -179,9 +179,9 @@ def _is_plain_result(message: JsonObject) -> bool:
 
 
 def _is_plain_assistant(message: JsonObject) -> bool:
-    known = 2
+    count = 2
     if "reasoning_content" in message:
-        known += 1
+        count += 1
         reasoning = message["reasoning_content"]
         if reasoning.__class__ is str:
             if not (reasoning.isascii() or is_clean(reasoning)):
@@ -189,11 +189,11 @@ def _is_plain_assistant(message: JsonObject) -> bool:
         elif reasoning is not None:
             return False
     if "tool_calls" in message:
-        known += 1
+        count += 1
         calls = message["tool_calls"]
         if calls.__class__ is not list or not all(map(_is_plain_call, calls)):
             return False
-    return len(message) == known
+    return len(message) == count
 
 
 def _is_plain_call(call: object) -> bool:
@@ -384,9 +384,9 @@ def _function_key(value: object, path: str) -> neutral.ToolKey:
 
 
 def _read_format(value: object, path: str) -> neutral.AnswerFormat | None:
-    given = request_fields.json_object(value, path)
+    fields = request_fields.json_object(value, path)
     kind = request_fields.one_of("text", "json_object", "json_schema")(
-        given.get("type"), f"{path}.type"
+        fields.get("type"), f"{path}.type"
     )
     if kind == "text":
         return None
@@ -394,7 +394,7 @@ def _read_format(value: object, path: str) -> neutral.AnswerFormat | None:
         return neutral.AnswerFormat()
     inside = f"{path}.json_schema"
     return neutral.read_answer_format(
-        request_fields.json_object(given.get("json_schema"), inside), inside
+        request_fields.json_object(fields.get("json_schema"), inside), inside
     )
 
 

@@ -411,12 +411,12 @@ def client_names(tools: Iterable[RequestTool], dialect: Dialect) -> dict[str, To
 
 def refuse_duplicate_names(named: Iterable[tuple[str, str]]) -> None:
     """Raises where two tools have one name. Each is given with where the request has it."""
-    seen: set[str] = set()
+    names: set[str] = set()
     for name, path in named:
-        if name in seen:
+        if name in names:
             message = f"found a second tool with the name {name!r}, expected each name once"
             raise ApiError(message, path=f"{path}.name")
-        seen.add(name)
+        names.add(name)
 
 
 @dataclass(frozen=True, slots=True)

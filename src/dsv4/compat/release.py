@@ -244,8 +244,8 @@ def merge_tool_messages(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _merge_by(dialect: Dialect, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     merged: list[dict[str, Any]] = []
     turn: dict[str, Any] | None = None  # the user turn that is open
-    for index, given in enumerate(_listed(messages, "messages")):
-        message = _copied(as_message(given, ("messages", index)), index)
+    for index, listed in enumerate(_listed(messages, "messages")):
+        message = _copied(as_message(listed, ("messages", index)), index)
         role = message.get("role") if isinstance(message.get("role"), str) else None
         if role == "tool":
             block = {

@@ -106,11 +106,11 @@ def render_message(
         raise OptionError("index", f"found {index}, expected one of {len(messages)} messages")
     if thinking_mode not in release._MODES:
         raise release._unknown_mode(thinking_mode)
-    known = as_messages(messages, "messages")
-    check_roles(known, "messages", known_only=False)
+    listed = as_messages(messages, "messages")
+    check_roles(listed, "messages", known_only=False)
     # The message is the first of those that follow the ones before it.
     renderer = RendererV32(
-        known[index:], known[:index], V3_2, RELEASED, thinking_mode == "thinking", dropping=False
+        listed[index:], listed[:index], V3_2, RELEASED, thinking_mode == "thinking", dropping=False
     )
     renderer.render(1)
     return "".join(renderer.flat)

@@ -187,11 +187,11 @@ def _encode_messages_text(
     reasoning_effort: types.Effort | None = None,
 ) -> str:
     """The prompt of messages in which images are placeholders."""
-    given: Any = messages
+    listed: Any = messages
     before: Any = context
     return release._encode_by(
         RELEASED,
-        given,
+        listed,
         thinking_mode,
         before,
         drop_thinking,
@@ -236,17 +236,17 @@ def process_image_messages(
 def _without_images(
     messages: Sequence[Any], name: str
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    given = inputs.as_messages(release._listed(messages, name), name)
-    inputs.refuse_image_text(IMAGE_PLACEHOLDER, given, name, RELEASED.reasoning_fields)
+    listed = inputs.as_messages(release._listed(messages, name), name)
+    inputs.refuse_image_text(IMAGE_PLACEHOLDER, listed, name, RELEASED.reasoning_fields)
     processed: list[dict[str, Any]] = []
     images: list[dict[str, Any]] = []
-    for message in map(dict, given):
+    for message in map(dict, listed):
         blocks = message.get("content_blocks")
         if blocks is None and inputs.maybe_list(message.get("content")) is not None:
             blocks = message.pop("content")
         if blocks is not None:
-            message["content_blocks"], found = _process_image_blocks(blocks)
-            images += found
+            message["content_blocks"], pictures = _process_image_blocks(blocks)
+            images += pictures
             if not isinstance(message.get("content"), str):
                 _join_texts(message)
         processed.append(message)
@@ -280,8 +280,8 @@ def _process_image_blocks(
             inputs.type_of(block) == "tool_result"
             and inputs.maybe_list(block["content"]) is not None
         ):
-            inside, found = _process_image_blocks(block["content"], image_placeholder)
-            images += found
+            inside, pictures = _process_image_blocks(block["content"], image_placeholder)
+            images += pictures
             block = {**block, "content": inside}
         processed.append(block)
     return processed, images
@@ -370,9 +370,9 @@ def _with_namespace(qualified: str, arguments: Any) -> dict[str, Any]:
 
 def tool_calls_to_openai_format(tool_calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """`{"name", "arguments", "namespace"}` as OpenAI tool calls."""
-    made = release.tool_calls_to_openai_format(tool_calls)
-    given = ({f: call[f] for f in ("namespace",) if f in call} for call in tool_calls)
-    return [call | namespace for call, namespace in zip(made, given, strict=True)]
+    calls = release.tool_calls_to_openai_format(tool_calls)
+    namespaces = ({f: call[f] for f in ("namespace",) if f in call} for call in tool_calls)
+    return [call | namespace for call, namespace in zip(calls, namespaces, strict=True)]
 
 
 def encode_arguments_to_dsml(tool_call: dict[str, Any]) -> str:
