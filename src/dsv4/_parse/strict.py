@@ -216,6 +216,7 @@ class StrictBlock:
         self._tags = tags
         self._is_whole = is_whole
         self._invoke_close = tags.invoke_close[1:] + "\n"
+        self._value_close = f"{tags.parameter_close}\n"
         self._value_stops = value_stops
         self._text = ""
         self._base = start  # the place of the text's first character
@@ -283,7 +284,8 @@ class StrictBlock:
         keys: set[str] = set()
         while (yield from self._takes(self._tags.parameter_open)):
             start = self._at
-            key_end = yield from self._search(_KEY_END)
+            key_end = _KEY_END.search(self._text, start - self._base) if self._is_whole else None
+            key_end = key_end or (yield from self._search(_KEY_END))
             key, key_slice, is_string, value = "", slice(start, start), False, start
             if key_end is not None:
                 key = self._text[start - self._base : key_end.start()]
@@ -297,7 +299,9 @@ class StrictBlock:
             keys.add(key)
             self.calls[-1].parameters.append((key_slice, is_string, slice(value, end)))
             self._at = self.closed_at = end
-            yield from self._expect(self._tags.parameter_close + "\n")
+            if not self._text.startswith(self._value_close, end - self._base):
+                yield from self._expect(self._value_close)
+            self._at = end + len(self._value_close)
         if not keys:
             yield from self._takes("\n")  # as the encoder writes a call without parameters
 
@@ -350,7 +354,8 @@ class StrictBlock:
             raise ParseError(self._at, f"found more than {LONGEST_TAG} characters, expected a name")
 
     def _refuse(self, refused: Sequence[str], expected: str, end: int) -> None:
-        _refuse(self._text, refused, expected, self._at - self._base, end, self._base)
+        if refused:
+            _refuse(self._text, refused, expected, self._at - self._base, end, self._base)
 
 
 class StrictAlongside(StrictBlock):
