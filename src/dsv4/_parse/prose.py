@@ -22,7 +22,7 @@ from dsv4._parse.quoted_calls import Quotation
 from dsv4._parse.quoting import PAIRS, QUOTES, Quoting
 from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.reasons import Ended
-from dsv4._parse.steps import Attempt, Steps
+from dsv4._parse.steps import Steps
 from dsv4._parse.strict import StrictBlock, is_last
 from dsv4._parse.tag import CALL_TAGS, TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import is_plain_label, is_plain_wrapper
@@ -219,10 +219,11 @@ class ProseReader:
         stops = settings.stops
         if stops is not None and (settings.stop_everywhere or not self._prose.reasoning):
             certain = text[: len(text) - kept]
-            if (hit := stops.find(certain)) is not None:
-                self._show(text[: hit.at])
-                reading.emit(StopHit(hit.string))
-                reading.advance(reading.pos + hit.at)
+            if (found := stops.find(certain)) is not None:
+                hit, string = found
+                self._show(text[:hit])
+                reading.emit(StopHit(string))
+                reading.advance(reading.pos + hit)
                 raise _Halted
             if not complete:
                 waiting = kept + stops.start_at_end(certain)
@@ -550,10 +551,10 @@ class ProseReader:
             marks = [opening.marks for one in twin.quotations for opening in one.openings]
             twin.prose.quoting.watched = frozenset().union(*marks)
 
-        refusal = yield Attempt(assume)
-        assert refusal is not None
+        refused_to = yield assume
+        assert refused_to is not None
         reading.report("markup_as_text", tag.start, tag.raw)
-        self._look(max(refusal.to, tag.end))
+        self._look(max(refused_to, tag.end))
         return True
 
     # Inside a code fence (rules 15 and 23).

@@ -24,7 +24,7 @@ from dsv4._parse.events import DiagnosticKind
 from dsv4._parse.limits import LONGEST_SPACE
 from dsv4._parse.open_call import RAW_PARAMETER, Body, Call
 from dsv4._parse.reading import ParserState, Reading
-from dsv4._parse.steps import Attempt, Steps
+from dsv4._parse.steps import Steps
 from dsv4._parse.tag import CALL_TAGS, Tag
 from dsv4._parse.value_ends import CallValue, QuotingValue
 from dsv4._parse.value_reader import Value
@@ -149,10 +149,10 @@ class ParameterValue(QuotingValue):
             value.reading, value.call, value.written = twin, twin.call, [*self.written]
             value.close(tag.start)
 
-        refusal = yield Attempt(assume)
-        assert refusal is not None
+        refused_to = yield assume
+        assert refused_to is not None
         reading = self.reading
-        reading.quoted_to = max(reading.quoted_to, refusal.to)
+        reading.quoted_to = max(reading.quoted_to, refused_to)
         self.quoted = True
         reading.report("quoted_markup", tag.start, tag.raw)
 
