@@ -177,15 +177,19 @@ def _message(message: Object, path: str, dialect: str) -> Object:
     return kept
 
 
-def _content(message: Object, role: str, path: str, dialect: str) -> str:
+def _content(message: Object, role: str, path: str, dialect: str) -> str | list[Object]:
+    """A text, or parts where there are images among them."""
     content, path = message.get("content"), f"{path}.content"
     if content is None and (role == "assistant" or "content" not in message):
         return ""
     parts = [content] if isinstance(content, str) else list(_parts(content, path, role, dialect))
+    texts = [part for part in parts if isinstance(part, str)]
+    if len(texts) < len(parts):
+        return [{"type": "text", "text": p} if isinstance(p, str) else p for p in parts]
     if dialect == "v4" and role == "system":
-        parts = [part for part in map(_without_billing, parts) if part is not None]
+        texts = [text for text in map(_without_billing, texts) if text is not None]
     rules = RULES[dialect]
-    return (rules.result_separator if role == "tool" else rules.separator).join(parts)
+    return (rules.result_separator if role == "tool" else rules.separator).join(texts)
 
 
 # The kinds of parts, and where they have their text. What vLLM adds to OpenAI's own kinds, it takes
@@ -195,10 +199,30 @@ _PART_KINDS = {
     "v4": {"text": "text", "refusal": "refusal", "thinking": "thinking"},
     "v4.1": {"text": "text"},
 }
+# Where images may be: V4 reads none. Files need a setting of the server's.
+_IMAGE_ADDRESSES = ("http://", "https://", "data:")
 
 
-def _parts(content: object, path: str, role: str, dialect: str) -> Iterator[str]:
-    """The texts of a content list."""
+def _image(part: object, path: str) -> Object | None:
+    """An image, in any role; None for another part."""
+    kind = part.get("type") if isinstance(part, dict) else None
+    if not isinstance(part, dict) or kind not in ("image_url", "input_image"):
+        return None
+    address = part.get("image_url")
+    if kind == "image_url":
+        address = server.object_at(address, f"{path}.image_url").get("url")
+    else:
+        server.text_at(part.get("detail"), f"{path}.detail")
+    # An empty address is taken, and its placeholder written. Whether it has an image is not seen.
+    address = server.text_at(address, f"{path}.image_url")
+    if address and not address.startswith(_IMAGE_ADDRESSES):
+        problem = f"found {short_repr(address)}, expected an address of HTTP, or data"
+        raise server_refusal(f"{path}.image_url", problem)
+    return {"type": "image_url", "image_url": {"url": address or _IMAGE_ADDRESSES[-1]}}
+
+
+def _parts(content: object, path: str, role: str, dialect: str) -> Iterator[str | Object]:
+    """The texts and images of a content list."""
     v4 = dialect == "v4"
     standard = _PART_KINDS[dialect]
     if v4 and content == {} and role != "latest_reminder":
@@ -206,11 +230,12 @@ def _parts(content: object, path: str, role: str, dialect: str) -> Iterator[str]
     parts = server.list_at(content, path)
     if not parts and not v4:
         raise server_refusal(path, "found an empty list, expected a part")
+    images = {} if v4 else {n: _image(part, f"{path}[{n}]") for n, part in enumerate(parts)}
     lenient = role == "latest_reminder" or any(_is_standard(part, standard) for part in parts)
     kinds = {**standard, **_OWN_KINDS} if lenient else standard
     for n, part in enumerate(parts):
-        if v4 and lenient and isinstance(part, str):
-            yield part
+        if (v4 and lenient and isinstance(part, str)) or images.get(n) is not None:
+            yield images.get(n) or part
             continue
         fields = server.object_at(part, f"{path}[{n}]")
         kind = kinds[server.one_of(fields.get("type"), tuple(kinds), f"{path}[{n}].type")]
