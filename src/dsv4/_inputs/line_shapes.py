@@ -469,10 +469,10 @@ def _before_answer(line: Line, question: str) -> _Transcript:
         if not isinstance(added, str):
             raise InputError(f"input: found {short_repr(added)}, expected text")
         value = f"{value}\n{added}"
-    asked = _Transcript(
+    transcript = _Transcript(
         [{"role": "user", "content": value}], [MessagePlace((question,), _TEXT_NAMES)]
     )
-    return _with_system(line, _history(line).plus(asked))
+    return _with_system(line, _history(line).plus(transcript))
 
 
 def _history(line: Line) -> _Transcript:
@@ -611,8 +611,8 @@ def _without_copy(before: _Transcript, side: _Transcript) -> tuple[_Transcript, 
     if side.messages[:count] == before.messages:
         return side.after(count), before
     texts = [m.get("content") for m in side.messages if _is_dict(m) and m.get("role") == "user"]
-    asked = before.messages[0] if count == 1 else None
-    if isinstance(asked, dict) and asked.get("content") in texts:
+    question = before.messages[0] if count == 1 else None
+    if isinstance(question, dict) and question.get("content") in texts:
         return side, _NOTHING
     place = before.places[0].location[0]
     name = side.places[0].location[0]
@@ -627,8 +627,8 @@ def _parting(chosen: _Transcript, rejected: _Transcript) -> int:
     for name, side in zip(_PAIRS, (chosen, rejected), strict=True):
         role = role_of(side.messages[start]) if start < len(side.messages) else None
         if role != "assistant":
-            found = f"found {short_repr(role)}" if role is not None else "found no message"
-            problem = f"{found}, expected both conversations to part at an answer"
+            shown = f"found {short_repr(role)}" if role is not None else "found no message"
+            problem = f"{shown}, expected both conversations to part at an answer"
             raise InputError(f"{name}[{start}]: {problem}")
     return start
 
@@ -642,13 +642,13 @@ def line_with_label(value: object) -> LabelledAnswer:
     name = next((name for name in _LABELS if name in line), None)
     label = line.get(name) if name is not None else None
     if not isinstance(label, bool):
-        found = "found none" if name is None else f"found {short_repr(label)}"
-        raise InputError(f"{name or 'label'}: {found}, expected true or false")
+        problem = "found none" if name is None else f"found {short_repr(label)}"
+        raise InputError(f"{name or 'label'}: {problem}, expected true or false")
     read = _only_meaning({field: value for field, value in line.items() if field not in _LABELS})
     messages = read.request.messages
     if not isinstance(messages, list):
-        found = short_repr(messages)
-        raise InputError(f"messages: found {found}, expected a list of messages")
+        problem = short_repr(messages)
+        raise InputError(f"messages: found {problem}, expected a list of messages")
     start = len(messages) - 1 if read.given is None else read.given
     if role_of(messages[start] if 0 <= start < len(messages) else None) != "assistant":
         raise InputError("found no answer at the end of the conversation, expected one")

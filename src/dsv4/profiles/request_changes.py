@@ -23,14 +23,14 @@ _REASONING = ("reasoning_content", "reasoning")
 
 def messages_in(body: Object) -> list[Object]:
     """The messages of a body that are objects. Others are for the server to refuse."""
-    given = body.get("messages")
-    return [m for m in given if isinstance(m, dict)] if isinstance(given, list) else []
+    messages = body.get("messages")
+    return [m for m in messages if isinstance(m, dict)] if isinstance(messages, list) else []
 
 
 def with_messages(body: Object, changed: Sequence[Object]) -> Object:
     """The body with these messages; the same object where they are the ones that it has."""
-    given = messages_in(body)
-    same = len(given) == len(changed) and all(a is b for a, b in zip(given, changed, strict=True))
+    before = messages_in(body)
+    same = len(before) == len(changed) and all(a is b for a, b in zip(before, changed, strict=True))
     return body if same else {**body, "messages": list(changed)}
 
 
@@ -226,10 +226,10 @@ def effort_as(source: str | None, target: str) -> RequestChange:
     """One effort for another. The source None: whatever is asked for, but `none`."""
 
     def changed(body: Object) -> Object:
-        given = body.get("reasoning_effort")
-        if given in (None, target) or (given == "none" and source is None):
+        effort = body.get("reasoning_effort")
+        if effort in (None, target) or (effort == "none" and source is None):
             return body
-        return {**body, "reasoning_effort": target} if source in (None, given) else body
+        return {**body, "reasoning_effort": target} if source in (None, effort) else body
 
     return changed
 
@@ -238,8 +238,8 @@ def effort_always(target: str) -> RequestChange:
     """This effort where none is asked for, too."""
 
     def changed(body: Object) -> Object:
-        given = body.get("reasoning_effort")
-        return body if given in ("none", target) else {**body, "reasoning_effort": target}
+        effort = body.get("reasoning_effort")
+        return body if effort in ("none", target) else {**body, "reasoning_effort": target}
 
     return changed
 
@@ -247,10 +247,10 @@ def effort_always(target: str) -> RequestChange:
 def effort_as_switch(body: Object) -> Object:
     """Thinking on or off in place of an effort; what a request says of it stays. litellm's provider
     `deepseek` did so up to 1.108."""
-    given = body.get("reasoning_effort")
-    if given is None:
+    effort = body.get("reasoning_effort")
+    if effort is None:
         return body
-    switch = _OFF if given == "none" else _ON
+    switch = _OFF if effort == "none" else _ON
     return {"thinking": switch, **without("reasoning_effort")(body)}
 
 
@@ -468,8 +468,8 @@ def each_arguments(change: Callable[[str], str]) -> RequestChange:
     """The arguments of every call changed, where they are text."""
 
     def of_function(function: Object) -> Object:
-        given = function.get("arguments")
-        return {**function, "arguments": change(given)} if isinstance(given, str) else function
+        text = function.get("arguments")
+        return {**function, "arguments": change(text)} if isinstance(text, str) else function
 
     def of_message(message: Object) -> Object:
         calls = _each(of_function, message.get("tool_calls"))

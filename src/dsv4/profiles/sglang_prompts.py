@@ -43,10 +43,10 @@ def mode(body: Object, dialect: str) -> ThinkingMode:
     effort = body.get("reasoning_effort")
     if effort is None or isinstance(effort, str):
         RULES.effort(body)
-        known: str | int = recipe_request.EFFORTS[effort]
+        level: str | int = recipe_request.EFFORTS[effort]
     else:
-        known = _number(effort, dialect)
-    return server.thinking_mode(_thinking(body), known, dialect)
+        level = _number(effort, dialect)
+    return server.thinking_mode(_thinking(body), level, dialect)
 
 
 def _number(effort: object, dialect: str) -> int:
