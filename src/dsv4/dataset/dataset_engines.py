@@ -1,8 +1,8 @@
 """Where chunks are encoded: in this process, in several, or on Ray. Results come back in the order
 of the input.
 
-On Ray, a row is a chunk, and each conversation in it the JSON text that was in the file: as
-columns, Arrow would give every schema the fields of all others.
+On Ray, a row is a chunk, pickled: as columns, Arrow would give every schema the fields of all
+others.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
+import pickle
 import signal
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +22,6 @@ from typing import Any, Protocol
 
 from dsv4.dataset.dataset_errors import DatasetError, pyarrow, ray_with_data
 from dsv4.dataset.dataset_reader import ChunkSize, InputChunk, InputPosition, read_chunks
-from dsv4.dataset.dataset_statistics import WorkerMemory
 from dsv4.dataset.example_encoder import ChunkEncoder, EncodedChunk, EncodingJob
 from dsv4.errors import Error
 
@@ -215,9 +215,9 @@ def _read_in_ray(
 ) -> Iterator[ArrowTable]:
     try:
         for chunk in read_chunks(paths, start, column, carry, size):
-            yield _arrow_table([chunk._asdict()], _CHUNK_COLUMNS)
+            yield _arrow_table([chunk])
     except Error as failure:
-        yield _arrow_table([{"failure": str(failure)}], _CHUNK_COLUMNS)
+        yield _arrow_table([DatasetError(str(failure))])
 
 
 class _RayEncoder:
@@ -225,54 +225,31 @@ class _RayEncoder:
         self._encoder = ChunkEncoder(job)
 
     def __call__(self, chunks: ArrowTable) -> ArrowTable:
-        return _arrow_table([self._encoded(row) for row in chunks.to_pylist()], _ENCODED_COLUMNS)
-
-    def _encoded(self, row: dict[str, Any]) -> dict[str, Any]:
-        if (failure := row.pop("failure")) is not None:
-            return {"failure": failure}
-        return self._encoder(InputChunk(**{**row, "after": InputPosition(*row["after"])}))._asdict()
+        return _arrow_table(
+            [
+                each if isinstance(each, DatasetError) else self._encoder(each)
+                for each in _in(chunks)
+            ]
+        )
 
 
 def _encoded_chunks(table: ArrowTable) -> Iterator[EncodedChunk]:
-    for row in table.to_pylist():
-        if (failure := row.pop("failure")) is not None:
-            raise DatasetError(failure)
-        position, worker = InputPosition(*row["after"]), WorkerMemory(*row["worker"])
-        yield EncodedChunk(**{**row, "after": position, "worker": worker})
+    for each in _in(table):
+        if isinstance(each, DatasetError):
+            raise each
+        yield each
 
 
-# Columns, and the types that Arrow has for them: a `*` is for a list.
-_CHUNK_COLUMNS = {
-    "failure": "string",
-    "name": "string",
-    "first": "int64",
-    "lines": "*large_binary",
-    "after": "*int64",
-}
-_ENCODED_COLUMNS = {
-    "failure": "string",
-    "name": "string",
-    "first": "int64",
-    "hashes": "large_binary",
-    "data": "large_binary",
-    "conversations": "int64",
-    "examples": "int64",
-    "rows": "int64",
-    "tokens": "int64",
-    "trained": "int64",
-    "answers": "int64",
-    "notes": "string",
-    "counts": "string",
-    "bad": "*string",
-    "rejects": "large_binary",
-    "after": "*int64",
-    "worker": "*int64",
-}
-
-
-def _arrow_table(rows: list[dict[str, Any]], columns: dict[str, str]) -> ArrowTable:
+def _arrow_table(chunks: Sequence[InputChunk | EncodedChunk | DatasetError]) -> ArrowTable:
+    """A row for each, pickled."""
     arrow = pyarrow()
-    types = {name: getattr(arrow, type.lstrip("*"))() for name, type in columns.items()}
-    lists = {name: arrow.list_(types[name]) for name in types if columns[name][0] == "*"}
-    table: ArrowTable = arrow.Table.from_pylist(rows, arrow.schema({**types, **lists}))
+    rows = arrow.array([pickle.dumps(chunk) for chunk in chunks], arrow.large_binary())
+    table: ArrowTable = arrow.table({_COLUMN: rows})
     return table
+
+
+_COLUMN = "chunk"
+
+
+def _in(table: ArrowTable) -> list[Any]:
+    return [pickle.loads(row[_COLUMN]) for row in table.to_pylist()]

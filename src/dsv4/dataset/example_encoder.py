@@ -34,10 +34,16 @@ from dsv4._inputs.line_shapes import (
 from dsv4.api.own_bodies import role_of
 from dsv4.dataset import dataset_notes, output_formats
 from dsv4.dataset.dataset_errors import BadLine
+from dsv4.dataset.dataset_notes import LineNotes
 from dsv4.dataset.dataset_options import DatasetOptions
 from dsv4.dataset.dataset_pictures import picture_address, picture_folder, picture_size
 from dsv4.dataset.dataset_reader import InputChunk, InputPosition
-from dsv4.dataset.dataset_statistics import DatasetCounts, WorkerMemory, memory_of_this_process
+from dsv4.dataset.dataset_statistics import (
+    DatasetCounts,
+    RunCounts,
+    WorkerMemory,
+    memory_of_this_process,
+)
 from dsv4.dataset.output_formats import AnswerExample, ColumnLayout, OutputRow, TrainingExample
 from dsv4.dataset.vision_rows import ROW_WRITERS, PicturedExample, check_spelled_tokens
 from dsv4.errors import EncodeError, Error, Location, OptionError, short_repr
@@ -154,19 +160,13 @@ def _packed_row(examples: list[TrainingExample]) -> TrainingExample:
 
 class EncodedChunk(NamedTuple):
     """The result of a chunk: `data` are the bytes for the output. `name` and `first` are the file
-    and the first line that it was read from, `hashes` those of its lines."""
+    and the first line that it was read from, `hashes` those of its lines, `bad` why lines were left
+    out."""
 
     name: str
     first: int
     data: bytes
-    conversations: int
-    examples: int
-    rows: int
-    tokens: int
-    trained: int
-    answers: int
-    notes: str
-    counts: str
+    counted: RunCounts
     bad: list[str]
     rejects: bytes
     hashes: bytes
@@ -228,7 +228,7 @@ class _ChunkTally:
     folder: str | None = None
     conversations: int = 0
     answers: int = 0
-    notes: dataset_notes.LineNotes = field(default_factory=dataset_notes.LineNotes)
+    notes: LineNotes = field(default_factory=LineNotes)
     counts: DatasetCounts = field(default_factory=DatasetCounts)
 
     def note(self, kind: str, count: int = 1) -> None:
@@ -264,14 +264,17 @@ class ChunkEncoder:
             chunk.name,
             chunk.first,
             output_formats.DATASET_FORMATS[self.job.format_name].to_bytes(rows),
-            tally.conversations,
-            len(examples),
-            len(rows),
-            sum(len(example.ids) for example in examples),
-            sum(sum(example.mask) for example in examples),
-            tally.answers,
-            tally.notes.to_text(),
-            tally.counts.to_text() if self.job.options.counts else "",
+            RunCounts(
+                conversations=tally.conversations,
+                examples=len(examples),
+                rows=len(rows),
+                tokens=sum(len(example.ids) for example in examples),
+                trained=sum(sum(example.mask) for example in examples),
+                answers=tally.answers,
+                bad=len(bad),
+                notes=tally.notes,
+                counts=tally.counts if self.job.options.counts else None,
+            ),
             bad,
             b"".join(rejects),
             b"".join(hashes),
