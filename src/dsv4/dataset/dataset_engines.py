@@ -13,7 +13,7 @@ import os
 import pickle
 import signal
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -120,8 +120,14 @@ def encode_on_ray(
 ) -> Generator[EncodedChunk, None, None]:
     ray = ray_with_data()
     data = ray.data
-    _start_ray(ray)
-    _configure_ray_data(data.DataContext.get_current())
+    if not ray.is_initialized():  # joins the cluster that `RAY_ADDRESS` names, or starts Ray here
+        ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    context = data.DataContext.get_current()
+    context.enable_progress_bars = context.print_on_execution_start = False
+    context.target_max_block_size = RAY_BLOCK_BYTES
+    context.execution_options.preserve_order = True
+    cores = max(1, int(ray.cluster_resources().get("CPU", 1)))
     arrow = {"batch_size": None, "batch_format": "pyarrow"}
     chunks = data.from_items([{"start": list(start)}]).map_batches(
         _read_in_ray,
@@ -138,7 +144,7 @@ def encode_on_ray(
     results = chunks.map_batches(
         _RayEncoder,
         fn_constructor_args=(job,),
-        compute=data.ActorPoolStrategy(min_size=1, max_size=job.options.jobs or _ray_cores(ray)),
+        compute=data.ActorPoolStrategy(min_size=1, max_size=job.options.jobs or cores),
         num_cpus=1 - RAY_READING_CPUS,
         **arrow,
     )
@@ -149,49 +155,10 @@ def encode_on_ray(
         raise _ray_failure(error) from None
 
 
-class RayModule(Protocol):
-    """What is used of the module `ray`."""
-
-    def is_initialized(self) -> bool: ...
-
-    def init(
-        self, *, include_dashboard: bool, log_to_driver: bool, logging_level: int
-    ) -> object: ...
-
-    def cluster_resources(self) -> Mapping[str, float]: ...
-
-
-class RayDataContext(Protocol):
-    """What is set in Ray Data's context of this name."""
-
-    enable_progress_bars: bool
-    print_on_execution_start: bool
-    target_max_block_size: int
-    execution_options: Any
-
-
 class ArrowTable(Protocol):
     """What is read of an Arrow table."""
 
     def to_pylist(self) -> list[dict[str, Any]]: ...
-
-
-def _start_ray(ray: RayModule) -> None:
-    """Joins the cluster that `RAY_ADDRESS` names, or starts Ray here."""
-    if not ray.is_initialized():
-        ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-
-
-def _ray_cores(ray: RayModule) -> int:
-    return max(1, int(ray.cluster_resources().get("CPU", 1)))
-
-
-def _configure_ray_data(context: RayDataContext) -> None:
-    context.enable_progress_bars = False
-    context.print_on_execution_start = False
-    context.target_max_block_size = RAY_BLOCK_BYTES
-    context.execution_options.preserve_order = True
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
 
 
 def _ray_failure(error: Exception) -> DatasetError:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from dsv4._check.findings import CheckedConversation
 from dsv4._check.training_checks import find_unfit
@@ -216,9 +216,6 @@ class _Draft(NamedTuple):
     start: int | None = None
 
 
-AnyExample: TypeAlias = TrainingExample | AnswerExample
-
-
 @dataclass
 class _ChunkTally:
     """Counts of a chunk, and the place of the line that is being read, with the folder that
@@ -242,7 +239,7 @@ class ChunkEncoder:
         self.job = job
 
     def __call__(self, chunk: InputChunk) -> EncodedChunk:
-        examples: list[AnyExample] = []
+        examples: list[OutputRow] = []
         bad: list[str] = []
         rejects: list[bytes] = []
         hashes: list[bytes] = []
@@ -282,7 +279,7 @@ class ChunkEncoder:
             memory_of_this_process(),
         )
 
-    def _output_rows(self, examples: Sequence[AnyExample]) -> Sequence[OutputRow]:
+    def _output_rows(self, examples: Sequence[OutputRow]) -> Sequence[OutputRow]:
         """The examples as they are written: packed and padded, if that was asked for."""
         pack, multiple = self.job.options.pack, self.job.options.pad_to_multiple
         if pack is None and multiple is None:
@@ -300,14 +297,14 @@ class ChunkEncoder:
     def _tokenizer(self) -> Tokenizer:
         return Tokenizer.load(self.job.options.tokenizer, self.job.engine)
 
-    def _rows(self, name: str, number: int, line: bytes, tally: _ChunkTally) -> list[AnyExample]:
+    def _rows(self, name: str, number: int, line: bytes, tally: _ChunkTally) -> list[OutputRow]:
         value = _line_value(name, number, line)
         options, tally.place = self.job.options, f"{name}:{number}"
         tally.folder = picture_folder(name)
         carried = _carried_columns(options.carry, value, name, number)
         with _located_errors(tally.place):
             if options.preferences:
-                rows: list[AnyExample] = list(self._pair(value, carried, tally))
+                rows: list[OutputRow] = list(self._pair(value, carried, tally))
             elif options.kto:
                 rows = list(self._labelled(value, carried, tally))
             else:
@@ -323,7 +320,7 @@ class ChunkEncoder:
             self._count_answers(row, tally)
         return rows
 
-    def _count_answers(self, row: AnyExample, tally: _ChunkTally) -> None:
+    def _count_answers(self, row: OutputRow, tally: _ChunkTally) -> None:
         """Counts the answers for which thinking is opened, and those that close it at once."""
         ids, mask, at = row.ids, row.mask, -1
         start, end = (self._tokenizer.special_id(token) for token in (THINK_START, THINK_END))
@@ -421,17 +418,18 @@ class ChunkEncoder:
             return draft
         if self.job.options.too_long == "fail":
             raise ExampleTooLong(f"found {length} tokens, expected at most {most}")
-        shortened = _SHORTENING[self.job.options.too_long](self, draft, most)
+        shortened = None
+        if self.job.options.too_long == "cut":
+            shortened = self._cut_after_turn(draft, most)
+        elif self.job.options.too_long == "left":
+            shortened = self._without_oldest_rounds(draft, most)
         if shortened is None or not any(shortened.mask):  # nothing is left to train on
             tally.note(dataset_notes.TOO_LONG)
             return None
         tally.note(dataset_notes.CUT)
         return shortened
 
-    def _dropped(self, draft: _Draft, most: int) -> _Draft | None:
-        return None
-
-    def _cut_after_turn(self, draft: _Draft, most: int) -> _Draft | None:
+    def _cut_after_turn(self, draft: _Draft, most: int) -> _Draft:
         """What there is up to the end of the last turn of the model that fits."""
         eos = self._tokenizer.special_id(EOS)
         end = next((n for n in range(most, 0, -1) if draft.ids[n - 1] == eos), 0)
@@ -644,12 +642,6 @@ def _locations_of(line: LineConversation, name: str = "messages") -> Iterator[No
         location = (name,) if location == ("messages",) else location
         raise EncodeError(location, error.problem) from None
 
-
-_SHORTENING: Mapping[str, Callable[[ChunkEncoder, _Draft, int], _Draft | None]] = {
-    "drop": ChunkEncoder._dropped,
-    "cut": ChunkEncoder._cut_after_turn,
-    "left": ChunkEncoder._without_oldest_rounds,
-}
 
 # What is read of a line whose options a server reads.
 _READ_BESIDE_SERVER = ("messages", "tools", "model", "dialect")

@@ -87,22 +87,17 @@ class SessionRecord:
     def to_json(self) -> dict[str, Any]:
         """The session as JSON has it, for those who may see it."""
         return {
-            "id": self.id,
-            "number": self.number,
-            "owner": self.owner,
-            "group": self.group,
-            "metadata": self.metadata,
+            **{name: getattr(self, name) for name in ("id", "number", "owner", *SAID_OF_SESSION)},
             **self.options,
-            "reward": self.reward,
-            "reward_metadata": self.reward_metadata,
-            "created": self.created,
+            **{name: getattr(self, name) for name in ("created", "complete", "turns", "calls")},
             "closed": self.is_closed,
-            "complete": self.complete,
-            "turns": self.turns,
-            "calls": self.calls,
             "sampled_tokens": self.sampled,
             "bytes": self.size,
         }
+
+
+# What those who train say of a session, and get back with its trajectories.
+SAID_OF_SESSION = ("group", "metadata", "reward", "reward_metadata")
 
 
 class Retention(NamedTuple):
@@ -303,13 +298,13 @@ class SessionFile:
         if self._size() > keep.size and not self._make_room(keep.size):
             raise SessionRefused("full")
         weights = self.weights()
-        for call in calls:
-            begun = RecordedCall(
-                *(call, 0, (), (), None, "unfinished", False),
-                weights=(weights, weights),
-                details={"started": now},
-            )
-            self._insert(found.number, begun)
+        self._db.executemany(
+            "INSERT INTO calls (session, id, head, ids, logprobs) VALUES (?, ?, ?, ?, ?)",
+            [
+                (found.number, call, *pack_call(RecordedCall.begun(call, 0, weights, now)))
+                for call in calls
+            ],
+        )
         self._db.execute(
             "UPDATE sessions SET turns = turns + 1, calls = calls + ?, touched = ? WHERE id = ?",
             (len(calls), now, id),
@@ -319,8 +314,9 @@ class SessionFile:
     def abandon(self, id: str, calls: Sequence[str]) -> None:
         """Takes back calls that never began: their request was refused."""
         number = self._known(id).number
-        for call in calls:
-            self._db.execute("DELETE FROM calls WHERE session = ? AND id = ?", (number, call))
+        self._db.executemany(
+            "DELETE FROM calls WHERE session = ? AND id = ?", [(number, call) for call in calls]
+        )
         self._db.execute(
             "UPDATE sessions SET turns = turns - 1, calls = calls - ? WHERE id = ?",
             (len(calls), id),
@@ -376,12 +372,11 @@ class SessionFile:
     def undelivered(self, id: str, calls: Sequence[str]) -> None:
         """Notes that the client did not get all of calls that had ended."""
         number = self._known(id).number
-        for call in calls:
-            self._db.execute(
-                "UPDATE calls SET head = json_set(head, '$.delivered', json('false'))"
-                " WHERE session = ? AND id = ?",
-                (number, call),
-            )
+        self._db.executemany(
+            "UPDATE calls SET head = json_set(head, '$.delivered', json('false'))"
+            " WHERE session = ? AND id = ?",
+            [(number, call) for call in calls],
+        )
 
     def incomplete(self, id: str) -> None:
         """Notes that something of a session could not be recorded."""
@@ -416,14 +411,16 @@ class SessionFile:
         limit: int = 100,
     ) -> list[SessionRecord]:
         """A page of sessions, in the order in which they were made, after a number."""
-        wanted, values = ["number > ?"], [after]
+        wanted = ["number > ?"]
+        values: list[object] = [after]
         if group is not None:
             wanted.append("grouped = ?")
+            values.append(group)
         if closed is not None:
             wanted.append(f"closed IS {'NOT ' if closed else ''}NULL")
         rows = self._rows(
             f"SELECT * FROM sessions WHERE {' AND '.join(wanted)} ORDER BY number LIMIT ?",
-            *(*values, *([] if group is None else [group]), limit),
+            *(*values, limit),
         )
         return [session_of(row) for row in rows]
 
@@ -486,12 +483,6 @@ class SessionFile:
 
     def _size(self) -> int:
         return int(self._db.execute("SELECT value FROM facts WHERE name = 'size'").fetchone()[0])
-
-    def _insert(self, session: int, call: RecordedCall) -> None:
-        self._db.execute(
-            "INSERT INTO calls (session, id, head, ids, logprobs) VALUES (?, ?, ?, ?, ?)",
-            (session, call.id, *pack_call(call)),
-        )
 
     def _known(self, id: str) -> SessionRecord:
         found = self.session(id)

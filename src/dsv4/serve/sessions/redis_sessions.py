@@ -130,18 +130,6 @@ class RedisSessionStore:
         self._keep = keep
         self._prefix = prefix
         self._next_sweep = time.monotonic() + SWEEP_SECONDS
-        script = self._client.register_script
-        self._scripts = {
-            name: script(text)
-            for name, text in {
-                "create": _CREATE,
-                "enter": _ENTER,
-                "abandon": _ABANDON,
-                "finish": _FINISH,
-                "delete": _DELETE,
-                "close": _CLOSE,
-            }.items()
-        }
 
     # Keys.
 
@@ -160,8 +148,9 @@ class RedisSessionStore:
         except (RedisError, OSError, asyncio.TimeoutError) as error:
             raise StoreFailure(str(error) or type(error).__name__) from None
 
-    async def _run(self, name: str, keys: list[str], *args: Any) -> Any:
-        return await self._asked(self._scripts[name](keys=keys, args=args))
+    async def _run(self, script: str, keys: list[str], *args: Any) -> Any:
+        # What registers a script only keeps its hash: it is sent when the server does not know it.
+        return await self._asked(self._client.register_script(script)(keys=keys, args=args))
 
     # Calls.
 
@@ -187,10 +176,10 @@ class RedisSessionStore:
     async def _entered(self, id: str, owner: str, calls: Sequence[str]) -> Any:
         keys = [*self._of(id, "session", "calls"), *self._shared("index", "facts")]
         limits = (time.time(), self._keep.idle, self._keep.size)
-        return await self._run("enter", keys, owner, *limits, *calls)
+        return await self._run(_ENTER, keys, owner, *limits, *calls)
 
     async def abandon(self, id: str, calls: Sequence[str]) -> None:
-        await self._run("abandon", self._of(id, "session", "calls"), *calls)
+        await self._run(_ABANDON, self._of(id, "session", "calls"), *calls)
 
     async def finish(self, id: str, calls: Sequence[RecordedCall]) -> None:
         for call in calls:
@@ -216,7 +205,7 @@ class RedisSessionStore:
         members = [part for end in new for part in (end.length, " ".join(map(str, end)))]
         keys = [*self._of(id, "session", "calls", "ends"), *self._shared("facts", "index:touched")]
         value = _joined(pack_call(stored))
-        done = await self._run("finish", keys, call.id, value, call.sampled, time.time(), *members)
+        done = await self._run(_FINISH, keys, call.id, value, call.sampled, time.time(), *members)
         if not done:
             raise SessionRefused("unknown")
         for name, *_, data in stored.pictures:
@@ -256,7 +245,7 @@ class RedisSessionStore:
         group = record.group or ""
         keys = [*self._of(record.id, "session"), *self._shared("index", "facts")]
         values = (record.id, record.owner, group, said, time.time(), SESSION_BYTES + len(said))
-        if not await self._run("create", [*keys, self._key("group:") + group], *values):
+        if not await self._run(_CREATE, [*keys, self._key("group:") + group], *values):
             raise SessionRefused("exists")
         return await self._known(record.id)
 
@@ -307,14 +296,14 @@ class RedisSessionStore:
 
     async def close_session(self, id: str) -> SessionRecord:
         keys = [*self._of(id, "session"), *self._shared("index:closed")]
-        if not await self._run("close", keys, id, time.time()):
+        if not await self._run(_CLOSE, keys, id, time.time()):
             raise SessionRefused("unknown")
         return await self._known(id)
 
     async def delete(self, id: str) -> bool:
         keys = [*self._of(id, "session", "calls", "ends"), *self._shared("index", "facts")]
         keys += self._of(id, "pictures")
-        return bool(await self._run("delete", keys, id, self._key("group:")))
+        return bool(await self._run(_DELETE, keys, id, self._key("group:")))
 
     async def _changes_since(self, began: float) -> list[WeightsChange]:
         rows = await self._asked(
@@ -371,12 +360,7 @@ def _recorded(fields: Mapping[bytes, bytes], id: str, number: int) -> RecordedCa
     value = fields.get(f"v:{id}".encode())
     if value is None:
         weights = json.loads(fields[f"w:{id}".encode()])
-        started = float(fields[f"t:{id}".encode()])
-        return RecordedCall(
-            *(id, number, (), (), None, "unfinished", False),
-            weights=(weights, weights),
-            details={"started": started},
-        )
+        return RecordedCall.begun(id, number, weights, float(fields[f"t:{id}".encode()]))
     call = unpack_call(id, number, _split(value))
     return replace(call, delivered=False) if f"d:{id}".encode() in fields else call
 

@@ -30,7 +30,7 @@ from dsv4.serve.asgi import Scope
 from dsv4.serve.backend import AnyBackend, Chunk, Chunks, Options, is_chat
 from dsv4.serve.choice_reader import ChoiceReader
 from dsv4.serve.observe.metrics import Metrics
-from dsv4.serve.sessions.session_store import SessionStore
+from dsv4.serve.sessions import SessionStore
 from dsv4.serve.storage.stored_turns import StoreFailure
 from dsv4.tokens import Tokenizer
 from dsv4.trajectories.recorded_calls import (
