@@ -2,7 +2,7 @@
 that does the same with `tokenizers`.
 
     python bench/dataset.py                    1,000,000 lines of 1 KB: half an hour on two cores
-    python bench/dataset.py --lines 20000 --few 5000 --kills 20
+    python bench/dataset.py --lines 0 --few 5000 --kills 20    only kills, of a smaller run
 
 Needs the extra `tokens`; with `ray` installed, Ray's output is compared as well.
 """
@@ -41,8 +41,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=args.folder) as name:
         folder = Path(name)
         few = measure_few(folder, args.few)
-        measure_many(folder, args.lines, few)
-        kill_at_random(folder, args.kills, few["seconds"])
+        if args.lines:
+            measure_many(folder, args.lines, few)
+        if args.kills:
+            kill_at_random(folder, args.kills, few["seconds"])
 
 
 def measure_few(folder: Path, count: int) -> dict[str, Any]:
