@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dsv4._inputs.input_files import InputError
@@ -257,17 +257,14 @@ def _is_list(line: Line, field: str) -> bool:
     return isinstance(line.get(field), list)
 
 
-def _fits_list(field: str) -> Callable[[Line], bool]:
-    return lambda line: _is_list(line, field) and not (field == "messages" and _is_anthropic(line))
+def _fits_list(field: str, line: Line) -> bool:
+    return _is_list(line, field) and not (field == "messages" and _is_anthropic(line))
 
 
-def _read_list(field: str) -> Callable[[Line], LineConversation]:
-    def read(line: Line) -> LineConversation:
-        rules = recognise(line).rules if field == "messages" else "released"
-        transcript = _with_system(line, _listed(line[field], (field,)))
-        return transcript.conversation(line, rules=rules)
-
-    return read
+def _read_list(field: str, line: Line) -> LineConversation:
+    rules = recognise(line).rules if field == "messages" else "released"
+    transcript = _with_system(line, _listed(line[field], (field,)))
+    return transcript.conversation(line, rules=rules)
 
 
 _TURN_NAMES = {"content": "value", "role": "from", "tool_calls": "value"}
@@ -436,24 +433,18 @@ def _answer_field(line: Line) -> str | None:
     return next((name for name in _ANSWERS if line.get(name) is not None), None)
 
 
-def _fits_answer(question: str, answer: str) -> Callable[[Line], bool]:
-    def fits(line: Line) -> bool:
-        value = line.get(answer)
-        if question not in _question_fields(line) or not isinstance(value, (str, list)):
-            return False
-        return not (question == "input" and isinstance(value, list))  # those are items
-
-    return fits
+def _fits_answer(question: str, answer: str, line: Line) -> bool:
+    value = line.get(answer)
+    if question not in _question_fields(line) or not isinstance(value, (str, list)):
+        return False
+    return not (question == "input" and isinstance(value, list))  # those are items
 
 
-def _read_answer(question: str, answer: str) -> Callable[[Line], LineConversation]:
-    def read(line: Line) -> LineConversation:
-        before = _before_answer(line, question)
-        used = (*_reasoning_fields(line), *(["context"] if question == "instruction" else []))
-        given = len(before.messages)
-        return before.plus(_answer(line, answer)).conversation(line, used, given)
-
-    return read
+def _read_answer(question: str, answer: str, line: Line) -> LineConversation:
+    before = _before_answer(line, question)
+    used = (*_reasoning_fields(line), *(["context"] if question == "instruction" else []))
+    given = len(before.messages)
+    return before.plus(_answer(line, answer)).conversation(line, used, given)
 
 
 def _before_answer(line: Line, question: str) -> _Transcript:
@@ -523,13 +514,15 @@ def _answer_turns(value: object, location: Location) -> _Transcript:
 
 def _shapes() -> Iterator[LineShape]:
     for field in _LISTS:
-        yield LineShape(f"a list in {field}", field, _fits_list(field), _read_list(field))
+        fits, read = partial(_fits_list, field), partial(_read_list, field)
+        yield LineShape(f"a list in {field}", field, fits, read)
     yield LineShape("Anthropic's blocks", "messages", _fits_messages, _read_messages)
-    yield LineShape("OpenAI's calls", "messages", _fits_both, _read_list("messages"))
+    yield LineShape("OpenAI's calls", "messages", _fits_both, partial(_read_list, "messages"))
     yield LineShape("Responses items", "input", _fits_responses, _read_responses)
     for question in _QUESTIONS:
         for answer in _ANSWERS:
-            fits, read = _fits_answer(question, answer), _read_answer(question, answer)
+            fits = partial(_fits_answer, question, answer)
+            read = partial(_read_answer, question, answer)
             yield LineShape(f"{question} with {answer}", question, fits, read)
 
 

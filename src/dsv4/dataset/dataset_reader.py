@@ -188,11 +188,8 @@ def _has_role(value: object) -> bool:
 class ParquetFile(Protocol):
     """What is read of pyarrow's class of this name."""
 
-    @property
-    def metadata(self) -> Any: ...
-
-    @property
-    def num_row_groups(self) -> int: ...
+    metadata: Any
+    num_row_groups: int
 
     def iter_batches(
         self, batch_size: int, *, row_groups: list[int], columns: list[str]

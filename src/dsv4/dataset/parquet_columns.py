@@ -20,21 +20,15 @@ from dsv4.dataset.dataset_errors import DatasetError, pyarrow
 class ArrowField(Protocol):
     """A column of an Arrow schema, or a field of a struct."""
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def type(self) -> ArrowType: ...
+    name: str
+    type: ArrowType
 
 
 class ArrowType(Protocol):
     """What is read of an Arrow type. Only lists have a `value_type`, only structs have fields."""
 
-    @property
-    def value_type(self) -> ArrowType: ...
-
-    @property
-    def num_fields(self) -> int: ...
+    value_type: ArrowType
+    num_fields: int
 
     def field(self, index: int) -> ArrowField: ...
 
@@ -42,8 +36,7 @@ class ArrowType(Protocol):
 class ArrowSchema(Protocol):
     """What is read of an Arrow schema."""
 
-    @property
-    def names(self) -> list[str]: ...
+    names: list[str]
 
     def field(self, name: str) -> ArrowField: ...
 
