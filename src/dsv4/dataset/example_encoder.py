@@ -303,10 +303,8 @@ class ChunkEncoder:
         tally.folder = picture_folder(name)
         carried = _carried_columns(options.carry, value, name, number)
         with _located_errors(tally.place):
-            if options.preferences:
-                rows: list[OutputRow] = list(self._pair(value, carried, tally))
-            elif options.kto:
-                rows = list(self._labelled(value, carried, tally))
+            if options.preferences or options.kto:
+                rows: list[OutputRow] = list(self._answers(value, carried, tally))
             else:
                 drafts = self._drafts(line_conversation(value), tally)
                 kept = [d for draft in drafts if (d := self._fitting(draft, tally)) is not None]
@@ -574,35 +572,23 @@ class ChunkEncoder:
 
     # Answers of their own: pairs of which one is better, and answers with a label.
 
-    def _pair(
+    def _answers(
         self, value: object, carried: Mapping[str, Any], tally: _ChunkTally
     ) -> Iterator[AnswerExample]:
-        """The pair in a line, if it is not too long."""
-        pair = line_pair(value)
-        chosen = self._side("chosen", pair.chosen, pair.start, tally)
-        rejected = self._side("rejected", pair.rejected, pair.start, tally)
-        if chosen.prompt != rejected.prompt:
+        """The answers in a line, with their label if there is one; none that are too long."""
+        label: dict[str, bool] = {}
+        if self.job.options.preferences:
+            chosen, rejected, start = line_pair(value)
+            lines = {"chosen": chosen, "rejected": rejected}
+        else:
+            conversation, label["label"], start = line_with_label(value)
+            lines = {"completion": conversation}
+        sides = {name: self._side(name, line, start, tally) for name, line in lines.items()}
+        first, *others = sides.values()
+        if any(side.prompt != first.prompt for side in others):
             problem = "found a prompt that the format writes otherwise than before chosen"
             hint = "expected conversations that end with the first answer in which they differ"
             raise EncodeError(("rejected",), f"{problem}, {hint}")
-        yield from self._answers({"chosen": chosen, "rejected": rejected}, {}, carried, tally)
-
-    def _labelled(
-        self, value: object, carried: Mapping[str, Any], tally: _ChunkTally
-    ) -> Iterator[AnswerExample]:
-        """The answer and its label in a line, if it is not too long."""
-        conversation, label, start = line_with_label(value)
-        sides = {"completion": self._side("completion", conversation, start, tally)}
-        yield from self._answers(sides, {"label": label}, carried, tally)
-
-    def _answers(
-        self,
-        sides: Mapping[str, _EncodedSide],
-        label: Mapping[str, bool],
-        carried: Mapping[str, Any],
-        tally: _ChunkTally,
-    ) -> Iterator[AnswerExample]:
-        first = next(iter(sides.values()))
         length = len(first.prompt) + max(len(side.ids) for side in sides.values())
         if self.job.max_length is not None and length > self.job.max_length:
             if self.job.options.too_long == "fail":

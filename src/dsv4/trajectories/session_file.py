@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dsv4.trajectories.recorded_calls import (
@@ -38,6 +39,7 @@ SESSION_BYTES = 512
 # So many ends of earlier calls are compared with a prompt at once: the first is nearly always it.
 ENDS_AT_ONCE = 16
 _VERSION = 1
+_SCHEMA = Path(__file__).with_name("sessions.sql")
 
 
 class SessionRefused(Exception):
@@ -174,46 +176,6 @@ def new_session_id() -> str:
     return f"s-{secrets.token_hex(16)}"
 
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS sessions (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL,
-    grouped TEXT, said TEXT NOT NULL, created REAL NOT NULL, touched REAL NOT NULL, closed REAL,
-    turns INTEGER NOT NULL DEFAULT 0, calls INTEGER NOT NULL DEFAULT 0,
-    sampled INTEGER NOT NULL DEFAULT 0, size INTEGER NOT NULL, complete INTEGER NOT NULL DEFAULT 1
-);
-CREATE INDEX IF NOT EXISTS sessions_by_group ON sessions (grouped, number);
-CREATE INDEX IF NOT EXISTS sessions_by_time ON sessions (closed, touched);
-CREATE TABLE IF NOT EXISTS calls (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, session INTEGER NOT NULL, id TEXT NOT NULL,
-    head TEXT NOT NULL, ids BLOB NOT NULL, logprobs BLOB NOT NULL, UNIQUE (session, id)
-);
-CREATE TABLE IF NOT EXISTS ends (
-    session INTEGER NOT NULL, length INTEGER NOT NULL, digest TEXT NOT NULL, call TEXT NOT NULL,
-    PRIMARY KEY (session, length, digest)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS pictures (
-    session INTEGER NOT NULL, name TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (session, name)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS weights (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, changed REAL NOT NULL, version TEXT NOT NULL
-);
-CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-INSERT OR IGNORE INTO facts VALUES ('size', '0');
-CREATE TRIGGER IF NOT EXISTS session_grew AFTER UPDATE OF size ON sessions BEGIN
-    UPDATE facts SET value = value + NEW.size - OLD.size WHERE name = 'size';
-END;
-CREATE TRIGGER IF NOT EXISTS session_added AFTER INSERT ON sessions BEGIN
-    UPDATE facts SET value = value + NEW.size WHERE name = 'size';
-END;
-CREATE TRIGGER IF NOT EXISTS session_gone AFTER DELETE ON sessions BEGIN
-    UPDATE facts SET value = value - OLD.size WHERE name = 'size';
-    DELETE FROM calls WHERE session = OLD.number;
-    DELETE FROM ends WHERE session = OLD.number;
-    DELETE FROM pictures WHERE session = OLD.number;
-END;
-"""
-
-
 class SessionFile:
     """The sessions of a file. It is used by one thread.
 
@@ -230,7 +192,7 @@ class SessionFile:
         self._db = sqlite3.connect(path, timeout=10, isolation_level=None)
         if not read_only:
             self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.executescript(_SCHEMA)
+            self._db.executescript(_SCHEMA.read_text("utf-8"))
         if self._db.execute("PRAGMA user_version").fetchone()[0] > _VERSION:
             raise sqlite3.DatabaseError("a newer dsv4 wrote it")
         if not read_only:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from redis import asyncio as redis_client
@@ -36,84 +37,12 @@ from dsv4.trajectories.session_file import (
     session_of,
 )
 
-# Each is one step for the server, so that two workers never see half of a change. A session is a
-# hash; its calls are another, with the fields `n:ID` (its number), `w:ID` (the weights at its
+# Each script is one step for the server, so that two workers never see half of a change. A session
+# is a hash; its calls are another, with the fields `n:ID` (its number), `w:ID` (the weights at its
 # start), `v:ID` (all of it, once it has ended) and `d:ID` where the client did not get it.
-_CREATE = """
-local session, index, facts, group = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-if redis.call('EXISTS', session) == 1 then return 0 end
-local number = redis.call('HINCRBY', facts, 'clock', 1)
-redis.call('HSET', session, 'number', number, 'id', ARGV[1], 'owner', ARGV[2], 'grouped', ARGV[3],
-  'said', ARGV[4], 'created', ARGV[5], 'touched', ARGV[5], 'turns', 0, 'calls', 0, 'sampled', 0,
-  'size', ARGV[6], 'complete', 1)
-redis.call('ZADD', index, number, ARGV[1])
-redis.call('HINCRBY', facts, 'size', ARGV[6])
-redis.call('ZADD', index .. ':touched', ARGV[5], ARGV[1])
-if ARGV[3] ~= '' then redis.call('ZADD', group, number, ARGV[1]) end
-return 1
-"""
-_ENTER = """
-local session, calls, index, facts = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local owner, now, idle, most = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-if redis.call('HGET', session, 'owner') ~= owner then return 'unknown' end
-local touched = tonumber(redis.call('HGET', session, 'touched'))
-if redis.call('HEXISTS', session, 'closed') == 1 or tonumber(now) - touched > idle then
-  return 'closed'
-end
-if tonumber(redis.call('HGET', facts, 'size') or 0) > most then return 'full' end
-local weights = redis.call('HGET', facts, 'weights') or 'null'
-local before = redis.call('HGETALL', session)
-for n = 5, #ARGV do
-  redis.call('HSET', calls, 'n:' .. ARGV[n], redis.call('HINCRBY', facts, 'clock', 1),
-    'w:' .. ARGV[n], weights, 't:' .. ARGV[n], now)
-end
-redis.call('HINCRBY', session, 'turns', 1)
-redis.call('HINCRBY', session, 'calls', #ARGV - 4)
-redis.call('HSET', session, 'touched', now)
-redis.call('ZADD', index .. ':touched', now, redis.call('HGET', session, 'id'))
-return {weights, before}
-"""
-_ABANDON = """
-local session, calls = KEYS[1], KEYS[2]
-for n = 1, #ARGV do
-  redis.call('HDEL', calls, 'n:' .. ARGV[n], 'w:' .. ARGV[n], 't:' .. ARGV[n])
-end
-redis.call('HINCRBY', session, 'turns', -1)
-redis.call('HINCRBY', session, 'calls', -#ARGV)
-"""
-_FINISH = """
-local session, calls, ends, facts, touched = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local call, value, sampled, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-if redis.call('EXISTS', session) == 0 then return 0 end
-redis.call('HSET', calls, 'v:' .. call, value)
-redis.call('HINCRBY', session, 'sampled', sampled)
-redis.call('HINCRBY', session, 'size', #value)
-redis.call('HINCRBY', facts, 'size', #value)
-redis.call('HSET', session, 'touched', now)
-redis.call('ZADD', touched, now, redis.call('HGET', session, 'id'))
-for n = 5, #ARGV, 2 do redis.call('ZADD', ends, 'NX', ARGV[n], ARGV[n + 1]) end
-return 1
-"""
-_DELETE = """
-local session, calls, ends, index, facts = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local pictures, id, groups = KEYS[6], ARGV[1], ARGV[2]
-if redis.call('EXISTS', session) == 0 then return 0 end
-redis.call('HINCRBY', facts, 'size', -tonumber(redis.call('HGET', session, 'size')))
-redis.call('ZREM', groups .. redis.call('HGET', session, 'grouped'), id)
-redis.call('ZREM', index, id)
-redis.call('ZREM', index .. ':touched', id)
-redis.call('ZREM', index .. ':closed', id)
-redis.call('DEL', session, calls, ends, pictures)
-return 1
-"""
-_CLOSE = """
-local session, closed, id, now = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
-if redis.call('EXISTS', session) == 0 then return 0 end
-if redis.call('HSETNX', session, 'closed', now) == 1 then
-  redis.call('ZADD', closed, redis.call('HGET', session, 'touched'), id)
-end
-return 1
-"""
+_SCRIPTS = Path(__file__).parent / "redis_scripts"
+# Keys of all sessions together; others have a session's id, or the name of a group.
+_SHARED = ("index", "index:touched", "index:closed", "facts", "weights")
 _NUMBERS = ("number", "turns", "calls", "sampled", "size", "complete")
 _TIMES = ("created", "touched")
 _LENGTHS = struct.Struct("<II")
@@ -130,17 +59,19 @@ class RedisSessionStore:
         self._keep = keep
         self._prefix = prefix
         self._next_sweep = time.monotonic() + SWEEP_SECONDS
+        self._scripts = {
+            script.stem: self._client.register_script(script.read_text("utf-8"))
+            for script in _SCRIPTS.glob("*.lua")
+        }
 
     # Keys.
 
     def _key(self, kind: str, id: str = "") -> str:
-        return f"{self._prefix}{kind}:{id}" if id else f"{self._prefix}{kind}"
+        """A session's key of a kind, or one that all sessions share."""
+        return f"{self._prefix}{kind}" if kind in _SHARED else f"{self._prefix}{kind}:{id}"
 
-    def _of(self, id: str, *kinds: str) -> list[str]:
+    def _keys(self, id: str, *kinds: str) -> list[str]:
         return [self._key(kind, id) for kind in kinds]
-
-    def _shared(self, *kinds: str) -> list[str]:
-        return [self._key(kind) for kind in kinds]
 
     async def _asked(self, answer: Awaitable[T]) -> T:
         try:
@@ -148,9 +79,8 @@ class RedisSessionStore:
         except (RedisError, OSError, asyncio.TimeoutError) as error:
             raise StoreFailure(str(error) or type(error).__name__) from None
 
-    async def _run(self, script: str, keys: list[str], *args: Any) -> Any:
-        # What registers a script only keeps its hash: it is sent when the server does not know it.
-        return await self._asked(self._client.register_script(script)(keys=keys, args=args))
+    async def _run(self, name: str, keys: list[str], *args: Any) -> Any:
+        return await self._asked(self._scripts[name](keys=keys, args=args))
 
     # Calls.
 
@@ -174,12 +104,12 @@ class RedisSessionStore:
         return _record(dict(zip(pairs, pairs, strict=True))), json.loads(weights)
 
     async def _entered(self, id: str, owner: str, calls: Sequence[str]) -> Any:
-        keys = [*self._of(id, "session", "calls"), *self._shared("index", "facts")]
+        keys = self._keys(id, "session", "calls", "index", "facts")
         limits = (time.time(), self._keep.idle, self._keep.size)
-        return await self._run(_ENTER, keys, owner, *limits, *calls)
+        return await self._run("enter", keys, owner, *limits, *calls)
 
     async def abandon(self, id: str, calls: Sequence[str]) -> None:
-        await self._run(_ABANDON, self._of(id, "session", "calls"), *calls)
+        await self._run("abandon", self._keys(id, "session", "calls"), *calls)
 
     async def finish(self, id: str, calls: Sequence[RecordedCall]) -> None:
         for call in calls:
@@ -189,7 +119,7 @@ class RedisSessionStore:
 
     async def _finish(self, id: str, call: RecordedCall) -> None:
         known: list[CallEnd] = []
-        (ends,) = self._of(id, "ends")
+        ends = self._key("ends", id)
         stored, new = _after_one_of(known, call)
         # The longest ends that fit, a page at a time, until one is what the prompt begins with.
         while stored.base is None:
@@ -203,9 +133,9 @@ class RedisSessionStore:
             known += [CallEnd(int(n), *rest) for n, *rest in (p.decode().split() for p in page)]
             stored, new = _after_one_of(known, call)
         members = [part for end in new for part in (end.length, " ".join(map(str, end)))]
-        keys = [*self._of(id, "session", "calls", "ends"), *self._shared("facts", "index:touched")]
+        keys = self._keys(id, "session", "calls", "ends", "facts", "index:touched")
         value = _joined(pack_call(stored))
-        done = await self._run(_FINISH, keys, call.id, value, call.sampled, time.time(), *members)
+        done = await self._run("finish", keys, call.id, value, call.sampled, time.time(), *members)
         if not done:
             raise SessionRefused("unknown")
         for name, *_, data in stored.pictures:
@@ -213,28 +143,27 @@ class RedisSessionStore:
                 await self._keep_picture(id, name, data)
 
     async def _keep_picture(self, id: str, name: str, data: bytes) -> None:
-        session, pictures = self._of(id, "session", "pictures")
+        session, pictures = self._keys(id, "session", "pictures")
         if await self._asked(self._client.hsetnx(pictures, name, data)):
             await self._asked(self._client.hincrby(session, "size", len(data)))
             await self._asked(self._client.hincrby(self._key("facts"), "size", len(data)))
 
     async def picture(self, id: str, name: str) -> bytes | None:
-        (pictures,) = self._of(id, "pictures")
-        data: bytes | None = await self._asked(self._client.hget(pictures, name))
+        kept = self._client.hget(self._key("pictures", id), name)
+        data: bytes | None = await self._asked(kept)
         return data
 
     async def undelivered(self, id: str, calls: Sequence[str]) -> None:
-        (key,) = self._of(id, "calls")
+        key = self._key("calls", id)
         await self._asked(self._client.hset(key, mapping={f"d:{call}": 1 for call in calls}))
 
     async def incomplete(self, id: str) -> None:
-        (key,) = self._of(id, "session")
+        key = self._key("session", id)
         if await self._asked(self._client.exists(key)):
             await self._asked(self._client.hset(key, "complete", 0))
 
     async def calls(self, id: str) -> list[RecordedCall]:
-        (key,) = self._of(id, "calls")
-        fields = await self._asked(self._client.hgetall(key))
+        fields = await self._asked(self._client.hgetall(self._key("calls", id)))
         named = sorted((int(n), f[2:].decode()) for f, n in fields.items() if f.startswith(b"n:"))
         return [_recorded(fields, call, number) for number, call in named]
 
@@ -243,14 +172,14 @@ class RedisSessionStore:
     async def create(self, record: SessionRecord) -> SessionRecord:
         said = json.dumps(said_of(record), ensure_ascii=False)
         group = record.group or ""
-        keys = [*self._of(record.id, "session"), *self._shared("index", "facts")]
+        keys = self._keys(record.id, "session", "index", "facts")
         values = (record.id, record.owner, group, said, time.time(), SESSION_BYTES + len(said))
-        if not await self._run(_CREATE, [*keys, self._key("group:") + group], *values):
+        if not await self._run("create", [*keys, self._key("group", group)], *values):
             raise SessionRefused("exists")
         return await self._known(record.id)
 
     async def session(self, id: str) -> SessionRecord | None:
-        fields = await self._asked(self._client.hgetall(*self._of(id, "session")))
+        fields = await self._asked(self._client.hgetall(self._key("session", id)))
         return _record(fields) if fields else None
 
     async def _known(self, id: str) -> SessionRecord:
@@ -262,7 +191,7 @@ class RedisSessionStore:
     async def sessions(
         self, group: str | None, closed: bool | None, after: int, limit: int
     ) -> list[SessionRecord]:
-        key = self._key("index") if group is None else self._key("group:") + group
+        key = self._key("index") if group is None else self._key("group", group)
         found: list[SessionRecord] = []
         while len(found) < limit:
             page = await self._asked(
@@ -282,7 +211,7 @@ class RedisSessionStore:
         return found
 
     async def update(self, id: str, change: Callable[[SessionRecord], dict[str, Any]]) -> None:
-        (key,) = self._of(id, "session")
+        key = self._key("session", id)
 
         async def do(pipe: Any) -> None:
             fields = await pipe.hgetall(key)
@@ -295,15 +224,14 @@ class RedisSessionStore:
         await self._asked(self._client.transaction(do, key))
 
     async def close_session(self, id: str) -> SessionRecord:
-        keys = [*self._of(id, "session"), *self._shared("index:closed")]
-        if not await self._run(_CLOSE, keys, id, time.time()):
+        keys = self._keys(id, "session", "index:closed")
+        if not await self._run("close", keys, id, time.time()):
             raise SessionRefused("unknown")
         return await self._known(id)
 
     async def delete(self, id: str) -> bool:
-        keys = [*self._of(id, "session", "calls", "ends"), *self._shared("index", "facts")]
-        keys += self._of(id, "pictures")
-        return bool(await self._run(_DELETE, keys, id, self._key("group:")))
+        keys = self._keys(id, "session", "calls", "ends", "index", "facts", "pictures")
+        return bool(await self._run("delete", keys, id, self._key("group")))
 
     async def _changes_since(self, began: float) -> list[WeightsChange]:
         rows = await self._asked(
