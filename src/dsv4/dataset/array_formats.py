@@ -16,7 +16,8 @@ from __future__ import annotations
 import struct
 import sys
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
 from typing import BinaryIO, NamedTuple
 
 # Type codes of `array` for 1, 4 and 8 bytes.
@@ -156,15 +157,7 @@ def _truncate_files(paths: Iterable[str]) -> None:
 
 def _starts(lengths: Sequence[int]) -> array[int]:
     """Where each begins, and where the last one ends."""
-    return array(_LONG, _running_totals(lengths))
-
-
-def _running_totals(lengths: Iterable[int]) -> Iterator[int]:
-    total = 0
-    yield total
-    for length in lengths:
-        total += length
-        yield total
+    return array(_LONG, accumulate(lengths, initial=0))
 
 
 def _swapped(numbers: array[int]) -> bytes:

@@ -50,7 +50,8 @@ def encode_in_processes(
     try:
         waiting: deque[Future[EncodedChunk]] = deque()
         for chunk in chunks:
-            waiting.append(_submitted(pool, chunk))
+            with _interrupts_blocked():
+                waiting.append(pool.submit(_encode_in_worker, chunk))
             if len(waiting) == jobs * CHUNKS_PER_WORKER:
                 yield waiting.popleft().result()
         while waiting:
@@ -59,11 +60,6 @@ def encode_in_processes(
         raise DatasetError("a worker was ended from outside: is there too little memory?") from None
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _submitted(pool: ProcessPoolExecutor, chunk: InputChunk) -> Future[EncodedChunk]:
-    with _interrupts_blocked():
-        return pool.submit(_encode_in_worker, chunk)
 
 
 @contextmanager

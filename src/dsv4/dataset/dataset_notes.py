@@ -9,8 +9,6 @@ from hashlib import blake2b
 from types import MappingProxyType
 from typing import NamedTuple
 
-from dsv4.errors import EncodeError, Location
-
 LEFT_MESSAGE, LEFT_REASONING, UNWRITTEN_REASONING, LEFT_FIELD, OPEN_TURN = (
     *("dropped_message", "dropped_reasoning", "unwritten_reasoning"),
     *("lost_field", "open_turn"),
@@ -59,15 +57,6 @@ class LineNotes(dict[str, NotedLines]):
         for kind, noted in later.items():
             both.add(kind, noted.first, noted.times)
         return both
-
-
-class LeftOutError(EncodeError):
-    """Something that the format leaves out, where all data is to be in the examples."""
-
-
-def strictly(kind: str, location: Location) -> LeftOutError:
-    """The error that a kind is where data is read strictly."""
-    return LeftOutError(location, f"found it, and {LEFT_OUT_KINDS[kind]} (strict data)")
 
 
 # Lines that occur more than once.

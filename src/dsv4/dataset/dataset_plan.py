@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate, pairwise
 
 from dsv4._check.training_checks import UNFIT_KINDS
 from dsv4._format.dialects import dialect_named
@@ -97,10 +98,8 @@ class DatasetPlan:
     @classmethod
     def of(cls, inputs: object, output: object, options: DatasetOptions) -> DatasetPlan:
         """The plan for files as a caller gives them."""
-        target, format = (
-            option_path(output, "output"),
-            output_formats.format_for(options.trainer, options.format),
-        )
+        target = option_path(output, "output")
+        format = output_formats.format_for(options.trainer, options.format)
         if format is not None:
             target = output_formats.path_with_ending(target, format)
         return cls(option_paths(inputs, "inputs"), target, options)
@@ -108,11 +107,9 @@ class DatasetPlan:
     @cached_property
     def format_name(self) -> str:
         format = output_formats.format_for(self.options.trainer, self.options.format)
-        return (
-            output_format_for(self.output)
-            if format is None
-            else output_formats.format_named(format)
-        )
+        if format is None:
+            return output_format_for(self.output)
+        return output_formats.format_named(format)
 
     @cached_property
     def job(self) -> EncodingJob:
@@ -148,21 +145,18 @@ class DatasetPlan:
         """Whether prompts may have images: by the dialect that is asked for, or the tokenizer's."""
         wanted = self.options.dialect
         try:
-            dialect = (
-                dialect_named(wanted) if wanted else load_dataset_tokenizer(self.tokenizer).dialect
-            )
+            if wanted:
+                return dialect_named(wanted).image_token is not None
+            return load_dataset_tokenizer(self.tokenizer).dialect.image_token is not None
         except Error:  # the check of the options reports it
             return False
-        return dialect.image_token is not None
 
     @property
     def chunks(self) -> ChunkSize:
         """How large chunks are: rows of several examples are packed within one."""
-        return (
-            DEFAULT_CHUNK_SIZE
-            if self.options.pack is None
-            else ChunkSize(1 << 16, chunk_bytes_for_packing(self.options.pack), first=1 << 16)
-        )
+        if self.options.pack is None:
+            return DEFAULT_CHUNK_SIZE
+        return ChunkSize(1 << 16, chunk_bytes_for_packing(self.options.pack), first=1 << 16)
 
     @cached_property
     def is_small(self) -> bool:
@@ -347,30 +341,22 @@ def _check_output_paths(plan: DatasetPlan) -> None:
 def split_shares(split: Mapping[str, float]) -> dict[str, SplitShare]:
     """The stretches of the parts, by name. Together they are the whole."""
     if not isinstance(split, Mapping) or not split:
-        raise DatasetError(
-            f"split: found {short_repr(split)}, expected shares of parts by their names"
-        )
+        expected = "expected shares of parts by their names"
+        raise DatasetError(f"split: found {short_repr(split)}, {expected}")
     for name, share in split.items():
         if not isinstance(name, str) or not name or not all(c.isalnum() or c in "-_" for c in name):
-            raise DatasetError(
-                f"split: found the name {short_repr(name)}, expected letters and digits"
-            )
+            expected = "expected letters and digits"
+            raise DatasetError(f"split: found the name {short_repr(name)}, {expected}")
         if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share <= 1:
-            raise DatasetError(
-                f"split: found {short_repr(share)} for {name}, expected a share up to 1"
-            )
+            expected = "expected a share up to 1"
+            raise DatasetError(f"split: found {short_repr(share)} for {name}, {expected}")
     if abs(sum(split.values()) - 1) > 1e-9:
         found = " + ".join(map(str, split.values()))
         raise DatasetError(f"split: found {found}, expected shares that add up to 1")
-    return dict(_consecutive_shares(split))
-
-
-def _consecutive_shares(split: Mapping[str, float]) -> Iterator[tuple[str, SplitShare]]:
-    low = 0.0
-    for n, (name, share) in enumerate(split.items(), 1):
-        high = 1.0 if n == len(split) else low + share
-        yield name, SplitShare(low, high)
-        low = high
+    # The last ends with the whole, whatever the sum is rounded to.
+    borders = [*accumulate(list(split.values())[:-1], initial=0.0), 1.0]
+    shares = (SplitShare(low, high) for low, high in pairwise(borders))
+    return dict(zip(split, shares, strict=True))
 
 
 def split_output_path(output: str, part: str, format_name: str) -> str:

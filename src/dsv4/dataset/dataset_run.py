@@ -163,12 +163,11 @@ def _summary_of(
     copies: LineNotes,
 ) -> Summary:
     numbers = {name.name: getattr(end, name.name) for name in fields(RunCounts)}
+    new = end.conversations - begin.conversations
     return Summary(
         **{**numbers, "notes": end.notes.plus(copies)},
         seconds=round(seconds, 3),
-        conversations_per_second=round(
-            (end.conversations - begin.conversations) / (seconds or 1), 1
-        ),
+        conversations_per_second=round(new / (seconds or 1), 1),
         worker_peak_mb=[_megabytes(worker) for worker in workers.values()],
         main_peak_mb=_megabytes(memory_of_this_process()),
     )
@@ -203,9 +202,9 @@ def _engine(plan: DatasetPlan) -> Engine:
 
     def local(start: InputPosition) -> Generator[EncodedChunk, None, None]:
         chunks = read_chunks(plan.inputs, start, options.column, options.carry, plan.chunks)
-        return (
-            encode_in_process(job, chunks) if jobs == 1 else encode_in_processes(job, chunks, jobs)
-        )
+        if jobs == 1:
+            return encode_in_process(job, chunks)
+        return encode_in_processes(job, chunks, jobs)
 
     def ray(start: InputPosition) -> Generator[EncodedChunk, None, None]:
         return encode_on_ray(job, plan.inputs, start, plan.chunks)

@@ -359,7 +359,8 @@ class ChunkEncoder:
     def _leave_out(self, kind: str, location: Location, tally: _ChunkTally) -> None:
         """Notes what the format leaves out. Raises if nothing is to be."""
         if self.job.options.strict_data and kind in dataset_notes.LEFT_OUT_KINDS:
-            raise dataset_notes.strictly(kind, location)
+            problem = f"found it, and {dataset_notes.LEFT_OUT_KINDS[kind]} (strict data)"
+            raise EncodeError(location, problem)
         tally.note(kind)
 
     def _omit(self, prompt: Prompt, parts: Sequence[_Draft], tally: _ChunkTally) -> None:

@@ -211,7 +211,8 @@ class ResumableSink(OutputSink):
             return Progress()
         for what, then in entry["job"].items():
             if then != self._job.get(what):
-                raise _job_differs(self._journal, what, then, self._job.get(what))
+                found = f"{what} was {short_repr(then)} and is {short_repr(self._job.get(what))}"
+                raise _not_resumable(f"{found} ({self._journal})")
         try:
             progress = Progress.from_json(entry["progress"])
         except (TypeError, ValueError, KeyError, AttributeError):
@@ -249,11 +250,6 @@ def _write_all(file: BinaryIO | FileIO, data: bytes) -> None:
     left = memoryview(data)
     while left:
         left = left[file.write(left) :]
-
-
-def _job_differs(journal: str, what: str, then: object, now: object) -> DatasetError:
-    problem = f"{what} was {short_repr(then)} and is {short_repr(now)}"
-    return _not_resumable(f"{problem} ({journal})")
 
 
 def _not_resumable(problem: str) -> DatasetError:

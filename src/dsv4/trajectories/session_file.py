@@ -344,13 +344,12 @@ class SessionFile:
         """Notes that something of a session could not be recorded."""
         self._db.execute("UPDATE sessions SET complete = 0 WHERE id = ?", (id,))
 
-    def update(self, id: str, **said: Any) -> SessionRecord:
-        """Changes what is said of a session: `reward`, `reward_metadata`, `rewards`. Raises
-        `SessionRefused` where there is none."""
-        record = replace(self._known(id), **said)
-        text = json.dumps(said_of(record), ensure_ascii=False)
+    def update(self, id: str, change: Callable[[SessionRecord], dict[str, Any]]) -> None:
+        """Changes fields of what is said of a session to what `change` makes of it: `reward`,
+        `reward_metadata`, `rewards`. Raises `SessionRefused` where there is none."""
+        record = self._known(id)
+        text = json.dumps(said_of(replace(record, **change(record))), ensure_ascii=False)
         self._db.execute("UPDATE sessions SET said = ? WHERE id = ?", (text, id))
-        return record
 
     def close_session(self, id: str) -> SessionRecord:
         """Closes a session: it takes no more calls. Raises `SessionRefused` where there is none."""

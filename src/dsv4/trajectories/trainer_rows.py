@@ -255,13 +255,10 @@ def _global_steps(weights: Sequence[Mapping[str, Any]]) -> Row:
 
 
 def _seconds(turns: Sequence[Mapping[str, Any]]) -> float:
-    return round(sum(_positive(turn.get("ended"), turn.get("started")) for turn in turns), 3)
-
-
-def _positive(end: object, start: object) -> float:
-    if isinstance(end, (int, float)) and isinstance(start, (int, float)):
-        return max(float(end - start), 0.0)
-    return 0.0
+    times = [(turn.get("started"), turn.get("ended")) for turn in turns]
+    known = [(start, end) for start, end in times if start is not None and end is not None]
+    seconds: float = sum(max(end - start, 0.0) for start, end in known)
+    return round(seconds, 3)
 
 
 _ROWS: dict[str, Callable[[Mapping[str, Any], Sequence[_Parted], int], Row]] = {

@@ -24,7 +24,7 @@ from dsv4.trajectories.recorded_calls import RecordedCall
 from dsv4.trajectories.session_file import SAID_OF_SESSION, SessionFile, SessionRecord
 from dsv4.trajectories.trainer_client import Client
 from dsv4.trajectories.trainer_rows import ROW_FORMATS, Row, RowFormat, rows_of
-from dsv4.trajectories.trajectory_builder import BuiltSession, build
+from dsv4.trajectories.trajectory_builder import build
 
 if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer
@@ -47,16 +47,6 @@ class Exported:
     left_out: Counter[str] = field(default_factory=Counter)
 
 
-def session_json(record: SessionRecord, built: BuiltSession) -> dict[str, Any]:
-    """A session with what its calls come to, as JSON has it."""
-    return {
-        **{name: getattr(record, name) for name in ("id", "number", *SAID_OF_SESSION)},
-        "closed": record.is_closed,
-        **built.to_json(),
-        "complete": built.complete and record.complete,
-    }
-
-
 def built_session(
     record: SessionRecord,
     calls: Collection[RecordedCall],
@@ -65,7 +55,8 @@ def built_session(
     include: Collection[str] = (),
     tokenizer: Tokenizer | None = None,
 ) -> dict[str, Any]:
-    """What a session of a store comes to; breaks are explained where there is a tokenizer."""
+    """A session of a store with what its calls come to, as JSON has it; breaks are explained where
+    there is a tokenizer."""
     explain = None
     if tokenizer is not None:
         from dsv4.trajectories.chain_breaks import BreakExplainer
@@ -77,7 +68,12 @@ def built_session(
             turn.with_reward(record.rewards[turn.call]) if turn.call in record.rewards else turn
             for turn in trajectory.turns
         ]
-    return session_json(record, built)
+    return {
+        **{name: getattr(record, name) for name in ("id", "number", *SAID_OF_SESSION)},
+        "closed": record.is_closed,
+        **built.to_json(),
+        "complete": built.complete and record.complete,
+    }
 
 
 def read_sessions(

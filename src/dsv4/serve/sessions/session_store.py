@@ -10,13 +10,14 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from dsv4.serve.settings import SettingError
 from dsv4.serve.storage.stored_turns import StoreFailure
 from dsv4.trajectories.recorded_calls import RecordedCall, WeightsVersion
-from dsv4.trajectories.session_file import Retention, SessionFile, SessionRecord, SessionRefused
+from dsv4.trajectories.session_file import Retention, SessionFile, SessionRecord
 
 # How often it is looked for sessions that are idle, too old or too many.
 SWEEP_SECONDS = 30.0
@@ -165,11 +166,8 @@ class SqliteSessionStore:
 
         # In another thread, with a connection of its own: nothing that is written waits for it.
         def read() -> list[RecordedCall]:
-            file = SessionFile(self._path, read_only=True)
-            try:
+            with closing(SessionFile(self._path, read_only=True)) as file:
                 return list(file.calls(id))
-            finally:
-                file.close()
 
         try:
             return await asyncio.to_thread(read)
@@ -183,13 +181,7 @@ class SqliteSessionStore:
     async def update(self, id: str, change: Callable[[SessionRecord], dict[str, Any]]) -> None:
         """Changes fields of what is said of a session to what `change` makes of it."""
 
-        def work(file: SessionFile) -> None:
-            found = file.session(id)
-            if found is None:
-                raise SessionRefused("unknown")
-            file.update(id, **change(found))
-
-        await self._do(work, True)
+        await self._do(lambda file: file.update(id, change), True)
 
     async def close_session(self, id: str) -> SessionRecord:
         """Closes a session."""
