@@ -223,6 +223,9 @@ def _only_meaning(line: Line) -> LineConversation:
 def _nothing_fits(line: Line) -> str:
     if "role" in line:
         return 'found an object without "messages": put the messages in a list'
+    for name in _LISTS:
+        if name in line:
+            return f"{name}: found {short_repr(line[name])}, expected a list of messages"
     fields = ", ".join(sorted(map(str, line))[:8]) or "no fields"
     expected = "messages, conversations, or a question and its answer, as instruction and output"
     return f"found an object with {fields}, expected {expected}"
@@ -294,10 +297,13 @@ def _plain_message(message: object, place: Location) -> object:
     """A message with the names of this format for what other trainers call otherwise."""
     if not isinstance(message, dict):
         return message
-    calls = message.get("tool_calls")
+    calls, where = message.get("tool_calls"), path_of(place)
+    if message.get("value") is not None and message.get("content") is None and "role" in message:
+        raise InputError(
+            f"{where}.value: found it beside role, expected content, or from and value"
+        )
     if not isinstance(calls, str) and not _READ_OTHERWISE & message.keys():
         return message
-    where = path_of(place)
     if message.get("function_call"):
         hint = "dsv4 check --fix writes it as tool_calls"
         raise InputError(f"{where}.function_call: found OpenAI's older form of a call ({hint})")
@@ -452,6 +458,8 @@ def _before_answer(line: Line, question: str) -> Transcript:
         if not isinstance(added, str):
             raise InputError(f"input: found {short_repr(added)}, expected text")
         value = f"{value}\n{added}"
+    elif question != "instruction" and line.get("context") and isinstance(line["context"], str):
+        raise InputError(f"context: found text beside {question}, expected it beside instruction")
     message = {"role": "user", "content": value}
     asked = PlacedMessage(message, MessagePlace((question,), _TEXT_NAMES))
     return _with_system(line, [*_history(line), asked])
@@ -489,7 +497,8 @@ def _answer_turns(value: object, location: Location) -> Transcript:
         message = {"role": "assistant", "content": value}
         return [PlacedMessage(message, MessagePlace(location, _TEXT_NAMES))]
     turns = [value] if isinstance(value, dict) else value
-    if not isinstance(turns, list) or not turns:
+    # Several texts are other wordings of an answer, as question answering has them.
+    if not isinstance(turns, list) or not turns or _is_texts(turns):
         where = path_of(location)
         expected = "expected text, a message or a list of messages"
         raise InputError(f"{where}: found {short_repr(value)}, {expected}")
