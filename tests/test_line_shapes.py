@@ -457,7 +457,7 @@ REFUSED: list[Any] = [
     ),
     pytest.param(
         {"conversations": '[{"from": "human", "value": "Hi"}]'},
-        "conversations: found '[{\"from\"",
+        'conversations: found \'[{"from"',
         id="turns as text",
     ),
 ]
