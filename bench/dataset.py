@@ -241,7 +241,8 @@ def kill_at_random(folder: Path, times: int, lines: int) -> None:
             **{"cwd": folder, "env": environment(), "stderr": subprocess.DEVNULL},
         )
         # A line that is not written yet, and then some part of what is written between two looks.
-        place = places.randrange(journaled(folder), lines) if len(kept) < times else lines
+        begun = min(journaled(folder), lines - 1)
+        place = places.randrange(begun, lines) if len(kept) < times else lines
         while process.poll() is None and journaled(folder) < max(place, 1):
             time.sleep(0.01)
         time.sleep(places.uniform(0, 0.3))
