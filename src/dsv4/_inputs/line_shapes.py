@@ -596,8 +596,8 @@ def _without_copy(before: Transcript, side: Transcript) -> tuple[Transcript, Tra
     if _messages(side[: len(before)]) == _messages(before):
         return side[len(before) :], before
     texts = [m.get("content") for m in _messages(side) if role_of(m) == "user"]
-    asked = before[0].message if len(before) == 1 else None
-    if isinstance(asked, dict) and asked.get("content") in texts:
+    question = before[0].message if len(before) == 1 else None
+    if isinstance(question, dict) and question.get("content") in texts:
         return side, []
     place = before[0].place.location[0]
     raise InputError(f"{name}: found a conversation that does not begin with {place}")
@@ -610,8 +610,8 @@ def _parting(chosen: Transcript, rejected: Transcript) -> int:
     for name, side in zip(_PAIRS, (chosen, rejected), strict=True):
         role = role_of(side[start].message) if start < len(side) else None
         if role != "assistant":
-            found = f"found {short_repr(role)}" if role is not None else "found no message"
-            problem = f"{found}, expected both conversations to part at an answer"
+            shown = f"found {short_repr(role)}" if role is not None else "found no message"
+            problem = f"{shown}, expected both conversations to part at an answer"
             raise InputError(f"{name}[{start}]: {problem}")
     return start
 
@@ -625,13 +625,13 @@ def line_with_label(value: object) -> LabelledAnswer:
     name = next((name for name in _LABELS if name in line), None)
     label = line.get(name) if name is not None else None
     if not isinstance(label, bool):
-        found = "found none" if name is None else f"found {short_repr(label)}"
-        raise InputError(f"{name or 'label'}: {found}, expected true or false")
+        problem = "found none" if name is None else f"found {short_repr(label)}"
+        raise InputError(f"{name or 'label'}: {problem}, expected true or false")
     read = _only_meaning({field: value for field, value in line.items() if field not in _LABELS})
     messages = read.request.messages
     if not isinstance(messages, list):
-        found = short_repr(messages)
-        raise InputError(f"messages: found {found}, expected a list of messages")
+        problem = short_repr(messages)
+        raise InputError(f"messages: found {problem}, expected a list of messages")
     start = len(messages) - 1 if read.given is None else read.given
     if role_of(messages[start] if 0 <= start < len(messages) else None) != "assistant":
         raise InputError("found no answer at the end of the conversation, expected one")

@@ -80,7 +80,7 @@ def zero_weight_messages(messages: Sequence[object]) -> set[int]:
 
     A weight is 0 or 1, as in OpenAI's files for fine-tuning.
     """
-    found: set[int] = set()
+    indexes: set[int] = set()
     for index, message in enumerate(messages):
         weight = message.get("weight") if isinstance(message, dict) else None
         if weight is None:
@@ -89,8 +89,8 @@ def zero_weight_messages(messages: Sequence[object]) -> set[int]:
             location = ("messages", index, "weight")
             raise EncodeError(location, f"found {short_repr(weight)}, expected 0 or 1")
         if weight == 0:
-            found.add(index)
-    return found
+            indexes.add(index)
+    return indexes
 
 
 def training_mask(owned: AttributedIds, weigh: Weigh, skipped: Container[int | None]) -> list[int]:
@@ -329,22 +329,22 @@ class ChunkEncoder:
                 tally.note(dataset_notes.NO_REASONING, int(ids[at + 1] == end))
 
     def _request(self, line: LineConversation, tally: _ChunkTally) -> Request:
-        found = line.read(self.job.options.overrides)
-        tally.note(dataset_notes.UNKNOWN_MODEL, len(found.notes))
-        return found.request
+        request = line.read(self.job.options.overrides)
+        tally.note(dataset_notes.UNKNOWN_MODEL, len(request.notes))
+        return request.request
 
     def _checked(self, request: Request, tally: _ChunkTally) -> Prompt:
         """The prompt. Raises where `check --for training` has an error that is not to be ignored,
         and notes what is no error."""
         prompt = self._with_sizes(request.encode(), tally)
         conversation = CheckedConversation(request, prompt)
-        for found in find_unfit(conversation):
-            if found.kind not in self.job.options.ignore:
+        for finding in find_unfit(conversation):
+            if finding.kind not in self.job.options.ignore:
                 fix = "dsv4 check --fix moves it to where it belongs, "
-                hint = f"--ignore {found.kind} trains on it as it is"
-                if found.kind == "arguments_not_json":
+                hint = f"--ignore {finding.kind} trains on it as it is"
+                if finding.kind == "arguments_not_json":
                     fix = ""
-                raise EncodeError(found.location, f"{found.message} ({fix}{hint})")
+                raise EncodeError(finding.location, f"{finding.message} ({fix}{hint})")
         for index, message in conversation.of_role("assistant"):
             for name in NATIVE.open_turn_fields:
                 if message.get(name):
@@ -493,21 +493,21 @@ class ChunkEncoder:
 
     def _images(self, draft: _Draft) -> list[Any] | None:
         """The images in an example; None where rows have no column for them."""
-        given = list(draft.prompt.images) if draft.prompt is not None else []
-        if given and self.job.format_name in output_formats.ARRAY_FORMATS:
-            problem = f"found {len(given)} images, which .{self.job.format_name} has no place for"
+        images = list(draft.prompt.images) if draft.prompt is not None else []
+        if images and self.job.format_name in output_formats.ARRAY_FORMATS:
+            problem = f"found {len(images)} images, which .{self.job.format_name} has no place for"
             raise UnsupportedByFormat(f"{problem}: expected .jsonl or .parquet")
-        if given and self.job.layout.images is None:
-            problem = f"found {len(given)} images, which the columns have no place for"
+        if images and self.job.layout.images is None:
+            problem = f"found {len(images)} images, which the columns have no place for"
             hint = "expected text, --for trl-vision or ms-swift, or no trainer"
             raise UnsupportedByFormat(f"{problem}: {hint}")
         if not self.job.images:
             return None
-        if not given:
+        if not images:
             return []
         end = len(draft.ids)
         count = sum(piece.field == "image" for start, _, piece in draft.owned if start < end)
-        return given[:count]
+        return images[:count]
 
     # Prompts of a server: each answer after the prompt that this server asks for it with.
 
@@ -540,13 +540,13 @@ class ChunkEncoder:
                 raise EncodeError(("messages", index), problem)
             if not thinks and _has_reasoning(messages[index]):
                 self._leave_out(dataset_notes.LEFT_REASONING, ("messages", index), tally)
-            asked = self._tokenizer.ids_of(_markup_pieces(context))
+            prompt_ids = self._tokenizer.ids_of(_markup_pieces(context))
             answer = self._answer_ids(replace(request, thinking=thinks), messages[: index + 1])
-            if not drafts or asked[: len(drafts[-1].ids)] != drafts[-1].ids:
+            if not drafts or prompt_ids[: len(drafts[-1].ids)] != drafts[-1].ids:
                 owned = AttributedIds()
                 drafts.append(_Draft(owned.ids, [], owned, request))
             owned, mask = drafts[-1].owned, drafts[-1].mask
-            owned.add(asked[len(owned.ids) :], _ASKED)
+            owned.add(prompt_ids[len(owned.ids) :], _ASKED)
             mask += [0] * (len(owned.ids) - len(mask))
             owned.add(answer, _ANSWERED)
             mask += [int(index not in skipped)] * len(answer)

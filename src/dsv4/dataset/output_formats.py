@@ -277,12 +277,12 @@ def format_of_path(path: str) -> str:
 
 def format_named(name: str) -> str:
     """The format of a name: an ending, or the name of the library that reads it."""
-    found = _FORMATS_BY_READER.get(name, name) if isinstance(name, str) else ""
-    if found not in DATASET_FORMATS:
+    key = _FORMATS_BY_READER.get(name, name) if isinstance(name, str) else ""
+    if key not in DATASET_FORMATS:
         endings = [each for each in DATASET_FORMATS if each not in _FORMATS_BY_READER.values()]
         expected = ", ".join([*endings, *_FORMATS_BY_READER])
         raise DatasetError(f"format: found {short_repr(name)}, expected one of {expected}")
-    return found
+    return key
 
 
 _FORMATS_BY_READER = {"megatron": "bin", "numpy": "npy"}

@@ -202,7 +202,7 @@ def _free_form_struct(type: ArrowType, path: str = "") -> str | None:
         is_written = _is_text(field.type) or types.is_null(field.type)
         if field.name in _FREE_FORM_FIELDS and not is_written:
             return inner
-        found = _free_form_struct(field.type, inner)
-        if found:
-            return found
+        inside = _free_form_struct(field.type, inner)
+        if inside:
+            return inside
     return None

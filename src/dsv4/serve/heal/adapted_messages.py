@@ -70,7 +70,7 @@ def placed_systems(messages: ChatMessages, place: SystemPlace) -> ChatMessages:
 def _as_reminder(message: JsonObject) -> JsonObject:
     if message.get("role") != "system":
         return message
-    return dict(reminder(text_of(message.get("content")) or ""))
+    return dict(reminder(text_of(readable_parts(message, images=False).get("content")) or ""))
 
 
 # Content.

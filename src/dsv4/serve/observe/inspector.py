@@ -12,21 +12,24 @@ import asyncio
 import json
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from sys import getsizeof
-from typing import Any, AnyStr, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from dsv4._encode.prompt import Prompt
+from dsv4._images.image_source import identity
 from dsv4._parse.events import Diagnostic, End
 from dsv4._playground.provenance import Utf16Offsets
-from dsv4.api import ApiRequest, Usage
+from dsv4.api import ApiRequest
 from dsv4.serve.asgi import ClientGone
 from dsv4.serve.choice_reader import ChoiceReader
 from dsv4.serve.heal.adapted_messages import text_of
+from dsv4.serve.observe.logs import ReportedRun
 from dsv4.serve.settings import MIB, SettingError, Settings
+from dsv4.tokens.coder import common_prefix_length
 
 # How many requests are kept, of how many bytes together, and of how many each.
 MAX_REQUESTS = 200
@@ -58,14 +61,8 @@ class PreparedView(Protocol):
     def shared(self) -> int | None: ...
 
 
-class RunView(Protocol):
+class RunView(ReportedRun, Protocol):
     """What the inspector shows of a request that is being answered."""
-
-    @property
-    def readers(self) -> Sequence[ChoiceReader]: ...
-
-    @property
-    def usage(self) -> Usage: ...
 
     @property
     def began(self) -> float | None: ...
@@ -99,6 +96,7 @@ class InspectedRequest:
     begun: float | None = None
     ended: float | None = None
     prompt: str | None = None
+    pictures: tuple[tuple[int, str], ...] = ()  # where they stand in it, and which they are
     model: str = ""
     said: str = ""  # the user's last text
     options: dict[str, Any] = field(default_factory=dict)
@@ -119,6 +117,7 @@ class InspectedRequest:
         self.prompt = (
             prepared.prompt.text if len(prepared.prompt.text) <= MAX_REQUEST_BYTES else None
         )
+        self.pictures = tuple(_pictures_in(prepared.prompt)) if prepared.prompt.images else ()
         self.model = prepared.call.model
         self.prompt_tokens = prepared.prompt_tokens
         self.shared_tokens = prepared.shared
@@ -205,6 +204,15 @@ class InspectedRequest:
             "options": self.options,
             "completions": self.completions(),
         }
+
+
+def _pictures_in(prompt: Prompt) -> Iterator[tuple[int, str]]:
+    pictures = iter(prompt.images)
+    at = 0
+    for piece in prompt.pieces:
+        if piece.special and piece.field == "image":
+            yield at, identity(next(pictures))
+        at += len(piece.text)
 
 
 def _last_user_text(messages: Iterable[Any]) -> str:
@@ -314,6 +322,9 @@ class Inspector:
                 known = other.prompt + (sampled[0]["text"] if sampled else "")
                 seen.previous = other.number
                 seen.shared = common_prefix_length(seen.prompt or "", known)
+                for mine, theirs in zip(seen.pictures, other.pictures, strict=False):
+                    if mine != theirs:  # in the text, one placeholder is like the other
+                        seen.shared = min(seen.shared, mine[0])
                 return
 
     def _trim(self) -> None:
@@ -361,18 +372,3 @@ class Inspector:
             if told["version"] != since or name != self.name or _now() >= until:
                 return told
             await asyncio.sleep(LOOK_SECONDS)
-
-
-def common_prefix_length(a: AnyStr, b: AnyStr, width: int = 1) -> int:
-    """The length of the common prefix of two texts, or of items that are `width` bytes wide.
-
-    It is found by comparing halves, which is comparing memory.
-    """
-    low, high = 0, min(len(a), len(b)) // width
-    while low < high:
-        middle = (low + high + 1) // 2
-        if a[low * width : middle * width] == b[low * width : middle * width]:
-            low = middle
-        else:
-            high = middle - 1
-    return low

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import struct
 import time
@@ -13,10 +12,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from redis import asyncio as redis_client
-from redis.exceptions import RedisError
 
 from dsv4.serve.sessions.session_store import SWEEP_SECONDS
-from dsv4.serve.storage.stored_turns import StoreFailure
+from dsv4.serve.storage.redis_store import redis_failures, scripts_in
 from dsv4.trajectories.recorded_calls import (
     PackedCall,
     RecordedCall,
@@ -40,7 +38,7 @@ from dsv4.trajectories.session_file import (
 # Each script is one step for the server, so that two workers never see half of a change. A session
 # is a hash; its calls are another, with the fields `n:ID` (its number), `w:ID` (the weights at its
 # start), `v:ID` (all of it, once it has ended) and `d:ID` where the client did not get it.
-_SCRIPTS = Path(__file__).parent / "redis_scripts"
+_SCRIPTS = Path(__file__).with_name("redis_scripts")
 # Keys of all sessions together; others have a session's id, or the name of a group.
 _SHARED = ("index", "index:touched", "index:closed", "facts", "weights")
 _NUMBERS = ("number", "turns", "calls", "sampled", "size", "complete")
@@ -59,10 +57,7 @@ class RedisSessionStore:
         self._keep = keep
         self._prefix = prefix
         self._next_sweep = time.monotonic() + SWEEP_SECONDS
-        self._scripts = {
-            script.stem: self._client.register_script(script.read_text("utf-8"))
-            for script in _SCRIPTS.glob("*.lua")
-        }
+        self._scripts = scripts_in(_SCRIPTS, self._client)
 
     # Keys.
 
@@ -74,10 +69,8 @@ class RedisSessionStore:
         return [self._key(kind, id) for kind in kinds]
 
     async def _asked(self, answer: Awaitable[T]) -> T:
-        try:
+        with redis_failures():
             return await answer
-        except (RedisError, OSError, asyncio.TimeoutError) as error:
-            raise StoreFailure(str(error) or type(error).__name__) from None
 
     async def _run(self, name: str, keys: list[str], *args: Any) -> Any:
         return await self._asked(self._scripts[name](keys=keys, args=args))

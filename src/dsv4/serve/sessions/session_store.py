@@ -1,6 +1,4 @@
-"""Where sessions are recorded: the store in a SQLite file, which the workers of one machine share.
-The one in Redis has the same methods.
-"""
+"""Sessions in a SQLite file, which the workers of one machine share."""
 
 from __future__ import annotations
 
