@@ -628,14 +628,8 @@ def test_torchtune_packs_the_rows_and_keeps_them_apart(
     assert [Example(ids.tolist(), each.tolist()) for ids, each in parts] == meant
 
     torch.manual_seed(0)
-    model = llama2(
-        vocab_size=130_000,
-        num_layers=2,
-        num_heads=2,
-        num_kv_heads=2,
-        embed_dim=16,
-        max_seq_len=LENGTH,
-    ).eval()
+    sizes = {"vocab_size": 130_000, "embed_dim": 16, "max_seq_len": LENGTH}
+    model = llama2(num_layers=2, num_heads=2, num_kv_heads=2, **sizes).eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
     with torch.no_grad():
