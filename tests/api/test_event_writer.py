@@ -803,13 +803,8 @@ def test_nothing_is_said_of_a_cache_that_nobody_knows(protocol: str) -> None:
 
 
 def test_the_items_and_the_usage_of_a_response() -> None:
-    call = asked(
-        "responses",
-        tools=[
-            {"type": "custom", "name": "run"},
-            {"type": "function", "name": "ping", "parameters": {}},
-        ],
-    )
+    tools = [{"type": "custom", "name": "run"}, {"type": "function", "name": "ping"}]
+    call = PROTOCOLS["responses"].read(body("responses", tools=tools))
     events = [
         *(dsv4.ToolCallStart(0, "run", "call_1"), dsv4.ArgumentsDelta(0, '{"input": "x"}')),
         *(dsv4.ToolCallEnd(0), dsv4.ToolCallStart(1, "ping", "call_2")),
