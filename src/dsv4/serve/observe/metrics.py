@@ -7,10 +7,11 @@ Whichever worker is asked adds them up.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, get_args
 
@@ -65,57 +66,8 @@ _SUMMARY = {
 }
 
 
-# What is counted: what it is, and what it is counted by.
-_COUNTERS: Mapping[str, tuple[str, ...]] = {
-    "requests": ("Requests, by protocol and status", "protocol", "status"),
-    "tokens": ("Tokens, by kind: prompt, cached, completion, reasoning", "kind"),
-    "repairs": ("Deviations from the grammar that were repaired, by kind", "kind"),
-    "answers": ("Answers of the backend that were read to their end",),
-    "healed_answers": ("Answers of a chat server that were repaired, by kind", "kind"),
-    "tool_calls": ("Tool calls, by how they ended: complete, cut, unreadable", "end"),
-    "replayed_turns": ("Turns of the model that came back, by outcome", "outcome"),
-    "ignored_fields": (
-        "Fields of requests that were not read, by protocol and name (`other` where made up)",
-        *("protocol", "field"),
-    ),
-    "images": (
-        "Images of requests, by what became of them: sent, or replaced by a text",
-        "outcome",
-    ),
-    "adaptations": ("Changes of requests for a chat server, by the adaptation's id", "id"),
-    "clients_gone": ("Clients that went away before the end",),
-    "backend_errors": ("Failures of the backend, by status", "status"),
-    "session_calls": (
-        "Completions of sessions, by how they ended: finished, cut, left, failed",
-        "state",
-    ),
-    "session_records_lost": ("Calls of sessions that could not be recorded",),
-    "store_failures": ("Times that the store of turns did not answer",),
-    "key_requests": ("Requests, by the name of their key and status", "key", "status"),
-    "key_tokens": ("Tokens, by the name of their key and kind: prompt, completion", "key", "kind"),
-}
-# What rises and falls: what it is, what several workers make of theirs, and what it is told by.
-_GAUGES: Mapping[str, tuple[Any, ...]] = {
-    "streams_running": ("Generations running now", "livesum"),
-    "streams_waiting": ("Requests waiting for a stream", "livesum"),
-    "memory_bytes": ("Memory that the gateway uses, all workers together", "livesum"),
-    "store_up": ("Whether the store of turns answers", "livemin"),
-    "store_bytes": (
-        "What the store of turns holds, in bytes; the largest, where each worker has its own",
-        "livemax",
-    ),
-    "limits_shared": (
-        "Whether the Redis answers that counts what keys use, for all machines",
-        "livemin",
-    ),
-    "engine_up": ("Whether an engine answers", "livemin", "engine"),
-    "engine_draining": ("Whether an engine takes no more requests", "livemax", "engine"),
-    "engine_streams": ("Generations that an engine runs now", "livesum", "engine"),
-}
-_SECONDS = {
-    "first_token_seconds": "Time to the first token",
-    "request_seconds": "Time of a whole generation",
-}
+# Every metric: what it is about, what it is counted by, and what several workers make of theirs.
+_TABLES = json.loads(Path(__file__).with_name("metrics.json").read_text("utf-8"))
 
 
 class Metrics:
@@ -127,16 +79,16 @@ class Metrics:
         self.registry = CollectorRegistry()
         own: dict[str, Any] = {"namespace": "dsv4", "registry": self.registry}
         self._counters = {
-            name: Counter(name, about, labels, **own)
-            for name, (about, *labels) in _COUNTERS.items()
+            name: Counter(name, row["about"], row["labels"], **own)
+            for name, row in _TABLES["counters"].items()
         }
         self._gauges = {
-            name: Gauge(name, about, labels, multiprocess_mode=together, **own)
-            for name, (about, together, *labels) in _GAUGES.items()
+            name: Gauge(name, row["about"], row["labels"], multiprocess_mode=row["together"], **own)
+            for name, row in _TABLES["gauges"].items()
         }
         self._seconds = {
-            name: Histogram(name, about, buckets=_SECOND_BUCKETS, **own)
-            for name, about in _SECONDS.items()
+            name: Histogram(name, row["about"], buckets=_SECOND_BUCKETS, **own)
+            for name, row in _TABLES["seconds"].items()
         }
         self.set("store_up", 1)
         for kind in get_args(DiagnosticKind):  # so that a rate is known from the first on
@@ -145,12 +97,12 @@ class Metrics:
             self.count("healed_answers", kind, by=0)
 
     def count(self, name: str, *labels: str, by: float = 1) -> None:
-        """Counts what `_COUNTERS` has."""
+        """Counts something."""
         counter = self._counters[name]
         (counter.labels(*labels) if labels else counter).inc(by)
 
     def set(self, name: str, value: float, *labels: str) -> None:
-        """Notes what `_GAUGES` has."""
+        """Notes what something is now."""
         gauge = self._gauges[name]
         (gauge.labels(*labels) if labels else gauge).set(value)
 
