@@ -24,6 +24,7 @@ from prometheus_client import (
     start_http_server,
 )
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from prometheus_client.samples import Sample
 
 from dsv4._parse.events import (
     Diagnostic,
@@ -189,17 +190,19 @@ class Metrics:
                 how = "cut" if event.reason == "cut_short" else "unreadable"
                 self.count("tool_calls", how)
 
+    def _samples(self) -> list[Sample]:
+        """Every number that is counted, by all workers."""
+        return [sample for found in self.all().collect() for sample in found.samples]
+
     def healing(self) -> str:
-        """What was healed since the start, by all workers, in a sentence."""
+        """What was healed since the start, in a sentence."""
         counted = {
-            (sample.name, sample.labels.get("kind")): sample.value
-            for found in self.all().collect()
-            for sample in found.samples
+            (sample.name, sample.labels.get("kind")): sample.value for sample in self._samples()
         }
-        healed = {
+        of_kind = {
             kind: counted.get(("dsv4_healed_answers_total", kind), 0) for kind in HEALED_KINDS
         }
-        return healing_summary(counted.get(("dsv4_answers_total", None), 0), healed)
+        return healing_summary(counted.get(("dsv4_answers_total", None), 0), of_kind)
 
     def all(self) -> CollectorRegistry:
         """What is to be shown: the counts of this process, or of all workers."""
@@ -216,12 +219,10 @@ class Metrics:
 
     def log_summary(self) -> None:
         """Logs what has been counted: by all workers, where there are several."""
-        totals: dict[str, object] = {
-            name: int(sum(sample.value for sample in found.samples if sample.name in _SUMMARY))
-            for found in self.all().collect()
-            for name in (_SUMMARY.get(f"{found.name}_total") or _SUMMARY.get(found.name),)
-            if name is not None
-        }
+        totals: dict[str, Any] = dict.fromkeys(_SUMMARY.values(), 0)
+        for sample in self._samples():
+            if sample.name in _SUMMARY:
+                totals[_SUMMARY[sample.name]] += int(sample.value)
         if self.heals:
             totals["healing"] = self.healing()
         log_fields(logging.INFO, "summary", totals)
