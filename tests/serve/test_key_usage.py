@@ -26,7 +26,7 @@ from dsv4.serve.access.key_usage import (
 )
 from dsv4.serve.access.redis_usage import RedisUsage
 from dsv4.serve.settings import SettingError, Settings
-from dsv4.serve.storage import store_watch
+from dsv4.serve.storage import watched_store
 
 # What gives the meter of another process.
 MakeMeter: TypeAlias = Callable[[], KeyMeter]
@@ -41,7 +41,7 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A Redis that has failed is asked again at once."""
-    monkeypatch.setattr(store_watch, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(watched_store, "RETRY_SECONDS", 0.0)
 
 
 @pytest.fixture(params=["process", "machine", "redis"])

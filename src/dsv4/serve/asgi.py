@@ -28,7 +28,8 @@ class ClientGone(Exception):
     """The client went away: there is nobody to answer."""
 
 
-# How often the timer looks, in parts of the shortest time that it watches.
+# The times that a stream's timer watches, and how often it looks, in parts of the shortest.
+_WATCHED = ("keep_alive", "first_byte_timeout", "idle_timeout", "total_timeout", "send_timeout")
 _LOOKS_PER_LIMIT = 4
 
 
@@ -48,13 +49,7 @@ class StreamTimer:
         self.first_heard: float | None = None
         self.sending = False
         self.waits_for = "first_byte_timeout"
-        shortest = min(
-            settings.keep_alive,
-            settings.first_byte_timeout,
-            settings.idle_timeout,
-            settings.total_timeout,
-            settings.send_timeout,
-        )
+        shortest: float = min(getattr(settings, name) for name in _WATCHED)
         self._step = max(shortest / _LOOKS_PER_LIMIT, 0.005)
         self._timer = self._loop.call_later(self._step, self._look)
 

@@ -31,8 +31,7 @@ from dsv4.api import ApiRequest
 from dsv4.api.api_request import protocol_call_id
 from dsv4.serve.backend import Chunk
 from dsv4.serve.choice_reader import ChoiceReader
-from dsv4.serve.heal.chat_delta import called, spoken_texts
-from dsv4.serve.heal.upstream_calls import UpstreamCall, UpstreamCalls
+from dsv4.serve.heal.chat_delta import UpstreamCall, UpstreamCalls, called, spoken_texts
 from dsv4.serve.heal.upstream_habits import UpstreamHabits
 from dsv4.tokens import Tokenizer
 
