@@ -237,10 +237,10 @@ def send_start(status: int, headers: Mapping[str, str]) -> dict[str, Any]:
 class DisconnectWatch:
     """Calls back when the client goes away, from the moment its body has come."""
 
-    def __init__(self, receive: Receive, gone: Callable[[], None]) -> None:
+    def __init__(self, receive: Receive, gone: Callable[[], object]) -> None:
         self._task = asyncio.get_running_loop().create_task(self._watch(receive, gone))
 
-    async def _watch(self, receive: Receive, gone: Callable[[], None]) -> None:
+    async def _watch(self, receive: Receive, gone: Callable[[], object]) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
         gone()
@@ -253,7 +253,7 @@ class DisconnectWatch:
 async def while_connected(work: Coroutine[Any, Any, T], receive: Receive) -> T:
     """What `work` gives. It is cancelled, and `ClientGone` raised, when the client goes away."""
     task = asyncio.get_running_loop().create_task(work)
-    watch = DisconnectWatch(receive, lambda: _cancel(task))
+    watch = DisconnectWatch(receive, task.cancel)
     try:
         return await task
     except asyncio.CancelledError:
@@ -263,10 +263,6 @@ async def while_connected(work: Coroutine[Any, Any, T], receive: Receive) -> T:
     finally:
         task.cancel()
         await watch.close()
-
-
-def _cancel(task: asyncio.Task[Any]) -> None:
-    task.cancel()
 
 
 class GatewayApp(Starlette):

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from dsv4._encode.prompt import Prompt
+from dsv4.api import ApiError
 from dsv4.serve.access.access_control import AccessControl
 from dsv4.serve.access.stream_gate import StreamGate
 from dsv4.serve.asgi import Drain
@@ -68,6 +69,13 @@ class GatewayState:
     def tokenizer(self) -> Tokenizer | None:
         """With the names that the model's dialect has for special tokens."""
         return self.model.tokenizer
+
+    @property
+    def needed_tokenizer(self) -> Tokenizer:
+        """The same, for what cannot be done without. Raises an `ApiError` where there is none."""
+        if self.tokenizer is None:
+            raise ApiError("Ids need the extra `tokens`, which is not installed.", status=501)
+        return self.tokenizer
 
     @property
     def backend(self) -> AnyBackend:
