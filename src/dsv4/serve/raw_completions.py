@@ -145,9 +145,9 @@ def _prompt(server: GatewayState, given: object) -> tuple[Prompt, list[int] | No
         prompt = Prompt([*parts], server.model.dialect)
         return prompt, None if tokenizer is None else markup_ids(tokenizer, parts)
     if isinstance(given, list) and given and all(type(id) is int for id in given):
-        known = server.needed_tokenizer
+        tokenizer = server.needed_tokenizer
         try:
-            return known.prompt(given), given
+            return tokenizer.prompt(given), given
         except (ValueError, LookupError, OverflowError):
             raise ApiError("found ids that are not in the vocabulary", path="prompt") from None
     raise wrong(given, "one prompt, as text or as ids", "prompt")

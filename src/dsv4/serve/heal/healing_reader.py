@@ -69,9 +69,9 @@ class HealingReader(ChoiceReader):
         self.id = self.id or chunk.id
         delta = chunk.delta or {}
         if len(delta) == 1:  # as nearly all have
-            [(name, said)] = delta.items()
-            if name in _TEXT_FIELDS and said and said.__class__ is str:
-                return self._say(said, _TEXT_FIELDS[name])
+            [(name, value)] = delta.items()
+            if name in _TEXT_FIELDS and value and value.__class__ is str:
+                return self._say(value, _TEXT_FIELDS[name])
         events: list[Event] = []
         for is_reasoning, text in spoken_texts(delta):
             if text:
