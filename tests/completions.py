@@ -32,6 +32,7 @@ __all__ = [
     "expectations",
     "incomplete_of",
     "invoke",
+    "is_not_made",
     "kinds_of",
     "merged",
     "parameter",
@@ -161,6 +162,12 @@ def calls_of(message: dsv4.Message) -> list[tuple[str, dict[str, Any]]]:
 
 def incomplete_of(message: dsv4.Message) -> list[tuple[str, dict[str, Any]]]:
     return [(call.name, json.loads(call.arguments)) for call in message.incomplete]
+
+
+def is_not_made(message: dsv4.Message, name: str) -> bool:
+    """Whether a call is incomplete instead of made, and none of its markup is content."""
+    incomplete = [call for call, _ in incomplete_of(message)]
+    return incomplete == [name] and not message.tool_calls and DSML not in message.content
 
 
 def kinds_of(message: dsv4.Message) -> list[str]:

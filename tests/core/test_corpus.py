@@ -76,8 +76,6 @@ def test_the_text_cut_short_anywhere(case: Case) -> None:
 
 # Corpora whose rows say what is expected of a reading.
 expected = each_row("case", [pytest.param(case, id=case["id"]) for case in expectations()])
-# A shape that is not read as it should be: its value ends with its close, and prose follows.
-NOT_YET = frozenset({"Y06-bare-closes-then-text"})
 
 
 def view(message: dsv4.Message) -> dict[str, Any]:
@@ -112,6 +110,6 @@ def test_what_is_expected(case: Case) -> None:
     whole = events_of([case["text"]], **chosen)
     seen = view(dsv4.assemble(whole))
     wrong = [key for key, wanted in case["expect"].items() if not judged(seen, key, wanted)]
-    assert bool(wrong) == (case["id"] in NOT_YET), (wrong, seen, case["why"])
+    assert not wrong, (wrong, seen, case["why"])
     for chunks in cuts(case["text"]):
         assert merged(events_of(chunks, **chosen)) == merged(whole)

@@ -64,8 +64,8 @@ def leaked_kinds(text: str, tools: Sequence[Any] = (), dialect: Dialect | None =
     read = parse(text, thinking=False, tools=tools or None, dialect=dialect, reason="stop")
     kinds = {each.kind for each in read.diagnostics}
     is_called = read.tool_calls or read.incomplete or kinds - _OTHER_KINDS
-    found = {REASONING: kinds & _REASONING_KINDS, CALLS: is_called}
-    return [kind for kind, signs in found.items() if signs]
+    leaks = {REASONING: kinds & _REASONING_KINDS, CALLS: is_called}
+    return [kind for kind, signs in leaks.items() if signs]
 
 
 def is_json_call(text: str, tools: Sequence[Any]) -> bool:
@@ -89,8 +89,8 @@ def _is_call(value: object, names: set[str]) -> bool:
         return False
     function = maybe_dict(value.get("function")) or value
     name = function.get("name")
-    given = any(isinstance(function.get(key), (dict, str)) for key in ("arguments", "parameters"))
-    return isinstance(name, str) and given and (name in names or set(function) <= _CALL_FIELDS)
+    called = any(isinstance(function.get(key), (dict, str)) for key in ("arguments", "parameters"))
+    return isinstance(name, str) and called and (name in names or set(function) <= _CALL_FIELDS)
 
 
 _CALL_FIELDS = {"id", "type", "name", "arguments"}

@@ -82,8 +82,8 @@ def _print(lines: Iterable[str]) -> None:
 
 
 def _request_in(args: DiffOptions, path: str) -> LocatedRequest:
-    known = {each.name: getattr(args, each.name) for each in fields(shared.PromptOptions)}
-    return read_one_request(shared.ConversationOptions(**known, file=path), hint="")
+    options = {each.name: getattr(args, each.name) for each in fields(shared.PromptOptions)}
+    return read_one_request(shared.ConversationOptions(**options, file=path), hint="")
 
 
 @dataclass(frozen=True)
@@ -162,8 +162,8 @@ def diff_prompts(a: LocatedRequest, b: LocatedRequest, tokenizer: Tokenizer) -> 
 
 def _picture_in_words(prompt: Prompt, index: int, tokenizer: Tokenizer) -> str:
     """Two screenshots may have one name and one size: so this says what tells them apart, too."""
-    known = identity(prompt.images[index])[:_IDENTITY_LENGTH]
-    return f"{list(image_counts(prompt, tokenizer))[index].caption}, {known}"
+    name = identity(prompt.images[index])[:_IDENTITY_LENGTH]
+    return f"{list(image_counts(prompt, tokenizer))[index].caption}, {name}"
 
 
 def _cause_in_order(cause: str, reverse: Difference | None) -> str:
@@ -275,8 +275,8 @@ def _comparison_json(compared: Comparison) -> str:
         {"kind": reason.kind, "location": list(reason.location), "message": reason.message}
         for reason in compared.reasons
     ]
-    found = {"same": compared.same, **sides, "characters": compared.shared, "reasons": reasons}
-    return json_text(found)
+    result = {"same": compared.same, **sides, "characters": compared.shared, "reasons": reasons}
+    return json_text(result)
 
 
 def _comparison_lines(compared: Comparison, paint: Paint) -> Iterator[str]:

@@ -281,8 +281,8 @@ def _tool_list(tools: Iterable[types.ToolInput] | None) -> Sequence[Any]:
 
 
 def _message_list(messages: Iterable[types.MessageInput] | None, name: str) -> Sequence[Any]:
-    given = () if messages is None and name == "context" else messages
-    return as_list(given, (name,), "a list of messages")
+    listed = () if messages is None and name == "context" else messages
+    return as_list(listed, (name,), "a list of messages")
 
 
 # Options.
@@ -313,8 +313,8 @@ def check_options(
 
 
 def _flag_error(**flags: object) -> OptionError:
-    name, found = next((n, short_repr(f)) for n, f in flags.items() if f.__class__ is not bool)
-    return OptionError(name, f"found {found}, expected True or False")
+    name, shown = next((n, short_repr(f)) for n, f in flags.items() if f.__class__ is not bool)
+    return OptionError(name, f"found {shown}, expected True or False")
 
 
 def _check_stop(stop: object) -> None:
@@ -366,9 +366,9 @@ def _request_extras(
     if tools:
         schemas = schemas_text(tools, NATIVE.named_tools, dialect.namespaces, ("tools",))
         extras["tools"] = PrewrittenText(schemas)
-    found = maybe_response_schema(response_format)
-    if found is not None and found[0]:
-        extras["response_format"] = PrewrittenText(json_at(*found))
+    schema = maybe_response_schema(response_format)
+    if schema is not None and schema[0]:
+        extras["response_format"] = PrewrittenText(json_at(*schema))
     return extras
 
 
@@ -438,10 +438,10 @@ def chosen_tool(
         raise OptionError("tool_choice", "found 'required', expected it with tools")
     names = dict(pair for tool in tools_there for pair in _tool_names(tool, dialect))
     if name not in names:
-        found = f"found {short_repr(name)}, expected it with tools"
+        problem = f"found {short_repr(name)}, expected it with tools"
         if names:
-            found = f"found {short_repr(name)}, expected one of the tools: {', '.join(names)}"
-        raise OptionError("tool_choice", found)
+            problem = f"found {short_repr(name)}, expected one of the tools: {', '.join(names)}"
+        raise OptionError("tool_choice", problem)
     return names[name]
 
 

@@ -42,11 +42,11 @@ def maybe_dict(value: object) -> dict[str, Any] | None:
         return None
     for name in _DICT_METHODS:
         try:
-            made = getattr(value, name)()
+            fields = getattr(value, name)()
         except Exception:
             continue
-        if isinstance(made, dict):
-            return dict(made)
+        if isinstance(fields, dict):
+            return dict(fields)
     return None
 
 
@@ -57,10 +57,10 @@ def maybe_list(value: object) -> list[Any] | tuple[Any, ...] | None:
     if isinstance(value, (str, bytes, bytearray, memoryview, Mapping, type)):
         return None
     try:
-        made = list(value) if isinstance(value, Sequence) else _tolist(value)
+        listed = list(value) if isinstance(value, Sequence) else _tolist(value)
     except Exception:
         return None
-    return made if isinstance(made, list) else None
+    return listed if isinstance(listed, list) else None
 
 
 def _tolist(value: object) -> object:
@@ -121,11 +121,11 @@ def as_message(message: object, location: Location) -> MessageFields:
     """One message as a dict."""
     if _is_sampled(message):
         return _as_sampled_message(message, location)
-    made = message if type(message) is SampledMessage else maybe_dict(message)
-    if made is None:
+    fields = message if type(message) is SampledMessage else maybe_dict(message)
+    if fields is None:
         problem = f'found {short_repr(message)}, expected a message: a dict with a "role"'
         raise EncodeError(location, problem)
-    return made
+    return fields
 
 
 def fields_of(message: object) -> MessageFields:

@@ -116,10 +116,10 @@ class Openings(dict[int | None, Fragment]):
         self.listed: list[Fragment] = []
 
     def __missing__(self, index: int | None) -> Fragment:
-        made = Fragment(self._text, *self._labels, index, *self._more)
+        fragment = Fragment(self._text, *self._labels, index, *self._more)
         if index is None or index < _CACHED_OPENINGS:
-            self[index] = made
-        return made
+            self[index] = fragment
+        return fragment
 
     def first(self, count: int) -> list[Fragment] | Openings:
         """The fragments of the first `count` messages, to be indexed in a loop.
@@ -481,8 +481,8 @@ class Prompt:
     def continued(self, *flat: str) -> Prompt:
         """The prompt with `flat`, texts and special tokens, at its end: what the model has said so
         far, and goes on with."""
-        known = (self.dialect, self.images, self.dropped, self.sampled, self._image_sizes)
-        return Prompt([*self._flat, *flat], *known)
+        shared = (self.dialect, self.images, self.dropped, self.sampled, self._image_sizes)
+        return Prompt([*self._flat, *flat], *shared)
 
     def __len__(self) -> int:
         return len(self.text)
@@ -553,10 +553,10 @@ class Prompt:
 
         It is called with the record of the image, and may give None.
         """
-        found = zip(self._known_sizes(), self.images, strict=True)
-        sizes = [size_of(record) if size is None else size for size, record in found]
-        known = (self.dialect, self.images, self._dropped, self.sampled)
-        return Prompt(self._flat, *known, sizes)
+        pairs = zip(self._known_sizes(), self.images, strict=True)
+        sizes = [size_of(record) if size is None else size for size, record in pairs]
+        shared = (self.dialect, self.images, self._dropped, self.sampled)
+        return Prompt(self._flat, *shared, sizes)
 
     def _known_sizes(self) -> Sequence[tuple[int, int] | None]:
         if self._image_sizes is None:
@@ -594,17 +594,17 @@ class Prompt:
         Such text is no token: it is looked for in runs of text between the real ones.
         """
         spelling = _spelling(self.dialect)
-        found: list[tuple[int, int]] = []
+        places: list[tuple[int, int]] = []
         start = 0
         for run, special in self.runs():
-            found += ((start + m.start(), start + m.end()) for m in spelling.finditer(run))
+            places += ((start + m.start(), start + m.end()) for m in spelling.finditer(run))
             start += len(run) + len(special or "")
-        return found
+        return places
 
     def _cut(self, at: int) -> Prompt:
         """The prompt up to the entry `at`."""
-        known = (self.dialect, self.images, self._dropped, self.sampled, self._image_sizes)
-        return Prompt(self._flat[:at], *known)
+        shared = (self.dialect, self.images, self._dropped, self.sampled, self._image_sizes)
+        return Prompt(self._flat[:at], *shared)
 
 
 @lru_cache

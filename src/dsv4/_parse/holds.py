@@ -21,7 +21,6 @@ class Hold(NamedTuple):
     reason: str
 
 
-HELD_BY_STRICT = Hold(None, "a strict reading, which decides at the end")
 _HELD_BY_TAG = Hold(1, "the start of a tag, until it is one or is none")
 # In these states all text waits, and the state says why.
 _RULE_OF_STATE = {
@@ -50,6 +49,8 @@ def hold_of(reading: Reading, is_tried: bool) -> Hold | None:
     rest = buffer.slice(reading.pos, buffer.end)
     if not rest:
         return None
+    if reading.settings.strict:
+        return Hold(None, "a strict reading, which decides at the end")
     if is_tried and value is None:
         return Hold(29, "calls where a quotation is open, until it is closed or is over")
     if is_tried:

@@ -9,7 +9,6 @@ at a time costs what any text costs; only the head, of a few dozen characters, i
 from __future__ import annotations
 
 import re
-from collections.abc import Generator
 from functools import lru_cache
 
 from dsv4._format import spellings, tokens
@@ -18,7 +17,7 @@ from dsv4._parse.limits import LONGEST_TAG
 from dsv4._parse.patterns import pattern
 from dsv4._parse.quoting import ATTRIBUTE_QUOTES, SMART_QUOTES
 from dsv4._parse.tag import PartialTag, Tag
-from dsv4._parse.text_buffer import TagReading, TextBuffer
+from dsv4._parse.text_buffer import TextBuffer, Waiting
 
 _DSML = str(tokens.DSML)
 _LONGEST_HEAD = 64
@@ -83,12 +82,8 @@ _UNQUOTED = pattern(
 # What may stand behind a quoted value in the same line.
 _BEHIND_VALUE = pattern(rf"[{OPENING_BRACKETS}{CLOSING_BRACKETS}{re.escape(BARS)}/A-Za-z_]")
 # What the word may begin with, and tokens in brackets alone: the other letters begin plain tags.
-_FIRST_LETTERS = frozenset(
-    letter
-    for first in (WORD[0], *(spelling[1] for spelling in _FIXED_KINDS))
-    for letter in (first.lower(), first.upper())
-    if letter.isalpha()
-)
+_FIRST = WORD[0] + tokens.THINK_START[1]
+_FIRST_LETTERS = frozenset(_FIRST.lower() + _FIRST.upper())
 # What may stand after the bracket, if it is no letter.
 _SECOND = frozenset(f"{_SLASHES} \t\n\r{_ZERO_WIDTH}{BARS}")
 
@@ -119,7 +114,7 @@ _STRICT_END = {
 _LONGEST_STRICT_END = 32
 
 
-def read_tag(source: TextBuffer, start: int) -> TagReading | PartialTag | Tag | None:
+def read_tag(source: TextBuffer, start: int) -> Waiting[Tag | None] | PartialTag | Tag | None:
     """Reads what begins at `start`. Most tags and most text are recognised without a generator."""
     index = start - source.base
     second = source.text[index + 1 : index + 2]
@@ -183,7 +178,7 @@ class _TagReader:
         self.reached = start  # in the value of an attribute
         self.is_quoted = False  # the last such value
 
-    def read(self) -> TagReading:
+    def read(self) -> Waiting[Tag | None]:
         try:
             is_bare = self.source.at(self.start) == BAR
             tag = yield from (self._read_bare() if is_bare else self._read_bracketed())
@@ -193,7 +188,7 @@ class _TagReader:
 
     # The head: what it is that begins here.
 
-    def _read_bracketed(self) -> TagReading:
+    def _read_bracketed(self) -> Waiting[Tag | None]:
         source, start = self.source, self.start
         second = yield from self._at(start + 1)
         if second.isalpha() and second not in _FIRST_LETTERS and second not in _SECOND:
@@ -220,7 +215,7 @@ class _TagReader:
         inert = self.source.is_inert(self.start, self.start + len(text))
         return inert and text in spellings.VOCABULARY_TOKENS
 
-    def _read_marked(self, head: re.Match[str]) -> TagReading:
+    def _read_marked(self, head: re.Match[str]) -> Waiting[Tag | None]:
         """A tag with the DSML token, unless that is ordinary text that spells it."""
         source, word = self.source, head[0].find(_DSML) + self.start
         if word >= self.start and source.is_inert(word, word + len(_DSML)):
@@ -233,20 +228,19 @@ class _TagReader:
             return self._made("", at, at + 1)
         return (yield from self._read_name(at))
 
-    def _read_plain(self) -> TagReading:
+    def _read_plain(self) -> Waiting[Tag | None]:
         while True:
             head = self.source.match(_PLAIN, self.start)
             if head is None:
                 return None
-            if head[2] is None:
-                break
+            closing, begun, at = bool(head[1]), head[2] is None, self.source.place(head.end())
             head = None  # nobody who waits keeps a match
+            if begun:
+                self.closing, self.partial = closing, PartialTag.NAME
+                return (yield from self._read_name(at))
             yield self.partial
-        self.closing, at = bool(head[1]), self.source.place(head.end())
-        self.partial = PartialTag.NAME
-        return (yield from self._read_name(at))
 
-    def _read_bare(self) -> TagReading:
+    def _read_bare(self) -> Waiting[Tag | None]:
         """The DSML token with no bracket before it: what is left of a closing tag."""
         source, start = self.source, self.start
         while len(rest := source.slice(start, start + len(_DSML) + 2)) < len(_DSML) + 2:
@@ -265,7 +259,7 @@ class _TagReader:
 
     # The name, the attributes and the end.
 
-    def _read_name(self, at: int) -> TagReading:
+    def _read_name(self, at: int) -> Waiting[Tag | None]:
         start = at
         at = yield from self._run(_LABEL, at)
         label = self.source.slice(start, at)
@@ -287,7 +281,7 @@ class _TagReader:
         broken.broken = True
         return broken
 
-    def _read_attributes(self, label: str, at: int) -> Generator[PartialTag, None, Tag]:
+    def _read_attributes(self, label: str, at: int) -> Waiting[Tag]:
         source = self.source
         if source.at(at) and source.at(at) in EQUALS:  # the name right after the tag's own
             if not self.marked and kind_of(label) == "named":
@@ -323,7 +317,7 @@ class _TagReader:
                 return (yield from self._end_before(label, at, run))
             at = run
 
-    def _end_before(self, label: str, at: int, after: int) -> Generator[PartialTag, None, Tag]:
+    def _end_before(self, label: str, at: int, after: int) -> Waiting[Tag]:
         """The tag has no bracket at its end: it ends before the newline, or the next bracket."""
         newline = self.source.slice(at, after).find("\n")
         if newline >= 0:
@@ -341,7 +335,7 @@ class _TagReader:
 
     # Values of attributes.
 
-    def _read_value(self, key: str, at: int) -> Generator[PartialTag, None, int]:
+    def _read_value(self, key: str, at: int) -> Waiting[int]:
         """Reads a value, and says where it ends."""
         source = self.source
         at = yield from self._run(_SPACE, at)
@@ -370,9 +364,7 @@ class _TagReader:
         self.attributes.setdefault(key, value)
         return end
 
-    def _next(
-        self, marks: re.Pattern[str], at: int
-    ) -> Generator[PartialTag, None, tuple[str, int]]:
+    def _next(self, marks: re.Pattern[str], at: int) -> Waiting[tuple[str, int]]:
         """The next of these marks in a value, and where it ends.
 
         No token of the format stands inside a tag, and no blank line.
@@ -394,7 +386,7 @@ class _TagReader:
             else:
                 return mark, at
 
-    def _no_token(self, at: int) -> Generator[PartialTag, None, None]:
+    def _no_token(self, at: int) -> Waiting[None]:
         source = self.source
         while True:
             rest = source.slice(at, at + _LONGEST_HEAD)
@@ -405,9 +397,7 @@ class _TagReader:
                 return
             yield self.partial
 
-    def _read_json(
-        self, quote: str, start: int
-    ) -> Generator[PartialTag, None, tuple[str, int] | None]:
+    def _read_json(self, quote: str, start: int) -> Waiting[tuple[str, int] | None]:
         """An object in quotes ends where its braces do. None: it is something else."""
         if (yield from self._at(start)) != "{" or quote == "'":
             return None
@@ -417,9 +407,7 @@ class _TagReader:
             self.source.no_json_before = min(self.reached, self.start + LONGEST_TAG)
             return None
 
-    def _read_object(
-        self, quote: str, start: int
-    ) -> Generator[PartialTag, None, tuple[str, int] | None]:
+    def _read_object(self, quote: str, start: int) -> Waiting[tuple[str, int] | None]:
         source, at, depth, in_string = self.source, start, 0, False
         while depth or at == start:
             mark, at = yield from self._next(_IN_JSON_STRING if in_string else _IN_JSON, at)
@@ -436,9 +424,7 @@ class _TagReader:
         ends = behind == quote or (quote in SMART_QUOTES and behind in SMART_QUOTES)
         return (source.slice(start, at), at + 1) if ends else None
 
-    def _read_escaped_object(
-        self, quote: str, start: int
-    ) -> Generator[PartialTag, None, tuple[str, int]]:
+    def _read_escaped_object(self, quote: str, start: int) -> Waiting[tuple[str, int]]:
         """An object whose own quotes are escaped."""
         mark, at = yield from self._next(_IN_JSON_STRING, start)
         while mark != quote:
@@ -448,7 +434,7 @@ class _TagReader:
 
     # A tag in the strict spelling is one, whatever its name holds.
 
-    def _read_strictly(self) -> TagReading:
+    def _read_strictly(self) -> Waiting[Tag | None]:
         source = self.source
         head = source.match(_STRICT_HEAD, self.start)
         if head is None or self.closing:
@@ -475,13 +461,13 @@ class _TagReader:
         if at - self.start > LONGEST_TAG:
             raise _NoTag
 
-    def _at(self, at: int) -> Generator[PartialTag, None, str]:
+    def _at(self, at: int) -> Waiting[str]:
         """The character at a place, once it is there."""
         while not (character := self.source.at(at)):
             yield self.partial
         return character
 
-    def _run(self, pattern: re.Pattern[str], at: int) -> Generator[PartialTag, None, int]:
+    def _run(self, pattern: re.Pattern[str], at: int) -> Waiting[int]:
         """Where a run of such characters ends. The end of all text ends it too."""
         source = self.source
         while True:
@@ -501,7 +487,5 @@ def kind_of(label: str) -> str:
     A namespace before the name, as XML has it, does not count.
     """
     label = label.rpartition(":")[2].lower()
-    for prefix, kind in spellings.TAG_PREFIXES:
-        if label.startswith(prefix):
-            return kind
-    return "named"
+    prefixes = spellings.TAG_PREFIXES
+    return next((kind for prefix, kind in prefixes if label.startswith(prefix)), "named")

@@ -23,16 +23,16 @@ from dsv4._format.endings import Ending
 from dsv4._parse import parser_options as options
 from dsv4._parse.declared import DeclaredTools
 from dsv4._parse.events import ArgumentsDelta, ContentDelta, End, Event, Finish, ReasoningDelta
-from dsv4._parse.holds import HELD_BY_STRICT, Hold, hold_of
+from dsv4._parse.holds import Hold, hold_of
 from dsv4._parse.lexer import read_tag
 from dsv4._parse.limits import LONGEST_SPACE
 from dsv4._parse.random_ids import new_call_id
-from dsv4._parse.read_completion import read_completion
+from dsv4._parse.read_completion import read_completion, read_strict_completion
 from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.reasons import Ended, Reason
 from dsv4._parse.speculation import Speculation
 from dsv4._parse.stop_strings import StopStrings
-from dsv4._parse.strict import StrictMessage, StrictParser, read_plainly
+from dsv4._parse.strict import StrictMessage, read_plainly
 from dsv4._parse.text_buffer import MARKS, TextBuffer
 from dsv4._parse.values import ParameterValue
 from dsv4.errors import OptionError
@@ -98,23 +98,23 @@ class StreamParser:
             forbidden=tool_choice == "none",
             whole_calls=options.checked_word("calls", calls, ("streamed", "whole")) == "whole",
             new_id=options.checked_id_maker(new_id),
+            strict=strict,
             stops=StopStrings(stops) if stops else None,
             stop_everywhere=options.checked_word("stop_in", stop_in, ("content", "all")) == "all",
         )
         self._finished = False
         self._inert = False  # whether the text being read can spell no special token
         self._carried: list[Event] = []  # of a call that the prompt left open
-        self._strict = StrictParser(settings, thinking) if strict else None
         self._buffer = TextBuffer(read_tag, -len(prefix))
-        self._speculation = Speculation(Reading(settings, self._buffer, thinking), read_completion)
+        read = read_strict_completion if strict else read_completion
+        self._speculation = Speculation(Reading(settings, self._buffer, thinking), read)
         # What words become here, in the middle of a line, and anywhere.
         self._words: _DeltaClass | None = None
         self._line_words: _DeltaClass | None = None
         self._index: int | None = None  # of the call whose string comes in
         self._passed: list[str] = []  # what has gone by, of prose or of that string
         self._newlines = ""  # at the end of what has gone by: they wait
-        if not strict:
-            self._choose()
+        self._choose()
         # Whether the prompt holds the beginning of the text.
         self._continues = bool(prefix)
         if prefix:
@@ -238,12 +238,9 @@ class StreamParser:
             self._inert = False
 
     def _read(self, text: str) -> list[Event]:
-        options.checked("text", text, str, "text")
-        if self._finished:
+        if not isinstance(text, str) or self._finished:
+            options.checked("text", text, str, "text")
             raise OptionError("text", "found more text after finish, expected a new parser for it")
-        if self._strict is not None:
-            self._strict.feed(text, self._inert)
-            return []
         if self._passed or self._newlines:
             self._catch_up()
         self._buffer.append(text, self._inert)
@@ -271,10 +268,6 @@ class StreamParser:
         ended = options.checked_reason(reason)
         if self._finished:
             raise OptionError("reason", "found finish once more, expected it once")
-        if self._strict is not None:
-            events = self._strict.finish(ended)
-            self._finished = True
-            return events
         self._finished = True
         self._catch_up()
         self._close()
@@ -326,15 +319,11 @@ class StreamParser:
     @property
     def held(self) -> str:
         """The text that has come and waits for what follows it."""
-        if self._strict is not None:
-            return self._strict.held
         return self._buffer.slice(self._caught_up().pos, self._buffer.end)
 
     @property
     def held_by(self) -> Hold | None:
         """Why the held text waits: the rule that holds it, and what is waited for."""
-        if self._strict is not None:
-            return HELD_BY_STRICT if self._strict.holds else None
         reading = self._caught_up()
         return hold_of(reading, is_tried=reading is not self._speculation.reading)
 

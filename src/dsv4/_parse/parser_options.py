@@ -23,6 +23,7 @@ class ParserSettings:
     tools: DeclaredTools
     forbidden: bool  # no call is made
     whole_calls: bool
+    strict: bool
     new_id: Callable[[], str]
     stops: StopStrings | None
     stop_everywhere: bool

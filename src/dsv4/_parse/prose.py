@@ -22,11 +22,10 @@ from dsv4._parse.quoted_calls import Quotation
 from dsv4._parse.quoting import PAIRS, QUOTES, Quoting
 from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.reasons import Ended
-from dsv4._parse.steps import Attempt, Steps
-from dsv4._parse.strict import StrictBlock
-from dsv4._parse.strict_alongside import is_last
+from dsv4._parse.steps import Steps
+from dsv4._parse.strict import StrictBlock, is_last
 from dsv4._parse.tag import CALL_TAGS, TOKENS, PartialTag, Tag
-from dsv4._parse.tag_rules import Ahead, Lookahead, is_plain_label, is_plain_wrapper
+from dsv4._parse.tag_rules import is_plain_label, is_plain_wrapper
 from dsv4._parse.text_buffer import NOWHERE
 from dsv4.errors import ParseError
 
@@ -57,35 +56,32 @@ class ProseReader:
     # Going through the text.
 
     def read(self) -> Steps[None]:
-        try:
-            yield from self._read()
-        except _Halted:
-            self._reading.enter(ParserState.PROSE)
-            self._reading.enter(ParserState.HALTED)
-
-    def _read(self) -> Steps[None]:
         reading, buffer, prose = self._reading, self._buffer, self._prose
         at = prose.at
-        while reading.state is ParserState.PROSE:
-            at = buffer.next_mark(max(at, prose.at))
-            tag = None if at == buffer.end else self._tag_at(at)
-            if at < buffer.end and (tag is None or self._is_idle(tag, at)):
-                at += 1  # what stands in it may act, as if it had not been read as a tag
-                continue
-            self._look(at)
-            self._show_up_to(at)
-            if isinstance(tag, Tag):
-                steps = self._reader_of(tag)(tag)
-                if steps is not None:
-                    yield from steps
-                at = prose.at
-            elif (yield from buffer.more() if tag is None else buffer.more_of(at, tag)):
-                pass
-            elif tag is None:
-                return self._show_up_to(at, complete=True)
-            else:
-                self._end_in_tag(tag, at)
-                at = max(at + 1, prose.at)
+        try:
+            while reading.state is ParserState.PROSE:
+                at = buffer.next_mark(max(at, prose.at))
+                tag = None if at == buffer.end else self._tag_at(at)
+                if at < buffer.end and (tag is None or self._is_idle(tag, at)):
+                    at += 1  # what stands in it may act, as if it had not been read as a tag
+                    continue
+                self._look(at)
+                self._show_up_to(at)
+                if isinstance(tag, Tag):
+                    steps = self._reader_of(tag)(tag)
+                    if steps is not None:
+                        yield from steps
+                    at = prose.at
+                elif (yield from buffer.more() if tag is None else buffer.more_of(at, tag)):
+                    pass
+                elif tag is None:
+                    return self._show_up_to(at, complete=True)
+                else:
+                    self._end_in_tag(tag, at)
+                    at = max(at + 1, prose.at)
+        except _Halted:
+            reading.enter(ParserState.PROSE)
+            reading.enter(ParserState.HALTED)
         return None
 
     def _tag_at(self, at: int) -> Tag | PartialTag | None:
@@ -132,7 +128,7 @@ class ProseReader:
                 prose.names_think_tag = False
             prose.quoting.follow(text, prose.at)
             prose.at = to
-            if self._reading.quotations:
+            if prose.quoting.is_due:
                 after_calls.check_quotations(self._reading)
 
     @property
@@ -223,10 +219,11 @@ class ProseReader:
         stops = settings.stops
         if stops is not None and (settings.stop_everywhere or not self._prose.reasoning):
             certain = text[: len(text) - kept]
-            if (hit := stops.find(certain)) is not None:
-                self._show(text[: hit.at])
-                reading.emit(StopHit(hit.string))
-                reading.advance(reading.pos + hit.at)
+            if (found := stops.find(certain)) is not None:
+                hit, string = found
+                self._show(text[:hit])
+                reading.emit(StopHit(string))
+                reading.advance(reading.pos + hit)
                 raise _Halted
             if not complete:
                 waiting = kept + stops.start_at_end(certain)
@@ -335,9 +332,9 @@ class ProseReader:
         if not self._is_example or self._prose.quoting.lines().at_closing_run:
             return False
         _, ahead = yield from self._rules.after_eos(tag)
-        if isinstance(ahead, Tag) and ahead.kind == "role" and tag.kind == "eos":
+        if ahead.kind == "role" and tag.kind == "eos":
             self._prose.is_transcript = True  # it is shown, and nothing in it runs
-        return ahead is not Lookahead.END
+        return ahead.kind != "end"
 
     def _is_in_quotes(self, tag: Tag, quote: str) -> Steps[bool]:
         """Whether the quote before a token closes behind it, and other tokens."""
@@ -372,9 +369,8 @@ class ProseReader:
         reading = self._reading
         after_calls.end_quotations(reading)
         ahead = yield from self._rules.look_past(tag.end)
-        is_role = isinstance(ahead, Tag) and ahead.kind == "role"
-        reading.tally.eos = is_role or ahead is Lookahead.END
-        if is_role:
+        reading.tally.eos = ahead.kind in ("role", "end")
+        if ahead.kind == "role":
             self._flush()
             yield from self._read_invented()
         else:
@@ -479,10 +475,9 @@ class ProseReader:
     def _holds_calls(self, tag: Tag) -> Steps[bool]:
         """Whether a wrapper in the middle of a line holds calls."""
         ahead = yield from self._rules.look_ahead(tag.end)
-        if ahead is Lookahead.BRACE:
-            at = yield from self._buffer.past_space(tag.end)
-            return (yield from self._rules.begins_json_calls(at))
-        if isinstance(ahead, Tag) and self._rules.opens(ahead, "invoke"):
+        if ahead.kind == "brace":
+            return (yield from self._rules.begins_json_calls(ahead.start))
+        if self._rules.opens(ahead, "invoke"):
             certain = yield from self._rules.is_certain(ahead, wrapped=True)
             at = yield from self._buffer.past_space(ahead.end)
             cut = at == self._buffer.end or self._begins_tag(at)  # nothing of it has come (rule 33)
@@ -516,8 +511,8 @@ class ProseReader:
         reading, prose = self._reading, self._prose
         start = tag.start - 2 * self._is_after_blank_line(tag)
         self._show_up_to(start, complete=True)
-        if may_be_quoted and (quotation := self._quotation(tag)) is not None:
-            return (yield from self._try_calls(tag, quotation))
+        if may_be_quoted and (yield from self._are_quoted(tag)):
+            return False
         if prose.reasoning:
             reading.report("call_in_reasoning", tag.start, "")
         if reading.tally.blocks:
@@ -531,58 +526,55 @@ class ProseReader:
 
     # Calls that may be quoted (rules 24 and 29).
 
-    def _quotation(self, tag: Tag) -> Quotation | None:
-        """What may quote calls that begin at a tag."""
+    def _are_quoted(self, tag: Tag) -> Steps[bool]:
+        """Whether calls, or parts of them, that begin at a tag are quoted.
+
+        Where that is possible they are read as if they were not, until what follows says more.
+        """
         reading, quoting, lines = self._reading, self._prose.quoting, self._prose.quoting.lines()
         if reading.refuses or reading.doubt is not None or len(reading.quotations) > _MOST_TRIED:
-            return None
+            return False
         if any(quotation.start == tag.start for quotation in reading.quotations):
-            return None  # this is being tried
+            return False  # this is being tried
         known = {one.place for quotation in reading.quotations for one in quotation.openings}
-        found = Quotation(tag.start, [one for one in quoting.open if one.place not in known])
-        before = self._buffer.char_before(tag.start)
-        if not quoting.open and before in QUOTES:
-            found.direct = PAIRS.get(before, before)
-        found.is_marked = lines.is_quoted
-        found.is_indented = lines.is_indented
-        quoted = found.openings or found.direct or found.is_indented
-        return found if quoted or found.is_marked is not None else None
-
-    def _try_calls(self, tag: Tag, quotation: Quotation) -> Steps[bool]:
-        """Reads calls as if they were not quoted, until what follows says more."""
+        openings = [one for one in quoting.open if one.place not in known]
+        before = "" if quoting.open else self._buffer.char_before(tag.start)
+        direct = PAIRS.get(before, before) if before in QUOTES else ""
+        if not (openings or direct or lines.is_indented) and lines.is_quoted is None:
+            return False
+        tried = Quotation(tag.start, openings, direct, lines.is_quoted, lines.is_indented)
 
         def assume(twin: Reading, level: int) -> None:
-            quotation.level = level
+            tried.level = level
             twin.state = ParserState.PROSE
-            twin.quotations = (*map(copy, twin.quotations), quotation)
+            twin.quotations = (*map(copy, twin.quotations), tried)
+            marks = [opening.marks for one in twin.quotations for opening in one.openings]
+            twin.prose.quoting.watched = frozenset().union(*marks)
 
-        refusal = yield Attempt(assume)
-        assert refusal is not None
-        self._reading.report("markup_as_text", tag.start, tag.raw)
-        self._look(max(refusal.to, tag.end))
-        return False
+        refused_to = yield assume
+        assert refused_to is not None
+        reading.report("markup_as_text", tag.start, tag.raw)
+        self._look(max(refused_to, tag.end))
+        return True
 
     # Inside a code fence (rules 15 and 23).
 
     def _read_fenced(self, tag: Tag) -> Steps[None]:
         reading, prose = self._reading, self._prose
-        opens = self._rules.opens(tag, "wrapper") and self._is_blank
-        may_act = opens and prose.quoting.lines().after_blank and not prose.is_transcript
-        if not may_act or reading.tools.none_declared or tag.start < prose.example_end:
-            return self._leave(tag)
-        if tag.raw != tag.canonical(reading.tags.calls):
+        opens = self._is_blank and prose.quoting.lines().after_blank
+        may_act = opens and not (prose.is_transcript or reading.tools.none_declared)
+        is_strict = tag.raw == tag.canonical(reading.tags.calls) and tag.kind == "wrapper"
+        if not (may_act and is_strict) or tag.closing or tag.start < prose.example_end:
             return self._leave(tag)
         reading.enter(ParserState.FENCED)
         example_end = yield from self._example_end(tag)
-        if example_end is not None:
-            # What it quotes never runs, nor is it held once more, so that blocks in blocks take
-            # linear time.
-            prose.example_end = example_end
-            self._leave(tag)
-            reading.enter(ParserState.PROSE)
-        else:
-            yield from self._open_block(tag, may_be_quoted=False)
-        return None
+        if example_end is None:
+            return (yield from self._open_block(tag, may_be_quoted=False))
+        # What it quotes never runs, nor is it held once more, so that blocks in blocks take linear
+        # time.
+        prose.example_end = example_end
+        self._leave(tag)
+        return reading.enter(ParserState.PROSE)
 
     def _example_end(self, tag: Tag) -> Steps[int | None]:
         """How far a block in a fence is an example. None: the model forgot to close its fence.
@@ -591,7 +583,7 @@ class ProseReader:
         """
         reading, buffer = self._reading, self._buffer
         stops = [str(tokens.EOS), *([_THINK_END] if self._prose.reasoning else ())]
-        block = StrictBlock(reading.tags, tag.end, longest=LONGEST_TAG, value_stops=stops)
+        block = StrictBlock(reading.tags, tag.end, value_stops=stops)
         fed = tag.end
         while block.end is None:
             try:
@@ -605,12 +597,11 @@ class ProseReader:
                     return int(name.stop)
             if block.end is None and not (yield from buffer.more()):
                 return buffer.end
-        has_eos = yield from self._rules.look_past(block.end)
+        behind = yield from self._rules.look_past(block.end)
         # Where something else ended the text, more of the example may have followed.
         if not (yield from is_last(buffer, block.end)):
             return block.end
-        ends = self._rules.is_end(has_eos) and has_eos is not Lookahead.END
-        return None if ends or buffer.ended in (None, Ended.END) else block.end
+        return None if behind.kind == "eos" or buffer.ended in (None, Ended.END) else block.end
 
     # Closing tags, and parameters without a call (rules 5, 9, 17 and 34).
 
@@ -630,8 +621,7 @@ class ProseReader:
         reading.enter(ParserState.PROSE)
         if not goes:
             return self._leave(tag, end)
-        if (quotation := self._quotation(tag)) is not None:
-            yield from self._try_calls(tag, quotation)
+        if (yield from self._are_quoted(tag)):
             return None
         reading.report_span(kind, tag.start, end)
         self._skip_to(end, begin_line=opens_line)
@@ -649,18 +639,16 @@ class ProseReader:
         """
         to = tag.end
         while self._is_closer(ahead := (yield from self._rules.look_ahead(to))):
-            assert isinstance(ahead, Tag)
             to = ahead.end
         after = yield from self._buffer.past_space(to, LONGEST_SPACE)
         space = self._buffer.slice(to, after)
         alone = self._is_blank and ("\n" in space or len(space) > LONGEST_SPACE)
-        acts = isinstance(ahead, Tag) and (ahead.marked or ahead.kind in ("eos", "bos", "think"))
-        return to, ahead is Lookahead.END or acts or alone
+        acts = ahead.marked or ahead.kind in ("end", "eos", "bos", "think")
+        return to, acts or alone
 
-    def _is_closer(self, ahead: Ahead) -> bool:
-        if not isinstance(ahead, Tag) or not ahead.closing or not ahead.marked or ahead.bare:
-            return False
-        return self._rules.kind(ahead) in CALL_TAGS
+    def _is_closer(self, tag: Tag) -> bool:
+        is_proper = tag.closing and tag.marked and not tag.bare
+        return is_proper and self._rules.kind(tag) in CALL_TAGS
 
     def _end_of_stray(self, tag: Tag) -> Steps[tuple[int, bool]]:
         """A parameter on a line of its own, with no call around it: it goes with its value.
@@ -678,7 +666,7 @@ class ProseReader:
         ahead = yield from rules.look_ahead(found.end)
         goes = rules.is_end(ahead) or rules.opens(ahead, "parameter")
         goes = goes or rules.closes(ahead, "invoke") or rules.closes(ahead, "wrapper")
-        if goes or (isinstance(ahead, Tag) and ahead.kind == "think" and ahead.closing):
+        if goes or (ahead.kind == "think" and ahead.closing):
             return found.end, True
         return tag.end, False
 
@@ -687,17 +675,15 @@ class ProseReader:
 
         They go, with their closes, if the closes of a call and then the end follow.
         """
-        rules, limit, at = self._rules, tag.start + LONGEST_ORPHANS, tag.end
-        ahead: Ahead = tag
+        rules, limit, at, ahead = self._rules, tag.start + LONGEST_ORPHANS, tag.end, tag
         while rules.opens(ahead, "parameter"):
             close = yield from self._buffer.next_marked(at, limit)
             if close is None or not rules.closes(close, "parameter"):
                 return tag.end, False
             ahead = yield from rules.look_ahead(close.end)
-            at = ahead.end if isinstance(ahead, Tag) else close.end
+            at = ahead.end if ahead.raw else close.end
         closed = False
         while rules.closes(ahead, "invoke") or rules.closes(ahead, "wrapper"):
-            assert isinstance(ahead, Tag)
             closed, at = True, ahead.end
             ahead = yield from rules.look_ahead(at)
         goes = closed and rules.is_end(ahead) and at <= limit
@@ -708,16 +694,14 @@ class ProseReader:
 
         On a line of its own directly before a block or an invoke it goes.
         """
-        rules, at = self._rules, self._buffer.char_before(tag.end)
-        ahead: Ahead = Lookahead.TEXT
+        rules, begins = self._rules, False
         if not tag.attributes and not tag.self_closed and self._is_blank:
-            space = yield from self._buffer.past_space(tag.end, LONGEST_SPACE)
-            if "\n" in self._buffer.slice(tag.end, space) or at == "\n":
-                ahead = yield from rules.look_ahead(tag.end)
-        begins = rules.opens(ahead, "wrapper")
-        if isinstance(ahead, Tag) and rules.opens(ahead, "invoke"):
-            called = rules.tool_called(ahead)
-            begins = called is not None and self._reading.tools.may_be_tool(called)
+            ahead = yield from rules.look_ahead(tag.end)
+            begins = rules.opens(ahead, "wrapper")
+            if rules.opens(ahead, "invoke"):
+                called = rules.tool_called(ahead)
+                begins = called is not None and self._reading.tools.may_be_tool(called)
+            begins = begins and "\n" in self._buffer.slice(tag.end - 1, ahead.start)
         if not begins:
             return self._leave(tag)
         self._remove("unexpected_tag", tag)
@@ -727,17 +711,16 @@ class ProseReader:
 
     def _read_plain(self, tag: Tag) -> Steps[None]:
         """A plain call, or a plain wrapper before a call."""
-        rules = self._rules
-        ahead: Ahead = Lookahead.TEXT
+        rules, ahead = self._rules, tag
         if self._buffer.char_before(tag.start) in QUOTES:
             return self._pass(tag)
         if rules.is_plain_invoke(tag):
             return (yield from self._read_plain_calls(tag, tag))
         if not (tag.attributes or tag.self_closed) and is_plain_wrapper(tag.label):
             ahead = yield from rules.look_ahead(tag.end)
-        if ahead is Lookahead.BRACE and tag.label in JSON_WRAPPERS and self._is_blank:
+        if ahead.kind == "brace" and tag.label in JSON_WRAPPERS and self._is_blank:
             return (yield from self._read_plain_calls(tag, tag))
-        if not isinstance(ahead, Tag):
+        if ahead is tag:
             return self._pass(tag)
         opens_line = self._is_blank or self._buffer.opens_line(ahead.start)
         holds_json = opens_line and (yield from rules.opens_json_calls(ahead))

@@ -27,7 +27,8 @@ class Tag:
     """A tag, from `start` to `end` of the text.
 
     `kind` is "wrapper", "invoke", "parameter", "named" (perhaps as a tool or a parameter), or that
-    of a token: "think", "eos", "bos", "role" or "native".
+    of a token: "think", "eos", "bos", "role" or "native". Where somebody looks ahead and no tag
+    stands there it is "end", "text", or "brace" for text that begins as JSON does; `raw` is empty.
     """
 
     kind: str

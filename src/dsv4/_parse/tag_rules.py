@@ -11,8 +11,6 @@ Who asks what follows a tag waits until it is known (`Steps`), and has the answe
 from __future__ import annotations
 
 from collections.abc import Collection
-from enum import Enum
-from typing import TypeAlias, TypeGuard
 
 from dsv4._format import spellings, tokens
 from dsv4._parse.declared import DeclaredTools
@@ -30,61 +28,46 @@ _OUTER = {"parameter": "invoke", "invoke": "wrapper"}
 _JSON_CALLS = pattern(rf'\[\s{{0,{LONGEST_SPACE}}}\{{|\{{\s{{0,{LONGEST_SPACE}}}"')
 
 
-class Lookahead(Enum):
-    """What stands ahead, where it is no tag."""
-
-    END = "the end of the text"
-    TEXT = "text"
-    BRACE = "text that begins as JSON objects and lists do"
-
-
-Ahead: TypeAlias = Tag | Lookahead
-
-
 class TagRules:
     """Answers questions about tags, from the text around them and the declared tools."""
 
-    __slots__ = ("buffer", "close_at", "eos_run", "no_close_to", "tools")
+    __slots__ = ("buffer", "close_at", "eos_run", "tools", "unclosed")
 
     def __init__(self, buffer: TextBuffer, tools: DeclaredTools) -> None:
         self.buffer = buffer
         self.tools = tools
         self.eos_run = (0, 0)  # the last run of EOS tokens, as far as it was followed
-        self.no_close_to = NOWHERE  # no closing tag stands between an EOS and this place
+        self.unclosed = NOWHERE, NOWHERE  # no closing tag of a call stands between these places
         self.close_at = NOWHERE  # where one does
 
     # What follows.
 
-    def look_ahead(self, at: int) -> Steps[Ahead]:
+    def look_ahead(self, at: int) -> Steps[Tag]:
         """What stands at `at`, after optional white space."""
         after = yield from self.buffer.past_space(at, LONGEST_SPACE)
         if after - at > LONGEST_SPACE:
-            return Lookahead.TEXT
+            return Tag("text", after, "")
         ahead = yield from self._look_at(after)
-        if ahead is Lookahead.TEXT:
+        if ahead.kind == "text":
             while isinstance(doubled := self.doubled(after), PartialTag):
                 if not (yield from self.buffer.more()):
                     return ahead
             return ahead if doubled is None else doubled
         return ahead
 
-    def look_past(self, at: int) -> Steps[Ahead]:
+    def look_past(self, at: int) -> Steps[Tag]:
         """What stands at `at`, after any amount of white space: in calls, and behind EOS."""
         after = yield from self.buffer.past_space(at)
         return (yield from self._look_at(after))
 
-    def _look_at(self, at: int) -> Steps[Ahead]:
-        if at == self.buffer.end:
-            return Lookahead.END
+    def _look_at(self, at: int) -> Steps[Tag]:
         character = self.buffer.at(at)
-        if character in "{[":
-            return Lookahead.BRACE
-        if character not in MARKS:
-            return Lookahead.TEXT
-        tag = yield from self.buffer.tag(at)
-        if isinstance(tag, PartialTag):
-            return Lookahead.END
-        return Lookahead.TEXT if tag is None or tag.broken else tag
+        if character in MARKS:
+            tag = yield from self.buffer.tag(at)
+            if isinstance(tag, Tag) and not tag.broken:
+                return tag
+            return Tag("end" if isinstance(tag, PartialTag) else "text", at, "")
+        return Tag("brace" if character in ("{", "[") else "text" if character else "end", at, "")
 
     def doubled(self, at: int) -> Tag | PartialTag | None:
         """A tag that opens something, with a bracket too many before it (rule 28)."""
@@ -98,7 +81,7 @@ class TagRules:
         waits = len(rest) > 1 and _DOUBLED.startswith(rest) and not buffer.final
         return PartialTag.MAYBE if waits else None
 
-    def after_eos(self, tag: Tag) -> Steps[tuple[int, Ahead]]:
+    def after_eos(self, tag: Tag) -> Steps[tuple[int, Tag]]:
         """Where the run of EOS tokens ends that `tag` is in, and what follows it.
 
         How far a run was followed is remembered, for the others in it.
@@ -108,7 +91,7 @@ class TagRules:
             begun, reached = tag.start, tag.end
         while True:
             ahead = yield from self.look_past(reached)
-            if not isinstance(ahead, Tag) or ahead.kind != "eos":
+            if ahead.kind != "eos":
                 break
             reached = ahead.end
         self.eos_run = begun, reached
@@ -118,12 +101,15 @@ class TagRules:
         """Whether a closing tag of a call follows anywhere."""
         if self.close_at >= at:
             return True
-        at = max(at, self.no_close_to)
-        while (tag := (yield from self.buffer.next_tag(at))) is not None:
+        begun, to = self.unclosed
+        if not begun <= at <= to:
+            begun = to = at
+        while (tag := (yield from self.buffer.next_tag(to))) is not None:
             if tag.closing and tag.marked and self.kind(tag) in CALL_TAGS:
                 self.close_at = tag.start
                 return True
-            at = self.no_close_to = tag.end
+            to = tag.end
+            self.unclosed = begun, to
         return False
 
     def ends_text(self, eos: Tag) -> Steps[bool]:
@@ -133,13 +119,13 @@ class TagRules:
         made up, in which nothing closes the value.
         """
         _, ahead = yield from self.after_eos(eos)
-        if isinstance(ahead, Tag) and ahead.kind == "role":
+        if ahead.kind == "role":
             return not (yield from self.closes_later(ahead.end))
-        return ahead is Lookahead.END
+        return ahead.kind == "end"
 
-    def is_end(self, ahead: Ahead) -> bool:
+    def is_end(self, ahead: Tag) -> bool:
         """Whether the text ends here, or EOS stands here."""
-        return ahead is Lookahead.END or (isinstance(ahead, Tag) and ahead.kind == "eos")
+        return ahead.kind in ("end", "eos")
 
     # What a tag is.
 
@@ -196,22 +182,22 @@ class TagRules:
         """Whether a call is the prompt's own example (rule 2)."""
         return name is not None and name.startswith(spellings.EXAMPLE_NAMES)
 
-    def opens(self, ahead: Ahead, kind: str, tool: str | None = None) -> bool:
+    def opens(self, ahead: Tag, kind: str, tool: str | None = None) -> bool:
         """Whether a tag with the DSML token opens something of this kind."""
         return self._is_proper(ahead, kind, tool) and not ahead.closing
 
-    def closes(self, ahead: Ahead, kind: str, tool: str | None = None) -> bool:
+    def closes(self, ahead: Tag, kind: str, tool: str | None = None) -> bool:
         return self._is_proper(ahead, kind, tool) and ahead.closing
 
-    def _is_proper(self, ahead: Ahead, kind: str, tool: str | None) -> TypeGuard[Tag]:
-        return isinstance(ahead, Tag) and ahead.marked and self.kind(ahead, tool) == kind
+    def _is_proper(self, ahead: Tag, kind: str, tool: str | None) -> bool:
+        return ahead.marked and self.kind(ahead, tool) == kind
 
-    def is_plain_argument(self, ahead: Ahead, tool: str) -> bool:
+    def is_plain_argument(self, ahead: Tag, tool: str) -> bool:
         """Whether an argument of a declared tool opens here without the DSML token (rule 14).
 
         That is an element named as one of its parameters, or a parameter's tag with a name.
         """
-        if not isinstance(ahead, Tag) or ahead.closing or ahead.marked:
+        if ahead.closing or ahead.marked or not ahead.raw:
             return False
         if (
             ahead.label in self.tools.keys(tool)
@@ -231,13 +217,12 @@ class TagRules:
         if tag.self_closed:
             return wrapped or self.carries_arguments(tag)
         ahead = yield from (self.look_past if wrapped else self.look_ahead)(tag.end)
-        if not isinstance(ahead, Tag):
-            if ahead is Lookahead.END:
-                return wrapped and self.buffer.ended in (Ended.END, Ended.STOP)
-            at = yield from self.buffer.past_space(tag.end)
-            return ahead is Lookahead.BRACE and self.buffer.at(at) == "{"
+        if ahead.kind == "end":
+            return wrapped and self.buffer.ended in (Ended.END, Ended.STOP)
         if ahead.kind == "eos":
             return wrapped
+        if not ahead.raw:
+            return self.buffer.at(ahead.start) == "{"
         if not ahead.marked:
             own = ahead.label == tag.label or ahead.kind == "invoke"
             closes = ahead.closing and own and not (wrapped or tag.marked)
@@ -271,8 +256,8 @@ class TagRules:
         may_go_on = in_block and level == "invoke"
         while True:
             ahead = yield from self.look_past(at)
-            if not isinstance(ahead, Tag):
-                if ahead is not Lookahead.END:
+            if not ahead.raw:
+                if ahead.kind != "end":
                     # Behind the last parameter all is closed: prose may follow, but no more closes.
                     ends = may_go_on and level == "wrapper"
                     return ends and not (yield from self.closes_later(at))
@@ -299,22 +284,22 @@ class TagRules:
     # Calls without the DSML token, and JSON calls: whether they are likely to be meant (rules 1, 13
     # and 14).
 
-    def is_plain_invoke(self, tag: Ahead) -> bool:
+    def is_plain_invoke(self, tag: Tag) -> bool:
         """Whether a tag opens a call of a declared tool without the DSML token."""
-        if not isinstance(tag, Tag) or tag.marked or tag.closing or tag.self_closed:
+        if tag.marked or tag.closing or tag.self_closed:
             return False
         name = self.tools.as_declared(tag.attributes.get("name"))
         plain = tag.label.rpartition(":")[2] in spellings.PLAIN_INVOKES
         return plain and name is not None and self.tools.declares(name)
 
-    def opens_json_calls(self, tag: Ahead) -> Steps[bool]:
+    def opens_json_calls(self, tag: Tag) -> Steps[bool]:
         """Whether a tag opens JSON calls without the DSML token (rule 13)."""
-        if not isinstance(tag, Tag) or tag.marked or tag.closing or tag.attributes:
+        if tag.marked or tag.closing or tag.attributes:
             return False
         if tag.label not in spellings.JSON_WRAPPERS:
             return False
         ahead = yield from self.look_ahead(tag.end)
-        return ahead is Lookahead.BRACE and not tag.self_closed
+        return ahead.kind == "brace" and not tag.self_closed
 
     def begins_json_calls(self, at: int) -> Steps[bool]:
         """Whether JSON at `at` begins as calls do."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from dsv4._format.spellings import BAR, OPENING_BRACKETS
 from dsv4._parse.limits import LONGEST_SPACE
@@ -21,12 +21,15 @@ from dsv4._parse.tag import TOKENS, PartialTag, Tag
 
 # How a tag is read: by asking for more until it is one, or is none. What is short may be read from
 # its beginning again.
-TagReading: TypeAlias = Generator[PartialTag, None, "Tag | None"]
-Lexer: TypeAlias = Callable[["TextBuffer", int], "TagReading | PartialTag | Tag | None"]
+T = TypeVar("T")
+Waiting: TypeAlias = Generator[PartialTag, None, T]
+Lexer: TypeAlias = Callable[["TextBuffer", int], "Waiting[Tag | None] | PartialTag | Tag | None"]
 
 # Stands for a bar of ordinary text, where only tokens count.
 BLANK = "\0"
 NOWHERE = -(2**62)  # before every place
+_ANYWHERE = -NOWHERE  # behind every place
+_THINK = "think>"  # the end of a think tag
 # How much of what is done with may still matter.
 REMEMBERED = LONGEST_SPACE + 1
 # Text that is done with is forgotten in stretches, because each time costs something.
@@ -58,7 +61,7 @@ class TextBuffer:
         self.final = False
         self.ended: Ended | None = None
         self._unmarked = NOWHERE, NOWHERE  # no mark stands between these places
-        self._readings: dict[int, TagReading | Tag | None] = {}
+        self._readings: dict[int, Waiting[Tag | None] | Tag | None] = {}
         self._inert: list[tuple[int, int]] = []
         self.no_json_before = NOWHERE  # no JSON in an attribute begins before this
 
@@ -99,12 +102,13 @@ class TextBuffer:
         return bool(self._inert) and any(a < end and start < b for a, b in self._inert)
 
     def acting(self, start: int, end: int) -> str:
-        """The text, with something else where ordinary text has a bar of a token."""
+        """The text, with something else where ordinary text spells a token."""
         text = self.slice(start, end)
         for a, b in self._inert:
             a, b = max(a - start, 0), b - start
-            if b > 0 and BAR in text[a:b]:
-                text = text[:a] + text[a:b].replace(BAR, BLANK) + text[b:]
+            if b > 0:
+                blank = text[a:b].replace(BAR, BLANK).replace(_THINK, BLANK * len(_THINK))
+                text = text[:a] + blank + text[b:]
         return text
 
     # What is here.
@@ -152,8 +156,8 @@ class TextBuffer:
         if not begun <= at <= place:
             begun = place = at
         if place == self.end or self.text[place - self.base] not in MARKS:
-            found = self.search(MARK, place, self.end)
-            place = self.end if found is None else self.place(found.start())
+            found = MARK.search(self.text, place - self.base)
+            place = self.end if found is None else found.start() + self.base
         self._unmarked = begun, place
         return place
 
@@ -209,38 +213,30 @@ class TextBuffer:
             found = self.tag_at(at)
         return found
 
-    def past_space(self, at: int, longest: int | None = None) -> Steps[int]:
+    def past_space(self, at: int, longest: int = _ANYWHERE) -> Steps[int]:
         """Where white space from `at` on ends; or one character beyond the longest allowed."""
-        limit = None if longest is None else at + longest + 1
+        limit = at + longest + 1
         while True:
             space = self.match(_SPACE, at)
             if space is not None:
                 at = self.place(space.end())
                 space = None
-            if limit is not None and at >= limit:
-                return limit
-            if at < self.end or not (yield from self.more()):
-                return at
+            if at >= limit or at < self.end or not (yield from self.more()):
+                return min(at, limit)
 
-    def next_tag(self, at: int, limit: int | None = None) -> Steps[Tag | None]:
+    def next_tag(self, at: int, limit: int = _ANYWHERE) -> Steps[Tag | None]:
         """The next tag from `at` on, up to a limit. None: there is none."""
-        while limit is None or at <= limit:
-            at = self.next_mark(at)
-            if limit is not None and at > limit:
-                return None
-            if at == self.end:
-                if not (yield from self.more()):
-                    return None
-                continue
-            found = yield from self.tag(at)
-            if isinstance(found, PartialTag):
-                return None
-            if found is not None:
-                return found
-            at += 1
+        while (at := self.next_mark(at)) <= limit:
+            if at < self.end:
+                found = yield from self.tag(at)
+                if found is not None:
+                    return found if isinstance(found, Tag) else None
+                at += 1
+            elif not (yield from self.more()):
+                break
         return None
 
-    def next_marked(self, at: int, limit: int | None = None) -> Steps[Tag | None]:
+    def next_marked(self, at: int, limit: int = _ANYWHERE) -> Steps[Tag | None]:
         """The next tag with the DSML token, or token of the format."""
         found = yield from self.next_tag(at, limit)
         while found is not None and not (found.marked or found.kind in TOKENS):

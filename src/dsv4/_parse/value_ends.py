@@ -15,7 +15,6 @@ from dsv4._parse.quoting import QUOTES_A_CLOSE
 from dsv4._parse.reading import Reading
 from dsv4._parse.steps import Steps
 from dsv4._parse.tag import CALL_TAGS, TOKENS, Tag
-from dsv4._parse.tag_rules import Ahead, Lookahead
 from dsv4._parse.value_reader import Value, Verdict
 
 _BARE_PARAMETER = f"{tokens.DSML}{PARAMETER_PREFIX}"
@@ -61,16 +60,16 @@ class CallValue(Value):
 
     def _ends_at_wrapper(self, tag: Tag) -> Steps[bool]:
         ahead = yield from self.rules.look_past(tag.end)
-        thought = isinstance(ahead, Tag) and ahead.kind == "think" and ahead.closing
+        thought = ahead.kind == "think" and ahead.closing
         self.reopens = self.rules.opens(ahead, "wrapper")
         return self.reopens or thought or (yield from self._is_end(ahead))
 
     def _ends_at_invoke(self, tag: Tag) -> Steps[bool]:
         rules = self.rules
         ahead = yield from rules.look_past(tag.end)
-        if isinstance(ahead, Tag) and rules.closes(ahead, "invoke"):  # an orphan (rule 28)
+        if rules.closes(ahead, "invoke"):  # an orphan (rule 28)
             ahead = yield from rules.look_past(ahead.end)
-        if not isinstance(ahead, Tag) or ahead.kind == "eos":
+        if not ahead.raw or ahead.kind == "eos":
             return (yield from self._is_end(ahead))
         if rules.opens(ahead, "wrapper"):
             self.reopens = True
@@ -80,11 +79,11 @@ class CallValue(Value):
             return (yield from rules.is_certain(ahead, self.reading.block is not None))
         return rules.closes(ahead, "wrapper") and (yield from self._ends_at_wrapper(ahead))
 
-    def _is_end(self, ahead: Ahead) -> Steps[bool]:
+    def _is_end(self, ahead: Tag) -> Steps[bool]:
         """Whether the text ends here, or an EOS stands here that ends it (rule 22)."""
-        if isinstance(ahead, Tag) and ahead.kind == "eos":
+        if ahead.kind == "eos":
             return (yield from self.rules.ends_text(ahead))
-        return ahead is Lookahead.END
+        return ahead.kind == "end"
 
 
 class QuotingValue(CallValue):
@@ -178,7 +177,7 @@ class QuotingValue(CallValue):
         if verdict is not Verdict.CLOSE:
             return False
         ahead = yield from self.rules.look_past(tag.end)
-        if not isinstance(ahead, Tag) or self.quoted or not self._is_called_parameter(ahead):
+        if self.quoted or not self._is_called_parameter(ahead):
             return False
         return not ahead.closing and self.is_missing(ahead)
 
@@ -210,11 +209,11 @@ class QuotingValue(CallValue):
             self.reading.doubt.has_surplus = True
         return Verdict.SPELLED if tag.marked else Verdict.TEXT
 
-    def _may_follow(self, tag: Tag, ahead: Ahead) -> Steps[bool]:
+    def _may_follow(self, tag: Tag, ahead: Tag) -> Steps[bool]:
         """Whether the grammar can go on after a close (rule 4)."""
         rules, tool = self.rules, self.call.name
-        if not isinstance(ahead, Tag):
-            return ahead is Lookahead.END or (yield from self._breaks_off(tag))
+        if not ahead.raw:
+            return ahead.kind == "end" or (yield from self._breaks_off(ahead.start))
         if ahead.kind == "eos":
             return (yield from rules.ends_text(ahead))
         fitting = ("invoke", "wrapper") if ahead.closing else ("invoke", "parameter")
@@ -240,17 +239,16 @@ class QuotingValue(CallValue):
         if not ahead.closing or ahead.label != "invoke":
             return self.rules.is_plain_invoke(ahead)
         behind = yield from self.rules.look_past(ahead.end)
-        if not isinstance(behind, Tag) or behind.marked or behind.closing:
+        if behind.marked or behind.closing:
             return False
         return behind.label == "invoke" and "name" in behind.attributes
 
-    def _breaks_off(self, close: Tag) -> Steps[bool]:
+    def _breaks_off(self, at: int) -> Steps[bool]:
         """Whether the tag of a parameter or a call follows a close, but breaks off.
 
         Or a parameter's, which lost its bracket (rule 30).
         """
         buffer = self.buffer
-        at = yield from buffer.past_space(close.end)
         while _BARE_PARAMETER.startswith(buffer.slice(at, at + len(_BARE_PARAMETER))):
             if buffer.end >= at + len(_BARE_PARAMETER):
                 return True
@@ -296,10 +294,16 @@ class QuotingValue(CallValue):
             )
         return rules.opens((yield from rules.look_past(tag.end)), "invoke")
 
-    def open_quote(self, tag: Tag) -> None:
-        self.quoted = True
-        if not tag.self_closed:
-            self._count(self.rules.kind(tag, self.call.name) or "")
+    def quote(self, tag: Tag, verdict: Verdict) -> None:
+        if verdict is Verdict.SPELLED:
+            self.reading.refuse(tag.end)
+        else:
+            self.quoted = True
+            if not tag.self_closed:
+                self._count(self.rules.kind(tag, self.call.name) or "")
+        # Values that are held are looked at when they end.
+        if verdict is Verdict.QUOTE or self.streams:
+            self.reading.report("quoted_markup", tag.start, tag.raw)
 
     def _count(self, kind: str) -> None:
         self._region.append(kind)

@@ -63,8 +63,8 @@ class Value:
         """Whether a tag cannot be inside."""
         raise NotImplementedError
 
-    def open_quote(self, tag: Tag) -> None:
-        """A quoted region begins."""
+    def quote(self, tag: Tag, verdict: Verdict) -> None:
+        """A tag is quoted: a region begins, or a close closes nothing."""
         raise NotImplementedError
 
     def may_end(self, tag: Tag, own: bool) -> Steps[bool]:
@@ -137,7 +137,7 @@ class Value:
                 if (yield from self._close_at(tag, verdict)):
                     return
             elif verdict is Verdict.QUOTE or verdict is Verdict.SPELLED:
-                self._quote(tag, verdict)
+                self.quote(tag, verdict)
             self._at = tag.end
         self._read_strictly()
 
@@ -172,15 +172,6 @@ class Value:
         if letters[:1] == _WORD[0]:
             return letters[1:2] not in ("", _WORD[1])
         return "a" <= letters[:1] <= "z"
-
-    def _quote(self, tag: Tag, verdict: Verdict) -> None:
-        if verdict is Verdict.QUOTE:
-            self.open_quote(tag)
-        else:
-            self.reading.refuse(tag.end)
-        # Values that are held are looked at when they end.
-        if verdict is Verdict.QUOTE or self.streams:
-            self.reading.report("quoted_markup", tag.start, tag.raw)
 
     def _read_strictly(self) -> None:
         """Ends a value at its first close, whatever stands in it and after it (rule 20)."""

@@ -4,33 +4,30 @@ them (recovery.md, rules 7, 8, 14, 19, 21, 26, 30 and 32).
 
 from __future__ import annotations
 
-import json
 from copy import copy
 
 from dsv4._format.spellings import CDATA, JSON_ARGUMENTS, PARAMETER_PREFIX
 from dsv4._parse.call_arguments import (
     JsonCalls,
     JsonReading,
+    complete_part,
     json_calls_in,
     json_string,
     member_text,
     members_of,
     object_in,
+    object_text,
     read_json,
     typed_json,
 )
 from dsv4._parse.events import DiagnosticKind
 from dsv4._parse.limits import LONGEST_SPACE
-from dsv4._parse.open_call import RAW_PARAMETER, Call
-from dsv4._parse.patterns import pattern
-from dsv4._parse.reading import Reading
-from dsv4._parse.steps import Attempt, Steps
+from dsv4._parse.open_call import RAW_PARAMETER, Body, Call
+from dsv4._parse.reading import ParserState, Reading
+from dsv4._parse.steps import Steps
 from dsv4._parse.tag import CALL_TAGS, Tag
 from dsv4._parse.value_ends import CallValue, QuotingValue
 from dsv4._parse.value_reader import Value
-
-# How a list of calls begins.
-_LIST_OF_CALLS = pattern(r'\s*(?:\{\s*"tool_calls"\s*:\s*)?\[')
 
 
 class ParameterValue(QuotingValue):
@@ -41,10 +38,10 @@ class ParameterValue(QuotingValue):
 
     ends_itself = False
 
-    def __init__(self, reading: Reading, call: Call, key: str, tag: Tag, lone: bool) -> None:
+    def __init__(self, reading: Reading, call: Call, key: str, tag: Tag) -> None:
         super().__init__(reading, call, key, tag)
         self.types = reading.tools.types_of(call.name, key)
-        self.may_hold_all = lone  # arguments of the call
+        self.may_hold_all = lone = call.may_hold_all(key)
         self.own_letters = frozenset(n[:1].lower() for n in (PARAMETER_PREFIX, key, tag.label))
         untyped = tag.string not in ("true", "false")
         # A text without a type may still be unwrapped, so its start decides whether it streams.
@@ -52,6 +49,46 @@ class ParameterValue(QuotingValue):
         held = lone or "value" in tag.attributes or call.may_list(key)
         if tag.string == "true" and not held:
             self._begin_string()
+
+    def read_parameter(self) -> Steps[None]:
+        if not (yield from self._read_nested()):
+            yield from self.read(as_json=self.tag.string == "false")
+
+    def _read_nested(self) -> Steps[bool]:
+        """Parameters in the value of a parameter: an object (rule 32). False: there are none.
+
+        A value that begins so and is anything else makes the call incomplete.
+        """
+        reading, rules, tool = self.reading, self.rules, self.call.name
+        may_nest = self.types & {"array", "object"} and "string" not in self.types
+        if not may_nest or self.tag.string == "true":
+            return False
+        ahead = yield from rules.look_past(self.start)
+        if not ahead.marked or ahead.closing:
+            return False
+        reading.enter(ParserState.NESTED)
+        members: dict[str, str] = {}
+        while ahead.marked and not ahead.closing:
+            key, close = rules.key(ahead, tool), (yield from self.buffer.next_marked(ahead.end))
+            is_new = key not in members and key not in reading.tools.keys(tool)
+            if ahead.kind != "parameter" or key is None or not is_new:
+                break
+            if close is None or not rules.closes(close, "parameter"):
+                break
+            text = self.buffer.slice(ahead.end, close.start)
+            members[key] = typed_json(text, ahead.string, frozenset())
+            ahead = yield from rules.look_past(close.end)
+        closed = rules.closes(ahead, "parameter", tool)
+        if not closed and not rules.closes(ahead, "invoke", tool):
+            self.call.drop("unreadable")
+            return False
+        self.end, text = ahead.start, object_text(members)
+        reading.report("nested_parameters", self.start, self.raw)
+        self.call.give(
+            self.key, self.start, self.raw, text if "object" in self.types else f"[{text}]"
+        )
+        self._leave(ahead.end if closed else ahead.start, ahead if closed else None)
+        return True
 
     def _begin_string(self) -> None:
         self.streams = True
@@ -96,7 +133,7 @@ class ParameterValue(QuotingValue):
             return False
         if implied or self.is_remarked or self.holds_tags:
             rest = "" if self.streams else self.as_member
-            reading.begin_doubt(self.call.writer, self.streams, rest, drops_if_cut=returns)
+            reading.begin_doubt(self.call.writer, rest, drops_if_cut=returns)
         return True
 
     def _try_closed(self, tag: Tag) -> Steps[None]:
@@ -112,27 +149,29 @@ class ParameterValue(QuotingValue):
             value.reading, value.call, value.written = twin, twin.call, [*self.written]
             value.close(tag.start)
 
-        refusal = yield Attempt(assume)
-        assert refusal is not None
+        refused_to = yield assume
+        assert refused_to is not None
         reading = self.reading
-        reading.quoted_to = max(reading.quoted_to, refusal.to)
+        reading.quoted_to = max(reading.quoted_to, refused_to)
         self.quoted = True
         reading.report("quoted_markup", tag.start, tag.raw)
 
     def close(self, to: int, tag: Tag | None = None) -> None:
-        reading, call = self.reading, self.call
         if self.streams:
-            call.writer.close_string()
-            call.remember(self.key, self.start, "".join(self.written))
+            self.call.writer.close_string()
+            self.call.remember(self.key, self.start, "".join(self.written))
         else:
             self._give(self.raw)
+        self._leave(to, tag)
+
+    def _leave(self, to: int, tag: Tag | None) -> None:
         self.done(to)
-        if tag is None:
-            reading.report("implied_close", to, "")
-            if self.holds_close:  # who knows what of it is quoted (rule 30)
-                call.drop("unreadable")
-        else:
-            reading.check_spelling(tag)
+        if tag is not None:
+            self.reading.check_spelling(tag)
+            return
+        self.reading.report("implied_close", to, "")
+        if self.holds_close:  # who knows what of it is quoted (rule 30)
+            self.call.drop("unreadable")
 
     def _give(self, raw: str) -> None:
         reading, block = self.reading, self.reading.block
@@ -143,27 +182,25 @@ class ParameterValue(QuotingValue):
             if self.tag.string != "true":
                 reading.report("quoted_markup", self.start, raw)
         json_text = self._typed(raw)
-        if self.may_hold_all:
-            self.call.writer.add_lone(self.key, json_text, raw)
-            self.call.remember(self.key, self.start, raw, json_text)
-        else:
+        held = object_in(raw) if self.may_hold_all else None
+        if held is None:
             self.call.give(self.key, self.start, raw, json_text)
+        else:
+            self.call.body = Body(held.text, self.start, raw, lone=(self.key, json_text))
 
     def _typed(self, raw: str) -> str:
         """A parameter's text as JSON (rule 7)."""
         if not raw.strip() and "value" in self.tag.attributes:  # which is the value (rule 30)
             return self.call.own_value(self.tag, self.key)
-        if self.tag.string == "true":
-            return json_string(raw)
         if self.tag.string != "false":
-            return typed_json(raw, self.types)
+            return typed_json(raw, self.tag.string, self.types)
         found = _read_and_report(self)
         return json_string(raw) if found is None else found.text
 
     def cut(self) -> None:
         if not self.streams:
             self.done()
-        self.call.cut(in_string=self.streams, rest="" if self.streams else self.as_member)
+        self.call.cut(rest="" if self.streams else self.as_member)
 
     @property
     def is_cut(self) -> bool:
@@ -245,7 +282,7 @@ class JsonBody(CallValue):
             return
         found = read_json(self.raw)
         if found is not None:
-            self.call.body = found.text.strip()
+            self.call.body = Body(found.text.strip(), self.start, self.raw)
         self.call.cut(rest=self.as_member if found is None else "")
 
 
@@ -268,7 +305,7 @@ class JsonCallList(Value):
         reading, raw = self.reading, self.raw
         calls = json_calls_in(raw)
         if not calls.read:
-            calls = JsonCalls(json_calls_in(_complete_part(raw)).read, calls.unread)
+            calls = JsonCalls(json_calls_in(complete_part(raw)).read, calls.unread)
         if not calls.read:
             reading.report(otherwise, self.start, raw)
             reading.tally.cut = reading.tally.cut or otherwise == "cut_short"
@@ -284,22 +321,3 @@ class JsonCallList(Value):
         """Calls that are complete before the cut stay calls (rule 16)."""
         self.done()
         self._make("cut_short")
-
-
-def _complete_part(text: str) -> str:
-    """A list of calls that was cut, without the element in which it was.
-
-    A list inside of arguments is none: what is quoted never runs.
-    """
-    decoder = json.JSONDecoder(strict=False)
-    begun = _LIST_OF_CALLS.match(text)
-    elements, at = [], begun.end() if begun is not None else 0
-    try:
-        while at:
-            at = next(n for n in range(at, len(text)) if not text[n].isspace() and text[n] != ",")
-            start = at
-            _, at = decoder.raw_decode(text, at)
-            elements.append(text[start:at])
-    except (ValueError, StopIteration, RecursionError):
-        pass
-    return f"[{', '.join(elements)}]"

@@ -468,10 +468,10 @@ class ResolvedOptions:
         turns = TurnBuilder(asked, self.dialect, self.settings)
         messages, prefix = continued_turns(turns.messages, asked, self.thinking, self.settings)
         request_fields = {"prefix": prefix} if prefix else NO_FIELDS
-        found = {**own, "marks": turns.marks}
+        values = {**own, "marks": turns.marks}
         if turns.images or turns.replaced:
-            found |= {"images": turns.images, "replaced_images": turns.replaced}
-        return self.with_turns(messages, found, request_fields)
+            values |= {"images": turns.images, "replaced_images": turns.replaced}
+        return self.with_turns(messages, values, request_fields)
 
     def with_turns(
         self,
@@ -499,9 +499,11 @@ class ResolvedOptions:
 
 def _defaults(kind: type[ApiRequest]) -> dict[str, Any]:
     """The fields that may be left out, with their defaults."""
-    given = {e.name: e.default for e in fields(kind) if e.default is not MISSING}
-    made = {e.name: e.default_factory() for e in fields(kind) if e.default_factory is not MISSING}
-    return given | made
+    values = {e.name: e.default for e in fields(kind) if e.default is not MISSING}
+    factories = {
+        e.name: e.default_factory() for e in fields(kind) if e.default_factory is not MISSING
+    }
+    return values | factories
 
 
 API_REQUEST_DEFAULTS = _defaults(ApiRequest)
@@ -546,8 +548,8 @@ def _thinking(asked: NeutralRequest, settings: ApiSettings) -> bool:
 
 
 def _effort(asked: NeutralRequest, dialect: Dialect, settings: ApiSettings) -> str | int | None:
-    said = asked.effort if asked.effort is not None else settings.effort
-    return dialect_effort(said, dialect, asked.effort_path)
+    effort = asked.effort if asked.effort is not None else settings.effort
+    return dialect_effort(effort, dialect, asked.effort_path)
 
 
 def _prompt_choice(asked: NeutralRequest, tools: neutral.VisibleTools) -> ToolChoice:
@@ -575,7 +577,7 @@ def dialect_effort(asked: str | int | None, dialect: Dialect, path: str) -> str 
     """The effort as the dialect names it, None where it has no such text."""
     efforts = dialect.efforts
     if isinstance(asked, int):
-        numbers = [known for known in efforts if isinstance(known, int)]
+        numbers = [each for each in efforts if isinstance(each, int)]
         if asked in numbers:
             return asked
         expected = f"{min(numbers)} to {max(numbers)}" if numbers else "a name: it has no numbers"

@@ -134,12 +134,12 @@ def read(
     if protocol is not None and protocol not in PROTOCOLS:
         raise wrong(protocol, f"one of {', '.join(PROTOCOLS)}", "protocol")
     if protocol is not None and rules is None:
-        given = {"messages": body} if isinstance(body, list) else body
-        return PROTOCOLS[protocol].read(given, dialect=dialect, settings=settings)
+        fields = {"messages": body} if isinstance(body, list) else body
+        return PROTOCOLS[protocol].read(fields, dialect=dialect, settings=settings)
     value = json_value(body, settings.loads)
     if protocol is None or rules is None:
-        found = recognise(value)
-        protocol, rules = protocol or found.protocol, rules or found.rules
+        shape = recognise(value)
+        protocol, rules = protocol or shape.protocol, rules or shape.rules
     read = _read_released if rules == "released" else _read_sent
     return read(value, protocol, dialect, settings)
 

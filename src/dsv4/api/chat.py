@@ -11,14 +11,7 @@ from dsv4.api.chat_requests import read
 from dsv4.api.errors import error, error_body
 from dsv4.api.event_writer import Events, EventWriter, HeldCall, Logprobs, ProtocolEvent, Usage
 
-__all__ = [
-    "Writer",
-    "error",
-    "fold",
-    "frames",
-    "read",
-    "whole",
-]
+__all__ = ["Writer", "error", "fold", "frames", "read", "whole"]
 
 
 FINISH = {
@@ -233,11 +226,11 @@ def _finished(choice: dict[str, Any]) -> dict[str, Any]:
     if calls:
         message["tool_calls"] = calls
         message["content"] = message["content"] or None
-    known = choice["logprobs"]
+    logprobs = choice["logprobs"]
     return {
         "index": choice["index"],
         "message": message,
-        "logprobs": {"content": None, "refusal": None, **known} if known else None,
+        "logprobs": {"content": None, "refusal": None, **logprobs} if logprobs else None,
         "finish_reason": choice["finish_reason"],
     }
 

@@ -42,38 +42,22 @@ def read(
 
 def neutral_messages_request(body: JsonObject) -> NeutralRequest:
     """What a body asks for."""
-    known = request_fields.checked_fields(body, FIELDS)
-    if "messages" not in known:
+    fields = request_fields.shared_fields(body, FIELDS)
+    if "messages" not in fields:
         raise wrong(body.get("messages"), "a list of messages", "messages")
-    given = known["messages"]
+    given = fields["messages"]
     if not given:
         raise ApiError("found no message, expected at least one", path="messages")
-    system = known.get("system", "")
+    system = fields.pop("system", "")
     messages: list[neutral.Entry] = [{"role": "system", "content": system}] if system else []
     for n, message in enumerate(given):
         messages += _read_message(message, f"messages[{n}]")
-    output = known.get("output_config", {})
-    choice, parallel = known.get("tool_choice", (neutral.AUTO, None))
-    fields = {
-        "messages": messages,
-        "model": known.get("model"),
-        "declared": known.get("tools", neutral.NO_TOOLS),
-        "choice": choice,
-        "format": output.get("format", known.get("output_format")),
-        "thinking": known.get("thinking"),
-        "effort": output.get("effort"),
-        "effort_path": "output_config.effort",
-        "wants_thinking": known.get("thinking") is True,
-        "sampling": neutral.Sampling(
-            known.get("temperature"), known.get("top_p"), known.get("top_k")
-        ),
-        "max_tokens": known.get("max_tokens"),
-        "stop": known.get("stop_sequences", ()),
-        "stream": known.get("stream", False),
-        "parallel": parallel,
-        "user": known.get("metadata"),
-        "given": len(given),
-    }
+    fields |= {"messages": messages, "given": len(given), "effort_path": "output_config.effort"}
+    fields |= fields.pop("output", {})
+    fields["wants_thinking"] = fields.get("thinking") is True
+    if "choice" in fields:
+        fields["choice"], fields["parallel"] = fields["choice"]
+    neutral.combine_sampling(fields)
     return NeutralRequest(fields)
 
 
@@ -90,8 +74,8 @@ def _read_message(message: object, path: str) -> list[neutral.Entry]:
     if role == "assistant":
         return [_read_assistant(content, inside)]
     if role == "system":
-        said = contents.system_content(content, inside, BLOCK_READERS)
-        return [{"role": "system", "content": said}] if said else []
+        text = contents.system_content(content, inside, BLOCK_READERS)
+        return [{"role": "system", "content": text}] if text else []
     raise wrong(role, "one of " + ", ".join(ROLES), f"{path}.role")
 
 
@@ -182,15 +166,15 @@ def _read_image(block: JsonObject, path: str) -> BlockContent:
     if source is None:
         return contents.image_block(None, path)
     where = f"{path}.source"
-    given = request_fields.json_object(source, where)
-    kind = request_fields.type_at(given, where)
+    fields = request_fields.json_object(source, where)
+    kind = request_fields.type_at(fields, where)
     if kind == "url":
-        return contents.image_block(request_fields.maybe_text_at(given, "url", where), path)
+        return contents.image_block(request_fields.maybe_text_at(fields, "url", where), path)
     if kind != "base64":
-        found = f"found {kind!r} as the type of its source, expected 'base64' or 'url'"
-        return contents.missing_image(contents.NO_FILES if kind == "file" else found, path)
-    data = request_fields.maybe_text_at(given, "data", where)
-    media = request_fields.maybe_text_at(given, "media_type", where) or "image/png"
+        problem = f"found {kind!r} as the type of its source, expected 'base64' or 'url'"
+        return contents.missing_image(contents.NO_FILES if kind == "file" else problem, path)
+    data = request_fields.maybe_text_at(fields, "data", where)
+    media = request_fields.maybe_text_at(fields, "media_type", where) or "image/png"
     return contents.image_block(f"data:{media};base64,{data}" if data else None, path)
 
 
@@ -205,21 +189,21 @@ def _document_content(block: JsonObject, path: str) -> Content:
     if source is None:
         return contents.UNSUPPORTED_DOCUMENT
     where = f"{path}.source"
-    given = request_fields.json_object(source, where)
-    kind = request_fields.type_at(given, where)
+    fields = request_fields.json_object(source, where)
+    kind = request_fields.type_at(fields, where)
     if kind == "text":
-        return request_fields.maybe_text_at(given, "data", where) or contents.UNSUPPORTED_DOCUMENT
+        return request_fields.maybe_text_at(fields, "data", where) or contents.UNSUPPORTED_DOCUMENT
     if kind == "content":
-        content = contents.content_of(given.get("content"), f"{where}.content", BLOCK_READERS)
+        content = contents.content_of(fields.get("content"), f"{where}.content", BLOCK_READERS)
         return content or contents.UNSUPPORTED_DOCUMENT
     return contents.UNSUPPORTED_DOCUMENT
 
 
 def _read_search_result(block: JsonObject, path: str) -> BlockContent:
     """What a search found: where, and its text."""
-    said = [request_fields.maybe_text_at(block, field, path) for field in ("title", "source")]
+    texts = [request_fields.maybe_text_at(block, field, path) for field in ("title", "source")]
     content = contents.content_of(block.get("content"), f"{path}.content", BLOCK_READERS)
-    return contents.joined_content(filter(None, ["\n".join(filter(None, said)), content]))
+    return contents.joined_content(filter(None, ["\n".join(filter(None, texts)), content]))
 
 
 def _read_reference(block: JsonObject, path: str) -> BlockContent:
@@ -296,37 +280,35 @@ def _read_output_config(value: object, path: str) -> dict[str, Any]:
 
 
 def _read_format(value: object, path: str) -> neutral.AnswerFormat:
-    given = request_fields.json_object(value, path)
-    request_fields.one_of("json_schema")(given.get("type"), f"{path}.type")
-    return neutral.read_answer_format(given, path)
+    fields = request_fields.json_object(value, path)
+    request_fields.one_of("json_schema")(fields.get("type"), f"{path}.type")
+    return neutral.read_answer_format(fields, path)
 
 
 def _read_user_id(value: object, path: str) -> str | None:
     return request_fields.maybe_text_at(request_fields.json_object(value, path), "user_id", path)
 
 
-OUTPUT_FIELDS: dict[str, Check] = {
-    "effort": request_fields.effort,
-    "format": _read_format,
-}
+OUTPUT_FIELDS: dict[str, Check] = {"effort": request_fields.effort, "format": _read_format}
 
-FIELDS: dict[str, Check] = {
-    "messages": request_fields.json_list,
-    "system": _read_system,
-    "model": request_fields.text,
-    "tools": neutral.cached_tools(_read_tools, "messages"),
-    "tool_choice": _read_choice,
-    "thinking": request_fields.thinking_switch,
-    "output_config": _read_output_config,
-    "output_format": _read_format,
-    "max_tokens": request_fields.whole_number(1),
-    "stop_sequences": request_fields.texts,
-    "stream": request_fields.boolean,
-    "temperature": request_fields.number(0),
-    "top_p": request_fields.number(0, 1),
-    "top_k": request_fields.whole_number(-1),
-    "metadata": _read_user_id,
-    **request_fields.UNSUPPORTED_FIELDS["messages"],
+# Fields that are read: the name that all protocols share, and the check.
+FIELDS: dict[str, tuple[str, Check]] = {
+    "messages": ("messages", request_fields.json_list),
+    "system": ("system", _read_system),
+    "model": ("model", request_fields.text),
+    "tools": ("declared", neutral.cached_tools(_read_tools, "messages")),
+    "tool_choice": ("choice", _read_choice),
+    "thinking": ("thinking", request_fields.thinking_switch),
+    "output_config": ("output", _read_output_config),
+    "output_format": ("format", _read_format),
+    "max_tokens": ("max_tokens", request_fields.whole_number(1)),
+    "stop_sequences": ("stop", request_fields.texts),
+    "stream": ("stream", request_fields.boolean),
+    "temperature": ("temperature", request_fields.number(0)),
+    "top_p": ("top_p", request_fields.number(0, 1)),
+    "top_k": ("top_k", request_fields.whole_number(-1)),
+    "metadata": ("user", _read_user_id),
+    **request_fields.unsupported_fields("messages"),
 }
 
 
@@ -440,8 +422,8 @@ def _dump_assistant(message: neutral.AssistantEntry) -> list[JsonObject]:
         blocks.append({"type": "text", "text": message["content"]})
     for call in neutral.function_calls(message, PROTOCOL_TITLE):
         function = call["function"]
-        given = neutral.arguments_object(function["arguments"])
-        block = {"type": "tool_use", "id": call["id"], "name": function["name"], "input": given}
+        arguments = neutral.arguments_object(function["arguments"])
+        block = {"type": "tool_use", "id": call["id"], "name": function["name"], "input": arguments}
         blocks.append({field: value for field, value in block.items() if value is not None})
     return blocks
 

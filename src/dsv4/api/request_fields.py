@@ -14,6 +14,7 @@ from importlib import import_module
 from math import isfinite
 from typing import Any, TypeAlias, TypeGuard, TypeVar
 
+from dsv4._encode.tools import read_json
 from dsv4.api.errors import ApiError, wrong
 from dsv4.errors import short_repr
 
@@ -48,8 +49,6 @@ def fast_json_reader() -> Callable[[bytes], Any] | None:
 
 
 _jiter = fast_json_reader()
-_decoder = json.JSONDecoder()
-_scan_json: Callable[[str, int], tuple[Any, int]] = _decoder.scan_once  # type: ignore[attr-defined]
 
 
 def json_body(body: Body, loads: Callable[[bytes], Any] | None = None) -> JsonObject:
@@ -85,7 +84,7 @@ def _parse_json(data: bytes, loads: Callable[[bytes], Any] | None) -> Any:
         except (ValueError, RecursionError):
             pass  # what is wrong, and whether anything is, Python's own reader says
     try:
-        return _parse_json_text(data.decode())
+        return read_json(data.decode().removeprefix(_BOM))
     except UnicodeDecodeError as error:
         raise ApiError(f"The body is not UTF-8: {error.reason} at byte {error.start}.") from None
     except ValueError as error:
@@ -95,17 +94,6 @@ def _parse_json(data: bytes, loads: Callable[[bytes], Any] | None) -> Any:
 
 
 _BOM = "\ufeff"
-
-
-def _parse_json_text(text: str) -> Any:
-    """What `json.loads` gives, which spends much of its time looking for space around."""
-    try:
-        value, end = _scan_json(text, 0)
-        if end == len(text):
-            return value
-    except StopIteration:  # no value begins here
-        pass
-    return _decoder.decode(text.removeprefix(_BOM))
 
 
 # A character outside the first 65,536 is written as two surrogates in JSON. Half of one, left by a
@@ -140,8 +128,8 @@ def clean_value(value: T, path: str) -> T:
     # Marshal writes text as UTF-8 with surrogates let through. A look at its bytes takes much less
     # time than a walk, and what looks like a surrogate and is none does no harm.
     dumped = marshalled(value)
-    found = b"\xed" in dumped and _ENCODED_SURROGATE.search(dumped) is not None
-    cleaned: T = without_surrogates(value) if found else value
+    is_split = b"\xed" in dumped and _ENCODED_SURROGATE.search(dumped) is not None
+    cleaned: T = without_surrogates(value) if is_split else value
     return cleaned
 
 
@@ -179,11 +167,11 @@ def checked_fields(
     fields: Mapping[str, Any], checks: Mapping[str, Check], path: str = ""
 ) -> dict[str, Any]:
     """The fields that `checks` knows, those that are there and not null."""
-    known = {}
+    checked = {}
     for key, value in fields.items():
         if value is not None and key in checks:
-            known[key] = checks[key](value, f"{path}.{key}" if path else key)
-    return known
+            checked[key] = checks[key](value, f"{path}.{key}" if path else key)
+    return checked
 
 
 def shared_fields(
@@ -284,16 +272,16 @@ def one_of(*names: Name) -> Callable[[object, str], Name]:
 def texts(value: object, path: str) -> tuple[str, ...]:
     """One text, or a list of them. None may be empty."""
     if isinstance(value, str):
-        given = [value]
+        listed = [value]
     elif isinstance(value, (list, tuple)):
-        given = list(value)
+        listed = list(value)
     else:
         raise wrong(value, "text, or a list of texts", path)
-    for n, item in enumerate(given):
+    for n, item in enumerate(listed):
         if not isinstance(item, str) or not item:
             where = path if isinstance(value, str) else f"{path}[{n}]"
             raise wrong(item, "text that is not empty", where)
-    return tuple(map(clean, given))
+    return tuple(map(clean, listed))
 
 
 def name_at(fields: Mapping[str, Any], path: str, key: str = "name") -> str:
@@ -413,6 +401,14 @@ UNSUPPORTED_FIELDS: dict[str, dict[str, FieldCheck]] = {
         "container": _no_skills,
     },
 }
+
+
+def unsupported_fields(protocol: str) -> dict[str, tuple[str, Check]]:
+    """These of a protocol, by the name that all of them share: what passes the check says nothing,
+    and is not read again."""
+    return {name: ("unsupported", check) for name, check in UNSUPPORTED_FIELDS[protocol].items()}
+
+
 # Which old reasoning is shown is decided by the format.
 REASONING_CONTEXT = _refused_but(("auto",), '"auto": the format decides which reasoning is kept')
 
@@ -423,12 +419,12 @@ def unread_fields(
     """The fields of a body that are not among those `read`, and those of its options that are not
     among those read `inside` them. Null is absent."""
     unread = [name for name, value in body.items() if name not in read and value is not None]
-    for field, known in inside.items():
+    for field, names in inside.items():
         options = body.get(field)
         if isinstance(options, dict):
             unread += [
                 f"{field}.{name}"
                 for name, value in options.items()
-                if name not in known and value is not None
+                if name not in names and value is not None
             ]
     return unread

@@ -106,36 +106,18 @@ def render_message(
         raise OptionError("index", f"found {index}, expected one of {len(messages)} messages")
     if thinking_mode not in release._MODES:
         raise release._unknown_mode(thinking_mode)
-    known = as_messages(messages, "messages")
-    check_roles(known, "messages", known_only=False)
+    listed = as_messages(messages, "messages")
+    check_roles(listed, "messages", known_only=False)
     # The message is the first of those that follow the ones before it.
     renderer = RendererV32(
-        known[index:], known[:index], V3_2, RELEASED, thinking_mode == "thinking", dropping=False
+        listed[index:], listed[:index], V3_2, RELEASED, thinking_mode == "thinking", dropping=False
     )
     renderer.render(1)
     return "".join(renderer.flat)
 
 
-def render_tools(tools: list[dict[str, Any]]) -> str:
-    """The tools section, from function objects."""
-    return release._tools_by(V3_2, tools)
-
-
-def encode_arguments_to_dsml(tool_call: dict[str, Any]) -> str:
-    """The parameters of `{"name", "arguments"}` as markup. Arguments must be a JSON object."""
-    return release._parameters_by(RELEASED, tool_call, V3_2)
-
-
-def parse_message_from_completion_text(
-    text: str, thinking_mode: types.ThinkingMode
-) -> dict[str, Any]:
-    """A well-formed completion as a message. Raises a `ValueError` for any other."""
-    return release._parse_by(RELEASED, text, thinking_mode, V3_2)
-
-
-def parse_tool_calls(index: int, text: str) -> tuple[int, str | None, list[dict[str, str]]]:
-    """The calls of a block, from after the name in its opening tag on.
-
-    Returns where the block ends, the tag that ended it, and the calls.
-    """
-    return release._calls_by(V3_2, index, text)
+_FUNCTIONS = release.ReleasedFunctions(V3_2)
+render_tools = _FUNCTIONS.render_tools
+encode_arguments_to_dsml = _FUNCTIONS.encode_arguments_to_dsml
+parse_message_from_completion_text = _FUNCTIONS.parse_message_from_completion_text
+parse_tool_calls = _FUNCTIONS.parse_tool_calls

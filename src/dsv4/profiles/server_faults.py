@@ -82,6 +82,6 @@ def fault_named(name: object) -> FaultVariant:
     variant = int(number or 0)
     allowed = range(1, HIGHEST_LIMIT) if fault.family else range(len(fault.variants) or 1)
     if variant not in allowed:
-        found = f"found {short_repr(name)}, expected a number in {allowed.start}..{allowed.stop}"
-        raise server_refusal("faults", found)
+        problem = f"found {short_repr(name)}, expected a number in {allowed.start}..{allowed.stop}"
+        raise server_refusal("faults", problem)
     return FaultVariant(id, variant)
