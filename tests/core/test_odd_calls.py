@@ -298,6 +298,13 @@ class TestSpellings:
     def test_prose_behind_closes_without_the_token(self, case: Shape) -> None:
         check(case)
 
+    def test_a_plain_value_may_spell_tokens(self) -> None:
+        value = f"echo {PARAMETER_END}{INVOKE_END}{BLOCK_END}"
+        text = f'<invoke name="bash"><parameter name="command">{value}</parameter></invoke>'
+        parser = dsv4.StreamParser(thinking=False, tools=TOOLS)
+        message = dsv4.assemble([*parser.feed_inert(text), *parser.finish()])
+        assert calls_of(message) == [("bash", {"command": value})]
+
 
 class TestPlacesOfArguments:
     """Rule 14."""
