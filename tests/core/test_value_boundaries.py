@@ -9,19 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from builders import EOS
-from completions import (
-    BLOCK,
-    BLOCK_END,
-    DSML,
-    INVOKE_END,
-    PARAMETER_END,
-    calls_of,
-    declared,
-    invoke,
-    is_not_made,
-    kinds_of,
-    parameter,
-)
+from completions import *
 from completions import read_everywhere as read
 from rows import each_row
 
@@ -77,6 +65,14 @@ class TestClosesThatAreImplied:
     def test_at_a_parameter(self, before: str, value: str, arguments: Any) -> None:
         strictly = {"path": value}
         is_read(of(value, before) + self.ENDS, [("write_file", arguments or strictly)])
+
+    @each_row("key, ends", [("meta", True), ("ids", False), ("other", False)])
+    def test_at_a_parameter_behind_a_value_that_is_held(self, key: str, ends: bool) -> None:
+        inner = f'<{DSML}parameter name="{key}">'
+        text = f'{BLOCK}{invoke("tag")}<{DSML}parameter name="ids">a\n{inner}b{PARAMETER_END}'
+        message = read(f"{text}{INVOKE_END}{BLOCK_END}{EOS}", tools=TOOLS)
+        whole = {"ids": f"a\n{inner}b"}
+        assert calls_of(message) == [("tag", {"ids": "a", key: "b"} if ends else whole)]
 
     def test_two_calls_that_the_strict_grammar_takes_for_one(self) -> None:
         value = f"a\n{INVOKE_END}\n{invoke('bash')}\n{parameter('command')}rm"

@@ -38,10 +38,6 @@ class GivenValue(NamedTuple):
     raw: str
     json_text: str | None = None  # None: it is the text, as a string
 
-    @property
-    def as_json(self) -> str:
-        return json_string(self.raw) if self.json_text is None else self.json_text
-
 
 class Body(NamedTuple):
     """Arguments that came as one JSON object, and where."""
@@ -193,9 +189,10 @@ class Call:
 
     def give(self, key: str, start: int, raw: str, json_text: str) -> None:
         """Writes a value. Those of a declared array make a list, if they come one by one."""
-        before = self._given[key].as_json if self.may_list(key) else None
-        if before is not None and is_item(before) and is_item(json_text):
-            self.writer.add_item(key, before, json_text)
+        before = self._given[key] if self.may_list(key) else None
+        first = "{" if before is None else before.json_text or json_string(before.raw)
+        if is_item(first) and is_item(json_text):
+            self.writer.add_item(key, first, json_text)
         else:
             self.writer.add(key, json_text)
         self.remember(key, start, raw, json_text)

@@ -261,24 +261,23 @@ class StrictBlock:
                 raise ParseError(self._at, f"found {found!r}, expected ' name=\"'")
             yield
         self._at = self._base + name.end()
-        end = self._whole_name_end() if self._is_whole else (yield from self._search(_LINE_END))
-        if end is None or not self._text.startswith(NAME_END, end.start() - 2):
+        if self._is_whole:
+            end = self._whole_name_end(self._at - self._base)
+        else:
+            line_end = yield from self._search(_LINE_END)
+            end = -1 if line_end is None else line_end.start()
+        if end < 0 or not self._text.startswith(NAME_END, end - 2):
             problem = f"found no {NAME_END!r} in the line, expected it after the name"
             raise ParseError(self._at, problem)
-        line_end = self._base + end.start()
-        self.calls.append(StrictCall(slice(self._at, line_end - 2), []))
-        self._at = line_end + 1
+        self.calls.append(StrictCall(slice(self._at, self._base + end - 2), []))
+        self._at = self._base + end + 1
 
-    def _whole_name_end(self) -> re.Match[str] | None:
-        """The line end behind a name, in which others may stand."""
-        found: re.Match[str] | None = None
+    def _whole_name_end(self, start: int) -> int:
+        """The line end behind a name, in which others may stand. -1: there is none."""
         stops = (self._invoke_close[:-2], self._tags.parameter_open.partition(" name=")[0])
-        start = self._at - self._base
-        stop = min((at for text in stops if (at := self._text.find(text, start)) >= 0), default=-1)
-        for end in _LINE_END.finditer(self._text, start, stop if stop >= 0 else len(self._text)):
-            if self._text.startswith(NAME_END, end.start() - 2):
-                found = end
-        return found or _LINE_END.search(self._text, start)
+        places = [at for stop in stops if (at := self._text.find(stop, start)) >= 0]
+        last = self._text.rfind(NAME_END, start, min(places, default=len(self._text)))
+        return self._text.find("\n", start) if last < 0 else last + 2
 
     def _parameters(self) -> _Waiting[None]:
         keys: set[str] = set()

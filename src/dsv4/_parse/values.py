@@ -70,12 +70,8 @@ class ParameterValue(QuotingValue):
         members: dict[str, str] = {}
         while ahead.marked and not ahead.closing:
             key, close = rules.key(ahead, tool), (yield from self.buffer.next_marked(ahead.end))
-            if (
-                ahead.kind != "parameter"
-                or key is None
-                or key in members
-                or key in reading.tools.keys(tool)
-            ):
+            is_new = key not in members and key not in reading.tools.keys(tool)
+            if ahead.kind != "parameter" or key is None or not is_new:
                 break
             if close is None or not rules.closes(close, "parameter"):
                 break

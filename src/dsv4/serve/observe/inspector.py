@@ -20,6 +20,7 @@ from sys import getsizeof
 from typing import Any, Protocol, TypeAlias
 
 from dsv4._encode.prompt import Prompt
+from dsv4._images.image_source import identity
 from dsv4._parse.events import Diagnostic, End
 from dsv4._playground.provenance import Utf16Offsets
 from dsv4.api import ApiRequest
@@ -95,6 +96,7 @@ class InspectedRequest:
     begun: float | None = None
     ended: float | None = None
     prompt: str | None = None
+    pictures: tuple[tuple[int, str], ...] = ()  # where they stand in it, and which they are
     model: str = ""
     said: str = ""  # the user's last text
     options: dict[str, Any] = field(default_factory=dict)
@@ -115,6 +117,7 @@ class InspectedRequest:
         self.prompt = (
             prepared.prompt.text if len(prepared.prompt.text) <= MAX_REQUEST_BYTES else None
         )
+        self.pictures = tuple(_pictures_in(prepared.prompt)) if prepared.prompt.images else ()
         self.model = prepared.call.model
         self.prompt_tokens = prepared.prompt_tokens
         self.shared_tokens = prepared.shared
@@ -201,6 +204,15 @@ class InspectedRequest:
             "options": self.options,
             "completions": self.completions(),
         }
+
+
+def _pictures_in(prompt: Prompt) -> Iterator[tuple[int, str]]:
+    pictures = iter(prompt.images)
+    at = 0
+    for piece in prompt.pieces:
+        if piece.special and piece.field == "image":
+            yield at, identity(next(pictures))
+        at += len(piece.text)
 
 
 def _last_user_text(messages: Iterable[Any]) -> str:
@@ -310,6 +322,9 @@ class Inspector:
                 known = other.prompt + (sampled[0]["text"] if sampled else "")
                 seen.previous = other.number
                 seen.shared = common_prefix_length(seen.prompt or "", known)
+                for mine, theirs in zip(seen.pictures, other.pictures, strict=False):
+                    if mine != theirs:  # in the text, one placeholder is like the other
+                        seen.shared = min(seen.shared, mine[0])
                 return
 
     def _trim(self) -> None:
