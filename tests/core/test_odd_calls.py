@@ -5,6 +5,7 @@ No call is lost, none is run half, and well-formed answers about markup come out
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -583,6 +584,11 @@ class TestProse:
 
 class TestJson:
     """Rule 19."""
+
+    def test_a_string_of_brackets_is_not_deep(self) -> None:
+        value = parameter("command", "false") + json.dumps("[" * 600) + PARAMETER_END
+        message = dsv4.parse(body(value), thinking=False, tools=TOOLS)
+        assert calls_of(message) == [("bash", {"command": "[" * 600})]
 
     @pytest.mark.parametrize(
         ("value", "meant"),
