@@ -10,6 +10,7 @@ from dsv4.schema import has_type
 from dsv4.verify.answers import ServerAnswer, streamed_answer, value_at, whole_answer
 from dsv4.verify.probes import HI, WEATHER
 from dsv4.verify.report import CHAT, HEAL, Post, ServerFinding, Standing
+from dsv4.verify.sending import prompt_tokens, usage_of
 from dsv4.verify.server_client import Reply
 
 ASKING = {
@@ -188,22 +189,13 @@ def _counted_beforehand(post: Post, plain: Sequence[int]) -> Iterator[ServerFind
 
 
 def _input_tokens(reply: Reply) -> int | None:
-    usage = value_at(reply.body, "usage")
-    if reply.refused or not isinstance(usage, dict):
-        return None
-    # Messages counts what a cache knew, or was told to keep, apart.
-    cached = (usage.get(f"cache_{done}_input_tokens") for done in ("read", "creation"))
-    parts: list[Any] = [
-        usage.get("input_tokens"),
-        *(0 if part is None else part for part in cached),
-    ]
-    return sum(parts) if all(type(part) is int for part in parts) else None
+    return None if reply.refused else prompt_tokens(usage_of(reply))
 
 
 # Caches.
 
 
-def cache_finding(post: Post, text: str) -> ServerFinding:
+def cache_findings(post: Post, text: str) -> Iterator[ServerFinding]:
     """Whether a long request that was sent twice is found again with another end."""
     body = {"messages": [{"role": "user", "content": text}], "max_tokens": 1}
     post(CHAT, body)
@@ -216,10 +208,11 @@ def cache_finding(post: Post, text: str) -> ServerFinding:
     )
     if type(total) is not int or type(cached) is not int:
         message = "the answers do not say what was reused"
-        return ServerFinding("cache-unseen", "cache", "not offered", message)
+        yield ServerFinding("cache-unseen", "cache", "not offered", message)
+        return
     reused = f"{cached:,} of {total:,} tokens reused"
     if cached * 2 < total:
-        return ServerFinding(
+        yield ServerFinding(
             "cache-missed",
             "cache",
             "fault",
@@ -230,4 +223,5 @@ def cache_finding(post: Post, text: str) -> ServerFinding:
             f"most of {total:,} tokens",
             reused,
         )
-    return ServerFinding("cache-reused", "cache", "pass", reused, probe="cache", seen=reused)
+    else:
+        yield ServerFinding("cache-reused", "cache", "pass", reused, probe="cache", seen=reused)
