@@ -31,8 +31,10 @@ from dsv4.verify.prompt_routes import (
     QUICKLY_SHOWN,
     ROUTES,
     SHOWN_PROBES,
+    PromptRoute,
     loop_findings,
     order_findings,
+    routes_of,
     shown_prompts,
 )
 from dsv4.verify.raw_checks import RAW_REQUESTS, raw_findings
@@ -114,7 +116,7 @@ def planned(
     own = request is not None
     own_tokens = 0 if request is None else forecast_tokens(request, counter or PromptCounter())
     if mode == "quick":
-        most = MOST_QUICK + 1 + len(ROUTES) + len(QUICKLY_SHOWN) + own
+        most = MOST_QUICK + MOST_REPEATS_QUICKLY + len(ROUTES) + len(QUICKLY_SHOWN) + own
         return most + OWN_WORD_REQUESTS, QUICK_TOKENS + own_tokens
     chosen = [probe for probe in probes() if not only or probe.group in only or probe.id in ALWAYS]
     sent = sum(probe.repeats for probe in chosen) + MOST_REPEATS + OWN_WORD_REQUESTS + own
@@ -143,6 +145,7 @@ class ServerRun:
         self._word = OwnWord()
         self._planned_counts = 0
         self._shown: list[Observation] = []
+        self._is_lost = False
         self._verdicts: dict[tuple[int, int], ServerVerdict] = {}
         self._notes: list[str] = []
         self._further: list[ServerFinding] = []
@@ -178,6 +181,10 @@ class ServerRun:
             self._sender.ask(Asking(Probe(OWN_REQUEST, "prompt", self._request)))
 
     @property
+    def _own_word(self) -> OwnWord:
+        return replace(self._word, fingerprint=self._sender.fingerprint)
+
+    @property
     def _compared(self) -> list[Observation]:
         """What tells of the server. Where `dsv4 heal` adapts requests, a refusal may be its own; a
         failure that came once and not again was none of the request."""
@@ -208,7 +215,7 @@ class ServerRun:
             (*dict.fromkeys(self._notes), *self._unsent(), *self._failures()),
             too_little=len({o.probe for o in sender.seen if o.tells}) * 2 < planned_counts
             and not sender.adapted,
-            own_word=replace(self._word, fingerprint=sender.fingerprint),
+            own_word=self._own_word,
             first_token_seconds=sender.first_token,
         )
         return without_key(report, sender.key)
@@ -239,7 +246,7 @@ class ServerRun:
     def _new_verdict(self) -> ServerVerdict:
         """What explains the counts, and the prompts that were shown. Where the counts are not to be
         believed, the prompts decide; where both do not fit, the counts."""
-        preferred = replace(self._word, fingerprint=self._sender.fingerprint).profiles
+        preferred = self._own_word.profiles
         by_address = dialect_of_host([self._sender.client.url])
         why = partial(
             explain,
@@ -250,7 +257,7 @@ class ServerRun:
         seen = self._compared
         verdict = why(seen)
         if self._mode == "quick":
-            verdict = _with_several_in_doubt(verdict)
+            verdict = _in_doubt(verdict, lost=self._is_lost)
         if not self._shown:
             return verdict
         if verdict.outcome == "void":
@@ -300,21 +307,24 @@ class ServerRun:
         asked = [OWN_REQUEST]
         while len(asked) <= MOST_QUICK and self._sender.silent < MOST_SILENCE:
             probe = search.next(asked)
-            if probe is None or (search.is_lost and len(asked) > MOST_QUICK - MOST_REPEATS_QUICKLY):
+            if probe is None:
                 break
             asked.append(probe)
             self._planned_counts += 1
             found = self._sender.ask(Asking(PROBES[probe]))
             if found.tells:
                 search.narrow(found)
-        if not search.is_lost and search.next(asked) is not None:
+        self._is_lost = search.is_lost
+        if search.is_lost:
+            self._notes.append("No known server does this: the default run looks closer.")
+        elif search.next(asked) is not None:
             self._notes.append("Other faults are possible: --quick did not look for all of them.")
 
     def _ask_again(self) -> None:
         """What deviates is asked again before it names anything."""
         most = MOST_REPEATS
         if self._mode == "quick":
-            most = min(MOST_REPEATS_QUICKLY, MOST_QUICK + 1 - self._planned_counts)
+            most = 1 if self._is_lost else MOST_REPEATS_QUICKLY
         sent = 0
         while sent < most and self._sender.silent < MOST_SILENCE:
             doubts = next_doubts(
@@ -372,13 +382,14 @@ class ServerRun:
         self, post: Post, shown: Sequence[str] = SHOWN_PROBES
     ) -> Iterator[ServerFinding]:
         """The prompt itself, where no answer showed it. A quick run needs it where counts leave
-        open whose it is."""
+        open whose it is, and asks only where the server says what it is."""
         verdict = self._verdict()
         is_certain = verdict.outcome == "explained" and not verdict.alternatives
-        if self._mode == "quick" and is_certain:
-            return
+        routes: Sequence[PromptRoute] = ROUTES
+        if self._mode == "quick":
+            routes = () if is_certain else routes_of(self._own_word.profiles)
         if not any(o.shows_prompt for o in self._sender.seen):
-            self._shown = list(shown_prompts(post, self._forecaster, shown))
+            self._shown = list(shown_prompts(post, self._forecaster, shown, routes))
         yield from ()
 
     def _look_at_answers(self, post: Post) -> Iterator[ServerFinding]:
@@ -404,15 +415,17 @@ class ServerRun:
                 yield finding
 
 
-def _with_several_in_doubt(verdict: ServerVerdict) -> ServerVerdict:
+def _in_doubt(verdict: ServerVerdict, *, lost: bool) -> ServerVerdict:
     """What few requests say: two faults that make up for each other explain most of those, so that
-    several at once are possible and not certain."""
+    several at once are possible and not certain. So is any, where the search was `lost`, which
+    looks for each of them."""
     best = verdict.best
-    several = {id for id in (best.faults if best else ()) if FAULTS[id].changes_prompts}
-    if verdict.outcome != "explained" or len(several) < 2:
+    ours = {id for id in (best.faults if best else ()) if FAULTS[id].changes_prompts}
+    if verdict.outcome != "explained" or len(ours) < (1 if lost else 2):
         return verdict
-    certain = tuple(id for id in verdict.faults if id not in several)
-    return replace(verdict, faults=certain, possible=tuple(sorted({*verdict.possible, *several})))
+    doubtful = {*ours, "counts-offset", "counts-include-completion"} & {*verdict.faults, *ours}
+    certain = tuple(id for id in verdict.faults if id not in doubtful)
+    return replace(verdict, faults=certain, possible=tuple(sorted({*verdict.possible, *doubtful})))
 
 
 def _forecasts_with(request: Object | None) -> Forecaster:
