@@ -88,13 +88,17 @@ SERVE_FULL: Statements = {
         "pass  log probabilities join to the text",
         "pass  reasoning comes back as `reasoning_content`, 10 tokens",
         "inconclusive  the model did not call several tools at once",
-        "inconclusive  0 of 3 arguments that are hard to read came back exactly, "
-        "and not: redirection, closing tag, 10 KB",
+        (
+            "inconclusive  0 of 3 arguments that are hard to read came back exactly, "
+            "and not: redirection, closing tag, 10 KB"
+        ),
         # The demo follows a grammar: schemas and required calls are those.
         "pass  answers follow a strict schema  6 of 6 (61% to 100%)",
         "pass  answers are a JSON object where one was asked for  6 of 6 (61% to 100%)",
-        "inconclusive  nothing was seen of how often calls are complete, "
-        "and no markup is left in a text",
+        (
+            "inconclusive  nothing was seen of how often calls are complete, "
+            "and no markup is left in a text"
+        ),
         "pass  a call that is required is made  6 of 6 (61% to 100%)",
         "not offered  completions cannot be forced, so the parser was not looked at with them",
     ],
@@ -135,8 +139,10 @@ def test_the_demo_sees_no_pictures() -> None:
     report = report_on(dialect="v4.1")
     assert named(report) == ("explained", "dsv4", "v4.1", [])
     assert statements(report)["images"] == [
-        "differs  pictures are not seen: each costs 5 tokens, whatever its size  "
-        "184, 968, 986, 204, 1,001 expected, 5, 5, 5, 5, 5"
+        (
+            "differs  pictures are not seen: each costs 5 tokens, whatever its size  "
+            "184, 968, 986, 204, 1,001 expected, 5, 5, 5, 5, 5"
+        )
     ]
 
 
@@ -194,8 +200,10 @@ HEAL_BEFORE_VLLM: Statements = {
     "thinking": [f"differs  `thinking.type` is ignored  5 tokens expected, 84 {AS_VLLM}"],
     "effort": [f"differs  `medium` arrives as `low`  84 tokens expected, 5 {AS_VLLM}"],
     "tools": [
-        'differs  tools stay in the prompt at `tool_choice: "none"`  '
-        f"84 tokens expected, 364 {AS_VLLM}",
+        (
+            'differs  tools stay in the prompt at `tool_choice: "none"`  '
+            f"84 tokens expected, 364 {AS_VLLM}"
+        ),
         CHOICE,
         f"differs  the model does not see `response_format`  108 tokens expected, 87 {AS_VLLM}",
     ],
@@ -203,8 +211,10 @@ HEAL_BEFORE_VLLM: Statements = {
     "safety": list(INJECTED.values()),
     # heal counts for itself, with the request's own settings; vLLM thinks by default.
     "protocols": [
-        "differs  count_tokens counts otherwise than the answer's usage  "
-        "84 tokens expected, 5 tokens",
+        (
+            "differs  count_tokens counts otherwise than the answer's usage  "
+            "84 tokens expected, 5 tokens"
+        ),
         COUNTED,
     ],
 }
