@@ -38,9 +38,12 @@ INSTALL_ENGINES := $(UV) $(WITHOUT_MORE) $(ENGINES) \
 # Counting makes them several times as slow, so `make test` does without it.
 COVERAGE := --cov --cov-fail-under=95
 
-# pyright runs in Node.js, and fetches itself from npm when it first runs: both may be missing.
-PYRIGHT := @if $(BIN)/pyright --version >/dev/null 2>&1; \
-	then $(BIN)/pyright --pythonpath $(BIN)/python; \
+# pyright runs in Node.js, and fetches itself from npm when it first runs: both may be missing. It takes
+# five times as long as mypy, so `make test` has it read the public modules alone, which are those that
+# list their names, and `make test-thorough` all of them.
+PUBLIC_MODULES = $(shell grep --recursive --files-with-matches --include='*.py' '^__all__' src)
+PYRIGHT := if $(BIN)/pyright --version >/dev/null 2>&1; \
+	then $(BIN)/pyright --pythonpath $(BIN)/python $$FILES; \
 	else echo "pyright cannot run here, so mypy alone has checked the types"; fi
 
 .PHONY: demo examples test run-tests check-all check-types test-coverage test-training test-all test-thorough test-mutants test-grammar test-large test-pythons test-wheel test-browser test-static-playground test-llamacpp test-vllm test-sglang test-litellm clients implementations follow docs site dist format bench fuzz clean
@@ -86,7 +89,7 @@ check-all: check-types
 
 check-types:
 	$(BIN)/mypy
-	$(PYRIGHT)
+	@FILES="$(PUBLIC_MODULES)"; $(PYRIGHT)
 	$(BIN)/python scripts/check_javascript.py
 
 # What the core's tests run of the core, without those that go through the same lines often.
@@ -99,6 +102,7 @@ test-all: test test-coverage test-thorough test-large test-browser test-pythons 
 
 # Everything on this Python in full: where `make test` takes a part of the cases, all of them.
 test-thorough: $(VENV)/installed-for-tests
+	@FILES=; $(PYRIGHT)
 	DSV4_TESTS=all $(BIN)/pytest $(PARALLEL) -m "not large"
 
 # Which changes of the code no test notices: a sample of mutants in each package of the core, each of
@@ -162,7 +166,7 @@ test-vllm: $(VENV)/installed-for-tests
 # SGLANG_VENV names another.
 test-sglang: $(VENV)/installed-for-tests
 	$(if $(SGLANG_VENV),,-$(MAKE) --no-print-directory $(VENV)-sglang/installed)
-	SGLANG_VENV=$(or $(SGLANG_VENV),$(VENV)-sglang) $(BIN)/pytest -s tests/engines/test_parser_classes.py tests/engines/test_sglang_requests.py tests/engines/test_image_requests.py
+	SGLANG_VENV=$(or $(SGLANG_VENV),$(VENV)-sglang) $(BIN)/pytest -s tests/engines/test_parser_classes.py tests/engines/test_sglang_requests.py tests/engines/test_image_requests.py tests/engines/test_engine_metrics.py
 
 # litellm's proxy in front of stand-ins and of the gateway: a minute. LITELLM_VENV names an
 # environment that has it.
@@ -309,7 +313,7 @@ $(VENV)-litellm/installed: Makefile
 	$(VENV)-litellm/bin/python -m pip install --quiet uv
 	printf 'certifi\nlitellm-enterprise\nlitellm-proxy-extras\n' > $(VENV)-litellm/any-release.txt
 	$(VENV)-litellm/bin/uv pip install --quiet --python $(VENV)-litellm/bin/python \
-		--override $(VENV)-litellm/any-release.txt 'litellm[proxy]==1.108.4'
+		--override $(VENV)-litellm/any-release.txt 'litellm[proxy]==1.109.1'
 	touch $@
 
 $(VENV)/installed-for-fuzzing: pyproject.toml

@@ -1,7 +1,8 @@
-"""dsv4 dataset: speed on one core and two, memory, being killed, and Ray.
+"""dsv4 dataset: speed on one core and two, memory, being killed, and Ray; and beside it, a script
+that does the same with `tokenizers`.
 
-    python bench/dataset.py                    200,000 conversations, about ten minutes
-    python bench/dataset.py --conversations 20000 --few 2000
+    python bench/dataset.py                    1,000,000 lines of 1 KB: half an hour on two cores
+    python bench/dataset.py --lines 20000 --few 5000 --kills 20
 
 Needs the extra `tokens`; with `ray` installed, Ray's output is compared as well.
 """
@@ -12,80 +13,128 @@ import argparse
 import filecmp
 import json
 import os
+import random
 import resource
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from loads import agent, chat, tool
+from loads import agent, tool
 
-SRC = Path(__file__).parent.parent / "src"
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "src"))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--conversations", type=int, default=200_000)
-    parser.add_argument("--few", type=int, default=20_000)
+    parser.add_argument("--lines", type=int, default=1_000_000)
+    parser.add_argument("--few", type=int, default=20_000, help="lines of all runs but one")
+    parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--folder", type=Path, help="where the files go, some gigabytes")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=args.folder) as name:
-        measure(Path(name), args.conversations, args.few)
+        folder = Path(name)
+        few = measure_few(folder, args.few)
+        measure_many(folder, args.lines, few)
+        kill_at_random(folder, args.kills, few["seconds"])
 
 
-def measure(folder: Path, many: int, few: int) -> None:
-    write_lines(folder / "many.jsonl", many)
-    write_lines(folder / "few.jsonl", few)
-    size = (folder / "many.jsonl").stat().st_size
-    say(f"{many:,} conversations, {size / 1e6:,.0f} MB; {os.cpu_count()} cores")
-    small = run(folder, "few", "few", "--jobs", "2")
-    show("two processes, few", small)
-    two = run(folder, "many", "two", "--jobs", "2")
-    show("two processes", two)
-    one = run(folder, "many", "one", "--jobs", "1")
-    show("one process", one)
-    faster = two["conversations_per_second"] / one["conversations_per_second"]
+def measure_few(folder: Path, count: int) -> dict[str, Any]:
+    """One core, two, and Ray, which all write the same."""
+    write_lines(folder / "few.jsonl", count)
+    two = run(folder, "few", "two", "--jobs", "2")
+    show(f"{count:,} lines, two processes", two)
+    one = run(folder, "few", "one", "--jobs", "1")
+    show(f"{count:,} lines, one process", one)
     by_work = 2 * one["cpu_seconds"] / two["cpu_seconds"]
-    say(f"two / one: {faster:.2f}x; by the work done, with both cores free: {by_work:.2f}x")
-    growth = max(two["worker_peak_mb"]) / max(small["worker_peak_mb"])
-    say(f"peak of a worker, {many:,} / {few:,} conversations: {growth:.3f}x")
-    say(f"one and two processes write the same: {same(folder, 'one', 'two')}")
-    peer_seconds, peer_cpu = run_peer(folder)
     say(
-        f"tokenizers in two processes, ids alone: {many / peer_seconds:,.0f} conversations/s, "
-        f"{peer_seconds:.1f} s, {peer_cpu:.1f} s of CPU ({two['cpu_seconds'] / peer_cpu:.2f}x)"
+        f"two / one: {one['seconds'] / two['seconds']:.2f}x; by the work done, with both cores "
+        f"free: {by_work:.2f}x; the same bytes: {same(folder, 'one', 'two')}"
     )
-    killed_at = kill(folder, seconds=two["seconds"] / 2)
-    resumed = run(folder, "many", "killed", "--jobs", "2", "--resume")
+    if find_spec("ray") is not None:
+        show(f"{count:,} lines, Ray", run(folder, "few", "ray", "--engine", "ray"))
+        say(f"Ray writes the same: {same(folder, 'ray', 'two')}")
+    return two
+
+
+def measure_many(folder: Path, count: int, few: dict[str, Any]) -> None:
+    """Speed and memory, beside a script that people write instead."""
+    write_lines(folder / "many.jsonl", count)
+    size = (folder / "many.jsonl").stat().st_size
+    say(f"{count:,} lines of {size / count:,.0f} bytes, {os.cpu_count()} cores")
+    two = run(folder, "many", "many", "--jobs", "2")
+    show(f"{count:,} lines, two processes", two)
+    for name in ("worker", "main"):
+        peaks = [max(each[f"{name}_peak_mb"]) for each in (two, few)]
+        say(f"peak of a {name} process: {peaks[0]:.0f} MB, {peaks[0] / peaks[1]:.3f}x that of few")
+    seconds, cpu = run_peer(folder)
     say(
-        f"killed after {killed_at:,} conversations in the journal, resumed in "
-        f"{resumed['seconds']:.0f} s: the same: {same(folder, 'killed', 'two')}"
+        f"{count:,} lines, tokenizers in two processes: {count / seconds:,.0f} lines/s, "
+        f"{seconds:.1f} s, {cpu:.1f} s of CPU: dsv4 takes {two['cpu_seconds'] / cpu:.2f}x of that"
     )
-    if find_spec("ray") is None:
-        return
-    show("Ray, few", run(folder, "few", "ray", "--engine", "ray"))
-    say(f"Ray writes the same: {same(folder, 'ray', 'few')}")
+    alike, tokens, peer_tokens = compared(folder)
+    say(
+        f"{alike / count:.1%} of the script's rows are those of dsv4, the chats; "
+        f"tokens in all: {peer_tokens:,}, and {tokens:,} of dsv4"
+    )
+
+
+def compared(folder: Path) -> tuple[int, int, int]:
+    """How many rows both write alike, and how many tokens each writes."""
+    alike = tokens = peer_tokens = 0
+    with open(folder / "many.out.jsonl") as ours, open(folder / "peer.out.jsonl") as theirs:
+        for a, b in zip(ours, theirs, strict=True):
+            alike += a == b
+            # Both columns have as many numbers.
+            tokens += a.count(",") // 2
+            peer_tokens += b.count(",") // 2
+    return alike, tokens, peer_tokens
 
 
 def write_lines(path: Path, count: int) -> None:
     with path.open("w") as file:
-        file.writelines(f"{json.dumps(conversation)}\n" for conversation in conversations(count))
+        file.writelines(f"{json.dumps(line)}\n" for line in lines(count))
 
 
-def conversations(count: int) -> Iterator[Any]:
-    """Chats of 3 to 9 messages; each tenth has tools of its own, each twentieth is an agent's."""
+def lines(count: int) -> Iterator[Any]:
+    """Chats of 3 to 7 messages; each tenth has tools of its own, each fiftieth is an agent's."""
     for n in range(count):
-        if n % 20 == 7:
-            yield agent(6, tools=2)
+        if n % 50 == 7:
+            conversation = agent(6, tools=2)
+            conversation[1]["content"] = passage(n, 0, 60)
+            yield conversation
             continue
-        messages = chat(4 + n % 4 * 2)[:-1]
-        messages[1]["content"] += f" This is conversation {n}, or {n * 7919 % 1_000_003}."
+        messages: list[dict[str, Any]] = [{"role": "system", "content": passage(n, 0, 9)}]
+        for turn in range(1, 2 + n % 3):
+            messages += (
+                {"role": "user", "content": passage(n, turn, 20)},
+                {
+                    "role": "assistant",
+                    "reasoning_content": passage(n, turn + 10, 9),
+                    "content": passage(n, turn + 20, 28),
+                },
+            )
         yield {"messages": messages, "tools": [tool(n)]} if n % 10 == 3 else messages
+
+
+def passage(line: int, part: int, length: int) -> str:
+    """Some words of this project's pages, others for each line."""
+    words = all_words()
+    start = (line * 7919 + part * 104_729) * 31 % len(words)
+    return f"{line * 7919 % 1_000_003} {' '.join(words[start : start + length])}"
+
+
+@cache
+def all_words() -> list[str]:
+    """The words of all pages, without those that are markup."""
+    pages = [page.read_text("utf-8") for page in sorted((ROOT / "docs").glob("*.md"))]
+    return [word for word in " ".join(pages).split() if word.strip(".,;:()").isalpha()]
 
 
 def command(*arguments: str) -> list[str]:
@@ -93,13 +142,17 @@ def command(*arguments: str) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(SRC)}
+    return {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+
+
+def cpu_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def run(folder: Path, given: str, out: str, *options: str) -> dict[str, Any]:
     """What `--stats` says, and the time that all processes spent."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    load = os.getloadavg()[0]
+    before, load = cpu_of_children(), os.getloadavg()[0]
     done = subprocess.run(
         command(f"{given}.jsonl", "-o", f"{out}.out.jsonl", "--stats", *options),
         **{"cwd": folder, "env": environment(), "stderr": subprocess.PIPE, "text": True},
@@ -107,30 +160,55 @@ def run(folder: Path, given: str, out: str, *options: str) -> dict[str, Any]:
     )
     if done.returncode:
         sys.exit(done.stderr)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     stats = json.loads(done.stderr.splitlines()[-1])
+    stats["main_peak_mb"] = [stats["main_peak_mb"]]
+    cpu = cpu_of_children() - before
     return {**stats, "cpu_seconds": cpu, "load": (load, os.getloadavg()[0])}
 
 
-# What people write instead: texts joined by hand, and no masks, no checks, nothing to resume.
+# What people write instead: right for chats, and with no checks, nothing counted, nothing to
+# resume. Of tools and calls it writes some text, because the format has pages of rules for them.
 PEER = """
 import json, multiprocessing, sys
 from tokenizers import Tokenizer
 
-def load(path):
-    global tokenizer
-    tokenizer = Tokenizer.from_file(path)
+given, out, vocabulary, bos, eos, user, assistant, think, think_end = sys.argv[1:]
+
+def load():
+    global tokenizer, assistant_id, eos_id
+    tokenizer = Tokenizer.from_file(vocabulary)
+    assistant_id, eos_id = map(tokenizer.token_to_id, (assistant, eos))
 
 def encoded(line):
     value = json.loads(line)
     messages = value["messages"] if isinstance(value, dict) else value
-    text = "".join(f"<|{m['role']}|>{m.get('content') or ''}" for m in messages)
-    return json.dumps({"input_ids": tokenizer.encode(text).ids}, separators=(",", ":"))
+    tools = value.get("tools") if isinstance(value, dict) else messages[0].get("tools")
+    last = max(n for n, message in enumerate(messages) if message["role"] == "user")
+    text = bos
+    for n, message in enumerate(messages):
+        content = message["content"]
+        if message["role"] == "system":
+            text += content + (json.dumps(tools) if tools else "")
+        elif message["role"] != "assistant":
+            text += user + content
+        else:
+            calls = message.get("tool_calls")
+            thought = think + message["reasoning_content"] if n > last or tools else ""
+            text += assistant + thought + think_end + content
+            text += (json.dumps(calls) if calls else "") + eos
+    ids = tokenizer.encode(text, add_special_tokens=False).ids
+    mask, trained, before = [], 0, None
+    for id in ids:
+        mask.append(trained)
+        if before == assistant_id:
+            trained = 1
+        elif id == eos_id:
+            trained = 0
+        before = id
+    return json.dumps({"input_ids": ids, "loss_mask": mask}, separators=(",", ":"))
 
 if __name__ == "__main__":
-    given, out, vocabulary = sys.argv[1:]
-    with multiprocessing.Pool(2, load, (vocabulary,)) as pool, open(given) as lines:
+    with multiprocessing.Pool(2, load) as pool, open(given) as lines:
         with open(out, "w") as file:
             file.writelines(row + "\\n" for row in pool.imap(encoded, lines, chunksize=256))
 """
@@ -138,36 +216,48 @@ if __name__ == "__main__":
 
 def run_peer(folder: Path) -> tuple[float, float]:
     """The time of the script on the same lines, by the clock and by what its processes spent."""
-    (folder / "peer.py").write_text(PEER)
-    sys.path.insert(0, str(SRC))
+    from dsv4._format import tokens
     from dsv4.tokens import Tokenizer
 
-    vocabulary = Tokenizer.load().vocabulary.name
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    (folder / "peer.py").write_text(PEER)
+    words = (tokens.BOS, tokens.EOS, tokens.USER, tokens.ASSISTANT)
+    given = ("many.jsonl", "peer.out.jsonl", Tokenizer.load().vocabulary.name)
+    thinking = (tokens.THINK_START, tokens.THINK_END)
+    before, began = cpu_of_children(), time.monotonic()
     subprocess.run(
-        [sys.executable, "peer.py", "many.jsonl", "peer.out.jsonl", vocabulary],
-        cwd=folder,
-        check=True,
+        [sys.executable, "peer.py", *given, *map(str, (*words, *thinking))], cwd=folder, check=True
     )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return time.monotonic() - began, cpu
+    return time.monotonic() - began, cpu_of_children() - before
 
 
-def kill(folder: Path, seconds: float) -> int:
-    """Starts a run and kills it with no chance to do anything about it."""
-    process = subprocess.Popen(
-        command("many.jsonl", "-o", "killed.out.jsonl", "--jobs", "2", "--stats"),
-        cwd=folder,
-        env=environment(),
-    )
-    time.sleep(seconds)
-    while not (folder / "killed.out.jsonl.journal").exists():
-        time.sleep(0.1)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    journal = json.loads((folder / "killed.out.jsonl.journal").read_text())
-    return int(journal["progress"]["conversations"])
+def kill_at_random(folder: Path, times: int, seconds: float) -> None:
+    """Kills runs at random moments, with no chance to do anything about it, and resumes them."""
+    moments, kills, finished = random.Random(41), 0, 0
+    kept: list[int] = []
+    while kills < times or not finished:
+        process = subprocess.Popen(
+            command("few.jsonl", "-o", "killed.out.jsonl", "--jobs", "2", "--resume"),
+            **{"cwd": folder, "env": environment(), "stderr": subprocess.DEVNULL},
+        )
+        try:
+            # The first second is Python's start, and then the journal's first entries.
+            process.wait(None if kills >= times else moments.uniform(0.5, seconds))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            kills += 1
+            kept.append(journaled(folder))
+            continue
+        finished += 1
+        if process.returncode or not same(folder, "killed", "two"):
+            sys.exit(f"after {kills} kills: exit {process.returncode}, or other bytes")
+        (folder / "killed.out.jsonl").unlink()
+    say(f"{kills} kills, after {kept} lines; {finished} runs came to their end: the same bytes")
+
+
+def journaled(folder: Path) -> int:
+    journal = folder / "killed.out.jsonl.journal"
+    return json.loads(journal.read_text())["progress"]["conversations"] if journal.exists() else 0
 
 
 def same(folder: Path, a: str, b: str) -> bool:
@@ -178,10 +268,10 @@ def show(name: str, stats: dict[str, Any]) -> None:
     peaks = ", ".join(f"{peak:.0f}" for peak in stats["worker_peak_mb"])
     loads = " to ".join(f"{load:.1f}" for load in stats["load"])
     say(
-        f"{name}: {stats['conversations_per_second']:,.0f} conversations/s, "
+        f"{name}: {stats['conversations_per_second']:,.0f} lines/s, "
         f"{stats['tokens'] / stats['seconds']:,.0f} tokens/s, {stats['seconds']:.1f} s, "
         f"{stats['cpu_seconds']:.1f} s of CPU; workers {peaks} MB, "
-        f"main process {stats['main_peak_mb']:.0f} MB; load average {loads}"
+        f"main process {stats['main_peak_mb'][0]:.0f} MB; load average {loads}"
     )
 
 

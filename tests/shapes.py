@@ -21,8 +21,10 @@ __all__ = [
     "Calls",
     "Shape",
     "check",
+    "cut_value",
     "shape",
     "shapes",
+    "talk",
 ]
 
 Calls = tuple[tuple[str, dict[str, Any]], ...]
@@ -56,6 +58,17 @@ def shape(text: str, *calls: tuple[str, dict[str, Any]], kinds: str = "", **fiel
     """`kinds` are those of all diagnostics, each once, in any order."""
     named = {name: fields.pop(name) for name in list(fields) if name in OPTIONS}
     return Shape(text, calls, frozenset(kinds.split()), options=named, **fields)
+
+
+def talk(text: str, kinds: str = "markup_as_text", **fields: Any) -> Any:
+    """What speaks of markup: all of it is the content."""
+    return shape(text, kinds=kinds, content=text, **fields)
+
+
+def cut_value(value: str, kinds: str = "quoted_markup cut_short") -> Any:
+    """A block that does not end after its value began, so that all of it is the value."""
+    incomplete = (("bash", {"command": value}),)
+    return shape(f"{OPEN}{value}", kinds=kinds, incomplete=incomplete, finish="length")
 
 
 OPTIONS = ("thinking", "tools", "tool_choice", "dialect")

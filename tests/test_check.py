@@ -78,16 +78,6 @@ def test_true_is_not_one_of_the_numbers_that_a_schema_lists(
     assert not has_invalid_arguments({"n": 1.0}, {"properties": {"n": {"enum": [1]}}})
 
 
-class Model:
-    """What turns itself into a dict as pydantic models do."""
-
-    def __init__(self, fields: dict[str, Any]) -> None:
-        self._fields = fields
-
-    def model_dump(self) -> dict[str, Any]:
-        return self._fields
-
-
 def test_arguments_that_cannot_be_written_are_found_in_objects_too() -> None:
     wrong = calling(call("f", object(), id="a"))
     assert kinds([user(), Model(wrong), user()]) == kinds([user(), wrong, user()])

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import inspect
 import json
+import subprocess
+import sys
+from collections.abc import Iterator
 from types import ModuleType
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
@@ -194,3 +197,32 @@ def test_the_copies_have_the_names_of_the_released_module() -> None:
     assert set(encoding_dsv32.__all__) < set(encoding_dsv4.__all__)
     for module in (encoding_dsv4, encoding_dsv32, encoding_dsv41, vllm):
         assert [name for name in module.__all__ if not hasattr(module, name)] == []
+
+
+def functions_of(module: ModuleType) -> Iterator[tuple[str, Any]]:
+    """The public functions of a module and of its classes, properties included."""
+    for name in module.__all__:
+        value = getattr(module, name)
+        members = [] if not inspect.isclass(value) else vars(value).items()
+        for place, each in ((name, value), *((f"{name}.{member}", v) for member, v in members)):
+            found = each.fget if isinstance(each, property) else getattr(each, "__func__", each)
+            if inspect.isfunction(found) and "._" not in place:
+                yield place, found
+
+
+@pytest.mark.parametrize("module", [dsv4, encoding_dsv4, encoding_dsv41, encoding_dsv32, vllm])
+def test_every_annotation_can_be_resolved(module: ModuleType) -> None:
+    """Also of modules that are loaded when somebody needs them: `dsv4.types` is one."""
+    found = dict(functions_of(module))
+    assert found
+    for place, function in found.items():
+        hints = get_type_hints(function)
+        assert hints or not function.__annotations__, place
+
+
+def test_annotations_do_not_load_what_they_name() -> None:
+    loaded = "[name for name in ('dsv4.types', 'dsv4._images.image_grid') if name in sys.modules]"
+    encoded = "dsv4.encode([{'role': 'user', 'content': 'a'}])"
+    script = f"import sys, dsv4; {encoded}; print({loaded})"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    assert done.stdout.decode().strip() == "[]"

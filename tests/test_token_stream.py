@@ -70,6 +70,23 @@ class TestCleanOutput:
         )
         assert found == from_text(COMPLETION)
 
+    @pytest.mark.parametrize("size", [1, 3, 1000])
+    def test_a_strict_parser_reads_calls(
+        self, size: int, tokenizer: Tokenizer, reference: Ids
+    ) -> None:
+        parser = IdParser(tokenizer, dsv4.StreamParser(tools=TOOLS, strict=True))
+        found = joined(events(parser, chunked(reference(COMPLETION), size)))
+        assert found == from_text(COMPLETION, strict=True)
+        assert any(isinstance(event, dsv4.ToolCallEnd) for event in found)
+
+    def test_a_strict_parser_takes_what_only_spells_a_token_as_text(
+        self, tokenizer: Tokenizer
+    ) -> None:
+        parser = IdParser(tokenizer, dsv4.StreamParser(thinking=False, strict=True))
+        end = [tokenizer.special_id(EOS)]
+        found = events(parser, [tokenizer.encode_text("a</think> <｜DSML｜b"), end])
+        assert dsv4.assemble(found).content == "a</think> <｜DSML｜b"
+
     @given(
         reasoning=st.text(st.characters(exclude_characters="<｜", codec="utf-8"), max_size=30),
         content=st.text(st.characters(exclude_characters="<｜", codec="utf-8"), max_size=30),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dsv4
-from builders import assistant, image, system, user
+from builders import Model, assistant, image, system, user
 from dsv4._view.characters import terminal_safe, width_of
 from dsv4._view.html_page import css_classes_and_text, html_page
 from dsv4._view.terminal_lines import ansi_lines, terminal_lines
@@ -28,16 +28,6 @@ MESSAGES = [
     {"role": "latest_reminder", "content": "Now."},
     user("So?"),
 ]
-
-
-class Model:
-    """What turns itself into a dict as pydantic models do."""
-
-    def __init__(self, fields: dict[str, Any]) -> None:
-        self._fields = fields
-
-    def model_dump(self) -> dict[str, Any]:
-        return self._fields
 
 
 def test_the_prompt_shows_the_roles() -> None:

@@ -227,7 +227,8 @@ class TestLaterReleases:
         assert made.decode([128799, 77666, 129264], skip_special_tokens=True) == "Reason"
         assert made.encode("a<｜deepseek_image｜>", add_special_tokens=False).ids[-1] == 129264
 
-    def test_all_of_them_share_one_engine(self, tokenizer: Tokenizer) -> None:
+    def test_all_of_them_share_one_engine(self) -> None:
+        tokenizer = Tokenizer.load()  # not the fixture: a vocabulary that others pushed out is new
         others = [Tokenizer.load(dialect=name) for name in ("v4.1", "v4-vision")]
         assert {other.vocabulary.ordinary for other in others} == {tokenizer.vocabulary}
         assert tokenizer.with_dialect("v4.1").vocabulary is others[0].vocabulary

@@ -6,7 +6,7 @@ from itertools import cycle
 from typing import Any
 
 from datasets import Dataset
-from tiny import NO_CHECKPOINTING, TRAINED, new_tokenizer, trained_model
+from tiny import ON_A_CPU, TRAINED, new_tokenizer, trained_model
 from trl import GRPOConfig, GRPOTrainer
 
 CALLED: list[str] = []
@@ -55,12 +55,7 @@ def main() -> None:
             temperature=0.5,
             learning_rate=1e-4,
             logging_steps=1,
-            save_strategy="no",
-            report_to="none",
-            use_cpu=True,
-            bf16=False,
-            **NO_CHECKPOINTING,
-            seed=0,
+            **ON_A_CPU,
         ),
     )
     trainer.train()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from datasets import Dataset
-from tiny import NO_CHECKPOINTING, TRAINED, conversations, new_model, new_tokenizer
+from tiny import ON_A_CPU, TRAINED, conversations, new_model, new_tokenizer
 from trl import SFTConfig, SFTTrainer
 
 
@@ -24,12 +24,7 @@ def main() -> None:
             learning_rate=5e-3,
             lr_scheduler_type="constant",
             logging_steps=10,
-            save_strategy="no",
-            report_to="none",
-            use_cpu=True,
-            bf16=False,
-            **NO_CHECKPOINTING,
-            seed=0,
+            **ON_A_CPU,
         ),
     )
     show_what_is_trained(tokenizer, trainer.train_dataset[0])

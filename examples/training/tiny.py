@@ -22,7 +22,11 @@ HERE = Path(__file__).parent
 # A tiny model has memory to spare. `transformers` 5.23 has another name for this.
 _NEW_NAME = "activation_checkpointing"
 _NAMES = [field.name for field in fields(TrainingArguments)]
-NO_CHECKPOINTING = {_NEW_NAME if _NEW_NAME in _NAMES else "gradient_checkpointing": False}
+# What trainers need on a CPU, and to be quiet and the same every time.
+ON_A_CPU: dict[str, Any] = {
+    **{"save_strategy": "no", "report_to": "none", "use_cpu": True, "bf16": False, "seed": 0},
+    _NEW_NAME if _NEW_NAME in _NAMES else "gradient_checkpointing": False,
+}
 TRAINED = HERE.parent.parent / "build" / "training"
 
 

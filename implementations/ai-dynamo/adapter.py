@@ -9,8 +9,6 @@ FRONTEND = DynamoFrontend(lines.v4_vocabulary())
 
 def encode(request):
     lines.refuse_encoder_options(request)
-    if request["dialect"] == "v4":
-        raise lines.Unsupported("the effort texts of April")
     messages, tools = lines.with_tools_apart(request)
     options = {"thinking": request["thinking_mode"] == "thinking"}
     options["drop_thinking"] = request.get("drop_thinking", True)
@@ -24,11 +22,9 @@ def encode(request):
 
 
 def parse(request):
-    options = {"thinking": request["thinking_mode"] == "thinking"}
-    body = {"messages": [{"role": "user", "content": "Hi"}], "chat_template_kwargs": options}
-    body["tools"] = request.get("tools") or [{"type": "function", "function": {"name": "f"}}]
     said = lines.seen(request["text"])
-    return lines.read_message(FRONTEND.message(NAMES[request["dialect"]], said, body))
+    message = FRONTEND.message(NAMES[request["dialect"]], said, lines.parsed_body(request))
+    return lines.read_message(message)
 
 
-lines.answer(NAMES, encode, parse)
+lines.answer(NAMES, encode, parse, encoded=("v4-0731", "v4.1"))

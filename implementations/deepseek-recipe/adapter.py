@@ -1,32 +1,39 @@
-"""deepseek-recipe: Chat requests, as the official API takes them; tools go beside the messages."""
+"""deepseek-recipe: Chat requests, as the official API takes them, and its reader of completions."""
 
 import json
 
+import conform_lines as lines
 import deepseek_recipe as recipe
-from conform_lines import Unsupported, answer, with_tools_apart
 
-MODELS = {"v4-0731": "DeepSeek-V4-Pro", "v4.1": "DeepSeek-V4.1-Flash"}
+MODELS = {"v4": "DeepSeek-V4-Pro", "v4-0731": "DeepSeek-V4-Pro", "v4.1": "DeepSeek-V4.1-Flash"}
 ENCODINGS = {"v4-0731": recipe.DeepseekV4Encoding(), "v4.1": recipe.DeepseekV41Encoding()}
 
 
+def converted(request, **fields):
+    fields |= {"thinking": lines.thinking_of(request), "model": MODELS[request["dialect"]]}
+    return recipe.ChatCompletionRequest(json.dumps(fields)).convert(recipe.ConversionOptions())
+
+
 def encode(request):
-    if request.get("context") or request.get("add_default_bos_token") is False:
-        raise Unsupported("an option of the released encoder")
-    messages, tools = with_tools_apart(request)
-    lists = (m["content"] for m in messages if isinstance(m.get("content"), list))
-    if any(part.get("type") not in ("text", "image_url") for parts in lists for part in parts):
-        raise Unsupported("parts that Chat requests do not have")
-    thinking = "enabled" if request["thinking_mode"] == "thinking" else "disabled"
+    lines.refuse_encoder_options(request)
+    messages, tools = lines.with_tools_apart(request)
+    lines.refuse_parts_but(messages, "text", "image_url")
     effort = request.get("reasoning_effort")
     if effort is None and request["dialect"] == "v4-0731":
         effort = "low"  # which writes nothing; without one it is high here
-    body = {
-        **{"model": MODELS[request["dialect"]], "messages": messages},
-        **({"tools": tools} if tools else {}),
-        **{"thinking": {"type": thinking}, "reasoning_effort": effort},
-    }
-    read = recipe.ChatCompletionRequest(json.dumps(body)).convert(recipe.ConversionOptions())
+    fields = {"tools": tools} if tools else {}
+    read = converted(request, messages=messages, reasoning_effort=effort, **fields)
     return ENCODINGS[request["dialect"]].render_conversation(read.conversation).prompt
 
 
-answer(MODELS, encode)
+def parse(request):
+    read = converted(request, **lines.parsed_body(request))
+    chunks = recipe.ChatCompletionRequest.chunk_generator(read, "id", "m")
+    processor = recipe.StreamProcessor(chunks, read.parsing_options)
+    processor.push(recipe.InferenceChunk.ready(prompt_usage=recipe.PromptUsage()))
+    said = recipe.InferenceChunk.text(lines.seen(request["text"]), 1)
+    events = [*processor.push(said), *processor.finish()]
+    return lines.read_deltas([json.loads(event.to_json()) for event in events])
+
+
+lines.answer(MODELS, encode, parse, encoded=ENCODINGS)

@@ -5,7 +5,7 @@ from importlib import import_module
 import conform_lines as lines
 
 TOKENIZER = lines.v4_tokenizer()
-lines.without_torch()  # which only training needs
+lines.stand_ins("torch")  # which only training needs
 BASE, V41 = (import_module(f"tinker_cookbook.renderers.{n}") for n in ("base", "deepseek_v4_1"))
 KINDS = {"chat": "DisableThinking", "low": "LowReasoning", "max": "MaxReasoning"}
 

@@ -1,32 +1,36 @@
-"""vLLM: its copies of the encoders. Its parsers need PyTorch: `make test-vllm` measures them."""
+"""vLLM: its copies of the encoders, and its parsers as its server composes them."""
 
-from conform_lines import Unsupported, answer, module_in, options_of
+import conform_lines as lines
 
-MODULES = {
-    "v4-0731": module_in("vllm", "tokenizers/deepseek_v4_encoding.py"),
-    "v4.1": module_in("vllm", "tokenizers/deepseek_v41_encoding.py"),
-}
+TOKENIZER = lines.v4_tokenizer()
+lines.stand_ins("torch", "xgrammar", "aiohttp", "mistral_common")
+SERVER = "config distributed model_executor multimodal platforms renderers sampling_params v1"
+lines.stand_ins("vllm.tokenizers", *(f"vllm.{name}" for name in SERVER.split()))
 
+from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest  # noqa: E402
+from vllm.parser.parser_manager import ParserManager  # noqa: E402
+from vllm.renderers.chat_utils import make_tool_call_id  # noqa: E402
 
-def flat(message):
-    """A message as its tokenizer gives it to the encoder: lists of texts are joined before."""
-    parts = message.get("content")
-    if "content_blocks" in message:
-        raise Unsupported("content_blocks")
-    if isinstance(parts, list):
-        if any(not isinstance(part, dict) or part.get("type") != "text" for part in parts):
-            raise Unsupported("parts that are no text")
-        message = {**message, "content": "\n\n".join(part["text"] for part in parts)}
-    return message
+make_tool_call_id.return_value = "call_0"
+NAMES = {"v4": "deepseek_v4", "v4-0731": "deepseek_v4", "v4.1": "deepseek_v41"}
 
 
 def encode(request):
-    options = options_of(request)
-    if options.get("context"):
-        options["context"] = [flat(message) for message in options["context"]]
-    messages = [flat(message) for message in request["messages"]]
-    module = MODULES[request["dialect"]]
-    return module.encode_messages(messages, request["thinking_mode"], **options)
+    request = lines.flat(request)  # its tokenizer joins lists of texts before
+    options = lines.options_of(request)
+    module = lines.module_in("vllm", f"tokenizers/{NAMES[request['dialect']]}_encoding.py")
+    return module.encode_messages(request["messages"], request["thinking_mode"], **options)
 
 
-answer(MODULES, encode)
+def parse(request):
+    name, text = NAMES[request["dialect"]], lines.seen(request["text"])
+    body = ChatCompletionRequest(model="m", **lines.parsed_body(request))
+    made = ParserManager.get_parser(name, name, enable_auto_tools=True, model_name="deepseek-v4")
+    parser = made(TOKENIZER, body.tools, chat_template_kwargs=body.chat_template_kwargs)
+    options = {"model_output_token_ids": TOKENIZER.encode(text, add_special_tokens=False)}
+    reasoning, content, calls = parser.parse(text, body, enable_auto_tools=True, **options)
+    made = [(call.name, call.arguments) for call in calls or ()]
+    return lines.called(made, content or "", reasoning or "")
+
+
+lines.answer(NAMES, encode, parse, encoded=("v4-0731", "v4.1"))

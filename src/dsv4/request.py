@@ -75,9 +75,9 @@ class Request:
 
     def __post_init__(self) -> None:
         for name in ("messages", "tools", "context", "stop"):
-            given = getattr(self, name)
-            if hasattr(given, "__next__"):
-                object.__setattr__(self, name, list(given))
+            value = getattr(self, name)
+            if hasattr(value, "__next__"):
+                object.__setattr__(self, name, list(value))
         check_options(
             self.tools,
             self.tool_choice,
@@ -162,8 +162,8 @@ class Request:
         """The tools that the prompt shows: the request's own, and those on its messages."""
         own = () if self.tools is None else self.tools
         before = () if self.context is None else self.context
-        given = (*own, *(tool for _, tool in visible_tools(before, self.messages)))
-        return [tool if tool.__class__ is dict else _converted(tool) for tool in given]
+        tools = (*own, *(tool for _, tool in visible_tools(before, self.messages)))
+        return [tool if tool.__class__ is dict else _converted(tool) for tool in tools]
 
 
 def _converted(tool: object) -> object:

@@ -45,18 +45,18 @@ _TYPE_OF_BASE = {**_TYPE_OF_CLASS, Mapping: "object"}
 
 def json_type(value: object) -> str | None:
     """The most particular JSON type of a Python value: an int is an integer. None: it has none."""
-    known = _TYPE_OF_CLASS.get(value.__class__)
-    if known is not None:
-        return known
+    by_class = _TYPE_OF_CLASS.get(value.__class__)
+    if by_class is not None:
+        return by_class
     return next((name for base, name in _TYPE_OF_BASE.items() if isinstance(value, base)), None)
 
 
 def has_type(value: object, types: Collection[str]) -> bool:
     """Whether a value has one of the types. An integer is a number, and 1.0 is an integer."""
-    found = json_type(value)
+    type_ = json_type(value)
     return (
-        found in types
-        or (found == "integer" and "number" in types)
+        type_ in types
+        or (type_ == "integer" and "number" in types)
         or (isinstance(value, float) and "integer" in types and value.is_integer())
     )
 
@@ -68,8 +68,8 @@ def own_types(schema: Schema) -> Iterable[str]:
         return (named,)
     if named is not None:
         return (name for name in _as_list(named)[: len(TYPES)] if isinstance(name, str))
-    found = map(json_type, listed(schema, "enum"))
-    return (name for name in found if name is not None)
+    types = map(json_type, listed(schema, "enum"))
+    return (name for name in types if name is not None)
 
 
 def possible_types(schema: object, root: object) -> frozenset[str]:
@@ -103,14 +103,14 @@ def _parts_of(schema: object, root: object, followed: set[str], depth: int) -> I
 
 def properties_of(schema: object) -> Mapping[str, object]:
     """The schemas of an object's members, by name."""
-    found = schema.get("properties") if isinstance(schema, _OBJECT) else None
-    return found if isinstance(found, _OBJECT) else {}
+    properties = schema.get("properties") if isinstance(schema, _OBJECT) else None
+    return properties if isinstance(properties, _OBJECT) else {}
 
 
 def required_of(schema: object) -> list[str]:
     """The names of the members that an object must have."""
-    found = listed(schema, "required") if isinstance(schema, _OBJECT) else ()
-    return [name for name in found if isinstance(name, str)]
+    names = listed(schema, "required") if isinstance(schema, _OBJECT) else ()
+    return [name for name in names if isinstance(name, str)]
 
 
 def listed(schema: Schema, keyword: str) -> Sequence[object]:
@@ -120,15 +120,15 @@ def listed(schema: Schema, keyword: str) -> Sequence[object]:
 
 def conjunction(schema: object, root: object) -> list[Schema]:
     """All schemas that a value of `schema` must fit: itself, what it refers to, and its `allOf`."""
-    found: list[Schema] = []
+    schemas: list[Schema] = []
     waiting, followed = [schema], set[str]()
-    while waiting and len(found) < MOST_PARTS:
+    while waiting and len(schemas) < MOST_PARTS:
         part = waiting.pop()
         if isinstance(part, _OBJECT):
-            found.append(part)
+            schemas.append(part)
             waiting += reversed(listed(part, "allOf"))
             waiting += _new_targets(part, root, followed)
-    return found
+    return schemas
 
 
 def _as_list(value: object) -> Sequence[object]:
@@ -150,17 +150,17 @@ def resolve(pointer: str, root: object) -> Target | None:
     start, *steps = pointer.split("/", MOST_STEPS + 1)
     if start != "#" or len(steps) > MOST_STEPS:
         return None
-    found, taken = root, list[str | int]()
+    place, taken = root, list[str | int]()
     for step in map(_unescaped, steps):
-        if isinstance(found, _OBJECT) and step in found:
-            found = found[step]
+        if isinstance(place, _OBJECT) and step in place:
+            place = place[step]
             taken.append(step)
-        elif isinstance(found, (list, tuple)) and _is_index(step) and int(step) < len(found):
-            found = found[int(step)]
+        elif isinstance(place, (list, tuple)) and _is_index(step) and int(step) < len(place):
+            place = place[int(step)]
             taken.append(int(step))
         else:
             return None
-    return Target(found, tuple(taken))
+    return Target(place, tuple(taken))
 
 
 def _new_targets(schema: Schema, root: object, followed: set[str]) -> Iterator[object]:

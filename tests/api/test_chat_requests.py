@@ -102,6 +102,8 @@ def test_functions_without_their_wrapper_are_tools() -> None:
     assert prompt("chat", body("chat", tools=bare)) == prompt(
         "chat", body("chat", tools=tools("chat", "f"))
     )
+    named = {**tools("chat", "f")[0], "name": "g"}  # a wrapper, whatever else it has
+    assert [tool["name"] for tool in read(tools=[named]).request.tools] == ["f"]
 
 
 def test_hosted_tools_are_left_out_and_listed() -> None:

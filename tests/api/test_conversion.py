@@ -194,3 +194,20 @@ def test_what_is_left_out_has_a_name(
     assert left_out(given, source, target) == names
     converted = convert(given, source, target)
     assert not set(names) & set(converted)
+
+
+@each_row(
+    "arguments, kind",
+    [
+        ('{"input": "ls"}', "custom_tool_call"),
+        # What is no call of a custom tool, although it has the name of one.
+        ('{"input": "ls", "more": 1}', "function_call"),
+        ('{"other": "ls"}', "function_call"),
+        ("{}", "function_call"),
+    ],
+)
+def test_a_call_of_a_custom_tool_has_its_input_alone(arguments: str, kind: str) -> None:
+    call = {"type": "function_call", "call_id": "c", "name": "run", "arguments": arguments}
+    result = {"type": "function_call_output", "call_id": "c", "output": "r"}
+    request = body("responses", user("q"), call, result, tools=[{"type": "custom", "name": "run"}])
+    assert convert(request, "responses", "responses")["input"][1]["type"] == kind

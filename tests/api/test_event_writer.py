@@ -245,6 +245,11 @@ def kinds(events: list[Any]) -> list[str]:
 TEXT = f"Hm.</think>Yes.{block(calling('bash', command='MARK'), calling('ping'))}{EOS}"
 
 
+def opened(name: str) -> dict[str, Any]:
+    """A call at its beginning."""
+    return {"type": "function", "function": {"name": name, "arguments": ""}}
+
+
 def test_the_chunks_of_a_completion() -> None:
     call = asked("chat", stream_options={"include_usage": True})
     out = written("chat", call, events_of(call, TEXT, cut=1000))
@@ -256,27 +261,9 @@ def test_the_chunks_of_a_completion() -> None:
         {"role": "assistant", "content": ""},
         {"reasoning_content": "Hm."},
         {"content": "Yes."},
-        {
-            "tool_calls": [
-                {
-                    "index": 0,
-                    "id": ids[0],
-                    "type": "function",
-                    "function": {"name": "bash", "arguments": ""},
-                }
-            ]
-        },
+        {"tool_calls": [{"index": 0, "id": ids[0], **opened("bash")}]},
         {"tool_calls": [{"index": 0, "function": {"arguments": '{"command": "MARK"}'}}]},
-        {
-            "tool_calls": [
-                {
-                    "index": 1,
-                    "id": ids[1],
-                    "type": "function",
-                    "function": {"name": "ping", "arguments": ""},
-                }
-            ]
-        },
+        {"tool_calls": [{"index": 1, "id": ids[1], **opened("ping")}]},
         {"tool_calls": [{"index": 1, "function": {"arguments": "{}"}}]},
         {},
     ]
@@ -579,6 +566,9 @@ def test_logprobs(protocol: str) -> None:
         assert whole["output"][0]["content"][0]["logprobs"] == [
             {"token": "Yé", "logprob": -0.5, "bytes": list("Yé".encode()), "top_logprobs": top}
         ]
+        [delta] = [event for event in out if event["type"] == "response.output_text.delta"]
+        top = [{"token": "No", "logprob": -1.5}]
+        assert delta["logprobs"] == [{"token": "Yé", "logprob": -0.5, "top_logprobs": top}]
     other = module.Writer(call, id="x", created=1)
     frames = module.frames(other.start()) + other.frames(
         [dsv4.ContentDelta("Yé")], logprobs=LOGPROBS

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from request_bodies import body, call, prompt, result, user
 
+import dsv4
 from dsv4 import api
 from rows import each_row
 
@@ -198,3 +199,92 @@ def test_what_real_clients_send(name: str, around: str) -> None:
     (grid,) = written.image_grids
     assert grid is not None
     assert grid.tokens == 184
+
+
+# Images where no image can stand.
+
+
+def image_of(protocol: str) -> dict[str, Any]:
+    return block(protocol, data_url(png()))
+
+
+def misplaced(protocol: str) -> dict[str, Any]:
+    """An image in a system message, and two in an assistant's, beside one of the user."""
+    texts = {"responses": "output_text"}
+    answer = {"type": texts.get(protocol, "text"), "text": "Said"}
+    fields: dict[str, Any] = {}
+    if protocol == "messages":
+        fields["system"] = [text(protocol, "Rules"), image_of(protocol)]
+        before: list[Any] = []
+    else:
+        before = [{"role": "system", "content": [text(protocol, "Rules"), image_of(protocol)]}]
+    turns = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": [answer, image_of(protocol), image_of(protocol)]},
+        {"role": "user", "content": [text(protocol, "Look"), image_of(protocol)]},
+    ]
+    return body(protocol, *before, *turns, **fields)
+
+
+PLACES = {
+    "chat": "messages[0].content[1]",
+    "responses": "input[0].content[1]",
+    "messages": "system[1]",
+}
+
+
+@each_row("protocol", [(p,) for p in PROTOCOLS])
+def test_images_of_the_system_and_the_assistant_are_counted_as_replaced(protocol: Any) -> None:
+    read = api.read(misplaced(protocol), protocol=protocol, dialect="v4.1")
+    assert (read.images, read.replaced_images) == (1, 3)
+    written = str(read.request.encode())
+    assert "Rules\n\n[Unsupported Image]" in written
+    assert "Said\n\n[Unsupported Image]\n\n[Unsupported Image]" in written
+    read = api.read(misplaced(protocol), protocol=protocol, dialect="v4")
+    assert (read.images, read.replaced_images) == (0, 4)
+
+
+@each_row("protocol", [(p,) for p in PROTOCOLS])
+def test_or_they_are_refused(protocol: Any) -> None:
+    settings = api.Settings(unsupported_images="refuse")
+    with pytest.raises(
+        api.ApiError, match=r"images of this role \(system\) are not read"
+    ) as caught:
+        api.read(misplaced(protocol), protocol=protocol, dialect="v4.1", settings=settings)
+    assert caught.value.path == PLACES[protocol]
+
+
+@each_row("protocol", [(p,) for p in PROTOCOLS])
+def test_other_protocols_are_told_their_names(protocol: Any) -> None:
+    given: Any = misplaced(protocol)
+    whole = str(api.read(given, protocol=protocol, dialect="v4.1").request.encode())
+    for target in PROTOCOLS:
+        converted = api.convert(given, protocol, target)
+        read = api.read(converted, protocol=target, dialect="v4.1")
+        assert str(read.request.encode()) == whole
+        assert (read.images, read.replaced_images) == (1, 0)
+
+
+def test_check_says_so() -> None:
+    found = dsv4.check({**misplaced("chat"), "model": "DeepSeek-V4.1", "max_tokens": 9})
+    lost = [each.path for each in found if each.kind == "unsupported_content"]
+    assert lost == ["messages[0].content", "messages[2].content"]
+
+
+@each_row("kind", [("document",), ("search_result",)])
+def test_images_in_documents_are_images(kind: str) -> None:
+    inside = [{"type": "text", "text": "Page 1"}, image_of("messages")]
+    shown: dict[str, Any] = {"type": kind, "title": "Report", "content": inside}
+    if kind == "document":
+        shown = {"type": kind, "title": "Report", "source": {"type": "content", "content": inside}}
+    asked = body("messages", {"role": "user", "content": [shown, text("messages", "So?")]})
+    read = api.messages.read(asked, dialect="v4.1")
+    assert (read.images, read.replaced_images) == (1, 0)
+    assert f"Report\n\nPage 1\n\n{PLACEHOLDER}\n\nSo?" in str(read.request.encode())
+    assert api.messages.read(asked, dialect="v4").replaced_images == 1
+
+
+def test_an_image_without_a_picture_counts_as_replaced_where_none_is_checked() -> None:
+    asked = body("chat", {"role": "user", "content": [{"type": "image_url"}, image_of("chat")]})
+    read = api.chat.read(asked, dialect="v4.1", settings=api.Settings(read_images="unchecked"))
+    assert (read.images, read.replaced_images) == (1, 1)

@@ -59,6 +59,10 @@ def test_a_refusal_is_what_was_said() -> None:
         ({"content": None, "summary": [{"type": "summary_text", "text": "S"}]}, "S"),
         ({"content": "T", "summary": "S"}, "T"),
         (
+            {"content": [{"type": "reasoning_text", "text": text} for text in ("T", "", "U")]},
+            "T\n\nU",
+        ),
+        (
             {
                 "content": [],
                 "summary": [

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import urllib.request
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from serving import first_is_smoke
+from test_playground_pasted import png
 
 openai = pytest.importorskip("openai", reason="the openai client is not installed")
 
@@ -19,6 +21,32 @@ HOSTILE = f"{MARKUP}\u202eright to left\u202c \x1b[31m \u0000 <｜User｜>"
 
 def api_of(playground: str) -> str:
     return playground.removesuffix("/playground/")
+
+
+def with_picture(protocol: str) -> tuple[str, Any]:
+    """A request with a screenshot: of the user, and in Messages in a tool's result."""
+    shot = png(1920, 1080)
+    url, said = f"data:image/png;base64,{shot}", {"type": "text", "text": "What is this?"}
+    if protocol == "chat":
+        content: list[Any] = [said, {"type": "image_url", "image_url": {"url": url}}]
+        return "/v1/chat/completions", {"messages": [{"role": "user", "content": content}]}
+    if protocol == "responses":
+        content = [{"type": "input_image", "image_url": url}]
+        return "/v1/responses", {"input": [{"role": "user", "content": content}]}
+    source = {"type": "base64", "media_type": "image/png", "data": shot}
+    used = {"type": "tool_use", "id": "toolu_1", "name": "shot", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "toolu_1"}
+    return "/v1/messages", {
+        "max_tokens": 100,
+        "messages": [
+            {"role": "user", "content": "Look."},
+            {"role": "assistant", "content": [used]},
+            {
+                "role": "user",
+                "content": [{**result, "content": [{"type": "image", "source": source}]}],
+            },
+        ],
+    }
 
 
 def say(tab: Any, words: str) -> None:
@@ -35,8 +63,6 @@ def opened(open_page: Callable[..., Any], **options: Any) -> Any:
 @pytest.fixture(autouse=True)
 def fresh(request: pytest.FixtureRequest) -> None:
     """Nothing is left of what other tests asked."""
-    import urllib.request
-
     if request.config.getoption("--static"):
         pytest.skip("a page without a server has no Live view")
     playground = request.getfixturevalue("playground")
@@ -230,6 +256,43 @@ class TestInspector:
         tab.wait_for_selector(".details .around")
         assert tab.locator(".details mark").inner_text().startswith("two")
         assert "A prefix cache saves" in tab.locator(".details").inner_text()
+
+    @pytest.mark.parametrize("protocol", PROTOCOLS)
+    def test_pictures_of_a_request_are_drawn_with_their_cost(
+        self, open_page: Callable[..., Any], playground: str, protocol: str
+    ) -> None:
+        """Whatever the server made of them: the demo reads none."""
+        tab = opened(open_page)
+        path, body = with_picture(protocol)
+        headers = {"content-type": "application/json"}
+        data = json.dumps(body).encode()
+        sent = urllib.request.Request(f"{api_of(playground)}{path}", data, headers)
+        with urllib.request.urlopen(sent) as answer:
+            assert answer.headers["x-dsv4-images"] == "replaced=1"
+        tab.wait_for_selector(".request .status.done")
+        tab.locator(".request").first.click()
+        tab.wait_for_selector(".details dl")
+        assert tab.locator(".details figure.image").count() == 0
+        tab.get_by_text("Pictures, and what they cost in V4.1").click()
+        figure = tab.locator(".details figure.image")
+        figure.wait_for()
+        assert "1920 × 1080" in figure.inner_text()
+        assert "968 tokens" in figure.inner_text()
+        shown = figure.locator("img").evaluate(
+            "image => image.decode().then(() => [image.naturalWidth, image.clientWidth])"
+        )
+        assert shown[0] == 1920
+        assert 0 < shown[1] < 640  # small
+
+    def test_a_request_without_pictures_has_no_place_for_them(
+        self, open_page: Callable[..., Any]
+    ) -> None:
+        tab = opened(open_page)
+        say(tab, "Hello")
+        tab.wait_for_selector(".request .done")
+        tab.locator(".request").first.click()
+        tab.wait_for_selector(".details dl")
+        assert tab.get_by_text("Pictures, and what they cost").count() == 0
 
     def test_a_completion_opens_in_stream_and_a_request_in_prompt(
         self, open_page: Callable[..., Any]

@@ -15,6 +15,8 @@ import pytest
 from accessibility import violations
 from serving import answered
 
+from completions import block, calling
+
 Open = Callable[..., Any]
 EDITOR = "Request, as JSON"
 # What a browser does when somebody drops or pastes: files by name and type, or a text.
@@ -36,13 +38,7 @@ GIVE = """([selector, kind, files, text]) => {
     document.execCommand("insertText", false, text);
   }
 }"""
-BLOCK = (
-    "<｜DSML｜tool_calls>\n"
-    '<｜DSML｜invoke name="read">\n'
-    '<｜DSML｜parameter name="path" string="true">a</｜DSML｜parameter>\n'
-    "</｜DSML｜invoke>\n"
-    "</｜DSML｜tool_calls>"
-)
+BLOCK = block(calling("read", path="a")).strip()
 
 
 def png(width: int, height: int, noise: int = 0) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from running import Said, said
 
 import dsv4
+from builders import png
 from small_vocabulary import write_small_vocabulary
 
 pytest.importorskip("tokenizers")
@@ -32,18 +35,36 @@ def opened(text: str) -> list[dict[str, Any]]:
     return [*ASKED, {"role": "assistant", "content": text, "prefix": True}]
 
 
+def look(*pictures: str) -> list[dict[str, Any]]:
+    content = [{"type": "image_url", "image_url": {"url": url}} for url in pictures]
+    return [{"role": "user", "content": [{"type": "text", "text": "Look:"}, *content]}]
+
+
+def pictures_compared(folder: Path, a: Any, b: Any, *options: str) -> Said:
+    (folder / "a.json").write_text(json.dumps(a))
+    (folder / "b.json").write_text(json.dumps(b))
+    return said("diff", "--dialect", "v4.1", *options, "a.json", "b.json", cwd=folder)
+
+
 def test_another_picture(tmp_path: Path) -> None:
-    """Their placeholders are the same."""
-
-    def look(url: str) -> list[dict[str, Any]]:
-        return [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}]
-
-    options = ("--dialect", "v4.1", "--json")
-    (tmp_path / "a.json").write_text(json.dumps(look("https://a.b/1.png")))
-    (tmp_path / "b.json").write_text(json.dumps(look("https://a.b/2.png")))
-    found = json.loads(said("diff", *options, "a.json", "b.json", cwd=tmp_path).stdout)
+    """Their placeholders are the same: shared is what stands before the picture that differs."""
+    same, shot = "https://a.b/0.png", f"data:image/png;base64,{b64encode(png(1920, 1080)).decode()}"
+    a, b = look(same, "https://a.b/1.png"), look(same, shot)
+    found = json.loads(pictures_compared(tmp_path, a, b, "--json").stdout)
     assert (found["prefix"], found["cause"]) == (False, "another picture stands here")
     assert (found["message"], found["field"]) == (0, "image")
+    request: Any = a
+    text = str(dsv4.encode(request, dialect="v4.1"))
+    assert found["characters"] == text.rindex("<｜deepseek_image｜>")
+    assert found["tokens"] < found["a"]["tokens"]
+    assert found["a"]["picture"] == "1.png, size not known, https://a.b/1.png"
+    named = r"image 2, 1920 × 1080, 41 × 23 cells, 968 tokens, sha256:[0-9a-f]{12}"
+    assert re.fullmatch(named, found["b"]["picture"])
+    lines = pictures_compared(tmp_path, a, b).stdout.splitlines()
+    parted = f"They part after {found['tokens']} tokens, {found['characters']} characters"
+    assert f"{parted}, in messages[0].image:" in lines
+    assert any(line.startswith("A     (1.png, ") for line in lines)
+    assert any(line.startswith("B     (image 2, 1920 × 1080") for line in lines)
 
 
 def test_going_on(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Markup at the end of a text: a call that was cut, or talk about markup.
 
-recovery.md, rule 33. Each row has what precedes the markup, the markup, and the reasons for which
-it was cut; for all others the text stays whole.
+recovery.md, rule 33. For all reasons but those of a row's table the text stays whole.
 """
 
 from __future__ import annotations
@@ -11,54 +10,68 @@ from completions import read_everywhere as read
 from rows import each_row
 
 REASONS = (None, "eos", "stop", "length", "content_filter", "failed")
-ALL = frozenset(REASONS)
+ALL: frozenset[str | None] = frozenset(REASONS)
 CUTS = frozenset({"length", "content_filter", "failed"})
 NEVER = frozenset[str | None]()
 TOKEN = f"<{DSML}"
 
 
+# What precedes the markup, and the markup, by the reasons for which it was cut.
+CUT: dict[frozenset[str | None], list[tuple[str, str]]] = {
+    ALL: [
+        ("Let me check.", f"{BLOCK}\n<"),
+        ("Let me check.", f"{BLOCK}\n{TOKEN}"),
+        ("Let me check.", f"{BLOCK}\n{TOKEN}inv"),
+        ("Let me check.", f"{BLOCK}{BASH}"),
+        ("Let me check.", f"{BLOCK}\n{BASH}\n<"),
+        ("Let me check.", f"{BLOCK}\n{BASH}\n{TOKEN}parameter"),
+        ("Let me check.\n\n", f"{BLOCK}\n{BASH}"),
+        ("Let me check.\n\n", f"{BLOCK}\n{BASH}\n<"),
+        ("Let me check.", f"{BASH}\n{TOKEN}para"),
+        ("Let me check.\n\n", f"{BASH}\n{TOKEN}para"),
+        ("Let me check.\n\n", f"{BASH}\n{TOKEN}"),
+        ("Let me check.\n\n", f"{BASH}\n{TOKEN[:-1]}"),
+        ("Let me check.", f"{BLOCK}\n{BASH}\n{TOKEN[:-1]}"),
+        ("Let me check.", f"{TOKEN}tool_ca"),
+        ("Let me check.", f"{TOKEN}b"),
+        ("Let me check.", f"{TOKEN}inv"),
+        ("Let me check.", f"{TOKEN}parameter name="),
+    ],
+    ALL - {"eos"}: [
+        ("Let me check.", f"{BLOCK}\n{BASH}\n{COMMAND}"),
+        ("Let me check.\n\n", BASH),
+        ("Let me check.\n\n", f"{BASH}\n"),
+    ],
+    CUTS: [
+        ("Let me check.", BLOCK),
+        ("Let me check. ", f"{BLOCK}\n"),
+        ("Let me check.", BASH),
+    ],
+    frozenset({"length", None}): [
+        ("Let me check.", TOKEN),
+    ],
+    NEVER: [
+        ("All tags begin with ", f"{TOKEN}."),
+        ("所有标签都以", f"{TOKEN}开头。"),
+        ("ordinary ", f"{TOKEN} discussion"),
+        ("It is ", f"{TOKEN}xyz"),
+        ("It is ", f"{TOKEN}foo bar="),
+        ("It is ", f"{TOKEN}- "),
+        ("It is ", f"{TOKEN}to x="),
+        ("It is `", TOKEN),
+        ("It is `", BLOCK),
+        ("它是“", BLOCK),
+        ("它是「", f"{TOKEN}tool"),
+        ('It is "', BASH),
+        ("An opening is ", invoke("zsh")),
+        ("A close is ", f"{BLOCK} or {INVOKE_END}."),
+    ],
+}
+
+
 @each_row(
     "before, markup, cut",
-    [
-        ("Let me check.", BLOCK, CUTS),
-        ("Let me check. ", f"{BLOCK}\n", CUTS),
-        ("Let me check.", f"{BLOCK}\n<", ALL),
-        ("Let me check.", f"{BLOCK}\n{TOKEN}", ALL),
-        ("Let me check.", f"{BLOCK}\n{TOKEN}inv", ALL),
-        ("Let me check.", f"{BLOCK}{BASH}", ALL),
-        ("Let me check.", f"{BLOCK}\n{BASH}\n<", ALL),
-        ("Let me check.", f"{BLOCK}\n{BASH}\n{TOKEN}parameter", ALL),
-        ("Let me check.", f"{BLOCK}\n{BASH}\n{COMMAND}", ALL - {"eos"}),
-        ("Let me check.\n\n", f"{BLOCK}\n{BASH}", ALL),
-        ("Let me check.\n\n", f"{BLOCK}\n{BASH}\n<", ALL),
-        ("Let me check.", BASH, CUTS),
-        ("Let me check.", f"{BASH}\n{TOKEN}para", ALL),
-        ("Let me check.\n\n", BASH, ALL - {"eos"}),
-        ("Let me check.\n\n", f"{BASH}\n", ALL - {"eos"}),
-        ("Let me check.\n\n", f"{BASH}\n{TOKEN}para", ALL),
-        ("Let me check.\n\n", f"{BASH}\n{TOKEN}", ALL),
-        ("Let me check.\n\n", f"{BASH}\n{TOKEN[:-1]}", ALL),
-        ("Let me check.", f"{BLOCK}\n{BASH}\n{TOKEN[:-1]}", ALL),
-        ("Let me check.", f"{TOKEN}tool_ca", ALL),
-        ("Let me check.", f"{TOKEN}b", ALL),
-        ("Let me check.", f"{TOKEN}inv", ALL),
-        ("Let me check.", f"{TOKEN}parameter name=", ALL),
-        ("Let me check.", TOKEN, frozenset({"length", None})),
-        ("All tags begin with ", f"{TOKEN}.", NEVER),
-        ("所有标签都以", f"{TOKEN}开头。", NEVER),
-        ("ordinary ", f"{TOKEN} discussion", NEVER),
-        ("It is ", f"{TOKEN}xyz", NEVER),
-        ("It is ", f"{TOKEN}foo bar=", NEVER),
-        ("It is ", f"{TOKEN}- ", NEVER),
-        ("It is ", f"{TOKEN}to x=", NEVER),
-        ("It is `", TOKEN, NEVER),
-        ("It is `", BLOCK, NEVER),
-        ("它是“", BLOCK, NEVER),
-        ("它是「", f"{TOKEN}tool", NEVER),
-        ('It is "', BASH, NEVER),
-        ("An opening is ", invoke("zsh"), NEVER),
-        ("A close is ", f"{BLOCK} or {INVOKE_END}.", NEVER),
-    ],
+    [(before, markup, reasons) for reasons, rows in CUT.items() for before, markup in rows],
 )
 def test_reading(before: str, markup: str, cut: frozenset[str | None]) -> None:
     for reason in REASONS:

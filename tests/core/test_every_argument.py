@@ -18,6 +18,7 @@ from completions import (
     declared,
     incomplete_of,
     invoke,
+    is_not_made,
     parameter,
 )
 from completions import read_everywhere as read
@@ -61,6 +62,7 @@ def calling(body: str, name: str = "delete_rows") -> str:
         f'{TABLE}\nAnd:\n{{"where": "id = 7"}}',
         f'{TABLE}\n{{"where": "id = 7"}} That is all.',
         f'{{"where": "id = 7"}}\n{TABLE}',
+        '{"table": "users"}\n{"where": "id = 7"}',
         f'{TABLE}\n<{DSML}parameter name="where" value="id = 7">{PARAMETER_END}',
         f'{TABLE}\n<{DSML}parameter name="where" string="true" value="id = 7">{PARAMETER_END}',
         f'{TABLE}\n<{DSML}arg name="where" value="id = 7"></{DSML}arg>',
@@ -93,6 +95,7 @@ def test_is_read(body: str) -> None:
         f'{TABLE}\n{{"where": "id = 7", "limit": 1}}',
         f'{TABLE}\n{{"table": "users", "where": "id = 7"}}',
         f'{TABLE}\n{{"table": "users"}} That is all.',
+        '{"table": "users", "where": "id = 7"}\n{"table": "teams"}',
         f'{TABLE}\n{{"where": "id = 7}}',
         f"{TABLE}\n{{where: 'id = 7'}}",
         f'{{"where": "id = 7}}\n{TABLE}',
@@ -103,10 +106,8 @@ def test_is_read(body: str) -> None:
 )
 def test_is_not_lost_from_a_call_that_is_made(body: str) -> None:
     message = read(calling(body), tools=TOOLS)
-    assert calls_of(message) == []
-    assert [name for name, _ in incomplete_of(message)] == ["delete_rows"]
+    assert is_not_made(message, "delete_rows")
     assert message.dropped
-    assert DSML not in message.content
 
 
 @each_row(
@@ -123,6 +124,21 @@ def test_is_not_lost_from_a_call_that_is_made(body: str) -> None:
 def test_where_nothing_is_declared(tools: Any, body: str, calls: Any) -> None:
     message = read(calling(body), tools=tools)
     assert calls_of(message) == ([] if calls is None else [("delete_rows", calls)])
+
+
+@each_row(
+    "value, behind, arguments",
+    [
+        ('{"table": "users"}', '{"where": "x"}', {"input": {"table": "users"}, "where": "x"}),
+        ("users", '{"where": "x"}', {"input": "users", "where": "x"}),
+        ('{"table": "users"}', "table: as above", {"table": "users"}),
+        ('{"table": "users"}', "where: id = 7", None),
+    ],
+)
+def test_behind_a_parameter_that_may_hold_all(value: str, behind: str, arguments: Any) -> None:
+    body = f"{parameter('input', 'false')}{value}{PARAMETER_END}\n{behind}"
+    message = read(calling(body), tools=TOOLS)
+    assert calls_of(message) == ([] if arguments is None else [("delete_rows", arguments)])
 
 
 def test_a_value_that_ends_by_implication_holds_no_close() -> None:
@@ -148,3 +164,19 @@ def test_a_tag_with_a_key_inside_of_a_value_is_a_part_of_it() -> None:
     body = f"{parameter('table')}{value}{PARAMETER_END}\n"
     message = read(calling(body), tools=TOOLS)
     assert calls_of(message) == [("delete_rows", {"table": value})]
+
+
+@each_row(
+    "body, calls",
+    [
+        ('{"table": "users"}<where>id = 7</where>', BOTH),
+        ('<table>users</table>{"where": "id = 7"}', BOTH),
+        ('<table>users</table><parameter name="where">id = 7</parameter>', BOTH),
+        ("<table>users</table>where: id = 7", None),
+        ('{"table": "users"}\nwhere: id = 7', None),
+    ],
+)
+def test_a_call_without_the_token(body: str, calls: Any) -> None:
+    message = read(f'<invoke name="delete_rows">{body}</invoke>', tools=TOOLS)
+    assert calls_of(message) == ([] if calls is None else [("delete_rows", calls)])
+    assert [found.kind for found in message.dropped] == (["dropped_call"] if calls is None else [])

@@ -31,16 +31,6 @@ class Frozen(Mapping[str, Any]):
         return len(self._fields)
 
 
-class Model:
-    """An object that can turn itself into a dict, as pydantic's can."""
-
-    def __init__(self, fields: dict[str, Any]) -> None:
-        self._fields = fields
-
-    def model_dump(self) -> dict[str, Any]:
-        return self._fields
-
-
 MAPPINGS = [Frozen, Model, OrderedDict, MappingProxyType, UserDict, lambda d: defaultdict(list, d)]
 CONVERSATION: list[dict[str, Any]] = [
     system(tools=[openai_tool("f", parameters={"type": "object"})], response_format={"a": [1]}),

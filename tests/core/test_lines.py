@@ -105,14 +105,5 @@ class TestBlank:
 def test_pieces_make_no_difference(pieces: list[str]) -> None:
     text = "".join(pieces)
     whole, cut, in_characters = after(text), after(*pieces), after(*text)
-    for name in ("fenced", "blank", "after_blank", "settled"):
+    for name in ("fenced", "blank", "after_blank"):
         assert getattr(whole, name) == getattr(cut, name) == getattr(in_characters, name), name
-
-
-@given(st.text("`~a -1.\n", max_size=20), st.text("ab 1", max_size=8))
-def test_what_is_settled_stays(text: str, more: str) -> None:
-    lines = after(text)
-    if lines.settled:
-        before = lines.fenced, lines.blank, lines.after_blank
-        lines.follow(more)
-        assert (lines.fenced, lines.blank, lines.after_blank) == before

@@ -124,18 +124,8 @@ class TestEndsOfStrings:
         check(case)
 
     @shapes(
-        at_a_line=shape(
-            f"{OPEN}ls\n{PWD_CALL}{BLOCK_END}.",
-            incomplete=(("bash", {"command": f"ls\n{PWD_CALL}{BLOCK_END}."}),),
-            kinds="quoted_markup cut_short",
-            finish="length",
-        ),
-        with_eos=shape(
-            f"{OPEN}ls\n{PWD_CALL}{EOS}",
-            incomplete=(("bash", {"command": f"ls\n{PWD_CALL}{EOS}"}),),
-            kinds="quoted_markup cut_short",
-            finish="length",
-        ),
+        at_a_line=cut_value(f"ls\n{PWD_CALL}{BLOCK_END}."),
+        with_eos=cut_value(f"ls\n{PWD_CALL}{EOS}"),
         closed=shape(
             f"{OPEN}# Doc\n{PWD_CALL}\n{LS_CALL}\nDone.{CLOSED}",
             ("bash", {"command": f"# Doc\n{PWD_CALL}\n{LS_CALL}\nDone."}),
@@ -282,6 +272,31 @@ class TestSpellings:
     def test_no_calls(self, text: str) -> None:
         message = dsv4.parse(text, thinking=False, tools=TOOLS)
         assert (message.content, message.tool_calls) == (text, ())
+
+    PLAIN_CLOSES = "\n</invoke>\n</tool_calls>"
+
+    @shapes(
+        prose=shape(
+            f"{BLOCK}\n{invoke('bash')}\n{LS_DONE}{PLAIN_CLOSES}\n\nI wait.",
+            *LS,
+            content="\n\nI wait.",
+            kinds="misspelled_tag text_after_block",
+        ),
+        closes_with_the_token_behind_it=shape(
+            f"{BLOCK}\n{invoke('bash')}\n{LS_DONE}{PLAIN_CLOSES}\nx{PARAMETER_END}"
+            f"\n{INVOKE_END}\n{BLOCK_END}",
+            ("bash", {"command": f"ls{PARAMETER_END}{PLAIN_CLOSES}\nx"}),
+            kinds="quoted_markup",
+        ),
+        without_the_close_of_the_value=shape(
+            f"{BLOCK}\n{invoke('bash')}\n{COMMAND}ls{PLAIN_CLOSES}\n\nI wait.",
+            incomplete=(("bash", {"command": f"ls{PLAIN_CLOSES}\n\nI wait."}),),
+            finish="length",
+            kinds="cut_short",
+        ),
+    )
+    def test_prose_behind_closes_without_the_token(self, case: Shape) -> None:
+        check(case)
 
 
 class TestPlacesOfArguments:
@@ -448,18 +463,14 @@ class TestProse:
             kinds="dropped_call",
             thinking=True,
         ),
-        one_that_is_talked_about=shape(
-            f"a\n{LS_DONE} b", content=f"a\n{LS_DONE} b", kinds="markup_as_text"
-        ),
+        one_that_is_talked_about=talk(f"a\n{LS_DONE} b"),
         the_example_of_the_prompt=shape(
             f"{block(calling('$TOOL_NAME', x='y'))}a",
             content="a",
             kinds="prompt_example text_after_block",
         ),
-        a_bar_and_the_word=shape("a | DSML | b, ｜DSML｜ c", content="a | DSML | b, ｜DSML｜ c"),
-        thoughts_named_in_backticks=shape(
-            "Write `<think>plan</think>` first.", content="Write `<think>plan</think>` first."
-        ),
+        a_bar_and_the_word=talk("a | DSML | b, ｜DSML｜ c", kinds=""),
+        thoughts_named_in_backticks=talk("Write `<think>plan</think>` first.", kinds=""),
     )
     def test_what_is_left_and_what_goes(self, case: Shape) -> None:
         check(case)
@@ -505,11 +516,8 @@ class TestProse:
             kinds="native_markup cut_short",
             finish="length",
         ),
-        in_json_without_the_token=shape(
-            '<tool_call>{"name": "bash", "arguments": {"comm',
-            content='<tool_call>{"name": "bash", "arguments": {"comm',
-            kinds="cut_short",
-            finish="length",
+        in_json_without_the_token=talk(
+            '<tool_call>{"name": "bash", "arguments": {"comm', kinds="cut_short", finish="length"
         ),
         in_a_string_of_json_that_holds_closes=shape(
             f'{OPEN.replace("true", "false")}{{"a": "{PARAMETER_END} {INVOKE_END}',

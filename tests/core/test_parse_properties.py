@@ -214,7 +214,7 @@ class TestTextsWithoutMarkup:
     """`dsv4.parse` has a shortcut for them, which must read what the stream reads."""
 
     REASONS = (None, "stop", "eos", "length", "content_filter", "abort", "tool_calls")
-    LENGTHS = range(201)
+    LENGTHS = part(range(201), 7)
 
     @pytest.mark.parametrize("eos", ["", EOS], ids=["open", "ended"])
     @pytest.mark.parametrize("tools", [None, [], TOOLS], ids=["untold", "none", "declared"])

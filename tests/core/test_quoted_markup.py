@@ -180,7 +180,7 @@ class TestThisProjectsOwnFiles:
 
     @staticmethod
     def texts(batch: int) -> Iterator[tuple[Path, str]]:
-        for path in part(own_files()[batch::8], 6):
+        for path in part(own_files()[batch::8], 12):
             text = path.read_text("utf-8")
             if "<" in text or DSML[0] in text:
                 yield path, text

@@ -99,26 +99,14 @@ class TestSpelling:
         tool_without_parameters=shape(
             f"{BLOCK}<{DSML}ping></{DSML}ping>{BLOCK_END}", *PING, kinds="misspelled_tag"
         ),
-        unknown_tool=shape(
-            f"a <{DSML}reboot></{DSML}reboot> b",
-            content=f"a <{DSML}reboot></{DSML}reboot> b",
-            kinds="markup_as_text",
-        ),
+        unknown_tool=talk(f"a <{DSML}reboot></{DSML}reboot> b"),
     )
     def test_tags_named_as_a_declared_tool_or_parameter(self, case: Shape) -> None:
         check(case)
 
     @shapes(
-        invoke=shape(
-            f"The tag <{DSML}invoke opens a call.",
-            content=f"The tag <{DSML}invoke opens a call.",
-            kinds="markup_as_text",
-        ),
-        invoke_with_a_colon=shape(
-            f"<{DSML}invoke: the opener",
-            content=f"<{DSML}invoke: the opener",
-            kinds="markup_as_text",
-        ),
+        invoke=talk(f"The tag <{DSML}invoke opens a call."),
+        invoke_with_a_colon=talk(f"<{DSML}invoke: the opener"),
         parameter_in_a_value=shape(
             f"{BLOCK}\n{BASH}\n{COMMAND}grep\n<{DSML}parameter in it{CLOSED}",
             ("bash", {"command": f"grep\n<{DSML}parameter in it"}),
@@ -142,11 +130,11 @@ class TestSpelling:
         closed_as_an_invoke=shape(
             PLAIN.replace("<invoke", "<tool_call"), *LS, kinds="plain_markup"
         ),
-        undeclared=shape(PLAIN.replace("bash", "zsh"), content=PLAIN.replace("bash", "zsh")),
-        not_told_of_tools=shape(PLAIN, content=PLAIN, tools=None),
-        no_tools=shape(PLAIN, content=PLAIN, tools=[]),
-        never_closed=shape(PLAIN[:-9], content=PLAIN[:-9]),
-        cut_in_its_close=shape(PLAIN[:-1], content=PLAIN[:-1]),
+        undeclared=talk(PLAIN.replace("bash", "zsh"), kinds=""),
+        not_told_of_tools=talk(PLAIN, tools=None, kinds=""),
+        no_tools=talk(PLAIN, tools=[], kinds=""),
+        never_closed=talk(PLAIN[:-9], kinds=""),
+        cut_in_its_close=talk(PLAIN[:-1], kinds=""),
         another_first=shape(
             f'<invoke name="bash"> or {PLAIN}',
             *LS,
@@ -163,7 +151,7 @@ class TestSpelling:
             content="</invoke>",
             thinking=True,
         ),
-        fenced=shape(f"```\n{PLAIN}\n```", content=f"```\n{PLAIN}\n```"),
+        fenced=talk(f"```\n{PLAIN}\n```", kinds=""),
     )
     def test_plain_tags_count_where_the_name_is_declared_and_the_close_comes(
         self, case: Shape
@@ -214,7 +202,7 @@ class TestWrappers:
         its_own_slash=shape(
             f'<{DSML}invoke name="ping"/>', *PING, kinds="missing_wrapper misspelled_tag"
         ),
-        text=shape(f"{PING_OPEN} pings.", content=f"{PING_OPEN} pings.", kinds="markup_as_text"),
+        text=talk(f"{PING_OPEN} pings."),
         an_invoke=shape(
             f"{PING_OPEN}{LS_CALL}",
             *LS,
@@ -222,7 +210,7 @@ class TestWrappers:
             kinds="markup_as_text missing_wrapper",
         ),
         eos=shape(f"{PING_OPEN}{EOS}", content=PING_OPEN, kinds="markup_as_text"),
-        a_bracket=shape(f"{PING_OPEN} [1]", content=f"{PING_OPEN} [1]", kinds="markup_as_text"),
+        a_bracket=talk(f"{PING_OPEN} [1]"),
     )
     def test_outside_an_invoke_is_certain_with(self, case: Shape) -> None:
         check(case)
@@ -247,17 +235,13 @@ class TestWrappers:
 
     @shapes(
         inside=shape(block(REBOOT), ("reboot", {}), kinds="undeclared_tool"),
-        outside=shape(f"Try {REBOOT}", content=f"Try {REBOOT}", kinds="markup_as_text"),
+        outside=talk(f"Try {REBOOT}"),
         beside_a_declared_one=shape(
             block(LS_CALL, REBOOT), *LS, ("reboot", {}), kinds="undeclared_tool"
         ),
         not_told_of_tools_inside=shape(block(REBOOT), ("reboot", {}), tools=None),
-        not_told_of_tools_outside=shape(
-            LS_CALL, content=LS_CALL, kinds="markup_as_text", tools=None
-        ),
-        no_tools=shape(
-            f"a{block(LS_CALL)}", content=f"a{block(LS_CALL)}", kinds="markup_as_text", tools=[]
-        ),
+        not_told_of_tools_outside=talk(LS_CALL, tools=None),
+        no_tools=talk(f"a{block(LS_CALL)}", tools=[]),
         no_tools_wanted=shape(
             f"a{block(LS_CALL)}", content="a", kinds="forbidden_call", tool_choice="none"
         ),
@@ -436,18 +420,8 @@ class TestClosers:
         assert set(kinds_of(message)) <= {"quoted_markup"}
 
     @shapes(
-        not_closed=shape(
-            f"{OPEN}x {OPEN}ls",
-            incomplete=(("bash", {"command": f"x {OPEN}ls"}),),
-            kinds="quoted_markup cut_short",
-            finish="length",
-        ),
-        closed_but_not_the_value=shape(
-            f"{OPEN}x {OPEN}ls{CLOSED}.",
-            incomplete=(("bash", {"command": f"x {OPEN}ls{CLOSED}."}),),
-            kinds="quoted_markup cut_short",
-            finish="length",
-        ),
+        not_closed=cut_value(f"x {OPEN}ls"),
+        closed_but_not_the_value=cut_value(f"x {OPEN}ls{CLOSED}."),
     )
     def test_a_quoted_region_that_takes_the_closers_leaves_the_call_incomplete(
         self, case: Shape
@@ -493,17 +467,10 @@ class TestTalkingAboutMarkup:
     """Rule 5."""
 
     @shapes(
-        wrapper=shape(
-            f"Blocks open with {BLOCK} and hold calls.",
-            content=f"Blocks open with {BLOCK} and hold calls.",
-            kinds="markup_as_text",
-        ),
-        invoke=shape(f"Write {BASH}.", content=f"Write {BASH}.", kinds="markup_as_text"),
-        parameter=shape(f"Write {COMMAND}.", content=f"Write {COMMAND}.", kinds="markup_as_text"),
-        token=shape(
-            f"The token {DSML}, that is.",
-            content=f"The token {DSML}, that is.",
-        ),
+        wrapper=talk(f"Blocks open with {BLOCK} and hold calls."),
+        invoke=talk(f"Write {BASH}."),
+        parameter=talk(f"Write {COMMAND}."),
+        token=talk(f"The token {DSML}, that is.", kinds=""),
         in_thoughts=shape(
             f"Use {BASH}? No.</think>42",
             reasoning=f"Use {BASH}? No.",
@@ -571,16 +538,12 @@ class TestTalkingAboutMarkup:
     FENCED = f"```xml\n{BLOCK}\n{LS_CALL}{BLOCK_END}\n```\n"
 
     @shapes(
-        all_of_it=shape(FENCED, content=FENCED, kinds="markup_as_text"),
+        all_of_it=talk(FENCED),
         and_a_block_behind_it=shape(
             f"{FENCED}Now.{block(LS_CALL)}", *LS, content=f"{FENCED}Now.", kinds="markup_as_text"
         ),
-        never_closed=shape(
-            f"```\n{BLOCK}\n{LS_CALL}", content=f"```\n{BLOCK}\n{LS_CALL}", kinds="markup_as_text"
-        ),
-        closers=shape(
-            f"```\n{BLOCK_END}\n```", content=f"```\n{BLOCK_END}\n```", kinds="markup_as_text"
-        ),
+        never_closed=talk(f"```\n{BLOCK}\n{LS_CALL}"),
+        closers=talk(f"```\n{BLOCK_END}\n```"),
         not_in_a_line=shape(f"Type ``` first.{block(LS_CALL)}", *LS, content="Type ``` first."),
     )
     def test_inside_a_fence_all_markers_are_text(self, case: Shape) -> None:
@@ -637,7 +600,7 @@ class TestReasoning:
 
     @shapes(
         **{
-            words: shape(words, content=words)
+            words: talk(words, kinds="")
             for words in ("the `<think>` tag", 'it is "<think>"', "“</think>” ends it", "'<think>'")
         }
     )
@@ -919,16 +882,8 @@ class TestLeftovers:
         check(case)
 
     @shapes(
-        before_text=shape(
-            f"A call ends with {INVOKE_END}, you know.",
-            content=f"A call ends with {INVOKE_END}, you know.",
-            kinds="markup_as_text",
-        ),
-        behind_its_opener=shape(
-            f"A block is {BLOCK} … {BLOCK_END}",
-            content=f"A block is {BLOCK} … {BLOCK_END}",
-            kinds="markup_as_text",
-        ),
+        before_text=talk(f"A call ends with {INVOKE_END}, you know."),
+        behind_its_opener=talk(f"A block is {BLOCK} … {BLOCK_END}"),
     )
     def test_closers_that_are_no_orphans_stay(self, case: Shape) -> None:
         check(case)
@@ -1017,7 +972,7 @@ class TestCutShort:
         "text", ["2 <", "a <｜", "a <｜D", "a </", "a <th", "a <｜end▁of", "a ｜DS"]
     )
     def test_what_may_be_a_marker_is_given_back(self, text: str) -> None:
-        check(shape(text, content=text))
+        check(talk(text, kinds=""))
 
     @pytest.mark.parametrize("cut", [f"<{DSML}", f"<{DSML}inv", f"</{DSML}tool_c", f"{BASH[:-4]}"])
     def test_what_is_certain_to_be_markup_is_not(self, cut: str) -> None:

@@ -51,6 +51,18 @@ def test_what_is_held_comes_before_what_follows(text: str) -> None:
     assert read(text, "STOP").content == "a ST"
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        '<invoke name="bash"><parameter name="command">ls</parameter></invoke>',
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>bash<｜tool▁sep｜>{}<｜tool▁calls▁end｜>",
+    ],
+)
+def test_line_breaks_before_calls_without_the_token_count(call: str) -> None:
+    message = read(f"Look.\n{call}", "\n")
+    assert (message.content, message.tool_calls, message.finish) == ("Look.", (), "stop")
+
+
 def test_the_first_in_the_text_counts() -> None:
     assert read("a END b STOP c", "STOP", "END").content == "a "
     assert read("aab", "ab", "aab").content == ""

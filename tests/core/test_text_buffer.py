@@ -32,13 +32,6 @@ def test_most_of_what_is_done_with_is_forgotten() -> None:
     assert len(after("x" * 10_000, 10_000).text) < 1000
 
 
-def test_text_that_somebody_else_handled_stands_before_what_follows() -> None:
-    buffer = after("ab", 2)
-    buffer.skip("c\n")
-    buffer.append("<")
-    assert (buffer.end, buffer.char_before(4), buffer.opens_line(4)) == (5, "\n", True)
-
-
 @pytest.mark.repeats  # while lines are counted, Python lets no text grow in place
 def test_a_long_text_that_waits_is_not_copied_for_each_piece() -> None:
     waiting = "\uff5c" * 1_000_000

@@ -49,6 +49,13 @@ def messages_of(prompt: str | dsv4.Prompt, **options: Any) -> list[Any]:
     return list(decoded.request.messages)
 
 
+def is_read_again(messages: list[Any], dialect: Any = "v4", **options: Any) -> None:
+    """Messages are what is read of their prompt, and of its text alone."""
+    prompt = dsv4.encode(messages, dialect=dialect, **options)
+    for known in (prompt, prompt.text):
+        assert messages_of(known, dialect=dialect) == messages
+
+
 class TestRoundTrips:
     @pytest.mark.parametrize("known", [True, False])
     def test_recorded_prompts(self, known: bool) -> None:
@@ -456,8 +463,7 @@ class TestWhatIsMeant:
             {"role": "assistant", "content": "done"},
             {"role": "user", "content": "So?"},
         ]
-        for prompt in (dsv4.encode(messages), dsv4.encode(messages).text):
-            assert messages_of(prompt) == messages
+        is_read_again(messages)
 
     def test_a_reminder(self) -> None:
         messages = [
@@ -467,11 +473,7 @@ class TestWhatIsMeant:
             {"role": "latest_reminder", "content": "Tuesday"},
             {"role": "user", "content": "And now?"},
         ]
-        for prompt in (
-            dsv4.encode(messages, thinking=False),
-            dsv4.encode(messages, thinking=False).text,
-        ):
-            assert messages_of(prompt) == messages
+        is_read_again(messages, thinking=False)
 
     def test_later_systems_of_v4_1(self) -> None:
         messages = [
@@ -481,9 +483,7 @@ class TestWhatIsMeant:
             {"role": "system", "content": "Be long."},
             {"role": "user", "content": "More"},
         ]
-        prompt = dsv4.encode(messages, dialect="v4.1", thinking=False)
-        for known in (prompt, prompt.text):
-            assert messages_of(known, dialect="v4.1") == messages
+        is_read_again(messages, thinking=False, dialect="v4.1")
 
 
 class TestTokensAndTheirSpelling:

@@ -6,56 +6,30 @@ completion whole and token by token.
 
 from __future__ import annotations
 
-import codecs
 import json
 import os
 import subprocess
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
-from corpus_rows import Reading, Row, rows_for_parsers
+from corpus_rows import Reading, rows_for_parsers
+from parser_lines import parser_lines
 from readings_table import count, differing, reading_of
 from vllm_process import (
     HERE,
     ROOT,
-    Scripts,
     environment,
     sglang_python,
     vocabulary_folder,
 )
 
-from dsv4.tokens import Tokenizer
-
 ROWS = rows_for_parsers()
 Readings = tuple[list[Reading | None], list[Reading | None]]
 
 
-@cache
-def asked(folder: Path) -> str:
-    """The rows as lines for the scripts."""
-    tokenizer = Tokenizer.load()
-    scripts = Scripts(folder, tokenizer)
-    return "".join(json.dumps(_line(row, scripts, tokenizer)) + "\n" for row in ROWS)
-
-
-def _line(row: Row, scripts: Scripts, tokenizer: Tokenizer) -> dict[str, Any]:
-    ids = scripts.ids(row.visible)
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    return {
-        "name": row.name,
-        "text": row.visible,
-        "ids": ids,
-        # In the middle of a character there is none.
-        "pieces": [decoder.decode(tokenizer.bytes_of(id)) for id in ids],
-        **{"tools": row.tools, "tool_choice": row.tool_choice, "thinking": row.thinking},
-    }
-
-
 @pytest.fixture(scope="module")
-def lines(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return asked(tmp_path_factory.mktemp("rows") / "scripts")
+def lines() -> str:
+    return parser_lines(ROWS)
 
 
 def readings(python: Path, lines: str, script: str, *arguments: str) -> Readings:

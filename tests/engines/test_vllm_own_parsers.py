@@ -11,18 +11,11 @@ import pytest
 from corpus_rows import Row, rows_for_parsers
 from forced_completions import HOW_MANY, KINDS, Forced
 from gateway_process import RunningGateway, running_gateway
-from protocol_clients import (
-    Refused,
-    chat_body,
-    chat_reading,
-    chat_stream_reading,
-    limit,
-    posted,
-    together,
-)
+from protocol_clients import Refused, posted, together
 from readings_table import count
 from requests_of import ROWS as REQUEST_ROWS
 from requests_of import mutated
+from scripted_rows import scripted_reading
 from vllm_process import CONTEXT, MODEL_NAME, OWN_PARSERS, RunningVllm, Scripts, TinyModel
 
 import dsv4
@@ -59,15 +52,10 @@ def test_what_it_makes_of_the_corpora(streamed: bool, vllm: RunningVllm, model: 
     """Counted for the table: what is right is the corpora's to say."""
 
     async def ask(client: Any, row: Row) -> Any:
-        ids = model.scripts.ids(row.text)
-        said = model.scripts.add(row.name, ids)
-        options = {"chat_template_kwargs": {"thinking": row.thinking}, "stream": streamed}
-        body = chat_body(row, said, limit(row, ids), model=MODEL_NAME, **options)
         try:
-            answer = await posted(client, f"{vllm.url}/v1/chat/completions", body)
+            return await scripted_reading(client, vllm.url, row, model.scripts, streamed)
         except Refused:
             return None
-        return (chat_stream_reading if streamed else chat_reading)(answer)
 
     how = "streamed" if streamed else "complete"
     count(f"vLLM 0.32.0 served, {how}", zip(ROWS, together(ask, ROWS), strict=True))

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from corpus_rows import Row, rows_for_parsers
-from protocol_clients import chat_body, chat_reading, chat_stream_reading, limit, posted, together
+from protocol_clients import together
 from readings_table import count, differing
-from vllm_process import MODEL_NAME, PLUGIN_PARSERS, RunningVllm, TinyModel
+from scripted_rows import scripted_reading
+from vllm_process import PLUGIN_PARSERS, RunningVllm, TinyModel
 
 ROWS = rows_for_parsers()
 
@@ -23,12 +24,7 @@ def vllm(model: TinyModel) -> Iterator[RunningVllm]:
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 def test_every_row_of_the_corpora(streamed: bool, vllm: RunningVllm, model: TinyModel) -> None:
     async def ask(client: Any, row: Row) -> Any:
-        ids = model.scripts.ids(row.text)
-        said = model.scripts.add(row.name, ids)
-        options = {"chat_template_kwargs": {"thinking": row.thinking}, "stream": streamed}
-        body = chat_body(row, said, limit(row, ids), model=MODEL_NAME, **options)
-        answer = await posted(client, f"{vllm.url}/v1/chat/completions", body)
-        return (chat_stream_reading if streamed else chat_reading)(answer)
+        return await scripted_reading(client, vllm.url, row, model.scripts, streamed)
 
     found = together(ask, ROWS)
     how = "streamed" if streamed else "complete"

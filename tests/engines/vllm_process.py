@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -17,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from parser_lines import SpelledTokens
 
 from dsv4.tokens import Tokenizer
 
@@ -70,17 +70,8 @@ class Scripts:
 
     def __init__(self, folder: Path, tokenizer: Tokenizer) -> None:
         self.folder = folder
-        self._tokenizer = tokenizer
-        self._spelled = re.compile(f"({'|'.join(map(re.escape, tokenizer.vocabulary.added))})")
+        self.ids = SpelledTokens(tokenizer).ids
         folder.mkdir()
-
-    def ids(self, text: str) -> list[int]:
-        """The ids of a text in which special tokens are spelled."""
-        added = self._tokenizer.vocabulary.added
-        ids: list[int] = []
-        for part in self._spelled.split(text):
-            ids += [added[part]] if part in added else self._tokenizer.encode_text(part)
-        return ids
 
     def add(self, name: str, ids: Sequence[int]) -> str:
         """Prepares a completion. Returns what a prompt must hold for the model to write it."""

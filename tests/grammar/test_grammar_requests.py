@@ -9,6 +9,7 @@ import pytest
 from gbnf_reader import Gbnf
 
 import dsv4
+from builders import Model
 from dsv4.grammar import for_request
 from rows import each_row
 
@@ -107,16 +108,6 @@ def test_no_tools_no_calls() -> None:
 def test_tools_of_messages_count_where_the_request_has_none() -> None:
     system = {"role": "system", "content": "", "tools": TOOLS}
     assert reader(tools=None, messages=[system, USER]).accepts("</think>" + block(SEARCH))
-
-
-class Model:
-    """What turns itself into a dict as pydantic models do."""
-
-    def __init__(self, fields: dict[str, Any]) -> None:
-        self._fields = fields
-
-    def model_dump(self) -> dict[str, Any]:
-        return self._fields
 
 
 @pytest.mark.parametrize("system", [dict, Model])

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import dsv4
+from completions import block, calling
 from dsv4._playground.page_functions import answer
 from dsv4._playground.page_request import PlaygroundContext
 from rows import each_row
@@ -63,13 +64,7 @@ def test_anything_else_is_unknown(text: str) -> None:
 # Answers.
 
 CALL = {"type": "function", "function": {"name": "read", "arguments": '{"path": "a"}'}}
-BLOCK = (
-    "<｜DSML｜tool_calls>\n"
-    '<｜DSML｜invoke name="read">\n'
-    '<｜DSML｜parameter name="path" string="true">a</｜DSML｜parameter>\n'
-    "</｜DSML｜invoke>\n"
-    "</｜DSML｜tool_calls>"
-)
+BLOCK = block(calling("read", path="a")).strip()
 EOS = "<｜end▁of▁sentence｜>"
 
 

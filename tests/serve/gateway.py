@@ -6,8 +6,9 @@ import asyncio
 import json
 import socket
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -119,3 +120,19 @@ async def gateway(backend: Any = None, **settings: Any) -> AsyncIterator[Gateway
             process.should_exit = True
             process.stop.set()
             await task
+
+
+@asynccontextmanager
+async def gateway_before(
+    server: AbstractAsyncContextManager[str], **settings: Any
+) -> AsyncIterator[Gateway]:
+    """A gateway before a chat server that runs while the gateway does."""
+    async with server as url, gateway(settings_backend="chat", upstream=url, **settings) as g:
+        yield g
+
+
+def key_file(folder: Path, lines: str) -> str:
+    """A file of keys, for the setting `api_key_file`."""
+    path = folder / "keys"
+    path.write_text(lines, "utf-8")
+    return str(path)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -20,6 +22,8 @@ from dsv4.serve.upstreams.engine_pool import Engine, EnginePool, PromptPrefix
 from dsv4.serve.upstreams.upstream import Upstream
 from dsv4.tokens import Tokenizer
 
+RECORDED = json.loads((Path(__file__).parent / "server_metrics.json").read_text("utf-8"))
+
 VLLM = """\
 # HELP vllm:num_requests_running Number of requests in model execution batches.
 # TYPE vllm:num_requests_running gauge
@@ -33,6 +37,15 @@ sglang:num_running_reqs{engine_type="unified",model_name="m",tp_rank="0"} 12.0
 sglang:num_queue_reqs{engine_type="unified",model_name="m",tp_rank="0"} 0.0
 sglang:num_running_reqs_offline_batch{model_name="m"} 7.0
 """
+
+
+@pytest.mark.parametrize("release", RECORDED)
+def test_the_metrics_that_are_read_are_those_of_the_release(release: str) -> None:
+    """By the names in its wheel; tests/engines looks into one that is installed."""
+    server = release.partition("==")[0]
+    read = {name for name in engine_load.NAMES if name.startswith(f"{server}:")}
+    assert len(read) == 2
+    assert read <= set(RECORDED[release])
 
 
 @pytest.mark.parametrize(
@@ -142,13 +155,13 @@ def test_what_was_sent_since_counts_too() -> None:
         prefix = PromptPrefix(b"a" * 3000, b"")
         engines.note(prefix, engines.first)
         first = engines.first
-        engines.begin(first)
+        first.count_streams(1)
         for engine in engines.engines:
             await engine.ask_load()
         for _ in range(8):
-            engines.begin(first)
+            first.count_streams(1)
         assert engines.choose(prefix) is first
-        engines.begin(first)
+        first.count_streams(1)
         assert engines.choose(prefix) is not first
 
     asyncio.run(scenario())

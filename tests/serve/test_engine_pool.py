@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
-from gateway import Gateway, events_of, gateway, run
+from gateway import Gateway, events_of, gateway, key_file, run
 from standins import THINK_END, Scripted, VllmServer, in_a_thread
 
 from dsv4.serve.backend import BackendError, Model
@@ -197,8 +197,7 @@ def test_an_engine_is_drained_and_taken_back_by_its_administrator(tokenizer: Tok
 
 
 def test_administration_needs_the_key_of_an_administrator(tmp_path: Any) -> None:
-    keys = tmp_path / "keys"
-    keys.write_text("ann:one\nadmin bob:two\n")
+    keys = key_file(tmp_path, "ann:one\nadmin bob:two\n")
 
     async def scenario() -> None:
         async with gateway(api_key_file=str(keys)) as g:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway import Gateway, gateway, run
+from gateway import Gateway, gateway, key_file, run
 from standins import Scripted
 
 from dsv4._format.tokens import EOS, THINK_END
@@ -25,7 +25,7 @@ POSTS = {
     "/render": ASKED,
     "/parse": {"text": "Hi"},
 }
-GETS = ["/", "/api/hello", "/health", "/ready", "/metrics", "/v1/models", "/v1/models/x"]
+GETS = ["/", "/api/hello", "/health", "/ready", "/metrics", "/v1/models", "/v1/models/demo"]
 NAVIGATION = {"sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
 
 
@@ -84,7 +84,7 @@ def test_programs_and_the_servers_own_names_are_answered(headers: dict[str, str]
     async def scenario() -> None:
         names = ("gateway", "gateway.dsv4.svc")
         origins = ("https://chat.example",)
-        async with gateway(allowed_hosts=names, cors_origins=origins) as g:
+        async with gateway(allowed_hosts=names, cors_origins=origins, model="demo") as g:
             for path in (*POSTS, *GETS):
                 assert await asked(g, path, **headers) == 200, path
 
@@ -133,8 +133,7 @@ def test_a_link_on_another_page_may_be_followed_but_nothing_may_be_sent_by_it() 
 
 
 def test_where_keys_are_asked_for_any_name_will_do(tmp_path: Path) -> None:
-    keys = tmp_path / "keys"
-    keys.write_text("ann:secret-a\n")
+    keys = key_file(tmp_path, "ann:secret-a\n")
 
     async def scenario() -> None:
         async with gateway(api_key_file=str(keys)) as g:

@@ -244,6 +244,23 @@ class TestModels:
 
         run(scenario())
 
+    def test_all_of_them_are_listed_and_no_others(self, tokenizer: Tokenizer) -> None:
+        async def scenario() -> None:
+            upstream = ManyModels(tokenizer, answer({"content": "Hi."}))
+            async with upstream.running() as url:
+                async with gateway(**healing(url)) as g:
+                    _, listed = await g.get("/v1/models")
+                    names = [model["id"] for model in listed["data"]]
+                    assert names == ["deepseek/deepseek-v4", "openai/gpt-5", "qwen/qwen4"]
+                    for name in names:
+                        assert (await g.get(f"/v1/models/{name}"))[0] == 200
+                    assert (await g.get("/v1/models/qwen"))[0] == 404
+                async with gateway(**healing(url, upstream_model="qwen/qwen4")) as g:
+                    _, listed = await g.get("/v1/models")
+                    assert [model["id"] for model in listed["data"]] == ["qwen/qwen4"]
+
+        run(scenario())
+
 
 class OwnedServer(ChatServer):
     """A server that says what it is."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pytest
-from gateway import TOOLS, Gateway, gateway, run
+from gateway import TOOLS, Gateway, gateway_before, run
 from standins import ChatServer
 
 from dsv4._format.tokens import DSML, THINK_END, THINK_START
@@ -79,10 +79,7 @@ def told(
 
     async def scenario() -> list[Told]:
         upstream = ChatServer(tokenizer, completion)
-        async with (
-            upstream.running() as url,
-            gateway(settings_backend="chat", upstream=url) as g,
-        ):
+        async with gateway_before(upstream.running()) as g:
             return [await asked(g, path, stream) for path in PATHS for stream in streamed]
 
     found: list[Told] = run(scenario())
@@ -203,10 +200,7 @@ def test_what_the_upstream_got_right_passes_unchanged(tokenizer: Tokenizer) -> N
 def test_ids_and_usage_are_the_upstreams(tokenizer: Tokenizer) -> None:
     async def scenario() -> None:
         upstream = ChatServer(tokenizer, answer({"content": "Hi."}))
-        async with (
-            upstream.running() as url,
-            gateway(settings_backend="chat", upstream=url) as g,
-        ):
+        async with gateway_before(upstream.running()) as g:
             _, _, body = await g.post(PATHS[0], body_for(PATHS[0]))
             assert body["id"] == "chatcmpl-upstream"
             assert body["usage"].items() >= USAGE.items()
@@ -321,10 +315,7 @@ def test_custom_tools_and_namespaces_are_functions_to_the_upstream(
 
     async def scenario() -> None:
         upstream = ChatServer(tokenizer, answer({"tool_calls": made}, finish="tool_calls"))
-        async with (
-            upstream.running() as url,
-            gateway(settings_backend="chat", upstream=url, dialect=dialect) as g,
-        ):
+        async with gateway_before(upstream.running(), dialect=dialect) as g:
             body = {"input": history, "tools": [space, patch]}
             if stream:
                 answered = (await g.stream("/v1/responses", body))[-1]["response"]
@@ -358,10 +349,7 @@ def test_what_a_filter_ended_does_not_look_whole(tokenizer: Tokenizer) -> None:
 def test_an_upstream_that_gives_up_has_failed(reason: Any, tokenizer: Tokenizer) -> None:
     async def scenario() -> None:
         upstream = ChatServer(tokenizer, answer({"content": "Half an"}, finish=reason))
-        async with (
-            upstream.running() as url,
-            gateway(settings_backend="chat", upstream=url) as g,
-        ):
+        async with gateway_before(upstream.running()) as g:
             for path in PATHS:
                 status, _, body = await g.post(path, body_for(path))
                 assert status == 502, path
@@ -385,10 +373,7 @@ def test_a_leaked_call_without_its_close_counts_if_the_model_ended_it(
     async def scenario() -> None:
         half = {"content": MARKUP[: MARKUP.index("hi") + 2]}
         upstream = ChatServer(tokenizer, answer(half, finish=finish))
-        async with (
-            upstream.running() as url,
-            gateway(settings_backend="chat", upstream=url) as g,
-        ):
+        async with gateway_before(upstream.running()) as g:
             body = body_for("/v1/chat/completions", stop=stop)
             _, _, found = await g.post("/v1/chat/completions", body)
             assert len(found["choices"][0]["message"].get("tool_calls", ())) == calls
@@ -406,10 +391,7 @@ def test_an_upstream_that_ends_without_a_word_has_failed(tokenizer: Tokenizer) -
 
         upstream = ChatServer(tokenizer, "[]")
         upstream.fault = ends
-        async with (
-            upstream.running() as url,
-            gateway(settings_backend="chat", upstream=url) as g,
-        ):
+        async with gateway_before(upstream.running()) as g:
             for path in PATHS:
                 status, _, body = await g.post(path, body_for(path))
                 assert status == 502, path
@@ -423,10 +405,7 @@ def test_each_choice_is_a_request_of_its_own_for_a_model_that_is_there(
 ) -> None:
     async def scenario() -> None:
         upstream = ChatServer(tokenizer, answer({"content": "One"}), answer({"content": "Two"}))
-        async with (
-            upstream.running() as url,
-            gateway(settings_backend="chat", upstream=url) as g,
-        ):
+        async with gateway_before(upstream.running()) as g:
             _, _, body = await g.post(PATHS[0], body_for(PATHS[0], n=2, model="claude-x"))
             said = sorted(choice["message"]["content"] for choice in body["choices"])
             assert said == ["One", "Two"]
@@ -449,10 +428,7 @@ def test_an_answer_at_the_end_is_for_the_upstream_to_decide(tokenizer: Tokenizer
 
     async def scenario() -> None:
         upstream = ChatServer(tokenizer, answer({"content": " there."}))
-        async with (
-            upstream.running() as url,
-            gateway(settings_backend="chat", upstream=url) as g,
-        ):
+        async with gateway_before(upstream.running()) as g:
             status, _, body = await g.post(PATHS[0], ended)
             assert (status, body["choices"][0]["message"]["content"]) == (200, " there.")
             (sent,) = upstream.requests

@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 import pytest
-from gateway import gateway, run
+from gateway import gateway, gateway_before, run
 from standins import ChatServer
 from test_healing import answer
 from test_metrics import counts
@@ -83,10 +83,7 @@ def test_a_chat_server_behind_gets_all_fields_and_none_is_called_ignored(tokeniz
 
     async def scenario() -> tuple[Any, Any]:
         server = ChatServer(tokenizer, answer({"content": "Hello."}))
-        async with (
-            server.running() as url,
-            gateway(settings_backend="chat", upstream=url) as g,
-        ):
+        async with gateway_before(server.running()) as g:
             status, headers, _ = await g.post(PATHS["chat"], body("chat", **extra))
             assert status == 200
             return headers.get(HEADER), server.requests[-1]

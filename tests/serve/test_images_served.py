@@ -628,6 +628,89 @@ def test_a_chat_server_is_sent_no_files(dialect: str, role: str) -> None:
     assert answer["error"]["param"] == "messages[0].content[1]"
 
 
+# Where no image can stand.
+
+
+def misplaced(*, messages: bool = False) -> Any:
+    """A picture in the system message and one in the assistant's, beside the user's."""
+    picture = MESSAGES_PICTURE if messages else part(url_of(PIXEL))
+    said = [{"type": "text", "text": "Before."}, picture]
+    turns = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": said},
+        {"role": "user", "content": said},
+    ]
+    if messages:
+        return {"system": said, "messages": turns, "max_tokens": 9}
+    return {"messages": [{"role": "system", "content": said}, *turns]}
+
+
+def test_pictures_of_the_system_and_the_assistant_are_told_and_counted(
+    tokenizer: Tokenizer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        upstream = sglang(tokenizer)
+        given = {"dialect": "v4.1", "settings_backend": "sglang"}
+        async with upstream.running() as url, gateway(upstream=url, **given) as g:
+            for path, is_messages in (("/v1/chat/completions", False), ("/v1/messages", True)):
+                status, headers, _ = await g.post(path, misplaced(messages=is_messages))
+                assert (status, headers["x-dsv4-images"]) == (200, "replaced=2")
+                assert pictures_in(upstream.requests[-1]) == [url_of(PIXEL)]
+            _, metrics = await g.get("/metrics")
+            assert 'dsv4_images_total{outcome="replaced"} 4.0' in metrics
+
+    caplog.set_level(logging.INFO, "dsv4.serve")
+    run(scenario())
+    [line] = [vars(r)["dsv4_fields"] for r in caplog.records if _is_generation(r)]
+    assert (line["images"], line["replaced_images"]) == (1, 2)
+
+
+def test_or_refused(tokenizer: Tokenizer) -> None:
+    upstream = sglang(tokenizer)
+    status, _, answer = answered(upstream, "sglang", misplaced(), images="refuse")
+    assert (status, answer["error"]["param"]) == (400, "messages[0].content[1]")
+    assert "images of this role (system) are not read" in answer["error"]["message"]
+    assert upstream.requests == []
+
+
+def test_what_a_chat_server_is_not_sent_is_told() -> None:
+    """Chat Completions has no place for pictures of the system and the assistant of Messages."""
+    status, headers, _, requests = healed(misplaced(messages=True), "/v1/messages")
+    assert (status, headers["x-dsv4-images"]) == (200, "replaced=2")
+    assert str(requests[-1]["messages"]).count("[Unsupported Image]") == 2
+    status, headers, _, requests = healed(misplaced())  # as they are
+    assert (status, "x-dsv4-images" in headers) == (200, False)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (
+            "/v1/responses",
+            {"input": [{"role": "user", "content": [{"type": "input_image", "file_id": "f"}]}]},
+        ),
+        (
+            "/v1/messages",
+            {
+                "max_tokens": 9,
+                "messages": [
+                    {
+                        "role": "user",
+                        "content": [{"type": "image", "source": {"type": "file", "file_id": "f"}}],
+                    }
+                ],
+            },
+        ),
+    ],
+)
+def test_ids_of_files_before_a_chat_server_without_images(path: str, body: Any) -> None:
+    status, headers, _, requests = healed(body, path, dialect="v4")
+    assert (status, headers["x-dsv4-images"]) == (200, "replaced=1")
+    assert "[Unsupported Image]" in str(requests[-1]["messages"])
+    status, _, _, requests = healed(body, path, dialect="v4", images="refuse")
+    assert (status, requests) == (400, [])
+
+
 # At the start.
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import anthropic
 import openai
 import pytest
-from gateway import TOOLS, Gateway, gateway, run
+from gateway import TOOLS, Gateway, gateway, key_file, run
 
 from dsv4.serve import Settings
 from dsv4.serve.backend import Chunk, Model
@@ -173,11 +173,10 @@ class TestWhatIsKept:
         run(scenario())
 
     def test_no_key_and_no_header_is_among_it(self, tmp_path: Path) -> None:
-        keys = tmp_path / "keys"
-        keys.write_text(f"ann:{SECRET}\nadmin root:{SECRET}-root\n", "utf-8")
+        keys = key_file(tmp_path, f"ann:{SECRET}\nadmin root:{SECRET}-root\n")
 
         async def scenario() -> None:
-            async with gateway(inspect=True, api_key_file=str(keys)) as gate:
+            async with gateway(inspect=True, api_key_file=keys) as gate:
                 mine = {"authorization": f"Bearer {SECRET}", "x-strange": "header-of-mine"}
                 await gate.post("/v1/chat/completions", HELLO, **mine)
                 await gate.post("/v1/messages", {**HELLO, "max_tokens": 9}, **{"x-api-key": SECRET})
@@ -371,11 +370,10 @@ class TestBounds:
 class TestWhoMayLook:
     @pytest.mark.parametrize("name", ["changes", "request", "clear"])
     def test_with_keys_only_an_admin(self, tmp_path: Path, name: str) -> None:
-        keys = tmp_path / "keys"
-        keys.write_text("ann:secret-1\nadmin bob:secret-2\n", "utf-8")
+        keys = key_file(tmp_path, "ann:secret-1\nadmin bob:secret-2\n")
 
         async def scenario() -> None:
-            async with gateway(inspect=True, api_key_file=str(keys)) as gate:
+            async with gateway(inspect=True, api_key_file=keys) as gate:
                 body = {"number": 1, "patience": 0}
                 ann = {"authorization": "Bearer secret-1"}
                 bob = {"x-api-key": "secret-2"}

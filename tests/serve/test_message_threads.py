@@ -13,7 +13,7 @@ from typing import Any
 import anthropic
 import pytest
 from anthropic import beta_tool
-from gateway import Gateway, gateway, run
+from gateway import Gateway, gateway, gateway_before, key_file, run
 from standins import ChatServer
 from test_healing import answer
 from test_sampled_turns_in_prompts import Agent
@@ -191,8 +191,7 @@ def test_a_lost_thread_is_begun_again_with_everything(tokenizer: Any) -> None:
 
 
 def test_threads_of_one_key_are_not_found_by_another(tmp_path: Path) -> None:
-    keys = tmp_path / "keys"
-    keys.write_text("ann:a-secret\nbob:b-secret\n")
+    keys = key_file(tmp_path, "ann:a-secret\nbob:b-secret\n")
 
     async def scenario() -> None:
         async with gateway(api_key_file=str(keys)) as g:
@@ -304,10 +303,7 @@ def test_a_recording_has_the_whole_conversation(tmp_path: Path) -> None:
 def test_a_chat_server_behind_gets_the_whole_conversation(tokenizer: Any) -> None:
     async def scenario() -> Any:
         upstream = ChatServer(tokenizer, answer({"content": "Hello."}))
-        async with (
-            upstream.running() as url,
-            gateway(settings_backend="chat", upstream=url) as g,
-        ):
+        async with gateway_before(upstream.running()) as g:
             body = {**ASKED, "messages": [GO], "thread": {"type": "create"}}
             _, _, first = await g.post("/v1/messages", body)
             thread = {"type": "continue", "previous_message_id": first["id"]}

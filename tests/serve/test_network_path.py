@@ -7,8 +7,9 @@ import json
 import shutil
 import ssl
 import subprocess
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -66,21 +67,50 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 MODELS = json.dumps({"data": [{"id": "deepseek-v4"}]}).encode()
 
 
-class Engine:
-    """A server of models, with or without TLS. `heads` are the requests' heads."""
+class Listener(ABC):
+    """A server on this machine, with or without TLS. `heads` are the requests' heads."""
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self._tls = tls
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._writers: list[asyncio.StreamWriter] = []
         self.heads: list[str] = []
+
+    @abstractmethod
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answers on a connection."""
+
+    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        self._writers.append(writer)
+        with suppress(asyncio.CancelledError):
+            await self._serve(reader, writer)
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[str]:
+        server = await asyncio.start_server(self._accepted, "127.0.0.1", 0, ssl=self._tls)
+        try:
+            yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        finally:
+            server.close()
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            for writer in self._writers:
+                writer.close()
+                with suppress(OSError):
+                    await writer.wait_closed()
+
+
+class Engine(Listener):
+    """A server of models."""
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[str]:
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls)
-        port = server.sockets[0].getsockname()[1]
-        try:
-            yield f"http{'s' if self._tls else ''}://127.0.0.1:{port}"
-        finally:
-            server.close()
+        async with self.listening() as place:
+            yield f"http{'s' if self._tls else ''}://{place}"
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(asyncio.IncompleteReadError, ConnectionError):
@@ -89,41 +119,34 @@ class Engine:
                 head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
                 writer.write(f"{head}content-length: {len(MODELS)}\r\n\r\n".encode() + MODELS)
                 await writer.drain()
-        writer.close()
 
 
-class Proxy:
+class Proxy(Listener):
     """A proxy for HTTP, and for anything by CONNECT, which may ask for a password."""
 
     def __init__(self, authorization: str | None = None) -> None:
+        super().__init__()
         self._authorization = authorization
-        self.heads: list[str] = []
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[str]:
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        try:
-            yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        finally:
-            server.close()
+    def running(self) -> AbstractAsyncContextManager[str]:
+        return self.listening()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode()
-            self.heads.append(head)
-            method, target, _ = head.partition("\r\n")[0].split(" ")
-            if self._authorization and f"proxy-authorization: {self._authorization}" not in head:
-                writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")
-                return
-            where = urlsplit(target if "://" in target else f"//{target}")
-            there, back = await asyncio.open_connection(where.hostname, where.port)
-            if method == "CONNECT":
-                writer.write(b"HTTP/1.1 200 Connection established\r\nvia: us\r\n\r\n")
-            else:
-                back.write(head.replace(target, where.path, 1).encode())
-            await asyncio.gather(_copy(reader, back), _copy(there, writer))
-        finally:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        self.heads.append(head)
+        method, target, _ = head.partition("\r\n")[0].split(" ")
+        if self._authorization and f"proxy-authorization: {self._authorization}" not in head:
+            writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")
             writer.close()
+            return
+        where = urlsplit(target if "://" in target else f"//{target}")
+        there, back = await asyncio.open_connection(where.hostname, where.port)
+        self._writers.append(back)
+        if method == "CONNECT":
+            writer.write(b"HTTP/1.1 200 Connection established\r\nvia: us\r\n\r\n")
+        else:
+            back.write(head.replace(target, where.path, 1).encode())
+        await asyncio.gather(_copy(reader, back), _copy(there, writer))
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

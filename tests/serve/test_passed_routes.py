@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import aiohttp
 import pytest
 from aiohttp import web
-from gateway import gateway, run
+from gateway import gateway, gateway_before, key_file, run
 from standins import ChatServer, lower
 
 from dsv4.serve.observe.records import differences, read_exchange
@@ -40,10 +40,7 @@ def test_are_passed_on_with_the_keys_of_the_gateway(tokenizer: Tokenizer, tmp_pa
     async def scenario() -> None:
         upstream = Embeddings(tokenizer, "[]")
         given: dict[str, Any] = {"api_key_file": str(keys), "upstream_key_file": str(own)}
-        async with (
-            upstream.running() as url,
-            gateway(settings_backend="chat", upstream=url, **given) as g,
-        ):
+        async with gateway_before(upstream.running(), **given) as g:
             body, key = {"input": ["a"]}, {"authorization": "Bearer client-key-0123"}
             status, _, answer = await g.post("/v1/embeddings?x=1", body, **key)
             assert (status, answer) == (201, {"method": "POST", "query": "x=1", "asked": body})
@@ -69,7 +66,7 @@ def test_answers_keep_what_says_how_to_read_them(tokenizer: Tokenizer) -> None:
 
     async def scenario() -> None:
         upstream = Compressing(tokenizer, "[]")
-        async with upstream.running() as url, gateway(settings_backend="chat", upstream=url) as g:
+        async with gateway_before(upstream.running()) as g:
             named = {"x-request-id": "mine"}
             _, headers, answer = await g.post("/v1/embeddings?x=1", {}, **named)
             assert answer == {"a": 1}
@@ -84,8 +81,7 @@ def test_answers_keep_what_says_how_to_read_them(tokenizer: Tokenizer) -> None:
 def test_keys_have_their_limits_there_too(
     tokenizer: Tokenizer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    keys = tmp_path / "keys"
-    keys.write_text("old:a expires=2020-01-01\nnarrow:b models=this\nslow:c requests=1\n")
+    keys = key_file(tmp_path, "old:a expires=2020-01-01\nnarrow:b models=this\nslow:c requests=1\n")
 
     async def scenario() -> None:
         upstream = Embeddings(tokenizer, "[]")
@@ -162,7 +158,7 @@ def test_what_is_between_gateway_and_server_is_not_shown_to_clients(
 
     async def scenario() -> None:
         upstream = Refusing(tokenizer, "[]")
-        async with upstream.running() as url, gateway(settings_backend="chat", upstream=url) as g:
+        async with gateway_before(upstream.running()) as g:
             answered, headers, body = await g.post("/v1/embeddings", {"input": "a"})
             assert (answered, headers["x-should-retry"]) == (502, "false")
             assert "sk-secret" not in str(body)
@@ -238,8 +234,7 @@ async def raw_status(url: str, method: str, path: str, key: str) -> int:
 
 
 def test_who_reaches_which_route(tokenizer: Tokenizer, tmp_path: Path) -> None:
-    keys = tmp_path / "keys"
-    keys.write_text("user:u\nadmin root:r\n")
+    keys = key_file(tmp_path, "user:u\nadmin root:r\n")
 
     async def scenario() -> None:
         upstream = Open(tokenizer, "[]")
@@ -259,8 +254,7 @@ def test_who_reaches_which_route(tokenizer: Tokenizer, tmp_path: Path) -> None:
 
 def test_a_post_needs_no_body(tokenizer: Tokenizer, tmp_path: Path) -> None:
     """As `/sleep` and `/wake_up` of vLLM have none."""
-    keys = tmp_path / "keys"
-    keys.write_text("admin root:r\n")
+    keys = key_file(tmp_path, "admin root:r\n")
 
     async def scenario() -> None:
         upstream = Open(tokenizer, "[]")
@@ -286,8 +280,7 @@ def test_where_no_keys_are_asked_for_nobody_is_an_administrator_there(tokenizer:
 def test_what_is_passed_on_is_counted_against_the_limit_of_tokens(
     usage: dict[str, Any] | None, allowed: int, tokenizer: Tokenizer, tmp_path: Path
 ) -> None:
-    keys = tmp_path / "keys"
-    keys.write_text("narrow:n tokens=100\n")
+    keys = key_file(tmp_path, "narrow:n tokens=100\n")
 
     async def scenario() -> None:
         upstream = Open(tokenizer, "[]")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway import gateway, run
+from gateway import gateway, key_file, run
 
 from dsv4 import _playground
 from dsv4._playground import page_functions
@@ -117,8 +117,7 @@ def test_pages_of_others_are_refused(headers: dict[str, str], status: int) -> No
 
 
 def test_functions_ask_for_a_key_where_the_server_has_keys(tmp_path: Path) -> None:
-    keys = tmp_path / "keys"
-    keys.write_text("ada:secret\n")
+    keys = key_file(tmp_path, "ada:secret\n")
 
     async def scenario() -> None:
         async with gateway(playground=True, api_key_file=str(keys)) as g:

@@ -11,9 +11,10 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -119,6 +120,16 @@ def need(*programs: str) -> None:
             pytest.skip(f"{program} is not installed")
 
 
+@asynccontextmanager
+async def beside_the_loop(front: AbstractContextManager[Any]) -> AsyncIterator[None]:
+    """A proxy that runs, started and ended beside the loop."""
+    await asyncio.to_thread(front.__enter__)
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(front.__exit__, None, None, None)
+
+
 @pytest.mark.parametrize("proxy", [nginx, caddy, envoy], ids=["nginx", "caddy", "envoy"])
 def test_a_stream_passes_a_proxy_as_it_comes(
     proxy: object, request: pytest.FixtureRequest, tmp_path: Path
@@ -134,8 +145,7 @@ def test_a_stream_passes_a_proxy_as_it_comes(
         async with gateway(Scripted(*script), **allowed) as g:
             upstream = int(g.url.rpartition(":")[2])
             front = proxy(tmp_path, upstream, port)  # type: ignore[operator]
-            await asyncio.to_thread(front.__enter__)
-            try:
+            async with beside_the_loop(front):
                 trusted = ssl.create_default_context(cafile=str(tmp_path / "gateway.pem"))
                 url = f"https://127.0.0.1:{port}/v1/chat/completions"
                 async with g.client.post(url, data=json.dumps(BODY), ssl=trusted) as response:
@@ -147,8 +157,6 @@ def test_a_stream_passes_a_proxy_as_it_comes(
                     second.set()
                     got += await response.content.read()
                     assert got.endswith(b"data: [DONE]\n\n")
-            finally:
-                await asyncio.to_thread(front.__exit__, None, None, None)
 
     run(scenario())
 
@@ -161,15 +169,12 @@ def test_a_broken_stream_is_broken_behind_nginx_too(tmp_path: Path) -> None:
         backend = Scripted(f"Hm.{THINK_END}", "first", 0.05, RuntimeError("boom"))
         async with gateway(backend, allowed_hosts=("gateway.example",)) as g:
             front = nginx(tmp_path, int(g.url.rpartition(":")[2]), port)
-            await asyncio.to_thread(front.__enter__)
-            try:
+            async with beside_the_loop(front):
                 trusted = ssl.create_default_context(cafile=str(tmp_path / "gateway.pem"))
                 url = f"https://127.0.0.1:{port}/v1/chat/completions"
                 with pytest.raises(aiohttp.ClientError):
                     async with g.client.post(url, data=json.dumps(BODY), ssl=trusted) as response:
                         await response.read()
-            finally:
-                await asyncio.to_thread(front.__exit__, None, None, None)
 
     run(scenario())
 
@@ -185,8 +190,7 @@ def test_envoy_asks_no_gateway_that_drains(tmp_path: Path) -> None:
         async with gateway(one, **given) as first, gateway(two, **given) as second:
             ports = [int(g.url.rpartition(":")[2]) for g in (first, second)]
             front = envoy(tmp_path, ports[0], port, ports[1])
-            await asyncio.to_thread(front.__enter__)
-            try:
+            async with beside_the_loop(front):
                 trusted = ssl.create_default_context(cafile=str(tmp_path / "gateway.pem"))
                 url = f"https://127.0.0.1:{port}/v1/chat/completions"
 
@@ -202,7 +206,5 @@ def test_envoy_asks_no_gateway_that_drains(tmp_path: Path) -> None:
                 before = one.opened
                 assert [await status() for _ in range(10)] == [200] * 10
                 assert one.opened == before
-            finally:
-                await asyncio.to_thread(front.__exit__, None, None, None)
 
     run(scenario())

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway import TOOLS, Gateway, gateway, run
+from gateway import TOOLS, Gateway, gateway, gateway_before, key_file, run
 from standins import ChatServer
 
 from dsv4._cli.main import main
@@ -75,14 +75,13 @@ class TestWriting:
         assert len(recorded(record, scenario)) == 3
 
     def test_neither_keys_nor_headers(self, record: Path, tmp_path: Path) -> None:
-        keys = tmp_path / "keys"
-        keys.write_text("ann:secret-a\n")
+        keys = key_file(tmp_path, "ann:secret-a\n")
 
         async def scenario(running: Gateway) -> None:
             headers = {"authorization": "Bearer secret-a", "x-other": "other-header"}
             await running.post("/v1/chat/completions", asked("Hi"), **headers)
 
-        recorded(record, scenario, api_key_file=str(keys))
+        recorded(record, scenario, api_key_file=keys)
         assert "secret" not in record.read_text()
         assert "other-header" not in record.read_text()
 
@@ -212,10 +211,7 @@ class TestReplaying:
 
         async def whole() -> None:
             server = ChatServer(Tokenizer.load(), json.dumps(chunks))
-            async with (
-                server.running() as url,
-                gateway(settings_backend="chat", upstream=url, record=str(record)) as running,
-            ):
+            async with gateway_before(server.running(), record=str(record)) as running:
                 await running.post("/v1/chat/completions", asked("Hi", tools=TOOLS))
 
         run(whole())

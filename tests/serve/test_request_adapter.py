@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from gateway import TOOLS, Gateway, gateway, run
+from gateway import TOOLS, Gateway, gateway, gateway_before, key_file, run
 from official_api import MISSING, OfficialApi
 from test_turn_stores import redis_url
 
@@ -179,10 +179,7 @@ class TestTheLoop:
 
         async def scenario() -> None:
             api, agent = OfficialApi(gives_ids=False), kind()
-            async with (
-                served(api) as url,
-                gateway(settings_backend="chat", upstream=url) as g,
-            ):
+            async with gateway_before(served(api)) as g:
                 agent.user(TASK)
                 await ask(agent, g)
                 _, adapted = await ask(agent, g)
@@ -195,10 +192,7 @@ class TestTheLoop:
     def test_what_is_put_back_is_named_counted_and_can_be_switched_off(self) -> None:
         async def scenario() -> None:
             api, agent = OfficialApi(), ChatAgent()
-            async with (
-                served(api) as url,
-                gateway(settings_backend="chat", upstream=url, debug=True) as g,
-            ):
+            async with gateway_before(served(api), debug=True) as g:
                 agent.user(TASK)
                 await ask(agent, g)
                 before = list(agent.history)
@@ -243,10 +237,7 @@ class TestTheLoop:
 
         async def scenario() -> None:
             api, agent = OfficialApi(), ChatAgent()
-            async with (
-                served(api) as url,
-                gateway(settings_backend="chat", upstream=url) as g,
-            ):
+            async with gateway_before(served(api)) as g:
                 agent.user(TASK)
                 await ask(agent, g)
                 user, turn, first, second = agent.history
@@ -265,10 +256,7 @@ class TestTheLoop:
 
         async def scenario() -> None:
             api, agent = OfficialApi(), ChatAgent()
-            async with (
-                served(api) as url,
-                gateway(settings_backend="chat", upstream=url) as g,
-            ):
+            async with gateway_before(served(api)) as g:
                 agent.user(TASK)
                 body = {**agent.body(), "tool_choice": "required"}
                 status, _, answer = await g.post(agent.path, body)
@@ -281,15 +269,11 @@ class TestTheLoop:
         run(scenario())
 
     def test_keys_do_not_share_turns(self, tmp_path: Path) -> None:
-        keys = tmp_path / "keys"
-        keys.write_text("a:first-key-0123\nb:second-key-0123\n")
+        keys = key_file(tmp_path, "a:first-key-0123\nb:second-key-0123\n")
 
         async def scenario() -> None:
             api, agent = OfficialApi(), ChatAgent()
-            async with (
-                served(api) as url,
-                gateway(settings_backend="chat", upstream=url, api_key_file=str(keys)) as g,
-            ):
+            async with gateway_before(served(api), api_key_file=keys) as g:
                 agent.user(TASK)
                 await ask(agent, g, authorization="Bearer first-key-0123")
                 _, adapted = await ask(agent, g, authorization="Bearer second-key-0123")
@@ -305,10 +289,7 @@ class TestWhatIsSent:
     def test_a_forced_call_while_thinking(self, choice: str) -> None:
         async def scenario() -> None:
             api = OfficialApi()
-            async with (
-                served(api) as url,
-                gateway(settings_backend="chat", upstream=url, forced_calls=choice) as g,
-            ):
+            async with gateway_before(served(api), forced_calls=choice) as g:
                 body = {
                     "messages": [{"role": "user", "content": TASK}],
                     "tools": TOOLS,
@@ -336,10 +317,7 @@ class TestWhatIsSent:
 
         async def scenario() -> None:
             api, agent = OfficialApi(), kind()
-            async with (
-                served(api) as url,
-                gateway(settings_backend="chat", upstream=url) as g,
-            ):
+            async with gateway_before(served(api)) as g:
                 agent.user(TASK)
                 for _ in range(2):
                     body = json.loads(json.dumps(agent.body()).replace('"bash"', f'"{name}"'))
@@ -359,10 +337,7 @@ class TestWhatIsSent:
     def test_without_a_server_to_adapt_to_a_request_is_passed_on_as_it_is(self) -> None:
         async def scenario() -> None:
             api = OfficialApi()
-            async with (
-                served(api) as url,
-                gateway(settings_backend="chat", upstream=url, adapt_for="none") as g,
-            ):
+            async with gateway_before(served(api), adapt_for="none") as g:
                 messages = [{"role": "developer", "content": "x"}, {"role": "user", "content": "y"}]
                 status, headers, _ = await g.post("/v1/chat/completions", {"messages": messages})
                 assert (status, "x-dsv4-adapted" in headers) == (400, False)

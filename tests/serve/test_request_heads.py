@@ -38,13 +38,13 @@ def test_many_small_headers_are_refused_before_anybody_looks_at_them(path: str) 
 
 def test_no_more_headers_are_kept_than_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
-    guarded = asgi.BoundedHeadApp.__call__
+    guarded = asgi.DoorApp.__call__
 
     async def noted(app: Any, scope: Any, receive: Any, send: Any) -> None:
         seen.append(len(scope.get("headers", ())))
         await guarded(app, scope, receive, send)
 
-    monkeypatch.setattr(asgi.BoundedHeadApp, "__call__", noted)
+    monkeypatch.setattr(asgi.DoorApp, "__call__", noted)
 
     async def scenario() -> None:
         async with gateway() as g:

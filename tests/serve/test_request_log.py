@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
-from gateway import gateway, run
+from gateway import gateway, gateway_before, run
 from standins import ChatServer, Scripted, lower
 
 from dsv4.serve import Chunk
@@ -130,7 +130,7 @@ def test_the_clients_name_for_a_request_is_used_passed_on_and_returned(
     async def scenario() -> None:
         delta = {"index": 0, "delta": {"content": "Hi"}, "finish_reason": "stop"}
         upstream = ChatServer(tokenizer, json.dumps([{"choices": [delta]}]))
-        async with upstream.running() as url, gateway(settings_backend="chat", upstream=url) as g:
+        async with gateway_before(upstream.running()) as g:
             for body, status in (({**BODY, "stream": stream}, 200), ({"messages": 5}, 400)):
                 found, headers, _ = await g.post("/v1/chat/completions", body, **given)
                 assert (found, headers["x-request-id"]) == (status, given["x-request-id"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import openai
 import pytest
-from gateway import TOOLS, gateway, run
+from gateway import TOOLS, gateway, key_file, run
 from pydantic import TypeAdapter
 from standins import THINK_START
 
@@ -124,8 +124,7 @@ def test_a_raw_completion_gives_what_follows_a_prompt_as_it_is() -> None:
 def test_a_raw_completion_is_counted_and_logged_like_others(
     tmp_path: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    keys = tmp_path / "keys"
-    keys.write_text("ann:secret\n")
+    keys = key_file(tmp_path, "ann:secret\n")
 
     async def scenario() -> None:
         async with gateway(api_key_file=str(keys)) as g:
@@ -144,8 +143,7 @@ def test_a_raw_completion_is_counted_and_logged_like_others(
 
 
 def test_a_raw_completion_needs_a_key_where_others_do(tmp_path: Any) -> None:
-    keys = tmp_path / "keys"
-    keys.write_text("ann:secret requests=1\n")
+    keys = key_file(tmp_path, "ann:secret requests=1\n")
 
     async def scenario() -> None:
         async with gateway(api_key_file=str(keys)) as g:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway import TOOLS, gateway, run
+from gateway import TOOLS, gateway, key_file, run
 
 import dsv4.serve
 from dsv4.serve.settings import Settings
@@ -169,8 +169,7 @@ def test_what_is_not_served_is_said_in_the_clients_protocol(
 
 
 def test_a_key_is_missed_in_the_clients_protocol(tmp_path: Path) -> None:
-    keys = tmp_path / "keys"
-    keys.write_text("ann:secret\n")
+    keys = key_file(tmp_path, "ann:secret\n")
 
     async def scenario() -> None:
         async with gateway(api_key_file=str(keys)) as g:
@@ -178,6 +177,22 @@ def test_a_key_is_missed_in_the_clients_protocol(tmp_path: Path) -> None:
             assert (status, error["error"]["type"]) == (401, "authentication_error")
             status, error = await g.get("/v1/models", **{"anthropic-version": "2023-06-01"})
             assert (status, error["type"]) == (401, "error")
+
+    run(scenario())
+
+
+def test_only_models_that_are_listed_are_there() -> None:
+    async def scenario() -> None:
+        async with gateway(model="mine") as g:
+            _, listed = await g.get("/v1/models")
+            assert [model["id"] for model in listed["data"]] == ["mine"]
+            for prefix in ("", "/v1", "/anthropic", "/anthropic/v1"):
+                assert (await g.get(f"{prefix}/models/mine"))[1] == listed["data"][0]
+                status, body = await g.get(f"{prefix}/models/claude-opus-9")
+                assert (status, body["error"]["code"]) == (404, "model_not_found")
+            version = {"anthropic-version": "2023-06-01"}
+            status, body = await g.get("/v1/models/other", **version)
+            assert (status, body["error"]["type"]) == (404, "not_found_error")
 
     run(scenario())
 
@@ -204,8 +219,7 @@ def test_what_cannot_be_parsed_is_said(body: dict[str, Any], place: str) -> None
 
 
 def test_one_key_cannot_read_what_another_stored(tmp_path: Path) -> None:
-    keys = tmp_path / "keys"
-    keys.write_text("ann:secret-a\nbob:secret-b\n")
+    keys = key_file(tmp_path, "ann:secret-a\nbob:secret-b\n")
     ann, bob = {"x-api-key": "secret-a"}, {"authorization": "Bearer secret-b"}
 
     async def scenario() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway import TOOLS, gateway, run
+from gateway import TOOLS, gateway, key_file, run
 
 from dsv4._format.tokens import DSML, EOS, THINK_END
 from dsv4.serve import Chunk, Model
@@ -184,8 +184,7 @@ def test_a_client_that_says_something_else_is_taken_at_its_word(tokenizer: Any) 
 
 
 def test_turns_of_one_key_are_never_used_for_another(tmp_path: Path, tokenizer: Any) -> None:
-    keys = tmp_path / "keys"
-    keys.write_text("ann:a-secret\nbob:b-secret\n")
+    keys = key_file(tmp_path, "ann:a-secret\nbob:b-secret\n")
 
     async def scenario() -> tuple[str, str]:
         backend = Agent()

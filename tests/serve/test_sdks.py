@@ -9,7 +9,7 @@ from typing import Any
 import anthropic
 import openai
 import pytest
-from gateway import TOOLS, gateway, run
+from gateway import TOOLS, gateway, key_file, run
 
 RUN = "Please\nRUN: echo hi"
 FUNCTION = TOOLS[0]["function"]
@@ -156,8 +156,7 @@ def test_errors_are_of_the_kinds_that_the_clients_know() -> None:
 
 
 def test_a_client_without_a_key_is_told_so(tmp_path: Any) -> None:
-    keys = tmp_path / "keys"
-    keys.write_text("ann:secret\n")
+    keys = key_file(tmp_path, "ann:secret\n")
 
     def work(url: str) -> None:
         with openai_client(url) as theirs, anthropic_client(url) as others:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from gateway import gateway, run
+from gateway import gateway, gateway_before, run
 from standins import ChatServer, VllmServer, in_a_thread
 
 from dsv4 import DIALECTS
@@ -136,10 +136,7 @@ class TestGateway:
         async def scenario() -> None:
             chunk = '[{"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]}]'
             upstream = ChatServer(tokenizer, chunk)
-            async with (
-                upstream.running() as url,
-                gateway(settings_backend="chat", upstream=url) as g,
-            ):
+            async with gateway_before(upstream.running()) as g:
                 status, headers, _ = await g.post("/v1/chat/completions", CHAT)
                 assert status == 200
                 assert headers["x-dsv4-dialect"] == "v4, effort high, no text"

@@ -9,6 +9,7 @@ from typing import Literal, get_args, get_origin
 import pytest
 
 from dsv4.serve.settings import (
+    HELP,
     SETTING_TYPES,
     SettingError,
     Settings,
@@ -28,6 +29,11 @@ def test_flags_win_over_variables_and_those_over_the_file(tmp_path: Path) -> Non
     found = load({"port": 3}, environ)
     assert (found.port, found.host, found.effort) == (3, "b", "max")
     assert found.cors_origins == ("x", "y")
+
+
+def test_every_setting_has_its_help_and_nothing_else_has() -> None:
+    assert list(HELP) == list(SETTING_TYPES)
+    assert all(HELP.values())
 
 
 def test_variables_are_read_by_type() -> None:
@@ -123,9 +129,3 @@ def test_each_flag_sets_what_it_says() -> None:
                     )
                 )
             ) == [name]
-
-
-def test_every_setting_has_a_help_text() -> None:
-    import dataclasses
-
-    assert all(field.metadata["help"] for field in dataclasses.fields(Settings))

@@ -21,7 +21,7 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
-from gateway import TOOLS, Gateway, gateway, run
+from gateway import TOOLS, Gateway, gateway, key_file, run
 from standins import EOS, THINK_END, VllmServer, free_port
 
 from dsv4.serve.access.key_usage import KeyUsage
@@ -181,8 +181,7 @@ async def killed_again_and_again(tokenizer: Tokenizer, port: int, every: float) 
 def test_nothing_is_broken_or_left_over_after_minutes_of_everything(
     tokenizer: Tokenizer, tmp_path: Path
 ) -> None:
-    keys = tmp_path / "keys"
-    keys.write_text(f"ann:a streams={4 * CLIENTS} day_tokens=1000000000\n")
+    keys = key_file(tmp_path, f"ann:a streams={4 * CLIENTS} day_tokens=1000000000\n")
 
     async def scenario() -> None:
         ports = [free_port(), free_port()]

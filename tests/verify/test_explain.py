@@ -144,11 +144,12 @@ class TestFaults:
         "proxy",
         [
             ("developer-as-system", "effort-ignored", "parts-joined-by-nothing"),
+            ("developer-as-system", "effort-none-as-high", "parts-joined-by-nothing"),
             ("additional-properties-lost", "developer-as-system", "thinking-as-effort"),
         ],
     )
     def test_three_faults_of_a_proxy(self, proxy: tuple[str, ...], look_among: LookAmong) -> None:
-        """What litellm 1.108.4 does to requests for its providers `deepseek` and `hosted_vllm`."""
+        """What litellm does for its providers `deepseek` (1.108, 1.109) and `hosted_vllm`."""
         look_among([each for each in clean_servers() if each.dialect == "v4"])
         found = verdict(observed(server("vllm-0.32", "v4", *proxy)))
         assert ("vllm-0.32", "v4-0731", proxy) in named(found)

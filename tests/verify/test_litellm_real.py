@@ -98,15 +98,15 @@ def report_on(proxy: str, model: str) -> Report:
 
 
 HOSTED_VLLM = ["additional-properties-lost", "developer-as-system", "thinking-as-effort"]
-DEEPSEEK = ["developer-as-system", "effort-ignored", "parts-joined-by-nothing"]
+DEEPSEEK = ["developer-as-system", "effort-none-as-high", "parts-joined-by-nothing"]
 
 
-def test_what_comes_to_the_same_on_the_server_behind_it_is_listed(proxy: str) -> None:
-    """An effort that is lost is the official API's own, which is `high`."""
+def test_efforts_reach_the_official_api(proxy: str) -> None:
+    """It reads `thinking.type`, which stands for the effort `none` there."""
     report = report_on(proxy, "official")
     assert report.verdict.faults == ("developer-as-system", "parts-joined-by-nothing")
-    assert report.verdict.possible == ("effort-always-high", "effort-ignored")
-    assert report.groups["effort"] == "fault"
+    assert report.verdict.possible == ()
+    assert report.groups["effort"] == "pass"
 
 
 @pytest.mark.parametrize(("model", "faults"), [("hosted", HOSTED_VLLM), ("compatible", DEEPSEEK)])
@@ -118,7 +118,7 @@ def test_what_it_changes_is_named(proxy: str, model: str, faults: list[str]) -> 
         faults,
     )
     assert KEY not in json.dumps(report.to_dict())
-    if "effort-ignored" in faults:
-        (lost,) = [finding for finding in report.findings if finding.id == "effort-ignored"]
+    if "effort-none-as-high" in faults:
+        (lost,) = [finding for finding in report.findings if finding.id == "effort-none-as-high"]
         assert (lost.verdict, report.groups["effort"]) == ("fault", "fault")
         assert "litellm" in lost.mend

@@ -502,7 +502,7 @@ class TestTheRun:
         report = report_on(client, mode=mode, only=only)
         assert client.requests == report.requests <= planned(mode, only)[0]
 
-    @each_row("mode, truth", part([*product(get_args(RunMode), clean_servers())], 5))
+    @each_row("mode, truth", part([*product(get_args(RunMode), clean_servers())], 13))
     def test_every_server_costs_no_more_than_was_announced(
         self, mode: Any, truth: Hypothesis
     ) -> None:

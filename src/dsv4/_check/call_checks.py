@@ -71,17 +71,17 @@ def invalid_schema(schema: object) -> str | None:
         return f"properties: found {quoted_json(properties)}, expected an object"
     if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
         return f"required: found {quoted_json(required)}, expected a list of names"
-    found = next(schema_faults(schema), None)
-    if found is None and _has_jsonschema():
+    fault = next(schema_faults(schema), None)
+    if fault is None and _has_jsonschema():
         return _invalid_by_jsonschema(schema)
-    return found
+    return fault
 
 
 def schema_faults(schema: Schema) -> Iterator[str]:
     """What no value can fit or nobody can mean: references into nowhere, names that are required
     and not declared, properties in place of a schema."""
-    known = any(keyword in schema for keyword in _USUAL)
-    if not known and any(isinstance(value, dict) and "type" in value for value in schema.values()):
+    usual = any(keyword in schema for keyword in _USUAL)
+    if not usual and any(isinstance(value, dict) and "type" in value for value in schema.values()):
         yield f"found {quoted_json(list(schema))}, expected these under properties"
     yield from _faults(schema, schema, MOST_NESTED)
 
@@ -236,27 +236,27 @@ def _check_members(
 def results_without_call(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     """Results that no call asked for, or that come a second time."""
     waiting: list[str] = []
-    known: set[str] = set()
+    ids: set[str] = set()
     for index, message in enumerate(conversation.messages):
         if role_of(message) == "assistant":
             waiting = [call.id for call in conversation.calls_of(index)]
-            known |= set(waiting)
+            ids |= set(waiting)
         elif role_of(message) == "tool":
-            problem = _take_call(waiting, str(message.get("tool_call_id") or ""), known)
+            problem = _take_call(waiting, str(message.get("tool_call_id") or ""), ids)
             if problem:
                 yield RuleFinding("result_without_call", ("messages", index), problem)
 
 
-def _take_call(waiting: list[str], id: str, known: set[str]) -> str | None:
+def _take_call(waiting: list[str], id: str, ids: set[str]) -> str | None:
     """Takes the call that a result answers out of those that wait. Says why it cannot."""
     if id in waiting:
         waiting.remove(id)
         return None
     if not id and any(waiting):
         return "the result has no tool_call_id, so nothing says which call it answers"
-    if not known:
+    if not ids:
         return "the result answers no call: there was none before it"
-    if id in known:
+    if id in ids:
         return f"the call {quoted_json(id)} has a result already, or is of an earlier turn"
     return f"no call has the id {quoted_json(id)}"
 
@@ -293,9 +293,9 @@ def _take_answer(answers: list[str], id: str) -> bool:
 
 
 def ids_of_two_calls(conversation: CheckedConversation) -> Iterator[RuleFinding]:
-    seen: dict[str, CheckedCall] = {}
+    by_id: dict[str, CheckedCall] = {}
     for call in conversation.calls:
-        first = seen.setdefault(call.id, call)
+        first = by_id.setdefault(call.id, call)
         if not call.id or first is call:
             continue
         problem = f"the id {quoted_json(call.id)} is that of {path_of(first.location)} too"
@@ -304,7 +304,7 @@ def ids_of_two_calls(conversation: CheckedConversation) -> Iterator[RuleFinding]
             yield RuleFinding("duplicate_call_id", (*call.location, "id"), f"{problem}: {order}")
         else:
             yield RuleFinding("repeated_call_id", (*call.location, "id"), problem)
-        seen[call.id] = call
+        by_id[call.id] = call
 
 
 def undeclared_calls(conversation: CheckedConversation) -> Iterator[RuleFinding]:
@@ -330,8 +330,8 @@ def arguments_that_are_not_json(conversation: CheckedConversation) -> Iterator[R
 
 
 def arguments_against_schemas(conversation: CheckedConversation) -> Iterator[RuleFinding]:
-    given = {tool.name: tool.parameters for tool in conversation.tools}
-    schemas = {name: schema for name, schema in given.items() if isinstance(schema, dict)}
+    declared = {tool.name: tool.parameters for tool in conversation.tools}
+    schemas = {name: schema for name, schema in declared.items() if isinstance(schema, dict)}
     for call in conversation.calls:
         arguments = _value_of(call)
         if call.name in schemas and (isinstance(arguments, dict) or arguments is None):
@@ -362,12 +362,12 @@ def _against_schema(arguments: object, schema: Schema, location: Location) -> It
 
 
 def doubled_tools(conversation: CheckedConversation) -> Iterator[RuleFinding]:
-    seen: dict[str, Location] = {}
+    first: dict[str, Location] = {}
     for tool in conversation.tools:
-        if tool.name in seen:
-            problem = f"{quoted_json(tool.name)} is the name of {path_of(seen[tool.name])} too"
+        if tool.name in first:
+            problem = f"{quoted_json(tool.name)} is the name of {path_of(first[tool.name])} too"
             yield RuleFinding("duplicate_tool", tool.location, problem)
-        seen.setdefault(tool.name, tool.location)
+        first.setdefault(tool.name, tool.location)
 
 
 CALL_RULES = (

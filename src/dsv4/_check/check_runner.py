@@ -59,20 +59,20 @@ def run_checks(
     if purpose is not None and purpose not in PURPOSES:
         expected = f"None or one of {', '.join(PURPOSES)}"
         raise OptionError("purpose", f"found {short_repr(purpose)}, expected {expected}")
-    found: list[RuleFinding] = []
+    all_findings: list[RuleFinding] = []
     try:
-        for given, line in _conversations(body, purpose):
-            here = _find_all(given, overrides, line)
+        for conversation, line in _conversations(body, purpose):
+            here = _find_all(conversation, overrides, line)
             if profile is not None:
                 # Servers read it, or do not: the profile knows.
                 here = [each for each in here if each.location != ("chat_template_kwargs",)]
-                here += _traps(given, overrides, profile)
-            found += (each for each in here if each not in found)
+                here += _traps(conversation, overrides, profile)
+            all_findings += (each for each in here if each not in all_findings)
     except (InputError, NotAConversation) as error:
         return [Finding("error", "not_a_conversation", (), str(error))]
     findings = [
         Finding(level, *each)
-        for each in found
+        for each in all_findings
         if (level := maybe_level(each.kind, purpose)) is not None
     ]
     return sorted(findings, key=_order)
@@ -101,34 +101,34 @@ def _order(finding: Finding) -> tuple[int, list[tuple[bool, int | str]]]:
 def _find_all(
     body: object, overrides: RequestOverrides, line: LineConversation | None
 ) -> list[RuleFinding]:
-    found = _found_in_body(body, overrides, line)
+    findings = _found_in_body(body, overrides, line)
     if line is None:
-        return found
-    return [each._replace(location=line.place(each.location)) for each in found]
+        return findings
+    return [each._replace(location=line.place(each.location)) for each in findings]
 
 
 def _found_in_body(
     body: object, overrides: RequestOverrides, line: LineConversation | None
 ) -> list[RuleFinding]:
-    read, found = _read(body, overrides, line)
+    read, wrong = _read(body, overrides, line)
     if read is None:
-        return found
+        return wrong
     errors, mended = _errors(read.request)
-    found += [_as_written(each, read) for each in errors]
+    wrong += [_as_written(each, read) for each in errors]
     if mended is not None:
-        passed = {each.location[:2] for each in found if message_index(each.location) is not None}
+        passed = {each.location[:2] for each in wrong if message_index(each.location) is not None}
         conversation = CheckedConversation(*mended, read)
-        seen = [each for rule in message_checks.WRITTEN_RULES for each in rule(conversation)]
+        others = [each for rule in message_checks.WRITTEN_RULES for each in rule(conversation)]
         if not conversation.is_sent:
-            seen = [_as_written(each, read) for each in seen]
-        seen += [_as_written(each, read) for rule in ALL_RULES for each in rule(conversation)]
-        found += [each for each in seen if each.location[:2] not in passed]
-    return found
+            others = [_as_written(each, read) for each in others]
+        others += [_as_written(each, read) for rule in ALL_RULES for each in rule(conversation)]
+        wrong += [each for each in others if each.location[:2] not in passed]
+    return wrong
 
 
-def _as_written(found: RuleFinding, read: ReadBody) -> RuleFinding:
+def _as_written(finding: RuleFinding, read: ReadBody) -> RuleFinding:
     """A finding with its place in the body."""
-    return found._replace(location=read.place(found.location))
+    return finding._replace(location=read.place(finding.location))
 
 
 # Errors. An option that is refused is left at its default.
@@ -246,13 +246,13 @@ def _traps(body: object, overrides: RequestOverrides, profile: str | Profile) ->
         request, sent = read.request, _as_body(body)
         if str(overrides.dialect) == "v4":  # a server asks for the model, which has this name then
             sent = {"model": "deepseek-v4", **sent}
-        found = traps(sent, profile, dialect=_served_dialect(request.dialect))
+        findings = traps(sent, profile, dialect=_served_dialect(request.dialect))
     except Error as error:
         location = error_location(error)
         return [] if location[:1] != ("profile",) else [_not_encodable(error)]
     return [
         RuleFinding(SERVER_PREFIX + trap.kind.replace("-", "_"), trap.location, trap.message)
-        for trap in found
+        for trap in findings
     ]
 
 
@@ -264,11 +264,11 @@ def _as_body(body: object) -> dict[str, Any]:
         protocol = recognise(body).protocol
         return body if protocol == "chat" else convert(body, protocol, "chat")
     assert isinstance(body, Request)
-    asked = {name: getattr(body, option) for name, option in CHAT_OPTION_NAMES.items()}
-    given = {name: value for name, value in asked.items() if value}
+    options = {name: getattr(body, option) for name, option in CHAT_OPTION_NAMES.items()}
+    fields = {name: value for name, value in options.items() if value}
     thinking = {"thinking": {"type": "enabled" if body.thinking else "disabled"}}
     messages = as_list(body.messages, ("messages",), "a list of messages")
-    return {"messages": list(messages), **given, **thinking}
+    return {"messages": list(messages), **fields, **thinking}
 
 
 def _served_dialect(dialect: str | Dialect) -> str:

@@ -37,13 +37,13 @@ def quoted_json(value: object) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
-def closest_name(field: str, known: set[str]) -> str | None:
+def closest_name(field: str, names: set[str]) -> str | None:
     """The name that was probably meant: the same but for capitals and signs, or nearly so."""
     from difflib import get_close_matches  # few conversations need it, and every program imports
 
     plain = _plain(field)
-    same = next((name for name in sorted(known) if _plain(name) == plain), None)
-    return same or next(iter(get_close_matches(field, sorted(known), n=1, cutoff=0.84)), None)
+    same = next((name for name in sorted(names) if _plain(name) == plain), None)
+    return same or next(iter(get_close_matches(field, sorted(names), n=1, cutoff=0.84)), None)
 
 
 def _plain(name: str) -> str:
@@ -247,7 +247,7 @@ class CheckedConversation:
 
     @cached_property
     def tools(self) -> list[CheckedTool]:
-        return [tool for place, given in self.tool_objects for tool in _tools(given, place)]
+        return [tool for place, tools in self.tool_objects for tool in _tools(tools, place)]
 
     # The prompt.
 

@@ -179,9 +179,9 @@ def _without_leaks(messages: Messages, index: int) -> object:
 
 def _ids_for_calls(messages: Messages, index: int, count: int) -> list[str]:
     """The ids of the results that follow, where each call has one."""
-    given = [messages[n].get("tool_call_id") for n in _results_after(messages, index)]
-    if len(given) == count == len(set(map(str, given))) and all(given):
-        return given
+    ids = [messages[n].get("tool_call_id") for n in _results_after(messages, index)]
+    if len(ids) == count == len(set(map(str, ids))) and all(ids):
+        return ids
     return [f"call_{index}_{n}" for n in range(count)]
 
 

@@ -71,8 +71,8 @@ def _address_faults(address: str | None, place: Location) -> Iterator[RuleFindin
     if address is not None and _is_reachable(address):
         return
     expected = "expected http, https or data:, at an address that engines can reach"
-    found = "without a picture" if address is None else f"at {quoted_json(address)}"
-    problem = f"an image {found}, {expected}"
+    whose = "without a picture" if address is None else f"at {quoted_json(address)}"
+    problem = f"an image {whose}, {expected}"
     yield RuleFinding("image_address", place, problem)
 
 

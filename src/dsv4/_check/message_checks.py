@@ -94,9 +94,9 @@ def unread_fields(conversation: CheckedConversation) -> Iterator[RuleFinding]:
         for field, value in message.items():
             if not isinstance(field, str) or not _is_given(value):
                 continue
-            found = _of_message(field, role_of(message))
-            if found:
-                kind, problem = found
+            finding = _of_message(field, role_of(message))
+            if finding:
+                kind, problem = finding
                 yield RuleFinding(kind, ("messages", index, field), problem)
 
 
@@ -106,8 +106,8 @@ def _is_given(value: object) -> bool:
 
 
 def _of_message(field: str, role: object) -> tuple[str, str] | None:
-    known = _FIELDS.get(role, _EVERY) if isinstance(role, str) else _EVERY
-    if field in known or field in _HARMLESS:
+    fields = _FIELDS.get(role, _EVERY) if isinstance(role, str) else _EVERY
+    if field in fields or field in _HARMLESS:
         return None
     if field in _EVERY:
         return "unread_field", f"messages of role {role} have no {field}: it is not read"
@@ -133,11 +133,11 @@ def unread_options(conversation: CheckedConversation) -> Iterator[RuleFinding]:
 
 def unread_template_options(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     body = conversation.body
-    given = body.get("chat_template_kwargs") if isinstance(body, dict) else None
-    if given is not None and not isinstance(given, dict):
-        problem = f"found {quoted_json(given)}, expected an object: it is not read"
+    options = body.get("chat_template_kwargs") if isinstance(body, dict) else None
+    if options is not None and not isinstance(options, dict):
+        problem = f"found {quoted_json(options)}, expected an object: it is not read"
         yield RuleFinding("unread_field", ("chat_template_kwargs",), problem)
-    for field in given if isinstance(given, dict) else ():
+    for field in options if isinstance(options, dict) else ():
         if field not in TEMPLATE_OPTIONS:
             problem = f"{field} is not read: of these, {', '.join(TEMPLATE_OPTIONS)} are"
             yield RuleFinding("unread_field", ("chat_template_kwargs", str(field)), problem)
@@ -148,12 +148,12 @@ _FORMATS = ("text", "json_object", "json_schema", "regex", "grammar", "structura
 
 
 def response_formats(conversation: CheckedConversation) -> Iterator[RuleFinding]:
-    given: list[tuple[Location, object]] = [((), conversation.request.response_format)]
-    given += [
+    formats: list[tuple[Location, object]] = [((), conversation.request.response_format)]
+    formats += [
         (("messages", n), message.get("response_format"))
         for n, message in enumerate(conversation.messages)
     ]
-    for place, value in given:
+    for place, value in formats:
         kind = value.get("type") if isinstance(value, dict) else None
         if isinstance(kind, str) and kind not in (*_FORMATS, *TYPES):
             expected = "text, json_object, json_schema or a type of JSON Schema"
@@ -410,14 +410,14 @@ def spelled_tokens(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     prompt = conversation.prompt
     text, pieces = str(prompt), prompt.pieces
     ends = list(accumulate(len(piece.text) for piece in pieces))
-    seen: set[RuleFinding] = set()
+    reported: set[RuleFinding] = set()
     for start, end in prompt.special_text:
         location = conversation.location_of(pieces[bisect_left(ends, end)])
         problem = f"the text spells the special token {text[start:end]}"
-        found = RuleFinding("special_token_in_text", location, problem)
-        if found not in seen:
-            seen.add(found)
-            yield found
+        finding = RuleFinding("special_token_in_text", location, problem)
+        if finding not in reported:
+            reported.add(finding)
+            yield finding
 
 
 # The bars of special tokens, of this format and of others; and what other formats write.
@@ -436,21 +436,21 @@ def lookalike_tokens(conversation: CheckedConversation) -> Iterator[RuleFinding]
     for piece in conversation.prompt.pieces:
         if piece.special or piece.origin == "template":
             continue
-        seen: set[str] = set()
+        reported: set[str] = set()
         for match in _LOOKALIKE.finditer(piece.text):
-            found = match[0]
-            if found not in real and found not in seen and not _is_quoted(piece.text, match):
-                seen.add(found)
-                problem = f"{found} looks like a control token, and is plain text in this format"
+            token = match[0]
+            if token not in real and token not in reported and not _is_quoted(piece.text, match):
+                reported.add(token)
+                problem = f"{token} looks like a control token, and is plain text in this format"
                 yield RuleFinding("lookalike_token", conversation.location_of(piece), problem)
 
 
 _QUOTES = "`'\"“”‘’«»„"
 
 
-def _is_quoted(text: str, found: re.Match[str]) -> bool:
+def _is_quoted(text: str, match: re.Match[str]) -> bool:
     """Whether somebody talks about what was found: it stands in quotes, or in code."""
-    start, end = found.span()
+    start, end = match.span()
     if text[start - 1 : start] in _QUOTES and text[end : end + 1] in _QUOTES:
         return start > 0 and end < len(text)
     line = text.rfind("\n", 0, start) + 1

@@ -7,20 +7,19 @@ What counts as markup, and not as talk about markup, is decided by the parser.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dsv4._check.call_checks import arguments_that_are_not_json
 from dsv4._check.findings import CheckedConversation, RuleFinding
 from dsv4._encode.inputs import maybe_dict, text_of
-from dsv4._encode.prompt import Prompt
 from dsv4._encode.turns import NATIVE
 from dsv4._format import tokens
 from dsv4._format.dialects import Dialect
 from dsv4._parse.events import DiagnosticKind
 from dsv4._parse.parse import Message, parse
 from dsv4.errors import Error
-from dsv4.request import Request
 
 # Reasoning and calls in an assistant's text, which a parser should have taken out of it.
 
@@ -43,11 +42,17 @@ _HARMLESS_KINDS: set[DiagnosticKind] = {"other_release", "undeclared_tool"}
 
 
 def leaked_markup(conversation: CheckedConversation) -> Iterator[RuleFinding]:
-    tools = [{"name": tool.name} for tool in conversation.tools]
     for index, message in conversation.of_role("assistant"):
-        location = ("messages", index, "content")
-        for kind in leaked_kinds(message_text(message), tools, conversation.prompt.dialect):
-            yield RuleFinding(kind, location, _PROBLEMS[kind])
+        text = message_text(message)
+        if not _MAY_BE_MARKUP.search(text):
+            continue
+        tools = [{"name": tool.name} for tool in conversation.tools]
+        for kind in leaked_kinds(text, tools, conversation.prompt.dialect):
+            yield RuleFinding(kind, ("messages", index, "content"), _PROBLEMS[kind])
+
+
+# Every tag has a "<", and a call as JSON is all of a text, perhaps in a fence.
+_MAY_BE_MARKUP = re.compile(r"<|\A\s*(?:```|[{\[])")
 
 
 def leaked_kinds(text: str, tools: Sequence[Any] = (), dialect: Dialect | None = None) -> list[str]:
@@ -59,8 +64,8 @@ def leaked_kinds(text: str, tools: Sequence[Any] = (), dialect: Dialect | None =
     read = parse(text, thinking=False, tools=tools or None, dialect=dialect, reason="stop")
     kinds = {each.kind for each in read.diagnostics}
     is_called = read.tool_calls or read.incomplete or kinds - _OTHER_KINDS
-    found = {REASONING: kinds & _REASONING_KINDS, CALLS: is_called}
-    return [kind for kind, signs in found.items() if signs]
+    leaks = {REASONING: kinds & _REASONING_KINDS, CALLS: is_called}
+    return [kind for kind, signs in leaks.items() if signs]
 
 
 def is_json_call(text: str, tools: Sequence[Any]) -> bool:
@@ -84,8 +89,8 @@ def _is_call(value: object, names: set[str]) -> bool:
         return False
     function = maybe_dict(value.get("function")) or value
     name = function.get("name")
-    given = any(isinstance(function.get(key), (dict, str)) for key in ("arguments", "parameters"))
-    return isinstance(name, str) and given and (name in names or set(function) <= _CALL_FIELDS)
+    called = any(isinstance(function.get(key), (dict, str)) for key in ("arguments", "parameters"))
+    return isinstance(name, str) and called and (name in names or set(function) <= _CALL_FIELDS)
 
 
 _CALL_FIELDS = {"id", "type", "name", "arguments"}
@@ -147,8 +152,7 @@ UNFIT_KINDS = (REASONING, CALLS, "arguments_not_json")
 _TRAINING_RULES = (*LEAK_RULES, arguments_that_are_not_json)
 
 
-def find_unfit(request: Request, prompt: Prompt) -> Iterator[RuleFinding]:
+def find_unfit(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     """What makes a conversation that can be encoded unfit for training."""
-    conversation = CheckedConversation(request, prompt)
     for rule in _TRAINING_RULES:
         yield from rule(conversation)

@@ -80,14 +80,14 @@ def _turns(args: CacheOptions, profile: Profile) -> Iterator[tuple[str, CacheTur
     for document in read_json_lines(args.log):
         if document.problem is not None:
             raise document.problem
-        found = logged_request(document.value)
-        if found is None:
+        request = logged_request(document.value)
+        if request is None:
             continue
-        dialect = _dialect(args, profile, found.body.get("model"))
+        dialect = _dialect(args, profile, request.body.get("model"))
         if dialect not in forecasts:
             forecasts[dialect] = CacheForecast(profile, dialect, counter)
         try:
-            yield document.place, forecasts[dialect].add(found.body, found.cached)
+            yield document.place, forecasts[dialect].add(request.body, request.cached)
         except dsv4.Error as error:
             yield document.place, str(error)
 

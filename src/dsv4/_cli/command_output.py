@@ -76,8 +76,8 @@ def missing_package(purpose: str, error: ImportError, extra: str) -> Failure:
 
 def surrogate_problem(error: UnicodeEncodeError) -> str:
     """Half a surrogate pair: JSON can hold it, UTF-8 cannot."""
-    found = f"U+{ord(error.object[error.start]):04X}"
-    return f"the text holds {found}, half a character, which has no UTF-8 form"
+    code = f"U+{ord(error.object[error.start]):04X}"
+    return f"the text holds {code}, half a character, which has no UTF-8 form"
 
 
 # What commands write: to stdout (None or "-"), to a file that appears complete or not at all, and

@@ -248,9 +248,9 @@ def _by_section(outcomes: list[ConformanceOutcome]) -> dict[str, list[Conformanc
 
 def _text(outcomes: list[ConformanceOutcome], shows_all: bool) -> Iterator[str]:
     for (kind, dialect), counts in _counts(outcomes).items():
-        asked = counts["pass"] + counts["fail"]
+        total = counts["pass"] + counts["fail"]
         left_out = f", {counts['unsupported']} not supported" if counts["unsupported"] else ""
-        yield f"{kind:<7} {dialect:<10} {counts['pass']:>5} of {asked} right{left_out}"
+        yield f"{kind:<7} {dialect:<10} {counts['pass']:>5} of {total} right{left_out}"
     for section, own in _by_section(outcomes).items():
         yield ""
         yield f"{section}: {plural(len(own), 'answer')} {'differs' if len(own) == 1 else 'differ'}"

@@ -211,10 +211,10 @@ def read_requests(args: command_options.ConversationsOptions) -> Iterator[Locate
         return
     overrides, notes = prompt_overrides(args), ReadingNotes()
     for document in read_all_documents(args):
-        found = request_from_document(document, overrides)
-        if found.read is not None:
-            notes.add(found.place, found.read, overrides)
-        yield _as_served(args, found, document)
+        request = request_from_document(document, overrides)
+        if request.read is not None:
+            notes.add(request.place, request.read, overrides)
+        yield _as_served(args, request, document)
 
 
 def request_from_prompt(args: PromptOptions, path: str | None) -> LocatedRequest:
@@ -291,18 +291,20 @@ def read_one_request(
     if getattr(args, "prompt", False):
         return request_from_prompt(args, args.file)
     name, line = input_files.input_name(args.file), args.line
-    found = list(_few_documents(read_documents(args.file, args.jsonl or line is not None), line))
-    if not found and line is not None:
+    documents = list(
+        _few_documents(read_documents(args.file, args.jsonl or line is not None), line)
+    )
+    if not documents and line is not None:
         raise Failure(f"--line: {name} has no conversation in line {line}")
-    if not found:
+    if not documents:
         raise Failure(f"{name}: found no conversation, expected one")
-    if len(found) > 1 and found[0].problem is None:
+    if len(documents) > 1 and documents[0].problem is None:
         raise Failure(f"{name}: found several conversations, expected one{hint}")
     overrides = prompt_overrides(args)
-    request = request_from_document(found[0], overrides)
+    request = request_from_document(documents[0], overrides)
     if request.read is not None:
         ReadingNotes().add(request.place, request.read, overrides)
-    return _as_served(args, request, found[0])
+    return _as_served(args, request, documents[0])
 
 
 def _as_served(

@@ -167,8 +167,8 @@ def _by_tool(prompt: dsv4.Prompt, tokenizer: Tokenizer) -> Iterator[ToolCount]:
 def _count_json(count: PromptCount) -> str:
     share = round(count.tokens / count.window, 6)
     images = [image.to_dict() for image in count.images]
-    known = {"share": share, "exact": count.is_exact}
-    return json_text({**asdict(count), "images": images, **known})
+    facts = {"share": share, "exact": count.is_exact}
+    return json_text({**asdict(count), "images": images, **facts})
 
 
 def _chart_lines(count: PromptCount, paint: Paint) -> Iterator[str]:

@@ -88,5 +88,5 @@ def _decoded_text(decoded: Decoded, whole: bool) -> str:
     if not whole:
         return json_text(body, indent=2)
     notes = [note._asdict() for note in decoded.notes]
-    found = {"exact": decoded.exact, "dialects": list(decoded.dialects), "notes": notes}
-    return json_text({"request": body, **found})
+    result = {"exact": decoded.exact, "dialects": list(decoded.dialects), "notes": notes}
+    return json_text({"request": body, **result})

@@ -16,7 +16,11 @@ from dsv4._cli.conversation_files import (
     read_one_request,
 )
 from dsv4._cli.option_fields import argument, option, switch
+from dsv4._encode.prompt import Prompt
+from dsv4._format import tokens
+from dsv4._images.image_source import identity
 from dsv4._view.characters import terminal_safe
+from dsv4._view.image_captions import image_counts
 from dsv4.api import convert
 from dsv4.api.body_reader import recognise
 
@@ -39,6 +43,8 @@ CONTEXT_CHARACTERS = 60
 EXCERPT_CHARACTERS = 100
 # Options that no server takes.
 _DSV4_ONLY_OPTIONS = ("mode", "effort", "tools", "keep_thinking", "task", "no_bos", "tokenizer")
+# Of a hash, or of an address that a caption has already.
+_IDENTITY_LENGTH = len("sha256:") + 12
 LAST_TOKEN_DIFFERS = "the last token of A takes in text that follows in B"
 SPELLED_TOKEN = "one has a special token where the other has text that spells it"
 
@@ -76,18 +82,24 @@ def _print(lines: Iterable[str]) -> None:
 
 
 def _request_in(args: DiffOptions, path: str) -> LocatedRequest:
-    known = {each.name: getattr(args, each.name) for each in fields(shared.PromptOptions)}
-    return read_one_request(shared.ConversationOptions(**known, file=path), hint="")
+    options = {each.name: getattr(args, each.name) for each in fields(shared.PromptOptions)}
+    return read_one_request(shared.ConversationOptions(**options, file=path), hint="")
 
 
 @dataclass(frozen=True)
 class DiffSide:
-    """One of the prompts: its size, and the text from where the other has something else."""
+    """One of the prompts: its size, and the text from where the other has something else; the
+    `picture` that stands there, in words, where the other has another one."""
 
     place: str
     tokens: int
     characters: int
     rest: str
+    picture: str | None = None
+
+    @property
+    def shown(self) -> str:
+        return self.rest if self.picture is None else f"({self.picture}) {self.rest}"
 
 
 @dataclass(frozen=True)
@@ -132,12 +144,26 @@ def diff_prompts(a: LocatedRequest, b: LocatedRequest, tokenizer: Tokenizer) -> 
     )
     if found is None:
         return difference
+    if found.cause == PICTURE:
+        before = sum(id == tokens.IMAGE.id for id in ids[:token])
+        difference = replace(
+            difference,
+            a=replace(difference.a, picture=_picture_in_words(first, before, tokenizer)),
+            b=replace(difference.b, picture=_picture_in_words(second, before, tokenizer)),
+            characters=len(tokenizer.decode(ids[:token])),
+        )
     cause = _cause_in_order(found.cause, why_not_prefix(second, first, tokenizer))
     if characters == len(first) and found.cause != PICTURE:
         added = tokenizer.vocabulary.added.values()
         spelled = any(id in added for id in (*ids[token:][:1], *other_ids[token:][:1]))
         cause = SPELLED_TOKEN if spelled else LAST_TOKEN_DIFFERS
     return replace(difference, message=found.message, field=found.field, cause=cause)
+
+
+def _picture_in_words(prompt: Prompt, index: int, tokenizer: Tokenizer) -> str:
+    """Two screenshots may have one name and one size: so this says what tells them apart, too."""
+    name = identity(prompt.images[index])[:_IDENTITY_LENGTH]
+    return f"{list(image_counts(prompt, tokenizer))[index].caption}, {name}"
 
 
 def _cause_in_order(cause: str, reverse: Difference | None) -> str:
@@ -173,7 +199,7 @@ def _difference_lines(difference: PromptDifference, paint: Paint) -> Iterator[st
     yield f"They part after {shared}, in {owner}{difference.field}:"
     yield paint(str(difference.cause), "yellow")
     yield ""
-    yield from _excerpt_lines(difference.before, difference.a.rest, difference.b.rest, paint)
+    yield from _excerpt_lines(difference.before, difference.a.shown, difference.b.shown, paint)
 
 
 def _excerpt_lines(before: str, a: str, b: str, paint: Paint) -> Iterator[str]:
@@ -249,8 +275,8 @@ def _comparison_json(compared: Comparison) -> str:
         {"kind": reason.kind, "location": list(reason.location), "message": reason.message}
         for reason in compared.reasons
     ]
-    found = {"same": compared.same, **sides, "characters": compared.shared, "reasons": reasons}
-    return json_text(found)
+    result = {"same": compared.same, **sides, "characters": compared.shared, "reasons": reasons}
+    return json_text(result)
 
 
 def _comparison_lines(compared: Comparison, paint: Paint) -> Iterator[str]:

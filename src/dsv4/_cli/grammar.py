@@ -54,10 +54,10 @@ class GrammarOptions(ConversationOptions, OutputOption):
 def run(args: GrammarOptions) -> int:
     from dsv4.grammar import for_request
 
-    given = read_one_request(args)
+    request = read_one_request(args)
     try:
         grammar = for_request(
-            _with_tool_choice(given.request, args),
+            _with_tool_choice(request.request, args),
             args.form or ("gbnf" if args.fields == "llamacpp" else "xgrammar"),
             reasoning=args.reasoning,
             preamble=not args.no_preamble,
@@ -69,7 +69,7 @@ def run(args: GrammarOptions) -> int:
         )
         fields = None if args.fields is None else grammar.fields(args.fields)
     except dsv4.Error as error:
-        raise Failure(f"{given.place}: {error}", FINDINGS) from None
+        raise Failure(f"{request.place}: {error}", FINDINGS) from None
     for relaxation in grammar.relaxed:
         print(f"dsv4: not enforced: {relaxation}", file=sys.stderr)
     text = grammar.text if fields is None else json_text(fields) + "\n"

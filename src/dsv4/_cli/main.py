@@ -154,10 +154,10 @@ def _hint_for(argument: str, options: list[str]) -> str:
     return _did_you_mean(argument.partition("=")[0], options)
 
 
-def _did_you_mean(word: str, known: Iterable[str]) -> str:
+def _did_you_mean(word: str, names: Iterable[str]) -> str:
     from difflib import get_close_matches
 
-    close = get_close_matches(word, list(known), n=1, cutoff=0.7)
+    close = get_close_matches(word, list(names), n=1, cutoff=0.7)
     return f"(did you mean {close[0]}?)" if close else ""
 
 

@@ -74,11 +74,11 @@ def options_of(options: type[OptionsT], args: argparse.Namespace) -> OptionsT:
 
 
 def _own_first(options: type) -> Iterator[Field[Any]]:
-    known = {each.name: each for each in fields(options)}
+    by_name = {each.name: each for each in fields(options)}
     for kind in options.__mro__:
         for name in get_annotations(kind):
-            if name in known:
-                yield known.pop(name)
+            if name in by_name:
+                yield by_name.pop(name)
 
 
 def _details(each: Field[Any], kind: Any) -> dict[str, Any]:

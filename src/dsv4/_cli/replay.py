@@ -130,12 +130,12 @@ def _replay(args: ReplayOptions) -> int:
             if exchange.ids is not None and tokenizer is None:
                 tokenizer = load_tokenizer(args.tokenizer)
             try:
-                found = differences(exchange, tokenizer)
+                lines = differences(exchange, tokenizer)
             except ValueError as error:
                 raise Failure(f"{place}: {error}") from None
-            changed += bool(found)
+            changed += bool(lines)
             if not args.quiet:
-                file.writelines(f"{place}: {difference}\n" for difference in found)
+                file.writelines(f"{place}: {difference}\n" for difference in lines)
         file.write(f"{plural(total, 'exchange')}, {changed} read differently\n")
     return FINDINGS if changed else DONE
 

@@ -170,8 +170,8 @@ def _say_that_counts_are_made() -> None:
     """For once, nothing else would happen for some seconds."""
     if sys.stderr is not None:
         clear = "\r\x1b[K" if sys.stderr.isatty() else ""
-        said = "counting what every known server would do; this is kept for the next time"
-        print(f"{clear}dsv4: {said}", file=sys.stderr, flush=True)
+        text = "counting what every known server would do; this is kept for the next time"
+        print(f"{clear}dsv4: {text}", file=sys.stderr, flush=True)
 
 
 # Where reports come from.

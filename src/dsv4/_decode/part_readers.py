@@ -48,23 +48,23 @@ def _sections(text: str, opening: str, closing: str, at: int, end: int) -> Itera
     )
     while min(next_tools, next_format) < end:
         if next_tools < next_format:
-            found = _tools_at(text, next_tools, opening, closing, end)
-            at = found.end if found else next_tools + 1
+            section = _tools_at(text, next_tools, opening, closing, end)
+            at = section.end if section else next_tools + 1
             next_tools = _find_or_end(text, opening, at, end)
-            if found and (format := _format_at(text, at, end)):
-                found = Section(found.start, format.end, found.tools, format.response_format)
-                at = found.end
+            if section and (format := _format_at(text, at, end)):
+                section = Section(section.start, format.end, section.tools, format.response_format)
+                at = section.end
         else:
-            found = _format_at(text, next_format, end)
-            at = found.end if found else next_format + 1
+            section = _format_at(text, next_format, end)
+            at = section.end if section else next_format + 1
         next_format = _find_or_end(text, _FORMAT_START, at, end)
-        if found:
-            yield found
+        if section:
+            yield section
 
 
 def _find_or_end(text: str, wanted: str, at: int, end: int) -> int:
-    found = text.find(wanted, at, end)
-    return end if found < 0 else found
+    place = text.find(wanted, at, end)
+    return end if place < 0 else place
 
 
 def _tools_at(text: str, at: int, opening: str, closing: str, end: int) -> Section | None:
@@ -273,8 +273,8 @@ def user_turn_parts(text: str, start: int, end: int, image: str | None) -> list[
 def _result_start(text: str, at: int, end: int) -> int | None:
     if text.startswith(RESULT_START, at, end):
         return at
-    found = text.find(BLANK_LINE + RESULT_START, at, end)
-    return None if found < 0 else found + len(BLANK_LINE)
+    place = text.find(BLANK_LINE + RESULT_START, at, end)
+    return None if place < 0 else place + len(BLANK_LINE)
 
 
 class _ResultEnds:
@@ -306,8 +306,8 @@ class _ResultEnds:
 
     def _next_image(self, at: int) -> int:
         if self._image_at < at and self._shut_image is not None:
-            found = self._text.find(self._shut_image, at, self._end)
-            self._image_at = self._end if found < 0 else found
+            place = self._text.find(self._shut_image, at, self._end)
+            self._image_at = self._end if place < 0 else place
         return self._image_at
 
 

@@ -257,15 +257,15 @@ class PromptPlan:
 
     def sections_of(self, n: int) -> list[Section]:
         """The sections that can be taken off a turn: any of a system's, a developer's last."""
-        turn, found = self.turns[n], self._sections[n]
+        turn, sections = self.turns[n], self._sections[n]
         if turn.role == "system" or (turn.role == "assistant" and turn.header is None):
-            return found
-        if turn.role != "user" or not found:
+            return sections
+        if turn.role != "user" or not sections:
             return []
         if self._answered_without_header(n):
-            return found[-1:]
-        ends = found[-1].end == turn.end and found[-1].start > turn.start
-        return found[-1:] if ends and self.has_developers else []
+            return sections[-1:]
+        ends = sections[-1].end == turn.end and sections[-1].start > turn.start
+        return sections[-1:] if ends and self.has_developers else []
 
     def _answered_without_header(self, n: int) -> bool:
         after = self.turns[n + 1 : n + 3]
@@ -286,22 +286,22 @@ class PromptPlan:
             return
         if self.turns[before].role == "system" and before > 0:
             between, before = self.turns[before], before - 1
-        asked = self.turns[before]
-        if answer.after_task or asked.end != answer.end or asked.role == "assistant":
+        question = self.turns[before]
+        if answer.after_task or question.end != answer.end or question.role == "assistant":
             return
-        found = self._sections[before] if between is not None else []
-        if between is not None and found:
-            asked.end = between.start = found[-1].start
-            between.end = answer.start = found[-1].end
-            self._sections[n - 1], self._sections[before] = found[-1:], found[:-1]
+        sections = self._sections[before] if between is not None else []
+        if between is not None and sections:
+            question.end = between.start = sections[-1].start
+            between.end = answer.start = sections[-1].end
+            self._sections[n - 1], self._sections[before] = sections[-1:], sections[:-1]
             return
         if self.shows_reasoning(n):
-            at = self.text.find(tokens.THINK_END, asked.start, asked.end)
+            at = self.text.find(tokens.THINK_END, question.start, question.end)
         else:
-            block = self.scan.blocks.ending_at(asked.start, asked.end)
+            block = self.scan.blocks.ending_at(question.start, question.end)
             at = -1 if block is None else block[0]
         if at >= 0:
-            asked.end = answer.start = at
+            question.end = answer.start = at
             if between is not None:
                 between.start = between.end = at
 
@@ -365,9 +365,9 @@ class PromptPlan:
         """A user turn in results and texts. Where nothing was called, results are text."""
         turn = self.turns[n]
         if self.interpretation.results and turn.task is None and self._may_have_results(turn):
-            found = user_turn_parts(self.text, turn.start, turn.end, self.dialect.image_token)
-            if self.scan.first_call < turn.start or any(map(self._is_pictured, found)):
-                return found
+            parts = user_turn_parts(self.text, turn.start, turn.end, self.dialect.image_token)
+            if self.scan.first_call < turn.start or any(map(self._is_pictured, parts)):
+                return parts
         return [UserTurnPart(False, turn.start, turn.end)]
 
     def is_structured(self, turn: PromptTurn) -> bool:

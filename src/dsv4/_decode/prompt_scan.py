@@ -151,10 +151,10 @@ _fast_lexeme: Callable[[tuple[LexemeKind, int, int]], PromptLexeme] = partial(
 @lru_cache
 def _kinds(dialect: Dialect) -> dict[str, LexemeKind]:
     """How the structural tokens of a dialect are spelled."""
-    known = dict(_KINDS)
+    kinds = dict(_KINDS)
     if dialect.system_token is not None:
-        known[str(dialect.system_token)] = LexemeKind.SYSTEM
-    return known
+        kinds[str(dialect.system_token)] = LexemeKind.SYSTEM
+    return kinds
 
 
 def lexemes(
@@ -164,25 +164,25 @@ def lexemes(
 
     Nothing inside a protected stretch is one: schemas and arguments may spell anything.
     """
-    found = list(_tokens(text, _kinds(dialect), start))
+    listed = list(_tokens(text, _kinds(dialect), start))
     stretches = sorted(protected)
     if stretches:
         starts = [first for first, _ in stretches]
         ends = [-1, *(last for _, last in stretches)]  # -1 for what is before all of them
-        found = [lexeme for lexeme in found if lexeme[1] >= ends[bisect_right(starts, lexeme[1])]]
-    return [*found, PromptLexeme(LexemeKind.END, len(text), len(text))]
+        listed = [lexeme for lexeme in listed if lexeme[1] >= ends[bisect_right(starts, lexeme[1])]]
+    return [*listed, PromptLexeme(LexemeKind.END, len(text), len(text))]
 
 
 def _tokens(text: str, kinds: dict[str, LexemeKind], start: int) -> Iterator[PromptLexeme]:
     for match in _TOKEN.finditer(text, start):
-        found = match[0]
-        kind = kinds.get(found)
+        token = match[0]
+        kind = kinds.get(token)
         if kind is None and match[1]:  # a think token after another than the assistant's
-            found = found.removesuffix(match[1])
-            kind = kinds.get(found)
+            token = token.removesuffix(match[1])
+            kind = kinds.get(token)
         if kind is not None:
             at = match.start()
-            yield _fast_lexeme((kind, at, at + len(found)))
+            yield _fast_lexeme((kind, at, at + len(token)))
 
 
 @dataclass(frozen=True)

@@ -49,11 +49,11 @@ class _TurnV32:
 
 def _next_of_kind(listed: list[PromptLexeme], *kinds: LexemeKind) -> list[int]:
     """For each lexeme, the index of the next of some kinds after it; -1 where there is none."""
-    found, after = -1, []
+    following, after = -1, []
     for index in range(len(listed) - 1, -1, -1):
-        after.append(found)
+        after.append(following)
         if listed[index].kind in kinds:
-            found = index
+            following = index
     return after[::-1]
 
 

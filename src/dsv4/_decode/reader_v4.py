@@ -161,16 +161,16 @@ class _MessageWriterV4:
         self._add("latest_reminder", self._content(turn.start, turn.end))
 
     def _user(self, n: int, turn: PromptTurn) -> None:
-        known = self._neighbours
-        if n in known.guessed:
+        neighbours = self._neighbours
+        if n in neighbours.guessed:
             self._note("developer-or-user", turn.start, turn.end, "read as a developer's turn")
             self._add("developer", self._content(turn.start, turn.end))
         elif turn.asked is not None and not self._plan.is_structured(turn):
             self._user_text(turn.start, turn.end)
-        elif n in known.developers:
+        elif n in neighbours.developers:
             self._with_section("developer", turn.start, self._plan.sections_of(n)[0])
         else:
-            self._user_parts(n, n in known.tasked)
+            self._user_parts(n, n in neighbours.tasked)
 
     def _user_parts(self, n: int, tasked: bool) -> None:
         results = 0

@@ -124,9 +124,9 @@ def _decode_as(source: _PromptSource, dialect: Dialect, likely: tuple[Dialect, .
         elif first is None:
             foreign = _foreign_note(source.text, written, dialect)
             first = Decoded(request, False, (*notes, foreign), names)
-    found = same_text or first
-    assert found is not None
-    return found
+    best = same_text or first
+    assert best is not None
+    return best
 
 
 # Prompts as logs and Python's `repr` write them: quoted, with escapes, and other text around them.

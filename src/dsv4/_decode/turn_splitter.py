@@ -263,10 +263,10 @@ class _LookAhead:
         return self._first((LexemeKind.EOS,), (*HEADERS, LexemeKind.END))
 
     def _first(self, wanted: tuple[LexemeKind, ...], others: tuple[LexemeKind, ...]) -> list[bool]:
-        found, answers = False, []
+        is_open, answers = False, []
         for lexeme in reversed(self._lexemes):
-            found = lexeme.kind in wanted or (found and lexeme.kind not in others)
-            answers.append(found)
+            is_open = lexeme.kind in wanted or (is_open and lexeme.kind not in others)
+            answers.append(is_open)
         return answers[::-1]
 
     def is_asked(self, index: int) -> bool:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dsv4._encode import types
 from dsv4._encode.inputs import (
     MessageFields,
     as_list,
@@ -46,16 +47,6 @@ from dsv4._encode.turns import (
 )
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4.errors import EncodeError, Error, Location, OptionError, short_repr
-
-if TYPE_CHECKING:
-    from dsv4.types import (
-        DialectName,
-        Effort,
-        MessageInput,
-        ResponseFormatParam,
-        ToolChoice,
-        ToolInput,
-    )
 
 
 def render_conversation(
@@ -198,17 +189,17 @@ _AUTO_CHOICE = ("auto", None)
 
 
 def encode(
-    messages: Iterable[MessageInput],
+    messages: Iterable[types.MessageInput],
     *,
-    tools: Iterable[ToolInput] | None = None,
-    tool_choice: ToolChoice = "auto",
-    response_format: ResponseFormatParam | None = None,
+    tools: Iterable[types.ToolInput] | None = None,
+    tool_choice: types.ToolChoice = "auto",
+    response_format: types.ResponseFormatParam | None = None,
     thinking: bool = True,
-    effort: Effort | None = None,
+    effort: types.Effort | None = None,
     drop_thinking: bool = True,
     bos: bool = True,
-    context: Iterable[MessageInput] = (),
-    dialect: DialectName | Dialect = "v4",
+    context: Iterable[types.MessageInput] = (),
+    dialect: types.DialectName | Dialect = "v4",
     prefix: str = "",
 ) -> Prompt:
     """The exact prompt of a conversation: the short way for `Request(messages, …).encode()`.
@@ -260,7 +251,7 @@ def _encode_with_options(
     before: Sequence[Any],
     release: Dialect,
     choice: tuple[str, str | None],
-    extras: tuple[Iterable[ToolInput] | None, ResponseFormatParam | None] | None,
+    extras: tuple[Iterable[types.ToolInput] | None, types.ResponseFormatParam | None] | None,
     options: tuple[bool, bool, bool, str],
     prefix: str,
 ) -> Prompt:
@@ -285,13 +276,13 @@ def _encode_with_options(
     return Prompt(done.flat, release, done.images, done.omissions, done.sampled)
 
 
-def _tool_list(tools: Iterable[ToolInput] | None) -> Sequence[Any]:
+def _tool_list(tools: Iterable[types.ToolInput] | None) -> Sequence[Any]:
     return as_list(() if tools is None else tools, ("tools",), "a list of tools")
 
 
-def _message_list(messages: Iterable[MessageInput] | None, name: str) -> Sequence[Any]:
-    given = () if messages is None and name == "context" else messages
-    return as_list(given, (name,), "a list of messages")
+def _message_list(messages: Iterable[types.MessageInput] | None, name: str) -> Sequence[Any]:
+    listed = () if messages is None and name == "context" else messages
+    return as_list(listed, (name,), "a list of messages")
 
 
 # Options.
@@ -322,8 +313,8 @@ def check_options(
 
 
 def _flag_error(**flags: object) -> OptionError:
-    name, found = next((n, short_repr(f)) for n, f in flags.items() if f.__class__ is not bool)
-    return OptionError(name, f"found {found}, expected True or False")
+    name, shown = next((n, short_repr(f)) for n, f in flags.items() if f.__class__ is not bool)
+    return OptionError(name, f"found {shown}, expected True or False")
 
 
 def _check_stop(stop: object) -> None:
@@ -375,9 +366,9 @@ def _request_extras(
     if tools:
         schemas = schemas_text(tools, NATIVE.named_tools, dialect.namespaces, ("tools",))
         extras["tools"] = PrewrittenText(schemas)
-    found = maybe_response_schema(response_format)
-    if found is not None and found[0]:
-        extras["response_format"] = PrewrittenText(json_at(*found))
+    schema = maybe_response_schema(response_format)
+    if schema is not None and schema[0]:
+        extras["response_format"] = PrewrittenText(json_at(*schema))
     return extras
 
 
@@ -447,10 +438,10 @@ def chosen_tool(
         raise OptionError("tool_choice", "found 'required', expected it with tools")
     names = dict(pair for tool in tools_there for pair in _tool_names(tool, dialect))
     if name not in names:
-        found = f"found {short_repr(name)}, expected it with tools"
+        problem = f"found {short_repr(name)}, expected it with tools"
         if names:
-            found = f"found {short_repr(name)}, expected one of the tools: {', '.join(names)}"
-        raise OptionError("tool_choice", found)
+            problem = f"found {short_repr(name)}, expected one of the tools: {', '.join(names)}"
+        raise OptionError("tool_choice", problem)
     return names[name]
 
 

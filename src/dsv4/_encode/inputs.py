@@ -8,14 +8,12 @@ out is always exactly a `str`: a subclass could be mistaken for the format's own
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, cast
+from typing import Any, TypeAlias, TypeGuard, cast
 
+from dsv4._encode import types
 from dsv4._encode.prompt import BLANK_LINE
 from dsv4._format.dialects import DIALECTS, ROLES
 from dsv4.errors import EncodeError, Location, OptionError, refusal, short_repr
-
-if TYPE_CHECKING:
-    from dsv4.types import MessageInput, Sampled
 
 MessageFields: TypeAlias = dict[str, Any]
 
@@ -27,7 +25,7 @@ _DICT_METHODS = ("to_dict", "model_dump")
 class SampledMessage(dict[str, Any]):
     """A message's fields, with the turn as the model wrote it."""
 
-    sampled: Sampled
+    sampled: types.Sampled
 
 
 def maybe_dict(value: object) -> dict[str, Any] | None:
@@ -44,11 +42,11 @@ def maybe_dict(value: object) -> dict[str, Any] | None:
         return None
     for name in _DICT_METHODS:
         try:
-            made = getattr(value, name)()
+            fields = getattr(value, name)()
         except Exception:
             continue
-        if isinstance(made, dict):
-            return dict(made)
+        if isinstance(fields, dict):
+            return dict(fields)
     return None
 
 
@@ -59,10 +57,10 @@ def maybe_list(value: object) -> list[Any] | tuple[Any, ...] | None:
     if isinstance(value, (str, bytes, bytearray, memoryview, Mapping, type)):
         return None
     try:
-        made = list(value) if isinstance(value, Sequence) else _tolist(value)
+        listed = list(value) if isinstance(value, Sequence) else _tolist(value)
     except Exception:
         return None
-    return made if isinstance(made, list) else None
+    return listed if isinstance(listed, list) else None
 
 
 def _tolist(value: object) -> object:
@@ -103,12 +101,12 @@ def as_messages(messages: Sequence[Any], name: str) -> Sequence[MessageFields]:
     return [as_message(message, (name, n)) for n, message in enumerate(messages)]
 
 
-def as_inputs(messages: Sequence[MessageFields]) -> Sequence[MessageInput]:
+def as_inputs(messages: Sequence[MessageFields]) -> Sequence[types.MessageInput]:
     """Messages that are dicts already, for a `Request`.
 
     A type checker does not see by a `dict[str, Any]` that it is a message.
     """
-    return cast("Sequence[MessageInput]", messages)
+    return cast("Sequence[types.MessageInput]", messages)
 
 
 def check_roles(messages: Sequence[MessageFields], name: str, known_only: bool) -> None:
@@ -123,11 +121,11 @@ def as_message(message: object, location: Location) -> MessageFields:
     """One message as a dict."""
     if _is_sampled(message):
         return _as_sampled_message(message, location)
-    made = message if type(message) is SampledMessage else maybe_dict(message)
-    if made is None:
+    fields = message if type(message) is SampledMessage else maybe_dict(message)
+    if fields is None:
         problem = f'found {short_repr(message)}, expected a message: a dict with a "role"'
         raise EncodeError(location, problem)
-    return made
+    return fields
 
 
 def fields_of(message: object) -> MessageFields:
@@ -135,15 +133,12 @@ def fields_of(message: object) -> MessageFields:
     return maybe_dict(message.message if _is_sampled(message) else message) or {}
 
 
-def _is_sampled(message: object) -> TypeGuard[Sampled]:
-    if type(message) is dict:  # the many who pass dicts need none of what follows
-        return False
-    from dsv4.types import Sampled
-
-    return type(message) is Sampled
+def _is_sampled(message: object) -> TypeGuard[types.Sampled]:
+    # The many who pass dicts do not need the types.
+    return type(message) is not dict and type(message) is types.Sampled
 
 
-def _as_sampled_message(sampled: Sampled, location: Location) -> SampledMessage:
+def _as_sampled_message(sampled: types.Sampled, location: Location) -> SampledMessage:
     message = SampledMessage(as_message(sampled.message, location))
     if message.get("role") != "assistant":
         shown = short_repr(message.get("role"))

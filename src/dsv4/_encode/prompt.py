@@ -10,18 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
+from dsv4._encode import image_grid, types
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, Dialect
 from dsv4._format.endings import NOTHING, Ending
 from dsv4._format.frozen_class import dataclass
 from dsv4._format.texts import DEVELOPER_MESSAGE, RESPONSE_FORMAT, UNSUPPORTED
 from dsv4._format.tokens import DSML, EOS, THINK_END, MarkupText, Special, markup, spelled
-
-if TYPE_CHECKING:
-    from dsv4._images.image_grid import ImageGrid
-    from dsv4.types import Sampled
 
 Origin: TypeAlias = Literal["template", "caller", "model"]
 """Who wrote a text: the format's own words and tokens, the caller, or the model."""
@@ -119,10 +116,10 @@ class Openings(dict[int | None, Fragment]):
         self.listed: list[Fragment] = []
 
     def __missing__(self, index: int | None) -> Fragment:
-        made = Fragment(self._text, *self._labels, index, *self._more)
+        fragment = Fragment(self._text, *self._labels, index, *self._more)
         if index is None or index < _CACHED_OPENINGS:
-            self[index] = made
-        return made
+            self[index] = fragment
+        return fragment
 
     def first(self, count: int) -> list[Fragment] | Openings:
         """The fragments of the first `count` messages, to be indexed in a loop.
@@ -322,7 +319,7 @@ class RawTurn:
     shows reasoning here, `closes` whether the turn ends with EOS even if the model wrote none.
     """
 
-    sampled: Sampled
+    sampled: types.Sampled
     reasoned: bool
     thinks: bool
     closes: bool
@@ -361,22 +358,30 @@ class RawTurn:
     def entries(self, index: int | None, dialect: Dialect) -> Iterator[str]:
         """The turn as entries of a prompt: what it spells of special tokens is real."""
         text = self.text or ""
-        if self.thinks:
-            yield REASONING[index]
-            if self._began_thinking(text.startswith(THINK_END)):
-                reasoning, ended, text = text.partition(THINK_END)
-                yield _model_fragment(reasoning, REASONING_LABEL, dialect)
-                if not ended and not self.closes:
-                    return
-            yield REASONING_END
-        else:
-            yield ANSWER[index]
-        answer = text.removesuffix(EOS)
-        block = _start_of_calls(answer)
-        yield _model_fragment(answer[:block], ANSWER_LABEL, dialect)
+        reasoned = self._began_thinking(text.startswith(THINK_END))
+        return _model_entries(text, reasoned, self.thinks, self.closes, index, dialect)
+
+
+def _model_entries(
+    text: str, reasoned: bool, thinks: bool, closes: bool, index: int | None, dialect: Dialect
+) -> Iterator[str]:
+    if thinks:
+        yield REASONING[index]
+        if reasoned:
+            reasoning, ended, text = text.partition(THINK_END)
+            yield _model_fragment(reasoning, REASONING_LABEL, dialect)
+            if not ended and not closes:
+                return
+        yield REASONING_END
+    else:
+        yield ANSWER[index]
+    answer = text.removesuffix(EOS)
+    block = _start_of_calls(answer)
+    yield _model_fragment(answer[:block], ANSWER_LABEL, dialect)
+    if block < len(answer):
         yield _model_fragment(answer[block:], CALLS_LABEL, dialect)
-        if self.closes or len(answer) < len(text):
-            yield ANSWER_END
+    if closes or len(answer) < len(text):
+        yield ANSWER_END
 
 
 def _model_fragment(text: str, label: Label, dialect: Dialect) -> Fragment:
@@ -394,12 +399,7 @@ def _start_of_calls(text: str) -> int:
 
 def prefix_entries(prefix: str, thinks: bool, dialect: Dialect) -> Iterator[str]:
     """The start of an answer that the request gives, which is the model's as if it were sampled."""
-    from dsv4.types import Sampled
-
-    turn = RawTurn(
-        Sampled({"role": "assistant"}, prefix), reasoned=thinks, thinks=thinks, closes=False
-    )
-    yield from turn.entries(None, dialect)
+    return _model_entries(prefix, thinks, thinks, False, None, dialect)
 
 
 # What the format leaves out of a prompt, and by which rule (docs/encoding.md).
@@ -481,8 +481,8 @@ class Prompt:
     def continued(self, *flat: str) -> Prompt:
         """The prompt with `flat`, texts and special tokens, at its end: what the model has said so
         far, and goes on with."""
-        known = (self.dialect, self.images, self.dropped, self.sampled, self._image_sizes)
-        return Prompt([*self._flat, *flat], *known)
+        shared = (self.dialect, self.images, self.dropped, self.sampled, self._image_sizes)
+        return Prompt([*self._flat, *flat], *shared)
 
     def __len__(self) -> int:
         return len(self.text)
@@ -532,24 +532,20 @@ class Prompt:
         return self._dropped
 
     @property
-    def image_grids(self) -> list[ImageGrid | None]:
+    def image_grids(self) -> list[image_grid.ImageGrid | None]:
         """The cells and tokens of each image, None where its size is not known.
 
         The size is known where the image's record has its bytes, and they are those of a picture.
         In "v4-vision", `tokens` also depend on what stands before the image: see `Tokenizer.count`.
         """
-        from dsv4._images.image_grid import grids_of
-
-        return grids_of(self._known_sizes(), self.dialect)
+        return image_grid.grids_of(self._known_sizes(), self.dialect)
 
     def with_image_size(self, width: int, height: int) -> Prompt:
         """The same prompt, in which every image whose size is not known has `width` and `height`.
 
         For counting before the images are there. Raises an `OptionError` for no size of an image.
         """
-        from dsv4._images.image_grid import image_grid
-
-        image_grid(width, height)
+        image_grid.image_grid(width, height)
         return self.with_image_sizes(lambda _: (width, height))
 
     def with_image_sizes(self, size_of: Callable[[Any], tuple[int, int] | None]) -> Prompt:
@@ -557,10 +553,10 @@ class Prompt:
 
         It is called with the record of the image, and may give None.
         """
-        found = zip(self._known_sizes(), self.images, strict=True)
-        sizes = [size_of(record) if size is None else size for size, record in found]
-        known = (self.dialect, self.images, self._dropped, self.sampled)
-        return Prompt(self._flat, *known, sizes)
+        pairs = zip(self._known_sizes(), self.images, strict=True)
+        sizes = [size_of(record) if size is None else size for size, record in pairs]
+        shared = (self.dialect, self.images, self._dropped, self.sampled)
+        return Prompt(self._flat, *shared, sizes)
 
     def _known_sizes(self) -> Sequence[tuple[int, int] | None]:
         if self._image_sizes is None:
@@ -598,17 +594,17 @@ class Prompt:
         Such text is no token: it is looked for in runs of text between the real ones.
         """
         spelling = _spelling(self.dialect)
-        found: list[tuple[int, int]] = []
+        places: list[tuple[int, int]] = []
         start = 0
         for run, special in self.runs():
-            found += ((start + m.start(), start + m.end()) for m in spelling.finditer(run))
+            places += ((start + m.start(), start + m.end()) for m in spelling.finditer(run))
             start += len(run) + len(special or "")
-        return found
+        return places
 
     def _cut(self, at: int) -> Prompt:
         """The prompt up to the entry `at`."""
-        known = (self.dialect, self.images, self._dropped, self.sampled, self._image_sizes)
-        return Prompt(self._flat[:at], *known)
+        shared = (self.dialect, self.images, self._dropped, self.sampled, self._image_sizes)
+        return Prompt(self._flat[:at], *shared)
 
 
 @lru_cache

@@ -204,7 +204,10 @@ class RendererV4(TurnWriter):
             if asks is None or task is not None:
                 flat.append(REASONING[index] if thinks else ANSWER[index])
             if thinks:
-                flat.append(self._reasoning(message, index))
+                reasoning = message.get(self.rules.reasoning_fields[0])
+                if type(reasoning) is not str or not reasoning:
+                    reasoning = self._reasoning(message, index)
+                flat.append(reasoning)
                 flat.append(REASONING_END)
             if type(content) is str:
                 flat.append(content)

@@ -47,12 +47,12 @@ class CacheSegment(Generic[_V]):
         self.older: dict[str | bytes, _V] = {}
 
     def get(self, key: str | bytes) -> _V | None:
-        found = self.recent.get(key)
-        if found is None:
-            found = self.older.get(key)
-            if found is not None:
-                self.put(key, found)
-        return found
+        value = self.recent.get(key)
+        if value is None:
+            value = self.older.get(key)
+            if value is not None:
+                self.put(key, value)
+        return value
 
     def put(self, key: str | bytes, text: _V) -> None:
         if self._cache.reserve(len(key) + len(text) + _OVERHEAD):
@@ -98,7 +98,7 @@ class TextCache:
             self._rotate()
 
     def _rotate(self) -> None:
-        for segment in filter(None, [known() for known in tuple(self._segments)]):
+        for segment in filter(None, [segment_of() for segment_of in tuple(self._segments)]):
             segment.older, segment.recent = segment.recent, {}
         self._used = 0
 
@@ -121,19 +121,19 @@ def set_cache_size(characters: int) -> None:
 
 def _jsonable(value: object) -> object:
     """What JSON has for a value of another type: objects, arrays, and single numbers of numpy."""
-    for made in (maybe_dict(value), maybe_list(value), _maybe_scalar(value)):
-        if made is not None:
-            return made
+    for plain in (maybe_dict(value), maybe_list(value), _maybe_scalar(value)):
+        if plain is not None:
+            return plain
     raise TypeError(f"a value of type {type(value).__name__} has no place in JSON")
 
 
 def _maybe_scalar(value: Any) -> int | float | str | None:
     """What a single number of NumPy, or of a library like it, holds."""
     try:
-        made = value.item() if hasattr(value, "dtype") else None
+        scalar = value.item() if hasattr(value, "dtype") else None
     except Exception:  # the object's own fault
         return None
-    return made if isinstance(made, (int, float, str)) else None
+    return scalar if isinstance(scalar, (int, float, str)) else None
 
 
 # One encoder for all: `json.dumps` with options makes a new one at each call.
@@ -211,11 +211,11 @@ def _culprits(value: object) -> Iterator[tuple[str | int, object, Exception]]:
     passed: set[int] = set()
     while id(value) not in passed and len(passed) < _DEPTH:
         passed.add(id(value))
-        found = next(_failing(value), None)
-        if found is None:
+        first = next(_failing(value), None)
+        if first is None:
             return
-        yield found
-        value = found[1]
+        yield first
+        value = first[1]
 
 
 def _failing(value: object) -> Iterator[tuple[str | int, object, Exception]]:
@@ -295,14 +295,14 @@ def qualified_name(name: str, namespace: str | None, location: Location) -> str:
     if not separator:
         inside, rest = namespace, inside  # type: ignore[assignment]
     elif namespace is not None and namespace != inside:
-        found = f"{short_repr(name)} and the namespace {short_repr(namespace)}"
-        problem = f"found {found}, expected one of them"
+        shown = f"{short_repr(name)} and the namespace {short_repr(namespace)}"
+        problem = f"found {shown}, expected one of them"
         raise refusal(location, problem)
     if inside is None:
         return rest
     if NAMESPACE_END in rest or NAMESPACE_END in inside:
-        found = short_repr(f"{inside}{NAMESPACE_END}{rest}")
-        raise refusal(location, f"found {found}, expected one {NAMESPACE_END} in a name")
+        shown = short_repr(f"{inside}{NAMESPACE_END}{rest}")
+        raise refusal(location, f"found {shown}, expected one {NAMESPACE_END} in a name")
     return f"{str.__str__(inside)}{NAMESPACE_END}{rest}"
 
 
@@ -326,8 +326,8 @@ def schemas_text(tools: object, named: bool, namespaces: bool, location: Locatio
     # every change, and never stands for two different lists. It notes which values are one object,
     # so equal lists may have two keys: that is only a miss.
     try:
-        given: Any = tools  # what cannot be written is refused
-        key = marshal.dumps((given, named, namespaces))
+        listed: Any = tools  # what cannot be written is refused
+        key = marshal.dumps((listed, named, namespaces))
     except ValueError:
         return _written_schemas(tools, named, namespaces, location)
     text = _schemas_cache.get(key)
@@ -464,9 +464,9 @@ class ParametersWriter:
             return known
         if isinstance(arguments, str):
             return self._from_text(str.__str__(arguments))
-        given = maybe_dict(arguments)
-        if given is not None:
-            return self._joined(_exact_texts(given))
+        fields = maybe_dict(arguments)
+        if fields is not None:
+            return self._joined(_exact_texts(fields))
         if self._rule == "anything":
             return self._joined([(RAW_PARAMETER, arguments)])
         if arguments is None:

@@ -293,30 +293,30 @@ def omissions(
     task_before: object,
 ) -> tuple[Omission, ...]:
     """All that was left out, in the order of the messages."""
-    found: list[Omission] = []
+    left_out: list[Omission] = []
     task, start = task_before, 0
     while start < len(messages):
         first, stop = messages[start], turn_stop(messages, start)
         if start < vanishing_before and not survives_dropping(first):
-            found.append(Omission(start, "message", "vanished"))
+            left_out.append(Omission(start, "message", "vanished"))
             start = stop
             continue
         if first["role"] == "assistant":
             hidden = _reasoning_rule(task, start, shown_from)
             if hidden:
-                found += (
+                left_out += (
                     Omission(start, name, hidden)
                     for name in rules.reasoning_fields
                     if is_nonempty(first.get(name))
                 )
         written = start if _has_no_blocks(messages[start:stop]) else None
         for index in range(start, stop):
-            found += _of_message(messages[index], index, index > start, dialect, rules, written)
+            left_out += _of_message(messages[index], index, index > start, dialect, rules, written)
         task = first.get("task") if first["role"] != "tool" else None
         if task is not None and stop < len(messages) and messages[stop]["role"] not in _ANSWERING:
-            found.append(Omission(start, "task", "not_asked"))
+            left_out.append(Omission(start, "task", "not_asked"))
         start = stop
-    return tuple(found)
+    return tuple(left_out)
 
 
 # V3.2 reads neither tasks nor what leaves a turn open, and ignores ids.
@@ -524,8 +524,10 @@ class TurnWriter:
             ):
                 name = qualified_call_name(call, function, ("messages", index, "tool_calls", n))
             arguments = function.get("arguments")
-            known = writer.cache.recent.get(arguments) if arguments.__class__ is str else None
-            parameters = self._parameters(writer, function, index, n) if known is None else known
+            written = writer.cache.recent.get(arguments) if arguments.__class__ is str else None
+            parameters = (
+                self._parameters(writer, function, index, n) if written is None else written
+            )
             flat += opening, words.invoke_open, name, CALL_NAME_END, parameters, words.invoke_close
             opening = BETWEEN_CALLS
         flat.append(words.block_close)

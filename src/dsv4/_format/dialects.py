@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from dsv4._format import texts, tokens
-from dsv4._format.frozen_class import dataclass, fields_of, replace
+from dsv4._format.frozen_class import cached_property, dataclass, fields_of, replace
 from dsv4._format.tokens import MarkupText, Special, markup
 from dsv4.errors import OptionError, UnknownModel, short_repr
 
@@ -174,8 +173,8 @@ class Dialect:
                 "efforts", f"found {short_repr(self.efforts)}, expected None among them"
             )
         if self.tools_section.count(_SCHEMAS) != 1:
-            found = f"{_SCHEMAS} {self.tools_section.count(_SCHEMAS)} times"
-            raise OptionError("tools_section", f"found {found}, expected it once")
+            count = f"{_SCHEMAS} {self.tools_section.count(_SCHEMAS)} times"
+            raise OptionError("tools_section", f"found {count}, expected it once")
         object.__setattr__(self, "efforts", MappingProxyType(dict(self.efforts)))
 
     @cached_property
@@ -311,8 +310,8 @@ def dialect_for(model: str) -> Dialect:
     `model` is a checkpoint's name, with or without its owner: "deepseek-ai/DeepSeek-V4.1". Raises
     an `UnknownModel` where the name tells nothing.
     """
-    found = _named_dialect(model) if isinstance(model, str) else None
-    if found is None:
+    dialect = _named_dialect(model) if isinstance(model, str) else None
+    if dialect is None:
         problem = f"no dialect is known for the model {short_repr(model)}"
         if isinstance(model, str) and model.lower().rpartition("/")[2] == _OFFICIAL_NAME:
             served = "is a name of the official API, which has served DeepSeek-V4.1 under it since"
@@ -322,7 +321,7 @@ def dialect_for(model: str) -> Dialect:
             f"{problem}, expected a name that holds DeepSeek-V4, DeepSeek-V4…-0731, "
             f"DeepSeek-V4.1 or DeepSeek-V3.2; else give one of {', '.join(DIALECTS)}",
         )
-    return found
+    return dialect
 
 
 def _named_dialect(model: str) -> Dialect | None:
@@ -331,10 +330,10 @@ def _named_dialect(model: str) -> Dialect | None:
         return None
     version = versions[-1]
     minor = version["minor"] or version["alone"] or "0"
-    found = _BY_VERSION.get((int(version["major"]), int(minor)))
-    if found is None or re.search(_OTHER_FORMATS[found], model):
+    dialect = _BY_VERSION.get((int(version["major"]), int(minor)))
+    if dialect is None or re.search(_OTHER_FORMATS[dialect], model):
         return None
-    return found if found is not V4 else _dialect_of_v4(model[version.end() :])
+    return dialect if dialect is not V4 else _dialect_of_v4(model[version.end() :])
 
 
 def _dialect_of_v4(rest: str) -> Dialect | None:
@@ -353,10 +352,10 @@ def _dialect_of_v4(rest: str) -> Dialect | None:
 
 def dialect_named(name: str | Dialect) -> Dialect:
     """The dialect itself, where a caller may give its name."""
-    found = _BY_NAME.get(name) if isinstance(name, str) else None
-    if found is None:
+    dialect = _BY_NAME.get(name) if isinstance(name, str) else None
+    if dialect is None:
         if isinstance(name, Dialect):
             return name
         expected = f"one of {', '.join(DIALECTS)}, or a Dialect"
         raise OptionError("dialect", f"found {short_repr(name)}, expected {expected}")
-    return found
+    return dialect

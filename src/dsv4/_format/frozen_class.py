@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
     from dataclasses import replace as replace
+    from functools import cached_property as cached_property
 else:
 
     def dataclass(*, frozen: bool) -> Callable[[type], type]:
@@ -24,6 +25,19 @@ else:
     def replace(value: Any, **changes: Any) -> Any:
         """The same value, with other fields."""
         return type(value)(**{**fields_of(value), **changes})
+
+    class cached_property:
+        """A value that is computed once. It is set as fields are, for the same reason."""
+
+        def __init__(self, compute: Callable[[Any], Any]) -> None:
+            self._compute = compute
+
+        def __get__(self, value: Any, owner: type) -> Any:
+            if value is None:
+                return self
+            computed = self._compute(value)
+            object.__setattr__(value, self._compute.__name__, computed)
+            return computed
 
 
 def fields_of(value: Any) -> dict[str, Any]:
@@ -52,13 +66,16 @@ def _initialise(self: Any, *values: Any, **named: Any) -> None:
     """Takes the fields, in order or by name, and those that are missing from the class."""
     cls = type(self)
     names = cls.__match_args__
-    given = dict(zip(names, values, strict=False))
-    wrong = [*values[len(names) :], *(given.keys() & named.keys()), *(named.keys() - {*names})]
-    given |= named
-    missing = [name for name in names if name not in given and not hasattr(cls, name)]
+    arguments = dict(zip(names, values, strict=False))
+    wrong = [*values[len(names) :], *(arguments.keys() & named.keys()), *(named.keys() - {*names})]
+    arguments |= named
+    missing = [name for name in names if name not in arguments and not hasattr(cls, name)]
     if wrong or missing:
         raise TypeError(f"{cls.__qualname__}(): not expected: {wrong}, missing: {missing}")
-    vars(self).update({name: given[name] for name in names if name in given})
+    # One by one, with the defaults: what stands in the class alone, or in a dict of its own, takes
+    # several times as long to read, and dialects are read with every request.
+    for name in names:
+        object.__setattr__(self, name, arguments[name] if name in arguments else getattr(cls, name))
     getattr(self, "__post_init__", bool)()
 
 

@@ -95,7 +95,7 @@ COMPLETION_TOKENS: tuple[tuple[str, str, bool], ...] = (
 )
 ECHO = str(tokens.ASSISTANT)
 # Reasoning's end with spaces in it.
-SPACED_THINK_END = r"(?i)<[ \t]{0,4}/[ \t]{0,4}think[ \t]{0,4}>"
+SPACED_THINK_END = r"(?i:<[ \t]{0,4}/[ \t]{0,4}think[ \t]{0,4}>)"
 
 # The native calls of V3 and V3.1.
 NATIVE_CALLS_END = r"<[｜|]tool▁calls▁end[｜|]>\s*\Z"

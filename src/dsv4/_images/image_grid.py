@@ -53,8 +53,8 @@ def image_grid(
     """
     for name, value, least in (("width", width, 1), ("height", height, 1), ("start", start, 0)):
         if value.__class__ is not int or not least <= value <= LONGEST_SIDE:
-            found = f"found {short_repr(value)}"
-            raise OptionError(name, f"{found}, expected a whole number from {least} on")
+            problem = f"found {short_repr(value)}"
+            raise OptionError(name, f"{problem}, expected a whole number from {least} on")
     release = dialect_named(dialect)
     if release.image_rule is None:
         having = " or ".join(d.name for d in DIALECTS.values() if d.image_rule is not None)

@@ -38,8 +38,8 @@ def image_size(data: bytes) -> tuple[int, int]:
     Reads PNG, JPEG, GIF, WebP, BMP and TIFF by their headers. Raises an `ImageError` for any other
     file, and for one that is cut short or contradicts itself.
     """
-    found = read_image(data)
-    return found.width, found.height
+    size = read_image(data)
+    return size.width, size.height
 
 
 def read_image(data: bytes) -> ImageFile:
@@ -89,17 +89,17 @@ class _Bytes:
         return _Bytes(self.data, format)
 
     def slice(self, start: int, length: int) -> bytes:
-        found = self.data[start : start + length]
-        if len(found) < length:
+        part = self.data[start : start + length]
+        if len(part) < length:
             raise self.cut(start + length)
-        return found
+        return part
 
     def unpack(self, form: str, at: int) -> tuple[Any, ...]:
         return struct.unpack(form, self.slice(at, struct.calcsize(form)))
 
     def cut(self, needed: int) -> ImageError:
-        found = f"found a {self.format} file of {len(self.data):,} bytes"
-        return ImageError(f"{found}, which is cut short: expected at least {needed:,}")
+        problem = f"found a {self.format} file of {len(self.data):,} bytes"
+        return ImageError(f"{problem}, which is cut short: expected at least {needed:,}")
 
     def broken(self, problem: str) -> ImageError:
         return ImageError(f"found a {self.format} file {problem}")
@@ -323,8 +323,8 @@ def _read_bmp(file: _Bytes) -> _Found:
     elif size in _BMP_HEADERS:
         width, height = file.unpack("<ii", 18)
     else:
-        known = ", ".join(map(str, (12, *_BMP_HEADERS)))
-        raise file.broken(f"with a header of {size} bytes, expected one of {known}")
+        lengths = ", ".join(map(str, (12, *_BMP_HEADERS)))
+        raise file.broken(f"with a header of {size} bytes, expected one of {lengths}")
     if width < 0:
         raise file.broken(f"whose width is {width}")
     return width, abs(height), 1
@@ -399,12 +399,12 @@ def _orientation(exif: bytes | None, xmp: bytes, file: _Bytes) -> int:
     while exif is not None and exif.startswith(_EXIF):
         exif = exif[len(_EXIF) :]
     try:
-        found = _directory(file, exif).get(_ORIENTATION) if exif else None
+        entry = _directory(file, exif).get(_ORIENTATION) if exif else None
     except ImageError:  # what cannot be read says nothing, and is no reason to ask XMP
         return 1
-    if found is None:
+    if entry is None:
         return _orientation_in_xmp(xmp)
-    return found if isinstance(found, int) else 1
+    return entry if isinstance(entry, int) else 1
 
 
 def _orientation_in_xmp(xmp: bytes) -> int:

@@ -77,8 +77,8 @@ def why_no_size(record: Mapping[str, Any]) -> str:
     except ImageError as error:
         return str(error)
     address = maybe_address(record)
-    found = "found no bytes of it" if address is None else f"found only {short_repr(address)}"
-    return f"{found}, expected its bytes, from which its size is read"
+    problem = "found no bytes of it" if address is None else f"found only {short_repr(address)}"
+    return f"{problem}, expected its bytes, from which its size is read"
 
 
 def identity(record: Mapping[str, Any]) -> str:

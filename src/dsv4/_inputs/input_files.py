@@ -79,9 +79,9 @@ def decode_utf8(data: bytes, name: str, line: int = 1) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        found = next((name for mark, name in _OTHER_FORMATS.items() if data.startswith(mark)), None)
-        if found:
-            raise InputError(f"{name}:{line}: found {found}, expected UTF-8") from None
+        kind = next((name for mark, name in _OTHER_FORMATS.items() if data.startswith(mark)), None)
+        if kind:
+            raise InputError(f"{name}:{line}: found {kind}, expected UTF-8") from None
         before = data[: error.start]
         line += before.count(b"\n")
         column = len(before) - (before.rfind(b"\n") + 1) + 1

@@ -87,9 +87,11 @@ class LineConversation:
 
 
 class LineShape(NamedTuple):
-    """A shape of lines: its name, whether a line fits it, and how such a line is read."""
+    """A shape of lines: its name, a field that every line of it has, whether a line with this field
+    fits it, and how such a line is read."""
 
     name: str
+    field: str
     fits: Callable[[Line], bool]
     read: Callable[[Line], LineConversation]
 
@@ -205,7 +207,7 @@ def _refuse_other_data(line: Line) -> None:
 
 
 def _only_meaning(line: Line) -> LineConversation:
-    fitting = [shape for shape in SHAPES if shape.fits(line)]
+    fitting = [shape for shape in SHAPES if shape.field in line and shape.fits(line)]
     if not fitting:
         if "messages" in line:  # which is no list
             return LineConversation({**line})
@@ -378,12 +380,12 @@ def _fits_messages(line: Line) -> bool:
 
 
 def _fits_both(line: Line) -> bool:
-    return _fits_messages(line) and _is_openai(line)
+    return _is_list(line, "messages") and _is_openai(line) and _is_anthropic(line)
 
 
 def _fits_responses(line: Line) -> bool:
     """Whether a line has items, or is a request with a text as `input`."""
-    if "messages" in line or "instruction" in line or "input" not in line:
+    if "messages" in line or "instruction" in line:
         return False
     if isinstance(line.get("output"), str):
         return "instructions" in line
@@ -467,10 +469,10 @@ def _before_answer(line: Line, question: str) -> _Transcript:
         if not isinstance(added, str):
             raise InputError(f"input: found {short_repr(added)}, expected text")
         value = f"{value}\n{added}"
-    asked = _Transcript(
+    transcript = _Transcript(
         [{"role": "user", "content": value}], [MessagePlace((question,), _TEXT_NAMES)]
     )
-    return _with_system(line, _history(line).plus(asked))
+    return _with_system(line, _history(line).plus(transcript))
 
 
 def _history(line: Line) -> _Transcript:
@@ -521,14 +523,14 @@ def _answer_turns(value: object, location: Location) -> _Transcript:
 
 def _shapes() -> Iterator[LineShape]:
     for field in _LISTS:
-        yield LineShape(f"a list in {field}", _fits_list(field), _read_list(field))
-    yield LineShape("Anthropic's blocks", _fits_messages, _read_messages)
-    yield LineShape("OpenAI's calls", _fits_both, _read_list("messages"))
-    yield LineShape("Responses items", _fits_responses, _read_responses)
+        yield LineShape(f"a list in {field}", field, _fits_list(field), _read_list(field))
+    yield LineShape("Anthropic's blocks", "messages", _fits_messages, _read_messages)
+    yield LineShape("OpenAI's calls", "messages", _fits_both, _read_list("messages"))
+    yield LineShape("Responses items", "input", _fits_responses, _read_responses)
     for question in _QUESTIONS:
         for answer in _ANSWERS:
             fits, read = _fits_answer(question, answer), _read_answer(question, answer)
-            yield LineShape(f"{question} with {answer}", fits, read)
+            yield LineShape(f"{question} with {answer}", question, fits, read)
 
 
 SHAPES = tuple(_shapes())
@@ -609,8 +611,8 @@ def _without_copy(before: _Transcript, side: _Transcript) -> tuple[_Transcript, 
     if side.messages[:count] == before.messages:
         return side.after(count), before
     texts = [m.get("content") for m in side.messages if _is_dict(m) and m.get("role") == "user"]
-    asked = before.messages[0] if count == 1 else None
-    if isinstance(asked, dict) and asked.get("content") in texts:
+    question = before.messages[0] if count == 1 else None
+    if isinstance(question, dict) and question.get("content") in texts:
         return side, _NOTHING
     place = before.places[0].location[0]
     name = side.places[0].location[0]
@@ -625,8 +627,8 @@ def _parting(chosen: _Transcript, rejected: _Transcript) -> int:
     for name, side in zip(_PAIRS, (chosen, rejected), strict=True):
         role = role_of(side.messages[start]) if start < len(side.messages) else None
         if role != "assistant":
-            found = f"found {short_repr(role)}" if role is not None else "found no message"
-            problem = f"{found}, expected both conversations to part at an answer"
+            shown = f"found {short_repr(role)}" if role is not None else "found no message"
+            problem = f"{shown}, expected both conversations to part at an answer"
             raise InputError(f"{name}[{start}]: {problem}")
     return start
 
@@ -640,13 +642,13 @@ def line_with_label(value: object) -> LabelledAnswer:
     name = next((name for name in _LABELS if name in line), None)
     label = line.get(name) if name is not None else None
     if not isinstance(label, bool):
-        found = "found none" if name is None else f"found {short_repr(label)}"
-        raise InputError(f"{name or 'label'}: {found}, expected true or false")
+        problem = "found none" if name is None else f"found {short_repr(label)}"
+        raise InputError(f"{name or 'label'}: {problem}, expected true or false")
     read = _only_meaning({field: value for field, value in line.items() if field not in _LABELS})
     messages = read.request.messages
     if not isinstance(messages, list):
-        found = short_repr(messages)
-        raise InputError(f"messages: found {found}, expected a list of messages")
+        problem = short_repr(messages)
+        raise InputError(f"messages: found {problem}, expected a list of messages")
     start = len(messages) - 1 if read.given is None else read.given
     if role_of(messages[start] if 0 <= start < len(messages) else None) != "assistant":
         raise InputError("found no answer at the end of the conversation, expected one")

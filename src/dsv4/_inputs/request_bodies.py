@@ -123,22 +123,22 @@ class RequestOverrides:
 
     def on(self, request: Request) -> Request:
         """The request with these options."""
-        given = {name: value for name, value in vars(self).items() if value is not None}
-        given.pop("rules", None)
-        task = given.pop("task", None)
+        options = {name: value for name, value in vars(self).items() if value is not None}
+        options.pop("rules", None)
+        task = options.pop("task", None)
         if task is not None:
-            given["messages"] = with_task(request.messages, task)
-        return replace(request, **given) if given else request
+            options["messages"] = with_task(request.messages, task)
+        return replace(request, **options) if options else request
 
 
 def with_task(messages: object, task: str) -> list[Any]:
     """The messages with a task on the last, which must be one that can carry it."""
-    given: list[Any] = messages if isinstance(messages, list) else []
-    role = role_of(given[-1]) if given else None
+    turns: list[Any] = messages if isinstance(messages, list) else []
+    role = role_of(turns[-1]) if turns else None
     if role not in TASKED_ROLES:
         expected = f"a last message of {' or '.join(TASKED_ROLES)}"
         raise InputError(f"task: found {short_repr(role)}, expected {expected}")
-    if role == "user" and len(given) > 1 and role_of(given[-2]) in ("user", "tool"):
+    if role == "user" and len(turns) > 1 and role_of(turns[-2]) in ("user", "tool"):
         problem = "the last message joins the turn before it, where its task would be lost"
         raise InputError(f"task: {problem}")
-    return [*given[:-1], {**given[-1], "task": task}]
+    return [*turns[:-1], {**turns[-1], "task": task}]

@@ -119,10 +119,10 @@ class MessageOrigins:
         """The message of an index."""
         if self._list is not None:
             return (*self._list, index)
-        found = next(self.texts(index), None)
-        if found is None:
+        first = next(self.texts(index), None)
+        if first is None:
             return None
-        location = found.location
+        location = first.location
         return location[: 2 if location[0] in ("messages", "input") and len(location) > 2 else 1]
 
     def texts(self, index: int, field: str | None = None) -> Iterator[SourceText]:
@@ -130,8 +130,8 @@ class MessageOrigins:
         if not 0 <= index < len(self._messages):
             return
         message = self._messages[index]
-        given = message if field is None else _value_at(message, (field,))
-        for text in _all_texts(given):
+        value = message if field is None else _value_at(message, (field,))
+        for text in _all_texts(value):
             yield from self._marks.found_in(text)
 
     def field(self, index: int, field: str) -> Location | None:

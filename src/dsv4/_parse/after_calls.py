@@ -14,7 +14,7 @@ from dsv4._parse.quoted_calls import Quotation, Refused
 from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.steps import Steps
 from dsv4._parse.tag import CALL_TAGS, Tag
-from dsv4._parse.tag_rules import Ahead, Lookahead, is_plain_wrapper
+from dsv4._parse.tag_rules import is_plain_wrapper
 
 _UNMARKED_LINE = pattern(r"\n(?![ \t]*(?:[-*+]|\d{1,3}[.)])?[ \t]*>)(?!\s*\Z)")
 _OUTDENTED_LINE = pattern(r"\n(?!\t| {4}|[ \t]*(?:\n|\Z))")
@@ -28,18 +28,14 @@ def read_after(reading: Reading, unwrapped: bool = False) -> Steps[None]:
     rules, lacks_opening = reading.rules, unwrapped
     while True:
         ahead = yield from rules.look_ahead(reading.pos)
-        if not isinstance(ahead, Tag):
-            break
         if ahead.kind == "eos" and (reading.refuses or reading.doubt is not None):
             yield from _look_behind_eos(reading, ahead)
         if not _is_closer(reading, ahead):
             break
-        if rules.closes(ahead, "invoke"):
-            is_expected = lacks_opening
-        else:
-            is_expected = lacks_opening and (rules.closes(ahead, "wrapper") or not ahead.marked)
-            is_expected, lacks_opening = is_expected or not ahead.marked, False
-        if not is_expected:
+        of_invoke = rules.closes(ahead, "invoke")
+        is_expected = lacks_opening and (of_invoke or rules.closes(ahead, "wrapper"))
+        lacks_opening = lacks_opening and of_invoke
+        if ahead.marked and not is_expected:
             reading.note_surplus(ahead.end)
         reading.report("orphan_closer", ahead.start, ahead.raw)
         reading.prose.plain_wrapper = False
@@ -51,7 +47,7 @@ def read_after(reading: Reading, unwrapped: bool = False) -> Steps[None]:
 def _look_behind_eos(reading: Reading, eos: Tag) -> Steps[None]:
     """Closing tags in a turn that the model made up are surplus too (rule 21)."""
     reached, ahead = yield from reading.rules.after_eos(eos)
-    if ahead is not Lookahead.END and (yield from reading.rules.closes_later(reached)):
+    if ahead.kind != "end" and (yield from reading.rules.closes_later(reached)):
         reading.note_surplus(eos.end)
 
 
@@ -65,15 +61,15 @@ def _is_closer(reading: Reading, tag: Tag) -> bool:
     return reading.prose.plain_wrapper and is_plain_wrapper(tag.label)
 
 
-def _leave(reading: Reading, ahead: Ahead, unwrapped: bool, holds_json: bool) -> Steps[None]:
+def _leave(reading: Reading, ahead: Tag, unwrapped: bool, holds_json: bool) -> Steps[None]:
     rules, buffer = reading.rules, reading.buffer
     begins = rules.opens(ahead, "wrapper") or rules.opens(ahead, "invoke")
     plain = holds_json or rules.is_plain_invoke(ahead)
-    ends = rules.is_end(ahead) or (isinstance(ahead, Tag) and ahead.kind == "think")
+    ends = rules.is_end(ahead) or ahead.kind == "think"
     if not begins:
         reading.settle()
     yield from settle_quotations(reading, ahead)
-    if isinstance(ahead, Tag) and (begins or plain):
+    if begins or plain:
         reading.advance(ahead.start)
     elif not ends:
         reading.report("text_after_block", reading.pos, "")
@@ -84,7 +80,7 @@ def _leave(reading: Reading, ahead: Ahead, unwrapped: bool, holds_json: bool) ->
     reading.enter(ParserState.PROSE)
 
 
-def settle_quotations(reading: Reading, ahead: Ahead) -> Steps[None]:
+def settle_quotations(reading: Reading, ahead: Tag) -> Steps[None]:
     """Calls are over, or what is removed like them: what follows may say that they were quoted."""
     for quotation in reading.quotations:
         if not quotation.is_over:
@@ -92,7 +88,7 @@ def settle_quotations(reading: Reading, ahead: Ahead) -> Steps[None]:
     check_quotations(reading)
 
 
-def _settle_quotation(reading: Reading, quotation: Quotation, ahead: Ahead) -> Steps[None]:
+def _settle_quotation(reading: Reading, quotation: Quotation, ahead: Tag) -> Steps[None]:
     """Whether what follows the calls says that they were quoted (rules 24 and 29)."""
     buffer, quoting = reading.buffer, reading.prose.quoting
     if any(isinstance(e, Diagnostic) and e.kind in _UNCLEAN for e in reading.events):
@@ -113,12 +109,12 @@ def _settle_quotation(reading: Reading, quotation: Quotation, ahead: Ahead) -> S
             raise Refused(quotation.level, reading.pos)
         if rest == close or not (yield from buffer.more()):
             break
-    ended = isinstance(ahead, Tag) and ahead.kind == "think" and reading.prose.reasoning
+    ended = ahead.kind == "think" and reading.prose.reasoning
     follows = not (ended or reading.rules.is_end(ahead))
     is_marked = quotation.is_marked or (quotation.is_marked is False and follows)
     if is_marked and _UNMARKED_LINE.search(block) is None:
         raise Refused(quotation.level, reading.pos)
-    prose_follows = at < buffer.end and ahead in (Lookahead.TEXT, Lookahead.BRACE)
+    prose_follows = at < buffer.end and ahead.kind in ("text", "brace")
     if quotation.is_indented and prose_follows and _OUTDENTED_LINE.search(block) is None:
         raise Refused(quotation.level, reading.pos)
 
@@ -135,12 +131,27 @@ def _last_tag_end(reading: Reading, start: int) -> int:
     return min(end, reading.pos)
 
 
+def end_quotations(reading: Reading, is_cut: bool = False) -> None:
+    """Reasoning, content or all text ends: no quotation is open any more.
+
+    Where the text was cut, it might still have been closed behind prose (rule 29).
+    """
+    if not reading.quotations:
+        return
+    reading.prose.quoting.settle("\n")
+    check_quotations(reading)
+    for quotation in reading.quotations:
+        if is_cut and quotation.is_behind:
+            raise Refused(quotation.level, reading.buffer.end)
+    reading.quotations = ()
+
+
 def check_quotations(reading: Reading) -> None:
     """Whether a quotation was closed that was open where calls began; or can be no more."""
     quoting = reading.prose.quoting
     if not reading.quotations:
         return
-    quoting.settle()
+    quoting.check()
     for quotation in reading.quotations:
         for opening in quotation.openings:
             if opening.place in quoting.closed:

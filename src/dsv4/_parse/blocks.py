@@ -7,7 +7,7 @@ from itertools import repeat
 
 from dsv4._parse.after_calls import read_after, settle_quotations
 from dsv4._parse.call_arguments import read_json
-from dsv4._parse.calls import begin_call
+from dsv4._parse.calls import begin_call, next_part
 from dsv4._parse.events import DiagnosticKind
 from dsv4._parse.limits import LONGEST_NAME
 from dsv4._parse.patterns import pattern
@@ -15,10 +15,9 @@ from dsv4._parse.quoting import QUOTES_AN_INVOKE
 from dsv4._parse.reading import Block, ParserState, Reading
 from dsv4._parse.reasons import Ended
 from dsv4._parse.steps import Steps
-from dsv4._parse.strict_alongside import StrictAlongside
+from dsv4._parse.strict import StrictAlongside
 from dsv4._parse.tag import TOKENS, PartialTag, Tag
-from dsv4._parse.tag_rules import Lookahead
-from dsv4._parse.values import JsonCallList, ValueReader
+from dsv4._parse.values import JsonCallList
 
 # Between text in a wrapper and prose: a blank line. Between text and JSON: a line's start.
 _BREAK = pattern(r"\n[ \t\r]*(?:\n\s*|(?=[\[{]))")
@@ -31,8 +30,7 @@ def open_block(reading: Reading, tag: Tag, blank_line: bool) -> None:
     reading.enter(ParserState.BLOCK)
     spelled = tag.raw == tag.canonical(reading.tags.calls)
     met = reading.tally.calls_seen + reading.tally.calls_unread
-    if tag.marked:
-        reading.check_spelling(tag)
+    reading.check_spelling(tag)
     reading.advance(tag.end)
     strict = StrictAlongside(reading.tags, tag.end) if spelled else None
     reading.block = Block(blank_line and spelled, met, strict)
@@ -42,9 +40,10 @@ def read_block(reading: Reading) -> Steps[None]:
     """Reads the open block up to a call, or to its end."""
     block = reading.block
     assert block is not None
+    reader = BlockReader(reading, block)
     while reading.block is block and reading.call is None:
         reading.enter(ParserState.BLOCK)
-        yield from BlockReader(reading, block).read()
+        yield from reader.read()
 
 
 class BlockReader:
@@ -77,8 +76,7 @@ class BlockReader:
         if self._buffer.after_blank_line(at) and not (yield from self._rules.begins_json_calls(at)):
             return (yield from self._read_text(at))
         self._block.used = True
-        reader = ValueReader(self._reading, JsonCallList(self._reading))
-        yield from reader.read(as_json=True)
+        yield from JsonCallList(self._reading).read(as_json=True)
 
     def _read_fenced_call(self, at: int) -> Steps[bool]:
         """A declared tool's name, a fence with an object of its keys, and closes (rule 35)."""
@@ -97,11 +95,8 @@ class BlockReader:
         fenced = _FENCED_OBJECT.fullmatch(buffer.slice(at + len(name), end))
         found = None if fenced is None else read_json(fenced[2])
         while tag is not None and tag.marked and tag.closing:
-            ahead = yield from rules.look_past(tag.end)
-            tag = ahead if isinstance(ahead, Tag) else None
-            if ahead not in (tag, Lookahead.END):
-                return False
-        if tag is not None and tag.kind != "eos":
+            tag = yield from rules.look_past(tag.end)
+        if tag is not None and not rules.is_end(tag):
             return False
         if found is None or not isinstance(found.value, dict):
             return False
@@ -267,53 +262,28 @@ class BlockReader:
             self._block.after_invoke = False
         reading.enter(ParserState.JUNK)
         at = start + 1
-        while True:
-            mark = buffer.next_mark(at)
-            found = None if mark == at else buffer.search(_BREAK, at, mark)
-            if found is not None:
-                begun, after, found = *map(buffer.place, found.span()), None
-                if after == buffer.end and (yield from buffer.more()):
-                    at = begun
-                    continue
-                ends, at = yield from self._read_break(start, kind, begun, after)
-                if ends:
-                    return
+        while found := (yield from next_part(buffer, at, _BREAK, _OPEN_BREAK)):
+            if isinstance(found, Tag):
+                if (yield from self._ends_junk(found)):
+                    over = found.kind in TOKENS or self._rules.closes(found, "wrapper")
+                    return self._remove_junk(start, found.start, kind, is_last=over)
+                at = found.end
                 continue
-            if mark < buffer.end:
-                tag = buffer.tag_at(mark)
-                if not isinstance(tag, PartialTag):
-                    if tag is not None and (yield from self._ends_junk(tag)):
-                        over = tag.kind in TOKENS or self._rules.closes(tag, "wrapper")
-                        return self._remove_junk(start, mark, kind, is_last=over)
-                    at = mark + 1 if tag is None else max(mark + 1, tag.end)
+            # A blank line, or JSON at a line's start.
+            begun, at = found
+            if buffer.at(at) in ("{", "["):
+                if (yield from self._rules.begins_json_calls(at)):
+                    return self._remove_junk(start, at, kind)
+                if "\n" not in buffer.slice(begun + 1, at):
                     continue
-            if mark > at:
-                pending = buffer.search(_OPEN_BREAK, at, mark)
-                at = mark if pending is None else buffer.place(pending.start())
-                pending = None
-            if not (yield from buffer.more()):
-                reading.end_inside()
-                is_last = buffer.ended in (Ended.END, Ended.STOP)
-                return self._remove_junk(start, buffer.end, kind, is_last)
-
-    def _read_break(
-        self, start: int, kind: DiagnosticKind, begun: int, after: int
-    ) -> Steps[tuple[bool, int]]:
-        """A blank line, or JSON at a line's start. Says whether junk ends, or where it goes on."""
-        buffer, reading = self._buffer, self._reading
-        if buffer.at(after) in ("{", "["):
-            if (yield from self._rules.begins_json_calls(after)):
-                self._remove_junk(start, after, kind)
-                return True, after
-            if "\n" not in buffer.slice(begun + 1, after):
-                return False, after
-        ahead = yield from self._rules.look_ahead(after)
-        if isinstance(ahead, Tag) and (ahead.marked or ahead.kind in ("eos", "think")):
-            return False, after
-        self._remove_junk(start, after, kind, is_last=True)
-        reading.settle()
-        yield from self._to_prose()
-        return True, after
+            ahead = yield from self._rules.look_ahead(at)
+            if not (ahead.marked or ahead.kind in ("eos", "think")):
+                self._remove_junk(start, at, kind, is_last=True)
+                reading.settle()
+                return (yield from self._to_prose())
+        reading.end_inside()
+        is_last = buffer.ended in (Ended.END, Ended.STOP)
+        self._remove_junk(start, buffer.end, kind, is_last)
 
     def _ends_junk(self, tag: Tag) -> Steps[bool]:
         """Whether a tag acts, so that the text before it ends."""

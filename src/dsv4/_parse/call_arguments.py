@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from copy import copy
+from itertools import accumulate
 from json.encoder import encode_basestring
 from typing import Any, NamedTuple, TypeAlias
 
 from dsv4._format.spellings import CDATA, JSON_ARGUMENTS, JSON_FRAME
-from dsv4._parse.declared import DeclaredTools
 from dsv4._parse.events import (
     AbortReason,
     ArgumentsDelta,
@@ -35,7 +35,9 @@ JsonValue: TypeAlias = str | bool | int | float | list[Any] | dict[str, Any] | N
 _STRING = pattern(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 # Strings, which are passed over, and the numbers that are none.
 _NUMBERLESS = pattern(r'("(?:[^"\\]|\\.)*")|(-?Infinity|NaN)', re.DOTALL)
-_SPACE = pattern(r"[ \t\n\r]*")
+_NESTING = {"[": 1, "{": 1, "]": -1, "}": -1}
+_BETWEEN = pattern(r"[ \t\n\r,:]*")
+_LIST_OF_CALLS = pattern(r'\s*(?:\{\s*"tool_calls"\s*:\s*)?\[')  # how one begins
 
 
 class _NonFiniteNumber(float):
@@ -102,37 +104,28 @@ def _without_nan(text: str) -> str:
 
 def _depth(text: str) -> int:
     """How deep the brackets nest."""
-    depth = deepest = 0
-    for character in _STRING.sub("", text):
-        if character in "[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif character in "]}":
-            depth -= 1
-    return deepest
+    steps = (_NESTING.get(character, 0) for character in _STRING.sub("", text))
+    return max(accumulate(steps))
 
 
-def typed_json(text: str, types: frozenset[str]) -> str:
-    """A value whose markup gives no type, as JSON: the schema decides, otherwise the text."""
-    text = without_cdata(text)
-    if types == {"string"}:
-        return json_string(text)
-    found = read_json(text)
-    if found is None or (isinstance(found.value, str) and not types):
-        return json_string(text)
-    if isinstance(found.value, _NonFiniteNumber) or (types and not has_type(found.value, types)):
-        return json_string(text)
-    return found.text
+def typed_json(text: str, string: str | None, types: frozenset[str]) -> str:
+    """A value as JSON: what its markup says decides, else the schema, else the text (rule 7)."""
+    if string == "false":
+        found = read_json(text)
+        return json_string(text) if found is None else found.text
+    if string != "true":
+        text = without_cdata(text)
+        found = None if types == {"string"} else read_json(text)
+        if found is not None and _may_be(found.value, types):
+            return found.text
+    return json_string(text)
 
 
-def typed_value(text: str, string: str | None, types: frozenset[str]) -> str:
-    """A value as JSON, by what its markup says about its type."""
-    if string == "true":
-        return json_string(text)
-    if string != "false":
-        return typed_json(text, types)
-    found = read_json(text)
-    return json_string(text) if found is None else found.text
+def _may_be(value: JsonValue, types: frozenset[str]) -> bool:
+    """Whether a text that reads as this JSON is meant so, where the markup says nothing."""
+    if isinstance(value, _NonFiniteNumber):
+        return False
+    return has_type(value, types) if types else not isinstance(value, str)
 
 
 def without_cdata(text: str) -> str:
@@ -160,28 +153,38 @@ def begins_with_object(text: str) -> bool:
     return True
 
 
+def _values_in(
+    text: str, at: int, decoder: json.JSONDecoder = _decoder
+) -> Generator[str, None, None]:
+    """The values of a JSON list or object, keys among them, as they are written."""
+    at = _BETWEEN.match(text, at).end()  # type: ignore[union-attr]
+    while text[at : at + 1] not in ("", "]", "}"):
+        start = at
+        _, at = decoder.raw_decode(text, at)
+        yield text[start:at]
+        at = _BETWEEN.match(text, at).end()  # type: ignore[union-attr]
+
+
+def elements_of(text: str) -> list[str]:
+    """The elements of a JSON list, as they are written."""
+    return list(_values_in(text, text.index("[") + 1))
+
+
 def members_of(text: str) -> list[tuple[str, str]]:
     """The members of a JSON object, in order: keys, and values as they are written."""
-    members = []
-    at = _skip(text, text.index("{") + 1)
-    while text[at : at + 1] not in ("", "}"):
-        key, at = _decoder.raw_decode(text, at)
-        start = _skip(text, text.index(":", at) + 1)
-        _, at = _decoder.raw_decode(text, start)
-        members.append((key, text[start:at]))
-        at = _skip(text, at)
-        if text[at : at + 1] == ",":
-            at = _skip(text, at + 1)
-    return members
+    parts = list(_values_in(text, text.index("{") + 1))
+    return [
+        (_decoder.decode(key), value) for key, value in zip(parts[::2], parts[1::2], strict=True)
+    ]
 
 
-def _skip(text: str, at: int) -> int:
-    return _SPACE.match(text, at).end()  # type: ignore[union-attr]
+def member_text(key: str, json_text: str) -> str:
+    return f"{encode_basestring(key)}: {json_text}"
 
 
 def object_text(members: dict[str, str]) -> str:
     """A JSON object from keys and the JSON texts of their values."""
-    return "{" + ", ".join(f"{json_string(key)}: {value}" for key, value in members.items()) + "}"
+    return "{" + ", ".join(member_text(*member) for member in members.items()) + "}"
 
 
 def without_duplicates(arguments: str) -> str:
@@ -201,20 +204,6 @@ def is_item(json_text: str) -> bool:
 
 def list_text(items: list[str]) -> str:
     return f"[{', '.join(items)}]"
-
-
-def elements_of(text: str) -> list[str]:
-    """The elements of a JSON list, as they are written."""
-    elements = []
-    at = _skip(text, text.index("[") + 1)
-    while text[at : at + 1] not in ("", "]"):
-        start = at
-        _, at = _decoder.raw_decode(text, at)
-        elements.append(text[start:at])
-        at = _skip(text, at)
-        if text[at : at + 1] == ",":
-            at = _skip(text, at + 1)
-    return elements
 
 
 # Calls that are written as JSON.
@@ -262,6 +251,21 @@ def _described(item: str) -> tuple[str, str] | None:
     return None if found is None else (name, found.text.strip())
 
 
+def complete_part(text: str) -> str:
+    """A list of calls that was cut, without the element in which it was.
+
+    A list inside of arguments is none: what is quoted never runs.
+    """
+    elements: list[str] = []
+    begun = _LIST_OF_CALLS.match(text)
+    try:
+        if begun is not None:
+            elements.extend(_values_in(text, begun.end(), _lenient_decoder))
+    except (ValueError, RecursionError):
+        pass
+    return list_text(elements)
+
+
 # A tool call while it is read: its arguments, written as JSON fragments.
 
 
@@ -273,26 +277,16 @@ class CallWriter:
     """
 
     def __init__(
-        self,
-        name: str,
-        start: ToolCallStart,
-        tools: DeclaredTools,
-        emit: Callable[[Event], None],
-        visible: bool = True,
-        whole: bool = False,
+        self, start: ToolCallStart, emit: Callable[[Event], None], visible: bool, whole: bool
     ) -> None:
-        self.name = name
-        self.tools = tools
         self.visible = visible
         self._start = start
         self._emit = emit
         self._keys: set[str] = set()
+        self._in_string = False
         self._repeats = False  # a key was written twice
         self._lists: dict[str, list[str]] = {}  # of values that came one by one
-        # A first parameter that may turn out to hold all arguments: key, JSON, and raw text.
-        self._lone: tuple[str, str, str] | None = None
         self._waiting: list[str] | None = [] if whole else None
-        self._written = False  # some of the arguments
         self.begun = visible and not whole
         if self.begun:
             emit(start)
@@ -313,9 +307,6 @@ class CallWriter:
     def has(self, key: str) -> bool:
         return key in self._keys
 
-    def may_hold_all(self, key: str) -> bool:
-        return not self._keys and self.tools.may_unwrap(self.name, key)
-
     def copy(self, emit: Callable[[Event], None] | None = None) -> CallWriter:
         """A copy of the call as it is now, which may write to somebody else."""
         twin = copy(self)
@@ -328,79 +319,52 @@ class CallWriter:
     # Arguments.
 
     def open_string(self, key: str) -> None:
+        self._in_string = True
         self._write(self._separator(key) + json_string(key) + ': "')
 
     def write_string(self, text: str) -> None:
         self._write(json_string_content(text))
 
     def close_string(self) -> None:
+        self._in_string = False
         self._write('"')
 
     def add(self, key: str, json_text: str) -> None:
         self._lists.pop(key, None)
-        self._write(f"{self._separator(key)}{json_string(key)}: {json_text}")
+        self._write(self._separator(key) + member_text(key, json_text))
 
     def add_item(self, key: str, first: str, item: str) -> None:
         """One more value of a list, whose `first` was written alone. The list comes at the end."""
+        self._repeats = True
         self._lists.setdefault(key, [first]).append(item)
-
-    def add_lone(self, key: str, json_text: str, raw: str) -> None:
-        """A first parameter that may hold all arguments. It waits for what follows it."""
-        self._lone = (key, json_text, raw)
-        self._keys.add(key)
-
-    def settle(self) -> None:
-        """Another parameter comes: the one that waited is one of several."""
-        if self._lone is not None:
-            key, json_text, _ = self._lone
-            self._lone = None
-            self._keys.clear()
-            self.add(key, json_text)
 
     # The end.
 
-    def end(self, body: str | None = None) -> bool:
-        """Completes the call, whose arguments may come as one JSON object. Says if it unwrapped."""
-        unwrapped = object_in(self._lone[2]) if self._lone is not None else None
-        if unwrapped is not None:
-            self._write(unwrapped.text)
-        elif body is not None:
-            self._write(body)
-        else:
-            self.settle()
-            self._write(self._joined_lists() + "}" if self._keys else "{}")
-        if self.visible:
-            if self._waiting is not None:
-                arguments = "".join(self._waiting)
-                whole = without_duplicates(arguments) if self._repeats else arguments
-                self._emit(self._start)
-                self._emit(ArgumentsDelta(self.index, whole))
-            self._emit(ToolCallEnd(self.index))
-        return unwrapped is not None
+    def end(self, body: str | None = None) -> None:
+        """Completes the call, whose arguments may come as one JSON object."""
+        self._write(self._closing("") if body is None else body)
+        if not self.visible:
+            return
+        if self._waiting is not None:
+            arguments = "".join(self._waiting)
+            whole = without_duplicates(arguments) if self._repeats else arguments
+            self._emit(self._start)
+            self._emit(ArgumentsDelta(self.index, whole))
+        self._emit(ToolCallEnd(self.index))
 
-    def abort(self, reason: AbortReason, in_string: bool = False, rest: str = "") -> None:
-        """Gives the call up. `rest` is what is known of the arguments and was not written."""
-        if self._lone is not None:
-            key, json_text, _ = self._lone
-            rest = f"{{{json_string(key)}: {json_text}{', ' + rest if rest else ''}"
-        elif rest:
-            rest = (", " if self._keys else "{") + rest
-        lists = self._joined_lists()
-        if in_string:
-            closing = f'"{lists}}}'
-        elif self._keys or rest:
-            closing = f"{lists}{rest}}}"
-        else:
-            closing = "{}"
+    def abort(self, reason: AbortReason, rest: str = "") -> None:
+        """Gives the call up. `rest` is a member of the arguments that was not written."""
         if self.streams:
-            self._emit(ToolCallAborted(self.index, reason, closing))
+            self._emit(ToolCallAborted(self.index, reason, self._closing(rest)))
         self.visible = False
 
-    def _joined_lists(self) -> str:
-        """The lists of values that came one by one: each key is written once more."""
-        self._repeats = self._repeats or bool(self._lists)
-        members = (f", {json_string(k)}: {list_text(v)}" for k, v in self._lists.items())
-        return "".join(members)
+    def _closing(self, rest: str) -> str:
+        """What closes the arguments: lists of values that came one by one, and the rest."""
+        members = [member_text(key, list_text(items)) for key, items in self._lists.items()]
+        members += [rest] if rest else []
+        if not self._keys:
+            return "{" + rest + "}"
+        return ('"' if self._in_string else "") + "".join(f", {m}" for m in members) + "}"
 
     def _separator(self, key: str) -> str:
         first = not self._keys

@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import re
+
 from dsv4._parse.after_calls import read_after
-from dsv4._parse.call_arguments import begins_with_object, object_text, typed_value
+from dsv4._parse.call_arguments import begins_with_object
 from dsv4._parse.events import DiagnosticKind
 from dsv4._parse.limits import LONGEST_REMARK
 from dsv4._parse.open_call import Call
@@ -13,7 +15,8 @@ from dsv4._parse.patterns import pattern
 from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.steps import Steps
 from dsv4._parse.tag import TOKENS, PartialTag, Tag
-from dsv4._parse.values import JsonBody, ParameterValue, ValueReader
+from dsv4._parse.text_buffer import TextBuffer
+from dsv4._parse.values import JsonBody, ParameterValue
 
 _JSON_LINE = pattern(r"\n[ \t\r]*(?=\{)")
 _OPEN_LINE = pattern(r"\n[ \t\r]*\Z")
@@ -32,27 +35,23 @@ def begin_call(reading: Reading, tag: Tag | None, is_quoted: bool = False) -> St
 def _why_hidden(
     reading: Reading, tag: Tag | None, name: str | None
 ) -> Steps[DiagnosticKind | None]:
-    if reading.rules.is_example(name):
+    rules = reading.rules
+    if rules.is_example(name):
         return "prompt_example"
-    if tag is None or name is None or (yield from _begins_nameless(reading, tag)):
+    if tag is None or name is None:
         return "dropped_call"
+    if not tag.self_closed:
+        first = yield from rules.look_ahead(tag.end)
+        # Where the first parameter has no name, the call does not even begin (rule 9).
+        nameless = rules.key(first, name) is None and not rules.is_container(first, name)
+        if nameless and rules.opens(first, "parameter", name):
+            return "dropped_call"
     if reading.is_quoted_in_json(tag):
         return "dropped_call"
     if reading.is_beyond_limits(name):
         reading.report("limit", tag.start, tag.raw)
         return "dropped_call"
     return "forbidden_call" if reading.settings.forbidden else None
-
-
-def _begins_nameless(reading: Reading, tag: Tag) -> Steps[bool]:
-    """Whether the first parameter has no name: then the call does not even begin (rule 9)."""
-    rules, tool = reading.rules, reading.rules.tool_called(tag) or ""
-    if tag.self_closed:
-        return False
-    first = yield from rules.look_ahead(tag.end)
-    if not isinstance(first, Tag) or not rules.opens(first, "parameter", tool):
-        return False
-    return not rules.is_container(first, tool) and rules.key(first, tool) is None
 
 
 def read_call(reading: Reading) -> Steps[None]:
@@ -77,19 +76,19 @@ def _read_part(reading: Reading, call: Call) -> Steps[None]:
     if buffer.at(reading.pos) == "{" and (
         call.may_have_body or (yield from _is_object(reading, call))
     ):
-        return (yield from ValueReader(reading, JsonBody(reading, call)).read(as_json=True))
+        return (yield from JsonBody(reading, call).read(as_json=True))
     tag = (yield from buffer.tag(reading.pos)) if buffer.is_mark(reading.pos) else None
     if isinstance(tag, PartialTag):
         call.end()
     elif tag is None or not call.acts(tag):
         yield from _read_remark(reading, call)
-    elif tag.broken:
-        if reading.rules.kind(tag) == "invoke":
-            return call.complete_implied()
+    elif not tag.broken:
+        yield from _read_tag(reading, call, tag)
+    elif reading.rules.kind(tag) == "invoke":
+        call.complete_implied()
+    else:
         call.drop("unreadable")
         yield from _read_remark(reading, call)
-    else:
-        yield from _read_tag(reading, call, tag)
 
 
 def _is_object(reading: Reading, call: Call) -> Steps[bool]:
@@ -110,13 +109,10 @@ def _read_tag(reading: Reading, call: Call, tag: Tag) -> Steps[None]:
     if rules.is_container(tag, name):
         return call.skip(tag)
     if call.is_parameter(tag):
-        key, lone = call.prepare_parameter(tag)
+        key = call.prepare_parameter(tag)
         if tag.self_closed:
             return call.give(key, tag.start, tag.raw, call.own_value(tag, key))
-        value = ParameterValue(reading, call, key, tag, lone)
-        if not (yield from _read_nested(reading, call, value)):
-            yield from ValueReader(reading, value).read(as_json=tag.string == "false")
-        return
+        return (yield from ParameterValue(reading, call, key, tag).read_parameter())
     if tag.kind in TOKENS or kind == "wrapper":
         return call.complete_implied()
     if kind == "invoke" and not tag.closing:
@@ -136,78 +132,46 @@ def _read_tag(reading: Reading, call: Call, tag: Tag) -> Steps[None]:
     call.skip(tag)
 
 
-def _read_nested(reading: Reading, call: Call, value: ParameterValue) -> Steps[bool]:
-    """Parameters in the value of a parameter: an object (rule 32). False: there are none.
-
-    A value that begins so and is anything else makes the call incomplete.
-    """
-    rules, tool, at = reading.rules, call.name, reading.pos
-    may_nest = value.types & {"array", "object"} and "string" not in value.types
-    if not may_nest or value.tag.string == "true":
-        return False
-    ahead = yield from rules.look_past(at)
-    if not isinstance(ahead, Tag) or not ahead.marked or ahead.closing:
-        return False
-    reading.enter(ParserState.NESTED)
-    members: dict[str, str] = {}
-    while isinstance(ahead, Tag) and ahead.marked and not ahead.closing:
-        key, close = rules.key(ahead, tool), (yield from reading.buffer.next_marked(ahead.end))
-        is_new = key is not None and key not in members and key not in reading.tools.keys(tool)
-        if close is None or ahead.kind != "parameter" or not is_new or key is None:
-            break
-        if not rules.closes(close, "parameter"):
-            break
-        text = reading.buffer.slice(ahead.end, close.start)
-        members[key] = typed_value(text, ahead.string, frozenset())
-        at = close.end
-        ahead = yield from rules.look_past(at)
-    closed = rules.closes(ahead, "parameter", tool)
-    if not isinstance(ahead, Tag) or not (closed or rules.closes(ahead, "invoke", tool)):
-        call.drop("unreadable")
-        return False
-    text = object_text(members)
-    reading.report_span("nested_parameters", value.start, ahead.start)
-    call.give(
-        *(value.key, value.start, reading.buffer.slice(value.start, ahead.start)),
-        text if "object" in value.types else f"[{text}]",
-    )
-    reading.advance(ahead.end if closed else ahead.start)
-    if closed:
-        reading.check_spelling(ahead)
-    else:
-        reading.report("implied_close", ahead.start, "")
-    return True
-
-
 def _read_remark(reading: Reading, call: Call) -> Steps[None]:
     """Text between parameters. Short text is removed; longer text makes the call incomplete."""
     reading.enter(ParserState.REMARK)
     buffer, start = reading.buffer, reading.pos
-    at = start + 1
+    found = yield from next_part(buffer, start + 1, _JSON_LINE, _OPEN_LINE)
+    while isinstance(found, Tag) and not call.acts(found):
+        found = yield from next_part(buffer, found.start + 1, _JSON_LINE, _OPEN_LINE)
+    if found is None:
+        reading.end_inside()
+    to = buffer.end if found is None else found.start if isinstance(found, Tag) else found[1]
+    if to - start > LONGEST_REMARK and call.writer.visible:
+        call.drop("unreadable")  # whatever it was, the call was not understood
+    call.remark(start, buffer.slice(start, to))
+    reading.advance(to)
+
+
+def next_part(
+    buffer: TextBuffer, at: int, wanted: re.Pattern[str], pending: re.Pattern[str]
+) -> Steps[Tag | tuple[int, int] | None]:
+    """The next tag in text that is none, or where something else stands before it.
+
+    `pending` is what may become `wanted` with more text. None: the text ends.
+    """
     while True:
         mark = buffer.next_mark(at)
-        found = buffer.search(_JSON_LINE, at - 1, mark)
+        found = buffer.search(wanted, at, mark)
         if found is not None:
-            at, found = buffer.place(found.end()), None
-            break
+            (begun, end), found = map(buffer.place, found.span()), None
+            if end == buffer.end and (yield from buffer.more()):
+                at = begun
+                continue
+            return begun, end
         if mark < buffer.end:
             tag = buffer.tag_at(mark)
-            if isinstance(tag, Tag) and call.acts(tag):
-                at = mark
-                break
-            if not isinstance(tag, PartialTag):
+            if isinstance(tag, Tag):
+                return tag
+            if tag is None:
                 at = mark + 1
                 continue
-        pending = buffer.search(_OPEN_LINE, at - 1, mark)
-        at = mark if pending is None else buffer.place(pending.start()) + 1
-        pending = None
-        if at - 1 - start > LONGEST_REMARK and call.writer.visible:
-            call.drop("unreadable")  # whatever it was, the call was not understood
+        found = buffer.search(pending, at, mark)
+        at, found = mark if found is None else buffer.place(found.start()), None
         if not (yield from buffer.more()):
-            reading.end_inside()
-            at = buffer.end
-            break
-    if at - start > LONGEST_REMARK and call.writer.visible:
-        call.drop("unreadable")
-    call.remark(start, buffer.slice(start, at))
-    reading.advance(at)
+            return None

@@ -28,20 +28,20 @@ class LineTracker:
     """Follows prose as it goes by.
 
     `blank` is true while the line has nothing but white space, `after_blank` if the line before it
-    had nothing else. `fenced` is true inside a code fence, or after what may be one in this line.
-    `settled` means that more text without a newline or a fence's character changes none of these.
+    had nothing else. `fenced` is true inside a code fence, or after what may be one in this line:
+    `fence` is what has opened it on a line before, `run` what may open or close one at the end of
+    this line.
     """
 
     def __init__(self, behind_calls: bool = False) -> None:
         self._behind_calls = behind_calls  # which were cut out: the line was never a blank one
         self.blank = True
         self.after_blank = False
-        self.settled = False
-        self._fence = ""  # the run of characters that opened the fence we are in
+        self.fence = ""
         self._quoted = False  # it stands in a quotation, which a line without its mark ends
         self._quoted_line = False  # this line has that mark
         self._lead: str | None = ""  # the line so far, while a fence may still come first in it
-        self._run = ""  # the last run of such characters in this line that is not closed
+        self.run = ""
         self._run_lead: str | None = None  # what stands before it, if a fence may stand there
         self._info: str | None = None  # what stands after it, if it may open or close a fence
         self._finished = ""  # the character of a run that has had its effect, and may go on
@@ -50,17 +50,7 @@ class LineTracker:
     def fenced(self) -> bool:
         if self._quoted and not self._quoted_line:
             return False
-        return bool(self._fence) or len(self._run) >= FENCE_LENGTH
-
-    @property
-    def in_fence(self) -> bool:
-        """Whether a line before this one has opened a fence."""
-        return bool(self._fence)
-
-    @property
-    def has_run(self) -> bool:
-        """Whether this line has backticks or tildes that may open or close a fence at its end."""
-        return bool(self._run)
+        return bool(self.fence) or len(self.run) >= FENCE_LENGTH
 
     @property
     def is_indented(self) -> bool:
@@ -81,17 +71,16 @@ class LineTracker:
     @property
     def at_closing_run(self) -> bool:
         """Whether nothing stands between here and a run of characters that closes the fence."""
-        closes = bool(self._fence) and len(self._run) >= FENCE_LENGTH and self._info == ""
+        closes = bool(self.fence) and len(self.run) >= FENCE_LENGTH and self._info == ""
         return closes and self._closes()
 
     def follow(self, text: str) -> None:
         """Goes on through `text`."""
-        if "`" not in text and "~" not in text:
-            if self.settled and "\n" not in text:
-                return
-            if not (self._run or self._finished or self._quoted):
-                self._follow_plain(text)
-                return
+        is_plain = not (self.run or self._finished or self._quoted)
+        if is_plain and "\n" in text and "`" not in text and "~" not in text:
+            *before, line, text = text.rsplit("\n", 2)  # only the last lines count
+            blank = bool(before) or (self.blank and not self._behind_calls)
+            self._begin_line(blank and (not line or line.isspace()))
         for part in _PARTS.findall(text):
             if part == "\n":
                 self._end_line()
@@ -99,36 +88,13 @@ class LineTracker:
                 self._extend_run(part)
             else:
                 self._extend_text(part)
-        self.settled = self._is_settled()
-
-    def _follow_plain(self, text: str) -> None:
-        newline = text.rfind("\n")
-        if newline >= 0:
-            before = text.rfind("\n", 0, newline)
-            line = text[before + 1 : newline]
-            blank = before >= 0 or (self.blank and not self._behind_calls)
-            self._begin_line(blank and (not line or line.isspace()))
-            text = text[newline + 1 :]
-        if not text or self.settled:
-            return
-        if self._lead == "" and text[0].isalpha():  # most lines begin so
-            self._lead = None
-            self.blank = False
-            self.settled = True
-            return
-        self._extend_text(text)
-        self.settled = self._is_settled()
-
-    def _is_settled(self) -> bool:
-        return not (self.blank or self._lead is not None or self._run or self._finished)
 
     def _begin_line(self, after_blank: bool) -> None:
         self.after_blank = after_blank
         self.blank = True
         self._behind_calls = False
-        self.settled = False
         self._lead = ""
-        self._run = self._finished = ""
+        self.run = self._finished = ""
         self._info = None
         self._quoted_line = False
 
@@ -137,7 +103,7 @@ class LineTracker:
             self._quoted_line = True
         self.blank = self.blank and text.isspace()
         self._finished = ""
-        if self._run and self._info is not None:
+        if self.run and self._info is not None:
             self._info = (self._info + text)[: _LONGEST_LEAD + 1]
             if self._run_lead is None and not _WORD.fullmatch(self._info):
                 self._info = None  # prose goes on, so no fence opens at this line's end
@@ -150,36 +116,36 @@ class LineTracker:
         self.blank = False
         if self._finished == run[0]:
             return
-        if self._run and self._info == "" and run[0] == self._run[0]:  # it was cut in two
-            self._run = (self._run + run)[:_LONGEST_RUN]
+        if self.run and self._info == "" and run[0] == self.run[0]:  # it was cut in two
+            self.run = (self.run + run)[:_LONGEST_RUN]
             return
-        if len(self._run) >= FENCE_LENGTH and run[0] == self._run[0] == FENCES[0]:
-            self._run, self._info, self._lead = "", None, None
+        if len(self.run) >= FENCE_LENGTH and run[0] == self.run[0] == FENCES[0]:
+            self.run, self._info, self._lead = "", None, None
             self._finished = run[0]
             return
-        if len(self._run) >= FENCE_LENGTH and run[0] != self._run[0] and self._info is not None:
+        if len(self.run) >= FENCE_LENGTH and run[0] != self.run[0] and self._info is not None:
             self._extend_text(run)  # the other character is text after a fence
             self._finished = run[0]
             return
         leads = self._lead is not None and _LEAD.fullmatch(self._lead)
         self._run_lead = self._lead if leads else None
-        self._run, self._info, self._lead = run[:_LONGEST_RUN], "", None
+        self.run, self._info, self._lead = run[:_LONGEST_RUN], "", None
         self._finished = ""
 
     def _end_line(self) -> None:
         blank = self.blank and not self._behind_calls
         if self._quoted and not self._quoted_line:
-            self._fence, self._quoted = "", False
-        if len(self._run) >= FENCE_LENGTH and self._info is not None:
-            if not self._fence:
-                self._fence = self._run
+            self.fence, self._quoted = "", False
+        if len(self.run) >= FENCE_LENGTH and self._info is not None:
+            if not self.fence:
+                self.fence = self.run
                 self._quoted = self._quoted_line or _QUOTATION in (self._run_lead or "")
             elif self._closes():
-                self._fence, self._quoted = "", False
+                self.fence, self._quoted = "", False
         self._begin_line(blank)
 
     def _closes(self) -> bool:
-        same = self._run[0] == self._fence[0] and len(self._run) >= len(self._fence)
+        same = self.run[0] == self.fence[0] and len(self.run) >= len(self.fence)
         lead = self._run_lead
         alone = (
             lead is not None and not lead.replace(_QUOTATION, "" if self._quoted else ".").strip()

@@ -5,36 +5,26 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import NamedTuple
 
-from dsv4._format.spellings import (
-    ELEMENT_ATTRIBUTES,
-    NATIVE_CALL,
-    NATIVE_CALLS_END,
-    NATIVE_HEAD,
-    NATIVE_OPENING,
-    PLAIN_INVOKES,
-)
-from dsv4._parse.call_arguments import (
-    is_item,
-    json_calls_in,
-    json_string,
-    list_text,
-    object_in,
-    object_text,
-    typed_value,
-)
+from dsv4._format import spellings
+from dsv4._parse.call_arguments import json_calls_in, json_string, object_in, without_duplicates
+from dsv4._parse.calls import begin_call, read_call
+from dsv4._parse.events import ArgumentsDelta
 from dsv4._parse.lexer import read_tag
 from dsv4._parse.patterns import pattern
-from dsv4._parse.reading import Reading
+from dsv4._parse.reading import Block, Reading
+from dsv4._parse.reasons import Ended
+from dsv4._parse.speculation import Speculation
 from dsv4._parse.steps import Steps
 from dsv4._parse.tag import TOKENS, Tag
 from dsv4._parse.text_buffer import TextBuffer
 
-_NATIVE_CALL = pattern(NATIVE_CALL, re.DOTALL)
-_NATIVE_HEAD = pattern(NATIVE_HEAD)
-_NATIVE_OPENING = pattern(NATIVE_OPENING)
-_NATIVE_CALLS_END = pattern(NATIVE_CALLS_END)
+_NATIVE_CALL = pattern(spellings.NATIVE_CALL, re.DOTALL)
+_NATIVE_HEAD = pattern(spellings.NATIVE_HEAD)
+_NATIVE_OPENING = pattern(spellings.NATIVE_OPENING)
+_NATIVE_CALLS_END = pattern(spellings.NATIVE_CALLS_END)
 # Closing tags that stand behind the JSON of a call, and close nothing.
 _STRAY_CLOSERS = pattern(r"(?<=[\]}])(?:\s*</\w{1,32}>)+\s*\Z")
 _JSON_NAME = pattern(r'"name"\s*:\s*"([^"\\]*)"')
@@ -64,99 +54,59 @@ def find_plain_calls(reading: Reading, first: Tag, tag: Tag) -> Steps[OddCalls]:
         if not found.marked and found.closing:
             own = found.label == tag.label or (found.kind == "invoke" and not is_json)
             if own or (wrapped and found.label == first.label):
-                calls = _plain_calls(reading, tag, buffer.slice(tag.end, found.start), is_json)
-                return OddCalls(calls, found.end, wrapped and found.label != first.label)
-        again = found.label.rpartition(":")[2] in PLAIN_INVOKES and not found.closing
+                inner, wraps = (
+                    buffer.slice(tag.end, found.start),
+                    wrapped and found.label != first.label,
+                )
+                if is_json:
+                    return OddCalls(_json_calls(reading, inner), found.end, wraps)
+                name = reading.tools.as_declared(tag.attributes.get("name")) or ""
+                arguments = _plain_arguments(reading, name, inner)
+                calls = [] if arguments is None else [(name, arguments)]
+                return OddCalls(calls, found.end, wraps, has_rest=not calls)
+        again = found.label.rpartition(":")[2] in spellings.PLAIN_INVOKES and not found.closing
         if found.marked or found.kind in TOKENS or (again and found.name is not None):
             # Not a bracket that doubles the next tag's.
             doubles = isinstance(rules.doubled(found.start - 1), Tag)
             return OddCalls(None, found.start - doubles)
     # The text ends: it is no call. Inside the JSON of one it was cut (rule 16).
-    name = _JSON_NAME.search(buffer.slice(first.start, buffer.end))
-    if is_json and name is not None and reading.tools.declares(name[1]):
+    named = _JSON_NAME.search(buffer.slice(first.start, buffer.end))
+    if is_json and named is not None and reading.tools.declares(named[1]):
         reading.note_cut()
     return OddCalls(None, buffer.next_mark(at))
 
 
-def _plain_calls(
-    reading: Reading, tag: Tag, inner: str, is_json: bool
-) -> list[tuple[str, str]] | None:
-    tools = reading.tools
-    if is_json:
-        calls = json_calls_in(_STRAY_CLOSERS.sub("", inner).strip())
-        known = all(tools.declares(name) for name, _ in calls.read)
-        return calls.read if calls.read and known and not calls.unread else None
-    name = tools.as_declared(tag.attributes.get("name")) or ""
-    return [(name, plain_arguments(inner, tools.keys(name)))]
+def _json_calls(reading: Reading, text: str) -> list[tuple[str, str]] | None:
+    calls = json_calls_in(_STRAY_CLOSERS.sub("", text).strip())
+    known = all(reading.tools.declares(name) for name, _ in calls.read)
+    return calls.read if calls.read and known and not calls.unread else None
 
 
-def plain_arguments(text: str, keys: dict[str, frozenset[str]]) -> str:
-    """The arguments of a call without the DSML token: parameters, elements, or a JSON object."""
-    members: dict[str, str] = {}
-    lists: dict[str, list[str]] = {}  # of values that came one by one (rule 28)
-    at = text.find("<")
-    while at >= 0:
-        tag = _tag_in(text, at)
-        key = None if tag is None or tag.closing else _key(tag, keys)
-        if tag is None or key is None:
-            at = text.find("<", at + 1)
-            continue
-        if tag.self_closed:
-            value, after = tag.attributes.get("value", tag.attributes.get("string", "")), tag.end
-        else:
-            end, after = _close_of(text, tag, keys)
-            value = text[tag.end : end]
-        types = keys.get(key, frozenset())
-        given, before = _plain_value(value, tag, types), members.pop(key, None)
-        if before is not None and "array" in types and is_item(before) and is_item(given):
-            lists.setdefault(key, [before]).append(given)
-        else:
-            lists.pop(key, None)
-        members[key] = given
-        at = text.find("<", after)
-    if members or not text.strip():
-        return object_text(members | {key: list_text(items) for key, items in lists.items()})
-    body = object_in(text)
-    return f'{{"arguments": {json_string(text)}}}' if body is None else body.text.strip()
+def _plain_arguments(reading: Reading, name: str, text: str) -> str | None:
+    """The arguments of a call without the DSML token, read as if it and its block had the token.
 
+    None: not all of them are understood (rule 30).
+    """
+    settings = replace(reading.settings, forbidden=False, whole_calls=True, new_id=str)
+    inside = Reading(settings, TextBuffer(read_tag), reasoning=False)
+    inside.block = Block(may_be_empty=False, met_before=0)
+    inside.buffer.append(f"{text}{reading.tags.invoke_close}{reading.tags.block_close}")
+    inside.buffer.final, inside.buffer.ended = True, Ended.END
 
-def _tag_in(text: str, at: int) -> Tag | None:
-    buffer = TextBuffer(read_tag)
-    buffer.append(text[at : at + 2048])
-    buffer.final = True
-    tag = buffer.tag_at(0)
-    if not isinstance(tag, Tag) or tag.broken:
+    def read_on(reading: Reading) -> Steps[None]:
+        if not reading.tally.calls_seen:
+            opening = Tag("invoke", 0, "", label="invoke", marked=True, attributes={"name": name})
+            yield from begin_call(reading, opening)
+        while reading.call is not None:
+            yield from read_call(reading)
+        reading.settle()
+
+    speculation = Speculation(inside, read_on)
+    speculation.run()
+    if not speculation.certain.tally.calls_completed:
         return None
-    tag.start += at
-    tag.end += at
-    return tag
-
-
-def _key(tag: Tag, keys: dict[str, frozenset[str]]) -> str | None:
-    if tag.kind == "parameter" and tag.name is not None:
-        return tag.name if tag.name in keys or tag.name.strip() not in keys else tag.name.strip()
-    return tag.label if tag.label in keys and tag.attributes.keys() <= ELEMENT_ATTRIBUTES else None
-
-
-def _close_of(text: str, opening: Tag, keys: dict[str, frozenset[str]]) -> tuple[int, int]:
-    """Where the value of a parameter ends, and its closing tag: one after which calls can go on."""
-    at, last = opening.end, None
-    while (at := text.find("</", at)) >= 0:
-        tag = _tag_in(text, at)
-        if tag is not None and tag.closing and tag.label == opening.label:
-            rest = text[tag.end :].lstrip()
-            following = _tag_in(rest, 0) if rest.startswith("<") else None
-            opens = following is not None and not following.closing
-            if not rest or (opens and following is not None and _key(following, keys) is not None):
-                return at, tag.end
-            last = last or (at, tag.end)
-        at += 1
-    return last or (len(text), len(text))
-
-
-def _plain_value(text: str, tag: Tag, types: frozenset[str]) -> str:
-    says = not (tag.self_closed and "value" not in tag.attributes and tag.string == "true")
-    return typed_value(text, tag.string if says else None, types)
+    events = speculation.events()
+    return without_duplicates("".join(e.text for e in events if isinstance(e, ArgumentsDelta)))
 
 
 def find_native_calls(reading: Reading, tag: Tag) -> Steps[OddCalls]:

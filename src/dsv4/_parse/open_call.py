@@ -13,7 +13,7 @@ from dsv4._parse.call_arguments import (
     json_string,
     members_of,
     object_in,
-    read_json,
+    object_text,
     typed_json,
 )
 from dsv4._parse.events import AbortReason, DiagnosticKind
@@ -43,6 +43,16 @@ class GivenValue(NamedTuple):
         return json_string(self.raw) if self.json_text is None else self.json_text
 
 
+class Body(NamedTuple):
+    """Arguments that came as one JSON object, and where."""
+
+    text: str
+    start: int
+    raw: str
+    is_json: bool = True  # else they are given as one raw text
+    lone: tuple[str, str] | None = None  # the parameter that holds them, and its JSON (rule 8)
+
+
 class Call:
     """A call. It outlives the values of its parameters.
 
@@ -59,16 +69,14 @@ class Call:
         self._start = reading.pos
         self._opening = None if tag is None else tag.raw
         self._remarks: list[str] = []  # text that nobody understood
-        self.body: str | None = None  # arguments that came as one JSON object
-        self._body_text = GivenValue(reading.pos, "")  # the same as it was written
-        self._body_is_raw = False  # but were no JSON
+        self.body: Body | None = None
         self._given: dict[str, GivenValue] = {}  # the last value of each parameter
         self.is_plain = tag is not None and not tag.marked
         self.closed = tag is not None and tag.self_closed
         self.was_cut = False
         if hidden is not None or reading.settings.whole_calls:
             reading.recorded = []
-        if tag is not None and hidden in (None, "forbidden_call"):
+        if tag is not None and self._is_checked:
             reading.check_spelling(tag, padded=name != tag.name and tag.name is not None)
             reading.check_declared(self.name, tag.start, tag.raw)
         self.writer = reading.begin_call(self.name, visible=hidden is None)
@@ -94,12 +102,17 @@ class Call:
         reading.report("argument_in_tag", tag.start, tag.raw)
         for attribute, value in found.items():
             given = object_in(value) if attribute == RAW_PARAMETER not in keys else None
+            members = [] if given is None else members_of(given.text)
             if given is None:
                 types = reading.tools.types_of(self.name, attribute)
-                self.give(attribute, tag.start, tag.raw, typed_json(value, types))
-            else:
-                for key, json_text in members_of(given.text):
-                    self.give(key, tag.start, tag.raw, json_text)
+                members = [(attribute, typed_json(value, None, types))]
+            for key, json_text in members:
+                self.give(key, tag.start, tag.raw, json_text)
+
+    @property
+    def _is_checked(self) -> bool:
+        """Whether the spelling of its tags is looked at."""
+        return self.hidden in (None, "forbidden_call")
 
     # Parameters.
 
@@ -135,20 +148,18 @@ class Call:
             return tag.marked or self.name in self.reading.tools.parameters
         if tag.marked:
             return rules.kind(tag, self.name) == "parameter"
-        return rules.is_element(tag, self.name) or rules.is_plain_parameter(tag, self.name)
+        return rules.is_plain_argument(tag, self.name)
 
     def is_stutter(self, tag: Tag) -> bool:
         """Whether the call is opened once more, with nothing between (rule 28)."""
         is_same = tag.raw == self._opening and bool(self.reading.tools.keys(self.name))
         return is_same and self._is_untouched
 
-    def prepare_parameter(self, tag: Tag) -> tuple[str, bool]:
-        """Begins a parameter: its key, and whether it may hold all arguments."""
-        reading, writer = self.reading, self.writer
-        rules = reading.rules
+    def prepare_parameter(self, tag: Tag) -> str:
+        """Begins a parameter, and returns its key."""
+        reading, writer, rules = self.reading, self.writer, self.reading.rules
         key = rules.key(tag, self.name) if tag.marked or tag.name else tag.label
-        if self.body is not None:
-            self._spread_body()
+        self._spread_body()
         if key is None:
             self.drop("unreadable")
             key = ""
@@ -157,12 +168,17 @@ class Call:
         if writer.parameters >= MOST_PARAMETERS and writer.visible:
             reading.report("limit", tag.start, tag.raw)
             self.drop("limit")
-        if self.hidden in (None, "forbidden_call"):
-            self._check_parameter(tag)
-        lone = writer.may_hold_all(key)
-        writer.settle()
+        if self._is_checked and tag.string not in ("true", "false") and not tag.self_closed:
+            reading.report("untyped_parameter", tag.start, tag.raw)
+        elif self._is_checked:
+            padded = tag.name is not None and rules.key(tag, self.name) != tag.name
+            reading.check_spelling(tag, padded)
         reading.advance(tag.end)
-        return key, lone
+        return key
+
+    def may_hold_all(self, key: str) -> bool:
+        """Whether a first parameter may turn out to hold all arguments (rule 8)."""
+        return not self.writer.parameters and self.reading.tools.may_unwrap(self.name, key)
 
     def _report_again(self, key: str, tag: Tag) -> None:
         """A parameter is given once more: what it was before is quoted, because it may be lost."""
@@ -188,39 +204,27 @@ class Call:
         """Keeps a value, for the case that the parameter is given once more."""
         self._given[key] = GivenValue(start, raw, json_text)
 
-    def _check_parameter(self, tag: Tag) -> None:
-        if tag.string in ("true", "false") or tag.self_closed:
-            named = tag.name is not None and self.reading.rules.key(tag, self.name) != tag.name
-            self.reading.check_spelling(tag, padded=named)
-        else:
-            self.reading.report("untyped_parameter", tag.start, tag.raw)
-
     def own_value(self, tag: Tag, key: str) -> str:
         """The value of a parameter that is an attribute (rules 7, 14 and 30)."""
         types = self.reading.tools.types_of(self.name, key)
-        value = tag.attributes.get("value")
-        if value is None:
-            return typed_json(tag.attributes.get("string", ""), types)
-        if tag.string == "true":
-            return json_string(value)
-        found = read_json(value) if tag.string == "false" else None
-        return typed_json(value, types) if found is None else found.text
+        if "value" in tag.attributes:
+            return typed_json(tag.attributes["value"], tag.string, types)
+        return typed_json(tag.attributes.get("string", ""), None, types)
 
     # A body, and remarks.
 
     def take_body(self, arguments: str | None, start: int, raw: str) -> None:
         """Arguments that came as JSON, None where they are none. Behind parameters they join."""
+        joins, is_json = not self.may_have_body, arguments is not None
+        self._spread_body()
         if arguments is None:
-            arguments = f"{{{json_string(RAW_PARAMETER)}: {json_string(raw.rstrip())}}}"
-            self._body_is_raw = True
-        before, self._body_text = self.may_have_body, GivenValue(start, raw)
-        self.body = arguments
-        if before:
+            arguments = object_text({RAW_PARAMETER: json_string(raw.rstrip())})
+        self.body = Body(arguments, start, raw, is_json)
+        if not joins:
             return
-        keys = self.reading.tools.keys(self.name)
-        fits = all(k in keys or not keys for k, _ in members_of(arguments))
-        new = not any(self.writer.has(k) for k, _ in members_of(arguments))
-        if fits and new and not self._body_is_raw:
+        keys, members = self.reading.tools.keys(self.name), members_of(arguments)
+        fits = all((k in keys or not keys) and not self.writer.has(k) for k, _ in members)
+        if fits and is_json:
             self._spread_body()
         else:
             self.body = None
@@ -228,11 +232,12 @@ class Call:
 
     def _spread_body(self) -> None:
         """Parameters stand beside arguments that came as JSON: those are parameters too."""
-        start, raw, _ = self._body_text
-        for key, json_text in members_of(self.body or "{}"):
-            self.give(key, start, raw, json_text)
+        if (body := self.body) is None:
+            return
+        for key, json_text in members_of(body.text) if body.lone is None else [body.lone]:
+            self.give(key, body.start, body.raw, json_text)
         self.body = None
-        if self._body_is_raw:
+        if not body.is_json:
             self.drop("unreadable")
 
     def remark(self, start: int, raw: str) -> None:
@@ -248,7 +253,7 @@ class Call:
         if self.may_have_body:
             return False
         keys = self.reading.tools.keys(self.name)
-        given = {key for key, _ in members_of(self.body)} if self.body is not None else ()
+        given = () if self.body is None else dict(members_of(self.body.text))
         for remark in self._remarks:
             if not keys and _GIVES_ANY.search(remark):
                 return False
@@ -263,15 +268,13 @@ class Call:
     def drop(self, reason: AbortReason, rest: str = "") -> None:
         """Gives up the call: no more events of it. `rest` is a member that was not written."""
         reading = self.reading
-        if self.body is not None:
-            self._spread_body()
+        self._spread_body()
         if self.writer.visible:
-            self.writer.abort(reason, rest=rest)
+            self.writer.abort(reason, rest)
         if reading.recorded is None:
             reading.recorded = []
             self._start = reading.pos
-        if self.hidden is None:
-            self.hidden = "dropped_call"
+        self.hidden = self.hidden or "dropped_call"
 
     def skip(self, tag: Tag) -> None:
         if self.hidden is None:
@@ -279,7 +282,7 @@ class Call:
         self.reading.advance(tag.end)
 
     def close(self, tag: Tag) -> None:
-        if self.hidden in (None, "forbidden_call"):
+        if self._is_checked:
             self.reading.check_spelling(tag)
         self.reading.advance(tag.end)
         self.complete()
@@ -292,16 +295,10 @@ class Call:
     def complete(self) -> None:
         reading = self.reading
         if self.hidden is None and not self._is_understood:
-            # Never run a call without the arguments it came with (rule 11).
-            if self.body is not None:
-                self._spread_body()
-            self.writer.abort("unreadable")
-            if reading.recorded is None:
-                reading.report("dropped_call", reading.pos, "")
-            else:
-                self.hidden = "dropped_call"
-        elif self.hidden is None:
-            if self.writer.end(self.body):
+            self.drop("unreadable")  # never run a call without the arguments it came with
+        if self.hidden is None:
+            self.writer.end(None if self.body is None else self.body.text)
+            if self.body is not None and self.body.lone is not None:
                 reading.report("unwrapped_arguments", reading.pos, "")
             reading.tally.calls_completed += 1
         raw = reading.recorded_text()
@@ -325,13 +322,12 @@ class Call:
             reading.report_cut(reading.pos)
         self.complete_implied()
 
-    def cut(self, in_string: bool = False, rest: str = "") -> None:
+    def cut(self, rest: str = "") -> None:
         """Gives the call up where the text ends. `rest` is a member that was not written."""
         reading, buffer = self.reading, self.reading.buffer
-        if self.body is not None:
-            self._spread_body()
+        self._spread_body()
         if self.writer.visible:
-            self.writer.abort("cut_short", in_string, rest)
+            self.writer.abort("cut_short", rest)
         if reading.recorded is not None:
             reading.advance(buffer.end)
             raw = reading.recorded_text()

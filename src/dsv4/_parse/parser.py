@@ -22,30 +22,20 @@ from dsv4._format.dialects import Dialect, dialect_named
 from dsv4._format.endings import Ending
 from dsv4._parse import parser_options as options
 from dsv4._parse.declared import DeclaredTools
-from dsv4._parse.events import (
-    ArgumentsDelta,
-    ContentDelta,
-    End,
-    Event,
-    Finish,
-    ReasoningDelta,
-    ToolCallAborted,
-    ToolCallEnd,
-    ToolCallStart,
-)
-from dsv4._parse.holds import HELD_BY_STRICT, Hold, hold_of
+from dsv4._parse.events import ArgumentsDelta, ContentDelta, End, Event, Finish, ReasoningDelta
+from dsv4._parse.holds import Hold, hold_of
 from dsv4._parse.lexer import read_tag
 from dsv4._parse.limits import LONGEST_SPACE
 from dsv4._parse.random_ids import new_call_id
-from dsv4._parse.read_completion import read_completion
+from dsv4._parse.read_completion import read_completion, read_strict_completion
 from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.reasons import Ended, Reason
 from dsv4._parse.speculation import Speculation
 from dsv4._parse.stop_strings import StopStrings
-from dsv4._parse.strict import StrictMessage, StrictParser, read_plainly
+from dsv4._parse.strict import StrictMessage, read_plainly
 from dsv4._parse.text_buffer import MARKS, TextBuffer
 from dsv4._parse.values import ParameterValue
-from dsv4.errors import OptionError, short_repr
+from dsv4.errors import OptionError
 from dsv4.types import DialectName
 
 _BRACKET, _WIDE, _BAR = MARKS
@@ -59,18 +49,78 @@ _DeltaClass: TypeAlias = type[ReasoningDelta] | type[ContentDelta]
 _new = object.__new__
 
 
-class Shortcut:
-    """Passes chunks on that need no reading."""
+class StreamParser:
+    """Reads a completion in pieces.
 
-    def __init__(self, speculation: Speculation) -> None:
-        self._speculation = speculation
-        self._buffer = speculation.certain.buffer
+    `ending` is how the prompt ends, `prompt.ending`: it says whether the model's text begins with
+    reasoning, and what the prompt already holds of the turn. Without it, `thinking` and `prefix`
+    say the same two things. `tools` are the declared tools, as tool or function objects: `[]` says
+    that there are none, None that you do not know. `tool_choice` is the request's; "none" means
+    that no call is made. `dialect` is the release whose spelling is right, or its name; all are
+    read. `strict` raises a `ParseError`, at the end, for what leaves the grammar. `stop` strings
+    end the text; they act in the content, or with `stop_in="all"` in the reasoning too. With
+    `calls="whole"` nothing of a call is seen before it is complete. `new_id` makes the ids of
+    calls.
+
+    Raises an `OptionError` for an option that is not what it should be.
+    """
+
+    def __init__(
+        self,
+        *,
+        ending: Ending | None = None,
+        thinking: bool = True,
+        tools: options.GivenTools = None,
+        tool_choice: object = "auto",
+        dialect: DialectName | Dialect | None = None,
+        strict: bool = False,
+        stop: options.GivenStops = (),
+        stop_in: options.StopIn = "content",
+        calls: options.CallDelivery = "streamed",
+        new_id: Callable[[], str] = new_call_id,
+        prefix: str = "",
+    ) -> None:
+        thinking = options.checked("thinking", thinking, bool, "True or False")
+        prefix = options.checked("prefix", prefix, str, "text")
+        strict = options.checked("strict", strict, bool, "True or False")
+        if ending is not None:
+            options.checked("ending", ending, Ending, "a prompt's ending")
+            if prefix:
+                raise OptionError("prefix", "found text and an ending, expected one of them")
+            thinking, prefix = ending.thinking, ending.open
+        if prefix and strict:
+            problem = "found text and strict=True, expected one of them: strict reads whole turns"
+            raise OptionError("prefix", problem)
+        stops = options.checked_stops(stop)
+        settings = options.ParserSettings(
+            dialect=dialect_named("v4" if dialect is None else dialect),
+            tools=DeclaredTools(options.checked_tools(tools)),
+            forbidden=tool_choice == "none",
+            whole_calls=options.checked_word("calls", calls, ("streamed", "whole")) == "whole",
+            new_id=options.checked_id_maker(new_id),
+            strict=strict,
+            stops=StopStrings(stops) if stops else None,
+            stop_everywhere=options.checked_word("stop_in", stop_in, ("content", "all")) == "all",
+        )
+        self._finished = False
+        self._inert = False  # whether the text being read can spell no special token
+        self._carried: list[Event] = []  # of a call that the prompt left open
+        self._buffer = TextBuffer(read_tag, -len(prefix))
+        read = read_strict_completion if strict else read_completion
+        self._speculation = Speculation(Reading(settings, self._buffer, thinking), read)
         # What words become here, in the middle of a line, and anywhere.
         self._words: _DeltaClass | None = None
         self._line_words: _DeltaClass | None = None
         self._index: int | None = None  # of the call whose string comes in
         self._passed: list[str] = []  # what has gone by, of prose or of that string
         self._newlines = ""  # at the end of what has gone by: they wait
+        self._choose()
+        # Whether the prompt holds the beginning of the text.
+        self._continues = bool(prefix)
+        if prefix:
+            self._continue(prefix)
+
+    # What comes in, and what may go by.
 
     def feed(self, text: str) -> list[Event]:
         """The events that `text` brings, possibly none.
@@ -117,19 +167,11 @@ class Shortcut:
             return self._read(text)
         if not text.isascii() and (_BAR in text or _WIDE in text):
             return self._read(text)
-        text = self._newlines + text
-        kept = 0
-        if text[-1] == _LINE_BREAK:
-            kept = 2 if text[-2:] == _LINE_BREAK * 2 else 1
-        self._newlines = text[len(text) - kept :]
-        self._words = None if kept else words
-        shown = text[: len(text) - kept]
-        if not shown:
-            return []
-        self._passed.append(shown)
-        if len(self._passed) > _MOST_PASSED:
-            self._passed = ["".join(self._passed)]
-        return [words(shown)]
+        waiting = self._newlines + text
+        shown = waiting.removesuffix(_LINE_BREAK).removesuffix(_LINE_BREAK)
+        self._pass(waiting, shown)
+        self._words = None if self._newlines else words
+        return [words(shown)] if shown else []
 
     def _in_string(self, text: str, index: int) -> list[Event]:
         """Text of a string with line breaks. One at its end waits, and indentation behind it."""
@@ -138,20 +180,18 @@ class Shortcut:
         if shown[-1:] != _LINE_BREAK:
             shown = waiting
         shown = shown.removesuffix(_LINE_BREAK).removesuffix("\r")
-        kept = len(waiting) - len(shown)
-        if kept > LONGEST_SPACE:
+        if len(waiting) - len(shown) > LONGEST_SPACE:
             return self._read(text)
+        self._pass(waiting, shown)
+        return [ArgumentsDelta(index, encode_basestring(shown)[1:-1])] if shown else []
+
+    def _pass(self, waiting: str, shown: str) -> None:
+        """Lets `shown` by, the beginning of `waiting`. The rest waits."""
         self._newlines = waiting[len(shown) :]
-        if not shown:
-            return []
-        self._passed.append(shown)
+        if shown:
+            self._passed.append(shown)
         if len(self._passed) > _MOST_PASSED:
             self._passed = ["".join(self._passed)]
-        return [ArgumentsDelta(index, encode_basestring(shown)[1:-1])]
-
-    def _read(self, text: str) -> list[Event]:
-        """The events of a chunk that must be read."""
-        raise NotImplementedError
 
     def _choose(self) -> None:
         """Finds out what may go by, now that the text has been read."""
@@ -178,82 +218,11 @@ class Shortcut:
         if self._passed:
             text, start = "".join(self._passed), buffer.end
             self._passed.clear()
-            buffer.skip(text)
+            buffer.append(text)
             reading.pass_by(text, start)
         if self._newlines:
             newlines, self._newlines = self._newlines, ""
             buffer.append(newlines)
-
-
-_CALL_EVENTS = (ToolCallStart, ArgumentsDelta, ToolCallEnd, ToolCallAborted)
-
-
-class StreamParser(Shortcut):
-    """Reads a completion in pieces.
-
-    `ending` is how the prompt ends, `prompt.ending`: it says whether the model's text begins with
-    reasoning, and what the prompt already holds of the turn. Without it, `thinking` and `prefix`
-    say the same two things. `tools` are the declared tools, as tool or function objects: `[]` says
-    that there are none, None that you do not know. `tool_choice` is the request's; "none" means
-    that no call is made. `dialect` is the release whose spelling is right, or its name; all are
-    read. `strict` raises a `ParseError`, at the end, for what leaves the grammar. `stop` strings
-    end the text; they act in the content, or with `stop_in="all"` in the reasoning too. With
-    `calls="whole"` nothing of a call is seen before it is complete. `new_id` makes the ids of
-    calls.
-
-    Raises an `OptionError` for an option that is not what it should be.
-    """
-
-    def __init__(
-        self,
-        *,
-        ending: Ending | None = None,
-        thinking: bool = True,
-        tools: options.GivenTools = None,
-        tool_choice: object = "auto",
-        dialect: DialectName | Dialect | None = None,
-        strict: bool = False,
-        stop: options.GivenStops = (),
-        stop_in: options.StopIn = "content",
-        calls: options.CallDelivery = "streamed",
-        new_id: Callable[[], str] = new_call_id,
-        prefix: str = "",
-    ) -> None:
-        ending = options.checked_ending(ending)
-        thinking = options.checked_bool("thinking", thinking)
-        prefix = options.checked_text("prefix", prefix)
-        strict = options.checked_bool("strict", strict)
-        if ending is not None:
-            if prefix:
-                raise OptionError("prefix", "found text and an ending, expected one of them")
-            thinking, prefix = ending.thinking, ending.open
-        if prefix and strict:
-            problem = "found text and strict=True, expected one of them: strict reads whole turns"
-            raise OptionError("prefix", problem)
-        stops = options.checked_stops(stop)
-        settings = options.ParserSettings(
-            dialect=dialect_named("v4" if dialect is None else dialect),
-            tools=DeclaredTools(options.checked_tools(tools)),
-            forbidden=tool_choice == "none",
-            whole_calls=options.checked_word("calls", calls, ("streamed", "whole")) == "whole",
-            new_id=options.checked_id_maker(new_id),
-            stops=StopStrings(stops) if stops else None,
-            stop_everywhere=options.checked_word("stop_in", stop_in, ("content", "all")) == "all",
-        )
-        self._finished = False
-        self._inert = False  # whether the text being read can spell no special token
-        self._carried: list[Event] = []  # of a call that the prompt left open
-        self._strict = StrictParser(settings, thinking) if strict else None
-        reading = Reading(settings, TextBuffer(read_tag, -len(prefix)), thinking)
-        super().__init__(Speculation(reading, read_completion))
-        if not strict:
-            self._choose()
-        # Whether the prompt holds the beginning of the text.
-        self._continues = bool(prefix)
-        if prefix:
-            self._continue(prefix)
-
-    # What comes in.
 
     def feed_inert(self, text: str) -> list[Event]:
         """The events that `text` brings, in which nothing is a special token, whatever it spells.
@@ -269,24 +238,16 @@ class StreamParser(Shortcut):
             self._inert = False
 
     def _read(self, text: str) -> list[Event]:
-        if not isinstance(text, str):
-            raise OptionError("text", f"found {short_repr(text)}, expected text")
-        if self._finished:
+        if not isinstance(text, str) or self._finished:
+            options.checked("text", text, str, "text")
             raise OptionError("text", "found more text after finish, expected a new parser for it")
-        if self._strict is not None:
-            self._strict.feed(text, self._inert)
-            return []
         if self._passed or self._newlines:
             self._catch_up()
         self._buffer.append(text, self._inert)
         self._speculation.run()
-        certain = self._speculation.certain
         if len(self._buffer.text) > _LEAST_TRIMMED:
-            self._buffer.trim(certain.needed_from)
-        if certain.pos < self._buffer.end:
-            self._words = self._line_words = self._index = None  # nothing goes by what waits
-        else:
-            self._choose()
+            self._buffer.trim(self._speculation.certain.needed_from)
+        self._choose()
         return self._events()
 
     def _events(self) -> list[Event]:
@@ -307,10 +268,6 @@ class StreamParser(Shortcut):
         ended = options.checked_reason(reason)
         if self._finished:
             raise OptionError("reason", "found finish once more, expected it once")
-        if self._strict is not None:
-            events = self._strict.finish(ended)
-            self._finished = True
-            return events
         self._finished = True
         self._catch_up()
         self._close()
@@ -343,8 +300,8 @@ class StreamParser(Shortcut):
         events = self.feed(prefix) + self._speculation.trust()
         call = self._speculation.certain.call
         if call is not None and call.writer.begun and call.writer.visible:
-            own = (event for event in events if isinstance(event, _CALL_EVENTS))
-            self._carried = [event for event in own if event.index == call.writer.index]
+            index = call.writer.index  # only events of calls have one
+            self._carried = [one for one in events if getattr(one, "index", None) == index]
         self._catch_up()
         self._choose()
         if self._carried:
@@ -362,15 +319,11 @@ class StreamParser(Shortcut):
     @property
     def held(self) -> str:
         """The text that has come and waits for what follows it."""
-        if self._strict is not None:
-            return self._strict.held
         return self._buffer.slice(self._caught_up().pos, self._buffer.end)
 
     @property
     def held_by(self) -> Hold | None:
         """Why the held text waits: the rule that holds it, and what is waited for."""
-        if self._strict is not None:
-            return HELD_BY_STRICT if self._strict.holds else None
         reading = self._caught_up()
         return hold_of(reading, is_tried=reading is not self._speculation.reading)
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 from dsv4._format.dialects import Dialect
-from dsv4._format.endings import Ending
 from dsv4._parse.declared import DeclaredTools, GivenObject
 from dsv4._parse.reasons import Ended, ended_by
 from dsv4._parse.stop_strings import StopStrings
 from dsv4.errors import OptionError, short_repr
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,7 @@ class ParserSettings:
     tools: DeclaredTools
     forbidden: bool  # no call is made
     whole_calls: bool
+    strict: bool
     new_id: Callable[[], str]
     stops: StopStrings | None
     stop_everywhere: bool
@@ -34,23 +36,18 @@ StopIn: TypeAlias = Literal["content", "all"]
 CallDelivery: TypeAlias = Literal["streamed", "whole"]
 
 
-def checked_bool(name: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise OptionError(name, f"found {short_repr(value)}, expected True or False")
+def checked(name: str | tuple[str | int, ...], value: object, kind: type[T], expected: str) -> T:
+    if not isinstance(value, kind):
+        raise OptionError(name, f"found {short_repr(value)}, expected {expected}")
     return value
 
 
 def checked_word(name: str, value: object, words: tuple[str, ...]) -> str:
-    if not isinstance(value, str) or value not in words:
-        spelled = " or ".join(f'"{word}"' for word in words)
+    spelled = " or ".join(f'"{word}"' for word in words)
+    word = checked(name, value, str, spelled)
+    if word not in words:
         raise OptionError(name, f"found {short_repr(value)}, expected {spelled}")
-    return value
-
-
-def checked_text(name: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise OptionError(name, f"found {short_repr(value)}, expected text")
-    return value
+    return word
 
 
 def checked_tools(tools: object) -> list[GivenObject] | None:
@@ -77,18 +74,8 @@ def checked_stops(stop: object) -> list[str]:
     given = [stop] if isinstance(stop, str) else stop
     if isinstance(given, Mapping) or not isinstance(given, Iterable):
         raise OptionError("stop", f"found {short_repr(stop)}, expected text or a list of texts")
-    stops = []
-    for index, string in enumerate(given):
-        if not isinstance(string, str):
-            raise OptionError(("stop", index), f"found {short_repr(string)}, expected text")
-        stops.append(string)
+    stops = [checked(("stop", index), string, str, "text") for index, string in enumerate(given)]
     return [string for string in stops if string]
-
-
-def checked_ending(ending: object) -> Ending | None:
-    if ending is not None and not isinstance(ending, Ending):
-        raise OptionError("ending", f"found {short_repr(ending)}, expected a prompt's ending")
-    return ending
 
 
 def checked_id_maker(new_id: Callable[[], str]) -> Callable[[], str]:
@@ -99,7 +86,6 @@ def checked_id_maker(new_id: Callable[[], str]) -> Callable[[], str]:
 
 def checked_reason(reason: object) -> Ended | None:
     """What the reason that a caller gives says. Raises an `OptionError` for what is no text."""
-    if reason is not None and not isinstance(reason, str):
-        problem = f'found {short_repr(reason)}, expected text, such as "stop", "eos" or "length"'
-        raise OptionError("reason", problem)
-    return ended_by(reason)
+    if reason is None:
+        return None
+    return ended_by(checked("reason", reason, str, 'text, such as "stop", "eos" or "length"'))

@@ -5,18 +5,12 @@ to 17, 22 to 25, 27, 29, 33 and 34).
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from copy import copy
 
 from dsv4._format import tokens
-from dsv4._format.spellings import (
-    BARS,
-    ECHO,
-    JSON_WRAPPERS,
-    TAG_PREFIXES,
-    WORD,
-    ZERO_WIDTH,
-)
-from dsv4._parse.after_calls import check_quotations, read_after, settle_quotations
+from dsv4._format.spellings import BARS, ECHO, JSON_WRAPPERS, TAG_PREFIXES, WORD, ZERO_WIDTH
+from dsv4._parse import after_calls
 from dsv4._parse.blocks import open_block
 from dsv4._parse.calls import begin_call
 from dsv4._parse.events import ContentDelta, DiagnosticKind, ReasoningDelta, StopHit
@@ -29,10 +23,10 @@ from dsv4._parse.quoting import PAIRS, QUOTES, Quoting
 from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.reasons import Ended
 from dsv4._parse.steps import Attempt, Steps
-from dsv4._parse.strict import StrictBlock
-from dsv4._parse.strict_alongside import is_last
+from dsv4._parse.strict import StrictBlock, is_last
 from dsv4._parse.tag import CALL_TAGS, TOKENS, PartialTag, Tag
-from dsv4._parse.tag_rules import Ahead, Lookahead, is_plain_label, is_plain_wrapper
+from dsv4._parse.tag_rules import is_plain_label, is_plain_wrapper
+from dsv4._parse.text_buffer import NOWHERE
 from dsv4.errors import ParseError
 
 _MOST_TRIED = 3  # quotations in quotations
@@ -46,6 +40,10 @@ _PREFIXES = tuple(prefix for prefix, _ in TAG_PREFIXES)
 _THINK_END = str(tokens.THINK_END)
 
 
+class _Halted(Exception):
+    """A stop string has ended the text."""
+
+
 class ProseReader:
     """Reads prose up to a block or a call."""
 
@@ -54,36 +52,37 @@ class ProseReader:
         self._buffer = reading.buffer
         self._rules = reading.rules
         self._prose = reading.prose
-        self._goes_with_blank_line = False  # the block that was entered last
 
     # Going through the text.
 
     def read(self) -> Steps[None]:
         reading, buffer, prose = self._reading, self._buffer, self._prose
         at = prose.at
-        while reading.state is ParserState.PROSE:
-            at = buffer.next_mark(max(at, prose.at))
-            tag = None if at == buffer.end else self._tag_at(at)
-            if at < buffer.end and (tag is None or self._is_idle(tag, at)):
-                at += 1  # what stands in it may act, as if it had not been read as a tag
-                continue
-            self._look(at)
-            if at == buffer.end or isinstance(tag, PartialTag):
-                if self._show_up_to(at):
-                    return
-                waits = buffer.more_of(at, tag) if isinstance(tag, PartialTag) else buffer.more()
-                if (yield from waits):
+        try:
+            while reading.state is ParserState.PROSE:
+                at = buffer.next_mark(max(at, prose.at))
+                tag = None if at == buffer.end else self._tag_at(at)
+                if at < buffer.end and (tag is None or self._is_idle(tag, at)):
+                    at += 1  # what stands in it may act, as if it had not been read as a tag
                     continue
-                if at == buffer.end or not self._end_in_tag(tag, at):
-                    self._show_up_to(at, complete=at == buffer.end)
-                    if at == buffer.end:
-                        return
-                at = max(at + 1, prose.at)
-            elif tag is not None:
-                if self._show_up_to(at):
-                    return
-                yield from self._read_tag(tag)
-                at = prose.at
+                self._look(at)
+                self._show_up_to(at)
+                if isinstance(tag, Tag):
+                    steps = self._reader_of(tag)(tag)
+                    if steps is not None:
+                        yield from steps
+                    at = prose.at
+                elif (yield from buffer.more() if tag is None else buffer.more_of(at, tag)):
+                    pass
+                elif tag is None:
+                    return self._show_up_to(at, complete=True)
+                else:
+                    self._end_in_tag(tag, at)
+                    at = max(at + 1, prose.at)
+        except _Halted:
+            reading.enter(ParserState.PROSE)
+            reading.enter(ParserState.HALTED)
+        return None
 
     def _tag_at(self, at: int) -> Tag | PartialTag | None:
         """What begins at `at`; also a bracket too many, or the token alone on its line."""
@@ -94,15 +93,31 @@ class ProseReader:
             return self._rules.doubled(at)
         if not alone[2]:
             return None if self._buffer.final else PartialTag.MAYBE
-        stub = Tag("invoke", at, alone[1])
-        stub.marked = True
-        return stub
+        return Tag("invoke", at, alone[1], marked=True)
 
     def _is_idle(self, tag: Tag | PartialTag, at: int) -> bool:
-        """Whether a tag, or what may become one, means nothing here."""
+        """Whether a tag, or what may become one, means nothing here, and is no deviation."""
+        prose = self._prose
         if isinstance(tag, PartialTag):
-            return not self._may_act(tag, at)
-        return self._is_text(tag)
+            if tag is not PartialTag.NAME and tag is not PartialTag.PLAIN:
+                return False
+            if not self._reading.tools.parameters:
+                return True
+            if tag is PartialTag.PLAIN:
+                label = self._buffer.match(PLAIN_LABEL, at)
+                if label is None or not is_plain_label(label[2]):
+                    return True
+        elif tag.kind == "role" and (tag.raw != ECHO or tag.start != 0):
+            if prose.reasoning or prose.roles_are_text:
+                return True
+        elif tag.marked:  # a bar, spaces and the word are prose, if no tag's name follows (rule 18)
+            return tag.spaced and self._rules.kind(tag) is None
+        elif tag.kind in TOKENS:
+            return False
+        elif tag.closing or not is_plain_label(tag.label):
+            return True
+        self._look(at)
+        return self._is_example
 
     def _look(self, to: int) -> None:
         """Looks at the text up to `to`."""
@@ -113,71 +128,44 @@ class ProseReader:
                 prose.names_think_tag = False
             prose.quoting.follow(text, prose.at)
             prose.at = to
-            if self._reading.quotations:
-                check_quotations(self._reading)
+            if prose.quoting.is_due:
+                after_calls.check_quotations(self._reading)
 
     @property
     def _is_example(self) -> bool:
         """Whether markup is shown and does nothing."""
-        return self._prose.is_transcript or self._prose.quoting.lines().fenced
+        quoting = self._prose.quoting
+        return self._prose.is_transcript or (quoting.may_be_fenced and quoting.lines().fenced)
 
     @property
     def _is_blank(self) -> bool:
         """Whether nothing but white space stands before this on the line."""
         return self._prose.quoting.lines().blank
 
-    def _may_act(self, partial: PartialTag, at: int) -> bool:
-        """Whether what may become a tag would mean anything here."""
-        if partial is not PartialTag.NAME and partial is not PartialTag.PLAIN:
-            return True
-        tools = self._reading.tools
-        if tools.none_declared or not tools.parameters:
-            return False
-        if partial is PartialTag.PLAIN:
-            label = self._buffer.match(PLAIN_LABEL, at)
-            if label is None or not is_plain_label(label[1]):
-                return False
-        self._look(at)
-        prose = self._prose
-        return not (prose.is_transcript or (prose.quoting.may_be_fenced and self._is_example))
-
-    def _is_text(self, tag: Tag) -> bool:
-        """Whether a tag is text wherever it stands in prose, and no deviation."""
-        if tag.kind == "role" and (tag.raw != ECHO or tag.start != 0):
-            if self._prose.reasoning or self._prose.roles_are_text:
-                return True
-            self._look(tag.start)
-            return self._is_example
-        if tag.marked:  # a bar, spaces and the word are prose, if no tag's name follows (rule 18)
-            return tag.spaced and self._rules.kind(tag) is None
-        if tag.kind in TOKENS:
-            return False
-        if tag.closing or not is_plain_label(tag.label):
-            return True
-        self._look(tag.start)
-        return self._is_example
-
-    def _end_in_tag(self, tag: Tag | PartialTag | None, at: int) -> bool:
-        """The text ends inside what may be a tag: it is text, unless it is certain to be markup.
-
-        Says whether all that is left was dealt with.
-        """
+    def _end_in_tag(self, tag: PartialTag, at: int) -> None:
+        """The text ends inside what may be a tag: it is text, unless it is certain to be markup."""
         reading, buffer = self._reading, self._buffer
         if tag is not PartialTag.SURELY:
-            return False
-        if self._may_be_cut(at) and self._may_become_call(buffer.slice(at, buffer.end)):
-            self._cut(at)
-        else:
+            return
+        if not self._may_be_cut(at) or not self._may_become_call(
+            at, alone=buffer.ended in (None, Ended.LENGTH)
+        ):
             reading.report_span("markup_as_text", at, buffer.end)
             self._look(buffer.end)
-        return True
+        else:  # a call that is cut shows no markup (rule 33)
+            self._show_up_to(at, complete=True)
+            reading.report_cut(at)
+            self._prose.at = buffer.end
 
-    def _may_become_call(self, head: str) -> bool:
-        """Whether the head of a tag may still be that of a call's (rule 33)."""
-        named = _NAME_IN_HEAD.search(head)
+    def _may_become_call(self, at: int, alone: bool) -> bool:
+        """Whether the head of a tag may still be that of a call's (rule 33).
+
+        `alone` says so where nothing follows the token.
+        """
+        named = _NAME_IN_HEAD.search(self._buffer.slice(at, self._buffer.end))
         name = named[1].lower() if named is not None else ""
         if named is None or not name:
-            return self._buffer.ended in (None, Ended.LENGTH)
+            return alone
         if name.startswith(_PREFIXES):
             return True
         tools = [tool.lower() for tool in self._reading.tools.parameters]
@@ -189,12 +177,6 @@ class ProseReader:
         """Whether markup at the end of the text may be that of a call, and is not talked about."""
         quoted = self._buffer.char_before(at) in QUOTES
         return not (self._reading.tools.none_declared or self._is_example or quoted)
-
-    def _cut(self, at: int) -> None:
-        """The text ends in a tag of a call that begins here: it shows no markup (rule 33)."""
-        if not self._show_up_to(at, complete=True):
-            self._reading.report_cut(at)
-            self._prose.at = self._buffer.end
 
     def _is_cut(self, tag: Tag) -> Steps[bool]:
         """Whether a call that is not certain was cut, where the text ends behind its opening."""
@@ -216,25 +198,21 @@ class ProseReader:
     def _begins_tag(self, at: int) -> bool:
         """Whether the text ends in what may become a DSML tag."""
         found = self._buffer.tag_at(at) if self._buffer.is_mark(at) else None
-        head = self._buffer.slice(at, self._buffer.end)
-        named = _NAME_IN_HEAD.search(head)
-        is_head = found is PartialTag.SURELY and (
-            named is None or not named[1] or self._may_become_call(head)
-        )
-        return is_head or found is PartialTag.MAYBE
+        if found is PartialTag.SURELY:
+            return self._may_become_call(at, alone=True)
+        return found is PartialTag.MAYBE
 
     # Showing text.
 
-    def _show_up_to(self, to: int, complete: bool = False) -> bool:
+    def _show_up_to(self, to: int, complete: bool = False) -> None:
         """Shows the prose up to `to`, but for what may belong to a block or to a stop string.
 
-        With `complete` something else follows, and all of it is shown. Says whether a stop string
-        has ended the text.
+        With `complete` something else follows, and all of it is shown.
         """
         reading, settings = self._reading, self._reading.settings
         text = self._buffer.slice(reading.pos, to)
         if not text:
-            return False
+            return
         kept = 0
         if not complete and text[-1] == "\n":
             kept = 2 if text[-2:] == "\n\n" else 1
@@ -245,14 +223,12 @@ class ProseReader:
                 self._show(text[: hit.at])
                 reading.emit(StopHit(hit.string))
                 reading.advance(reading.pos + hit.at)
-                reading.enter(ParserState.HALTED)
-                return True
+                raise _Halted
             if not complete:
                 waiting = kept + stops.start_at_end(certain)
                 kept = max(waiting, stops.start_at_end(text))
         self._show(text[: len(text) - kept])
         reading.advance(to - kept)
-        return False
 
     def _show(self, text: str) -> None:
         """Shows the text that stands where reading is; not what the prompt has shown already."""
@@ -275,62 +251,56 @@ class ProseReader:
         prose.reasoning_shown = prose.reasoning_shown or not text.isspace()
         reading.emit(ReasoningDelta(text))
 
-    def _flush(self) -> bool:
-        """Shows all that was looked at. Says whether a stop string has ended the text."""
-        return self._show_up_to(self._prose.at, complete=True)
+    def _flush(self) -> None:
+        """Shows all that was looked at."""
+        self._show_up_to(self._prose.at, complete=True)
 
     # Tags.
 
-    def _read_tag(self, tag: Tag) -> Steps[None]:
-        """Does what a tag means."""
-        reading, prose = self._reading, self._prose
+    def _reader_of(self, tag: Tag) -> Callable[[Tag], Steps[None] | None]:
+        """What a tag means here: how it is read."""
+        prose, kind = self._prose, self._rules.kind(tag)
         if tag.start < prose.named_to:
-            return self._leave(tag) if tag.marked else self._pass(tag)
-        if tag.kind in ("eos", "bos", "role"):
-            return (yield from self._read_token(tag))
-        if tag.kind == "think":
-            return (yield from self._read_think(tag))
-        if tag.kind == "native":
-            return (yield from self._read_native(tag))
+            return self._leave if tag.marked else self._pass
+        if tag.kind in TOKENS:
+            readers = {"think": self._read_think, "native": self._read_native}
+            return readers.get(tag.kind, self._read_token)
         if not tag.marked:
-            return (yield from self._read_plain(tag))
-        kind = self._rules.kind(tag)
+            return self._read_plain
         if tag.broken or tag.bare or kind is None:
-            return self._leave(tag)
+            return self._leave
         if self._is_example:
-            return (yield from self._read_fenced(tag, kind))
+            return self._read_fenced
         if tag.closing:
-            return self._leave(tag) if prose.openers else (yield from self._read_orphans(tag))
-        if reading.tools.none_declared:
-            return (yield from self._read_undeclared(tag, kind))
+            return self._leave if prose.openers else self._read_parts
         if kind == "wrapper":
-            return (yield from self._read_wrapper(tag))
+            return self._read_wrapper
+        if self._reading.tools.none_declared:
+            return self._leave
         if kind == "invoke":
-            return (yield from self._read_invoke(tag))
+            return self._read_invoke
         if tag.self_closed or tag.name is None or prose.openers:
-            return (yield from self._read_stub(tag))
-        yield from (self._read_stray if self._is_blank else self._read_lost)(tag)
+            return self._read_stub
+        return self._read_parts
 
     def _pass(self, tag: Tag) -> None:
         """Leaves a tag in the text, where it is no deviation."""
         self._look(tag.end)
 
-    def _leave(self, tag: Tag) -> None:
-        """Leaves markup in the text."""
-        if not tag.label and not tag.closing:  # the token alone is prose (rule 18)
-            return self._pass(tag)
-        self._reading.report("markup_as_text", tag.start, tag.raw)
-        if not tag.broken and not self._is_example:
-            self._prose.openers = max(self._prose.openers + (-1 if tag.closing else 1), 0)
-        return self._pass(tag)
+    def _leave(self, tag: Tag, to: int = NOWHERE) -> None:
+        """Leaves markup in the text: a tag, or all from it up to `to`."""
+        to = max(to, tag.end)
+        if tag.label or tag.closing:  # the token alone is prose (rule 18)
+            self._reading.report_span("markup_as_text", tag.start, to)
+            if not tag.broken and not self._is_example:
+                self._prose.openers = max(self._prose.openers + (-1 if tag.closing else 1), 0)
+        self._look(to)
 
-    def _remove(self, kind: DiagnosticKind, tag: Tag) -> bool:
-        """Removes a tag. Says whether a stop string has ended the text before it."""
-        if self._flush():
-            return True
-        self._reading.report(kind, tag.start, tag.raw)
+    def _remove(self, kind: DiagnosticKind | None, tag: Tag) -> None:
+        self._flush()
+        if kind is not None:
+            self._reading.report(kind, tag.start, tag.raw)
         self._skip_to(tag.end)
-        return False
 
     def _skip_to(self, to: int, begin_line: bool = False) -> None:
         """Goes on behind text that is not shown."""
@@ -348,8 +318,8 @@ class ProseReader:
         elif tag.kind == "eos":
             yield from self._read_eos(tag)
         elif tag.kind == "role" and not is_echo:
-            if not self._flush():
-                yield from self._read_role(tag)
+            self._flush()
+            yield from self._read_role(tag)
         else:
             self._remove("stray_token", tag)
 
@@ -361,23 +331,16 @@ class ProseReader:
         if not self._is_example or self._prose.quoting.lines().at_closing_run:
             return False
         _, ahead = yield from self._rules.after_eos(tag)
-        if isinstance(ahead, Tag) and ahead.kind == "role" and tag.kind == "eos":
+        if ahead.kind == "role" and tag.kind == "eos":
             self._prose.is_transcript = True  # it is shown, and nothing in it runs
-        return ahead is not Lookahead.END
+        return ahead.kind != "end"
 
     def _is_in_quotes(self, tag: Tag, quote: str) -> Steps[bool]:
         """Whether the quote before a token closes behind it, and other tokens."""
         buffer, at = self._buffer, tag.end
         longest = 0 if self._prose.reasoning else _MOST_NAMED  # reasoning ends wherever its end is
-        while True:
-            if at == buffer.end:
-                if (yield from buffer.more()):
-                    continue
-                break
-            if at - tag.start > longest or not buffer.is_mark(at):
-                break
-            found = yield from buffer.tag(at)
-            if not isinstance(found, Tag) or found.kind not in TOKENS:
+        while (found := (yield from buffer.next_tag(at, at))) is not None:
+            if found.kind not in TOKENS or at - tag.start > longest:
                 break
             at = found.end
         if buffer.at(at) == quote:
@@ -403,25 +366,14 @@ class ProseReader:
     def _read_eos(self, tag: Tag) -> Steps[None]:
         """EOS is the end where nothing follows it; a role token after it begins a made-up turn."""
         reading = self._reading
-        self._end_section()
+        after_calls.end_quotations(reading)
         ahead = yield from self._rules.look_past(tag.end)
-        reading.tally.eos = ahead is Lookahead.END
-        if tag.end == self._buffer.end:
-            if not self._flush():
-                self._skip_to(tag.end)
-        elif isinstance(ahead, Tag) and ahead.kind == "role":
-            if not self._flush():
-                reading.tally.eos = True
-                yield from self._read_invented()
+        reading.tally.eos = ahead.kind in ("role", "end")
+        if ahead.kind == "role":
+            self._flush()
+            yield from self._read_invented()
         else:
-            self._remove("stray_token", tag)
-
-    def _end_section(self) -> None:
-        """Reasoning or content ends: no quotation is open any more."""
-        if self._reading.quotations:
-            self._prose.quoting.settle("\n")
-            check_quotations(self._reading)
-            self._reading.quotations = ()
+            self._remove(None if tag.end == self._buffer.end else "stray_token", tag)
 
     def _read_role(self, tag: Tag) -> Steps[None]:
         """Text behind a role token: a turn that was made up, if an answer opens in it (rule 27)."""
@@ -430,10 +382,8 @@ class ProseReader:
         while (found := (yield from buffer.next_tag(at))) is not None:
             at = found.end
             if found.raw == tokens.ASSISTANT and found.kind == "role":
-                if at == buffer.end and not (yield from buffer.more()):
-                    continue
-                behind = (yield from buffer.tag(at)) if buffer.is_mark(at) else None
-                if isinstance(behind, Tag) and behind.kind == "think":
+                behind = yield from buffer.next_tag(at, at)
+                if behind is not None and behind.kind == "think":
                     return (yield from self._read_invented())
         self._prose.roles_are_text = True
         self._look(tag.end)
@@ -459,12 +409,12 @@ class ProseReader:
         if tag.closing and tag.raw != _THINK_END and after_quote:  # with spaces in it
             return self._pass(tag)
         if prose.reasoning:
-            return self._end_reasoning(tag) if tag.closing else self._read_echo(tag)
+            return self._turn_to(False, tag) if tag.closing else self._read_echo(tag)
         if self._is_example:
             return self._pass(tag)
         if not tag.closing:
             if not after_quote:
-                return self._begin_reasoning(tag)
+                return self._turn_to(True, tag)
             self._pass(tag)
             prose.names_think_tag = True
             return None
@@ -479,15 +429,13 @@ class ProseReader:
         self._remove("stray_think", tag)
         return None
 
-    def _end_reasoning(self, tag: Tag) -> None:
-        self._end_section()
-        if self._flush():
-            return
-        if tag.raw != _THINK_END:
-            self._reading.report("misspelled_tag", tag.start, tag.raw)
-        self._skip_to(tag.end)
+    def _turn_to(self, reasoning: bool, tag: Tag) -> None:
+        """Reasoning ends, or begins in content."""
         prose = self._prose
-        prose.reasoning = prose.unclosed = prose.joining = False
+        kind: DiagnosticKind = "think_in_content" if reasoning else "misspelled_tag"
+        after_calls.end_quotations(self._reading)
+        self._remove(None if tag.raw == _THINK_END else kind, tag)
+        prose.reasoning = prose.unclosed = prose.joining = reasoning
         prose.quoting = Quoting()
 
     def _read_echo(self, tag: Tag) -> None:
@@ -501,49 +449,39 @@ class ProseReader:
         reading.report("stray_think", tag.start, tag.raw)
         return self._pass(tag)
 
-    def _begin_reasoning(self, tag: Tag) -> None:
-        self._end_section()
-        if not self._remove("think_in_content", tag):
-            prose = self._prose
-            prose.reasoning = prose.unclosed = prose.joining = True
-            prose.quoting = Quoting()
-
     # Blocks and calls (rules 2 and 5).
 
     def _read_wrapper(self, tag: Tag) -> Steps[None]:
-        named = self._rules.names_tool(tag)  # it is the call, if what must follow does
-        if named and (yield from self._rules.is_certain(tag, wrapped=False)):
+        rules = self._rules
+        if self._reading.tools.none_declared:  # a block is text, unless it holds no call
+            acts = self._is_blank and rules.closes(
+                (yield from rules.look_ahead(tag.end)), "wrapper"
+            )
+        elif rules.names_tool(tag) and (yield from rules.is_certain(tag, wrapped=False)):
             return (yield from self._read_invoke(tag))
-        acts = self._is_blank or (yield from self._holds_calls(tag))
-        if not acts and not (yield from self._is_cut(tag)):
+        else:
+            acts = self._is_blank or (yield from self._holds_calls(tag))
+            acts = acts or (yield from self._is_cut(tag))
+        if not acts:
             return self._leave(tag)
-        if (yield from self._enter_calls(tag, True)):
-            open_block(self._reading, tag, self._goes_with_blank_line)
-        return None
+        yield from self._open_block(tag)
+
+    def _open_block(self, tag: Tag, may_be_quoted: bool = True) -> Steps[None]:
+        blank_line = self._is_after_blank_line(tag)
+        if (yield from self._enter_calls(tag, may_be_quoted)):
+            open_block(self._reading, tag, blank_line)
 
     def _holds_calls(self, tag: Tag) -> Steps[bool]:
         """Whether a wrapper in the middle of a line holds calls."""
         ahead = yield from self._rules.look_ahead(tag.end)
-        if ahead is Lookahead.BRACE:
-            at = yield from self._buffer.past_space(tag.end)
-            return (yield from self._rules.begins_json_calls(at))
-        if isinstance(ahead, Tag) and self._rules.opens(ahead, "invoke"):
+        if ahead.kind == "brace":
+            return (yield from self._rules.begins_json_calls(ahead.start))
+        if self._rules.opens(ahead, "invoke"):
             certain = yield from self._rules.is_certain(ahead, wrapped=True)
             at = yield from self._buffer.past_space(ahead.end)
             cut = at == self._buffer.end or self._begins_tag(at)  # nothing of it has come (rule 33)
             return certain and (ahead.self_closed or not cut)
         return False
-
-    def _read_undeclared(self, tag: Tag, kind: str) -> Steps[None]:
-        """If no tools are declared, a block is text, unless it holds no call."""
-        if kind != "wrapper" or not self._is_blank:
-            return self._leave(tag)
-        ahead = yield from self._rules.look_ahead(tag.end)
-        if not self._rules.closes(ahead, "wrapper"):
-            return self._leave(tag)
-        if (yield from self._enter_calls(tag, True)):
-            open_block(self._reading, tag, self._goes_with_blank_line)
-        return None
 
     def _read_invoke(self, tag: Tag) -> Steps[None]:
         """A call without a wrapper: only of a declared tool, and only when it is certain."""
@@ -559,23 +497,21 @@ class ProseReader:
             certain = buffer.at(tag.end) in ("", "\n")
         if not certain and not (declared and (yield from self._is_cut(tag))):
             return self._leave(tag)
-        if (yield from self._enter_calls(tag, True)):
+        if (yield from self._enter_calls(tag)):
             reading.report("missing_wrapper", tag.start, "")
             yield from begin_call(reading, tag)
         return None
 
-    def _enter_calls(self, tag: Tag, may_be_quoted: bool = False) -> Steps[bool]:
+    def _enter_calls(self, tag: Tag, may_be_quoted: bool = True) -> Steps[bool]:
         """Leaves prose for a block, or for a call without one. A blank line goes with it.
 
-        False: it is not left, because a stop string stands before it, or the calls are quoted.
+        False: it is not left, because the calls are quoted.
         """
         reading, prose = self._reading, self._prose
         start = tag.start - 2 * self._is_after_blank_line(tag)
-        if self._show_up_to(start, complete=True):
+        self._show_up_to(start, complete=True)
+        if may_be_quoted and (yield from self._are_quoted(tag)):
             return False
-        if may_be_quoted and (quotation := self._quotation(tag)) is not None:
-            return (yield from self._try_calls(tag, quotation))
-        self._goes_with_blank_line = start < tag.start
         if prose.reasoning:
             reading.report("call_in_reasoning", tag.start, "")
         if reading.tally.blocks:
@@ -589,60 +525,55 @@ class ProseReader:
 
     # Calls that may be quoted (rules 24 and 29).
 
-    def _quotation(self, tag: Tag) -> Quotation | None:
-        """What may quote calls that begin at a tag."""
+    def _are_quoted(self, tag: Tag) -> Steps[bool]:
+        """Whether calls, or parts of them, that begin at a tag are quoted.
+
+        Where that is possible they are read as if they were not, until what follows says more.
+        """
         reading, quoting, lines = self._reading, self._prose.quoting, self._prose.quoting.lines()
         if reading.refuses or reading.doubt is not None or len(reading.quotations) > _MOST_TRIED:
-            return None
+            return False
         if any(quotation.start == tag.start for quotation in reading.quotations):
-            return None  # this is being tried
+            return False  # this is being tried
         known = {one.place for quotation in reading.quotations for one in quotation.openings}
-        found = Quotation(tag.start, [one for one in quoting.open if one.place not in known])
-        before = self._buffer.char_before(tag.start)
-        if not quoting.open and before in QUOTES:
-            found.direct = PAIRS.get(before, before)
-        found.is_marked = lines.is_quoted
-        found.is_indented = lines.is_indented
-        quoted = found.openings or found.direct or found.is_indented
-        return found if quoted or found.is_marked is not None else None
+        openings = [one for one in quoting.open if one.place not in known]
+        before = "" if quoting.open else self._buffer.char_before(tag.start)
+        direct = PAIRS.get(before, before) if before in QUOTES else ""
+        if not (openings or direct or lines.is_indented) and lines.is_quoted is None:
+            return False
+        tried = Quotation(tag.start, openings, direct, lines.is_quoted, lines.is_indented)
 
-    def _try_calls(self, tag: Tag, quotation: Quotation) -> Steps[bool]:
-        """Reads calls as if they were not quoted, until what follows says more."""
-
-        def go_on(twin: Reading, level: int) -> Steps[None]:
-            quotation.level = level
+        def assume(twin: Reading, level: int) -> None:
+            tried.level = level
             twin.state = ParserState.PROSE
-            twin.quotations = (*(copy(one) for one in twin.quotations), quotation)
-            return
-            yield
+            twin.quotations = (*map(copy, twin.quotations), tried)
+            marks = [opening.marks for one in twin.quotations for opening in one.openings]
+            twin.prose.quoting.watched = frozenset().union(*marks)
 
-        refusal = yield Attempt(go_on)
+        refusal = yield Attempt(assume)
         assert refusal is not None
-        self._reading.report("markup_as_text", tag.start, tag.raw)
+        reading.report("markup_as_text", tag.start, tag.raw)
         self._look(max(refusal.to, tag.end))
-        return False
+        return True
 
     # Inside a code fence (rules 15 and 23).
 
-    def _read_fenced(self, tag: Tag, kind: str) -> Steps[None]:
+    def _read_fenced(self, tag: Tag) -> Steps[None]:
         reading, prose = self._reading, self._prose
-        opens = kind == "wrapper" and not tag.closing and self._is_blank
-        may_act = opens and prose.quoting.lines().after_blank and not prose.is_transcript
-        if not may_act or reading.tools.none_declared or tag.start < prose.example_end:
-            return self._leave(tag)
-        if tag.raw != tag.canonical(reading.tags.calls):
+        opens = self._is_blank and prose.quoting.lines().after_blank
+        may_act = opens and not (prose.is_transcript or reading.tools.none_declared)
+        is_strict = tag.raw == tag.canonical(reading.tags.calls) and tag.kind == "wrapper"
+        if not (may_act and is_strict) or tag.closing or tag.start < prose.example_end:
             return self._leave(tag)
         reading.enter(ParserState.FENCED)
         example_end = yield from self._example_end(tag)
-        if example_end is not None:
-            # What it quotes never runs, nor is it held once more, so that blocks in blocks take
-            # linear time.
-            prose.example_end = example_end
-            self._leave(tag)
-            reading.enter(ParserState.PROSE)
-        elif (yield from self._enter_calls(tag)):
-            open_block(reading, tag, self._goes_with_blank_line)
-        return None
+        if example_end is None:
+            return (yield from self._open_block(tag, may_be_quoted=False))
+        # What it quotes never runs, nor is it held once more, so that blocks in blocks take linear
+        # time.
+        prose.example_end = example_end
+        self._leave(tag)
+        return reading.enter(ParserState.PROSE)
 
     def _example_end(self, tag: Tag) -> Steps[int | None]:
         """How far a block in a fence is an example. None: the model forgot to close its fence.
@@ -651,7 +582,7 @@ class ProseReader:
         """
         reading, buffer = self._reading, self._buffer
         stops = [str(tokens.EOS), *([_THINK_END] if self._prose.reasoning else ())]
-        block = StrictBlock(reading.tags, tag.end, longest=LONGEST_TAG, value_stops=stops)
+        block = StrictBlock(reading.tags, tag.end, value_stops=stops)
         fed = tag.end
         while block.end is None:
             try:
@@ -665,135 +596,111 @@ class ProseReader:
                     return int(name.stop)
             if block.end is None and not (yield from buffer.more()):
                 return buffer.end
-        has_eos = yield from self._rules.look_past(block.end)
+        behind = yield from self._rules.look_past(block.end)
         # Where something else ended the text, more of the example may have followed.
         if not (yield from is_last(buffer, block.end)):
             return block.end
-        ends = self._rules.is_end(has_eos) and has_eos is not Lookahead.END
-        return None if ends or buffer.ended in (None, Ended.END) else block.end
+        return None if behind.kind == "eos" or buffer.ended in (None, Ended.END) else block.end
 
     # Closing tags, and parameters without a call (rules 5, 9, 17 and 34).
 
-    def _read_orphans(self, tag: Tag) -> Steps[None]:
-        """A run of closing tags: it goes, or is text.
+    def _read_parts(self, tag: Tag) -> Steps[None]:
+        """Parts of a call that are not in one: they go, unless they are quoted, or are text."""
+        reading, opens_line = self._reading, self._is_blank
+        self._flush()
+        kind: DiagnosticKind = "dropped_call"
+        if tag.closing:
+            kind, state, end_of = "orphan_closer", ParserState.ORPHANS, self._end_of_orphans
+        elif opens_line:
+            state, end_of = ParserState.STRAY, self._end_of_stray
+        else:
+            state, end_of = ParserState.LOST, self._end_of_lost
+        reading.enter(state)
+        end, goes = yield from end_of(tag)
+        reading.enter(ParserState.PROSE)
+        if not goes:
+            return self._leave(tag, end)
+        if (yield from self._are_quoted(tag)):
+            return None
+        reading.report_span(kind, tag.start, end)
+        self._skip_to(end, begin_line=opens_line)
+        if reading.quotations:
+            yield from after_calls.settle_quotations(
+                reading, (yield from self._rules.look_ahead(end))
+            )
+        return None
+
+    def _end_of_orphans(self, tag: Tag) -> Steps[tuple[int, bool]]:
+        """Where a run of closing tags ends, and whether it goes.
 
         It goes at the end of reasoning or content, before a tag with the DSML token, and wherever
         it has its lines to itself.
         """
-        reading, rules, opens_line = self._reading, self._rules, self._is_blank
-        if self._flush():
-            return
-        reading.enter(ParserState.ORPHANS)
         to = tag.end
-        while self._is_closer(ahead := (yield from rules.look_ahead(to))):
-            assert isinstance(ahead, Tag)
+        while self._is_closer(ahead := (yield from self._rules.look_ahead(to))):
             to = ahead.end
         after = yield from self._buffer.past_space(to, LONGEST_SPACE)
         space = self._buffer.slice(to, after)
-        alone = opens_line and ("\n" in space or len(space) > LONGEST_SPACE)
-        acts = isinstance(ahead, Tag) and (ahead.marked or ahead.kind in ("eos", "bos", "think"))
-        reading.enter(ParserState.PROSE)
-        if not (ahead is Lookahead.END or acts or alone):
-            reading.report_span("markup_as_text", tag.start, to)
-            return self._look(to)
-        yield from self._remove_parts("orphan_closer", tag, to, opens_line)
-        return None
+        alone = self._is_blank and ("\n" in space or len(space) > LONGEST_SPACE)
+        acts = ahead.marked or ahead.kind in ("end", "eos", "bos", "think")
+        return to, acts or alone
 
-    def _remove_parts(
-        self, kind: DiagnosticKind, tag: Tag, end: int, opens_line: bool
-    ) -> Steps[None]:
-        """Removes parts of a call that are not in one, from a tag on, unless they are quoted."""
-        reading = self._reading
-        if (quotation := self._quotation(tag)) is not None:
-            yield from self._try_calls(tag, quotation)
-            return
-        reading.report_span(kind, tag.start, end)
-        self._skip_to(end, begin_line=opens_line)
-        if reading.quotations:
-            yield from settle_quotations(reading, (yield from self._rules.look_ahead(end)))
+    def _is_closer(self, tag: Tag) -> bool:
+        is_proper = tag.closing and tag.marked and not tag.bare
+        return is_proper and self._rules.kind(tag) in CALL_TAGS
 
-    def _is_closer(self, ahead: Ahead) -> bool:
-        if not isinstance(ahead, Tag) or not ahead.closing or not ahead.marked or ahead.bare:
-            return False
-        return self._rules.kind(ahead) in CALL_TAGS
-
-    def _read_stray(self, tag: Tag) -> Steps[None]:
+    def _end_of_stray(self, tag: Tag) -> Steps[tuple[int, bool]]:
         """A parameter on a line of its own, with no call around it: it goes with its value.
 
         That is, if its close comes soon, and after it more markup or the end of reasoning or
         content; where prose goes on it is talked about.
         """
-        reading, buffer, rules = self._reading, self._buffer, self._rules
-        if self._flush():
-            return
-        reading.enter(ParserState.STRAY)
-        at, limit = tag.end, tag.end + LONGEST_TAG
-        while (found := (yield from buffer.next_tag(at, limit))) is not None:
+        rules, at = self._rules, tag.end
+        while (found := (yield from self._buffer.next_tag(at, tag.end + LONGEST_TAG))) is not None:
             if found.marked or found.kind in ("eos", "think"):
                 break
             at = found.start + 1
-        removes = False
-        if found is not None and rules.closes(found, "parameter"):
-            ahead = yield from rules.look_ahead(found.end)
-            removes = rules.is_end(ahead) or rules.opens(ahead, "parameter")
-            removes = removes or any(rules.closes(ahead, kind) for kind in ("invoke", "wrapper"))
-            thought = isinstance(ahead, Tag) and ahead.kind == "think" and ahead.closing
-            removes = removes or thought
-        reading.enter(ParserState.PROSE)
-        if found is None or not removes:
-            return self._leave(tag)
-        yield from self._remove_parts("dropped_call", tag, found.end, True)
-        return None
+        if found is None or not rules.closes(found, "parameter"):
+            return tag.end, False
+        ahead = yield from rules.look_ahead(found.end)
+        goes = rules.is_end(ahead) or rules.opens(ahead, "parameter")
+        goes = goes or rules.closes(ahead, "invoke") or rules.closes(ahead, "wrapper")
+        if goes or (ahead.kind == "think" and ahead.closing):
+            return found.end, True
+        return tag.end, False
 
-    def _read_lost(self, tag: Tag) -> Steps[None]:
+    def _end_of_lost(self, tag: Tag) -> Steps[tuple[int, bool]]:
         """Parameters in the middle of a line whose call has lost its opening (rule 34).
 
         They go, with their closes, if the closes of a call and then the end follow.
         """
-        reading = self._reading
-        if self._flush():
-            return None
-        reading.enter(ParserState.LOST)
-        end = yield from self._lost_end(tag)
-        reading.enter(ParserState.PROSE)
-        if end is None:
-            return self._leave(tag)
-        yield from self._remove_parts("dropped_call", tag, end, False)
-        return None
-
-    def _lost_end(self, tag: Tag) -> Steps[int | None]:
-        """Where parameters end that have lost their call, with its closes. None: nowhere."""
-        buffer, rules = self._buffer, self._rules
-        limit, at = tag.start + LONGEST_ORPHANS, tag.end
-        ahead: Ahead = tag
+        rules, limit, at, ahead = self._rules, tag.start + LONGEST_ORPHANS, tag.end, tag
         while rules.opens(ahead, "parameter"):
-            close = yield from buffer.next_marked(at, limit)
+            close = yield from self._buffer.next_marked(at, limit)
             if close is None or not rules.closes(close, "parameter"):
-                return None
+                return tag.end, False
             ahead = yield from rules.look_ahead(close.end)
-            at = ahead.end if isinstance(ahead, Tag) else close.end
+            at = ahead.end if ahead.raw else close.end
         closed = False
         while rules.closes(ahead, "invoke") or rules.closes(ahead, "wrapper"):
-            assert isinstance(ahead, Tag)
             closed, at = True, ahead.end
             ahead = yield from rules.look_ahead(at)
-        return at if closed and rules.is_end(ahead) and at <= limit else None
+        goes = closed and rules.is_end(ahead) and at <= limit
+        return at if goes else tag.end, goes
 
     def _read_stub(self, tag: Tag) -> Steps[None]:
         """What a model wrote before it began once more: a tag that says nothing (rule 34).
 
         On a line of its own directly before a block or an invoke it goes.
         """
-        rules, at = self._rules, self._buffer.char_before(tag.end)
-        ahead: Ahead = Lookahead.TEXT
+        rules, begins = self._rules, False
         if not tag.attributes and not tag.self_closed and self._is_blank:
-            space = yield from self._buffer.past_space(tag.end, LONGEST_SPACE)
-            if "\n" in self._buffer.slice(tag.end, space) or at == "\n":
-                ahead = yield from rules.look_ahead(tag.end)
-        begins = rules.opens(ahead, "wrapper")
-        if isinstance(ahead, Tag) and rules.opens(ahead, "invoke"):
-            called = rules.tool_called(ahead)
-            begins = called is not None and self._reading.tools.may_be_tool(called)
+            ahead = yield from rules.look_ahead(tag.end)
+            begins = rules.opens(ahead, "wrapper")
+            if rules.opens(ahead, "invoke"):
+                called = rules.tool_called(ahead)
+                begins = called is not None and self._reading.tools.may_be_tool(called)
+            begins = begins and "\n" in self._buffer.slice(tag.end - 1, ahead.start)
         if not begins:
             return self._leave(tag)
         self._remove("unexpected_tag", tag)
@@ -803,44 +710,35 @@ class ProseReader:
 
     def _read_plain(self, tag: Tag) -> Steps[None]:
         """A plain call, or a plain wrapper before a call."""
-        reading, rules = self._reading, self._rules
+        rules, ahead = self._rules, tag
         if self._buffer.char_before(tag.start) in QUOTES:
             return self._pass(tag)
         if rules.is_plain_invoke(tag):
-            return (yield from self._read_plain_invoke(tag, tag))
-        if tag.attributes or tag.self_closed or not is_plain_wrapper(tag.label):
-            return self._pass(tag)
-        ahead = yield from rules.look_ahead(tag.end)
-        if ahead is Lookahead.BRACE and tag.label in JSON_WRAPPERS and self._is_blank:
             return (yield from self._read_plain_calls(tag, tag))
-        if not isinstance(ahead, Tag):
+        if not (tag.attributes or tag.self_closed) and is_plain_wrapper(tag.label):
+            ahead = yield from rules.look_ahead(tag.end)
+        if ahead.kind == "brace" and tag.label in JSON_WRAPPERS and self._is_blank:
+            return (yield from self._read_plain_calls(tag, tag))
+        if ahead is tag:
             return self._pass(tag)
         opens_line = self._is_blank or self._buffer.opens_line(ahead.start)
-        if opens_line and (yield from rules.opens_json_calls(ahead)):
+        holds_json = opens_line and (yield from rules.opens_json_calls(ahead))
+        if holds_json or rules.is_plain_invoke(ahead):
             return (yield from self._read_plain_calls(tag, ahead))
-        if rules.is_plain_invoke(ahead):
-            return (yield from self._read_plain_invoke(tag, ahead))
-        declared = reading.tools.declares(rules.tool_called(ahead) or "")
-        if not rules.opens(ahead, "invoke") or not declared:
+        declared = self._reading.tools.declares(rules.tool_called(ahead) or "")
+        calls = declared and rules.opens(ahead, "invoke")
+        if not calls or not (yield from rules.is_certain(ahead, wrapped=False)):
             return self._pass(tag)
-        if not (yield from rules.is_certain(ahead, wrapped=False)):
-            return self._pass(tag)
-        if (yield from self._enter_calls(tag, True)):
-            reading.report("misspelled_tag", tag.start, tag.raw)
-            open_block(reading, tag, self._goes_with_blank_line)
-        return None
-
-    def _read_plain_invoke(self, first: Tag, tag: Tag) -> Steps[None]:
-        if (yield from self._rules.plain_call_follows(tag)):
-            yield from self._read_plain_calls(first, tag)
-        else:
-            self._pass(first)
+        return (yield from self._open_block(tag))
 
     def _read_plain_calls(self, first: Tag, tag: Tag) -> Steps[None]:
         """Calls without the DSML token. `first` is where they begin: at `tag`, or a wrapper."""
+        rules = self._rules
+        if rules.is_plain_invoke(tag) and not (yield from rules.is_certain(tag, wrapped=False)):
+            return self._pass(first)
         self._reading.enter(ParserState.PLAIN)
         calls = yield from find_plain_calls(self._reading, first, tag)
-        yield from self._make(first, calls, "plain_markup")
+        return (yield from self._make(first, calls, "plain_markup"))
 
     def _read_native(self, tag: Tag) -> Steps[None]:
         # After another such token that was left as text, this one is text too.
@@ -857,10 +755,8 @@ class ProseReader:
         if found.calls is None:
             reading.enter(ParserState.PROSE)
             return self._look(found.end)
-        if not (yield from self._enter_calls(first, True)):
-            if reading.state is not ParserState.HALTED:
-                reading.enter(ParserState.PROSE)
-            return None
+        if not (yield from self._enter_calls(first)):
+            return reading.enter(ParserState.PROSE)
         reading.report_span(
             "forbidden_call" if reading.settings.forbidden else kind, first.start, found.end
         )
@@ -874,5 +770,5 @@ class ProseReader:
             reading.report_cut(found.end)
         elif found.has_rest:
             reading.report("dropped_call", found.end, "")
-        yield from read_after(reading)
+        yield from after_calls.read_after(reading)
         return None

@@ -24,7 +24,7 @@ class Doubt:
     shown: int  # events before these are not in doubt
     start: int
     call: CallWriter | None  # the call whose value may be cut, as it was
-    abort: tuple[bool, str]  # how it would be given up
+    rest: str  # a member of its arguments that is not written
     unseen: str  # text of it that nobody has seen
     counts: tuple[int, int]  # calls that were begun and completed before
     has_surplus: bool = False

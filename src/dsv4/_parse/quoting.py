@@ -61,11 +61,19 @@ class Opening(NamedTuple):
     place: int
     close: str
 
+    @property
+    def marks(self) -> str:
+        """One of these must come before the quotation is over."""
+        return ">" if self.kind in _REACH_FAR else self.close + "\n"
+
 
 class Quoting:
     """Follows the prose of one section, reasoning or content."""
 
-    __slots__ = ("_last", "_lines", "_place", "_unread", "closed", "may_be_fenced", "open")
+    __slots__ = (
+        *("_last", "_lines", "_place", "_unread", "closed", "is_due", "may_be_fenced", "open"),
+        "watched",
+    )
 
     def __init__(self) -> None:
         self._lines = LineTracker()
@@ -75,6 +83,8 @@ class Quoting:
         self._last = ""  # the character before it
         self.closed: dict[int, int] = {}  # where which opening was closed
         self.may_be_fenced = False  # a look at the lines would tell
+        self.watched: frozenset[str] = frozenset()  # marks that somebody waits for
+        self.is_due = False  # one of them has come
 
     def copy(self) -> Quoting:
         twin = copy(self)
@@ -90,6 +100,8 @@ class Quoting:
         self._unread.append(text)
         if "`" in text or "~" in text:
             self.may_be_fenced = True
+        if self.watched and not self.watched.isdisjoint(text):
+            self.is_due = True
         if len(text) > _LONGEST_UNREAD:  # nothing is kept for long, though nobody asks
             self.settle()
 
@@ -106,6 +118,11 @@ class Quoting:
         self.settle(following)
         return self._lines
 
+    def check(self) -> None:
+        """Reads what has come, for those who wait for marks."""
+        self.settle()
+        self.is_due = bool(self._unread)
+
     def settle(self, following: str | None = None) -> None:
         """Reads what has come, before the character `following`, if it is known."""
         text = "".join(self._unread)
@@ -116,7 +133,7 @@ class Quoting:
         if not text:
             return
         following = "".join(self._unread)[:1] or following or ""
-        if self._lines.in_fence or self._lines.has_run or "`" in text or "~" in text:
+        if self._lines.fence or self._lines.run or "`" in text or "~" in text:
             place = self._place
             for line in text.splitlines(keepends=True):
                 self._read_line(line, place, following)
@@ -125,16 +142,17 @@ class Quoting:
             self._lines.follow(text)
             if _OF_INTEREST.search(text):
                 self._read(text, self._place, following)
-        self.may_be_fenced = self._lines.fenced or bool(self._unread and self.may_be_fenced)
+        is_fenced = bool(self._lines.fence) or self._lines.fenced
+        self.may_be_fenced = is_fenced or bool(self._unread and self.may_be_fenced)
         self._place += len(text)
         self._last = text[-1]
 
     def _read_line(self, line: str, place: int, following: str) -> None:
-        fenced = self._lines.in_fence
+        fence = self._lines.fence
         self._lines.follow(line)
-        if not fenced:  # what opens a fence at a line's end is prose before, however it was cut
+        if not fence:  # what opens a fence at a line's end is prose before, however it was cut
             self._read(line, place, following)
-        if self._lines.in_fence != fenced or (line.endswith("\n") and self._lines.after_blank):
+        if self._lines.fence != fence or (line.endswith("\n") and self._lines.after_blank):
             self._end_paragraph()
         self._last = line[-1]
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dsv4._parse.after_calls import check_quotations
+from dsv4._format.dialects import NAMESPACE_END
+from dsv4._parse.after_calls import end_quotations
 from dsv4._parse.blocks import read_block
 from dsv4._parse.calls import read_call
+from dsv4._parse.events import ContentDelta, ReasoningDelta
 from dsv4._parse.prose import ProseReader
-from dsv4._parse.quoted_calls import Refused
 from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.reasons import Ended
 from dsv4._parse.steps import Steps
+from dsv4._parse.strict import read_strictly
+from dsv4.errors import ParseError
 
 
 def read_completion(reading: Reading) -> Steps[None]:
@@ -25,17 +28,32 @@ def read_completion(reading: Reading) -> Steps[None]:
             yield from buffer.more()
         else:
             yield from ProseReader(reading).read()
-    _end_quotation(reading)
+    end_quotations(reading, is_cut=buffer.ended not in (None, Ended.END))
     reading.settle()
 
 
-def _end_quotation(reading: Reading) -> None:
-    """The text ends where a quotation is open (rule 29)."""
-    if not reading.quotations:
-        return
-    reading.prose.quoting.settle("\n")
-    check_quotations(reading)
-    for quotation in reading.quotations:
-        if quotation.is_behind and reading.buffer.ended not in (None, Ended.END):
-            raise Refused(quotation.level, reading.buffer.end)
-    reading.quotations = ()
+def read_strict_completion(reading: Reading) -> Steps[None]:
+    """Reads a completion by the strict grammar, once it has ended.
+
+    Raises a `ParseError` where it leaves the grammar.
+    """
+    buffer, settings, tally = reading.buffer, reading.settings, reading.tally
+    while (yield from buffer.more()):
+        pass
+    text, acting = buffer.slice(0, buffer.end), buffer.acting(0, buffer.end)
+    message = read_strictly(text, reading.prose.reasoning, reading.tags, acting)
+    for name, _ in message.calls if settings.dialect.namespaces else ():
+        if name.count(NAMESPACE_END) > 1:
+            problem = f"found {name!r}, expected one {NAMESPACE_END} in it at most"
+            raise ParseError(text.find(name), problem)
+    reading.prose.unclosed, tally.eos = False, message.has_eos
+    # Where no tool is declared, calls are text; where none is wanted, they are left out.
+    is_text = reading.tools.none_declared
+    content = message.content + (message.block if is_text else "")
+    if message.reasoning:
+        reading.emit(ReasoningDelta(message.reasoning))
+    if content:
+        reading.emit(ContentDelta(content))
+    for name, arguments in () if is_text or settings.forbidden else message.calls:
+        reading.begin_call(name, visible=True).end(arguments)
+        tally.calls_completed += 1

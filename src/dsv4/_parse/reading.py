@@ -28,7 +28,7 @@ from dsv4._parse.patterns import pattern
 from dsv4._parse.quoted_calls import Doubt, Quotation, Refused
 from dsv4._parse.quoting import Quoting
 from dsv4._parse.steps import Steps
-from dsv4._parse.strict_alongside import StrictAlongside
+from dsv4._parse.strict import StrictAlongside
 from dsv4._parse.tag import PartialTag, Tag
 from dsv4._parse.tag_rules import TagRules
 from dsv4._parse.text_buffer import NOWHERE, TextBuffer
@@ -39,25 +39,26 @@ _SPACE = pattern(r"\s+")
 class ParserState(Enum):
     __hash__ = object.__hash__  # a member is equal to itself only; that of `Enum` is slow
 
+    # Of a state in which all text waits, this is why.
     PROSE = "reasoning or content"
     ORPHANS = "closing tags in prose, until it is clear whether prose goes on after them"
-    STRAY = "a parameter in prose, without a call around it"
-    LOST = "parameters in the middle of a line, of a call whose opening was lost"
+    STRAY = "a parameter in prose without a call around it, until it ends"
+    LOST = "parameters whose call has lost its opening, until it is clear whether it ends"
     FENCED = "a block in a code fence, while it reads strictly: an example, or a call"
     AFTER = "after a block, or after a call without one"
     BLOCK = "inside a wrapper, between calls"
     NAMED = "text in a wrapper, where the name of a tool and a fence with its arguments may stand"
-    JUNK = "text in a wrapper that is no call"
-    BROKEN = "after a tag in a wrapper that breaks off"
+    JUNK = "text in a wrapper that is no call, until the wrapper ends or a call begins"
+    BROKEN = "text in a wrapper after a tag that breaks off, until a call begins"
     INVOKE = "inside a call, between parameters"
-    REMARK = "text in a call that is no parameter"
-    NESTED = "parameters in a parameter, in place of an object or a list"
+    REMARK = "text in a call that is no parameter, until one comes, or the call's end"
+    NESTED = "parameters in a parameter, in place of an object or a list, until it ends"
     VALUE = "the value of a parameter, a text"
     JSON = "JSON: a value, all arguments of a call, or calls"
-    PLAIN = "a call without the DSML token, held until it closes"
-    NATIVE = "calls as older models write them, held until they close"
-    ROLE = "text behind a role token, which may begin a turn that the model made up"
-    INVENTED = "a turn that the model made up after its own"
+    PLAIN = "a call without the DSML token, until it closes"
+    NATIVE = "calls as older models write them, until they close"
+    ROLE = "text behind a role token, until it is clear whether a turn was made up"
+    INVENTED = "a turn that the model made up after its own, until the text ends"
     HALTED = "after a stop string"
 
 
@@ -228,7 +229,9 @@ class Reading:
     def is_idle(self) -> bool:
         """Whether prose in which no tag begins may be shown as it comes."""
         prose = self.prose
-        if self.settings.stops is not None or prose.joining or prose.names_think_tag:
+        if self.settings.stops is not None or self.settings.strict:
+            return False
+        if prose.joining or prose.names_think_tag:
             return False
         return not prose.reasoning or prose.reasoning_shown
 
@@ -350,7 +353,7 @@ class Reading:
         if visible:
             start.id = self.settings.new_id()
             self.tally.calls_begun += 1
-        return CallWriter(name, start, self.tools, self.emit, visible, self.settings.whole_calls)
+        return CallWriter(start, self.emit, visible, self.settings.whole_calls)
 
     def _split(self, name: str) -> tuple[str | None, str]:
         """Namespace and name, where the dialect has namespaces (format.md, section 13.3)."""
@@ -396,7 +399,6 @@ class Reading:
     def begin_doubt(
         self,
         call: CallWriter | None = None,
-        in_string: bool = False,
         rest: str = "",
         drops_if_cut: bool = False,
     ) -> None:
@@ -406,8 +408,7 @@ class Reading:
             unseen = "".join(self.recorded or ()) if call and not call.streams else ""
             twin = None if call is None else call.copy()
             counts = self.tally.calls_begun, self.tally.calls_completed
-            abort = in_string, rest
-            self.doubt = Doubt(len(self.events), self.pos, twin, abort, unseen, counts)
+            self.doubt = Doubt(len(self.events), self.pos, twin, rest, unseen, counts)
         self.doubt.drops_if_cut = self.doubt.drops_if_cut or drops_if_cut
 
     def note_surplus(self, end: int) -> None:
@@ -439,8 +440,7 @@ class Reading:
         doubted = self.events[doubt.shown :]
         del self.events[doubt.shown :]
         if doubt.call is not None and doubt.call.visible:
-            in_string, rest = doubt.abort
-            doubt.call.abort("unreadable", in_string=in_string, rest=rest)
+            doubt.call.abort("unreadable", doubt.rest)
         self.events += [event for event in doubted if isinstance(event, Diagnostic)]
         self.tally.calls_begun, self.tally.calls_completed = doubt.counts
         raw = doubt.unseen + self.buffer.slice(doubt.start, self.pos)

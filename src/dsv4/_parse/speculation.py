@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dsv4._parse.events import Event
 from dsv4._parse.quoted_calls import Refused
 from dsv4._parse.reading import Reading
-from dsv4._parse.steps import Attempt, Refusal, Steps
+from dsv4._parse.steps import Refusal, Steps
 
 
 class Speculation:
@@ -62,15 +62,12 @@ class Speculation:
             answer = None
             if attempt is not None:
                 twin = reading.twin()
-                self._tried.append((twin, self._begin(attempt, twin, len(self._tried))))
+                attempt.assume(twin, len(self._tried))
+                self._tried.append((twin, self._read_on(twin)))
                 continue
             while len(self._tried) > 1 and not self._is_tried():
                 self._commit()
             return
-
-    def _begin(self, attempt: Attempt, twin: Reading, level: int) -> Steps[None]:
-        yield from attempt.begin(twin, level)
-        yield from self._read_on(twin)
 
     def _is_tried(self) -> bool:
         reading, level = self.reading, len(self._tried) - 1

@@ -15,9 +15,9 @@ class Refusal(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """What is tried: how a twin of the reading goes on, which is told its level."""
+    """What is tried: what is assumed in a twin of the reading, which is told its level."""
 
-    begin: Callable[[Any, int], Steps[None]]
+    assume: Callable[[Any, int], None]
 
 
 Steps: TypeAlias = Generator["Attempt | None", "Refusal | None", T]

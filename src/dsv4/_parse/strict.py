@@ -1,45 +1,42 @@
 """The strict grammar (format.md, section 8): what a well-formed completion is, and nothing else.
 
 The tolerant state machine cannot be this: in the strict grammar a value ends at the first close,
-whatever follows it. `StrictBlock` reads a block of calls in pieces, or at once with a handful of
-searches; the strict parser, blocks in code fences and the doubts of the tolerant parser use it.
+whatever follows it. `StrictBlock` reads a block of calls, at once or in pieces; the strict parser,
+blocks in code fences and the doubts of the tolerant parser use it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Generator, Sequence
-from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from dsv4._format import tokens
-from dsv4._format.dialects import NAME_END, NAMESPACE_END, Tags
-from dsv4._format.spellings import BAR, COMPLETION_TOKENS, FENCE_LENGTH, FENCES, HOLDS_ALL
-from dsv4._parse.call_arguments import CallWriter, json_string, object_text, read_json
+from dsv4._format.dialects import NAME_END, Tags
+from dsv4._format.spellings import COMPLETION_TOKENS, FENCE_LENGTH, FENCES, HOLDS_ALL
+from dsv4._parse.call_arguments import json_string, object_text, read_json
 from dsv4._parse.declared import DeclaredTools
-from dsv4._parse.events import ContentDelta, End, Event, Finish, ReasoningDelta, ToolCallStart
-from dsv4._parse.limits import LONGEST_NAME, MOST_CALLS, MOST_PARAMETERS
-from dsv4._parse.parser_options import ParserSettings
+from dsv4._parse.limits import LONGEST_NAME, LONGEST_TAG, MOST_CALLS, MOST_PARAMETERS
 from dsv4._parse.patterns import pattern
-from dsv4._parse.reasons import Ended
-from dsv4._parse.text_buffer import BLANK, MARKS
+from dsv4._parse.steps import Steps
+from dsv4._parse.text_buffer import MARKS, NOWHERE, TextBuffer
 from dsv4.errors import ParseError
+
+T = TypeVar("T")
+# To yield is to wait for more text.
+_Waiting: TypeAlias = Generator[None, None, T]
 
 _FORBIDDEN = (tokens.BOS, tokens.EOS, tokens.THINK_START, tokens.THINK_END, tokens.DSML)
 _NAME = pattern(r'\s*name="')
-_MAYBE_NAME = pattern(r'\s*(?:n(?:a(?:m(?:e=?"?)?)?)?)?\Z')
+_MAYBE_NAME = pattern(r"\s*(?:n(?:a(?:m(?:e=?)?)?)?)?\Z")
 _LINE_END = pattern("\n")
 _KEY_END = pattern('" string="(true|false)">')
-# What no name and no key holds, for a reader that reads tags one by one (recovery.md, rule 18).
-_NO_NAME = pattern(
-    "|".join(["\n", tokens.DSML, *(re.escape(spelling) for spelling, _, _ in COMPLETION_TOKENS)])
-)
+# What no name and no key holds, where tags are read one by one (recovery.md, rule 18).
+_NO_NAME = ("\n", tokens.DSML, *(spelling for spelling, _, _ in COMPLETION_TOKENS))
 _LONGEST_CLOSE = 32
-
-
-@cache
-def _any_of(*spellings: str) -> re.Pattern[str]:
-    return pattern("|".join(map(re.escape, spellings)))
+_EOS = str(tokens.EOS)
+# So many stretches of text between values are kept.
+_MOST_PASSED = 256
 
 
 class StrictMessage(NamedTuple):
@@ -50,91 +47,146 @@ class StrictMessage(NamedTuple):
     has_eos: bool
 
 
-class StrictText(str):
-    """A text in which some stretches are ordinary, and spell no special token."""
-
-    inert: list[tuple[int, int]]
-
-    def __new__(cls, text: str, inert: list[tuple[int, int]]) -> StrictText:
-        self = super().__new__(cls, text)
-        self.inert = inert
-        return self
-
-    def find(self, token: str, start: int = 0, end: int | None = None) -> int:  # type: ignore[override]
-        """Where a token stands that is one."""
-        at = super().find(token, start, end)
-        while at >= 0 and any(a < at + len(token) and at < b for a, b in self.inert):
-            at = super().find(token, at + 1, end)
-        return at
-
-    def acting(self) -> str:
-        """The text, with something else where an ordinary stretch has a bar of a token."""
-        parts, at = [], 0
-        for start, end in self.inert:
-            parts += [self[at:start], self[start:end].replace(BAR, BLANK)]
-            at = end
-        return "".join([*parts, self[at:]])
-
-
-def read_strictly(text: str, thinking: bool, tags: Tags) -> StrictMessage:
-    """A whole completion. Raises a `ParseError` where it leaves the grammar."""
-    reasoning, at = "", 0
-    if thinking:
-        end = text.find(tokens.THINK_END)
-        if end < 0:
-            raise ParseError(len(text), f"found the end, expected {tokens.THINK_END}")
-        reasoning, at = _clean(text, 0, end), end + len(tokens.THINK_END)
-    block, eos = text.find(tags.block_open, at), text.find(tokens.EOS, at)
-    if block < 0 or 0 <= eos < block:
-        if eos < 0:
-            raise ParseError(len(text), f"found the end, expected {tokens.EOS}")
-        content, end = _clean(text, at, eos), eos
-        calls: list[tuple[str, str]] = []
-        written = ""
-    else:
-        content = _clean(text, at, block)
-        end, calls = read_calls(text, block + len(tags.block_open), tags)
-        written = text[block:end]
-    has_eos = text.startswith(tokens.EOS, end)
-    end += len(tokens.EOS) if has_eos else 0
-    if end != len(text):
-        raise ParseError(end, f"found {text[end : end + 20]!r}, expected the end")
-    return StrictMessage(reasoning, content, calls, written, has_eos)
-
-
-def _clean(text: str, start: int, end: int) -> str:
-    """Reasoning or content, which hold no token of the format."""
-    found = [(at, token) for token in _FORBIDDEN if (at := text.find(token, start, end)) >= 0]
-    if found:
-        at, token = min(found)
-        raise ParseError(at, f"found {token}, expected text")
-    return text[start:end]
-
-
 class StrictCall(NamedTuple):
     """Where the parts of a call stand."""
 
     name: slice
     parameters: list[tuple[slice, bool, slice]]  # key, whether it is a string, value
 
+    def named_in(self, text: str) -> tuple[str, str]:
+        """Its name and its arguments."""
+        members = {
+            text[key]: json_string(text[value]) if is_string else text[value]
+            for key, is_string, value in self.parameters
+        }
+        return text[self.name], object_text(members)
+
+
+def read_strictly(
+    text: str, thinking: bool, tags: Tags, acting: str | None = None
+) -> StrictMessage:
+    """A whole completion. Raises a `ParseError` where it leaves the grammar.
+
+    `acting` is the text with something else in place of what only spells a token.
+    """
+    message, calls = _read(text, acting or text, thinking, tags, is_plain=False)
+    message.calls.extend(call.named_in(text) for call in calls)
+    return message
+
+
+def read_plainly(
+    text: str, thinking: bool, tags: Tags, tools: DeclaredTools
+) -> StrictMessage | None:
+    """A whole completion that no rule of recovery.md could read in another way than the grammar.
+
+    None for any other, well-formed or not: one with a mark in its prose or in a value, for example.
+    """
+    try:
+        message, calls = _read(text, text, thinking, tags, is_plain=True)
+    except ParseError:
+        return None
+    if message.block:
+        is_closed = message.block.endswith(tags.block_close)
+        if not is_closed or not 0 < len(calls) <= MOST_CALLS:
+            return None
+        if any(fence * FENCE_LENGTH in message.content for fence in FENCES):
+            return None
+    if not all(_is_plain(text, call, tools) for call in calls):
+        return None
+    message.calls.extend(call.named_in(text) for call in calls)
+    return message
+
+
+def _is_plain(text: str, call: StrictCall, tools: DeclaredTools) -> bool:
+    name = text[call.name]
+    if not _is_plain_name(name) or not tools.may_be_tool(name):
+        return False
+    for key, is_string, span in call.parameters:
+        value = text[span]
+        if not _is_plain_name(text[key]) or text[key] in HOLDS_ALL:
+            return False
+        if any(mark in value for mark in MARKS):
+            return False
+        found = None if is_string else read_json(value)
+        if not is_string and (found is None or found.repaired):
+            return False
+    return len(call.parameters) <= MOST_PARAMETERS
+
+
+def _is_plain_name(name: str) -> bool:
+    """Whether the tolerant reading takes the name as it stands, too."""
+    return len(name) <= LONGEST_NAME and name.replace("_", "a").replace("-", "a").isalnum()
+
+
+def _read(
+    text: str, acting: str, thinking: bool, tags: Tags, is_plain: bool
+) -> tuple[StrictMessage, list[StrictCall]]:
+    """A completion. One that is plain has no marks around its calls, and may lack its EOS."""
+    forbidden = MARKS if is_plain else _FORBIDDEN
+    thought = at = 0
+    if thinking:
+        thought = acting.find(tokens.THINK_END)
+        if thought < 0:
+            raise ParseError(len(text), f"found the end, expected {tokens.THINK_END}")
+        _refuse(acting, forbidden, "text", 0, thought)
+        at = thought + len(tokens.THINK_END)
+    block, eos = acting.find(tags.block_open, at), acting.find(tokens.EOS, at)
+    calls: list[StrictCall] = []
+    if block < 0 or 0 <= eos < block:
+        if eos < 0 and not is_plain:
+            raise ParseError(len(text), f"found the end, expected {tokens.EOS}")
+        block = end = eos if eos >= 0 else len(text)
+        _refuse(acting, forbidden, "text", at, end)
+    else:
+        _refuse(acting, forbidden, "text", at, block)
+        end, calls = _read_block(acting, block + len(tags.block_open), tags)
+    has_eos = acting.startswith(tokens.EOS, end)
+    after = end + len(tokens.EOS) if has_eos else end
+    if after != len(text):
+        raise ParseError(after, f"found {text[after : after + 20]!r}, expected the end")
+    return StrictMessage(text[:thought], text[at:block], [], text[block:end], has_eos), calls
+
+
+def _read_block(text: str, at: int, tags: Tags) -> tuple[int, list[StrictCall]]:
+    block = StrictBlock(tags, 0, is_whole=True)
+    start = at - 1
+    block.feed(text[start:] if start else text, start, final=True)
+    assert block.end is not None
+    return block.end, block.calls
+
+
+def read_calls(text: str, at: int, tags: Tags) -> tuple[int, list[tuple[str, str]]]:
+    """The calls of a block, from after its opening tag's newline on. Returns where it ends."""
+    end, calls = _read_block(text, at, tags)
+    return end, [call.named_in(text) for call in calls]
+
+
+def _refuse(
+    text: str, refused: Sequence[str], expected: str, start: int, end: int, base: int = 0
+) -> None:
+    """Raises a `ParseError` where the first of some texts stands."""
+    found = [(at, one) for one in refused if (at := text.find(one, start, end)) >= 0]
+    if found:
+        at, one = min(found)
+        raise ParseError(base + at, f"found {one}, expected {expected}")
+
 
 class StrictBlock:
     """Reads a block of calls, in pieces, from behind its opening tag on.
 
     `feed` raises a `ParseError` where the text leaves the grammar. While a value is read, text in
-    which no close stands may be left out.
+    which no close stands may be left out. Of a text that comes as a whole it takes what the
+    released functions take: a name with line ends in it, and a text that ends in the close of a
+    call, without its bracket.
     """
 
     def __init__(
-        self, tags: Tags, start: int, *, longest: int | None = None, value_stops: Sequence[str] = ()
+        self, tags: Tags, start: int, *, is_whole: bool = False, value_stops: Sequence[str] = ()
     ) -> None:
         self._tags = tags
-        self._longest = longest  # characters of a name or a key
-        self._close_start = tags.parameter_close[1:-1]  # from the slash on
-        self._parameter_close = tags.parameter_close + "\n"
-        self._invoke_open = tags.invoke_open.partition(" name=")[0]
+        self._is_whole = is_whole
         self._invoke_close = tags.invoke_close[1:] + "\n"
-        self._value_stop = _any_of(*value_stops) if value_stops else None
+        self._value_stops = value_stops
         self._text = ""
         self._base = start  # the place of the text's first character
         self._at = start  # what stands before this is read
@@ -143,7 +195,6 @@ class StrictBlock:
         self.calls: list[StrictCall] = []
         self.closed_at = start  # the close of the last value
         self.end: int | None = None  # where the block ends, once it has
-        self.lacks_bracket = False  # the text ends in the close of a call, without its bracket
 
     def feed(self, text: str, start: int, final: bool = False) -> None:
         """Reads on, with `text`, which stands at `start`. With `final` no more will come."""
@@ -157,87 +208,38 @@ class StrictBlock:
         if self.end is None:
             next(self._steps, None)
 
-    @property
-    def position(self) -> int:
-        """How far the text was read."""
-        return self._at
-
-    # What is all there is taken at once, without a generator: completions mostly come whole.
-
-    def _read(self) -> Generator[None, None, None]:
-        if not self._takes("\n"):
-            yield from self._expect("\n")
-        close = self._tags.block_close[1:]
-        while not self._takes(close):
-            if self._begins(close):
-                yield
-            else:
-                yield from self._invoke()
-                if self.lacks_bracket:
+    def _read(self) -> _Waiting[None]:
+        yield from self._expect("\n")
+        while not (yield from self._takes(self._tags.block_close[1:])):
+            yield from self._invoke()
+            yield from self._parameters()
+            if not (yield from self._takes(self._invoke_close)):
+                unclosed = self._invoke_close[:-2]
+                if self._is_whole and self._text[self._at - self._base :] == unclosed:
+                    self._at += len(unclosed)
                     break
+                yield from self._expect(self._invoke_close)
         self.end = self._at
 
-    def _invoke(self) -> Generator[None, None, None]:
-        if not self._takes(self._invoke_open):
-            yield from self._expect(self._invoke_open)
+    def _invoke(self) -> _Waiting[None]:
+        yield from self._expect(self._tags.invoke_open.partition(" name=")[0])
         # Any white space, or none, may stand before the attribute.
-        while (name := self._match(_NAME)) is None or name.end() == len(self._text):
+        while (name := _NAME.match(self._text, self._at - self._base)) is None:
             if self._final or not _MAYBE_NAME.match(self._text, self._at - self._base):
-                break
+                found = self._text[self._at - self._base :][:8]
+                raise ParseError(self._at, f"found {found!r}, expected ' name=\"'")
             yield
-        if name is None:
-            found = self._text[self._at - self._base :][:8]
-            raise ParseError(self._at, f"found {found!r}, expected ' name=\"'")
         self._at = self._base + name.end()
-        end = self._found_name_end() or (yield from self._search(_LINE_END, self._at))
+        end = self._whole_name_end() if self._is_whole else (yield from self._search(_LINE_END))
         if end is None or not self._text.startswith(NAME_END, end.start() - 2):
             problem = f"found no {NAME_END!r} in the line, expected it after the name"
             raise ParseError(self._at, problem)
         line_end = self._base + end.start()
         self.calls.append(StrictCall(slice(self._at, line_end - 2), []))
         self._at = line_end + 1
-        yield from self._parameters()
 
-    def _parameters(self) -> Generator[None, None, None]:
-        tags, call = self._tags, self.calls[-1]
-        keys: set[str] = set()
-        while (taken := self._takes(tags.parameter_open)) or self._begins(tags.parameter_open):
-            if not taken:
-                yield
-                continue
-            start = self._at
-            key_end = self._found(_KEY_END) or (yield from self._search(_KEY_END, start))
-            key, found, is_string, value_start = "", None, False, start
-            if key_end is not None:
-                found = slice(start, self._base + key_end.start())
-                key = self._text[start - self._base : key_end.start()]
-                is_string = key_end[1] == "true"
-                value_start = self._base + key_end.end()
-                self._at = start if self._final else value_start
-            end = self._found_close()
-            if end is None:
-                end = yield from self._close(start)
-            if found is None or value_start > end:
-                raise ParseError(start, 'found no string="true" or string="false" after the name')
-            if key in keys:
-                raise ParseError(start, f"found the parameter {key!r} twice, expected it once")
-            keys.add(key)
-            call.parameters.append((found, is_string, slice(value_start, end)))
-            self._at = self.closed_at = end
-            if not self._takes(self._parameter_close):
-                yield from self._expect(self._parameter_close)
-        while not keys and not self._takes("\n") and self._begins("\n"):
-            yield  # as the encoder writes a call without parameters
-        if self._longest is None and self._text[self._at - self._base :] == self._invoke_close[:-2]:
-            self.lacks_bracket = True
-            self._at += len(self._invoke_close) - 2
-        elif not self._takes(self._invoke_close):
-            yield from self._expect(self._invoke_close)
-
-    def _found_name_end(self) -> re.Match[str] | None:
-        """The line end behind a name, in which others may stand; None for a careful reader."""
-        if self._longest is not None:
-            return None
+    def _whole_name_end(self) -> re.Match[str] | None:
+        """The line end behind a name, in which others may stand."""
         found: re.Match[str] | None = None
         stops = (self._invoke_close[:-2], self._tags.parameter_open.partition(" name=")[0])
         start = self._at - self._base
@@ -247,228 +249,134 @@ class StrictBlock:
                 found = end
         return found or _LINE_END.search(self._text, start)
 
-    def _found_close(self) -> int | None:
-        """Where a value ends, if its close is here and nothing else is to be looked for."""
-        found = self._text.find(self._close_start, self._at - self._base)
-        if self._value_stop is not None or found < 1 or self._text[found - 1] != "<":
-            return None
-        return self._base + found - 1
+    def _parameters(self) -> _Waiting[None]:
+        keys: set[str] = set()
+        while (yield from self._takes(self._tags.parameter_open)):
+            start = self._at
+            key_end = yield from self._search(_KEY_END)
+            key, key_slice, is_string, value = "", slice(start, start), False, start
+            if key_end is not None:
+                key = self._text[start - self._base : key_end.start()]
+                key_slice = slice(start, start + len(key))
+                is_string, value = key_end[1] == "true", self._base + key_end.end()
+            end = yield from self._close(start)
+            if key_end is None or value > end:
+                raise ParseError(start, 'found no string="true" or string="false" after the name')
+            if key in keys:
+                raise ParseError(start, f"found the parameter {key!r} twice, expected it once")
+            keys.add(key)
+            self.calls[-1].parameters.append((key_slice, is_string, slice(value, end)))
+            self._at = self.closed_at = end
+            yield from self._expect(self._tags.parameter_close + "\n")
+        if not keys:
+            yield from self._takes("\n")  # as the encoder writes a call without parameters
 
-    def _close(self, start: int) -> Generator[None, None, int]:
+    def _close(self, start: int) -> _Waiting[int]:
         """Where a value ends: at its first close, whatever follows."""
         close = self._tags.parameter_close
-        while (found := self._text.find(self._close_start, self._at - self._base)) < 0:
-            self._check_stops(len(self._text))
+        while (found := self._text.find(close[1:-1], self._at - self._base)) < 0:
+            self._refuse(self._value_stops, "a value", len(self._text))
             if self._final:
                 raise ParseError(self._base + len(self._text), f"found the end, expected {close}")
             # A close may have begun, and what follows may stand anywhere.
             self._at = max(self._at, self._base + len(self._text) - _LONGEST_CLOSE)
             yield
-        self._check_stops(found)
+        self._refuse(self._value_stops, "a value", found)
         before = self._text[found - 1 : found]
         if before != close[0]:
             place = max(self._base + found - 1, start)
             raise ParseError(place, f"found {before!r}, expected {close[0]!r}")
         return self._base + found - 1
 
-    def _check_stops(self, end: int) -> None:
-        if self._value_stop is not None:
-            found = self._value_stop.search(self._text, self._at - self._base, end)
-            if found is not None:
-                raise ParseError(self._base + found.start(), f"found {found[0]}, expected a value")
-
-    def _takes(self, text: str) -> bool:
+    def _takes(self, text: str) -> _Waiting[bool]:
         """Consumes `text` if it comes next, and returns whether it did."""
-        if not self._text.startswith(text, self._at - self._base):
-            return False
+        while not self._text.startswith(text, index := self._at - self._base):
+            if self._final or not text.startswith(self._text[index : index + len(text)]):
+                return False
+            yield
         self._at += len(text)
         return True
 
-    def _begins(self, text: str) -> bool:
-        """Whether a text that does not come next may still come, with more."""
-        index = self._at - self._base
-        return not self._final and text.startswith(self._text[index : index + len(text)])
+    def _expect(self, expected: str) -> _Waiting[None]:
+        if not (yield from self._takes(expected)):
+            found = self._text[self._at - self._base :][: len(expected)]
+            raise ParseError(self._at, f"found {found!r}, expected {str(expected)!r}")
 
-    def _expect(self, expected: str) -> Generator[None, None, None]:
-        while not self._takes(expected):
-            if not self._begins(expected):
-                found = self._text[self._at - self._base :][: len(expected)]
-                raise ParseError(self._at, f"found {found!r}, expected {str(expected)!r}")
+    def _search(self, wanted: re.Pattern[str]) -> _Waiting[re.Match[str] | None]:
+        """The end of a name, before anything that no name holds, and soon enough."""
+        at = self._at
+        while (found := wanted.search(self._text, at - self._base)) is None and not self._final:
+            self._check_name(len(self._text))
+            at = max(self._at, self._base + len(self._text) - _LONGEST_CLOSE)
             yield
-
-    def _found(self, wanted: re.Pattern[str]) -> re.Match[str] | None:
-        """What is looked for, if it is here, and nothing else is to be checked."""
-        if self._longest is not None:
-            return None
-        return wanted.search(self._text, self._at - self._base)
-
-    def _search(
-        self, wanted: re.Pattern[str], at: int
-    ) -> Generator[None, None, re.Match[str] | None]:
-        """What is looked for, if it comes before anything that no name holds, and soon enough."""
-        start = at
-        while (found := wanted.search(self._text, at - self._base)) is None:
-            end = self._base + len(self._text)
-            self._check_name(start, end)
-            if self._final:
-                return None
-            at = max(start, end - _LONGEST_CLOSE)
-            yield
-        self._check_name(start, self._base + found.start())
+        self._check_name(len(self._text) if found is None else found.start())
         return found
 
-    def _check_name(self, start: int, end: int) -> None:
-        if self._longest is None:
+    def _check_name(self, end: int) -> None:
+        if self._is_whole:
             return
-        odd = _NO_NAME.search(self._text, start - self._base, end - self._base)
-        if odd is not None:
-            raise ParseError(self._base + odd.start(), f"found {odd[0]!r}, expected a name")
-        if end - start > self._longest:
-            raise ParseError(start, f"found more than {self._longest} characters, expected a name")
+        self._refuse(_NO_NAME, "a name", end)
+        if self._base + end - self._at > LONGEST_TAG:
+            raise ParseError(self._at, f"found more than {LONGEST_TAG} characters, expected a name")
 
-    def _match(self, wanted: re.Pattern[str]) -> re.Match[str] | None:
-        return wanted.match(self._text, self._at - self._base)
+    def _refuse(self, refused: Sequence[str], expected: str, end: int) -> None:
+        _refuse(self._text, refused, expected, self._at - self._base, end, self._base)
 
 
-def read_calls(text: str, at: int, tags: Tags) -> tuple[int, list[tuple[str, str]]]:
-    """The calls of a block, from after its opening tag's newline on. Returns where it ends.
+class StrictAlongside(StrictBlock):
+    """The strict grammar beside the tolerant reading of a block (recovery.md, rule 20).
 
-    As the released functions do, it takes a name with line ends in it, and a text that ends in the
-    close of a call, without its bracket.
+    Few blocks are ever doubted. So what stands between values is only kept, and read strictly when
+    the first doubt arises.
     """
-    block = StrictBlock(tags, 0)
-    acting = text.acting() if isinstance(text, StrictText) else text
-    start = at - 1
-    block.feed(acting[start:] if start else acting, start, final=True)
-    calls = []
-    for call in block.calls:
-        members = {
-            text[key]: json_string(text[value]) if is_string else text[value]
-            for key, is_string, value in call.parameters
-        }
-        calls.append((text[call.name], object_text(members)))
-    assert block.end is not None
-    return block.end, calls
+
+    def __init__(self, tags: Tags, start: int) -> None:
+        super().__init__(tags, start)
+        self.passed: list[tuple[str, int]] = []  # text between values, and its places
+        self.refuted_to = NOWHERE  # a value that closes before this is in no strict block
+
+    def keeps_few(self) -> bool:
+        """Reads what has been passed, if it is much. False: it leaves the grammar."""
+        return len(self.passed) <= _MOST_PASSED or self._catches_up()
+
+    def _catches_up(self) -> bool:
+        try:
+            for text, start in self.passed:
+                self.feed(text, start)
+        except ParseError:
+            return False
+        self.passed.clear()
+        return True
+
+    def accepts(self, buffer: TextBuffer, value: int, at: int) -> Steps[bool]:
+        """Whether the strict grammar accepts the block, and it is the last thing in the text.
+
+        `at` is where the first doubt arises, in the value that begins at `value`.
+        """
+        if not self._catches_up():
+            return False
+        fed = max(value, at - 2)  # a bracket and a slash may stand before the tag
+        while self.end is None:
+            try:
+                self.feed(buffer.acting(fed, buffer.end), fed, buffer.final)
+            except ParseError:
+                last = buffer.final and self.closed_at < at
+                self.refuted_to = buffer.end if last else self.closed_at
+                return False
+            fed = buffer.end
+            if self.end is None and not (yield from buffer.more()):
+                return False
+        return (yield from is_last(buffer, self.end))
 
 
-def read_plainly(
-    text: str, thinking: bool, tags: Tags, tools: DeclaredTools
-) -> StrictMessage | None:
-    """A whole completion that no rule of recovery.md could read in another way than the grammar.
-
-    None for any other, well-formed or not: one with a mark in its prose or in a value, for example.
-    """
-    end = text.find(tokens.THINK_END) if thinking else 0
-    at = end + len(tokens.THINK_END) if thinking else 0
-    if end < 0 or _has_mark(text[:end]):
-        return None
-    block = text.find(tags.block_open, at)
-    if block < 0:
-        has_eos = text.endswith(tokens.EOS)
-        content = text[at : len(text) - len(tokens.EOS)] if has_eos else text[at:]
-        if _has_mark(content):
-            return None
-        return StrictMessage(text[:end], content, [], "", has_eos)
-    content = text[at:block]
-    if _has_mark(content) or any(fence * FENCE_LENGTH in content for fence in FENCES):
-        return None
-    reading = StrictBlock(tags, 0, longest=LONGEST_NAME)
-    start = block + len(tags.block_open) - 1
-    try:
-        reading.feed(text[start:], start, final=True)
-    except ParseError:
-        return None
-    has_eos = text.startswith(tokens.EOS, reading.end)
-    after = (reading.end or 0) + (len(tokens.EOS) if has_eos else 0)
-    if after != len(text) or not 0 < len(reading.calls) <= MOST_CALLS:
-        return None
-    calls = []
-    for call in reading.calls:
-        name, arguments = text[call.name], _plain_arguments(text, call, tools)
-        if arguments is None or not _is_plain_name(name) or not tools.may_be_tool(name):
-            return None
-        calls.append((name, arguments))
-    return StrictMessage(text[:end], content, calls, text[block : reading.end], has_eos)
-
-
-def _plain_arguments(text: str, call: StrictCall, tools: DeclaredTools) -> str | None:
-    members = {}
-    for key, is_string, span in call.parameters:
-        name, value = text[key], text[span]
-        if not _is_plain_name(name) or _has_mark(value) or name in HOLDS_ALL:
-            return None
-        if not is_string:
-            found = read_json(value)
-            if found is None or found.repaired:
-                return None
-            value = found.text
-        members[name] = json_string(value) if is_string else value
-    return object_text(members) if len(members) <= MOST_PARAMETERS else None
-
-
-def _is_plain_name(name: str) -> bool:
-    """Whether the tolerant reading takes the name as it stands, too."""
-    return name.replace("_", "a").replace("-", "a").isalnum()
-
-
-def _has_mark(text: str) -> bool:
-    return any(mark in text for mark in MARKS)
-
-
-class StrictParser:
-    """Collects a completion, and reads it when it has ended."""
-
-    def __init__(self, settings: ParserSettings, thinking: bool) -> None:
-        self._settings = settings
-        self._thinking = thinking
-        self._parts: list[str] = []
-        self._length = 0
-        self._inert: list[tuple[int, int]] = []
-
-    def feed(self, text: str, inert: bool) -> None:
-        if inert:
-            self._inert.append((self._length, self._length + len(text)))
-        self._parts.append(text)
-        self._length += len(text)
-
-    @property
-    def holds(self) -> bool:
-        return self._length > 0
-
-    @property
-    def held(self) -> str:
-        return "".join(self._parts)
-
-    def finish(self, ended: Ended | None) -> list[Event]:
-        """All events. Raises a `ParseError` where the text leaves the grammar."""
-        text = StrictText(self.held, self._inert) if self._inert else self.held
-        message = read_strictly(text, self._thinking, self._settings.dialect.tags)
-        named = [(*self._named(name), arguments) for name, arguments in message.calls]
-        # Where no tool is declared, calls are text; where none is wanted, they are left out.
-        tools = self._settings.tools
-        shown = not tools.none_declared and not self._settings.forbidden
-        content = message.content
-        if tools.none_declared and named:
-            content += message.block
-        events: list[Event] = []
-        if message.reasoning:
-            events.append(ReasoningDelta(message.reasoning))
-        if content:
-            events.append(ContentDelta(content))
-        for index, (space, name, arguments) in enumerate(named if shown else ()):
-            start = ToolCallStart(index, name, self._settings.new_id(), space)
-            CallWriter(name, start, tools, events.append).end(arguments)
-        finish: Finish = "tool_calls" if named and shown else "stop"
-        is_cut = ended is not None and ended.is_cut and not message.has_eos
-        events.append(End("length" if is_cut else finish))
-        return events
-
-    def _named(self, name: str) -> tuple[str | None, str]:
-        """Namespace and name (format.md, section 13.3)."""
-        space, cut, bare = name.partition(NAMESPACE_END)
-        if not self._settings.dialect.namespaces or not cut:
-            return None, name
-        if NAMESPACE_END in bare:
-            at = self.held.find(name)
-            raise ParseError(at, f"found {name!r}, expected one {NAMESPACE_END} in it at most")
-        return space, bare
+def is_last(buffer: TextBuffer, end: int) -> Steps[bool]:
+    """Whether nothing but EOS and white space follows a place to the end of all text."""
+    while True:
+        rest = buffer.acting(end, buffer.end)
+        while (kept := rest.lstrip().removeprefix(_EOS)) != rest:
+            rest = kept
+        end = buffer.end - len(rest)
+        if rest and (buffer.final or not _EOS.startswith(rest)):
+            return False
+        if not (yield from buffer.more()):
+            return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from copy import copy
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from dsv4._format import tokens
@@ -22,31 +22,30 @@ class PartialTag(Enum):
     PLAIN = "a tag without the DSML token, if it becomes one"
 
 
+@dataclass(slots=True, eq=False)
 class Tag:
     """A tag, from `start` to `end` of the text.
 
     `kind` is "wrapper", "invoke", "parameter", "named" (perhaps as a tool or a parameter), or that
-    of a token: "think", "eos", "bos", "role" or "native".
+    of a token: "think", "eos", "bos", "role" or "native". Where somebody looks ahead and no tag
+    stands there it is "end", "text", or "brace" for text that begins as JSON does; `raw` is empty.
     """
 
-    __slots__ = (
-        *("attributes", "bare", "broken", "closing", "end", "kind", "label", "marked"),
-        *("raw", "self_closed", "spaced", "start"),
-    )
+    kind: str
+    start: int
+    raw: str
+    closing: bool = False
+    label: str = ""
+    marked: bool = False  # it has the DSML token
+    spaced: bool = False  # with white space between it and the name
+    attributes: dict[str, str] = field(default_factory=dict)
+    self_closed: bool = False
+    bare: bool = False  # it has no bracket before the DSML token
+    broken: bool = False  # it began as a tag and is none
+    end: int = field(init=False)
 
-    def __init__(self, kind: str, start: int, raw: str, closing: bool = False) -> None:
-        self.kind = kind
-        self.start = start
-        self.end = start + len(raw)
-        self.raw = raw
-        self.closing = closing
-        self.label = ""
-        self.attributes: dict[str, str] = {}
-        self.self_closed = False
-        self.marked = False  # it has the DSML token
-        self.spaced = False  # with white space between it and the name
-        self.bare = False  # but no bracket before it
-        self.broken = False  # it began as a tag and is none
+    def __post_init__(self) -> None:
+        self.end = self.start + len(self.raw)
 
     @property
     def name(self) -> str | None:
@@ -72,10 +71,7 @@ class Tag:
 
     def with_bracket(self, bracket: str) -> Tag:
         """The tag, together with a bracket that stands before it."""
-        twin = copy(self)
-        twin.start -= len(bracket)
-        twin.raw = bracket + self.raw
-        return twin
+        return replace(self, start=self.start - len(bracket), raw=bracket + self.raw)
 
     def canonical(self, label: str) -> str:
         """The tag as a release spells it whose name for it is `label`."""

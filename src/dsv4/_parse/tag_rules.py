@@ -11,22 +11,8 @@ Who asks what follows a tag waits until it is known (`Steps`), and has the answe
 from __future__ import annotations
 
 from collections.abc import Collection
-from enum import Enum
-from typing import TypeAlias
 
-from dsv4._format import tokens
-from dsv4._format.spellings import (
-    ELEMENT_ATTRIBUTES,
-    EXAMPLE_NAMES,
-    JSON_WRAPPERS,
-    NEVER_ARGUMENTS,
-    PARAMETER_CONTAINERS,
-    PLAIN_INVOKES,
-    PLAIN_WRAPPER_END,
-    PLAIN_WRAPPER_PREFIXES,
-    RELEASED_LABELS,
-    WRAPPER_ENDS,
-)
+from dsv4._format import spellings, tokens
 from dsv4._parse.declared import DeclaredTools
 from dsv4._parse.limits import LONGEST_SPACE
 from dsv4._parse.patterns import pattern
@@ -42,64 +28,46 @@ _OUTER = {"parameter": "invoke", "invoke": "wrapper"}
 _JSON_CALLS = pattern(rf'\[\s{{0,{LONGEST_SPACE}}}\{{|\{{\s{{0,{LONGEST_SPACE}}}"')
 
 
-class Lookahead(Enum):
-    """What stands ahead, where it is no tag."""
-
-    END = "the end of the text"
-    TEXT = "text"
-    BRACE = "text that begins as JSON objects and lists do"
-
-
-Ahead: TypeAlias = Tag | Lookahead
-
-
 class TagRules:
     """Answers questions about tags, from the text around them and the declared tools."""
 
-    __slots__ = ("_doubled", "_inner", "buffer", "close_at", "eos_run", "no_close_to", "tools")
+    __slots__ = ("buffer", "close_at", "eos_run", "no_close_to", "tools")
 
     def __init__(self, buffer: TextBuffer, tools: DeclaredTools) -> None:
         self.buffer = buffer
         self.tools = tools
-        # The last tag that was found behind a bracket too many, and both as one.
-        self._inner: Tag | None = None
-        self._doubled: Tag | None = None
         self.eos_run = (0, 0)  # the last run of EOS tokens, as far as it was followed
         self.no_close_to = NOWHERE  # no closing tag stands between an EOS and this place
         self.close_at = NOWHERE  # where one does
 
     # What follows.
 
-    def look_ahead(self, at: int) -> Steps[Ahead]:
+    def look_ahead(self, at: int) -> Steps[Tag]:
         """What stands at `at`, after optional white space."""
         after = yield from self.buffer.past_space(at, LONGEST_SPACE)
         if after - at > LONGEST_SPACE:
-            return Lookahead.TEXT
+            return Tag("text", after, "")
         ahead = yield from self._look_at(after)
-        if ahead is Lookahead.TEXT:
+        if ahead.kind == "text":
             while isinstance(doubled := self.doubled(after), PartialTag):
                 if not (yield from self.buffer.more()):
                     return ahead
             return ahead if doubled is None else doubled
         return ahead
 
-    def look_past(self, at: int) -> Steps[Ahead]:
+    def look_past(self, at: int) -> Steps[Tag]:
         """What stands at `at`, after any amount of white space: in calls, and behind EOS."""
         after = yield from self.buffer.past_space(at)
         return (yield from self._look_at(after))
 
-    def _look_at(self, at: int) -> Steps[Ahead]:
-        if at == self.buffer.end:
-            return Lookahead.END
+    def _look_at(self, at: int) -> Steps[Tag]:
         character = self.buffer.at(at)
-        if character in "{[":
-            return Lookahead.BRACE
-        if character not in MARKS:
-            return Lookahead.TEXT
-        tag = yield from self.buffer.tag(at)
-        if isinstance(tag, PartialTag):
-            return Lookahead.END
-        return Lookahead.TEXT if tag is None or tag.broken else tag
+        if character in MARKS:
+            tag = yield from self.buffer.tag(at)
+            if isinstance(tag, Tag) and not tag.broken:
+                return tag
+            return Tag("end" if isinstance(tag, PartialTag) else "text", at, "")
+        return Tag("brace" if character in ("{", "[") else "text" if character else "end", at, "")
 
     def doubled(self, at: int) -> Tag | PartialTag | None:
         """A tag that opens something, with a bracket too many before it (rule 28)."""
@@ -108,16 +76,12 @@ class TagRules:
         if rest == _DOUBLED:
             found = buffer.tag_at(at + 1)
             if isinstance(found, Tag):
-                if found.broken:
-                    return None
-                if found is not self._inner:  # it is asked for again and again
-                    self._inner, self._doubled = found, found.with_bracket(rest[0])
-                return self._doubled
+                return None if found.broken else found.with_bracket(rest[0])
             return None if buffer.final else found
         waits = len(rest) > 1 and _DOUBLED.startswith(rest) and not buffer.final
         return PartialTag.MAYBE if waits else None
 
-    def after_eos(self, tag: Tag) -> Steps[tuple[int, Ahead]]:
+    def after_eos(self, tag: Tag) -> Steps[tuple[int, Tag]]:
         """Where the run of EOS tokens ends that `tag` is in, and what follows it.
 
         How far a run was followed is remembered, for the others in it.
@@ -127,7 +91,7 @@ class TagRules:
             begun, reached = tag.start, tag.end
         while True:
             ahead = yield from self.look_past(reached)
-            if not isinstance(ahead, Tag) or ahead.kind != "eos":
+            if ahead.kind != "eos":
                 break
             reached = ahead.end
         self.eos_run = begun, reached
@@ -152,13 +116,13 @@ class TagRules:
         made up, in which nothing closes the value.
         """
         _, ahead = yield from self.after_eos(eos)
-        if isinstance(ahead, Tag) and ahead.kind == "role":
+        if ahead.kind == "role":
             return not (yield from self.closes_later(ahead.end))
-        return ahead is Lookahead.END
+        return ahead.kind == "end"
 
-    def is_end(self, ahead: Ahead) -> bool:
+    def is_end(self, ahead: Tag) -> bool:
         """Whether the text ends here, or EOS stands here."""
-        return ahead is Lookahead.END or (isinstance(ahead, Tag) and ahead.kind == "eos")
+        return ahead.kind in ("end", "eos")
 
     # What a tag is.
 
@@ -170,7 +134,12 @@ class TagRules:
         """
         if tool is not None and tag.marked and not tag.closing and self._names_key(tag, tool):
             return "parameter"
-        if not tag.marked or not tag.label or tag.label in RELEASED_LABELS or tag.name is not None:
+        if (
+            not tag.marked
+            or not tag.label
+            or tag.label in spellings.RELEASED_LABELS
+            or tag.name is not None
+        ):
             return None if tag.kind == "named" else tag.kind
         if tool is not None and tag.label in self.tools.keys(tool):
             return "parameter"
@@ -180,7 +149,7 @@ class TagRules:
 
     def _names_key(self, tag: Tag, tool: str) -> bool:
         name, keys = tag.attributes.get("name"), self.tools.keys(tool)
-        if name is None or tag.broken or tag.label.lower().endswith(WRAPPER_ENDS):
+        if name is None or tag.broken or tag.label.lower().endswith(spellings.WRAPPER_ENDS):
             return False
         return name in keys and not self.tools.declares(name) if keys else tag.kind == "named"
 
@@ -202,37 +171,36 @@ class TagRules:
 
     def is_container(self, tag: Tag, tool: str) -> bool:
         """Whether a tag holds all parameters of a call, and is none itself (rules 28 and 30)."""
-        named = tag.label.lower().endswith(PARAMETER_CONTAINERS)
+        named = tag.label.lower().endswith(spellings.PARAMETER_CONTAINERS)
         bare = named and not tag.attributes and not tag.broken
         return tag.marked and bare and tag.label not in self.tools.keys(tool)
 
     def is_example(self, name: str | None) -> bool:
         """Whether a call is the prompt's own example (rule 2)."""
-        return name is not None and name.startswith(EXAMPLE_NAMES)
+        return name is not None and name.startswith(spellings.EXAMPLE_NAMES)
 
-    def opens(self, ahead: Ahead, kind: str, tool: str | None = None) -> bool:
-        """Whether a tag with the DSML token opens something."""
-        if not isinstance(ahead, Tag) or ahead.closing or not ahead.marked:
-            return False
-        return self.kind(ahead, tool) == kind
+    def opens(self, ahead: Tag, kind: str, tool: str | None = None) -> bool:
+        """Whether a tag with the DSML token opens something of this kind."""
+        return self._is_proper(ahead, kind, tool) and not ahead.closing
 
-    def closes(self, ahead: Ahead, kind: str, tool: str | None = None) -> bool:
-        if not isinstance(ahead, Tag) or not ahead.closing or not ahead.marked:
-            return False
-        return self.kind(ahead, tool) == kind
+    def closes(self, ahead: Tag, kind: str, tool: str | None = None) -> bool:
+        return self._is_proper(ahead, kind, tool) and ahead.closing
 
-    def is_element(self, ahead: Ahead, tool: str) -> bool:
-        """Whether an element named as a parameter of the tool opens here (rule 14)."""
-        if not isinstance(ahead, Tag) or ahead.closing or ahead.marked:
-            return False
-        return (
-            ahead.label in self.tools.keys(tool) and ahead.attributes.keys() <= ELEMENT_ATTRIBUTES
-        )
+    def _is_proper(self, ahead: Tag, kind: str, tool: str | None) -> bool:
+        return ahead.marked and self.kind(ahead, tool) == kind
 
-    def is_plain_parameter(self, ahead: Ahead, tool: str) -> bool:
-        """Whether a parameter without the DSML token opens here (rule 14)."""
-        if not isinstance(ahead, Tag) or ahead.closing or ahead.marked:
+    def is_plain_argument(self, ahead: Tag, tool: str) -> bool:
+        """Whether an argument of a declared tool opens here without the DSML token (rule 14).
+
+        That is an element named as one of its parameters, or a parameter's tag with a name.
+        """
+        if ahead.closing or ahead.marked or not ahead.raw:
             return False
+        if (
+            ahead.label in self.tools.keys(tool)
+            and ahead.attributes.keys() <= spellings.ELEMENT_ATTRIBUTES
+        ):
+            return True
         return tool in self.tools.parameters and ahead.kind == "parameter" and bool(ahead.name)
 
     def carries_arguments(self, tag: Tag) -> bool:
@@ -246,15 +214,18 @@ class TagRules:
         if tag.self_closed:
             return wrapped or self.carries_arguments(tag)
         ahead = yield from (self.look_past if wrapped else self.look_ahead)(tag.end)
-        if not isinstance(ahead, Tag):
-            if ahead is Lookahead.END:
-                return wrapped and self.buffer.ended in (Ended.END, Ended.STOP)
-            at = yield from self.buffer.past_space(tag.end)
-            return ahead is Lookahead.BRACE and self.buffer.at(at) == "{"
+        if ahead.kind == "end":
+            return wrapped and self.buffer.ended in (Ended.END, Ended.STOP)
         if ahead.kind == "eos":
             return wrapped
+        if not ahead.raw:
+            return self.buffer.at(ahead.start) == "{"
         if not ahead.marked:
-            return self.is_element(ahead, tool) or self.is_plain_parameter(ahead, tool)
+            own = ahead.label == tag.label or ahead.kind == "invoke"
+            closes = ahead.closing and own and not (wrapped or tag.marked)
+            return closes or self.is_plain_argument(ahead, tool)
+        if not wrapped and not tag.marked:  # nothing with the token stands in a plain call (rule 1)
+            return False
         kind = self.kind(ahead, tool)
         if kind == "parameter" or self.is_container(ahead, tool):
             return not ahead.closing
@@ -279,11 +250,14 @@ class TagRules:
 
     def closes_in_run(self, at: int, level: str, tool: str, in_block: bool) -> Steps[bool]:
         """Whether closes follow each other from `at`, after one of `level`."""
+        may_go_on = in_block and level == "invoke"
         while True:
             ahead = yield from self.look_past(at)
-            if not isinstance(ahead, Tag):
-                if ahead is not Lookahead.END:
-                    return False
+            if not ahead.raw:
+                if ahead.kind != "end":
+                    # Behind the last parameter all is closed: prose may follow, but no more closes.
+                    ends = may_go_on and level == "wrapper"
+                    return ends and not (yield from self.closes_later(at))
                 # Where the model ended the text, as if EOS stood there.
                 return self.buffer.stopped or level == ("wrapper" if in_block else "invoke")
             outer = _OUTER.get(level)
@@ -307,35 +281,22 @@ class TagRules:
     # Calls without the DSML token, and JSON calls: whether they are likely to be meant (rules 1, 13
     # and 14).
 
-    def is_plain_invoke(self, tag: Ahead) -> bool:
+    def is_plain_invoke(self, tag: Tag) -> bool:
         """Whether a tag opens a call of a declared tool without the DSML token."""
-        if not isinstance(tag, Tag) or tag.marked or tag.closing or tag.self_closed:
+        if tag.marked or tag.closing or tag.self_closed:
             return False
         name = self.tools.as_declared(tag.attributes.get("name"))
-        plain = tag.label.rpartition(":")[2] in PLAIN_INVOKES
+        plain = tag.label.rpartition(":")[2] in spellings.PLAIN_INVOKES
         return plain and name is not None and self.tools.declares(name)
 
-    def opens_json_calls(self, tag: Ahead) -> Steps[bool]:
+    def opens_json_calls(self, tag: Tag) -> Steps[bool]:
         """Whether a tag opens JSON calls without the DSML token (rule 13)."""
-        if not isinstance(tag, Tag) or tag.marked or tag.closing or tag.attributes:
+        if tag.marked or tag.closing or tag.attributes:
             return False
-        if tag.label not in JSON_WRAPPERS:
+        if tag.label not in spellings.JSON_WRAPPERS:
             return False
         ahead = yield from self.look_ahead(tag.end)
-        return ahead is Lookahead.BRACE and not tag.self_closed
-
-    def plain_call_follows(self, tag: Tag) -> Steps[bool]:
-        """Whether what must follow a plain invoke does (rule 1)."""
-        tool = self.tools.as_declared(tag.attributes.get("name")) or ""
-        ahead = yield from self.look_ahead(tag.end)
-        if ahead is Lookahead.BRACE:
-            at = yield from self.buffer.past_space(tag.end)
-            return self.buffer.at(at) == "{"
-        if not isinstance(ahead, Tag) or ahead.marked:
-            return False
-        if ahead.closing:
-            return ahead.label == tag.label or ahead.kind == "invoke"
-        return self.is_element(ahead, tool) or self.is_plain_parameter(ahead, tool)
+        return ahead.kind == "brace" and not tag.self_closed
 
     def begins_json_calls(self, at: int) -> Steps[bool]:
         """Whether JSON at `at` begins as calls do."""
@@ -350,14 +311,16 @@ def is_argument(attribute: str, keys: Collection[str]) -> bool:
     """Whether an attribute of an invoke is an argument of a tool with these keys."""
     if attribute == "arguments":
         return True
-    return attribute in keys and attribute not in NEVER_ARGUMENTS
+    return attribute in keys and attribute not in spellings.NEVER_ARGUMENTS
 
 
 def is_plain_label(label: str) -> bool:
     """Whether a tag without the DSML token may mean anything in prose."""
-    return label.rpartition(":")[2] in PLAIN_INVOKES or is_plain_wrapper(label)
+    return label.rpartition(":")[2] in spellings.PLAIN_INVOKES or is_plain_wrapper(label)
 
 
 def is_plain_wrapper(label: str) -> bool:
     label = label.rpartition(":")[2].lower()
-    return label.startswith(PLAIN_WRAPPER_PREFIXES) or label.endswith(PLAIN_WRAPPER_END)
+    return label.startswith(spellings.PLAIN_WRAPPER_PREFIXES) or label.endswith(
+        spellings.PLAIN_WRAPPER_END
+    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from dsv4._format.spellings import BAR, OPENING_BRACKETS
 from dsv4._parse.limits import LONGEST_SPACE
@@ -21,12 +21,15 @@ from dsv4._parse.tag import TOKENS, PartialTag, Tag
 
 # How a tag is read: by asking for more until it is one, or is none. What is short may be read from
 # its beginning again.
-TagReading: TypeAlias = Generator[PartialTag, None, "Tag | None"]
-Lexer: TypeAlias = Callable[["TextBuffer", int], "TagReading | PartialTag | Tag | None"]
+T = TypeVar("T")
+Waiting: TypeAlias = Generator[PartialTag, None, T]
+Lexer: TypeAlias = Callable[["TextBuffer", int], "Waiting[Tag | None] | PartialTag | Tag | None"]
 
 # Stands for a bar of ordinary text, where only tokens count.
 BLANK = "\0"
 NOWHERE = -(2**62)  # before every place
+_ANYWHERE = -NOWHERE  # behind every place
+_THINK = "think>"  # the end of a think tag
 # How much of what is done with may still matter.
 REMEMBERED = LONGEST_SPACE + 1
 # Text that is done with is forgotten in stretches, because each time costs something.
@@ -36,8 +39,6 @@ _LEAST_TRIMMED = 512
 MARKS = (*OPENING_BRACKETS, BAR)
 
 MARK = pattern(f"[{''.join(MARKS)}]")
-# In a short text one search for all marks is faster than one for each, which are remembered.
-_SHORT = 128
 _SPACE = pattern(r"\s+")
 
 
@@ -49,7 +50,7 @@ class TextBuffer:
     """
 
     __slots__ = (
-        *("_inert", "_marks", "_read", "_readings"),
+        *("_inert", "_read", "_readings", "_unmarked"),
         *("base", "end", "ended", "final", "no_json_before", "text"),
     )
 
@@ -59,9 +60,8 @@ class TextBuffer:
         self.base = self.end = start
         self.final = False
         self.ended: Ended | None = None
-        # From where each mark was looked for, and where it was found, if it was.
-        self._marks = [(NOWHERE, NOWHERE)] * len(MARKS)
-        self._readings: dict[int, TagReading | Tag | None] = {}
+        self._unmarked = NOWHERE, NOWHERE  # no mark stands between these places
+        self._readings: dict[int, Waiting[Tag | None] | Tag | None] = {}
         self._inert: list[tuple[int, int]] = []
         self.no_json_before = NOWHERE  # no JSON in an attribute begins before this
 
@@ -87,12 +87,6 @@ class TextBuffer:
         self.text = waiting
         self.end += len(text)
 
-    def skip(self, text: str) -> None:
-        """Skips text that the caller has handled. Nothing may wait."""
-        self.text = (self.text[-REMEMBERED:] + text)[-REMEMBERED:]
-        self.end += len(text)
-        self.base = self.end - len(self.text)
-
     def trim(self, done: int) -> None:
         """Forgets most of the text before `done`, if it is worth it."""
         count = done - REMEMBERED - self.base
@@ -108,12 +102,13 @@ class TextBuffer:
         return bool(self._inert) and any(a < end and start < b for a, b in self._inert)
 
     def acting(self, start: int, end: int) -> str:
-        """The text, with something else where ordinary text has a bar of a token."""
+        """The text, with something else where ordinary text spells a token."""
         text = self.slice(start, end)
         for a, b in self._inert:
             a, b = max(a - start, 0), b - start
-            if b > 0 and BAR in text[a:b]:
-                text = text[:a] + text[a:b].replace(BAR, BLANK) + text[b:]
+            if b > 0:
+                blank = text[a:b].replace(BAR, BLANK).replace(_THINK, BLANK * len(_THINK))
+                text = text[:a] + blank + text[b:]
         return text
 
     # What is here.
@@ -155,26 +150,16 @@ class TextBuffer:
     def next_mark(self, at: int) -> int:
         """The next place from `at` on where a tag may begin, else the end.
 
-        Each mark is looked for once in each stretch of text, as long as places only grow.
+        No text is searched twice, as long as places only grow.
         """
-        if at < self.end and self.text[at - self.base] in MARKS:
-            return at  # where a reader waited
-        if self.end - at < _SHORT:
-            found_mark = MARK.search(self.text, at - self.base)
-            return self.end if found_mark is None else found_mark.start() + self.base
-        first = self.end
-        for n, mark in enumerate(MARKS):
-            begun, place = self._marks[n]
-            if at < begun or place < at:
-                begun = place = at
-            elif place < self.end and self.text[place - self.base] == mark:
-                first = min(first, place)
-                continue
-            found = self.text.find(mark, place - self.base)
-            place = self.end if found < 0 else found + self.base
-            self._marks[n] = begun, place
-            first = min(first, place)
-        return first
+        begun, place = self._unmarked
+        if not begun <= at <= place:
+            begun = place = at
+        if place == self.end or self.text[place - self.base] not in MARKS:
+            found = MARK.search(self.text, place - self.base)
+            place = self.end if found is None else found.start() + self.base
+        self._unmarked = begun, place
+        return place
 
     def is_mark(self, at: int) -> bool:
         return self.at(at) in MARKS
@@ -228,38 +213,30 @@ class TextBuffer:
             found = self.tag_at(at)
         return found
 
-    def past_space(self, at: int, longest: int | None = None) -> Steps[int]:
+    def past_space(self, at: int, longest: int = _ANYWHERE) -> Steps[int]:
         """Where white space from `at` on ends; or one character beyond the longest allowed."""
-        limit = None if longest is None else at + longest + 1
+        limit = at + longest + 1
         while True:
             space = self.match(_SPACE, at)
             if space is not None:
                 at = self.place(space.end())
                 space = None
-            if limit is not None and at >= limit:
-                return limit
-            if at < self.end or not (yield from self.more()):
-                return at
+            if at >= limit or at < self.end or not (yield from self.more()):
+                return min(at, limit)
 
-    def next_tag(self, at: int, limit: int | None = None) -> Steps[Tag | None]:
+    def next_tag(self, at: int, limit: int = _ANYWHERE) -> Steps[Tag | None]:
         """The next tag from `at` on, up to a limit. None: there is none."""
-        while limit is None or at <= limit:
-            at = self.next_mark(at)
-            if limit is not None and at > limit:
-                return None
-            if at == self.end:
-                if not (yield from self.more()):
-                    return None
-                continue
-            found = yield from self.tag(at)
-            if isinstance(found, PartialTag):
-                return None
-            if found is not None:
-                return found
-            at += 1
+        while (at := self.next_mark(at)) <= limit:
+            if at < self.end:
+                found = yield from self.tag(at)
+                if found is not None:
+                    return found if isinstance(found, Tag) else None
+                at += 1
+            elif not (yield from self.more()):
+                break
         return None
 
-    def next_marked(self, at: int, limit: int | None = None) -> Steps[Tag | None]:
+    def next_marked(self, at: int, limit: int = _ANYWHERE) -> Steps[Tag | None]:
         """The next tag with the DSML token, or token of the format."""
         found = yield from self.next_tag(at, limit)
         while found is not None and not (found.marked or found.kind in TOKENS):

@@ -62,18 +62,18 @@ def view_cache(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str,
     tokenizer, problem = tokenizer_for(context.tokenizer, side.prompt)
     meter = PromptMeter(tokenizer)
     # Causes are looked for where they are shown: that takes longer than to count.
-    found = {
+    view = {
         name: cached_turns(request, change, meter, with_causes=name == chosen)
         for name, (_, change) in VARIANTS.items()
     }
-    computed = {n: sum(turn.size - turn.reused for turn in turns) for n, turns in found.items()}
+    computed = {n: sum(turn.size - turn.reused for turn in turns) for n, turns in view.items()}
     return {
         "unit": "characters" if tokenizer is None else "tokens",
         "no_tokens": problem,
         "dialect": str(side.prompt.dialect),
         "variant": chosen,
-        "left_out": len(_prompt_message_counts(_messages(request))) - len(found[chosen]),
-        "turns": [_turn_to_json(turn, chosen, page, side) for turn in found[chosen]],
+        "left_out": len(_prompt_message_counts(_messages(request))) - len(view[chosen]),
+        "turns": [_turn_to_json(turn, chosen, page, side) for turn in view[chosen]],
         "variants": [
             {
                 "name": name,
@@ -82,7 +82,7 @@ def view_cache(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str,
                 "prompted": sum(turn.size for turn in turns),
                 "lost": computed[name] - computed[AS_SENT],
             }
-            for name, turns in found.items()
+            for name, turns in view.items()
         ],
     }
 
@@ -138,8 +138,8 @@ def _with_cause(turn: CachedTurn, held: Prompt, prompt: Prompt) -> CachedTurn:
         difference = difference_between(_prefix_side(held, numbers), _prefix_side(prompt, numbers))
     if difference is None:
         return turn
-    found = difference
-    return turn._replace(message=found.message, field=found.field, cause=found.cause)
+    shown = difference
+    return turn._replace(message=shown.message, field=shown.field, cause=shown.cause)
 
 
 def _prefix_side(prompt: Prompt, numbers: dict[str, int]) -> PrefixSide:
@@ -288,9 +288,9 @@ def _sorted_call(call: Mapping[str, Any]) -> Mapping[str, Any]:
     function = call.get("function")
     if function is None or "arguments" not in function:
         return call
-    given = function["arguments"]
+    arguments = function["arguments"]
     try:
-        value = json.loads(given) if isinstance(given, str) else given
+        value = json.loads(arguments) if isinstance(arguments, str) else arguments
         written = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     except (ValueError, TypeError, RecursionError):
         return call

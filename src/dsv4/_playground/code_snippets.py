@@ -114,7 +114,7 @@ def stream_code(body: Mapping[str, Any], context: PlaygroundContext, form: str) 
         text, body.get("cut", "character"), body.get("seed", 0), context.tokenizer
     )
     by_character = body.get("cut", "character") == "character"
-    given = f"TEXT = {text_literal(text)}" if by_character else assignment(pieces, "PIECES")
+    source = f"TEXT = {text_literal(text)}" if by_character else assignment(pieces, "PIECES")
     options = {name: body[name] for name in PARSER_OPTIONS if body.get(name) not in (None, [])}
     if body.get("tools") == []:
         options["tools"] = []
@@ -125,21 +125,21 @@ def stream_code(body: Mapping[str, Any], context: PlaygroundContext, form: str) 
             ("" if tools is None else "tools=TOOLS", keyword_arguments(options), "new_id=new_id"),
         )
     )
-    made = f"""\
+    code = f"""\
 new_id = map("call_{{}}".format, count()).__next__
 parser = dsv4.StreamParser({arguments})
 events = [event for piece in {"TEXT" if by_character else "PIECES"} for event in parser.feed(piece)]
 message = dsv4.assemble([*events, *parser.finish({python_literal(body.get("reason"))})])"""
     head = "from itertools import count\n\nimport dsv4\n\n"
-    head += given if tools is None else f"{assignment(tools, 'TOOLS')}\n{given}"
+    head += source if tools is None else f"{assignment(tools, 'TOOLS')}\n{source}"
     if form == "python":
-        return f"{head}\n\n{made}\nprint(*events, message, sep='\\n')\n"
+        return f"{head}\n\n{code}\nprint(*events, message, sep='\\n')\n"
     message = parse_traced(body, context)
     expected = f"expected = {python_literal(message.to_dict())}"
     kinds = [found.kind for found in message.diagnostics]
     found = f"assert [found.kind for found in message.diagnostics] == {python_literal(kinds)}"
     finish = f"assert message.finish == {message.finish!r}"
-    test = pytest_case("message", "is", made, f"{expected}\n{found}\n{finish}", _MESSAGE_CLAIM)
+    test = pytest_case("message", "is", code, f"{expected}\n{found}\n{finish}", _MESSAGE_CLAIM)
     return f"{head}\n\n\n{test}"
 
 
@@ -230,27 +230,27 @@ def _prompt_code(body: Mapping[str, Any], context: PlaygroundContext, form: str)
         raise side
     kind, _, name = shown.partition(":")
     if kind == "profile":
-        imports, value, made = _server_prompt_code(page, name)
+        imports, value, code = _server_prompt_code(page, name)
         text = "prompt"
     else:
-        imports, value, made = _request_code(page, name or None)
-        made, text = f"{made}\nprompt = request.encode()", "prompt.text"
+        imports, value, code = _request_code(page, name or None)
+        code, text = f"{code}\nprompt = request.encode()", "prompt.text"
     if form == "python":
-        return f'{imports}\n\n{value}\n\n{made}\nprint({text}, end="")\n'
+        return f'{imports}\n\n{value}\n\n{code}\nprint({text}, end="")\n'
     expected = f"expected = {text_literal(side.prompt.text)}"
-    test = pytest_case("prompt", "is", made, expected, f"{text} == expected")
+    test = pytest_case("prompt", "is", code, expected, f"{text} == expected")
     return f"{imports}\n\n{value}\n\n\n{test}"
 
 
 def _server_prompt_code(page: PageRequest, name: str) -> tuple[str, str, str]:
-    value, imports, given = page.source.value, "from dsv4.profiles import render", "BODY"
+    value, imports, body = page.source.value, "from dsv4.profiles import render", "BODY"
     options = f"{name!r}, dialect={server_dialect(page, name)!r}"
     if name in page.context.saved:
         imports, options = "from dsv4.profiles import load, render", f"load({name!r})"
     if page.protocol not in ("file", "chat"):
         imports = f"from dsv4.api import convert\n{imports}"
-        given = f'convert(BODY, "{page.protocol}", "chat")'
-    return imports, assignment(value), f"prompt = render({given}, {options})"
+        body = f'convert(BODY, "{page.protocol}", "chat")'
+    return imports, assignment(value), f"prompt = render({body}, {options})"
 
 
 def _request_code(page: PageRequest, dialect: str | None) -> tuple[str, str, str]:
@@ -268,23 +268,23 @@ def _request_code(page: PageRequest, dialect: str | None) -> tuple[str, str, str
     release = dialect or page.dialect
     given = {n: v for n, v in vars(page.switches).items() if n != "dialect" and v is not None}
     imports = f"from dsv4.api import {module}"
-    made = f"request = {module}.read(BODY, dialect={release!r}).request"
+    code = f"request = {module}.read(BODY, dialect={release!r}).request"
     if given:
         imports = f"from dataclasses import replace\n\n{imports}"
-        made += f"\nrequest = replace(request, {keyword_arguments(given)})"
-    return imports, assignment(value), made
+        code += f"\nrequest = replace(request, {keyword_arguments(given)})"
+    return imports, assignment(value), code
 
 
 def _request_options(request: Request, dialect: str | None) -> str:
     """The options of a request that differ from their defaults."""
-    given = {
+    options = {
         field.name: getattr(request, field.name)
         for field in fields(request)
         if field.name != "messages" and getattr(request, field.name) != field.default
     }
-    if dialect is not None or "dialect" in given:
-        given["dialect"] = dialect or str(request.dialect)
-    return f", {keyword_arguments(given)}" if given else ""
+    if dialect is not None or "dialect" in options:
+        options["dialect"] = dialect or str(request.dialect)
+    return f", {keyword_arguments(options)}" if options else ""
 
 
 # What a client sends back of a message, as code: the variants of `dsv4._playground.cache_view`.
@@ -327,19 +327,19 @@ def _cache_code(body: Mapping[str, Any], context: PlaygroundContext, form: str) 
     request = page.request(page.source.value)
     turns = cached_turns(request, VARIANTS[variant][1], PromptMeter(tokenizer))
     pairs = [(a.messages, b.messages) for a, b in pairwise(turns)]
-    imports, value, made = _request_code(page, None)
+    imports, value, code = _request_code(page, None)
     lines = ["from dsv4.tokens import why_not_prefix"]
     if "import replace" not in imports:
         lines.insert(0, "from dataclasses import replace")
     if variant == "sorted_arguments":
         lines.insert(0, "import json")
     imports = "\n".join(sorted({*lines, *filter(None, imports.splitlines())}))
-    made = f"{made}\n{_TURNS_CODE.format(sent=_VARIANT_CODE[variant], pairs=pairs)}"
+    code = f"{code}\n{_TURNS_CODE.format(sent=_VARIANT_CODE[variant], pairs=pairs)}"
     if form == "python":
-        return f'{imports}\n\n{value}\n\n{made}\nprint(*found, sep="\\n")\n'
+        return f'{imports}\n\n{value}\n\n{code}\nprint(*found, sep="\\n")\n'
     causes = [None if t.cause is None else (t.message, t.field, t.cause) for t in turns[1:]]
     expected = f"expected = {pformat(causes, width=WIDTH)}"
-    test = pytest_case("turns", "are", made, expected, "found == expected")
+    test = pytest_case("turns", "are", code, expected, "found == expected")
     return f"{imports}\n\n{value}\n\n\n{test}"
 
 

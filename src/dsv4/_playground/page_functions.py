@@ -136,8 +136,8 @@ class BrowserPlayground:
         from dsv4.tokens import Tokenizer
         from dsv4.tokens.vocabulary import BUNDLED_NAME, Vocabulary
 
-        known = Vocabulary(vocabulary, BUNDLED_NAME)
-        tokenizer = Tokenizer(known, engine=lambda _: lambda text: list(encode(text)))
+        bundled = Vocabulary(vocabulary, BUNDLED_NAME)
+        tokenizer = Tokenizer(bundled, engine=lambda _: lambda text: list(encode(text)))
         self._context = replace(self._context, tokenizer=tokenizer)
 
     def answer(self, name: str, body: str) -> tuple[int, str]:

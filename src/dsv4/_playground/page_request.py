@@ -88,8 +88,8 @@ class Switches:
         """The switches that the page sent. Raises a `PageProblem` for a wrong one."""
         choice = body.get("tool_choice")
         if choice is not None and not isinstance(choice, str):
-            found = f"found {short_repr(choice)}, expected a mode or the name of a tool"
-            raise PageProblem(found, location=("tool_choice",))
+            problem = f"found {short_repr(choice)}, expected a mode or the name of a tool"
+            raise PageProblem(problem, location=("tool_choice",))
         efforts = {e for d in DIALECTS.values() for e in d.efforts if isinstance(e, str)}
         return cls(
             dialect=choice_field(body, "dialect", tuple(DIALECTS), None),
@@ -101,9 +101,9 @@ class Switches:
 
     def on(self, request: Request) -> Request:
         """A request with everything that is set, except the dialect."""
-        given = {name: value for name, value in vars(self).items() if value is not None}
-        given.pop("dialect", None)
-        return replace(request, **given) if given else request
+        options = {name: value for name, value in vars(self).items() if value is not None}
+        options.pop("dialect", None)
+        return replace(request, **options) if options else request
 
 
 def request_from(
@@ -215,16 +215,16 @@ class PageRequest:
         message, location = message_and_location(error)
         if origins is not None and location[:1] == ("messages",) and len(location) > 1:
             index = location[1]
-            found = origins.message(index) if isinstance(index, int) else None
-            location = (*found, *location[2:]) if found is not None else location
+            origin = origins.message(index) if isinstance(index, int) else None
+            location = (*origin, *location[2:]) if origin is not None else location
         else:
             location = location_in_source(location, self.source.value)
         return self.source.problem(message, location)
 
 
 def _recognised(value: object) -> SourceProtocol:
-    found = recognise(value)
-    return found.protocol if found.rules == "body" else "file"
+    shape = recognise(value)
+    return shape.protocol if shape.rules == "body" else "file"
 
 
 # More is no conversation to look at.
@@ -236,19 +236,19 @@ def _check_size(source: JsonSource) -> None:
     listed: list[Any] = [value]
     if isinstance(value, dict):
         listed = [value.get(name) for name in ("messages", "input", "conversations")]
-    for found in listed:
-        if isinstance(found, list) and len(found) > MAX_MESSAGES:
-            raise PageProblem(f"found {len(found):,} messages, expected at most {MAX_MESSAGES:,}")
+    for each in listed:
+        if isinstance(each, list) and len(each) > MAX_MESSAGES:
+            raise PageProblem(f"found {len(each):,} messages, expected at most {MAX_MESSAGES:,}")
 
 
 def pictures_in(body: Mapping[str, Any]) -> dict[str, str]:
     """The pictures that are kept beside the JSON text: `data:` addresses by name."""
-    given = body.get("pictures") or {}
-    if not isinstance(given, dict) or not all(isinstance(url, str) for url in given.values()):
+    pictures = body.get("pictures") or {}
+    if not isinstance(pictures, dict) or not all(isinstance(url, str) for url in pictures.values()):
         raise PageProblem(
             "found something else, expected addresses by name", location=("pictures",)
         )
-    return given
+    return pictures
 
 
 def _source_in(body: Mapping[str, Any]) -> str:

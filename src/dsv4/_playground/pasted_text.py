@@ -46,9 +46,9 @@ def import_text(body: Mapping[str, Any], context: PlaygroundContext) -> Pasted:
     if _CURL.match(text):
         return _read_curl(text)
     for read_as in (_read_lines, _read_events, _read_prompt, _read_answer_text):
-        found = read_as(text)
-        if found is not None:
-            return found
+        imported = read_as(text)
+        if imported is not None:
+            return imported
     return _UNKNOWN
 
 

@@ -83,10 +83,10 @@ def differing_ranges(a: Prompt, b: Prompt) -> tuple[Ranges, Ranges]:
 def _by_words(one: Sequence[_DiffUnit], two: Sequence[_DiffUnit]) -> tuple[Ranges, Ranges]:
     """The same inside of lines that were changed."""
     words, others = _words(one), _words(two)
-    found = changes(words, others)
+    edits = changes(words, others)
     a, b = _starts(words), _starts(others)
-    ours = [(a[a1], a[a2]) for a1, a2, _, _ in found if a1 < a2]
-    theirs = [(b[b1], b[b2]) for _, _, b1, b2 in found if b1 < b2]
+    ours = [(a[a1], a[a2]) for a1, a2, _, _ in edits if a1 < a2]
+    theirs = [(b[b1], b[b2]) for _, _, b1, b2 in edits if b1 < b2]
     return ours, theirs
 
 
@@ -120,8 +120,8 @@ def changes(a: Sequence[object], b: Sequence[object]) -> list[_Change]:
     end = 0
     while end < min(len(a), len(b)) - start and a[-1 - end] == b[-1 - end]:
         end += 1
-    found = _fewest_changes(a[start : len(a) - end], b[start : len(b) - end])
-    return [(start + a1, start + a2, start + b1, start + b2) for a1, a2, b1, b2 in found]
+    middle = _fewest_changes(a[start : len(a) - end], b[start : len(b) - end])
+    return [(start + a1, start + a2, start + b1, start + b2) for a1, a2, b1, b2 in middle]
 
 
 def _fewest_changes(a: Sequence[object], b: Sequence[object]) -> list[_Change]:
@@ -151,7 +151,7 @@ def _diagonal_start(reached: dict[int, int], diagonal: int, edits: int) -> int:
 
 def _changes_along(trace: list[dict[int, int]], x: int, y: int) -> list[_Change]:
     """The changes on the way to a point, those that touch as one."""
-    found: list[_Change] = []
+    changes: list[_Change] = []
     for edits in range(len(trace) - 1, 0, -1):
         reached, diagonal = trace[edits], x - y
         begin = _diagonal_start(reached, diagonal, edits)
@@ -161,13 +161,13 @@ def _changes_along(trace: list[dict[int, int]], x: int, y: int) -> list[_Change]
         above = diagonal + 1 if is_down else diagonal - 1
         before = reached[above], reached[above] - above
         after = begin, begin - diagonal
-        if found and found[-1][0] == after[0] and found[-1][2] == after[1]:
-            last = found.pop()
-            found.append((before[0], last[1], before[1], last[3]))
+        if changes and changes[-1][0] == after[0] and changes[-1][2] == after[1]:
+            last = changes.pop()
+            changes.append((before[0], last[1], before[1], last[3]))
         else:
-            found.append((before[0], after[0], before[1], after[1]))
+            changes.append((before[0], after[0], before[1], after[1]))
         x, y = before
-    return found[::-1]
+    return changes[::-1]
 
 
 # The rows of `dsv4 show`, cut where their source changes.
@@ -387,18 +387,18 @@ def prompt_text(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str
 
 
 def _sides_in(body: Mapping[str, Any], context: PlaygroundContext) -> list[str]:
-    given = body.get("sides", ["dsv4"])
-    if not isinstance(given, list) or not 1 <= len(given) <= 2:
+    names = body.get("sides", ["dsv4"])
+    if not isinstance(names, list) or not 1 <= len(names) <= 2:
         raise PageProblem(
-            f"found {short_repr(given)}, expected one side or two", location=("sides",)
+            f"found {short_repr(names)}, expected one side or two", location=("sides",)
         )
-    for n, side in enumerate(given):
+    for n, side in enumerate(names):
         if side not in context.sides:
             expected = f"one of {', '.join(context.sides)}"
             raise PageProblem(
                 f"found {short_repr(side)}, expected {expected}", location=("sides", n)
             )
-    return given
+    return names
 
 
 def _tool_names(page: PageRequest) -> list[str]:
@@ -508,14 +508,14 @@ def _difference_reasons(page: PageRequest, names: list[str]) -> list[dict[str, A
         compared = compare(body, *(page.context.servers[name] for name in servers), dialect=dialect)
     except Error:
         return []
-    found = []
+    reasons = []
     for reason in compared.reasons:
         location = location_in_source(reason.location, page.source.value)
         place = page.source.nearest(location) if location else None
         units = None if place is None else list(page.source.in_units(place))
         words = reason.message.rstrip(".") + "."
-        found.append({"kind": reason.kind, "message": words, "place": units})
-    return found
+        reasons.append({"kind": reason.kind, "message": words, "place": units})
+    return reasons
 
 
 # Fields that differ and are named; the others are only counted.
@@ -570,10 +570,10 @@ def _dialect_reasons(a: PageSide, b: PageSide) -> Iterator[tuple[str, str, set[s
         yield "tags", words, {"tools", "tool_calls"}
     tokens = [side.dialect.system_token for side in (one, other)]
     if tokens[0] != tokens[1]:
-        known, without = (a, b) if tokens[0] else (b, a)
+        owner, without = (a, b) if tokens[0] else (b, a)
         token = tokens[0] or tokens[1]
         words = (
-            f"{known.title} opens system turns with {token}; {without.title} has no token for them."
+            f"{owner.title} opens system turns with {token}; {without.title} has no token for them."
         )
         yield "system", words, {"header"}
     if one.dialect.layout != other.dialect.layout:
@@ -651,8 +651,8 @@ def _ghost_source(row: ViewRow, origins: MessageOrigins) -> Location | None:
 
 def source_ranges(locations: Sequence[Location], source: JsonSource) -> list[list[int] | None]:
     """The ranges of locations in the source, in UTF-16 units."""
-    found = (source.nearest(location) if location else None for location in locations)
-    return [None if place is None else list(source.in_units(place)) for place in found]
+    ranges = (source.nearest(location) if location else None for location in locations)
+    return [None if place is None else list(source.in_units(place)) for place in ranges]
 
 
 def tokenizer_for(

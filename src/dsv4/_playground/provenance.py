@@ -86,9 +86,9 @@ class JsonSource:
     def nearest(self, location: Location) -> SourceRange | None:
         """The place of a location, or of the innermost value around it that is there."""
         for size in range(len(location), -1, -1):
-            found = self.ranges.get(location[:size])
-            if found is not None:
-                return found
+            range_ = self.ranges.get(location[:size])
+            if range_ is not None:
+                return range_
         return None
 
     def problem(self, message: str, location: Location) -> PageProblem:
@@ -312,10 +312,10 @@ class _PieceOwners:
             self._names[tools] = self._origins.tool_names(tools)
         names = self._names[tools]
         named = _NAME.search(line)
-        found = json.loads(named[1]) if named else None
+        name = json.loads(named[1]) if named else None
         for n in range(self._tool, len(names)):
             # A name may have got its namespace in front.
-            if names[n] and found is not None and found.endswith(names[n]):
+            if names[n] and name is not None and name.endswith(names[n]):
                 self._tool = n + 1
                 return (*tools, n)
         return tools
@@ -330,7 +330,7 @@ def _calls_in(
     """The call that each piece of a block of calls belongs to: the arguments after its name."""
     opening = prompt.dialect.tags.invoke_open.parts
     names = {span.start: span.location for span in texts if span.location and _is_name(span)}
-    found: dict[int, Location] = {}
+    calls: dict[int, Location] = {}
     call: Location | None = None
     at = 0
     for number, piece in enumerate(prompt.pieces):
@@ -340,13 +340,13 @@ def _calls_in(
             name = names[at] or ()
             whole = name[:-2] if name[-2:] == ("function", "name") else name[:-1]
             for before in range(number - len(opening), number):
-                found[before] = whole
+                calls[before] = whole
             arguments = (*name[:-1], "arguments"), (*name[:-1], "input")
             call = origins.option(*arguments) or whole
         if call is not None and at not in names:
-            found[number] = call
+            calls[number] = call
         at += len(piece.text)
-    return found
+    return calls
 
 
 def _is_name(span: SourceSpan) -> bool:

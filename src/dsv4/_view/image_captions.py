@@ -55,8 +55,8 @@ def image_counts(prompt: Prompt, tokenizer: Tokenizer | None) -> Iterator[ImageC
     else:  # of a dialect in which they do not depend on the tokens before
         is_known = rule is not None and not rule.pairs_rows
         counts = (grid.tokens if grid and is_known else None for grid in grids)
-    found = zip(places, prompt.images, grids, counts, strict=True)
-    for n, (piece, record, grid, tokens) in enumerate(found, 1):
+    pictures = zip(places, prompt.images, grids, counts, strict=True)
+    for n, (piece, record, grid, tokens) in enumerate(pictures, 1):
         name = _name(record) or f"image {n}"
         if grid is None:
             yield ImageCount(piece.message, name)

@@ -34,11 +34,11 @@ class ShownTurn(NamedTuple):
 
 def shown_turns(session: Mapping[str, Any], decode: Decode) -> Iterator[ShownTurn]:
     """Every turn once, in the order of the trajectories: those that share turns come after them."""
-    seen: set[str] = set()
+    shown: set[str] = set()
     for number, one in enumerate(session["trajectories"]):
         for turn in one["turns"]:
-            if turn["call"] not in seen:
-                seen.add(turn["call"])
+            if turn["call"] not in shown:
+                shown.add(turn["call"])
                 yield ShownTurn(number, turn, list(_runs(one, turn, decode)))
 
 
@@ -65,32 +65,32 @@ def _shade(one: Mapping[str, Any], place: int, trained: bool) -> str:
 
 def _facts(turn: Mapping[str, Any]) -> list[str]:
     sampled = sum(end - start for start, end in turn["sampled"])
-    found = [f"+{turn['prompt'][1] - turn['prompt'][0]} prompt, {sampled} sampled"]
-    found += [str(turn[name]) for name in ("protocol", "model") if turn.get(name)]
-    found += [str(turn["state"])] if turn["state"] != "finished" else []
-    found += [] if turn["delivered"] else ["not delivered"]
-    found += [] if turn["trained"] else ["not trained on"]
-    return found + ([f"reward {turn['reward']:g}"] if turn.get("reward") is not None else [])
+    facts = [f"+{turn['prompt'][1] - turn['prompt'][0]} prompt, {sampled} sampled"]
+    facts += [str(turn[name]) for name in ("protocol", "model") if turn.get(name)]
+    facts += [str(turn["state"])] if turn["state"] != "finished" else []
+    facts += [] if turn["delivered"] else ["not delivered"]
+    facts += [] if turn["trained"] else ["not trained on"]
+    return facts + ([f"reward {turn['reward']:g}"] if turn.get("reward") is not None else [])
 
 
 def _summary(session: Mapping[str, Any]) -> str:
-    said = [
+    facts = [
         f"{session['calls']} calls",
         f"{len(session['trajectories'])} trajectories",
         f"{session['sampled_tokens']} tokens sampled",
         "exact" if session["exact"] else "not exact",
     ]
-    said += [] if session["complete"] else ["not complete"]
-    said += ["closed" if session["closed"] else "open"]
-    said += [] if session["reward"] is None else [f"reward {session['reward']:g}"]
-    return ", ".join(said)
+    facts += [] if session["complete"] else ["not complete"]
+    facts += ["closed" if session["closed"] else "open"]
+    facts += [] if session["reward"] is None else [f"reward {session['reward']:g}"]
+    return ", ".join(facts)
 
 
 def _notes_by_call(session: Mapping[str, Any]) -> dict[str | None, list[Mapping[str, Any]]]:
-    found: dict[str | None, list[Mapping[str, Any]]] = {}
+    notes: dict[str | None, list[Mapping[str, Any]]] = {}
     for note in session["notes"]:
-        found.setdefault(note["call"], []).append(note)
-    return found
+        notes.setdefault(note["call"], []).append(note)
+    return notes
 
 
 def _shortened(text: str, full: bool) -> str:

@@ -208,6 +208,8 @@ def _tool_path(call: ApiRequest, index: str | int) -> str:
 
 
 REMINDER = "<system-reminder>\n{}\n</system-reminder>"
+# Those whose messages may hold images. In others, a text stands in the place of each.
+_ROLES_WITH_IMAGES = ("user", "tool")
 
 
 class TurnBuilder:
@@ -230,31 +232,43 @@ class TurnBuilder:
         self._begin()
 
     def _add(self, message: neutral.Entry) -> None:
-        if message["role"] == "assistant":
-            self._add_assistant(message)
-        elif message["role"] == "system":
-            self._add_system(message["content"])
-        else:
-            self._add_to_user_turn(message)
-
-    def _add_to_user_turn(self, message: neutral.UserEntry | neutral.ResultEntry) -> None:
         content = message["content"]
         if not isinstance(content, str):
             message = message.copy()
-            if self._settings.read_images and self._dialect.image_token is not None:
-                message["content"] = list(map(self._checked, content))
-            else:
-                message["content"] = self._without_images(content)
-        self.messages.append(message)
+            message["content"] = self._readable(content, message["role"])
+        if message["role"] == "assistant":
+            self._add_assistant(message)
+        elif message["role"] == "system":
+            self._add_system(message)
+        else:
+            self.messages.append(message)
+
+    def _readable(
+        self, content: list[TextPartParam | contents.ImageBlock], role: str
+    ) -> contents.Content:
+        """The content with its images, where they are read, and as text where they are not."""
+        reads = self._settings.read_images and self._dialect.image_token is not None
+        if reads and role in _ROLES_WITH_IMAGES:
+            return list(map(self._checked, content))
+        why = f"images of this role ({role}) are not read" if reads else "images are not read"
+        for block in content:
+            if block["type"] != "text":
+                if self._settings.unsupported_images == "refuse":
+                    raise ApiError(f"found an image, expected text: {why}", path=block["path"])
+                self.replaced += 1
+        return contents.without_images(content)
 
     def _checked(
         self, block: TextPartParam | contents.ImageBlock
     ) -> TextPartParam | contents.ImageBlock:
         if block["type"] == "text":
             return block
-        self.images += 1
         if self._settings.read_images == "unchecked" and block.get("problem") != contents.NO_FILES:
-            return contents.maybe_missing(block)
+            sent = contents.maybe_missing(block)
+            self.images += sent is block
+            self.replaced += sent is not block
+            return sent
+        self.images += 1
         if self.images > contents.MAX_IMAGES:
             raise ApiError(f"found more than {contents.MAX_IMAGES} images", path=block["path"])
         return contents.checked_image(block)
@@ -279,19 +293,14 @@ class TurnBuilder:
 
     # System texts before the first turn are one message. Later ones go where the settings say.
 
-    def _add_system(self, text: str) -> None:
+    def _add_system(self, message: neutral.SystemEntry) -> None:
+        text = contents.without_images(message["content"])
         if not self.messages or self._later == "in_front":
             self._system.append(text)
         elif self._later == "reminder":
             self.messages.append(reminder(text))
         else:
             self.messages.append({"role": "system", "content": text})
-
-    def _without_images(self, content: list[TextPartParam | contents.ImageBlock]) -> str:
-        if self._settings.unsupported_images == "refuse":
-            contents.refuse_images(content)
-        self.replaced += sum(block["type"] != "text" for block in content)
-        return contents.without_images(content)
 
     def _end(self) -> None:
         """A prompt must ask for something: a system text at its end does so as a reminder."""
@@ -302,7 +311,7 @@ class TurnBuilder:
         else:
             last = self.messages[-1]
             if last["role"] == "system" and self._dialect.system_token is None:
-                self.messages[-1] = reminder(last["content"])
+                self.messages[-1] = reminder(contents.without_images(last["content"]))
 
     def _begin(self) -> None:
         if self._system:
@@ -398,9 +407,7 @@ def resolve(
     settings: ApiSettings,
 ) -> ApiRequest:
     """The request as a dialect and a server's settings make it."""
-    release, notes = chosen_dialect(dialect, asked.model)
-    options = ResolvedOptions(asked, protocol, release, settings)
-    return options.with_messages(asked, {"notes": notes} if notes else NO_FIELDS)
+    return ResolvedOptions(asked, protocol, dialect, settings).with_messages(asked)
 
 
 class ResolvedOptions:
@@ -410,14 +417,18 @@ class ResolvedOptions:
     """
 
     def __init__(
-        self, asked: NeutralRequest, protocol: ProtocolName, dialect: Dialect, settings: ApiSettings
+        self,
+        asked: NeutralRequest,
+        protocol: ProtocolName,
+        dialect: DialectName | Dialect | None,
+        settings: ApiSettings,
     ) -> None:
         self.asked = asked
-        self.dialect = dialect
+        self.dialect, notes = chosen_dialect(dialect, asked.model)
         self.settings = settings
-        tools = _visible_tools(asked, dialect)
+        tools = _visible_tools(asked, self.dialect)
         self.thinking = _thinking(asked, settings)
-        effort = _effort(asked, dialect, settings) if self.thinking else None
+        effort = _effort(asked, self.dialect, settings) if self.thinking else None
         self._request_fields = self._prompt_options(tools, effort)
         self._api_fields: dict[str, Any] = {
             **API_REQUEST_DEFAULTS,
@@ -427,6 +438,7 @@ class ResolvedOptions:
             "max_tokens": asked.max_tokens or most_tokens(self.thinking, effort, settings),
             "names": tools.names,
             "settings": settings,
+            "notes": notes,
         }
 
     def _prompt_options(
@@ -456,10 +468,10 @@ class ResolvedOptions:
         turns = TurnBuilder(asked, self.dialect, self.settings)
         messages, prefix = continued_turns(turns.messages, asked, self.thinking, self.settings)
         request_fields = {"prefix": prefix} if prefix else NO_FIELDS
-        found = {**own, "marks": turns.marks}
+        values = {**own, "marks": turns.marks}
         if turns.images or turns.replaced:
-            found |= {"images": turns.images, "replaced_images": turns.replaced}
-        return self.with_turns(messages, found, request_fields)
+            values |= {"images": turns.images, "replaced_images": turns.replaced}
+        return self.with_turns(messages, values, request_fields)
 
     def with_turns(
         self,
@@ -487,9 +499,11 @@ class ResolvedOptions:
 
 def _defaults(kind: type[ApiRequest]) -> dict[str, Any]:
     """The fields that may be left out, with their defaults."""
-    given = {e.name: e.default for e in fields(kind) if e.default is not MISSING}
-    made = {e.name: e.default_factory() for e in fields(kind) if e.default_factory is not MISSING}
-    return given | made
+    values = {e.name: e.default for e in fields(kind) if e.default is not MISSING}
+    factories = {
+        e.name: e.default_factory() for e in fields(kind) if e.default_factory is not MISSING
+    }
+    return values | factories
 
 
 API_REQUEST_DEFAULTS = _defaults(ApiRequest)
@@ -534,8 +548,8 @@ def _thinking(asked: NeutralRequest, settings: ApiSettings) -> bool:
 
 
 def _effort(asked: NeutralRequest, dialect: Dialect, settings: ApiSettings) -> str | int | None:
-    said = asked.effort if asked.effort is not None else settings.effort
-    return dialect_effort(said, dialect, asked.effort_path)
+    effort = asked.effort if asked.effort is not None else settings.effort
+    return dialect_effort(effort, dialect, asked.effort_path)
 
 
 def _prompt_choice(asked: NeutralRequest, tools: neutral.VisibleTools) -> ToolChoice:
@@ -563,7 +577,7 @@ def dialect_effort(asked: str | int | None, dialect: Dialect, path: str) -> str 
     """The effort as the dialect names it, None where it has no such text."""
     efforts = dialect.efforts
     if isinstance(asked, int):
-        numbers = [known for known in efforts if isinstance(known, int)]
+        numbers = [each for each in efforts if isinstance(each, int)]
         if asked in numbers:
             return asked
         expected = f"{min(numbers)} to {max(numbers)}" if numbers else "a name: it has no numbers"

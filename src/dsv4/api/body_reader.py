@@ -4,7 +4,7 @@ it. Every door uses it, so the same body is the same prompt at all of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -55,15 +55,18 @@ def recognise(body: object) -> RecognisedBody:
             return RecognisedBody("responses", "body", True)
         return RecognisedBody("chat", "released", True)
     switch = body.get("thinking")
-    is_own = isinstance(switch, bool) or any(
-        body.get(name) is not None for name in own_bodies.OWN_OPTIONS
-    )
-    is_sent = isinstance(switch, dict) or any(body.get(name) is not None for name in _CHAT_SIGNS)
+    is_own = isinstance(switch, bool) or _has_any(body, own_bodies.OWN_OPTIONS)
+    is_sent = isinstance(switch, dict) or _has_any(body, _CHAT_SIGNS)
     if is_own and not is_sent:
         return RecognisedBody("chat", "released", True)
     if _is_of_anthropic(body) or (is_sent and _has_blocks(body, ("image",))):
         return RecognisedBody("messages", "body", True)
     return RecognisedBody("chat", "body" if is_sent else "released", is_own is not is_sent)
+
+
+def _has_any(body: JsonObject, names: Container[str]) -> bool:
+    # By the fields of the body: there are fewer than names.
+    return any(name in names and value is not None for name, value in body.items())
 
 
 def _is_alpaca(body: Mapping[str, Any]) -> bool:
@@ -80,11 +83,11 @@ def _is_of_anthropic(body: JsonObject) -> bool:
         return False
     if any("input_schema" in tool for tool in listed):
         return True
-    if any(body.get(name) is not None for name in _CHAT_ONLY):
+    if _has_any(body, _CHAT_ONLY):
         return False
     switch = body.get("thinking")
     has_budget = isinstance(switch, dict) and "budget_tokens" in switch
-    return has_budget or any(body.get(name) is not None for name in _MESSAGES_SIGNS)
+    return has_budget or _has_any(body, _MESSAGES_SIGNS)
 
 
 def _has_blocks(body: JsonObject, kinds: tuple[str, ...]) -> bool:
@@ -131,13 +134,14 @@ def read(
     if protocol is not None and protocol not in PROTOCOLS:
         raise wrong(protocol, f"one of {', '.join(PROTOCOLS)}", "protocol")
     if protocol is not None and rules is None:
-        given = {"messages": body} if isinstance(body, list) else body
-        return PROTOCOLS[protocol].read(given, dialect=dialect, settings=settings)
+        fields = {"messages": body} if isinstance(body, list) else body
+        return PROTOCOLS[protocol].read(fields, dialect=dialect, settings=settings)
     value = json_value(body, settings.loads)
-    found = recognise(value)
-    if (rules or found.rules) == "released":
-        return _read_released(value, protocol or found.protocol, dialect, settings)
-    return _read_sent(value, protocol or found.protocol, dialect, settings)
+    if protocol is None or rules is None:
+        shape = recognise(value)
+        protocol, rules = protocol or shape.protocol, rules or shape.rules
+    read = _read_released if rules == "released" else _read_sent
+    return read(value, protocol, dialect, settings)
 
 
 def _read_sent(

@@ -233,11 +233,11 @@ def _finished(choice: dict[str, Any]) -> dict[str, Any]:
     if calls:
         message["tool_calls"] = calls
         message["content"] = message["content"] or None
-    known = choice["logprobs"]
+    logprobs = choice["logprobs"]
     return {
         "index": choice["index"],
         "message": message,
-        "logprobs": {"content": None, "refusal": None, **known} if known else None,
+        "logprobs": {"content": None, "refusal": None, **logprobs} if logprobs else None,
         "finish_reason": choice["finish_reason"],
     }
 

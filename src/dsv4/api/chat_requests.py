@@ -35,26 +35,23 @@ def read(
     """
     settings = settings or api_request.DEFAULT_SETTINGS
     fields = body if type(body) is dict else json_body(body, settings.loads)
-    release, notes = api_request.chosen_dialect(dialect, fields.get("model"))
-    options = resolved_chat_options(fields, release, settings)
-    given = fields.get("messages")
-    if type(given) is not list:
-        given = _message_list(given)
+    options = resolved_chat_options(fields, dialect, settings)
+    messages = fields.get("messages")
+    if type(messages) is not list:
+        messages = _message_list(messages)
     own = api_request.NO_FIELDS
     if "user" in fields or "prompt_cache_key" in fields:
         own = request_fields.shared_fields(fields, OWN_FIELDS)
-    if notes:
-        own = {**own, "notes": notes}
     system = fields.get("system")
-    if system is None and are_plain_turns(given):
-        return options.with_turns(given[:], own)
-    return options.with_messages(_with_messages(options.asked, given, system), own)
+    if system is None and are_plain_turns(messages):
+        return options.with_turns(messages[:], own)
+    return options.with_messages(_with_messages(options.asked, messages, system), own)
 
 
 def neutral_chat_request(body: JsonObject) -> NeutralRequest:
     """What a body asks for."""
-    given = _message_list(body.get("messages"))
-    return _with_messages(chat_options(body), given, body.get("system"))
+    messages = _message_list(body.get("messages"))
+    return _with_messages(chat_options(body), messages, body.get("system"))
 
 
 def chat_options(body: JsonObject) -> NeutralRequest:
@@ -70,8 +67,8 @@ def _with_messages(
     options: NeutralRequest, given: list[Any], system: object = None
 ) -> NeutralRequest:
     """With the messages, and with a system prompt beside them, as many data sets have it."""
-    text = contents.system_text(system, "system", PART_READERS)
-    messages: list[neutral.Entry] = [{"role": "system", "content": text}] if text else []
+    content = contents.system_content(system, "system", PART_READERS)
+    messages: list[neutral.Entry] = [{"role": "system", "content": content}] if content else []
     messages += [m for n, message in enumerate(given) for m in _read_message(message, n)]
     return options.replaced(messages=messages, given=len(given))
 
@@ -80,9 +77,10 @@ _known_options = neutral.ReadCache[ResolvedOptions]()
 
 
 def resolved_chat_options(
-    body: JsonObject, dialect: Dialect, settings: ApiSettings
+    body: JsonObject, dialect: DialectName | Dialect | None, settings: ApiSettings
 ) -> ResolvedOptions:
-    """The options of a body, resolved, and cached."""
+    """The options of a body, resolved, and cached. Its model, which may decide the dialect, is one
+    of them."""
     options = body.copy()
     options.pop("messages", None)
     tools = options.pop("tools", None)
@@ -94,7 +92,8 @@ def resolved_chat_options(
     except ValueError:
         return ResolvedOptions(chat_options({**options, "tools": tools}), "chat", dialect, settings)
     # What is cached holds the dialect and the settings: no others have their ids.
-    key = (dumped, dumped_tools, id(dialect), id(settings))
+    named = dialect if isinstance(dialect, str) else id(dialect)
+    key = (dumped, dumped_tools, named, id(settings))
     resolved = _known_options.get(key)
     if resolved is None:
         copy = marshal.loads(dumped)
@@ -180,9 +179,9 @@ def _is_plain_result(message: JsonObject) -> bool:
 
 
 def _is_plain_assistant(message: JsonObject) -> bool:
-    known = 2
+    count = 2
     if "reasoning_content" in message:
-        known += 1
+        count += 1
         reasoning = message["reasoning_content"]
         if reasoning.__class__ is str:
             if not (reasoning.isascii() or is_clean(reasoning)):
@@ -190,11 +189,11 @@ def _is_plain_assistant(message: JsonObject) -> bool:
         elif reasoning is not None:
             return False
     if "tool_calls" in message:
-        known += 1
+        count += 1
         calls = message["tool_calls"]
         if calls.__class__ is not list or not all(map(_is_plain_call, calls)):
             return False
-    return len(message) == known
+    return len(message) == count
 
 
 def _is_plain_call(call: object) -> bool:
@@ -227,8 +226,8 @@ def _read_message(message: object, index: int) -> list[neutral.Entry]:
 
 
 def _read_system(message: JsonObject, path: str) -> list[neutral.Entry]:
-    text = contents.system_text(message.get("content"), f"{path}.content", PART_READERS)
-    return [{"role": "system", "content": text}] if text else []
+    content = contents.system_content(message.get("content"), f"{path}.content", PART_READERS)
+    return [{"role": "system", "content": content}] if content else []
 
 
 def _read_user(message: JsonObject, path: str) -> list[neutral.Entry]:
@@ -243,9 +242,11 @@ def _read_result(message: JsonObject, path: str) -> list[neutral.Entry]:
 
 
 def _read_assistant(message: JsonObject, path: str) -> list[neutral.Entry]:
-    text = contents.text_content(message.get("content"), f"{path}.content", PART_READERS)
-    refusal = request_fields.maybe_text_at(message, "refusal", path)
-    content = f"{text}{contents.BLANK_LINE}{refusal}" if text and refusal else text or refusal or ""
+    parts = (
+        contents.content_of(message.get("content"), f"{path}.content", PART_READERS),
+        request_fields.maybe_text_at(message, "refusal", path),
+    )
+    content = contents.joined_content(filter(None, parts))
     read: neutral.AssistantEntry = {"role": "assistant", "content": content}
     for field in ("reasoning_content", "reasoning"):
         reasoning = request_fields.maybe_text_at(message, field, path)
@@ -383,9 +384,9 @@ def _function_key(value: object, path: str) -> neutral.ToolKey:
 
 
 def _read_format(value: object, path: str) -> neutral.AnswerFormat | None:
-    given = request_fields.json_object(value, path)
+    fields = request_fields.json_object(value, path)
     kind = request_fields.one_of("text", "json_object", "json_schema")(
-        given.get("type"), f"{path}.type"
+        fields.get("type"), f"{path}.type"
     )
     if kind == "text":
         return None
@@ -393,7 +394,7 @@ def _read_format(value: object, path: str) -> neutral.AnswerFormat | None:
         return neutral.AnswerFormat()
     inside = f"{path}.json_schema"
     return neutral.read_answer_format(
-        request_fields.json_object(given.get("json_schema"), inside), inside
+        request_fields.json_object(fields.get("json_schema"), inside), inside
     )
 
 

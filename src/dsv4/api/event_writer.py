@@ -64,8 +64,8 @@ def _line_safe(text: str) -> str:
     return _UNSAFE_CHARACTERS.sub(_escaped, text)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    character = found.group()
+def _escaped(match: re.Match[str]) -> str:
+    character = match.group()
     return "\ufffd" if character >= "\ud800" else f"\\u{ord(character):04x}"
 
 

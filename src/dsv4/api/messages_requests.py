@@ -90,7 +90,7 @@ def _read_message(message: object, path: str) -> list[neutral.Entry]:
     if role == "assistant":
         return [_read_assistant(content, inside)]
     if role == "system":
-        text = contents.system_text(content, inside, BLOCK_READERS)
+        text = contents.system_content(content, inside, BLOCK_READERS)
         return [{"role": "system", "content": text}] if text else []
     raise wrong(role, "one of " + ", ".join(ROLES), f"{path}.role")
 
@@ -141,7 +141,7 @@ def _marked_as_error(content: Content) -> Content:
 def _read_assistant(content: object, path: str) -> neutral.AssistantEntry:
     if content is None or isinstance(content, str):
         return {"role": "assistant", "content": clean(content or "")}
-    texts: list[str] = []
+    parts: list[BlockContent] = []
     thoughts: list[str] = []
     calls: list[contents.HistoryCall] = []
     marks: list[str] = []
@@ -154,11 +154,10 @@ def _read_assistant(content: object, path: str) -> neutral.AssistantEntry:
         elif kind == "tool_use":
             calls.append(_read_call(block, where))
         else:
-            said = contents.read_block(block, where, ASSISTANT_BLOCK_READERS)
-            texts.append(contents.without_images(contents.joined_content([said])))
+            parts.append(contents.read_block(block, where, ASSISTANT_BLOCK_READERS))
     message: neutral.AssistantEntry = {
         "role": "assistant",
-        "content": contents.BLANK_LINE.join(filter(None, texts)),
+        "content": contents.joined_content(filter(None, parts)),
     }
     if any(thoughts):
         message["reasoning_content"] = contents.BLANK_LINE.join(filter(None, thoughts))
@@ -183,44 +182,44 @@ def _read_image(block: JsonObject, path: str) -> BlockContent:
     if source is None:
         return contents.image_block(None, path)
     where = f"{path}.source"
-    given = request_fields.json_object(source, where)
-    kind = request_fields.type_at(given, where)
+    fields = request_fields.json_object(source, where)
+    kind = request_fields.type_at(fields, where)
     if kind == "url":
-        return contents.image_block(request_fields.maybe_text_at(given, "url", where), path)
+        return contents.image_block(request_fields.maybe_text_at(fields, "url", where), path)
     if kind != "base64":
-        found = f"found {kind!r} as the type of its source, expected 'base64' or 'url'"
-        return contents.missing_image(contents.NO_FILES if kind == "file" else found, path)
-    data = request_fields.maybe_text_at(given, "data", where)
-    media = request_fields.maybe_text_at(given, "media_type", where) or "image/png"
+        problem = f"found {kind!r} as the type of its source, expected 'base64' or 'url'"
+        return contents.missing_image(contents.NO_FILES if kind == "file" else problem, path)
+    data = request_fields.maybe_text_at(fields, "data", where)
+    media = request_fields.maybe_text_at(fields, "media_type", where) or "image/png"
     return contents.image_block(f"data:{media};base64,{data}" if data else None, path)
 
 
 def _read_document(block: JsonObject, path: str) -> BlockContent:
-    """A document as its title, what is said about it, and its text."""
+    """A document as its title, what is said about it, and its text and images."""
     about = [request_fields.maybe_text_at(block, field, path) for field in ("title", "context")]
-    return contents.BLANK_LINE.join(filter(None, [*about, _document_text(block, path)]))
+    return contents.joined_content(filter(None, [*about, _document_content(block, path)]))
 
 
-def _document_text(block: JsonObject, path: str) -> str:
+def _document_content(block: JsonObject, path: str) -> Content:
     source = block.get("source")
     if source is None:
         return contents.UNSUPPORTED_DOCUMENT
     where = f"{path}.source"
-    given = request_fields.json_object(source, where)
-    kind = request_fields.type_at(given, where)
+    fields = request_fields.json_object(source, where)
+    kind = request_fields.type_at(fields, where)
     if kind == "text":
-        return request_fields.maybe_text_at(given, "data", where) or contents.UNSUPPORTED_DOCUMENT
+        return request_fields.maybe_text_at(fields, "data", where) or contents.UNSUPPORTED_DOCUMENT
     if kind == "content":
-        content = contents.content_of(given.get("content"), f"{where}.content", BLOCK_READERS)
-        return contents.without_images(content) or contents.UNSUPPORTED_DOCUMENT
+        content = contents.content_of(fields.get("content"), f"{where}.content", BLOCK_READERS)
+        return content or contents.UNSUPPORTED_DOCUMENT
     return contents.UNSUPPORTED_DOCUMENT
 
 
 def _read_search_result(block: JsonObject, path: str) -> BlockContent:
     """What a search found: where, and its text."""
-    said = [request_fields.maybe_text_at(block, field, path) for field in ("title", "source")]
-    text = contents.text_content(block.get("content"), f"{path}.content", BLOCK_READERS)
-    return contents.BLANK_LINE.join(filter(None, ["\n".join(filter(None, said)), text]))
+    texts = [request_fields.maybe_text_at(block, field, path) for field in ("title", "source")]
+    content = contents.content_of(block.get("content"), f"{path}.content", BLOCK_READERS)
+    return contents.joined_content(filter(None, ["\n".join(filter(None, texts)), content]))
 
 
 def _read_reference(block: JsonObject, path: str) -> BlockContent:
@@ -286,8 +285,8 @@ def _read_choice(value: object, path: str) -> tuple[neutral.NeutralToolChoice, b
 # Everything else.
 
 
-def _read_system(value: object, path: str) -> str:
-    return contents.system_text(value, path, BLOCK_READERS)
+def _read_system(value: object, path: str) -> Content:
+    return contents.system_content(value, path, BLOCK_READERS)
 
 
 def _read_output_config(value: object, path: str) -> dict[str, Any]:
@@ -297,9 +296,9 @@ def _read_output_config(value: object, path: str) -> dict[str, Any]:
 
 
 def _read_format(value: object, path: str) -> neutral.AnswerFormat:
-    given = request_fields.json_object(value, path)
-    request_fields.one_of("json_schema")(given.get("type"), f"{path}.type")
-    return neutral.read_answer_format(given, path)
+    fields = request_fields.json_object(value, path)
+    request_fields.one_of("json_schema")(fields.get("type"), f"{path}.type")
+    return neutral.read_answer_format(fields, path)
 
 
 def _read_user_id(value: object, path: str) -> str | None:
@@ -441,8 +440,8 @@ def _dump_assistant(message: neutral.AssistantEntry) -> list[JsonObject]:
         blocks.append({"type": "text", "text": message["content"]})
     for call in neutral.function_calls(message, PROTOCOL_TITLE):
         function = call["function"]
-        given = neutral.arguments_object(function["arguments"])
-        block = {"type": "tool_use", "id": call["id"], "name": function["name"], "input": given}
+        arguments = neutral.arguments_object(function["arguments"])
+        block = {"type": "tool_use", "id": call["id"], "name": function["name"], "input": arguments}
         blocks.append({field: value for field, value in block.items() if value is not None})
     return blocks
 

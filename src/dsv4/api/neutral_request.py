@@ -108,10 +108,10 @@ class ReadCache(Generic[_V]):
 
 
 class SystemEntry(TypedDict):
-    """A system text."""
+    """A system text. It may hold images, as clients send them; no prompt does."""
 
     role: Literal["system"]
-    content: str
+    content: Content
 
 
 class UserEntry(TypedDict):
@@ -131,7 +131,7 @@ class ResultEntry(TypedDict):
 
 class _AssistantEntryRequired(TypedDict):
     role: Literal["assistant"]
-    content: str
+    content: Content
 
 
 class AssistantEntry(_AssistantEntryRequired, total=False):
@@ -411,12 +411,12 @@ def client_names(tools: Iterable[RequestTool], dialect: Dialect) -> dict[str, To
 
 def refuse_duplicate_names(named: Iterable[tuple[str, str]]) -> None:
     """Raises where two tools have one name. Each is given with where the request has it."""
-    seen: set[str] = set()
+    names: set[str] = set()
     for name, path in named:
-        if name in seen:
+        if name in names:
             message = f"found a second tool with the name {name!r}, expected each name once"
             raise ApiError(message, path=f"{path}.name")
-        seen.add(name)
+        names.add(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -484,9 +484,13 @@ def read_answer_format(holder: JsonObject, path: str) -> AnswerFormat:
 
 
 def joined_turns(asked: NeutralRequest) -> Iterator[Entry]:
-    """The messages, those of one assistant turn as one."""
+    """The messages, those of one assistant turn as one. Only those of users and tools have images:
+    others are named."""
     open_turn: AssistantEntry | None = None
     for message in asked.messages:
+        if message["role"] in ("system", "assistant") and not isinstance(message["content"], str):
+            message = message.copy()
+            message["content"] = contents.without_images(message["content"])
         if message["role"] == "assistant":
             open_turn = message if open_turn is None else joined_turn(open_turn, message)
             continue
@@ -504,7 +508,7 @@ def joined_turn(first: AssistantEntry, second: AssistantEntry) -> AssistantEntry
     turn: AssistantEntry = {
         "role": "assistant",
         "reasoning_content": contents.BLANK_LINE.join(filter(None, reasoning)),
-        "content": contents.BLANK_LINE.join(filter(None, (first["content"], second["content"]))),
+        "content": contents.joined_content(filter(None, (first["content"], second["content"]))),
     }
     if "tool_calls" in first or "tool_calls" in second:
         turn["tool_calls"] = (*first.get("tool_calls", ()), *second.get("tool_calls", ()))

@@ -248,8 +248,8 @@ def _template_options(given: object) -> dict[str, Any]:
     """Those that are given. The request's own fields come before them."""
     if not isinstance(given, dict):
         return {}
-    known = TEMPLATE_OPTIONS.items()
-    return {option: given[name] for name, option in known if given.get(name) is not None}
+    options = TEMPLATE_OPTIONS.items()
+    return {option: given[name] for name, option in options if given.get(name) is not None}
 
 
 _THINKING = {"enabled": True, "disabled": False}

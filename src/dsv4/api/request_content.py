@@ -8,7 +8,7 @@ by its type, as the format does it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, TypeAlias, TypedDict
 
 from dsv4._format.texts import BILLING_HEADER, UNSUPPORTED
@@ -44,8 +44,8 @@ class ImageBlock(_ImageBlockRequired, total=False):
 
 
 Content: TypeAlias = "str | list[TextPartParam | ImageBlock]"
-# What one block says: text, an image, or nothing at all.
-BlockContent: TypeAlias = "str | ImageBlock | None"
+# What one block says: text, an image, several of these, or nothing at all.
+BlockContent: TypeAlias = "Content | ImageBlock | None"
 # A block as a client sent it, and where it stands -> what it says.
 BlockReader: TypeAlias = Callable[[JsonObject, str], BlockContent]
 
@@ -72,12 +72,6 @@ def content_of(value: object, path: str, readers: Mapping[str, BlockReader]) -> 
     )
 
 
-def text_content(value: object, path: str, readers: Mapping[str, BlockReader]) -> str:
-    """A content field where there can be no images: they are named."""
-    content = content_of(value, path, readers)
-    return content if isinstance(content, str) else without_images(content)
-
-
 def read_block(block: object, path: str, readers: Mapping[str, BlockReader]) -> BlockContent:
     if isinstance(block, str):
         return clean(block)
@@ -87,15 +81,18 @@ def read_block(block: object, path: str, readers: Mapping[str, BlockReader]) -> 
     return unsupported_text(kind) if reader is None else reader(fields, path)
 
 
-def joined_content(said: list[BlockContent]) -> Content:
+def joined_content(blocks: Iterable[BlockContent]) -> Content:
     """One text, unless there are images among the blocks."""
-    if all(part is None or isinstance(part, str) for part in said):
-        return BLANK_LINE.join(part for part in said if isinstance(part, str))
-    return [
-        {"type": "text", "text": part} if isinstance(part, str) else part
-        for part in said
-        if part is not None
-    ]
+    parts: list[str | TextPartParam | ImageBlock] = []
+    for block in blocks:
+        if isinstance(block, list):
+            parts += block
+        elif block is not None:
+            parts.append(block)
+    texts = [part for part in parts if isinstance(part, str)]
+    if len(texts) == len(parts):
+        return BLANK_LINE.join(texts)
+    return [{"type": "text", "text": part} if isinstance(part, str) else part for part in parts]
 
 
 def without_images(content: Content) -> str:
@@ -105,13 +102,6 @@ def without_images(content: Content) -> str:
     return BLANK_LINE.join(
         block["text"] if block["type"] == "text" else UNSUPPORTED_IMAGE for block in content
     )
-
-
-def refuse_images(content: Content) -> None:
-    """Raises for the first image of a content."""
-    for block in content if isinstance(content, list) else ():
-        if block["type"] != "text":
-            raise ApiError("found an image, expected text: images are not read", path=block["path"])
 
 
 def image_block(url: str | None, path: str, detail: object = None) -> ImageBlock:
@@ -206,21 +196,17 @@ def no_content(block: JsonObject, path: str) -> BlockContent:
 PROMPT_BEGINNING = "You are"
 
 
-def system_text(value: object, path: str, readers: Mapping[str, BlockReader]) -> str:
-    """The text of a system field or message: its blocks, those that say something."""
+def system_content(value: object, path: str, readers: Mapping[str, BlockReader]) -> Content:
+    """The content of a system field or message: its blocks, those that say something."""
     if isinstance(value, str):
         return without_billing(clean(value))
     if value is None:
         return ""
     if not isinstance(value, (list, tuple)):
         raise wrong(value, "text or a list of text blocks", path)
-    said = [read_block(block, f"{path}[{n}]", readers) for n, block in enumerate(value)]
-    texts = [
-        without_billing(part) if isinstance(part, str) else UNSUPPORTED_IMAGE
-        for part in said
-        if part is not None
-    ]
-    return BLANK_LINE.join(filter(None, texts))
+    blocks = [read_block(block, f"{path}[{n}]", readers) for n, block in enumerate(value)]
+    parts = [without_billing(part) if isinstance(part, str) else part for part in blocks]
+    return joined_content(filter(None, parts))
 
 
 def without_billing(text: str) -> str:

@@ -56,7 +56,7 @@ def json_body(body: Body, loads: Callable[[bytes], Any] | None = None) -> JsonOb
     """The body as a dict."""
     if isinstance(body, dict):
         return body
-    value = json_value(body, loads)
+    value = _parse_json(body if type(body) is bytes else _bytes_of(body), loads)
     if not isinstance(value, dict):
         raise wrong(value, "a JSON object", "")
     return value
@@ -140,8 +140,8 @@ def clean_value(value: T, path: str) -> T:
     # Marshal writes text as UTF-8 with surrogates let through. A look at its bytes takes much less
     # time than a walk, and what looks like a surrogate and is none does no harm.
     dumped = marshalled(value)
-    found = b"\xed" in dumped and _ENCODED_SURROGATE.search(dumped) is not None
-    cleaned: T = without_surrogates(value) if found else value
+    is_split = b"\xed" in dumped and _ENCODED_SURROGATE.search(dumped) is not None
+    cleaned: T = without_surrogates(value) if is_split else value
     return cleaned
 
 
@@ -179,11 +179,11 @@ def checked_fields(
     fields: Mapping[str, Any], checks: Mapping[str, Check], path: str = ""
 ) -> dict[str, Any]:
     """The fields that `checks` knows, those that are there and not null."""
-    known = {}
+    checked = {}
     for key, value in fields.items():
         if value is not None and key in checks:
-            known[key] = checks[key](value, f"{path}.{key}" if path else key)
-    return known
+            checked[key] = checks[key](value, f"{path}.{key}" if path else key)
+    return checked
 
 
 def shared_fields(
@@ -284,16 +284,16 @@ def one_of(*names: Name) -> Callable[[object, str], Name]:
 def texts(value: object, path: str) -> tuple[str, ...]:
     """One text, or a list of them. None may be empty."""
     if isinstance(value, str):
-        given = [value]
+        listed = [value]
     elif isinstance(value, (list, tuple)):
-        given = list(value)
+        listed = list(value)
     else:
         raise wrong(value, "text, or a list of texts", path)
-    for n, item in enumerate(given):
+    for n, item in enumerate(listed):
         if not isinstance(item, str) or not item:
             where = path if isinstance(value, str) else f"{path}[{n}]"
             raise wrong(item, "text that is not empty", where)
-    return tuple(map(clean, given))
+    return tuple(map(clean, listed))
 
 
 def name_at(fields: Mapping[str, Any], path: str, key: str = "name") -> str:
@@ -423,12 +423,12 @@ def unread_fields(
     """The fields of a body that are not among those `read`, and those of its options that are not
     among those read `inside` them. Null is absent."""
     unread = [name for name, value in body.items() if name not in read and value is not None]
-    for field, known in inside.items():
+    for field, names in inside.items():
         options = body.get(field)
         if isinstance(options, dict):
             unread += [
                 f"{field}.{name}"
                 for name, value in options.items()
-                if name not in known and value is not None
+                if name not in names and value is not None
             ]
     return unread

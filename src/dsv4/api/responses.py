@@ -71,8 +71,8 @@ class CustomInputStream:
 
     def rest(self, arguments: str) -> str:
         """What is still missing once the arguments are complete."""
-        whole, given = custom_input(arguments), self.text
-        rest = whole[len(given) :] if whole.startswith(given) else ""
+        whole, sent = custom_input(arguments), self.text
+        rest = whole[len(sent) :] if whole.startswith(sent) else ""
         self._given.append(rest)
         return rest
 
@@ -223,9 +223,9 @@ class ResponsesWriter(EventWriter):
         if prose.thinks:
             return self._event("response.reasoning_text.delta", **prose.place, delta=text)
         prose.logprobs += logprobs or ()
-        known = [_without_bytes(token) for token in logprobs or ()]
+        probabilities = [_without_bytes(token) for token in logprobs or ()]
         kind = "response.output_text.delta"
-        return self._event(kind, **prose.place, delta=text, logprobs=known)
+        return self._event(kind, **prose.place, delta=text, logprobs=probabilities)
 
     def _template(self, prose: OpenItem) -> tuple[str, str, str]:
         number, self._count = self._count, 10**15  # a number that stands nowhere else
@@ -247,9 +247,9 @@ class ResponsesWriter(EventWriter):
             item["encrypted_content"] = self._sealed() or mark_text(text)
             done = self._event("response.reasoning_text.done", **prose.place, text=text)
         else:
-            known = [_without_bytes(token) for token in prose.logprobs]
+            probabilities = [_without_bytes(token) for token in prose.logprobs]
             kind = "response.output_text.done"
-            done = self._event(kind, **prose.place, text=text, logprobs=known)
+            done = self._event(kind, **prose.place, text=text, logprobs=probabilities)
         closed = self._event("response.content_part.done", **prose.place, part=part)
         return [done, closed, self._item_done(item, prose.index)]
 

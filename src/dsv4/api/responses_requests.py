@@ -155,8 +155,8 @@ def neutral_responses_request(body: JsonObject) -> NeutralRequest:
         messages.append({"role": "system", "content": known["instructions"]})
     if "input" not in known:
         raise wrong(body.get("input"), "text or a list of items", "input")
-    given = known["input"]
-    for n, item in enumerate(given):
+    items = known["input"]
+    for n, item in enumerate(items):
         messages += _read_item(item, f"input[{n}]")
     reasoning, text = known.get("reasoning", {}), known.get("text", {})
     effort = reasoning.get("effort")
@@ -179,7 +179,7 @@ def neutral_responses_request(body: JsonObject) -> NeutralRequest:
         "user": known.get("user"),
         "cache_key": known.get("prompt_cache_key"),
         "path": "input",
-        "given": len(given),
+        "given": len(items),
         "echo": echoed_fields(body, known),
     }
     return NeutralRequest(fields)
@@ -231,10 +231,10 @@ def _read_message(item: JsonObject, path: str) -> list[neutral.Entry]:
         return [{"role": "user", "content": contents.content_of(content, inside, PART_READERS)}]
     if role == "assistant":
         return [
-            {"role": "assistant", "content": contents.text_content(content, inside, PART_READERS)}
+            {"role": "assistant", "content": contents.content_of(content, inside, PART_READERS)}
         ]
     if role in ("system", "developer"):
-        text = contents.system_text(content, inside, PART_READERS)
+        text = contents.system_content(content, inside, PART_READERS)
         return [{"role": "system", "content": text}] if text else []
     raise wrong(role, "one of " + ", ".join(ROLES), f"{path}.role")
 
@@ -279,8 +279,8 @@ def _assistant_call(
 ) -> list[neutral.Entry]:
     name = request_fields.text(item.get("name"), f"{path}.name")
     namespace = request_fields.maybe_text_at(item, "namespace", path)
-    made = contents.history_call(item.get("call_id"), name, arguments, f"{path}.call_id", namespace)
-    return [{"role": "assistant", "content": "", "tool_calls": [made]}]
+    call = contents.history_call(item.get("call_id"), name, arguments, f"{path}.call_id", namespace)
+    return [{"role": "assistant", "content": "", "tool_calls": [call]}]
 
 
 def _read_output(item: JsonObject, path: str) -> list[neutral.Entry]:
@@ -303,23 +303,23 @@ def _read_shell_call(item: JsonObject, path: str) -> list[neutral.Entry]:
 
 def _read_shell_output(item: JsonObject, path: str) -> list[neutral.Entry]:
     """What commands wrote, and how they ended. Older clients send it as one text."""
-    given, where = item.get("output"), f"{path}.output"
-    if not isinstance(given, (list, tuple)):
+    output, where = item.get("output"), f"{path}.output"
+    if not isinstance(output, (list, tuple)):
         return _read_output(item, path)
-    texts = [_shell_text(*each) for each in request_fields.objects_at(given, where)]
+    texts = [_shell_text(*each) for each in request_fields.objects_at(output, where)]
     id = request_fields.maybe_text_at(item, "call_id", path)
     return [{"role": "tool", "tool_call_id": id, "content": contents.BLANK_LINE.join(texts)}]
 
 
 def _shell_text(output: JsonObject, path: str) -> str:
-    said = [request_fields.maybe_text_at(output, name, path) for name in ("stdout", "stderr")]
+    texts = [request_fields.maybe_text_at(output, name, path) for name in ("stdout", "stderr")]
     outcome = output.get("outcome")
     ended = outcome if isinstance(outcome, dict) else {}
     if ended.get("type") == "timeout":
-        said.append("[timed out]")
+        texts.append("[timed out]")
     elif ended.get("exit_code"):
-        said.append(f"[exit code {ended['exit_code']}]")
-    return "\n".join(filter(None, said))
+        texts.append(f"[exit code {ended['exit_code']}]")
+    return "\n".join(filter(None, texts))
 
 
 def _read_compaction(item: JsonObject, path: str) -> list[neutral.Entry]:
@@ -450,7 +450,7 @@ def _tool_key(value: object, path: str) -> neutral.ToolKey | None:
 
 
 def _read_instructions(value: object, path: str) -> str:
-    return contents.system_text(request_fields.text(value, path), path, PART_READERS)
+    return contents.without_billing(request_fields.text(value, path))
 
 
 def _read_reasoning_options(value: object, path: str) -> dict[str, Any]:
@@ -462,12 +462,12 @@ def _read_text_options(value: object, path: str) -> dict[str, Any]:
 
 
 def _read_format(value: object, path: str) -> neutral.AnswerFormat | None:
-    given = request_fields.json_object(value, path)
+    fields = request_fields.json_object(value, path)
     kind = request_fields.one_of("text", "json_object", "json_schema")(
-        given.get("type"), f"{path}.type"
+        fields.get("type"), f"{path}.type"
     )
     if kind == "json_schema":
-        return neutral.read_answer_format(given, path)
+        return neutral.read_answer_format(fields, path)
     return neutral.AnswerFormat() if kind == "json_object" else None
 
 
@@ -584,10 +584,10 @@ def _dump_call(call: contents.HistoryCall, asked: NeutralRequest) -> JsonObject:
     head = {"call_id": call["id"], "name": function["name"]}
     if "namespace" in call:
         head["namespace"] = call["namespace"]
-    given = neutral.arguments_object(function["arguments"])
+    arguments = neutral.arguments_object(function["arguments"])
     is_custom = (call.get("namespace"), function["name"]) in _custom_tool_keys(asked)
-    if is_custom and [*given] == [neutral.CUSTOM_INPUT]:
-        return {"type": "custom_tool_call", **head, "input": given[neutral.CUSTOM_INPUT]}
+    if is_custom and [*arguments] == [neutral.CUSTOM_INPUT]:
+        return {"type": "custom_tool_call", **head, "input": arguments[neutral.CUSTOM_INPUT]}
     return {
         "type": "function_call",
         **head,

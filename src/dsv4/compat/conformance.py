@@ -286,16 +286,16 @@ _NAMES = {
 
 def _own_encoding(request: Mapping[str, Any]) -> dict[str, Any]:
     dialect, messages = request["dialect"], request["messages"]
-    given = {name: request[name] for name in _NAMES if name in request}
+    named = {name: request[name] for name in _NAMES if name in request}
     if dialect in ("v4", "v3.2"):
         module: Any = release if dialect == "v4" else release_v32
-        return {"prompt": module.encode_messages(messages, request["thinking_mode"], **given)}
-    every = [*messages, *(given.get("context") or ())]
+        return {"prompt": module.encode_messages(messages, request["thinking_mode"], **named)}
+    every = [*messages, *(named.get("context") or ())]
     if not messages or any(m.get("role") not in ROLES - {"developer"} for m in every):
         return {
             "unsupported": "what the released module does with such messages, nothing else does"
         }
-    options: dict[str, Any] = {_NAMES[name]: value for name, value in given.items()}
+    options: dict[str, Any] = {_NAMES[name]: value for name, value in named.items()}
     options["thinking"] = request["thinking_mode"] == "thinking"
     return {"prompt": str(encode(messages, dialect=dialect, **options))}
 
@@ -333,8 +333,8 @@ def _own_reading(request: Mapping[str, Any]) -> dict[str, Any]:
 def outcome_of(case: ConformanceCase, answer: object) -> ConformanceOutcome:
     """An `answer` held against what is expected of the `case`."""
     if not isinstance(answer, dict):
-        found = f"found {short_repr(answer)}, expected an object with the answer"
-        return ConformanceOutcome(case, "fail", found)
+        problem = f"found {short_repr(answer)}, expected an object with the answer"
+        return ConformanceOutcome(case, "fail", problem)
     if "unsupported" in answer:
         return ConformanceOutcome(case, "unsupported", str(answer["unsupported"])[:200])
     if "error" in case.expected or "error" in answer:
@@ -350,23 +350,23 @@ def _refusal_outcome(case: ConformanceCase, answer: Mapping[str, Any]) -> Confor
     # What a conversation may be, or a completion.
     section = "docs/format.md, section 2" if case.kind == "encode" else section_of(case, 0)
     if "error" in answer:
-        found = f"refused ({short_repr(answer['error'])}), expected an answer"
-        return ConformanceOutcome(case, "fail", found, section)
+        problem = f"refused ({short_repr(answer['error'])}), expected an answer"
+        return ConformanceOutcome(case, "fail", problem, section)
     return ConformanceOutcome(case, "fail", "answered, expected an error", section)
 
 
 def _encode_outcome(case: ConformanceCase, answer: Mapping[str, Any]) -> ConformanceOutcome:
-    expected, found = case.expected["prompt"], answer.get("prompt")
-    if "ids" in answer and found in (None, expected):
+    expected, prompt = case.expected["prompt"], answer.get("prompt")
+    if "ids" in answer and prompt in (None, expected):
         return _ids_outcome(case, answer["ids"])
-    if found == expected:
+    if prompt == expected:
         return ConformanceOutcome(case, "pass")
-    if not isinstance(found, str):
-        found = "found no prompt, expected one as text, or its ids"
-        return ConformanceOutcome(case, "fail", found)
-    at = _first_difference(found, expected)
+    if not isinstance(prompt, str):
+        prompt = "found no prompt, expected one as text, or its ids"
+        return ConformanceOutcome(case, "fail", prompt)
+    at = _first_difference(prompt, expected)
     around = slice(max(0, at - EXCERPT), at + EXCERPT)
-    difference = f"at character {at:,}: found {found[around]!r}, expected {expected[around]!r}"
+    difference = f"at character {at:,}: found {prompt[around]!r}, expected {expected[around]!r}"
     return ConformanceOutcome(case, "fail", difference, section_of(case, at))
 
 
@@ -390,10 +390,10 @@ def prompt_ids(prompt: str, dialect: str) -> list[int | None]:
     from dsv4.tokens import Tokenizer
 
     tokenizer = Tokenizer.load(engine="one-shot")
-    known = tokenizer.vocabulary.named_for(dialect_named(dialect)).added
+    special_ids = tokenizer.vocabulary.named_for(dialect_named(dialect)).added
     ids: list[int | None] = []
     for part in markup(prompt).parts:
-        ids += [known.get(part)] if isinstance(part, Special) else tokenizer.encode_text(part)
+        ids += [special_ids.get(part)] if isinstance(part, Special) else tokenizer.encode_text(part)
     return ids
 
 
@@ -437,14 +437,14 @@ def _piece_section(case: ConformanceCase, at: int) -> str:
 
 
 def _parse_outcome(case: ConformanceCase, answer: Mapping[str, Any]) -> ConformanceOutcome:
-    found = answer.get("message")
-    if not isinstance(found, dict):
+    message = answer.get("message")
+    if not isinstance(message, dict):
         return ConformanceOutcome(case, "fail", "found no message, expected one as an object")
     expected = case.expected["message"]
     exact = bool(case.request.get("strict"))
     # Who wrote it is no question: an answer without the role says as much.
-    for field in (each for each in expected if each != "role" or each in found):
-        mine, theirs = _field(expected, field, exact), _field(found, field, exact)
+    for field in (each for each in expected if each != "role" or each in message):
+        mine, theirs = _field(expected, field, exact), _field(message, field, exact)
         # As text, which tells 1 from true and 1.0.
         if repr(mine) != repr(theirs):
             difference = f"{field}: found {short_repr(theirs)}, expected {short_repr(mine)}"

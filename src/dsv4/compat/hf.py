@@ -278,10 +278,10 @@ class _OutputForm:
         """The ids of prompts. `more` are further options of padding."""
         ids, masks = _ids_and_masks(tokenizer, prompts, self.masked, self._cut(tokenizer))
         is_single = not batched and not self.tensors
-        given = ids[0] if is_single else ids
+        rows = ids[0] if is_single else ids
         if not (self.as_dict or self.padding or self.tensors):
-            return given
-        padded = _padded(tokenizer, given, self.padding, self.max_length, more)
+            return rows
+        padded = _padded(tokenizer, rows, self.padding, self.max_length, more)
         if self.masked:
             side = more.get("padding_side") or tokenizer.padding_side
             padded["assistant_masks"] = _aligned(masks, padded, side, is_single)
@@ -313,11 +313,11 @@ def install(
         raise OptionError(
             "tokenizer", f"found {short_repr(tokenizer)}, expected a tokenizer of transformers"
         )
-    found = dialect_of(getattr(tokenizer, "tokenizer", tokenizer), dialect)
-    _log.info("%s gets prompts of the dialect %s", hf_tokenizers.name_of(tokenizer), found)
+    named = dialect_of(getattr(tokenizer, "tokenizer", tokenizer), dialect)
+    _log.info("%s gets prompts of the dialect %s", hf_tokenizers.name_of(tokenizer), named)
     for one in (tokenizer, getattr(tokenizer, "tokenizer", None)):
         if one is not None:
-            _install_on(hf_tokenizers.as_tokenizer(one), found, defaults)
+            _install_on(hf_tokenizers.as_tokenizer(one), named, defaults)
     return tokenizer
 
 
@@ -373,9 +373,12 @@ def _apply_processor(
 ) -> Any:
     """The same for a processor, whose method gives text unless it is asked for ids."""
     options = {"tokenize": False, "return_dict": False, **options}
-    given = options.pop("processor_kwargs", None)
-    if given:
-        options["tokenizer_kwargs"] = {**given, **(options.get("tokenizer_kwargs") or {})}
+    named = options.pop("processor_kwargs", None)
+    if named:
+        options["tokenizer_kwargs"] = {
+            **named,
+            **(options.get("tokenizer_kwargs") or {}),
+        }
     if chat_template is not None:
         options["chat_template"] = chat_template
     return apply_chat_template(processor, conversation, tools, **options)
@@ -415,9 +418,9 @@ def expand_dataset(
     Returns what `dataset.map` returns, with the columns `input_ids` and `labels`, which are -100
     where a token is not trained on. Raises `EncodeError` with the row in the batch and the place.
     """
-    found = dialect_of(getattr(tokenizer, "tokenizer", tokenizer), dialect)
+    named = dialect_of(getattr(tokenizer, "tokenizer", tokenizer), dialect)
     ours = hf_tokenizers.tokenizer_over(getattr(tokenizer, "tokenizer", tokenizer))
-    expand = partial(_expanded_batch, tokenizer=ours, options={"dialect": found, **options})
+    expand = partial(_expanded_batch, tokenizer=ours, options={"dialect": named, **options})
     names = dataset.column_names or list(next(iter(dataset)))
     return dataset.map(expand, batched=True, remove_columns=names)
 
@@ -462,8 +465,10 @@ def _without_gaps(body: dict[str, Any]) -> dict[str, Any]:
                 location = ("messages", index, "tool_calls")
                 problem = "found arguments as a struct, to which Arrow adds those of other rows"
                 raise EncodeError(location, f"{problem}: expected JSON text")
-    given = {name: value for name, value in body.items() if value is not None}
-    return given if "messages" not in given else {**given, "messages": _filled(given["messages"])}
+    filled = {name: value for name, value in body.items() if value is not None}
+    return (
+        filled if "messages" not in filled else {**filled, "messages": _filled(filled["messages"])}
+    )
 
 
 def _filled(value: Any) -> Any:
@@ -511,9 +516,9 @@ _PADDING = ("pad_to_multiple_of", "padding_side", "return_attention_mask", "verb
 _FIXED_OPTIONS = {"add_special_tokens": False}
 
 
-def _check_keywords(given: Mapping[str, object]) -> None:
+def _check_keywords(keywords: Mapping[str, object]) -> None:
     """Refuse further keywords that are not known."""
-    for name, value in given.items():
+    for name, value in keywords.items():
         if name in _EMPTY_ONLY and value:
             raise TypeError(f"apply_chat_template() found {name}, which dsv4 has no use for")
         if name not in (*_ALWAYS_ON, *_EMPTY_ONLY):
@@ -525,16 +530,16 @@ def _check_keywords(given: Mapping[str, object]) -> None:
 
 
 def _padding_options(tokenizer_kwargs: dict[str, Any] | None) -> dict[str, Any]:
-    given = maybe_dict({} if tokenizer_kwargs is None else tokenizer_kwargs)
-    if given is None:
+    named = maybe_dict({} if tokenizer_kwargs is None else tokenizer_kwargs)
+    if named is None:
         shown = short_repr(tokenizer_kwargs)
         raise OptionError("tokenizer_kwargs", f"found {shown}, expected a dict of options")
-    for name, value in given.items():
+    for name, value in named.items():
         if name not in _PADDING and (name not in _FIXED_OPTIONS or value != _FIXED_OPTIONS[name]):
             expected = ", ".join(_PADDING)
             problem = f"found {name}={short_repr(value)}, expected {expected}"
             raise TypeError(f"apply_chat_template() tokenizer_kwargs: {problem}")
-    return {name: value for name, value in given.items() if name in _PADDING}
+    return {name: value for name, value in named.items() if name in _PADDING}
 
 
 # Conversations -> prompts.
@@ -542,17 +547,17 @@ def _padding_options(tokenizer_kwargs: dict[str, Any] | None) -> dict[str, Any]:
 
 def _conversations(messages: hf_tokenizers.Chats) -> tuple[list[hf_tokenizers.Chat], bool]:
     """The conversations, and whether there were many."""
-    given: Any = messages
-    if hasattr(given, "messages"):
-        return [given.messages], False
-    if not isinstance(given, (list, tuple)) or not given:
-        shown = short_repr(given)
+    listed: Any = messages
+    if hasattr(listed, "messages"):
+        return [listed.messages], False
+    if not isinstance(listed, (list, tuple)) or not listed:
+        shown = short_repr(listed)
         raise EncodeError(
             ("messages",), f"found {shown}, expected a conversation or a list of them"
         )
-    if isinstance(given[0], (list, tuple)) or hasattr(given[0], "messages"):
-        return [chat.messages if hasattr(chat, "messages") else chat for chat in given], True
-    return [given], False
+    if isinstance(listed[0], (list, tuple)) or hasattr(listed[0], "messages"):
+        return [chat.messages if hasattr(chat, "messages") else chat for chat in listed], True
+    return [listed], False
 
 
 def _prompt(

@@ -145,9 +145,9 @@ def tokenizer_over(tokenizer: object) -> Tokenizer:
     if isinstance(tokenizer, Tokenizer):
         return tokenizer
     try:
-        known = _known.get(tokenizer)
+        wrapped = _known.get(tokenizer)
     except TypeError:  # no weak reference to it can be made
         return Tokenizer.wrap(tokenizer)
-    if known is None:
-        known = _known[tokenizer] = Tokenizer.wrap(tokenizer)
-    return known
+    if wrapped is None:
+        wrapped = _known[tokenizer] = Tokenizer.wrap(tokenizer)
+    return wrapped

@@ -10,9 +10,9 @@ on purpose, docs/format.md, section 10, says how and docs/encoding.md says why.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dsv4._encode import tools
+from dsv4._encode import tools, types
 from dsv4._encode.encode import effort_text, render_conversation
 from dsv4._encode.inputs import as_message, as_messages, check_roles, maybe_list, text_of
 from dsv4._encode.render_v4 import NEVER_SHOWN, RendererV4, maybe_plain_chat
@@ -30,9 +30,6 @@ from dsv4._format.dialects import V4, Dialect
 from dsv4._format.frozen_class import replace
 from dsv4._format.texts import RESPONSE_FORMAT
 from dsv4.errors import EncodeError, OptionError, ParseError, short_repr
-
-if TYPE_CHECKING:
-    from dsv4.types import Effort, MessageInput, ThinkingMode
 
 __all__ = [
     "ASSISTANT_SP_TOKEN",
@@ -110,12 +107,12 @@ TOOLS_TEMPLATE = (
 
 
 def encode_messages(
-    messages: Sequence[MessageInput],
-    thinking_mode: ThinkingMode,
-    context: Sequence[MessageInput] | None = None,
+    messages: Sequence[types.MessageInput],
+    thinking_mode: types.ThinkingMode,
+    context: Sequence[types.MessageInput] | None = None,
     drop_thinking: bool = True,
     add_default_bos_token: bool = True,
-    reasoning_effort: Effort | None = None,
+    reasoning_effort: types.Effort | None = None,
 ) -> str:
     """The prompt of a conversation, as text."""
     return _encode_by(
@@ -131,12 +128,12 @@ def encode_messages(
 
 def _encode_by(
     rules: Conventions,
-    messages: Sequence[MessageInput],
-    thinking_mode: ThinkingMode,
-    context: Sequence[MessageInput] | None,
+    messages: Sequence[types.MessageInput],
+    thinking_mode: types.ThinkingMode,
+    context: Sequence[types.MessageInput] | None,
     drop_thinking: bool,
     bos: bool,
-    effort: Effort | None,
+    effort: types.Effort | None,
     dialect: Dialect = V4,
 ) -> str:
     if messages.__class__ is not list:
@@ -176,9 +173,9 @@ def _listed(messages: object, name: str) -> Sequence[Any]:
 def render_message(
     index: int,
     messages: list[dict[str, Any]],
-    thinking_mode: ThinkingMode,
+    thinking_mode: types.ThinkingMode,
     drop_thinking: bool = True,
-    reasoning_effort: Effort | None = None,
+    reasoning_effort: types.Effort | None = None,
 ) -> str:
     """One merged message of a conversation, with the transition after it."""
     return _render_by(RELEASED, index, messages, thinking_mode, drop_thinking, reasoning_effort)
@@ -188,9 +185,9 @@ def _render_by(
     rules: Conventions,
     index: int,
     messages: list[dict[str, Any]],
-    thinking_mode: ThinkingMode,
+    thinking_mode: types.ThinkingMode,
     drop_thinking: bool,
-    effort: Effort | None,
+    effort: types.Effort | None,
     dialect: Dialect = V4,
 ) -> str:
     if thinking_mode not in _MODES:
@@ -247,8 +244,8 @@ def merge_tool_messages(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _merge_by(dialect: Dialect, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     merged: list[dict[str, Any]] = []
     turn: dict[str, Any] | None = None  # the user turn that is open
-    for index, given in enumerate(_listed(messages, "messages")):
-        message = _copied(as_message(given, ("messages", index)), index)
+    for index, listed in enumerate(_listed(messages, "messages")):
+        message = _copied(as_message(listed, ("messages", index)), index)
         role = message.get("role") if isinstance(message.get("role"), str) else None
         if role == "tool":
             block = {
@@ -387,13 +384,15 @@ def tool_calls_to_openai_format(tool_calls: list[dict[str, Any]]) -> list[dict[s
     ]
 
 
-def parse_message_from_completion_text(text: str, thinking_mode: ThinkingMode) -> dict[str, Any]:
+def parse_message_from_completion_text(
+    text: str, thinking_mode: types.ThinkingMode
+) -> dict[str, Any]:
     """A well-formed completion as a message. Raises a `ValueError` for any other."""
     return _parse_by(RELEASED, text, thinking_mode)
 
 
 def _parse_by(
-    rules: Conventions, text: str, thinking_mode: ThinkingMode, dialect: Dialect = V4
+    rules: Conventions, text: str, thinking_mode: types.ThinkingMode, dialect: Dialect = V4
 ) -> dict[str, Any]:
     if thinking_mode not in _MODES:
         raise _unknown_mode(thinking_mode)

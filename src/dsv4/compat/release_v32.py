@@ -7,8 +7,9 @@ differ on purpose, docs/format.md, section 10, says how and docs/encoding.md say
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dsv4._encode import types
 from dsv4._encode.encode import render_conversation
 from dsv4._encode.inputs import as_messages, check_roles
 from dsv4._encode.render_v32 import RendererV32
@@ -37,9 +38,6 @@ from dsv4.compat.release import (
     user_msg_template,
 )
 from dsv4.errors import OptionError
-
-if TYPE_CHECKING:
-    from dsv4.types import MessageInput, ThinkingMode
 
 __all__ = [
     "ASSISTANT_SP_TOKEN",
@@ -75,9 +73,9 @@ assistant_msg_template = "{reasoning}{content}{tool_calls}" + eos_token
 
 
 def encode_messages(
-    messages: Sequence[MessageInput],
-    thinking_mode: ThinkingMode,
-    context: Sequence[MessageInput] | None = None,
+    messages: Sequence[types.MessageInput],
+    thinking_mode: types.ThinkingMode,
+    context: Sequence[types.MessageInput] | None = None,
     drop_thinking: bool = True,
     add_default_bos_token: bool = True,
 ) -> str:
@@ -99,18 +97,20 @@ def encode_messages(
     return "".join(renderer.flat)
 
 
-def render_message(index: int, messages: list[dict[str, Any]], thinking_mode: ThinkingMode) -> str:
+def render_message(
+    index: int, messages: list[dict[str, Any]], thinking_mode: types.ThinkingMode
+) -> str:
     """One message of a conversation, with what it asks for after it."""
     release._check_kind(index, int, "index", "that of a message")
     if not 0 <= index < len(release._listed(messages, "messages")):
         raise OptionError("index", f"found {index}, expected one of {len(messages)} messages")
     if thinking_mode not in release._MODES:
         raise release._unknown_mode(thinking_mode)
-    known = as_messages(messages, "messages")
-    check_roles(known, "messages", known_only=False)
+    listed = as_messages(messages, "messages")
+    check_roles(listed, "messages", known_only=False)
     # The message is the first of those that follow the ones before it.
     renderer = RendererV32(
-        known[index:], known[:index], V3_2, RELEASED, thinking_mode == "thinking", dropping=False
+        listed[index:], listed[:index], V3_2, RELEASED, thinking_mode == "thinking", dropping=False
     )
     renderer.render(1)
     return "".join(renderer.flat)
@@ -126,7 +126,9 @@ def encode_arguments_to_dsml(tool_call: dict[str, Any]) -> str:
     return release._parameters_by(RELEASED, tool_call, V3_2)
 
 
-def parse_message_from_completion_text(text: str, thinking_mode: ThinkingMode) -> dict[str, Any]:
+def parse_message_from_completion_text(
+    text: str, thinking_mode: types.ThinkingMode
+) -> dict[str, Any]:
     """A well-formed completion as a message. Raises a `ValueError` for any other."""
     return release._parse_by(RELEASED, text, thinking_mode, V3_2)
 

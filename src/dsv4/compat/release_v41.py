@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Literal, overload
 
-from dsv4._encode import inputs
+from dsv4._encode import inputs, types
 from dsv4._encode.encode import effort_text
 from dsv4._encode.prompt import BLANK_LINE
 from dsv4._encode.tools import (
@@ -55,9 +55,6 @@ from dsv4.compat.release import (
     user_msg_template,
 )
 from dsv4.errors import OptionError, short_repr
-
-if TYPE_CHECKING:
-    from dsv4.types import Effort, MessageInput, ThinkingMode
 
 __all__ = [
     "ASSISTANT_SP_TOKEN",
@@ -140,32 +137,32 @@ _TEXT_ONLY = replace(V4_1, image_text_refused=False)
 
 @overload
 def encode_messages(
-    messages: Sequence[MessageInput],
-    thinking_mode: ThinkingMode,
-    context: Sequence[MessageInput] | None = None,
+    messages: Sequence[types.MessageInput],
+    thinking_mode: types.ThinkingMode,
+    context: Sequence[types.MessageInput] | None = None,
     drop_thinking: bool = True,
     add_default_bos_token: bool = True,
-    reasoning_effort: Effort | None = None,
+    reasoning_effort: types.Effort | None = None,
     return_multi_modal_data: Literal[False] = False,
 ) -> str: ...
 @overload
 def encode_messages(
-    messages: Sequence[MessageInput],
-    thinking_mode: ThinkingMode,
-    context: Sequence[MessageInput] | None = None,
+    messages: Sequence[types.MessageInput],
+    thinking_mode: types.ThinkingMode,
+    context: Sequence[types.MessageInput] | None = None,
     drop_thinking: bool = True,
     add_default_bos_token: bool = True,
-    reasoning_effort: Effort | None = None,
+    reasoning_effort: types.Effort | None = None,
     *,
     return_multi_modal_data: Literal[True],
 ) -> tuple[str, dict[str, list[dict[str, Any]]]]: ...
 def encode_messages(
-    messages: Sequence[MessageInput],
-    thinking_mode: ThinkingMode,
-    context: Sequence[MessageInput] | None = None,
+    messages: Sequence[types.MessageInput],
+    thinking_mode: types.ThinkingMode,
+    context: Sequence[types.MessageInput] | None = None,
     drop_thinking: bool = True,
     add_default_bos_token: bool = True,
-    reasoning_effort: Effort | None = None,
+    reasoning_effort: types.Effort | None = None,
     return_multi_modal_data: bool = False,
 ) -> str | tuple[str, dict[str, list[dict[str, Any]]]]:
     """The prompt of a conversation, as text; with `return_multi_modal_data`, its images too."""
@@ -182,19 +179,19 @@ def encode_messages(
 
 
 def _encode_messages_text(
-    messages: Sequence[MessageInput] | Sequence[dict[str, Any]],
-    thinking_mode: ThinkingMode,
-    context: Sequence[MessageInput] | Sequence[dict[str, Any]] | None = None,
+    messages: Sequence[types.MessageInput] | Sequence[dict[str, Any]],
+    thinking_mode: types.ThinkingMode,
+    context: Sequence[types.MessageInput] | Sequence[dict[str, Any]] | None = None,
     drop_thinking: bool = True,
     add_default_bos_token: bool = True,
-    reasoning_effort: Effort | None = None,
+    reasoning_effort: types.Effort | None = None,
 ) -> str:
     """The prompt of messages in which images are placeholders."""
-    given: Any = messages
+    listed: Any = messages
     before: Any = context
     return release._encode_by(
         RELEASED,
-        given,
+        listed,
         thinking_mode,
         before,
         drop_thinking,
@@ -207,16 +204,18 @@ def _encode_messages_text(
 def render_message(
     index: int,
     messages: list[dict[str, Any]],
-    thinking_mode: ThinkingMode,
+    thinking_mode: types.ThinkingMode,
     drop_thinking: bool = True,
-    reasoning_effort: Effort | None = None,
+    reasoning_effort: types.Effort | None = None,
 ) -> str:
     """One merged message of a conversation, with the transition after it."""
     options = (index, messages, thinking_mode, drop_thinking, reasoning_effort)
     return release._render_by(RELEASED, *options, dialect=_TEXT_ONLY)
 
 
-def render_reasoning_effort(index: int, thinking_mode: ThinkingMode, effort: Effort | None) -> str:
+def render_reasoning_effort(
+    index: int, thinking_mode: types.ThinkingMode, effort: types.Effort | None
+) -> str:
     """What the effort writes before the message `index`."""
     text = effort_text(effort, V4_1, RELEASED)
     if thinking_mode not in release._MODES:
@@ -237,17 +236,17 @@ def process_image_messages(
 def _without_images(
     messages: Sequence[Any], name: str
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    given = inputs.as_messages(release._listed(messages, name), name)
-    inputs.refuse_image_text(IMAGE_PLACEHOLDER, given, name, RELEASED.reasoning_fields)
+    listed = inputs.as_messages(release._listed(messages, name), name)
+    inputs.refuse_image_text(IMAGE_PLACEHOLDER, listed, name, RELEASED.reasoning_fields)
     processed: list[dict[str, Any]] = []
     images: list[dict[str, Any]] = []
-    for message in map(dict, given):
+    for message in map(dict, listed):
         blocks = message.get("content_blocks")
         if blocks is None and inputs.maybe_list(message.get("content")) is not None:
             blocks = message.pop("content")
         if blocks is not None:
-            message["content_blocks"], found = _process_image_blocks(blocks)
-            images += found
+            message["content_blocks"], pictures = _process_image_blocks(blocks)
+            images += pictures
             if not isinstance(message.get("content"), str):
                 _join_texts(message)
         processed.append(message)
@@ -281,8 +280,8 @@ def _process_image_blocks(
             inputs.type_of(block) == "tool_result"
             and inputs.maybe_list(block["content"]) is not None
         ):
-            inside, found = _process_image_blocks(block["content"], image_placeholder)
-            images += found
+            inside, pictures = _process_image_blocks(block["content"], image_placeholder)
+            images += pictures
             block = {**block, "content": inside}
         processed.append(block)
     return processed, images
@@ -371,9 +370,9 @@ def _with_namespace(qualified: str, arguments: Any) -> dict[str, Any]:
 
 def tool_calls_to_openai_format(tool_calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """`{"name", "arguments", "namespace"}` as OpenAI tool calls."""
-    made = release.tool_calls_to_openai_format(tool_calls)
-    given = ({f: call[f] for f in ("namespace",) if f in call} for call in tool_calls)
-    return [call | namespace for call, namespace in zip(made, given, strict=True)]
+    calls = release.tool_calls_to_openai_format(tool_calls)
+    namespaces = ({f: call[f] for f in ("namespace",) if f in call} for call in tool_calls)
+    return [call | namespace for call, namespace in zip(calls, namespaces, strict=True)]
 
 
 def encode_arguments_to_dsml(tool_call: dict[str, Any]) -> str:
@@ -398,7 +397,9 @@ def parse_tool_calls(index: int, text: str) -> tuple[int, str | None, list[dict[
     return end, closed_by, [_with_namespace(call["name"], call["arguments"]) for call in calls]
 
 
-def parse_message_from_completion_text(text: str, thinking_mode: ThinkingMode) -> dict[str, Any]:
+def parse_message_from_completion_text(
+    text: str, thinking_mode: types.ThinkingMode
+) -> dict[str, Any]:
     """A well-formed completion as a message. Raises a `ValueError` for any other."""
     message = release._parse_by(RELEASED, text, thinking_mode, V4_1)
     functions = (call["function"] for call in message["tool_calls"])
@@ -429,7 +430,7 @@ def _case(case: object, index: int) -> dict[str, Any]:
 
 
 def encode_case(
-    case: dict[str, Any], thinking_mode: ThinkingMode
+    case: dict[str, Any], thinking_mode: types.ThinkingMode
 ) -> tuple[str, dict[str, list[dict[str, Any]]]]:
     """The prompt of one of these cases, and its images."""
     messages = case["messages"]

@@ -32,13 +32,13 @@ def chat_template(dialect: DialectName | Dialect = "v4", engine: str = "transfor
     template; raises `OptionError` where there is none for a dialect or an engine.
     """
     if not isinstance(engine, str) or engine not in ENGINES:
-        found, expected = short_repr(engine), ", ".join(ENGINES)
-        raise OptionError("engine", f"found {found}, expected one of {expected}")
+        shown, expected = short_repr(engine), ", ".join(ENGINES)
+        raise OptionError("engine", f"found {shown}, expected one of {expected}")
     dialect = dialect_named(dialect)
     if dialect.name not in TEMPLATED:
-        found, expected = short_repr(dialect.name), ", ".join(TEMPLATED)
+        shown, expected = short_repr(dialect.name), ", ".join(TEMPLATED)
         raise OptionError(
-            "dialect", f"found {found}, expected one of {expected}: those of templates"
+            "dialect", f"found {shown}, expected one of {expected}: those of templates"
         )
     template = _source()
     if engine != "transformers":

@@ -9,15 +9,13 @@ their prompts are those of `dsv4.profiles`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dsv4._encode import types
 from dsv4._encode.turns import VLLM
 from dsv4.compat.release import *  # noqa: F403
 from dsv4.compat.release import __all__ as __all__
 from dsv4.compat.release import _encode_by, _parameters_by, _parse_by, _render_by
-
-if TYPE_CHECKING:
-    from dsv4.types import Effort, MessageInput, ThinkingMode
 
 thinking_template = "{reasoning}"
 
@@ -32,12 +30,12 @@ def __getattr__(name: str) -> Any:
 
 
 def encode_messages(  # type: ignore[no-redef]
-    messages: Sequence[MessageInput],
-    thinking_mode: ThinkingMode,
-    context: Sequence[MessageInput] | None = None,
+    messages: Sequence[types.MessageInput],
+    thinking_mode: types.ThinkingMode,
+    context: Sequence[types.MessageInput] | None = None,
     drop_thinking: bool = True,
     add_default_bos_token: bool = True,
-    reasoning_effort: Effort | None = None,
+    reasoning_effort: types.Effort | None = None,
 ) -> str:
     """The prompt of a conversation, as text."""
     return _encode_by(
@@ -54,9 +52,9 @@ def encode_messages(  # type: ignore[no-redef]
 def render_message(  # type: ignore[no-redef]
     index: int,
     messages: list[dict[str, Any]],
-    thinking_mode: ThinkingMode,
+    thinking_mode: types.ThinkingMode,
     drop_thinking: bool = True,
-    reasoning_effort: Effort | None = None,
+    reasoning_effort: types.Effort | None = None,
 ) -> str:
     """One merged message of a conversation, with the transition after it."""
     return _render_by(VLLM, index, messages, thinking_mode, drop_thinking, reasoning_effort)
@@ -71,7 +69,7 @@ def encode_arguments_to_dsml(  # type: ignore[no-redef]
 
 def parse_message_from_completion_text(  # type: ignore[no-redef]
     text: str,
-    thinking_mode: ThinkingMode,
+    thinking_mode: types.ThinkingMode,
 ) -> dict[str, Any]:
     """A well-formed completion as a message. Raises a `ValueError` for any other."""
     return _parse_by(VLLM, text, thinking_mode)

@@ -359,8 +359,8 @@ def _name(call: ReadCall) -> str:
 
 def _function(tool: VllmTool) -> dict[str, Any]:
     """A declared tool as a function object."""
-    given = tool.model_dump(exclude_none=True)
-    function = given.get("function", given)
+    fields = tool.model_dump(exclude_none=True)
+    function = fields.get("function", fields)
     return {k: function[k] for k in ("name", "description", "parameters") if k in function}
 
 

@@ -211,18 +211,18 @@ DatasetOptions.__doc__ = f"{DatasetOptions.__doc__}\n" + "\n".join(
 
 def option_path(path: object, option: str) -> str:
     """The path that an option gives."""
-    found: object = os.fspath(path) if isinstance(path, os.PathLike) else path
-    if not isinstance(found, str):
+    path_text: object = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(path_text, str):
         raise DatasetError(f"{option}: found {short_repr(path)}, expected a path")
-    return found
+    return path_text
 
 
 def option_paths(paths: object, option: str) -> list[str]:
     """The paths that an option gives: at least one."""
-    found = [option_path(path, option) for path in option_list(paths, option, "paths")]
-    if not found:
+    listed = [option_path(path, option) for path in option_list(paths, option, "paths")]
+    if not listed:
         raise DatasetError(f"{option}: found none, expected at least one path")
-    return found
+    return listed
 
 
 def option_list(values: object, option: str, what: str) -> list[Any]:

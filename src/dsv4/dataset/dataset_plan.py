@@ -167,8 +167,8 @@ class DatasetPlan:
     @cached_property
     def is_small(self) -> bool:
         """Whether several processes and a fast tokenizer cost more time than they save."""
-        known = input_sizes(self.inputs)
-        return self.options.engine == "local" and known is not None and sum(known) < SMALL_INPUT
+        sizes = input_sizes(self.inputs)
+        return self.options.engine == "local" and sizes is not None and sum(sizes) < SMALL_INPUT
 
 
 # The checks: a wrong option is one error, not one for every line.
@@ -375,8 +375,8 @@ def split_shares(split: Mapping[str, float]) -> dict[str, SplitShare]:
                 f"split: found {short_repr(share)} for {name}, expected a share up to 1"
             )
     if abs(sum(split.values()) - 1) > 1e-9:
-        found = " + ".join(map(str, split.values()))
-        raise DatasetError(f"split: found {found}, expected shares that add up to 1")
+        shown = " + ".join(map(str, split.values()))
+        raise DatasetError(f"split: found {shown}, expected shares that add up to 1")
     return dict(_consecutive_shares(split))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -43,8 +43,8 @@ from dsv4.dataset.vision_rows import ROW_WRITERS, PicturedExample, check_spelled
 from dsv4.errors import EncodeError, Error, Location, OptionError, short_repr
 from dsv4.request import Request
 from dsv4.tokens.coder import common_prefix_length
-from dsv4.tokens.masks import AttributedIds, weigher
-from dsv4.tokens.tokenizer import Example, Tokenizer, fit, model_from
+from dsv4.tokens.masks import AttributedIds, Weigh, weigher
+from dsv4.tokens.tokenizer import Tokenizer, fit, model_from, sampled_stretches
 
 _BITS = 64
 
@@ -74,7 +74,7 @@ def zero_weight_messages(messages: Sequence[object]) -> set[int]:
 
     A weight is 0 or 1, as in OpenAI's files for fine-tuning.
     """
-    found: set[int] = set()
+    indexes: set[int] = set()
     for index, message in enumerate(messages):
         weight = message.get("weight") if isinstance(message, dict) else None
         if weight is None:
@@ -83,18 +83,20 @@ def zero_weight_messages(messages: Sequence[object]) -> set[int]:
             location = ("messages", index, "weight")
             raise EncodeError(location, f"found {short_repr(weight)}, expected 0 or 1")
         if weight == 0:
-            found.add(index)
-    return found
+            indexes.add(index)
+    return indexes
 
 
-def mask_without_messages(
-    mask: Sequence[int], owned: AttributedIds, messages: set[int]
-) -> list[int]:
-    """The mask with zeros for some messages."""
-    mask = list(mask)
+def training_mask(owned: AttributedIds, weigh: Weigh, skipped: Container[int | None]) -> list[int]:
+    """1 for each token that is trained on: by its piece, and not in a message that is skipped."""
+    mask: list[int] = []
     for start, end, piece in owned:
-        if piece.message in messages:
-            mask[start:end] = [0] * (end - start)
+        # No model writes an image, whatever a policy says of its place.
+        is_trained = weigh(piece) and piece.field != "image" and piece.message not in skipped
+        mask += [int(is_trained)] * (end - start)
+    # The first token has no context to predict it from: in batches without padding, another
+    # example precedes it.
+    mask[:1] = [0] * len(mask[:1])
     return mask
 
 
@@ -201,12 +203,14 @@ class EncodingJob:
 class _Draft(NamedTuple):
     """An example before it is a row, and what it was encoded from.
 
-    `start` is the first message that is trained on; None where the policy decides. `prompt` is None
-    where a server's prompt takes its place.
+    `owned` goes on after the last of `ids` where the example was cut. `start` is the first message
+    that is trained on; None where the policy decides. `prompt` is None where a server's prompt
+    takes its place.
     """
 
     ids: list[int]
     mask: list[int]
+    owned: AttributedIds
     request: Request
     prompt: Prompt | None = None
     start: int | None = None
@@ -327,22 +331,22 @@ class ChunkEncoder:
                 tally.note(dataset_notes.NO_REASONING, int(ids[at + 1] == end))
 
     def _request(self, line: LineConversation, tally: _ChunkTally) -> Request:
-        found = line.read(self.job.options.overrides)
-        tally.note(dataset_notes.UNKNOWN_MODEL, len(found.notes))
-        return found.request
+        request = line.read(self.job.options.overrides)
+        tally.note(dataset_notes.UNKNOWN_MODEL, len(request.notes))
+        return request.request
 
     def _checked(self, request: Request, tally: _ChunkTally) -> Prompt:
         """The prompt. Raises where `check --for training` has an error that is not to be ignored,
         and notes what is no error."""
         prompt = self._with_sizes(request.encode(), tally)
-        for found in find_unfit(request, prompt):
-            if found.kind not in self.job.options.ignore:
+        conversation = CheckedConversation(request, prompt)
+        for finding in find_unfit(conversation):
+            if finding.kind not in self.job.options.ignore:
                 fix = "dsv4 check --fix moves it to where it belongs, "
-                hint = f"--ignore {found.kind} trains on it as it is"
-                if found.kind == "arguments_not_json":
+                hint = f"--ignore {finding.kind} trains on it as it is"
+                if finding.kind == "arguments_not_json":
                     fix = ""
-                raise EncodeError(found.location, f"{found.message} ({fix}{hint})")
-        conversation = CheckedConversation(request, prompt, None)
+                raise EncodeError(finding.location, f"{finding.message} ({fix}{hint})")
         for index, message in conversation.of_role("assistant"):
             for name in NATIVE.open_turn_fields:
                 if message.get(name):
@@ -360,12 +364,12 @@ class ChunkEncoder:
             raise dataset_notes.strictly(kind, location)
         tally.note(kind)
 
-    def _omit(self, prompt: Prompt, parts: Sequence[Example], tally: _ChunkTally) -> None:
+    def _omit(self, prompt: Prompt, parts: Sequence[_Draft], tally: _ChunkTally) -> None:
         """Notes what a prompt leaves out, and what each of several parts of it does."""
         for omission in prompt.dropped:
             index, name, rule = omission
-            with_it = [part for part in parts if index < part.end]
-            if all(omission in part.prompt.dropped for part in with_it):
+            with_it = [part.prompt for part in parts if index < len(list(part.request.messages))]
+            if all(each is not None and omission in each.dropped for each in with_it):
                 kind = dataset_notes.KINDS_OF_OMISSIONS.get(rule, dataset_notes.LEFT_FIELD)
                 self._leave_out(kind, ("messages", index, name), tally)
 
@@ -381,40 +385,31 @@ class ChunkEncoder:
             whole = self._checked(request, tally)
             if not self.job.options.expand:
                 self._omit(whole, (), tally)
-                owned = self._attributed(whole)
-                weights = owned.weights(weigher(self.job.policy, whole.pieces))
-                yield self._draft(request, whole, owned.ids, weights)
+                yield self._draft(request, whole, self._attributed(whole))
                 return
             # No example ends with a user message, after which a prefix would go.
             request = replace(request, prefix="")
-            messages = list(request.messages)
-            expanded = self._tokenizer.expand(request)
-            tally.note(dataset_notes.NOTHING_TO_LEARN, int(not expanded))
-            self._omit(whole, expanded, tally)
-            for each in expanded:
-                part = replace(request, messages=messages[: each.end])
-                ids, weights, prompt = each.ids, each.weights, each.prompt
-                if prompt.images:
-                    prompt = self._with_sizes(prompt, tally)
-                    owned = self._attributed(prompt)
-                    ids, weights = owned.ids, owned.weights(model_from(each.start))
-                yield self._draft(part, prompt, ids, weights, each.start)
+            drafts = list(self._expanded(request, tally))
+            tally.note(dataset_notes.NOTHING_TO_LEARN, int(not drafts))
+            self._omit(whole, drafts, tally)
+            yield from drafts
+
+    def _expanded(self, request: Request, tally: _ChunkTally) -> Iterator[_Draft]:
+        """Each stretch of the model's turns as it was sampled."""
+        messages = list(request.messages)
+        for start, end, owned in sampled_stretches(self._tokenizer, request, messages):
+            part = replace(request, messages=messages[:end])
+            prompt = self._with_sizes(part.encode(), tally)
+            if prompt.images:
+                owned = self._attributed(prompt)
+            yield self._draft(part, prompt, owned, start)
 
     def _draft(
-        self,
-        request: Request,
-        prompt: Prompt,
-        ids: list[int],
-        weights: list[float],
-        start: int | None = None,
+        self, request: Request, prompt: Prompt, owned: AttributedIds, start: int | None = None
     ) -> _Draft:
-        # The first token has no context to predict it from: in batches without padding, another
-        # example precedes it.
-        mask = [0, *map(int, weights[1:])] if ids else []
-        skipped = zero_weight_messages(list(request.messages))
-        if skipped:
-            mask = mask_without_messages(mask, self._attributed(prompt), skipped)
-        return _Draft(ids, mask, request, prompt, start)
+        weigh = weigher(self.job.policy, owned.pieces) if start is None else model_from(start)
+        mask = training_mask(owned, weigh, zero_weight_messages(list(request.messages)))
+        return _Draft(owned.ids, mask, owned, request, prompt, start)
 
     def _fitting(self, draft: _Draft, tally: _ChunkTally) -> _Draft | None:
         """The example if it is short enough, or what is left of it."""
@@ -446,13 +441,10 @@ class ChunkEncoder:
         except OptionError:  # even the last round is too long
             return None
         prompt = _sized_as(draft)(fitted.request.encode())
-        owned = self._attributed(prompt)
-        if draft.start is None:
-            weights = owned.weights(weigher(self.job.policy, prompt.pieces))
-            return self._draft(fitted.request, prompt, owned.ids, weights)
-        start = draft.start - bisect_left(fitted.removed, draft.start)
-        weights = owned.weights(model_from(start))
-        return self._draft(fitted.request, prompt, owned.ids, weights, start)
+        start = draft.start
+        if start is not None:
+            start -= bisect_left(fitted.removed, start)
+        return self._draft(fitted.request, prompt, self._attributed(prompt), start)
 
     def _count_with(self, draft: _Draft) -> Callable[[Prompt], int]:
         sized = _sized_as(draft)
@@ -473,26 +465,17 @@ class ChunkEncoder:
     def _count(self, drafts: Sequence[_Draft], tally: _ChunkTally) -> None:
         if self.job.options.counts:
             for draft in drafts:
-                tally.counts.add(self._owned(draft), len(draft.ids), draft.mask, tally.place)
-
-    def _owned(self, draft: _Draft) -> AttributedIds:
-        if draft.prompt is not None:
-            return self._attributed(draft.prompt)
-        owned = AttributedIds()
-        for id, trained in zip(draft.ids, draft.mask, strict=True):
-            owned.add([id], _ANSWERED if trained else _ASKED)
-        return owned
+                tally.counts.add(draft.owned, len(draft.ids), draft.mask, tally.place)
 
     def _text_rows(
         self, drafts: Sequence[_Draft], carried: Mapping[str, Any], tally: _ChunkTally
     ) -> Iterator[AnswerExample]:
         """Rows for a trainer that computes ids itself."""
         write = ROW_WRITERS[self.job.options.trainer or ""]
-        for ids, mask, request, prompt, _ in drafts:
+        for ids, mask, owned, request, prompt, _ in drafts:
             if prompt is not None:  # as it always is without a profile
                 check_spelled_tokens(prompt)
                 images = [picture_address(record, tally.folder) for record in prompt.images]
-                owned = self._attributed(prompt)
                 for row in write(PicturedExample(request, prompt, owned, ids, mask, images)):
                     yield row._replace(carried=carried)
 
@@ -510,21 +493,21 @@ class ChunkEncoder:
 
     def _images(self, draft: _Draft) -> list[Any] | None:
         """The images in an example; None where rows have no column for them."""
-        given = list(draft.prompt.images) if draft.prompt is not None else []
-        if given and self.job.format_name in output_formats.ARRAY_FORMATS:
-            problem = f"found {len(given)} images, which .{self.job.format_name} has no place for"
+        images = list(draft.prompt.images) if draft.prompt is not None else []
+        if images and self.job.format_name in output_formats.ARRAY_FORMATS:
+            problem = f"found {len(images)} images, which .{self.job.format_name} has no place for"
             raise UnsupportedByFormat(f"{problem}: expected .jsonl or .parquet")
-        if given and self.job.layout.images is None:
-            problem = f"found {len(given)} images, which the columns have no place for"
+        if images and self.job.layout.images is None:
+            problem = f"found {len(images)} images, which the columns have no place for"
             hint = "expected text, --for trl-vision or ms-swift, or no trainer"
             raise UnsupportedByFormat(f"{problem}: {hint}")
         if not self.job.images:
             return None
-        if not given:
+        if not images:
             return []
-        owned, end = self._owned(draft), len(draft.ids)
-        count = sum(piece.field == "image" for start, _, piece in owned if start < end)
-        return given[:count]
+        end = len(draft.ids)
+        count = sum(piece.field == "image" for start, _, piece in draft.owned if start < end)
+        return images[:count]
 
     # Prompts of a server: each answer after the prompt that this server asks for it with.
 
@@ -557,15 +540,16 @@ class ChunkEncoder:
                 raise EncodeError(("messages", index), problem)
             if not thinks and _has_reasoning(messages[index]):
                 self._leave_out(dataset_notes.LEFT_REASONING, ("messages", index), tally)
-            asked = self._tokenizer.ids_of(_markup_pieces(context))
+            prompt_ids = self._tokenizer.ids_of(_markup_pieces(context))
             answer = self._answer_ids(replace(request, thinking=thinks), messages[: index + 1])
-            mask = [int(index not in skipped)] * len(answer)
-            if not drafts or asked[: len(drafts[-1].ids)] != drafts[-1].ids:
-                drafts.append(_Draft([], [], request))
-            last = drafts[-1]
-            between = asked[len(last.ids) :]
-            last.mask.extend([*[0] * len(between), *mask])
-            last.ids.extend([*between, *answer])
+            if not drafts or prompt_ids[: len(drafts[-1].ids)] != drafts[-1].ids:
+                owned = AttributedIds()
+                drafts.append(_Draft(owned.ids, [], owned, request))
+            owned, mask = drafts[-1].owned, drafts[-1].mask
+            owned.add(prompt_ids[len(owned.ids) :], _ASKED)
+            mask += [0] * (len(owned.ids) - len(mask))
+            owned.add(answer, _ANSWERED)
+            mask += [int(index not in skipped)] * len(answer)
         yield from drafts
 
     def _served_context(
@@ -639,9 +623,8 @@ class ChunkEncoder:
             request = self._request(line, tally)
             prompt = self._checked(request, tally)
             self._omit(prompt, (), tally)
-            owned = self._attributed(prompt)
-            draft = self._draft(request, prompt, owned.ids, owned.weights(model_from(start)))
-            encoded = _split_side(draft, owned, start)
+            draft = self._draft(request, prompt, self._attributed(prompt), start)
+            encoded = _split_side(draft, start)
             if self.job.options.trainer is not None:
                 _check_texts(prompt, encoded, self._tokenizer.special_id(EOS))
         self._count([draft], tally)
@@ -701,9 +684,9 @@ class _EncodedSide(NamedTuple):
     text: str
 
 
-def _split_side(draft: _Draft, owned: AttributedIds, start: int) -> _EncodedSide:
+def _split_side(draft: _Draft, start: int) -> _EncodedSide:
     """Parts a conversation where the model's first turn from the message `start` on begins."""
-    tokens = pieces = 0
+    owned, tokens, pieces = draft.owned, 0, 0
     for first, _, piece in owned:
         if piece.origin == "model" and (piece.message or 0) >= start:
             tokens = first

@@ -285,12 +285,12 @@ def format_of_path(path: str) -> str:
 
 def format_named(name: str) -> str:
     """The format of a name: an ending, or the name of the library that reads it."""
-    found = _FORMATS_BY_READER.get(name, name) if isinstance(name, str) else ""
-    if found not in DATASET_FORMATS:
+    key = _FORMATS_BY_READER.get(name, name) if isinstance(name, str) else ""
+    if key not in DATASET_FORMATS:
         endings = [each for each in DATASET_FORMATS if each not in _FORMATS_BY_READER.values()]
         expected = ", ".join([*endings, *_FORMATS_BY_READER])
         raise DatasetError(f"format: found {short_repr(name)}, expected one of {expected}")
-    return found
+    return key
 
 
 _FORMATS_BY_READER = {"megatron": "bin", "numpy": "npy"}
@@ -305,8 +305,30 @@ def path_with_ending(path: str, name: str) -> str:
 _json = JSONEncoder(separators=(",", ":")).encode
 
 
+class _NumberTexts(dict[int, str]):
+    """Numbers as text: each is written once, and there are no more than ids and positions."""
+
+    def __missing__(self, number: int) -> str:
+        text = self[number] = f"{number:d}"
+        return text
+
+
+_text_of_number = _NumberTexts().__getitem__
+
+
+def _json_of_column(name: str, value: Any) -> str:
+    if name in NUMBER_COLUMNS:  # in half the time that an encoder of any value takes
+        return f"[{','.join(map(_text_of_number, value))}]"
+    return _json(value)
+
+
+def _json_line(columns: Mapping[str, Any]) -> str:
+    fields = [f"{_json(name)}:{_json_of_column(name, value)}" for name, value in columns.items()]
+    return f"{{{','.join(fields)}}}\n"
+
+
 def json_lines(examples: Sequence[OutputRow]) -> bytes:
-    return "".join(f"{_json(example.columns)}\n" for example in examples).encode()
+    return "".join(_json_line(example.columns) for example in examples).encode()
 
 
 def _gzip_lines(examples: Sequence[OutputRow]) -> bytes:

@@ -215,9 +215,9 @@ def _free_form_struct(type: ArrowType, path: str = "") -> str | None:
         inner = f"{path}.{field.name}".removeprefix(".")
         if field.name in _FREE_FORM_FIELDS and not _is_text_or_null(field.type):
             return inner
-        found = _free_form_struct(field.type, inner)
-        if found:
-            return found
+        inside = _free_form_struct(field.type, inner)
+        if inside:
+            return inside
     return None
 
 

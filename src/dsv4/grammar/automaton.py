@@ -87,10 +87,10 @@ class WordSearch:
             states |= more
 
     def _steps(self, state: str, characters: ex.CharSet) -> Iterable[str | None]:
-        known = [character for character in self.alphabet if characters.has(character)]
-        if characters.size > len(known):
+        steps = [character for character in self.alphabet if characters.has(character)]
+        if characters.size > len(steps):
             yield ""
-        yield from (self.step(state, character) for character in known)
+        yield from (self.step(state, character) for character in steps)
 
 
 # A long prefix is read character by character, and grammar after grammar is written, with the same
@@ -99,8 +99,8 @@ search_for = lru_cache(16)(WordSearch)
 
 
 def _all(states: Iterable[str | None]) -> States:
-    found = set(states)
-    return None if None in found else frozenset(state for state in found if state is not None)
+    reached = set(states)
+    return None if None in reached else frozenset(state for state in reached if state is not None)
 
 
 def may_hold(part: Expression, words: tuple[str, ...]) -> bool:
@@ -170,15 +170,15 @@ def _ways(part: Expression, rules: Rules) -> Iterator[Expression]:
 
     Not by recursion: rules that pass on to the next may be many.
     """
-    waiting, seen = [part], set()
+    waiting, passed = [part], set()
     while waiting:
         part = waiting.pop()
         if isinstance(part, ex.ChoiceExpr):
             waiting += reversed(part.options)
         elif not isinstance(part, ex.ReferenceExpr):
             yield part
-        elif part.name not in seen:
-            seen.add(part.name)
+        elif part.name not in passed:
+            passed.add(part.name)
             waiting.append(rules.bodies[part.name])
 
 

@@ -263,9 +263,9 @@ class _Parameters(ValueRules):
                 return ex.NEVER
         names = tuple(name for name, *_ in declared)
         other = ex.NEVER if additional is None else self._other(shape, names, additional)
-        found = Members(tuple(members), other, ex.EMPTY).arranged(self.rules, self.any_order)
+        rule = Members(tuple(members), other, ex.EMPTY).arranged(self.rules, self.any_order)
         needed = any(member.required for member in members)
-        return found if needed else ex.choice(found, ex.literal("\n"))
+        return rule if needed else ex.choice(rule, ex.literal("\n"))
 
     def parameter(self, name: str, together: Conjunction) -> Expression:
         """One parameter and the end of its line."""
@@ -323,8 +323,8 @@ class _Parameters(ValueRules):
 
     def _raw(self, shape: Shape) -> Expression:
         """A string as it is."""
-        found = self.patterned(shape, lambda part: part)
-        return ex.TextExpr(self.calls.words, filled=self.filled(shape)) if found is None else found
+        rule = self.patterned(shape, lambda part: part)
+        return ex.TextExpr(self.calls.words, filled=self.filled(shape)) if rule is None else rule
 
     def _raw_constant(self, value: str) -> Expression:
         """A listed string, if a model can write it."""

@@ -165,10 +165,10 @@ class EbnfWriter(GrammarWriter):
 
     def characters(self, part: ex.CharSet) -> str:
         negated, ranges = shorter_ranges(part)
-        known = {**_NAMED, "]": "\\]", "[": "\\[", "^": "\\^", "-": "\\-"}
+        escapes = {**_NAMED, "]": "\\]", "[": "\\[", "^": "\\^", "-": "\\-"}
         spelled = "".join(
-            _escaped(chr(first), known)
-            + ("" if first == last else "-" + _escaped(chr(last), known))
+            _escaped(chr(first), escapes)
+            + ("" if first == last else "-" + _escaped(chr(last), escapes))
             for first, last in ranges
         )
         return f"[{'^' if negated else ''}{spelled}]"
@@ -215,8 +215,8 @@ class EbnfWriter(GrammarWriter):
         # A text that must not be empty does not begin with a bar: each state would cost the engine
         # as much as a whole text.
         words = part.without if part.begun else tuple(map(_cut_at_bar, part.without))
-        made = unrolled(ex.TextExpr(words, part.begun, part.filled), self.rules, root=root)
-        return self.new_rule("text", self.with_new_rules(made))
+        rule = unrolled(ex.TextExpr(words, part.begun, part.filled), self.rules, root=root)
+        return self.new_rule("text", self.with_new_rules(rule))
 
     def string_end(self, part: ex.StringEndExpr) -> str:
         """With the macro, a mask would have to be looked up at every quote of the vocabulary.
@@ -224,8 +224,8 @@ class EbnfWriter(GrammarWriter):
         So a string is rules, with what may follow it, which tells the engine what tokens are right.
         """
         if part not in self.string_ends:
-            made = self._quick if is_quick(part.without) else self._searched
-            self.string_ends[part] = self.with_new_rules(made(part), _FOLLOWS_STRING)
+            write = self._quick if is_quick(part.without) else self._searched
+            self.string_ends[part] = self.with_new_rules(write(part), _FOLLOWS_STRING)
         return self.string_ends[part]
 
     def _quick(self, part: ex.StringEndExpr) -> Expression:
@@ -299,9 +299,9 @@ def _cut_at_bar(word: str) -> str:
     return next((word[: n + 1] for n, c in enumerate(word) if not c.isascii()), word)
 
 
-def _escaped(character: str, known: dict[str, str]) -> str:
-    if character in known:
-        return known[character]
+def _escaped(character: str, escapes: dict[str, str]) -> str:
+    if character in escapes:
+        return escapes[character]
     if character.isprintable():
         return character
     code = ord(character)

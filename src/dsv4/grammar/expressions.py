@@ -144,11 +144,11 @@ class Rules:
         """A reference to a rule of this body. A body that is as short as its name stays."""
         if isinstance(body, ReferenceExpr) or body in (EMPTY, NEVER):
             return body
-        known = self._known.get(body)
-        if known is None:
-            known = self._known[body] = self.reserved(hint)
-            self.bodies[known.name] = body
-        return known
+        name = self._known.get(body)
+        if name is None:
+            name = self._known[body] = self.reserved(hint)
+            self.bodies[name.name] = body
+        return name
 
     def affords(self, milliseconds: int) -> bool:
         """Whether the budget allows a part of this cost. If so, the cost is taken from it."""
@@ -223,8 +223,8 @@ def until(text: Expression, end: Expression) -> Expression:
 def chars(*ranges: tuple[int, int] | str) -> CharSet:
     """The characters of the ranges; a string gives each of its own."""
     listed: list[tuple[int, int]] = []
-    for given in ranges:
-        listed += [(ord(c), ord(c)) for c in given] if isinstance(given, str) else [given]
+    for span in ranges:
+        listed += [(ord(c), ord(c)) for c in span] if isinstance(span, str) else [span]
     return CharSet(tuple(_joined(listed)))
 
 
@@ -297,27 +297,27 @@ def expanded_string_end(part: StringEndExpr) -> Expression:
 
 def satisfiable_rules(bodies: dict[str, Expression]) -> frozenset[str]:
     """The rules that some text satisfies: a value that must hold itself has none."""
-    found: set[str] = set()
+    possible: set[str] = set()
     before = -1
-    while before < len(found):
-        before = len(found)
+    while before < len(possible):
+        before = len(possible)
         # In the order in which they were made: most refer to earlier ones, so one round finds them.
         for name, body in bodies.items():
-            if name not in found and _is_possible(body, found):
-                found.add(name)
-    return frozenset(found)
+            if name not in possible and _is_possible(body, possible):
+                possible.add(name)
+    return frozenset(possible)
 
 
-def _is_possible(part: Expression, found: set[str]) -> bool:
+def _is_possible(part: Expression, possible: set[str]) -> bool:
     if isinstance(part, ReferenceExpr):
-        return part.name in found
+        return part.name in possible
     if isinstance(part, SequenceExpr):
-        return all(_is_possible(piece, found) for piece in part.parts)
+        return all(_is_possible(piece, possible) for piece in part.parts)
     if isinstance(part, ChoiceExpr):
-        return any(_is_possible(option, found) for option in part.options)
+        return any(_is_possible(option, possible) for option in part.options)
     if isinstance(part, RepeatExpr):
-        return part.least == 0 or _is_possible(part.part, found)
-    return not isinstance(part, LexemeExpr) or _is_possible(part.part, found)
+        return part.least == 0 or _is_possible(part.part, possible)
+    return not isinstance(part, LexemeExpr) or _is_possible(part.part, possible)
 
 
 def without_dead_ends(

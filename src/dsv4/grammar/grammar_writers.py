@@ -124,9 +124,9 @@ class GrammarWriter:
 
 
 def _count(part: ex.RepeatExpr) -> str:
-    known = {(0, None): "*", (1, None): "+", (0, 1): "?"}
-    if (part.least, part.most) in known:
-        return known[part.least, part.most]
+    marks = {(0, None): "*", (1, None): "+", (0, 1): "?"}
+    if (part.least, part.most) in marks:
+        return marks[part.least, part.most]
     if part.least == part.most:
         return f"{{{part.least}}}"
     return f"{{{part.least},{'' if part.most is None else part.most}}}"

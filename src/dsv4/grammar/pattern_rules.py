@@ -48,10 +48,10 @@ def pattern_rule(source: str) -> Expression:
     """The texts in which the pattern is found somewhere, as JSON Schema has it."""
     if len(source) > MOST_CHARACTERS:
         raise NotRegular(f"it is longer than {MOST_CHARACTERS} characters")
-    made = _PatternReader(source).whole()
-    if pattern_cost(made) > MOST_COST:
+    rule = _PatternReader(source).whole()
+    if pattern_cost(rule) > MOST_COST:
         raise NotRegular("it counts too many characters out of large sets")
-    return made
+    return rule
 
 
 def pattern_cost(part: Expression) -> int:
@@ -86,9 +86,9 @@ class _PatternReader:
         return self.source[self.at - 1]
 
     def takes(self, text: str) -> bool:
-        found = self.source.startswith(text, self.at)
-        self.at += len(text) if found else 0
-        return found
+        follows = self.source.startswith(text, self.at)
+        self.at += len(text) if follows else 0
+        return follows
 
     def number(self) -> int | None:
         start = self.at

@@ -36,10 +36,10 @@ def answer_rules(
     schema, location = found
     document = SchemaDocument(schema, location, relaxations)
     values = ValueRules(document, JsonRules(rules, completion_rules.FORBIDDEN), rules, any_order)
-    made = values.value((Subschema(schema, location),))
-    if made == ex.NEVER:
+    rule = values.value((Subschema(schema, location),))
+    if rule == ex.NEVER:
         raise refusal(location, "found a schema that no value fits")
-    return made
+    return rule
 
 
 # Which tools may be called, and whether one must be.
@@ -89,12 +89,12 @@ def _declared(request: Request) -> Iterator[completion_rules.GrammarTool]:
 def _parameters(function: Mapping[str, Any], location: Location) -> object:
     """The schema of a tool. Under another name the prompt shows it, and no grammar can follow it:
     the model would be told of parameters that it may not write."""
-    given = function.get("parameters")
-    for name, value in function.items() if given is None else ():
+    parameters = function.get("parameters")
+    for name, value in function.items() if parameters is None else ():
         if isinstance(value, Mapping) and ("properties" in value or value.get("type") == "object"):
             problem = f"found a schema under {short_repr(name)}, expected it under 'parameters'"
             raise refusal((*location, name), problem)
-    return given
+    return parameters
 
 
 # Where a completion begins: what of it the prompt already holds.
@@ -340,6 +340,6 @@ def _check_flags(**flags: object) -> None:
             raise refusal((name,), f"found {short_repr(flag)}, expected True or False")
 
 
-def _check_option(name: str, value: object, known: tuple[str, ...]) -> None:
-    if not isinstance(value, str) or value not in known:
-        raise refusal((name,), f"found {short_repr(value)}, expected one of {', '.join(known)}")
+def _check_option(name: str, value: object, values: tuple[str, ...]) -> None:
+    if not isinstance(value, str) or value not in values:
+        raise refusal((name,), f"found {short_repr(value)}, expected one of {', '.join(values)}")

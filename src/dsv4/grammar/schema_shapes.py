@@ -105,8 +105,8 @@ class Shape:
     items: Conjunction = ()
 
     def get(self, keyword: str, default: object = None) -> Any:
-        found = self.keywords.get(keyword)
-        return default if found is None else found.value
+        value = self.keywords.get(keyword)
+        return default if value is None else value.value
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -185,10 +185,10 @@ def own_shape(schema: Schema, location: Location) -> Shape:
         place = (*location, name)
         if name in _CHECKS:
             fits, expected = _CHECKS[name]
-            known = _whole(value) if fits is _is_count else value
-            if not fits(known):
+            number = _whole(value) if fits is _is_count else value
+            if not fits(number):
                 raise refusal(place, f"found {short_repr(value)}, expected {expected}")
-            keywords[name] = Keyword(known, place)
+            keywords[name] = Keyword(number, place)
         elif name in _EXCLUSIVE:
             _read_exclusive(schema, name, place, keywords)
         elif name in UNENFORCED and value != _SAYS_NOTHING.get(name, _SAYS_NOTHING):
@@ -286,8 +286,8 @@ def _common_types(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ..
 
 
 def _common_values(one: list[Any], other: list[Any]) -> list[Any]:
-    known = set(map(json_identity, other))
-    return [value for value in one if json_identity(value) in known]
+    identities = set(map(json_identity, other))
+    return [value for value in one if json_identity(value) in identities]
 
 
 _CONJUNCTION_OF: dict[str, Callable[[Any, Any], Any]] = {
@@ -313,10 +313,12 @@ class SchemaDocument:
         self, together: Conjunction, following: frozenset[Location] = frozenset()
     ) -> list[Shape]:
         """The alternatives of schemas that hold together. None: no value fits them."""
-        made = [Shape()]
+        alternatives = [Shape()]
         for part in together:
-            made = self._both(made, self._alternatives(part, following), part.location)
-        return made
+            alternatives = self._both(
+                alternatives, self._alternatives(part, following), part.location
+            )
+        return alternatives
 
     def _alternatives(self, part: Subschema, following: frozenset[Location]) -> list[Shape]:
         if part.location not in self._found:
@@ -331,21 +333,25 @@ class SchemaDocument:
             raise refusal(location, f"found {short_repr(schema)}, expected a JSON schema")
         if len(location) > len(self.location) + 2 * MOST_NESTED:
             raise refusal(self.location, f"found schemas nested deeper than {MOST_NESTED}")
-        made = [own_shape(schema, location)]
+        shapes = [own_shape(schema, location)]
         if "$ref" in schema:
-            made = self._both(made, self._referred(schema["$ref"], location, following), location)
-        own = made
+            shapes = self._both(
+                shapes, self._referred(schema["$ref"], location, following), location
+            )
+        own = shapes
         for n, member in enumerate(self._listed(schema, "allOf", location)):
             inside = self._alternatives(Subschema(member, (*location, "allOf", n)), following)
-            made = self._both(made, inside, location)
-        if own and not made:
+            shapes = self._both(shapes, inside, location)
+        if own and not shapes:
             place = (*location, "allOf")
             self.relaxations.note(place, "its schemas contradict each other")
-            made = own
+            shapes = own
         for word in ("anyOf", "oneOf"):
             if word in schema:
-                made = self._both(made, self._any_of(schema, word, location, following), location)
-        return made
+                shapes = self._both(
+                    shapes, self._any_of(schema, word, location, following), location
+                )
+        return shapes
 
     def _any_of(
         self, schema: Schema, word: str, location: Location, following: frozenset[Location]
@@ -371,15 +377,15 @@ class SchemaDocument:
 
     def resolved(self, together: Conjunction) -> Conjunction:
         """The same with what references point to in their place, each schema once."""
-        found = (self._resolved(part) for part in together)
-        return tuple({part.location: part for part in found}.values())
+        schemas = (self._resolved(part) for part in together)
+        return tuple({part.location: part for part in schemas}.values())
 
     def _resolved(self, part: Subschema) -> Subschema:
-        seen: set[Location] = set()
+        passed: set[Location] = set()
         while (pointer := _only_refers(part.schema)) is not None:
-            if part.location in seen:
+            if part.location in passed:
                 raise self._circle(pointer, part.location)
-            seen.add(part.location)
+            passed.add(part.location)
             part = self.target(pointer, part.location)
         return part
 
@@ -401,10 +407,10 @@ class SchemaDocument:
         if not isinstance(pointer, str) or pointer[:1] != "#" or pointer[1:2] not in ("", "/"):
             expected = "a reference into the same schema, as #/$defs/name"
             raise refusal(place, f"found {short_repr(pointer)}, expected {expected}")
-        found = resolve(pointer, self.root)
-        if found is None:
+        schema = resolve(pointer, self.root)
+        if schema is None:
             raise refusal(place, f"found {short_repr(pointer)}, which is not there")
-        return Subschema(found.schema, (*self.location, *found.steps))
+        return Subschema(schema.schema, (*self.location, *schema.steps))
 
     # Conjunction.
 

@@ -57,8 +57,8 @@ def _string_fits(value: str, shape: Shape) -> bool:
 def _any_fits(value: object, together: Conjunction, document: SchemaDocument) -> bool:
     for shape in document.shapes(together):
         listed = shape.get("enum")
-        known = listed is None or json_identity(value) in map(json_identity, listed)
-        if known and fits_shape(value, shape, document):
+        is_listed = listed is None or json_identity(value) in map(json_identity, listed)
+        if is_listed and fits_shape(value, shape, document):
             return True
     return False
 
@@ -229,7 +229,7 @@ class ValueRules:
         return self._made[places]
 
     def _new_value(self, together: Conjunction, places: tuple[Location, ...]) -> Expression:
-        if len(places) > 1 and sum(len(known) > 1 for known in self._made) > MOST_COMBINED:
+        if len(places) > 1 and sum(len(rules) > 1 for rules in self._made) > MOST_COMBINED:
             problem = f"found more than {MOST_COMBINED} combinations under allOf, expected fewer"
             raise refusal(self.document.location, problem)
         self._open[places] = None
@@ -344,9 +344,9 @@ class ValueRules:
     # Strings.
 
     def _string(self, shape: Shape) -> Expression:
-        found = self.patterned(shape, self.json.escaped)
-        if found is not None:
-            return self.rules.named("string", ex.lexeme(self.json.quoted(found)))
+        rule = self.patterned(shape, self.json.escaped)
+        if rule is not None:
+            return self.rules.named("string", ex.lexeme(self.json.quoted(rule)))
         return self.json.string(self.filled(shape))
 
     def patterned(
@@ -365,11 +365,11 @@ class ValueRules:
         except NotRegular as problem:
             self.relaxations.note(keyword.location, f"the pattern makes no rules: {problem}")
             return None
-        for made in (written(part), written(_without(part, self.json.words))):
-            if self.json.keeps_apart(made):
+        for rule in (written(part), written(_without(part, self.json.words))):
+            if self.json.keeps_apart(rule):
                 for name in ("minLength", "maxLength"):
                     self._note_length(shape, name, 0)
-                return made
+                return rule
         self.relaxations.note(keyword.location, "its texts hold markup, which would end the value")
         return None
 
@@ -468,13 +468,13 @@ class ValueRules:
         additional = shape.additional
         if additional is None and not shape.declares:
             additional = ()
-        known = {**shape.properties}
+        properties = {**shape.properties}
         for name in required:
-            known.setdefault(name, shape.additional or ())
-        if len(known) > MOST_MEMBERS:
-            problem = f"found {len(known)} members, expected at most {MOST_MEMBERS}"
+            properties.setdefault(name, shape.additional or ())
+        if len(properties) > MOST_MEMBERS:
+            problem = f"found {len(properties)} members, expected at most {MOST_MEMBERS}"
             raise refusal(self.document.location, problem)
-        return [(name, known[name], name in required) for name in known], additional
+        return [(name, properties[name], name in required) for name in properties], additional
 
     def apart(self, shape: Shape, names: tuple[str, ...]) -> tuple[str, ...]:
         """The names that an undeclared member must not have, if they are not too many."""

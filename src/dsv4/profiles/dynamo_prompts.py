@@ -82,8 +82,8 @@ def _options(body: Object, dialect: str) -> tuple[bool, Effort, bool]:
     thinks = True if thinking is None else thinking
     drop = arguments.get("drop_thinking", True)
     if dialect == "v4":
-        known = _V4_EFFORTS.get(effort, "high") if isinstance(effort, str) else "high"
-        return thinks, known, drop is not False
+        effort_name = _V4_EFFORTS.get(effort, "high") if isinstance(effort, str) else "high"
+        return thinks, effort_name, drop is not False
     return thinks, _v4_1_effort(effort), _flag(drop, "chat_template_kwargs.drop_thinking")
 
 
@@ -242,11 +242,14 @@ def _tool(tool: object, path: str) -> Object:
     if function.get("description") is not None:
         shown["description"] = server.text_at(function["description"], f"{path}.description")
     if function.get("parameters") is not None:
-        given = server.object_at(function["parameters"], f"{path}.parameters")
-        given = checked_json(given, f"{path}.parameters", True)
+        parameters = server.object_at(function["parameters"], f"{path}.parameters")
+        parameters = checked_json(parameters, f"{path}.parameters", True)
         if function.get("strict") is True:
-            _check_strict(given, f"{path}.parameters", root=True)
-        shown["parameters"] = {**given, **{n: v for n, v in _OBJECT.items() if n not in given}}
+            _check_strict(parameters, f"{path}.parameters", root=True)
+        shown["parameters"] = {
+            **parameters,
+            **{n: v for n, v in _OBJECT.items() if n not in parameters},
+        }
     if function.get("strict") is not None:
         shown["strict"] = _flag(function["strict"], f"{path}.strict")
     shown.setdefault("description", "")
@@ -274,8 +277,8 @@ def _check_strict(schema: object, path: str, root: bool = False) -> None:
         if schema.get("additionalProperties") is not False:
             raise server_refusal(path, "found an open object, expected additionalProperties: false")
         if {*map(repr, required)} != {*map(repr, properties)}:
-            found = short_repr(required)
-            raise server_refusal(f"{path}.required", f"found {found}, expected all properties")
+            shown = short_repr(required)
+            raise server_refusal(f"{path}.required", f"found {shown}, expected all properties")
     for name in ("properties", "$defs", "definitions"):
         for key, inside in server.maybe_object(schema.get(name), f"{path}.{name}").items():
             _check_strict(inside, f"{path}.{name}.{key}")

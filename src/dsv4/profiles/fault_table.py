@@ -173,6 +173,9 @@ _CHANGES = {
         for target in EFFORT_TARGETS
         if source != target
     },
+    "effort-none-as-high": by_request(
+        request_changes.effort_as("none", "high"), request_changes.no_effort_as_switch
+    ),
 }
 # Faults with a limit, and the usual limits.
 _FAMILIES: Mapping[str, tuple[FaultFamily, tuple[int, ...]]] = {

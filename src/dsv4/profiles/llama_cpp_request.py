@@ -270,12 +270,12 @@ def _tools(body: Object, release: LlamaRelease) -> Iterator[Object]:
 
 def _schema_of_answer(body: Object, release: LlamaRelease) -> Object | None:
     """The schema that the answer must follow. None: any text."""
-    found, path = _given_schema(body)
-    if not isinstance(found, dict):
+    schema, path = _given_schema(body)
+    if not isinstance(schema, dict):
         return None
     if release.checks_schemas:
-        check_schema(found, path)
-    return _as_held(found, path, release) or dict(release.any_object)
+        check_schema(schema, path)
+    return _as_held(schema, path, release) or dict(release.any_object)
 
 
 def _given_schema(body: Object) -> tuple[object, str]:
@@ -286,12 +286,12 @@ def _given_schema(body: Object) -> tuple[object, str]:
     kind = fields.get("type")
     name = server.one_of(kind, FORMATS, "response_format.type") if isinstance(kind, str) else ""
     if name == "json_object":
-        found = fields.get("schema", own if own is not None else {})
-        return {} if found is None else found, "response_format.schema"
+        schema = fields.get("schema", own if own is not None else {})
+        return {} if schema is None else schema, "response_format.schema"
     if name == "json_schema":
         wrapper = fields.get("json_schema")
-        found = wrapper.get("schema") if isinstance(wrapper, dict) else None
-        return {} if found is None else found, "response_format.json_schema.schema"
+        schema = wrapper.get("schema") if isinstance(wrapper, dict) else None
+        return {} if schema is None else schema, "response_format.json_schema.schema"
     return own, "json_schema"
 
 

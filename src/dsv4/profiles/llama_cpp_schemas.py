@@ -53,13 +53,13 @@ class _SchemaCheck:
         if reference in self._followed:
             return
         self._followed.add(reference)
-        found = self._root
+        place = self._root
         for step in reference.removeprefix(LOCAL).split("/"):
-            found = _child(found, step)
-            if found is None:
+            place = _child(place, step)
+            if place is None:
                 problem = f"found {short_repr(reference)}, which leads nowhere: no {step}"
                 raise server_refusal(path, problem)
-        self.check(found, path)
+        self.check(place, path)
 
     def _several(self, schemas: object, path: str) -> None:
         for n, schema in enumerate(_several_values(schemas, path)):

@@ -128,15 +128,15 @@ def profile_named(name: str | Profile) -> Profile:
     is neither. A name is never a path: what is in a file is loaded with `load`."""
     if isinstance(name, Profile):
         return name
-    known = {**PROFILES, GATEWAY_NAME: GATEWAY}
-    found = known.get(ALIASES.get(name, name)) if isinstance(name, str) else None
-    found = found or _newest(name)
-    if found is None:
-        expected = ", ".join((*known, *ALIASES))
+    profiles = {**PROFILES, GATEWAY_NAME: GATEWAY}
+    profile = profiles.get(ALIASES.get(name, name)) if isinstance(name, str) else None
+    profile = profile or _newest(name)
+    if profile is None:
+        expected = ", ".join((*profiles, *ALIASES))
         raise server_requests.server_refusal(
             "profile", f"found {short_repr(name)}, expected one of {expected}"
         )
-    return found
+    return profile
 
 
 def _newest(server: object) -> Profile | None:

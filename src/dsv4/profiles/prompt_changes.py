@@ -124,8 +124,8 @@ def arguments_compact(prompt: str, body: Object, dialect: Dialect) -> str:
     pattern = f"{re.escape(STRING_FALSE)}(.*?){re.escape(tags.parameter_close)}"
     compact = _written(separators=(",", ":"))
 
-    def value(found: re.Match[str]) -> str:
-        return STRING_FALSE + _rewritten(found[1], compact) + tags.parameter_close
+    def value(match: re.Match[str]) -> str:
+        return STRING_FALSE + _rewritten(match[1], compact) + tags.parameter_close
 
     return re.sub(pattern, value, prompt, flags=re.DOTALL)
 

@@ -41,16 +41,16 @@ def check_schema(schema: object, path: str) -> None:
     waiting: list[Located] = [(schema, path)]
     references: list[tuple[str, str]] = []
     while waiting:
-        found, at = waiting.pop()
-        if isinstance(found, bool):
+        inner, at = waiting.pop()
+        if isinstance(inner, bool):
             continue
-        if not isinstance(found, dict):
-            raise _unexpected(found, "a JSON Schema", at)
-        for keyword, value in found.items():
+        if not isinstance(inner, dict):
+            raise _unexpected(inner, "a JSON Schema", at)
+        for keyword, value in inner.items():
             if keyword in rules:
                 waiting += rules[keyword](value, f"{at}.{keyword}")
-        if isinstance(found.get("$ref"), str):
-            references.append((found["$ref"], f"{at}.$ref"))
+        if isinstance(inner.get("$ref"), str):
+            references.append((inner["$ref"], f"{at}.$ref"))
     for reference, at in references:
         # Only pointers into the schema itself are looked at.
         if reference.startswith("#/") and resolve(reference, schema) is None:
@@ -107,15 +107,15 @@ def _named_schemas(
 
 
 def _patterned_schemas(value: object, path: str) -> Iterator[Located]:
-    found = _named_schemas(value, path)
+    schemas = _named_schemas(value, path)
     if isinstance(value, dict) and not all(map(_is_pattern, value)):
         raise _unexpected(value, "regular expressions as keys", path)
-    return found
+    return schemas
 
 
 def _dependencies(value: object, path: str) -> Iterator[Located]:
-    found = _named_schemas(value, path, "an object")
-    return ((item, at) for item, at in found if not _is_names(item))
+    schemas = _named_schemas(value, path, "an object")
+    return ((item, at) for item, at in schemas if not _is_names(item))
 
 
 def _schema_or_schemas(value: object, path: str) -> Iterator[Located]:
@@ -209,8 +209,8 @@ FieldReader: TypeAlias = Callable[[object, str], Any]
 
 def strict_parameters(parameters: object, path: str) -> Object:
     """The schema of a tool's parameters, rebuilt."""
-    given = {"type": "object"} if parameters is None else parameters
-    rebuilt = _strict_schema(given, path, top=True)
+    schema = {"type": "object"} if parameters is None else parameters
+    rebuilt = _strict_schema(schema, path, top=True)
     if rebuilt.get("type") != "object":
         raise server_refusal(path, f"found {short_repr(parameters)}, expected an object's schema")
     return rebuilt
@@ -222,23 +222,23 @@ def check_strict(schema: object, path: str) -> None:
 
 
 def _strict_schema(schema: object, path: str, top: bool = False) -> Object:
-    given = schema if isinstance(schema, dict) else {}
-    kind = given.get("type")
+    fields = schema if isinstance(schema, dict) else {}
+    kind = fields.get("type")
     if isinstance(kind, list):
         types = [one_of(name, LISTED_TYPES, f"{path}.type[{n}]") for n, name in enumerate(kind)]
-        return {"type": types, **_kept(given, path, {"description": text_at})}
+        return {"type": types, **_kept(fields, path, {"description": text_at})}
     if kind == "object":
-        return _object(given, path, top)
+        return _object(fields, path, top)
     if kind is not None:
         keys = _KEYS[one_of(kind, ("object", *_KEYS), f"{path}.type")]
-        rebuilt = {"type": kind, **_kept(given, path, keys)}
+        rebuilt = {"type": kind, **_kept(fields, path, keys)}
         if kind == "array" and "items" not in rebuilt:
             raise server_refusal(f"{path}.items", "found nothing, expected the schema of the items")
         return rebuilt
-    if given.get("anyOf") is not None:
-        return _kept(given, path, {"anyOf": _choices, "description": text_at})
-    if given.get("$ref") is not None:
-        return _kept(given, path, {"$ref": text_at})
+    if fields.get("anyOf") is not None:
+        return _kept(fields, path, {"anyOf": _choices, "description": text_at})
+    if fields.get("$ref") is not None:
+        return _kept(fields, path, {"$ref": text_at})
     raise server_refusal(
         path, f"found {short_repr(schema)}, expected a schema with type, anyOf or $ref"
     )
@@ -281,8 +281,8 @@ def _check_required(required: object, properties: Object, path: str) -> None:
 
 
 def _properties(properties: object, path: str) -> Object:
-    given = {} if properties is None else object_at(properties, path)
-    return {name: _strict_schema(schema, f"{path}.{name}") for name, schema in given.items()}
+    listed = {} if properties is None else object_at(properties, path)
+    return {name: _strict_schema(schema, f"{path}.{name}") for name, schema in listed.items()}
 
 
 def _choices(choices: object, path: str) -> list[Object]:

@@ -23,14 +23,14 @@ _REASONING = ("reasoning_content", "reasoning")
 
 def messages_in(body: Object) -> list[Object]:
     """The messages of a body that are objects. Others are for the server to refuse."""
-    given = body.get("messages")
-    return [m for m in given if isinstance(m, dict)] if isinstance(given, list) else []
+    messages = body.get("messages")
+    return [m for m in messages if isinstance(m, dict)] if isinstance(messages, list) else []
 
 
 def with_messages(body: Object, changed: Sequence[Object]) -> Object:
     """The body with these messages; the same object where they are the ones that it has."""
-    given = messages_in(body)
-    same = len(given) == len(changed) and all(a is b for a, b in zip(given, changed, strict=True))
+    before = messages_in(body)
+    same = len(before) == len(changed) and all(a is b for a, b in zip(before, changed, strict=True))
     return body if same else {**body, "messages": list(changed)}
 
 
@@ -168,15 +168,18 @@ billing_kept = each_message(_billing_shielded, "system")
 # Thinking and effort.
 
 
+_ON, _OFF = {"type": "enabled"}, {"type": "disabled"}
+
+
 def thinking_set(thinking: bool) -> RequestChange:
     """The switch of every server, whatever the request says."""
 
     def changed(body: Object) -> Object:
-        given = body.get("chat_template_kwargs")
-        kept = given if isinstance(given, dict) else {}
+        arguments = body.get("chat_template_kwargs")
+        kept = arguments if isinstance(arguments, dict) else {}
         new: Object = {
             **body,
-            "thinking": {"type": "enabled" if thinking else "disabled"},
+            "thinking": _ON if thinking else _OFF,
             "chat_template_kwargs": {**kept, "thinking": thinking, "enable_thinking": thinking},
         }
         if thinking and new.get("reasoning_effort") == "none":
@@ -194,8 +197,8 @@ def thinking_by_default(thinking: bool) -> RequestChange:
     always = thinking_set(thinking)
 
     def changed(body: Object) -> Object:
-        given = body.get("chat_template_kwargs")
-        switched = isinstance(given, dict) and any(name in given for name in _SWITCHES)
+        arguments = body.get("chat_template_kwargs")
+        switched = isinstance(arguments, dict) and any(name in arguments for name in _SWITCHES)
         says = switched or "thinking" in body or "reasoning_effort" in body
         return body if says else always(body)
 
@@ -207,8 +210,8 @@ def template_default(**defaults: Any) -> RequestChange:
     counts, and so does an effort."""
 
     def changed(body: Object) -> Object:
-        given = body.get("chat_template_kwargs")
-        kept = given if isinstance(given, dict) else {}
+        arguments = body.get("chat_template_kwargs")
+        kept = arguments if isinstance(arguments, dict) else {}
         return {**body, "chat_template_kwargs": {**defaults, **kept}}
 
     return changed
@@ -230,10 +233,10 @@ def effort_as(source: str | None, target: str) -> RequestChange:
     """One effort for another. The source None: whatever is asked for, but `none`."""
 
     def changed(body: Object) -> Object:
-        given = body.get("reasoning_effort")
-        if given in (None, target) or (given == "none" and source is None):
+        effort = body.get("reasoning_effort")
+        if effort in (None, target) or (effort == "none" and source is None):
             return body
-        return {**body, "reasoning_effort": target} if source in (None, given) else body
+        return {**body, "reasoning_effort": target} if source in (None, effort) else body
 
     return changed
 
@@ -242,20 +245,29 @@ def effort_always(target: str) -> RequestChange:
     """This effort where none is asked for, too."""
 
     def changed(body: Object) -> Object:
-        given = body.get("reasoning_effort")
-        return body if given in ("none", target) else {**body, "reasoning_effort": target}
+        effort = body.get("reasoning_effort")
+        return body if effort in ("none", target) else {**body, "reasoning_effort": target}
 
     return changed
 
 
 def effort_as_switch(body: Object) -> Object:
-    """Thinking on or off in place of an effort; what a request says of it stays, as litellm 1.108
-    has it."""
-    given = body.get("reasoning_effort")
-    if given is None:
+    """Thinking on or off in place of an effort; what a request says of it stays. litellm's provider
+    `deepseek` did so up to 1.108."""
+    effort = body.get("reasoning_effort")
+    if effort is None:
         return body
-    kind = "disabled" if given == "none" else "enabled"
-    return {"thinking": {"type": kind}, **without("reasoning_effort")(body)}
+    switch = _OFF if effort == "none" else _ON
+    return {"thinking": switch, **without("reasoning_effort")(body)}
+
+
+def no_effort_as_switch(body: Object) -> Object:
+    """`thinking.type` in place of the effort `none`, and beside others: so litellm's provider
+    `deepseek` does since 1.109. A server that does not read it thinks as by default."""
+    switched = effort_as_switch(body)
+    if body.get("reasoning_effort") in (None, "none") or switched["thinking"] == _OFF:
+        return switched
+    return {**body, "thinking": _ON}
 
 
 def thinking_as_effort(body: Object) -> Object:
@@ -409,8 +421,8 @@ space_for_reasoning_of_calls = each_message(_space_for_reasoning_of_calls, "assi
 
 
 def old_reasoning_kept(body: Object) -> Object:
-    given = body.get("chat_template_kwargs")
-    kept = given if isinstance(given, dict) else {}
+    arguments = body.get("chat_template_kwargs")
+    kept = arguments if isinstance(arguments, dict) else {}
     return {**body, "chat_template_kwargs": {**kept, "drop_thinking": False}}
 
 
@@ -461,11 +473,11 @@ def each_arguments(change: Callable[[str], str]) -> RequestChange:
 
     def of_call(call: object) -> object:
         function = call.get("function") if isinstance(call, dict) else None
-        given = function.get("arguments") if isinstance(function, dict) else None
+        arguments = function.get("arguments") if isinstance(function, dict) else None
         if not isinstance(call, dict) or not isinstance(function, dict):
             return call
-        new = change(given) if isinstance(given, str) else given
-        return call if new == given else {**call, "function": {**function, "arguments": new}}
+        new = change(arguments) if isinstance(arguments, str) else arguments
+        return call if new == arguments else {**call, "function": {**function, "arguments": new}}
 
     def of_message(message: Object) -> Object:
         calls = message.get("tool_calls")

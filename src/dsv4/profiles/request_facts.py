@@ -63,7 +63,7 @@ def _message_fact(holds: Callable[[Object], object], field: str, *roles: str) ->
 def _arguments_fact(holds: Callable[[str], object]) -> RequestFact:
     """The first arguments that are text for which something holds."""
     return lambda body: _first(
-        place for place, given in calls(body) if isinstance(given, str) and holds(given)
+        place for place, arguments in calls(body) if isinstance(arguments, str) and holds(arguments)
     )
 
 
@@ -116,8 +116,8 @@ choice_named = _option_fact("tool_choice", lambda given: isinstance(given, dict)
 
 
 def choice_without_tools(body: Object) -> Location | None:
-    given = body.get("tool_choice") not in (None, "none")
-    return ("tool_choice",) if given and body.get("tools") is None else None
+    is_choice = body.get("tool_choice") not in (None, "none")
+    return ("tool_choice",) if is_choice and body.get("tools") is None else None
 
 
 # Calls and their results.
@@ -155,7 +155,7 @@ lost_arguments = _arguments_fact(lambda given: _read(given) is None)
 
 
 def arguments_as_object(body: Object) -> Location | None:
-    return _first(place for place, given in calls(body) if not isinstance(given, str))
+    return _first(place for place, arguments in calls(body) if not isinstance(arguments, str))
 
 
 def _read(text: str, missing: object = None) -> object:
@@ -184,7 +184,8 @@ def unsigned_integers(body: Object) -> Location | None:
 
 def _numbers(body: Object) -> Iterator[tuple[Location, int | float]]:
     values: list[tuple[Location, object]] = [
-        (place, _read(given) if isinstance(given, str) else given) for place, given in calls(body)
+        (place, _read(arguments) if isinstance(arguments, str) else arguments)
+        for place, arguments in calls(body)
     ]
     values += functions(body)
     values += [(("response_format",), body.get("response_format"))]
@@ -195,13 +196,13 @@ def _numbers(body: Object) -> Iterator[tuple[Location, int | float]]:
 def _numbers_in(value: object) -> Iterator[int | float]:
     waiting = [value]
     while waiting:
-        found = waiting.pop()
-        if isinstance(found, dict):
-            waiting += found.values()
-        elif isinstance(found, list):
-            waiting += found
-        elif isinstance(found, (int, float)):
-            yield found
+        inner = waiting.pop()
+        if isinstance(inner, dict):
+            waiting += inner.values()
+        elif isinstance(inner, list):
+            waiting += inner
+        elif isinstance(inner, (int, float)):
+            yield inner
 
 
 def _is_odd(number: int | float) -> bool:

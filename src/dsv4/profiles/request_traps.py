@@ -72,7 +72,7 @@ def traps(body: RequestBody, name: str | Profile, *, dialect: str = "v4") -> lis
         problem = "its prompt has half of a surrogate pair, which no tokenizer accepts"
         return [Trap("refused", ("messages",), f"{profile.server} refuses the request: {problem}")]
     request = AcceptedRequest(as_object(body), profile, dialect)
-    found = ((rule, rule.find(request)) for rule in _RULES if rule.applies(request))
+    places = ((rule, rule.find(request)) for rule in _RULES if rule.applies(request))
     faults = [
         Trap(fault.id, (), f"{profile.server}: {fault.fault.message}")
         for fault in profile.faults
@@ -80,7 +80,7 @@ def traps(body: RequestBody, name: str | Profile, *, dialect: str = "v4") -> lis
     ]
     return faults + [
         Trap(rule.kind, location, f"{profile.server}: {rule.message}")
-        for rule, location in found
+        for rule, location in places
         if location is not None
     ]
 
@@ -132,8 +132,8 @@ def _thinking_off_unasked(request: AcceptedRequest) -> Location | None:
 def _thinking_off_without_switch(request: AcceptedRequest) -> Location | None:
     """Thinking is off, and no option of the template says so."""
     arguments = _template_options(request)
-    told = "enable_thinking" in arguments or arguments.get("reasoning_effort") == "none"
-    return None if request.thinking or told else ()
+    is_switched = "enable_thinking" in arguments or arguments.get("reasoning_effort") == "none"
+    return None if request.thinking or is_switched else ()
 
 
 def _asked_to_think(body: Object) -> bool | None:

@@ -43,15 +43,15 @@ class FaultVariant:
             return True
 
 
-# What proxies are known to do at once: litellm 1.108 for `hosted_vllm`, and for `deepseek`.
+# What proxies are known to do at once: litellm for `hosted_vllm`, and twice for `deepseek`.
 KNOWN_TOGETHER = (
     (
         *(FaultVariant("developer-as-system"), FaultVariant("thinking-as-effort")),
         FaultVariant("additional-properties-lost"),
     ),
-    (
-        *(FaultVariant("developer-as-system"), FaultVariant("effort-ignored", 1)),
-        FaultVariant("parts-joined-by-nothing"),
+    *(
+        (FaultVariant("developer-as-system"), efforts, FaultVariant("parts-joined-by-nothing"))
+        for efforts in (FaultVariant("effort-none-as-high", 1), FaultVariant("effort-ignored", 1))
     ),
 )
 
@@ -82,6 +82,6 @@ def fault_named(name: object) -> FaultVariant:
     variant = int(number or 0)
     allowed = range(1, HIGHEST_LIMIT) if fault.family else range(len(fault.variants) or 1)
     if variant not in allowed:
-        found = f"found {short_repr(name)}, expected a number in {allowed.start}..{allowed.stop}"
-        raise server_refusal("faults", found)
+        problem = f"found {short_repr(name)}, expected a number in {allowed.start}..{allowed.stop}"
+        raise server_refusal("faults", problem)
     return FaultVariant(id, variant)

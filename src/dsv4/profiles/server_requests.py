@@ -66,8 +66,8 @@ _FLAGS: dict[object, bool] = {
 
 
 def flag_at(value: object, path: str) -> bool:
-    known = value.lower() if isinstance(value, str) else value
-    flag = _FLAGS.get(known) if isinstance(known, (str, int, float)) else None
+    word = value.lower() if isinstance(value, str) else value
+    flag = _FLAGS.get(word) if isinstance(word, (str, int, float)) else None
     if flag is None:
         raise server_refusal(path, f"found {short_repr(value)}, expected true or false")
     return flag
@@ -139,12 +139,12 @@ VLLM_0_33_DIALECTS: ServedDialects = {
 
 def served_dialect(name: str, served: ServedDialects = SERVED_DIALECTS) -> Dialect:
     """The dialect that a server writes for `name`, which is "v4" or "v4.1"."""
-    found = served.get(name) if isinstance(name, str) else None
-    if found is None:
+    served_as = served.get(name) if isinstance(name, str) else None
+    if served_as is None:
         raise server_refusal(
             "dialect", f"found {short_repr(name)}, expected one of {', '.join(SERVED_DIALECTS)}"
         )
-    return found
+    return served_as
 
 
 # What servers differ in, as far as values say it.

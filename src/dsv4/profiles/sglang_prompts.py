@@ -43,11 +43,11 @@ def mode(body: Object, dialect: str) -> ThinkingMode:
     effort = body.get("reasoning_effort")
     if effort is None or isinstance(effort, str):
         RULES.effort(body)
-        known: str | int = recipe_request.EFFORTS[effort]
+        level: str | int = recipe_request.EFFORTS[effort]
     else:
-        known = _number(effort, dialect)
+        level = _number(effort, dialect)
     thinking = _thinking(body)
-    return ThinkingMode(thinking, server.served_dialect(dialect).efforts[known] if thinking else "")
+    return ThinkingMode(thinking, server.served_dialect(dialect).efforts[level] if thinking else "")
 
 
 def _number(effort: object, dialect: str) -> int:

@@ -49,8 +49,8 @@ class AdminRoutes:
         if not isinstance(is_draining, bool):
             raise wrong(is_draining, "true or false", "draining")
         if not drain_engine(self._server, url, is_draining):
-            known = ", ".join(engine.url for engine in self._server.engines.engines)
-            raise ApiError(f"found {url!r}, expected one of {known}", path="url", status=404)
+            urls = ", ".join(engine.url for engine in self._server.engines.engines)
+            raise ApiError(f"found {url!r}, expected one of {urls}", path="url", status=404)
 
     async def restart(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         """Restarts the workers, one after the other."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import parse_qs
 
@@ -286,11 +286,13 @@ class GatewayApp(Starlette):
         await super().__call__(scope, receive, send)
 
 
-# How a server stops.
+# What no route gets.
 
 
-# Whoever watches the server may go on watching.
+# Whoever watches the server may go on watching while it stops.
 _STILL_ANSWERED = ("/health", "/metrics")
+# No client has a tenth of them. Each costs something wherever headers are looked at.
+MOST_HEADERS = 500
 
 
 class Drain:
@@ -309,58 +311,52 @@ class Drain:
         return self.has_begun and not self.active
 
 
-class DrainedApp:
-    """An app that refuses what comes after its drain has begun."""
+# Raises an `ApiError` for a request that is refused.
+CheckRequest: TypeAlias = Callable[[Scope], None]
 
-    def __init__(self, app: AsgiApp, drain: Drain) -> None:
+
+class DoorApp:
+    """An app that gets no request whose head is too large, none that a check refuses, and nothing
+    once its drain has begun."""
+
+    def __init__(
+        self, app: AsgiApp, max_header: int, drain: Drain, checks: Sequence[CheckRequest]
+    ) -> None:
         self._app = app
+        self._max_header = max_header
         self._drain = drain
+        self._checks = (self._check_head, *checks)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in _STILL_ANSWERED:
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
-        elif self._drain.has_begun:
-            elsewhere = {"retry-after": "1", "x-should-retry": "true"}
-            stopping = ApiError("The server is shutting down.", status=503)
-            await _refuse(scope, send, stopping, elsewhere)
-        else:
-            self._drain.active += 1
-            try:
-                await self._app(scope, receive, send)
-            finally:
-                self._drain.active -= 1
+            return
+        is_counted = scope["path"] not in _STILL_ANSWERED
+        try:
+            if is_counted and self._drain.has_begun:
+                raise ApiError("The server is shutting down.", status=503)
+            for check in self._checks:
+                check(scope)
+        except ApiError as error:
+            await _refuse(scope, send, error)
+            return
+        self._drain.active += is_counted
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._drain.active -= is_counted
+
+    def _check_head(self, scope: Scope) -> None:
+        headers = scope["headers"]
+        if len(headers) > MOST_HEADERS:
+            raise ApiError(f"The request has more than {MOST_HEADERS} headers.", status=431)
+        if sum(len(name) + len(value) for name, value in headers) > self._max_header:
+            raise ApiError(f"The headers are larger than {self._max_header} bytes.", status=431)
 
 
-async def _refuse(
-    scope: Scope, send: Send, error: ApiError, headers: Mapping[str, str] | None = None
-) -> None:
+async def _refuse(scope: Scope, send: Send, error: ApiError) -> None:
     """Answers what no route gets, and ends the connection: the next may be to another server."""
     spoken: ProtocolName = "messages" if "/messages" in scope["path"] else "chat"
     status, body = protocol_of_client(headers_of(scope), spoken).error(error)
-    await send_json(send, status, body, {**(headers or {}), "connection": "close"})
-
-
-# Heads of requests.
-
-
-# No client has a tenth of them. Each costs something wherever headers are looked at.
-MOST_HEADERS = 500
-
-
-class BoundedHeadApp:
-    """An app that gets no request whose head is too large."""
-
-    def __init__(self, app: AsgiApp, max_header: int) -> None:
-        self._app = app
-        self._max_header = max_header
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = scope.get("headers", ())
-        if len(headers) > MOST_HEADERS:
-            problem = f"The request has more than {MOST_HEADERS} headers."
-            await _refuse(scope, send, ApiError(problem, status=431))
-        elif sum(len(name) + len(value) for name, value in headers) > self._max_header:
-            problem = f"The headers are larger than {self._max_header} bytes."
-            await _refuse(scope, send, ApiError(problem, status=431))
-        else:
-            await self._app(scope, receive, send)
+    again = {"retry-after": "1", "x-should-retry": "true"} if status == 503 else {}
+    await send_json(send, status, body, {**again, "connection": "close"})

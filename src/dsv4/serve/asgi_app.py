@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -17,9 +18,9 @@ from starlette.routing import BaseRoute, Route
 from dsv4.api import ApiError
 from dsv4.api.api_request import ProtocolName
 from dsv4.api.protocols import protocol_of_client
-from dsv4.serve.access.site_guard import GuardedApp, SiteGuard
+from dsv4.serve.access.site_guard import SiteGuard
 from dsv4.serve.admin_routes import admin_routes
-from dsv4.serve.asgi import AsgiApp, BoundedHeadApp, DrainedApp, GatewayApp
+from dsv4.serve.asgi import AsgiApp, DoorApp, GatewayApp
 from dsv4.serve.backend import AnyBackend, BackendError, PassingBackend
 from dsv4.serve.backends import engines_of
 from dsv4.serve.gateway_state import GatewayState
@@ -58,7 +59,7 @@ def build_app(settings: Settings | None, backend: AnyBackend | None) -> Starlett
         with suppress(BackendError):
             await server.behind.meet()
         catch_up(server)
-        storage = server.storage.look_after(server.metrics.stores.bytes.set)
+        storage = server.storage.look_after(partial(server.metrics.set, "store_bytes"))
         limits = server.access.meter.table.look_after()
         probes = (server.behind.look_after(), server.engines.watch_loads())
         looked_after = (*probes, storage, limits, server.metrics.watch_memory())
@@ -107,13 +108,13 @@ def load_tokenizer(settings: Settings) -> Tokenizer | None:
 
 def _middleware(server: GatewayState) -> list[Middleware]:
     origins = server.settings.cors_origins
+    # Where keys are asked for, no page of another site has one.
+    checks = [] if server.access.keys.asks else [SiteGuard(server.settings, origins).check]
+    max_header = server.settings.max_header
     layers = [
         Middleware(RefusalLog),
-        Middleware(BoundedHeadApp, max_header=server.settings.max_header),
-        Middleware(DrainedApp, drain=server.drain),
+        Middleware(DoorApp, max_header=max_header, drain=server.drain, checks=checks),
     ]
-    if not server.access.keys.asks:
-        layers.append(Middleware(GuardedApp, guard=SiteGuard(server.settings, origins)))
     if origins:
         named, every = list(origins), ["*"]
         layers.append(

@@ -269,12 +269,6 @@ class ChatBackend(Protocol):
 AnyBackend: TypeAlias = Backend | ChatBackend
 
 
-def logprobs_mode_of(setting: str, default: LogprobsMode) -> LogprobsMode:
-    """What a server's log-probabilities are of: `setting` says so if it was started otherwise."""
-    modes: dict[str, LogprobsMode] = {"raw": "raw", "processed": "processed"}
-    return modes.get(setting, default)
-
-
 def is_chat(backend: AnyBackend) -> TypeGuard[ChatBackend]:
     """Whether a backend takes requests in place of prompts."""
     return hasattr(backend, "stream_request")

@@ -73,8 +73,8 @@ class BackendWatch:
         if support is None:
             seconds = self._settings.connect_timeout
             up = [engine for engine in self._engines.engines if engine.is_up]
-            asked = [asked_support(engine, seconds) for engine in up]
-            support = common_support(await asyncio.gather(*asked))
+            answers = [asked_support(engine, seconds) for engine in up]
+            support = common_support(await asyncio.gather(*answers))
         if support is not None:
             self._ask_for_images_at = math.inf
             self.image_support = support
@@ -86,9 +86,9 @@ class BackendWatch:
             return self._engines.is_ready
         now = time.monotonic()
         if now > self._ready_until:
-            asked = self._engines.first.backend.models()
+            models = self._engines.first.backend.models()
             try:
-                await asyncio.wait_for(asked, self._settings.connect_timeout)
+                await asyncio.wait_for(models, self._settings.connect_timeout)
             except (BackendError, asyncio.TimeoutError):
                 return False
             self._ready_until = now + _READY_FOR

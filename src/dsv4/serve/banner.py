@@ -5,6 +5,8 @@ and settings for known clients.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from string import Template
 from urllib.parse import urlsplit
 
 from dsv4._format.dialects import dialect_named
@@ -169,61 +171,6 @@ def short_clients(summary: ServerSummary) -> str:
 
 def all_clients(summary: ServerSummary) -> str:
     """Ready-made settings for the clients that were tried."""
+    text = Path(__file__).with_name("client_settings.txt").read_text("utf-8")
     url, model, context = client_url(summary.url), summary.model, summary.context
-    return f"""\
-# Claude Code
-export ANTHROPIC_BASE_URL={url}
-export ANTHROPIC_AUTH_TOKEN=KEY
-export ANTHROPIC_MODEL={model}
-export ANTHROPIC_DEFAULT_OPUS_MODEL={model} ANTHROPIC_DEFAULT_SONNET_MODEL={model}
-export ANTHROPIC_DEFAULT_HAIKU_MODEL={model} CLAUDE_CODE_SUBAGENT_MODEL={model}
-export CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1
-claude
-
-# Codex: ~/.codex/config.toml, and DSV4_KEY in the environment
-model = "{model}"
-model_provider = "dsv4"
-model_context_window = {context}
-[model_providers.dsv4]
-name = "dsv4"
-base_url = "{url}/v1"
-env_key = "DSV4_KEY"
-wire_api = "responses"
-
-# opencode: opencode.json
-{{"model": "dsv4/{model}", "small_model": "dsv4/{model}", "provider": {{"dsv4": {{
-  "name": "dsv4", "npm": "@ai-sdk/openai-compatible",
-  "options": {{"baseURL": "{url}/v1", "apiKey": "KEY"}},
-  "models": {{"{model}": {{"name": "{model}", "reasoning": true, "tool_call": true,
-    "limit": {{"context": {context}, "output": 65536}},
-    "interleaved": {{"field": "reasoning_content"}}}}}}}}}}}}
-
-# pi: ~/.pi/agent/models.json
-{{"providers": {{"dsv4": {{"baseUrl": "{url}/v1", "api": "openai-completions", "apiKey": "KEY",
-  "models": [{{"id": "{model}", "name": "{model}", "reasoning": true, "input": ["text"],
-    "cost": {{"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0}},
-    "contextWindow": {context}, "maxTokens": 65536}}]}}}}}}
-
-# Qwen Code
-export OPENAI_BASE_URL={url}/v1 OPENAI_API_KEY=KEY OPENAI_MODEL={model}
-qwen --auth-type openai
-
-# Python: openai
-client = openai.OpenAI(base_url="{url}/v1", api_key="KEY")
-
-# Python: anthropic
-client = anthropic.Anthropic(base_url="{url}", api_key="KEY")
-
-# Python: langchain-deepseek
-model = ChatDeepSeek(model="{model}", api_base="{url}/v1", api_key="KEY")
-
-# Python: pydantic-ai
-client = openai.AsyncOpenAI(base_url="{url}/v1", api_key="KEY")
-model = OpenAIChatModel("{model}", provider=DeepSeekProvider(openai_client=client))
-
-# Python: litellm
-litellm.completion("deepseek/{model}", api_base="{url}/v1", api_key="KEY", messages=messages)
-
-# Python: instructor
-client = instructor.from_openai(openai.OpenAI(base_url="{url}/v1", api_key="KEY"))
-"""
+    return Template(text).substitute(url=url, model=model, context=context)

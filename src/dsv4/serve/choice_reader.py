@@ -60,15 +60,15 @@ class EventLog:
 
 def joined_events(events: Iterable[Event]) -> list[Event]:
     """The events, with pieces of one text that stand in a row as one piece."""
-    made: list[Event] = []
+    joined: list[Event] = []
     for (kind, index), run in groupby(events, _text_kind):
         if kind is ArgumentsDelta:
-            made.append(ArgumentsDelta(index, _joined_text(run)))
+            joined.append(ArgumentsDelta(index, _joined_text(run)))
         elif kind is ContentDelta or kind is ReasoningDelta:
-            made.append(kind(_joined_text(run)))
+            joined.append(kind(_joined_text(run)))
         else:
-            made += run
-    return made
+            joined += run
+    return joined
 
 
 def _text_kind(event: Event) -> tuple[type, int]:
@@ -104,7 +104,7 @@ class TokenLogprobs:
         self._waiting += map(self._read, logprobs)
         for event in events:
             if isinstance(event, (ReasoningDelta, ContentDelta)) and event.text:
-                self._given[id(event)] = [_logprob_json(known) for known in self._taken(event.text)]
+                self._given[id(event)] = [_logprob_json(token) for token in self._taken(event.text)]
 
     def of(self, event: Event) -> list[dict[str, Any]] | None:
         """Those of an event, as Chat Completions writes them; None if it has none."""
@@ -121,24 +121,24 @@ class TokenLogprobs:
         return _TokenLogprob(self._bytes(known.token, known.id), known.logprob, top[: self._most])
 
     def _bytes(self, token: str, id: int | None) -> bytes:
-        found = None if id is None else self._bytes_of_ids.get(id)
-        return token.encode("utf-8", "replace") if found is None else found
+        data = None if id is None else self._bytes_of_ids.get(id)
+        return token.encode("utf-8", "replace") if data is None else data
 
     def _taken(self, text: str) -> list[_TokenLogprob]:
         """The tokens of a text. Those before it were markup, those after it are yet to be shown."""
         tokens, self._waiting = self._waiting, []
         data = text.encode("utf-8", "replace")
-        at = b"".join(known.data for known in tokens).find(data)
+        at = b"".join(token.data for token in tokens).find(data)
         if at < 0:  # without ids, characters that are cut between tokens have no text of their own
             return tokens
         taken, place = [], 0
-        for n, known in enumerate(tokens):
+        for n, token in enumerate(tokens):
             if place >= at + len(data):
                 self._waiting = tokens[n:]
                 break
-            place += len(known.data)
+            place += len(token.data)
             if place > at:
-                taken.append(known)
+                taken.append(token)
         return taken
 
 
@@ -294,7 +294,7 @@ class CompletionReader(ChoiceReader):
             if self.arrivals is not None:
                 self.arrivals.note(len(self._sampled_ids))
             if chunk.logprobs:
-                self.token_logprobs += [known.logprob for known in chunk.logprobs]
+                self.token_logprobs += [token.logprob for token in chunk.logprobs]
             return events
         if not chunk.text:
             return []

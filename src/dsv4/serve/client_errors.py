@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from dsv4.api import ApiError
 from dsv4.api.errors import as_api_error
@@ -27,6 +28,12 @@ def client_error(error: Exception) -> ApiError:
     if isinstance(error, StoreFailure):
         return ApiError("What is stored here cannot be read now: try again.", status=503)
     return as_api_error(error)
+
+
+def unknown_model(name: str, served: Iterable[str]) -> ApiError:
+    """The error for a model that is not served."""
+    message = f"found {name!r}, expected {' or '.join(map(repr, served))}"
+    return ApiError(message, path="model", status=404, code="model_not_found")
 
 
 def is_expected(error: Exception) -> bool:

@@ -15,12 +15,14 @@ from typing import Generic
 
 from dsv4.api import ApiError, ApiRequest, ContextOverflow
 from dsv4.api.api_request import ProtocolName
-from dsv4.api.protocols import FIELDS_READ, OPTION_FIELDS_READ, PROTOCOLS
+from dsv4.api.neutral_request import Sampling
+from dsv4.api.protocols import FIELDS_READ, OPTION_FIELDS_READ, PROTOCOLS, ApiProtocol
 from dsv4.api.request_fields import JsonObject, unread_fields
 from dsv4.serve import asgi
 from dsv4.serve.access.api_keys import Key
 from dsv4.serve.backend import BackendError, Options
 from dsv4.serve.body_limits import check_choices, check_counts, read_json
+from dsv4.serve.client_errors import unknown_model
 from dsv4.serve.completion_run import (
     CompletionClient,
     CompletionRun,
@@ -41,9 +43,13 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
     def __init__(self, server: GatewayState, protocol: ProtocolName) -> None:
         super().__init__(server, protocol)
         self._protocol: ProtocolName = protocol
-        self._api = PROTOCOLS[protocol]
+        self._api: ApiProtocol = PROTOCOLS[protocol]
 
     # What differs with what is behind it.
+
+    def _session_of(self, scope: asgi.Scope, headers: Mapping[str, str]) -> str | None:
+        """The session that a request is in, if any."""
+        return self._server.sessions.named(scope, headers)
 
     def _unread(self, body: JsonObject) -> list[str]:
         """The fields of a body that nothing here reads."""
@@ -80,10 +86,10 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
         headers = asgi.headers_of(scope)
         key = report.key = await server.access.authenticated(scope)
         data = await asgi.read_body(scope, receive, server.settings)
-        name = server.sessions.named(scope, headers)
+        name = self._session_of(scope, headers)
         agent = headers.get("user-agent", "")
         async with server.access.meter.admitted(key.name, key.limits):
-            with server.observers.inspected(key.name, self._protocol, data, name, agent) as seen:
+            with server.observers.inspected(key.name, self._label, data, name, agent) as seen:
                 read = await self._read(data, key)
                 choices = read.call.n
                 async with (
@@ -159,24 +165,16 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
 
     def _check_model(self, call: ApiRequest, key: Key) -> None:
         key.limits.check_model(call.model)
-        served = self._server.model.name
-        if self._server.settings.strict_models and call.model != served:
-            message = f"found {call.model!r}, expected {served!r}"
-            raise ApiError(message, path="model", status=404, code="model_not_found")
+        served = self._server.model.names
+        if self._server.settings.strict_models and call.model not in served:
+            raise unknown_model(call.model, served)
 
     def _options(self, call: ApiRequest, tokens: int) -> Options:
         """How to generate after a prompt of so many tokens."""
-        sampling = call.sampling
         return Options(
             max_tokens=max(min(call.max_tokens, self._server.model.context - tokens), 1),
-            temperature=sampling.temperature,
-            top_p=sampling.top_p,
-            top_k=sampling.top_k,
-            presence_penalty=sampling.presence_penalty,
-            frequency_penalty=sampling.frequency_penalty,
-            seed=sampling.seed,
-            logit_bias=sampling.logit_bias,
             logprobs=call.top_logprobs if call.logprobs else None,
+            **{name: getattr(call.sampling, name) for name in Sampling.__slots__},
         )
 
 

@@ -137,10 +137,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
         self._server = server
         self._api = api
         self._prepared = prepared
-        self._receive = client.receive
-        self._send = client.send
-        self._send_piece = client.send_piece
-        self._request_id = client.request_id
+        self._client = client
         self._debug = debug
         self._readers: list[ChoiceReader] = [self._new_reader() for _ in range(prepared.call.n)]
         self._leases: dict[int, EngineLease] = {}  # by choice
@@ -197,7 +194,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
     async def run(self) -> ApiError | None:
         """Answers the client. Returns the error that a stream ended with, if it did; raises what
         could not be told to the client."""
-        watch = asgi.DisconnectWatch(self._receive, self._generation.client_gone)
+        watch = asgi.DisconnectWatch(self._client.receive, self._generation.client_gone)
         session = self._prepared.received.session
         if session is not None:
             session.begin(self._readers)
@@ -251,7 +248,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
     def _headers(self) -> dict[str, str]:
         prepared = self._prepared
         headers = {
-            "x-request-id": self._request_id or prepared.turn_ids[0],
+            "x-request-id": self._client.request_id or prepared.turn_ids[0],
             "x-dsv4-dialect": self._server.model.facts.in_short,
         }
         if prepared.shared is not None:
@@ -308,7 +305,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
             body["dsv4"] = self._debugged()
         await self._store(body)
         self._tell_whether_delivered()
-        await asgi.send_json(self._send, 200, body, self._headers)
+        await asgi.send_json(self._client.send, 200, body, self._headers)
 
     def _tell_whether_delivered(self) -> None:
         """Asked before the very end: after it every client is gone."""
@@ -337,7 +334,8 @@ class CompletionRun(ABC, Generic[PreparedT]):
     async def _stream(self) -> ApiError | None:
         generation = self._generation
         writer = self._api.Writer(self._prepared.call, seal=self._seal)
-        stream = asgi.EventStream(self._send, self._headers, generation.timer, self._send_piece)
+        send, send_piece = self._client.send, self._client.send_piece
+        stream = asgi.EventStream(send, self._headers, generation.timer, send_piece)
         frames = self._api.frames
         # A sealed turn goes out where the reasoning ends: what follows must wait for its own end.
         held: list[tuple[int, list[Event]]] | None = (
@@ -446,12 +444,12 @@ class CompletionRun(ABC, Generic[PreparedT]):
         server.metrics.count_usage(self.usage)
         if prepared.images is not NO_IMAGES:
             server.metrics.count_images(prepared.images)
-        server.metrics.duration.observe(time.monotonic() - prepared.began)
+        server.metrics.observe("request_seconds", time.monotonic() - prepared.began)
         for turn_id, reader in zip(prepared.turn_ids, self._readers, strict=True):
             server.metrics.count_events(reader.events, is_whole=self._generation.is_whole)
             log_healed(turn_id, reader.events)
             if reader.first_at is not None:
-                server.metrics.first_token.observe(reader.first_at - prepared.began)
+                server.metrics.observe("first_token_seconds", reader.first_at - prepared.began)
         if server.observers.recorder is not None:
             self._record()
 

@@ -30,8 +30,8 @@ def forced_opening(call: ApiRequest, backend: AnyBackend) -> str:
     if not request.thinking or backend.grammar_form is not None:
         return ""
     # The same words as in a prompt that the model does not think after.
-    asked = replace(request, thinking=False, messages=[{"role": "user", "content": ""}], prefix="")
-    return asked.encode().ending.open
+    empty = replace(request, thinking=False, messages=[{"role": "user", "content": ""}], prefix="")
+    return empty.encode().ending.open
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,14 +150,14 @@ class ForcedGeneration:
         text = text.removesuffix(str(EOS))
         # The tag may have begun in the piece before.
         start = max(len(self._text) - len(self._border.text) + 1, 0)
-        known = len(self._text)
+        length = len(self._text)
         self._text += text
         at = self._text.find(self._border.text, start)
         if at < 0:
             return text
         self._is_closed = True
         self._text = self._text[: at + len(self._border.text)]
-        return self._text[known:]
+        return self._text[length:]
 
     @property
     def _spent(self) -> int:

@@ -8,12 +8,13 @@ import logging
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from dsv4._encode.prompt import Prompt
 from dsv4.serve.access.access_control import AccessControl
 from dsv4.serve.access.stream_gate import StreamGate
 from dsv4.serve.asgi import Drain
-from dsv4.serve.backend import AnyBackend, ImageSupport, is_chat
+from dsv4.serve.backend import AnyBackend, is_chat
 from dsv4.serve.backend_watch import BackendWatch
 from dsv4.serve.backends import engine_of
 from dsv4.serve.heal.healer import Healer
@@ -44,9 +45,9 @@ class GatewayState:
         self.metrics = Metrics(heals=self.heals)
         self.observers = Observers(settings)
         self.access = AccessControl(
-            settings, self.metrics.shared_folder, self.metrics.stores.note_limits
+            settings, self.metrics.shared_folder, partial(self.metrics.set, "limits_shared")
         )
-        self.engines = EnginePool(engines, self.metrics.engines.note)
+        self.engines = EnginePool(engines, self.metrics.note_engine)
         self.follows_file = bool(settings.config) and settings.upstream == upstreams_in(
             settings.config or ""
         )
@@ -54,7 +55,7 @@ class GatewayState:
         self.gate = StreamGate(settings.streams, settings.queue, self.metrics.count_places)
         self.workers = WorkerThreads(self.gate)
         self.prefixes = SeenPrefixes()
-        self.storage = ConversationStorage(settings, self.metrics.stores.note_turns)
+        self.storage = ConversationStorage(settings, self.metrics.note_store)
         self.sessions = Sessions(
             session_store_for(settings), self.backend, self.metrics, lambda: self.tokenizer
         )
@@ -77,11 +78,6 @@ class GatewayState:
         """An engine at another address, with the same settings."""
         return engine_of(replace(self.settings, upstream=(url,)), self.tokenizer)
 
-    @property
-    def image_support(self) -> ImageSupport:
-        """Whether the engines take images."""
-        return self.behind.image_support
-
     def shared_tokens(self, owner: str, prompt: Prompt, ids: list[int] | None) -> int | None:
         """How many tokens of a prompt an earlier one of the same owner had; None without ids."""
         return None if ids is None else self.prefixes.shared(owner, picture_ids(prompt, ids))
@@ -89,9 +85,9 @@ class GatewayState:
     async def note_end(self, report: RequestReport) -> None:
         """Counts and logs a request that has ended."""
         key, usage = report.key, report.usage
-        self.metrics.requests.labels(report.protocol, str(report.status)).inc()
+        self.metrics.count("requests", report.protocol, str(report.status))
         if key is not None and self.access.keys.asks:
-            self.metrics.keys.count(key.name, report.status, usage)
+            self.metrics.count_key(key.name, report.status, usage)
         if key is not None and usage is not None:
             tokens = usage.prompt + usage.completion
             await self.access.meter.count_tokens(key.name, key.limits, tokens)

@@ -5,9 +5,9 @@ to look at.
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict
 from typing import Any, TypeAlias, TypeVar
 
@@ -21,15 +21,16 @@ from dsv4.api.protocols import protocol_of_client
 from dsv4.api.request_fields import JsonObject
 from dsv4.errors import ParseError
 from dsv4.serve import asgi
-from dsv4.serve.access.api_keys import Key
+from dsv4.serve.access.api_keys import ANONYMOUS, Key
 from dsv4.serve.backend import BackendError
 from dsv4.serve.body_limits import check_counts, read_json
 from dsv4.serve.choice_reader import joined_events
-from dsv4.serve.client_errors import client_error, is_expected, retry_headers
+from dsv4.serve.client_errors import unknown_model
 from dsv4.serve.gateway_state import GatewayState
-from dsv4.serve.observe.logs import CLIENT_GONE, REQUEST_ID, RequestReport
+from dsv4.serve.observe.logs import REQUEST_ID, RequestReport
 from dsv4.serve.observe.metrics import CONTENT_TYPE
 from dsv4.serve.prompt_encoding import EncodedPrompt, encoded_now
+from dsv4.serve.reported_route import ReportedRoute
 from dsv4.serve.worker_threads import Cancellation
 from dsv4.tokens import IdParser
 
@@ -43,55 +44,46 @@ JSON = "application/json"
 _PIECE = 1024
 
 
-class PlainRoute(ABC):
-    """A route that answers with a whole body."""
+class PlainRoute(ReportedRoute):
+    """A route that answers with a whole body. It generates nothing, so it is logged alone."""
 
     def __init__(
         self, server: GatewayState, *, protocol: ProtocolName = "chat", is_open: bool = False
     ) -> None:
         """`is_open` routes ask for no key; errors have the form of `protocol`, unless the client
         shows that it speaks another."""
-        self._server = server
+        super().__init__(server, protocol)
         self._protocol: ProtocolName = protocol
         self._is_open = is_open
 
     @abstractmethod
-    async def _answer(
+    async def _body(
         self, scope: asgi.Scope, receive: asgi.Receive, key: Key, data: bytes
     ) -> tuple[bytes, str]:
         """The body of the response, and its type."""
 
-    async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
-        report = RequestReport(self._protocol, scope["path"], scope.get(REQUEST_ID))
-        try:
-            report.status = await self._respond(scope, receive, send, report)
-        except asgi.ClientGone:
-            report.status = CLIENT_GONE
-        finally:
-            if not self._is_open:
-                report.log()
-
-    async def _respond(
+    async def _answer(
         self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send, report: RequestReport
     ) -> int:
-        headers = asgi.headers_of(scope)
-        try:
-            key = Key("-", b"") if self._is_open else await self._server.access.authenticated(scope)
-            report.key = None if self._is_open else key
-            data = await asgi.read_body(scope, receive, self._server.settings)
-            body, kind = await self._answer(scope, receive, key, data)
-        except asgi.ClientGone:
-            raise
-        except Exception as error:
-            told = client_error(error)
-            report.fail(told)
-            status, shown = protocol_of_client(headers, self._protocol).error(told)
-            await asgi.send_json(send, status, shown, retry_headers(status, error))
-            if not is_expected(error):
-                raise
-            return status
+        if not self._is_open:
+            report.key = await self._server.access.authenticated(scope)
+        data = await asgi.read_body(scope, receive, self._server.settings)
+        body, kind = await self._body(scope, receive, report.key or Key(ANONYMOUS, b""), data)
         await asgi.send_bytes(send, 200, b"" if scope["method"] == "HEAD" else body, kind)
         return 200
+
+    def _error_body(self, scope: asgi.Scope, error: ApiError) -> tuple[int, JsonObject]:
+        return protocol_of_client(asgi.headers_of(scope), self._protocol).error(error)
+
+    def _report_of(self, scope: asgi.Scope) -> RequestReport:
+        return RequestReport(self._label, scope["path"], scope.get(REQUEST_ID))
+
+    def _traced(self, scope: asgi.Scope, report: RequestReport) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    async def _note_end(self, report: RequestReport) -> None:
+        if not self._is_open:
+            report.log()
 
 
 class JsonRoute(PlainRoute):
@@ -108,7 +100,7 @@ class JsonRoute(PlainRoute):
         super().__init__(server, protocol=protocol, is_open=is_open)
         self._handle = handle
 
-    async def _answer(
+    async def _body(
         self, scope: asgi.Scope, receive: asgi.Receive, key: Key, data: bytes
     ) -> tuple[bytes, str]:
         body = await self._handle(scope, key, data)
@@ -124,7 +116,7 @@ class WorkerRoute(PlainRoute):
         super().__init__(server, protocol=protocol)
         self._work = work
 
-    async def _answer(
+    async def _body(
         self, scope: asgi.Scope, receive: asgi.Receive, key: Key, data: bytes
     ) -> tuple[bytes, str]:
         with suppress(BackendError):
@@ -170,7 +162,7 @@ class PlainRoutes:
     async def _image_facts(self) -> JsonObject:
         """Whether the engines are sent images, asked again where they were restarted."""
         await self._server.behind.check_images()
-        support = self._server.image_support
+        support = self._server.behind.image_support
         if support.reads:
             return {"sent": True, "urls": self._server.settings.image_urls}
         return {"sent": False, "why": support.why}
@@ -180,19 +172,23 @@ class PlainRoutes:
 
     async def models(self, scope: asgi.Scope, key: Key, data: bytes) -> JsonObject:
         """One body that the SDKs of both vendors read."""
-        with suppress(BackendError):
-            await self._server.behind.meet()
-        names = key.limits.models or (self._server.model.name,)
+        names = await self._model_names(key)
         ends = {"first_id": names[0], "last_id": names[-1]}
         models = [self._model(name) for name in names]
         return {"object": "list", "data": models, "has_more": False, **ends}
 
     async def model(self, scope: asgi.Scope, key: Key, data: bytes) -> JsonObject:
-        name = scope["path_params"]["model"]
-        key.limits.check_model(name)
-        if self._server.settings.strict_models and name != self._server.model.name:
-            raise ApiError(f"found {name!r}, expected {self._server.model.name!r}", status=404)
+        """One of those. Requests may name any other too, unless `strict_models` is set; but whoever
+        asks what there is must not be told of models that are not."""
+        name, names = scope["path_params"]["model"], await self._model_names(key)
+        if name not in names:
+            raise unknown_model(name, names)
         return self._model(name)
+
+    async def _model_names(self, key: Key) -> tuple[str, ...]:
+        with suppress(BackendError):
+            await self._server.behind.meet()
+        return key.limits.models or self._server.model.names
 
     def _model(self, name: str) -> JsonObject:
         return {
@@ -299,7 +295,7 @@ class PlainRoutes:
         server = self._server
         call = server.model.read(body, protocol)
         if call.images and not server.heals:  # this thread has no loop of its own
-            call = asyncio.run(server.images.settled(call, server.image_support))
+            call = asyncio.run(server.images.settled(call, server.behind.image_support))
         return encoded_now(call, server)
 
 

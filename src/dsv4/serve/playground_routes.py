@@ -17,6 +17,7 @@ that is marked `admin` in the file of keys.
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -135,36 +136,47 @@ def saved_servers(paths: Iterable[str]) -> dict[str, Profile]:
     return found
 
 
-class FunctionRoute:
-    """The functions, each as a route. They run in a thread: streams do not wait."""
+class PageRoute(ABC):
+    """A route of functions for pages of this server's own."""
 
     def __init__(self, server: GatewayState, guard: SiteGuard) -> None:
         self._server = server
         self._guard = guard
         limit = min(server.settings.max_body, MAX_BODY)
         self._settings = replace(server.settings, max_body=limit)
+
+    async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
+        try:
+            self._guard.check(scope)
+            await self._admit(scope)
+            _check_type(scope)
+            data = await asgi.read_body(scope, receive, self._settings)
+            status, body = await self._answer(scope["path_params"]["name"], data, receive)
+        except asgi.ClientGone:
+            return
+        except ApiError as error:
+            status, body = error_answer(error)
+        await asgi.send_bytes(send, status, body, "application/json", HEADERS)
+
+    async def _admit(self, scope: asgi.Scope) -> None:
+        """Raises an `ApiError` for somebody who may not ask."""
+        await self._server.access.authenticated(scope)
+
+    @abstractmethod
+    async def _answer(self, name: str, data: bytes, receive: asgi.Receive) -> tuple[int, bytes]:
+        """The status and the body of what a function says."""
+
+
+class FunctionRoute(PageRoute):
+    """The functions, each as a route. They run in a thread: streams do not wait."""
+
+    def __init__(self, server: GatewayState, guard: SiteGuard) -> None:
+        super().__init__(server, guard)
         # One at a time: what is on its way while somebody types is of no use any more.
         self._saved = saved_servers(server.settings.profile)
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="playground")
 
-    async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
-        try:
-            status, body = await self._answer(scope, receive)
-        except asgi.ClientGone:
-            return
-        await asgi.send_bytes(send, status, body, "application/json", HEADERS)
-
-    async def _answer(self, scope: asgi.Scope, receive: asgi.Receive) -> tuple[int, bytes]:
-        try:
-            self._guard.check(scope)
-            await self._server.access.authenticated(scope)
-            _check_type(scope)
-            data = await asgi.read_body(scope, receive, self._settings)
-            return await self._run(scope["path_params"]["name"], data, receive)
-        except ApiError as error:
-            return error_answer(error)
-
-    async def _run(self, name: str, data: bytes, receive: asgi.Receive) -> tuple[int, bytes]:
+    async def _answer(self, name: str, data: bytes, receive: asgi.Receive) -> tuple[int, bytes]:
         """What a function says. One that nobody waits for any more is not begun."""
 
         async def called() -> tuple[int, bytes]:
@@ -198,13 +210,12 @@ def inspector_routes(server: GatewayState) -> list[BaseRoute]:
     return [Route("/playground/inspector/{name}", endpoint=endpoint, methods=["POST"])]
 
 
-class InspectorRoute:
+class InspectorRoute(PageRoute):
     """Answers those who may look."""
 
     def __init__(self, server: GatewayState, inspector: Inspector, guard: SiteGuard) -> None:
-        self._server = server
+        super().__init__(server, guard)
         self._inspector = inspector
-        self._guard = guard
         self._names = {
             "changes": self._changes,
             "request": self._request,
@@ -212,25 +223,13 @@ class InspectorRoute:
             "clear": self._clear,
         }
 
-    async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
-        try:
-            status, body = 200, await self._answer(scope, receive)
-        except asgi.ClientGone:
-            return
-        except ApiError as error:
-            status, body = error.status, {"error": {"message": error.message}}
-        await asgi.send_json(send, status, body, HEADERS)
-
-    async def _answer(self, scope: asgi.Scope, receive: asgi.Receive) -> Any:
-        self._guard.check(scope)
-        await self._admit(scope)
-        _check_type(scope)
-        answer = self._names.get(scope["path_params"]["name"])
+    async def _answer(self, name: str, data: bytes, receive: asgi.Receive) -> tuple[int, bytes]:
+        answer = self._names.get(name)
         if answer is None:
             expected = ", ".join(self._names)
             raise ApiError(f"found another name, expected one of {expected}", status=404)
-        data = await asgi.read_body(scope, receive, self._server.settings)
-        return await answer(read_json(data, self._server.settings.max_depth))
+        body = read_json(data, self._server.settings.max_depth)
+        return 200, asgi.json_bytes(await answer(body))
 
     async def _admit(self, scope: asgi.Scope) -> None:
         """Raises an `ApiError` for somebody who may not look."""

@@ -1,15 +1,16 @@
 """Requests that an engine answers: their prompt with the turns that were sampled before, their
-options, the grammar that the answer is held to.
+options, the grammar that the answer is held to. Their prompt is continued, and the turn is
+remembered as it was sampled.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 from dsv4._encode.prompt import Prompt
 from dsv4._parse.random_ids import new_id
@@ -18,17 +19,68 @@ from dsv4.api.api_request import client_path
 from dsv4.api.request_fields import JsonObject
 from dsv4.errors import EncodeError, OptionError
 from dsv4.grammar import Grammar, for_request
+from dsv4.serve.backend import AnyBackend, Backend, Chunks
 from dsv4.serve.backends.engine_fields import fields_of
+from dsv4.serve.choice_reader import ChoiceReader, CompletionReader
 from dsv4.serve.completion_route import CompletionRoute
-from dsv4.serve.completion_run import CompletionClient, ReceivedRequest
-from dsv4.serve.forced_generation import FREE_CHOICES, forced_opening
+from dsv4.serve.completion_run import (
+    CompletionClient,
+    CompletionRun,
+    PreparedRequest,
+    ReceivedRequest,
+)
+from dsv4.serve.forced_generation import FREE_CHOICES, ForcedGeneration, forced_opening
 from dsv4.serve.markup_ids import markup_ids
 from dsv4.serve.observe.logs import image_facts
 from dsv4.serve.prompt_encoding import encode_prompt
-from dsv4.serve.prompt_run import PromptedRequest, PromptRun
+from dsv4.serve.storage.stored_turns import SampledTurn
+from dsv4.serve.upstreams.engine_pool import PromptPrefix
 from dsv4.tokens import Tokenizer
 
 MakeGrammar: TypeAlias = Callable[[], Grammar]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptedRequest(PreparedRequest):
+    """A request for an engine. `engine` wrote the last of its turns; `opening` begins a call that
+    must follow the reasoning."""
+
+    engine: str | None = None
+    opening: str = ""
+
+
+class PromptRun(CompletionRun[PromptedRequest]):
+    """One generation of an engine's."""
+
+    def _new_reader(self) -> ChoiceReader:
+        prepared, tokenizer = self._prepared, self._server.tokenizer
+        grammar = prepared.options.grammar
+        return CompletionReader(prepared.call, prepared.prompt, tokenizer, grammar)
+
+    def _stream_of(self, backend: AnyBackend, choice: int) -> Chunks:
+        engine = cast(Backend, backend)  # as what is no chat server must be
+        prepared, tokenizer = self._prepared, self._server.tokenizer
+        prompt, ids, options = prepared.prompt, prepared.ids, prepared.options
+        if not prepared.opening:
+            return engine.stream(prompt, ids, options)
+        forced = ForcedGeneration(engine, prompt, ids, options, prepared.opening, tokenizer)
+        return forced.chunks()
+
+    def _new_prefix(self) -> PromptPrefix:
+        prepared = self._prepared
+        return PromptPrefix.of_prompt(prepared.prompt, prepared.ids, prepared.engine)
+
+    def _as_client_knows(self, turn: SampledTurn) -> SampledTurn:
+        return turn
+
+    async def _remember(self, turn: SampledTurn) -> None:
+        before = [_plain_message(message) for message in self._prepared.call.request.messages]
+        await self._server.storage.turns.remember(self._prepared.key.name, before, turn)
+
+
+def _plain_message(message: object) -> Mapping[str, Any]:
+    found = getattr(message, "message", message)
+    return found if isinstance(found, Mapping) else {}
 
 
 class PromptRoute(CompletionRoute[PromptedRequest]):
@@ -45,9 +97,9 @@ class PromptRoute(CompletionRoute[PromptedRequest]):
         began = time.monotonic()
         given = received.call
         if given.images:
-            given = await server.images.settled(given, server.image_support)
+            given = await server.images.settled(given, server.behind.image_support)
         call, recalled, engine = await server.storage.turns.recalled(key.name, given)
-        server.metrics.replayed.labels("used").inc(recalled)
+        server.metrics.count("replayed_turns", "used", by=recalled)
         prompt, ids, tokens, is_exact = await encode_prompt(call, server, received.size)
         if tokens >= server.model.context:
             raise ContextOverflow(tokens, server.model.context)

@@ -1,10 +1,11 @@
-"""What all routes that generate, or have a server generate, do alike: a request is traced, counted
-and logged, and a failure is told in the words of its client's protocol.
+"""What all routes do alike: a request is traced, counted and logged, and a failure is told in the
+words of its client's protocol.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager
 
 from dsv4.api import ApiError
 from dsv4.api.request_fields import JsonObject
@@ -34,15 +35,14 @@ class ReportedRoute(ABC):
         """An error as the client's protocol writes it, with its status."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers, metrics = headers_of(scope), self._server.metrics
-        report = RequestReport(self._label, scope["path"], request_id_of(headers))
-        with self._server.observers.tracing.traced(headers, report):
+        report = self._report_of(scope)
+        with self._traced(scope, report):
             try:
                 report.status = await self._answer(scope, receive, send, report)
             except ClientGone:
                 report.status = CLIENT_GONE
                 report.fail(ClientGone("the client went away"))
-                metrics.gone.inc()
+                self._server.metrics.count("clients_gone")
             except BrokenOff as error:
                 report.fail(error)
                 raise  # the client knows
@@ -51,7 +51,16 @@ class ReportedRoute(ABC):
                 if not is_expected(error):
                     raise
             finally:
-                await self._server.note_end(report)
+                await self._note_end(report)
+
+    def _report_of(self, scope: Scope) -> RequestReport:
+        return RequestReport(self._label, scope["path"], request_id_of(headers_of(scope)))
+
+    def _traced(self, scope: Scope, report: RequestReport) -> AbstractContextManager[None]:
+        return self._server.observers.tracing.traced(headers_of(scope), report)
+
+    async def _note_end(self, report: RequestReport) -> None:
+        await self._server.note_end(report)
 
     async def _refuse(
         self, scope: Scope, send: Send, error: Exception, report: RequestReport

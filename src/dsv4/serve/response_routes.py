@@ -96,12 +96,12 @@ class StoredResponseRoute(JsonRoute):
         self._routes = ResponseRoutes(server)
         super().__init__(server, self._routes.response, protocol="responses")
 
-    async def _answer(
+    async def _body(
         self, scope: Scope, receive: Receive, key: Key, data: bytes
     ) -> tuple[bytes, str]:
         asked = query_of(scope)
         if scope["method"] != "GET" or asked.get("stream") != "true":
-            return await super()._answer(scope, receive, key, data)
+            return await super()._body(scope, receive, key, data)
         found = await self._routes.found(scope, key)
         after = asked.get("starting_after", "")
         first = int(after) + 1 if after.isdecimal() else 0

@@ -132,6 +132,7 @@ class ServedModel:
         self._makes_prompts = makes_prompts
         self._shown = Model(settings.model or "deepseek-v4", settings.context)
         self.engine_model = self._shown  # as the engines call it
+        self._others: tuple[str, ...] = ()  # that a chat server serves, and clients may ask for
         self.dialect: Dialect = dialects.dialect_named(settings.dialect or "v4")
         self._use_names_of_dialect()
         self.dialect_problem = ""  # why it is a guess, where it is one
@@ -144,6 +145,8 @@ class ServedModel:
         settings = self._settings
         found = self.engine_model = model_asked_for(models, settings.upstream_model)
         self._shown = Model(settings.model or found.name, settings.context or found.context)
+        if not (self._makes_prompts or settings.model or settings.upstream_model):
+            self._others = tuple(model.name for model in models if model is not found)
         if settings.dialect is None:
             told = dialect_of_host(settings.upstream) or dialect_of_model(found, settings.model)
             self.dialect = told or self.dialect
@@ -182,6 +185,11 @@ class ServedModel:
     def name(self) -> str:
         """As clients see it."""
         return self._shown.name
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every model that clients are told of, the usual one first."""
+        return self.name, *self._others
 
     @property
     def context(self) -> int:

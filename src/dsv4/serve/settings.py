@@ -1,4 +1,5 @@
-"""Every setting of the gateway: one frozen value, with its defaults, its help and its checks.
+"""Every setting of the gateway: one frozen value, with its defaults and its checks. What each is
+for is in settings_help.json.
 
 The flags of `dsv4 serve`, the variables `DSV4_…` and the keys of the TOML file are all made from
 the fields here, so a setting exists in all three places or in none.
@@ -9,11 +10,13 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import math
 import os
 import re
 import sys
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
 
@@ -55,193 +58,108 @@ class SettingError(Error):
         return f"{self.name}: {self.problem}"
 
 
-def _setting(
-    default: object, help: str, least: float | None = None, most: float | None = None
-) -> Any:
-    return dataclasses.field(default=default, metadata={"help": help, "least": least, "most": most})
+# What each setting is for, in the words of the command's help.
+HELP: Mapping[str, str] = json.loads(
+    Path(__file__).with_name("settings_help.json").read_text("utf-8")
+)
+
+
+def bounded(default: object, least: float, most: float = math.inf) -> Any:
+    """A setting that is a number within bounds."""
+    return dataclasses.field(default=default, metadata={"bounds": (least, most)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """How the server runs. Each field is a flag, a variable and a key of the TOML file."""
 
-    host: str = _setting("127.0.0.1", "address to listen on")
-    port: int = _setting(8000, "port to listen on; 0 chooses a free one", 0, LAST_PORT)
-    workers: int = _setting(1, "number of worker processes", 1)
-    config: str | None = _setting(None, "TOML file to read settings from")
+    host: str = "127.0.0.1"
+    port: int = bounded(8000, 0, LAST_PORT)
+    workers: int = bounded(1, 1)
+    config: str | None = None
 
-    backend: BackendName = _setting("demo", "what generates the text")
-    upstream: tuple[str, ...] = _setting(
-        (), "base URL of the backend, for example http://gpu:8000; several are several engines"
-    )
-    probe_interval: float = _setting(
-        5.0, "seconds between questions whether each of several engines is there", 0.05
-    )
-    upstream_key_file: str | None = _setting(None, "file with the API key for the backend")
-    upstream_ca: str | None = _setting(
-        None, "file of certificates (PEM) to trust for the backend, besides the system's"
-    )
-    upstream_proxy: str | None = _setting(
-        None,
-        "proxy to the backend, as http://HOST:PORT, or none; default: as HTTPS_PROXY, HTTP_PROXY, "
-        "ALL_PROXY and NO_PROXY say, and none to this machine",
-    )
-    upstream_model: str | None = _setting(
-        None, "model name to send to the backend; default: the first one it lists"
-    )
-    upstream_reasoning: UpstreamReasoning = _setting(
-        "probe",
-        "what a vLLM applies grammars to: `grammar`, also to reasoning; `server`, only to what "
-        "follows it, as with --reasoning-parser; `probe` finds out",
-    )
-    dialect: str | None = _setting(
-        None, "release of the format; default: detected from the model's name"
-    )
-    model: str | None = _setting(None, "model name to report to clients; default: the backend's")
-    strict_models: bool = _setting(False, "refuse requests for any other model name")
-    context: int | None = _setting(None, "context length in tokens; default: the backend's", 1)
-    tokenizer: str | None = _setting(None, "path of a tokenizer.json; default: the V4 vocabulary")
-    pace: float = _setting(200.0, "tokens per second of the demo backend; 0 means no delay", 0)
+    backend: BackendName = "demo"
+    upstream: tuple[str, ...] = ()
+    probe_interval: float = bounded(5.0, 0.05)
+    upstream_key_file: str | None = None
+    upstream_ca: str | None = None
+    upstream_proxy: str | None = None
+    upstream_model: str | None = None
+    upstream_reasoning: UpstreamReasoning = "probe"
+    dialect: str | None = None
+    model: str | None = None
+    strict_models: bool = False
+    context: int | None = bounded(None, 1)
+    tokenizer: str | None = None
+    pace: float = bounded(200.0, 0)
 
-    api_key_file: str | None = _setting(
-        None, "file of API keys, one `key`, `name:key` or `admin name:key` per line"
-    )
-    limits: str | None = _setting(
-        None,
-        "redis://HOST to count in what keys use, for all machines; default: the Redis of `replay`, "
-        "else each machine counts for itself",
-    )
-    open_key_files: bool = _setting(
-        False, "accept files of keys that every user of this machine can read"
-    )
-    tls_cert: str | None = _setting(None, "certificate for HTTPS, with its chain, as PEM")
-    tls_key: str | None = _setting(None, "private key of the certificate, as PEM")
-    no_auth: bool = _setting(False, "allow other machines to connect without API keys")
-    allowed_hosts: tuple[str, ...] = _setting(
-        (), "host names to accept, besides loopback and `host`, where no keys are asked for"
-    )
-    cors_origins: tuple[str, ...] = _setting((), "web origins that may call the server")
+    api_key_file: str | None = None
+    limits: str | None = None
+    open_key_files: bool = False
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    no_auth: bool = False
+    allowed_hosts: tuple[str, ...] = ()
+    cors_origins: tuple[str, ...] = ()
 
-    thinking: bool = _setting(True, "enable thinking unless a request says otherwise")
-    effort: EffortName = _setting("high", "reasoning effort unless a request says otherwise")
-    systems: SystemPlace = _setting(
-        "reminder",
-        "where to put system messages after the first turn, in dialects without a system token",
-    )
-    images: ImageRule = _setting("replace", "what to do with images that the model cannot read")
-    image_urls: ImageUrls = _setting(
-        "refuse",
-        "what to do with images that are only an address: refuse them; pass them to the engine, "
-        "which fetches them; or fetch them from public addresses",
-    )
-    reasoning_field: ReasoningField = _setting(
-        "reasoning_content", "field for the reasoning in Chat Completions responses"
-    )
-    calls: CallsMode = _setting(
-        "whole", "send a tool call when it is complete, or as it is generated"
-    )
-    debug: bool = _setting(False, "answer `x-dsv4-debug: 1` with the prompt and the raw completion")
+    thinking: bool = True
+    effort: EffortName = "high"
+    systems: SystemPlace = "reminder"
+    images: ImageRule = "replace"
+    image_urls: ImageUrls = "refuse"
+    reasoning_field: ReasoningField = "reasoning_content"
+    calls: CallsMode = "whole"
+    debug: bool = False
 
-    adapt_for: str | None = _setting(
-        None,
-        "adapt requests to the chat server upstream: deepseek-api, vllm, sglang, a file saved by "
-        "`dsv4 verify`, or none; default: deepseek-api where the upstream says so",
-    )
-    skip_adaptations: tuple[str, ...] = _setting((), "ids of adaptations that are not made")
-    missing_reasoning: MissingReasoning = _setting(
-        "space", "what a turn gets whose reasoning a server asks for, and nobody has"
-    )
-    forced_calls: ForcedCalls = _setting(
-        "thinking-off", "what to do about a forced call where a server refuses it while thinking"
-    )
-    reasoning_in_content: ReasoningInContent = _setting(
-        "auto",
-        "whether the content of a chat server begins with reasoning, up to the end of thinking; "
-        "`auto` finds out from its answers",
-    )
-    strip_markup: bool = _setting(
-        False, "remove calls from answers to requests that declare no tools"
-    )
+    adapt_for: str | None = None
+    skip_adaptations: tuple[str, ...] = ()
+    missing_reasoning: MissingReasoning = "space"
+    forced_calls: ForcedCalls = "thinking-off"
+    reasoning_in_content: ReasoningInContent = "auto"
+    strip_markup: bool = False
 
-    replay: str = _setting(
-        "memory",
-        "where to keep turns for exact replay: off, memory, sealed, sqlite:PATH or redis://HOST",
-    )
-    replay_entries: int = _setting(20_000, "most turns to keep for replay", 1)
-    replay_bytes: int = _setting(256 * MIB, "most bytes of turns to keep for replay", 1)
-    seal_key_file: str | None = _setting(None, "file with the key for sealed replay")
+    replay: str = "memory"
+    replay_entries: int = bounded(20_000, 1)
+    replay_bytes: int = bounded(256 * MIB, 1)
+    seal_key_file: str | None = None
 
-    record: str | None = _setting(None, "file to record every exchange in, as JSON lines")
-    trajectories: str | None = _setting(
-        None, "where to record sessions for training: a file, or redis://HOST"
-    )
-    trajectory_writes: Literal["disk", "system", "nothing"] = _setting(
-        "disk", "what the end of an answer waits for: its record is on disk, or written, or nothing"
-    )
-    trajectory_days: float = _setting(30.0, "days to keep a session after its last call", 0)
-    trajectory_bytes: int = _setting(
-        16 * 1024 * MIB, "most bytes of sessions to keep; closed ones go first", 1
-    )
-    trajectory_idle: float = _setting(
-        24 * 3600.0, "seconds without a call after which a session is closed", 0.01
-    )
-    routed_experts: bool = _setting(
-        False, "let sessions record which experts were chosen, where the backend tells them"
-    )
-    logprobs_mode: LogprobsSetting = _setting(
-        "auto", "which log-probabilities the backend was started to give"
-    )
-    playground: bool = _setting(False, "also serve the playground")
-    playground_url: str = _setting(
-        "", "address of a published playground, for links that others can open"
-    )
-    profile: tuple[str, ...] = _setting(
-        (), "server to show prompts of in the playground: a file of `dsv4 verify --save`"
-    )
-    inspect: bool = _setting(
-        False, "keep recent requests in memory, and show them in the playground"
-    )
-    metrics_port: int | None = _setting(None, "separate port for /metrics", 0, LAST_PORT)
-    metrics_host: str = _setting("127.0.0.1", "address of the port for /metrics")
-    otel: bool = _setting(
-        False, "send OpenTelemetry spans where the variables `OTEL_…` say (extra `otel`)"
-    )
-    log_format: Literal["text", "json"] = _setting("text", "form of the lines that are logged")
-    log_level: Literal["debug", "info", "warning", "error"] = _setting(
-        "info", "least severe messages to log"
-    )
+    record: str | None = None
+    trajectories: str | None = None
+    trajectory_writes: Literal["disk", "system", "nothing"] = "disk"
+    trajectory_days: float = bounded(30.0, 0)
+    trajectory_bytes: int = bounded(16 * 1024 * MIB, 1)
+    trajectory_idle: float = bounded(24 * 3600.0, 0.01)
+    routed_experts: bool = False
+    logprobs_mode: LogprobsSetting = "auto"
+    playground: bool = False
+    playground_url: str = ""
+    profile: tuple[str, ...] = ()
+    inspect: bool = False
+    metrics_port: int | None = bounded(None, 0, LAST_PORT)
+    metrics_host: str = "127.0.0.1"
+    otel: bool = False
+    log_format: Literal["text", "json"] = "text"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
 
-    max_body: int = _setting(48 * MIB, "largest request body in bytes", 1)
-    max_depth: int = _setting(256, "deepest nesting of JSON in a request", 1)
-    max_messages: int = _setting(20_000, "most messages in a request", 1)
-    max_tools: int = _setting(1_000, "most tools in a request", 1)
-    max_header: int = _setting(64 * 1024, "largest request header in bytes", 1024)
-    streams: int = _setting(512, "most requests served at once", 1)
-    queue: int = _setting(512, "most requests waiting to be served", 0)
-    body_timeout: float = _setting(30.0, "seconds that a client may take to send its request", 0.01)
-    connect_timeout: float = _setting(10.0, "seconds to wait for a connection to the backend", 0.01)
-    first_byte_timeout: float = _setting(600.0, "seconds to wait for the first token", 0.01)
-    idle_timeout: float = _setting(120.0, "seconds to wait for the next token", 0.01)
-    total_timeout: float = _setting(3600.0, "seconds that a whole generation may take", 0.01)
-    send_timeout: float = _setting(
-        60.0, "seconds that a client may leave its response unread", 0.01
-    )
-    drain_timeout: float = _setting(
-        60.0, "seconds that running streams get to finish after SIGTERM", 0
-    )
-    worker_timeout: float = _setting(
-        60.0, "seconds that a worker may give no answer before another takes its place", 1
-    )
-    max_n: int = _setting(16, "most completions of one request (`n`); each counts as a stream", 1)
-    passed_routes: tuple[str, ...] = _setting(
-        (),
-        "routes of the chat server to pass on besides the usual ones, such as `POST /v1/score` or "
-        "`GET /v1/files/*`; keys of administrators reach all",
-    )
-    retries: int = _setting(
-        2, "retries of a request of which nothing has been sent to the client", 0
-    )
-    keep_alive: float = _setting(5.0, "seconds of silence before a keep-alive event is sent", 0.05)
+    max_body: int = bounded(48 * MIB, 1)
+    max_depth: int = bounded(256, 1)
+    max_messages: int = bounded(20_000, 1)
+    max_tools: int = bounded(1_000, 1)
+    max_header: int = bounded(64 * 1024, 1024)
+    streams: int = bounded(512, 1)
+    queue: int = bounded(512, 0)
+    body_timeout: float = bounded(30.0, 0.01)
+    connect_timeout: float = bounded(10.0, 0.01)
+    first_byte_timeout: float = bounded(600.0, 0.01)
+    idle_timeout: float = bounded(120.0, 0.01)
+    total_timeout: float = bounded(3600.0, 0.01)
+    send_timeout: float = bounded(60.0, 0.01)
+    drain_timeout: float = bounded(60.0, 0)
+    worker_timeout: float = bounded(60.0, 1)
+    max_n: int = bounded(16, 1)
+    passed_routes: tuple[str, ...] = ()
+    retries: int = bounded(2, 0)
+    keep_alive: float = bounded(5.0, 0.05)
 
     def __post_init__(self) -> None:
         if isinstance(self.upstream, str):  # one is often given alone
@@ -308,7 +226,7 @@ def without_password(url: str) -> str:
 
 # What a hover in an editor shows: each setting with its help.
 Settings.__doc__ = f"{Settings.__doc__}\n\n" + "\n".join(
-    f"- `{field.name}`: {field.metadata['help']}" for field in dataclasses.fields(Settings)
+    f"- `{field.name}`: {HELP[field.name]}" for field in dataclasses.fields(Settings)
 )
 
 
@@ -328,12 +246,12 @@ def _check(field: dataclasses.Field[Any], value: object) -> None:
         raise SettingError(
             field.name, f"found {short_repr(value)}, expected {_type_in_words(kind)}"
         )
-    least, most = field.metadata["least"], field.metadata["most"]
-    if not isinstance(value, (int, float)):
+    least, most = field.metadata.get("bounds", (None, None))
+    if least is None or not isinstance(value, (int, float)):
         return
-    if least is not None and not value >= least:  # nor is NaN
+    if not value >= least:  # nor is NaN
         raise SettingError(field.name, f"found {value}, expected at least {least}")
-    if most is not None and value > most:
+    if value > most:
         raise SettingError(field.name, f"found {value}, expected at most {most}")
 
 
@@ -446,7 +364,7 @@ def to_toml(settings: Settings) -> str:
         value = getattr(settings, field.name)
         if field.name != "config":
             text = "" if value is None else f"{field.name} = {_toml_value(value)}"
-            lines += [f"# {field.metadata['help']}", text or f"# {field.name} ="]
+            lines += [f"# {HELP[field.name]}", text or f"# {field.name} ="]
     return "\n".join(lines) + "\n"
 
 
@@ -534,7 +452,7 @@ def add_flags(
         flags = most_used if field.name in (shown or _MOST_USED) else group
         kind = SETTING_TYPES[field.name]
         option = flag_of(field.name)
-        help = field.metadata["help"] + _default_help(defaults.get(field.name, field.default))
+        help = HELP[field.name] + _default_help(defaults.get(field.name, field.default))
         if shown and field.name not in shown:
             help = argparse.SUPPRESS
         described: dict[str, Any] = {"help": help, "default": _ABSENT, "dest": field.name}

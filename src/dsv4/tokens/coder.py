@@ -174,10 +174,10 @@ class Coder:
         release = None if dialect is None else dialect_named(dialect)
         with _loading:
             kind: Any = cls  # a class is hashable, which mypy does not believe
-            made: Self = _load_vocabulary_and_engine(
+            tokenizer: Self = _load_vocabulary_and_engine(
                 kind, path, os.stat(path).st_mtime_ns, engine, release
             )
-            return made
+            return tokenizer
 
     @classmethod
     def wrap(
@@ -217,8 +217,8 @@ class Coder:
 
         None gives the one that is recognised.
         """
-        known = self.vocabulary if wanted is None else self._named_for(wanted)
-        return dialect_of_vocabulary(known.added, self.checkpoint, wanted)
+        vocabulary = self.vocabulary if wanted is None else self._named_for(wanted)
+        return dialect_of_vocabulary(vocabulary.added, self.checkpoint, wanted)
 
     def with_dialect(self, dialect: DialectName | Dialect) -> Self:
         """This tokenizer with the names that `dialect` has for special tokens, as `load` gives it.
@@ -235,13 +235,13 @@ class Coder:
         return self.vocabulary.named_for(dialect_named(dialect))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        path, asked = self.vocabulary.name, (self._engine_name, self._wanted)
+        path, options = self.vocabulary.name, (self._engine_name, self._wanted)
         if not os.path.isabs(path):  # it was not read from a file
-            return type(self), (self.vocabulary, *asked, self._checkpoint)
+            return type(self), (self.vocabulary, *options, self._checkpoint)
         # Wherever it is read again, the package may be in another place.
         source = None if is_bundled(path) else path
-        known = (source, *asked)
-        return _unpickled, (type(self), *known, self.vocabulary.digest)
+        arguments = (source, *options)
+        return _unpickled, (type(self), *arguments, self.vocabulary.digest)
 
     # Text and prompts -> ids.
 
@@ -411,10 +411,10 @@ class Coder:
 
     def special_id(self, token: str) -> int:
         """The id of a special token, `token`. Raises a `VocabularyError` where there is none."""
-        found = self.vocabulary.added.get(token)
-        if found is None:
+        id = self.vocabulary.added.get(token)
+        if id is None:
             raise VocabularyError(f"{self.vocabulary.name} has no special token {token}")
-        return found
+        return id
 
     # Ids and whose they are.
 
@@ -437,8 +437,8 @@ class Coder:
         if images == "compact":
             return attributed
         if images != "expanded":
-            found = f"found {short_repr(images)}"
-            raise OptionError("images", f'{found}, expected "compact" or "expanded"')
+            problem = f"found {short_repr(images)}"
+            raise OptionError("images", f'{problem}, expected "compact" or "expanded"')
         return self._with_blocks(attributed, prompt)
 
     def _with_blocks(self, attributed: AttributedIds, prompt: Prompt) -> AttributedIds:
@@ -447,14 +447,14 @@ class Coder:
             return attributed
         rule = prompt.dialect.image_rule
         if rule is not None and rule.pairs_rows:
-            found = f'found "expanded" for {prompt.dialect}, in which engines differ in the ids'
-            raise OptionError("images", f'{found} of an image, expected "compact"')
+            problem = f'found "expanded" for {prompt.dialect}, in which engines differ in the ids'
+            raise OptionError("images", f'{problem} of an image, expected "compact"')
         return self._expanded(attributed, prompt, _known(self.image_tokens(prompt), prompt))
 
     def _given_ids(self, turns: Mapping[int, RawTurn]) -> dict[int, Sequence[int]]:
         think_end, eos = self.special_id(THINK_END), self.special_id(EOS)
-        given = {index: turn.ids(think_end, eos) for index, turn in turns.items()}
-        return {index: ids for index, ids in given.items() if ids is not None}
+        sampled = {index: turn.ids(think_end, eos) for index, turn in turns.items()}
+        return {index: ids for index, ids in sampled.items() if ids is not None}
 
     def ids_of(self, pieces: Sequence[Piece]) -> list[int]:
         """The ids of `pieces` by themselves, apart from the prompt they are of."""
@@ -502,14 +502,14 @@ class Coder:
     def _load_engine(self) -> TextEncoder:
         # One for each vocabulary, however many tokenizers are over it: an engine takes 200 MiB.
         with _loading:
-            made = _engines.setdefault(self.vocabulary.ordinary, {})
-            if self._make_engine not in made:
+            engines = _engines.setdefault(self.vocabulary.ordinary, {})
+            if self._make_engine not in engines:
                 try:
-                    made[self._make_engine] = self._make_engine(self.vocabulary.ordinary)
+                    engines[self._make_engine] = self._make_engine(self.vocabulary.ordinary)
                 except Exception as error:  # the engines raise whatever they like
                     problem = f"{self.vocabulary.name} cannot be read by the engine: {error}"
                     raise VocabularyError(problem) from error
-            self._engine = made[self._make_engine]
+            self._engine = engines[self._make_engine]
             return self._engine
 
     def _specials(self, prompt: Prompt) -> dict[str, int]:
@@ -529,12 +529,12 @@ class Coder:
 
 def _bytes_of(id: int, vocabulary: Vocabulary) -> bytes:
     try:
-        found = vocabulary.bytes_of.get(id)
+        bytes_ = vocabulary.bytes_of.get(id)
     except TypeError:  # a list, as of a whole batch
-        found = None
-    if found is None:
+        bytes_ = None
+    if bytes_ is None:
         raise OptionError("ids", f"found {short_repr(id)}, expected ids of {vocabulary.name}")
-    return found
+    return bytes_
 
 
 def _text_of(ids: Iterable[int], vocabulary: Vocabulary) -> str:
@@ -543,8 +543,8 @@ def _text_of(ids: Iterable[int], vocabulary: Vocabulary) -> str:
 
 def _check_places(places: Sequence[int], images: Sequence[object]) -> None:
     if len(places) != len(images):
-        found = f"found {len(places)} places of images and {len(images)} images"
-        raise OptionError("prompt", f"{found}, expected as many")
+        problem = f"found {len(places)} places of images and {len(images)} images"
+        raise OptionError("prompt", f"{problem}, expected as many")
 
 
 def _known(counts: Sequence[int | None], prompt: Prompt) -> list[int]:
@@ -605,9 +605,9 @@ _NO_SETTINGS = '{"version":"1.0","truncation":null,"padding":null,'
 
 def _shared_vocabulary(text: str) -> Vocabulary:
     """The vocabulary in the text of a `tokenizer.json`: one for all that have the same."""
-    _, found, rest = text.partition(_SETTINGS_END)
-    if found:
-        text = _NO_SETTINGS + found + rest
+    _, settings_end, rest = text.partition(_SETTINGS_END)
+    if settings_end:
+        text = _NO_SETTINGS + settings_end + rest
     vocabulary = Vocabulary(text, "the given tokenizer")
     with _loading:
         return _vocabularies.setdefault(vocabulary.digest, vocabulary)

@@ -57,11 +57,11 @@ class AttributedIds:
 
     def expanded(self, token: str, counts: Sequence[int]) -> AttributedIds:
         """The same, with each image's one id as often as the image has tokens."""
-        made, left = AttributedIds(), iter(counts)
+        longer, left = AttributedIds(), iter(counts)
         for start, end, piece in self:
             times = next(left) if piece.special and piece.text == token else 1
-            made.add(self.ids[start:end] * times, piece)
-        return made
+            longer.add(self.ids[start:end] * times, piece)
+        return longer
 
     def counted_from(self, start: int) -> AttributedIds:
         """The same, with messages counted from `start` on."""
@@ -126,8 +126,8 @@ def weigher(policy: Policy, pieces: Sequence[Piece]) -> Weigh:
     if callable(policy):
         return lambda piece: policy(piece.message, piece.field)
     if not isinstance(policy, str) or policy not in POLICIES:
-        found, expected = short_repr(policy), ", ".join(POLICIES)
-        raise OptionError("policy", f"found {found}, expected a function or one of {expected}")
+        shown, expected = short_repr(policy), ", ".join(POLICIES)
+        raise OptionError("policy", f"found {shown}, expected a function or one of {expected}")
     return POLICIES[policy](pieces)
 
 

@@ -210,9 +210,9 @@ def _first_difference(old: Sequence[Piece], new: Sequence[Piece]) -> tuple[int, 
 
 
 def _cause(change: _Change) -> str:
-    found = next((cause for cause, is_it in _CAUSES.items() if is_it(change)), None)
-    if found is not None:
-        return found
+    name = next((cause for cause, is_it in _CAUSES.items() if is_it(change)), None)
+    if name is not None:
+        return name
     if change.was.message != change.now.message:
         return OTHER
     return f"the {' or '.join(sorted(change.fields))} of the message differs"

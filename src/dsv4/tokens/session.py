@@ -193,8 +193,8 @@ class Session:
         if logprobs is not None and len(logprobs) != len(ids):
             problem = f"found {len(logprobs)} for {len(ids)} ids, expected one for each"
             raise OptionError("logprobs", problem)
-        given: list[float | None] = [None] * len(ids) if logprobs is None else list(logprobs)
-        return _Sampling(self.snapshot(), ids, given)
+        values: list[float | None] = [None] * len(ids) if logprobs is None else list(logprobs)
+        return _Sampling(self.snapshot(), ids, values)
 
     def samples(self) -> list[Sample]:
         """What was sampled, as rows to train on: one for each context that the model met.
@@ -209,10 +209,10 @@ class Session:
             if not rows or prompt[: len(rows[-1].ids)] != rows[-1].ids:
                 rows.append(Sample([], [], []))
             row = rows[-1]
-            given = len(prompt) - len(row.ids)
+            start = len(prompt) - len(row.ids)
             row.ids.extend((*prompt[len(row.ids) :], *ids))
-            row.mask.extend((*[0] * given, *[1] * len(ids)))
-            row.logprobs.extend((*[None] * given, *logprobs))
+            row.mask.extend((*[0] * start, *[1] * len(ids)))
+            row.logprobs.extend((*[None] * start, *logprobs))
         return rows
 
     def prompt_ids(self) -> list[int]:
@@ -283,12 +283,12 @@ class Session:
         if not self._request.prefix and self._request.tool_choice in ("auto", "none"):
             return []
         self.prompt_ids()
-        given: list[Piece] = []
+        pieces: list[Piece] = []
         for piece in reversed(self._tail.pieces):
             if piece.message is not None or piece.field == "header":
                 break
-            given.insert(0, piece)
-        return self._tokenizer.ids_of(given)
+            pieces.insert(0, piece)
+        return self._tokenizer.ids_of(pieces)
 
     def _asks_for_reasoning(self) -> bool:
         """Whether the model begins by thinking: it does not where it carries a task out."""

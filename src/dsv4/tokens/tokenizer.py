@@ -49,7 +49,7 @@ def expand(tokenizer: Coder, request: Request) -> list[Example]:
     """
     messages = list(request.messages)
     examples: list[Example] = []
-    for start, end, attributed in _stretches(tokenizer, request, messages):
+    for start, end, attributed in sampled_stretches(tokenizer, request, messages):
         prompt = replace(request, messages=messages[:end]).encode()
         shared = common_prefix_length(examples[-1].ids, attributed.ids) if examples else 0
         weights = attributed.weights(model_from(start))
@@ -57,7 +57,7 @@ def expand(tokenizer: Coder, request: Request) -> list[Example]:
     return examples
 
 
-def _stretches(
+def sampled_stretches(
     tokenizer: Coder, request: Request, messages: list[Any]
 ) -> Iterator[tuple[int, int, AttributedIds]]:
     """The prompts in which every assistant turn is as it was sampled: where the messages begin
@@ -174,16 +174,16 @@ def _removable(messages: Sequence[MessageFields]) -> list[list[int]]:
 
 def _between_call_and_result(messages: Sequence[MessageFields]) -> set[int]:
     """The messages before which nothing can be cut: a call is before them, its result is not."""
-    made: dict[Any, int] = {}
+    callers: dict[Any, int] = {}
     latest: int | None = None
     last_result: dict[int, int] = {}  # of the calls of a message
     for n, message in enumerate(messages):
         if message.get("role") == "assistant" and (calls := maybe_list(message.get("tool_calls"))):
             latest = n
-            made |= dict.fromkeys(call_places(calls), n)
+            callers |= dict.fromkeys(call_places(calls), n)
         elif message.get("role") == "tool":
             id = message.get("tool_call_id")
-            call = made.get(id, latest) if isinstance(id, (str, int)) else latest
+            call = callers.get(id, latest) if isinstance(id, (str, int)) else latest
             if call is not None:
                 last_result[call] = n
     reached = accumulate((last_result.get(n, -1) for n in range(len(messages))), max, initial=-1)

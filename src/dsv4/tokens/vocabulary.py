@@ -102,10 +102,10 @@ class Vocabulary:
         """
         if not dialect.renamed_tokens or not is_bundled(self.name):
             return self
-        made = self.ordinary._renamed
-        if dialect.renamed_tokens not in made:
-            made[dialect.renamed_tokens] = self.ordinary._with_names(dialect.renamed_tokens)
-        return made[dialect.renamed_tokens]
+        renamed = self.ordinary._renamed
+        if dialect.renamed_tokens not in renamed:
+            renamed[dialect.renamed_tokens] = self.ordinary._with_names(dialect.renamed_tokens)
+        return renamed[dialect.renamed_tokens]
 
     def _with_names(self, tokens: Iterable[Special]) -> Vocabulary:
         # In the releases' own files, all of them are special.
@@ -138,8 +138,8 @@ class Vocabulary:
     @property
     def _added_tokens(self) -> list[dict[str, Any]]:
         start, end = self._added_span or (0, 0)
-        found = json.loads(self.text[start:end]) if end else self.content["added_tokens"]
-        return list(found)
+        entries = json.loads(self.text[start:end]) if end else self.content["added_tokens"]
+        return list(entries)
 
     @property
     def without_added(self) -> str:
@@ -194,12 +194,12 @@ def misfits(tokens: Iterable[Special], added: Mapping[str, int]) -> str:
     return "; ".join(filter(None, (_misfit(token, added.get(str(token))) for token in tokens)))
 
 
-def _misfit(token: Special, found: int | None) -> str | None:
-    if found is None:
+def _misfit(token: Special, id: int | None) -> str | None:
+    if id is None:
         return f"{token} is missing"
     # Some of V3.2's tokens have no id that is known beforehand.
-    if token.id is not None and found != token.id:
-        return f"{token} is {found}, expected {token.id}"
+    if token.id is not None and id != token.id:
+        return f"{token} is {id}, expected {token.id}"
     return None
 
 

@@ -25,10 +25,10 @@ class BreakExplainer:
         """Why the prompt `new` does not begin with `old`; None where they cannot be read."""
         try:
             before, now = self._request(old), self._request(new)
-            found = why_not_prefix(before.encode(), now.encode(), self._tokenizer)
+            difference = why_not_prefix(before.encode(), now.encode(), self._tokenizer)
         except Error:  # malformed turns stand in prompts as they were sampled
             return None
-        return None if found is None else _cause(found, before, now)
+        return None if difference is None else _cause(difference, before, now)
 
     def _request(self, ids: Sequence[int]) -> Request:
         return decode(self._tokenizer.prompt(ids)).request

@@ -95,11 +95,11 @@ def experts_of_npy(text: str) -> RoutedExperts:
         size = _TYPES[header["descr"]]
     except (ValueError, SyntaxError, KeyError, TypeError, MemoryError, RecursionError) as error:
         raise ValueError(f"found a .npy file that cannot be read: {error!r}") from None
-    found = RoutedExperts(layers, per_token, size, data[end:])
-    length = header["shape"][0] * found.width
-    if header.get("fortran_order") or not found.width or len(found.data) != length:
+    experts = RoutedExperts(layers, per_token, size, data[end:])
+    length = header["shape"][0] * experts.width
+    if header.get("fortran_order") or not experts.width or len(experts.data) != length:
         raise ValueError("found a .npy file of another order or length than its header says")
-    return found
+    return experts
 
 
 def experts_of_int32(text: str, tokens: int, per_token: int | None) -> RoutedExperts:

@@ -83,8 +83,8 @@ class Client:
             with urlopen(request, timeout=self._timeout) as answer:
                 return json.load(answer)
         except HTTPError as error:
-            said = error.read(4096).decode("utf-8", "replace")
-            raise GatewayRefused(f"{method} {url}: {error.code}: {said}", error.code) from None
+            text = error.read(4096).decode("utf-8", "replace")
+            raise GatewayRefused(f"{method} {url}: {error.code}: {text}", error.code) from None
         except (OSError, ValueError) as error:
             raise GatewayRefused(f"{method} {url}: {error}") from None
 

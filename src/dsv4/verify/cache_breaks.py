@@ -116,10 +116,10 @@ class CacheForecast:
         pictures = _pictures(body, release)
         if pictures:  # as some servers write an image
             prompt = prompt.replace(RECIPE_IMAGE, IMAGE)
-        found: list[Hashable] = []
+        tokens: list[Hashable] = []
         for run in self._counter.runs(prompt, release):
-            found += pictures.pop(0) if run == IMAGE and pictures else self._run_tokens(run)
-        return tuple(found)
+            tokens += pictures.pop(0) if run == IMAGE and pictures else self._run_tokens(run)
+        return tuple(tokens)
 
     def _new_run_tokens(self, run: str) -> Sequence[Hashable]:
         """The ids of a text or of a special token, which stands for itself where it has none."""
@@ -265,5 +265,5 @@ class CacheSummary:
     @property
     def lost(self) -> list[LostByCause]:
         """By cause, the most expensive first."""
-        found = [LostByCause(cause, *costs) for cause, costs in self._lost.items()]
-        return sorted(found, key=lambda each: (-each.tokens, each.cause))
+        losses = [LostByCause(cause, *costs) for cause, costs in self._lost.items()]
+        return sorted(losses, key=lambda each: (-each.tokens, each.cause))

@@ -66,7 +66,7 @@ def _named_with(aspect: str, requests: Mapping[str, Object]) -> set[str]:
 
 def _aspects(body: Object) -> Collection[Any]:
     """The fields of a request and of its messages that say something, and the roles."""
-    given = messages_in(body)
-    fields = {key for each in (body, *given) for key, value in each.items() if value}
-    turns = {TURNS} if len(given) >= LEAST_TURNS else set()
-    return fields | turns | {message.get("role") for message in given}
+    messages = messages_in(body)
+    fields = {key for each in (body, *messages) for key, value in each.items() if value}
+    turns = {TURNS} if len(messages) >= LEAST_TURNS else set()
+    return fields | turns | {message.get("role") for message in messages}

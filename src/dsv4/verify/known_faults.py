@@ -36,8 +36,8 @@ def _standing(standing: Standing, findings: Iterable[ServerFinding]) -> Standing
 
 
 def _keys(report: Mapping[str, Any]) -> Iterable[tuple[str, ...]]:
-    found = report.get("findings")
-    for finding in found if isinstance(found, list) else ():
+    findings = report.get("findings")
+    for finding in findings if isinstance(findings, list) else ():
         if isinstance(finding, dict):
             yield _key(finding)
 

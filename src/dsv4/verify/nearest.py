@@ -36,13 +36,13 @@ def nearest(fits: Fits, preferred: Sequence[str] = ()) -> list[Explanation]:
             server.profile in preferred,
         ),
     )
-    found = _with_one_more(fits, servers, preferred) or [likeliest]
-    if (len(fits.seen) - _explained(fits, found[0])) * LEAST_PROMISE <= len(fits.seen):
-        found = _with_one_more(fits, found, preferred) or found
-    left = [len(fits.seen) - _explained(fits, each) for each in (likeliest, found[0])]
+    best = _with_one_more(fits, servers, preferred) or [likeliest]
+    if (len(fits.seen) - _explained(fits, best[0])) * LEAST_PROMISE <= len(fits.seen):
+        best = _with_one_more(fits, best, preferred) or best
+    left = [len(fits.seen) - _explained(fits, each) for each in (likeliest, best[0])]
     if left[1] * LEAST_SHARE > len(fits.seen) or left[1] * LEAST_RELIEF > left[0]:
-        found = [likeliest]
-    unique = {(each.profile, each.texts, each.ids): each for each in reversed(found)}
+        best = [likeliest]
+    unique = {(each.profile, each.texts, each.ids): each for each in reversed(best)}
     return [Explanation(each, each.ids) for each in reversed(unique.values())]
 
 

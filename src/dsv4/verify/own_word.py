@@ -35,10 +35,10 @@ class OwnWord:
     @property
     def profiles(self) -> tuple[str, ...]:
         """The profiles that are meant. Only vLLM has a route that gives a version alone."""
-        said = f"{self.owner} {self.fingerprint}".lower()
+        words = f"{self.owner} {self.fingerprint}".lower()
         if self.version and not self.owner:
-            said += " vllm"
-        kinds = tuple(kind for name, kind in _NAMES.items() if name in said)
+            words += " vllm"
+        kinds = tuple(kind for name, kind in _NAMES.items() if name in words)
         return tuple(name for name in (*SERVERS, "dsv4") if kinds and name.startswith(kinds))
 
     def __str__(self) -> str:

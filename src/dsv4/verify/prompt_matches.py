@@ -45,9 +45,9 @@ def is_shown(
         if other is None:
             return written == observation.prompt
         return _is_but_for_a_text(written, observation.prompt, other * LETTERS)
-    seen = list(observation.ids or ())
+    ids = list(observation.ids or ())
     acting = (_NOWHERE,) if written == prompt else (_NOWHERE, frozenset(TEXT_PLACES))
-    return any(_are_shown(forecasts.ids(hypothesis, prompt, at), seen, other) for at in acting)
+    return any(_are_shown(forecasts.ids(hypothesis, prompt, at), ids, other) for at in acting)
 
 
 def _are_shown(forecast: Sequence[int | None], seen: Sequence[int], other: int | None) -> bool:

@@ -33,9 +33,9 @@ def recorded(lines: Iterable[str]) -> Iterator[Observation]:
     count of its prompt nor the prompt itself, as records of this project have it.
     """
     for number, line in enumerate(lines, 1):
-        found = _observation(line, f"line-{number}")
-        if found is not None:
-            yield found
+        observation = _observation(line, f"line-{number}")
+        if observation is not None:
+            yield observation
 
 
 def explain_recorded(lines: Iterable[str], forecaster: Forecaster | None = None) -> VerifyReport:
@@ -43,25 +43,27 @@ def explain_recorded(lines: Iterable[str], forecaster: Forecaster | None = None)
 
     `lines` are as for `recorded`; `forecaster` is for tests. The report has no text of the log.
     """
-    seen = []
+    observations = []
     for observation in recorded(lines):
-        seen.append(observation)
-        if len(seen) == MOST_RECORDED:
+        observations.append(observation)
+        if len(observations) == MOST_RECORDED:
             break
-    requests: dict[str, Object] = {o.probe: o.request or {} for o in seen}
+    requests: dict[str, Object] = {o.probe: o.request or {} for o in observations}
     counter = forecaster.counter if forecaster is not None else None
     own = Forecaster(requests, counter)
-    seen = [_counted(observation, own) for observation in seen]
-    verdict = explain(seen, forecaster=own)
+    observations = [_counted(observation, own) for observation in observations]
+    verdict = explain(observations, forecaster=own)
     maker = Findings(verdict, (), own)
     findings = maker.all()
     groups = maker.groups(findings)
-    if seen and verdict.outcome == "explained":
+    if observations and verdict.outcome == "explained":
         groups["prompt"] = "fault" if verdict.faults else "pass"
-    shown = any(o.shows_prompt for o in seen)
-    evidence = ("E0",) if shown else ("E1",) if seen else ()
-    tokens = sum(o.count or 0 for o in seen)
-    return VerifyReport("", "", verdict, groups, findings, len(seen), tokens, 0, evidence, ())
+    shown = any(o.shows_prompt for o in observations)
+    evidence = ("E0",) if shown else ("E1",) if observations else ()
+    tokens = sum(o.count or 0 for o in observations)
+    return VerifyReport(
+        "", "", verdict, groups, findings, len(observations), tokens, 0, evidence, ()
+    )
 
 
 def _counted(observation: Observation, forecaster: Forecaster) -> Observation:
@@ -75,17 +77,17 @@ def _counted(observation: Observation, forecaster: Forecaster) -> Observation:
 
 def _observation(line: str, name: str) -> Observation | None:
     try:
-        found = logged_request(json.loads(line))
+        logged = logged_request(json.loads(line))
     except (ValueError, RecursionError):
         return None
-    if found is None or (found.count is None and found.prompt is None):
+    if logged is None or (logged.count is None and logged.prompt is None):
         return None
     return Observation(
         name,
-        found.count,
-        completion_tokens=found.completion_tokens,
-        prompt=found.prompt,
-        request=found.body,
+        logged.count,
+        completion_tokens=logged.completion_tokens,
+        prompt=logged.prompt,
+        request=logged.body,
     )
 
 
@@ -137,14 +139,14 @@ def _usage(holder: dict[str, Any]) -> dict[str, Any] | None:
 
 def _first(row: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any] | None:
     for name in names:
-        found = row.get(name)
-        if isinstance(found, str):
+        value = row.get(name)
+        if isinstance(value, str):
             try:
-                found = json.loads(found)
+                value = json.loads(value)
             except (ValueError, RecursionError):
                 continue
-        if isinstance(found, dict):
-            return found
+        if isinstance(value, dict):
+            return value
     return None
 
 

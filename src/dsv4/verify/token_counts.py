@@ -67,16 +67,16 @@ class PromptCounter:
         return [run.id] if isinstance(run, Special) else [*self.tokenizer.encode_text(run)]
 
     def _parts(self, prompt: str, dialect: Dialect, acting: Collection[TextPlace]) -> Iterator[str]:
-        pattern, known = self._known(dialect)
+        pattern, specials = self._known(dialect)
         at = 0
         marked = bool(places_in(prompt))
         prompt = unshielded(prompt, acting)
-        for found in pattern.finditer(prompt):
-            if found.start() > at:
-                text = prompt[at : found.start()]
+        for match in pattern.finditer(prompt):
+            if match.start() > at:
+                text = prompt[at : match.start()]
                 yield unshielded(text) if marked else text
-            yield known[found[0]]
-            at = found.end()
+            yield specials[match[0]]
+            at = match.end()
         if at < len(prompt):
             yield unshielded(prompt[at:])
 
@@ -84,12 +84,12 @@ class PromptCounter:
         """The tokens of the vocabulary, and those of a dialect that it lacks."""
         if dialect.name not in self._patterns:
             added = self.tokenizer.vocabulary.named_for(dialect).added
-            known = {str(token): Special(token, None) for token in dialect.special_tokens}
-            known |= {token: Special(token, id) for token, id in added.items()}
+            specials = {str(token): Special(token, None) for token in dialect.special_tokens}
+            specials |= {token: Special(token, id) for token, id in added.items()}
             # Those that stand for nothing yet are many, and slow the search for all others.
-            used = [token for token in known.values() if "holder" not in token]
+            used = [token for token in specials.values() if "holder" not in token]
             longest_first = sorted(used, key=len, reverse=True)
-            self._patterns[dialect.name] = spelled(longest_first), known
+            self._patterns[dialect.name] = spelled(longest_first), specials
         return self._patterns[dialect.name]
 
 

@@ -86,10 +86,10 @@ def replay_pairs(rows: Iterable[object], most: int) -> Iterator[ReplayPair]:
     for row in rows:
         if most <= 0:
             return
-        found = logged_request(row)
-        if found is not None:
+        logged = logged_request(row)
+        if logged is not None:
             most -= 1
-            yield ReplayPair(found.body, logged_answer(row))
+            yield ReplayPair(logged.body, logged_answer(row))
 
 
 def replay_against(client: ServerClient, pairs: Iterable[ReplayPair], model: str) -> ReplayReport:

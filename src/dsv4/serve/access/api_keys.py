@@ -59,13 +59,13 @@ class Keyring:
         if not self._keys:
             return Key(ANONYMOUS, b"")
         # Every key is compared, so that the time says nothing about which of them fits.
-        found = [
+        owners = [
             key
             for digest in _shown_digests(headers)
             for key in self._keys
             if hmac.compare_digest(key.digest, digest)
         ]
-        return found[0] if found else None
+        return owners[0] if owners else None
 
 
 def _shown_digests(headers: Mapping[str, str]) -> list[bytes]:
@@ -124,10 +124,10 @@ def _has_key(line: str) -> bool:
 
 
 def _key(line: str, number: int, path: str) -> Key:
-    admin, said = False, line
-    if said.startswith("admin "):
-        admin, said = True, said[len("admin ") :].strip()
-    named, *words = said.split() or [""]
+    admin, rest = False, line
+    if rest.startswith("admin "):
+        admin, rest = True, rest[len("admin ") :].strip()
+    named, *words = rest.split() or [""]
     name, secret = _split_name(named)
     if not secret:
         raise _bad_line(path, number, "expected `key`, `name:key` or `admin name:key`")

@@ -47,16 +47,16 @@ def read_limits(words: list[str]) -> KeyLimits:
 
     Raises a `ValueError` that says what is wrong.
     """
-    given: dict[str, Any] = {}
+    limits: dict[str, Any] = {}
     for word in words:
         name, equals, value = word.partition("=")
         if name not in _READERS or not equals:
-            known = ", ".join(f"{each}=" for each in _READERS)
-            raise ValueError(f"found {short_repr(word)}, expected one of {known}")
-        if name in given:
+            names = ", ".join(f"{each}=" for each in _READERS)
+            raise ValueError(f"found {short_repr(word)}, expected one of {names}")
+        if name in limits:
             raise ValueError(f"found {name} twice")
-        given[name] = _READERS[name](value)
-    return KeyLimits(**given)
+        limits[name] = _READERS[name](value)
+    return KeyLimits(**limits)
 
 
 def _count(value: str) -> int:
@@ -78,11 +78,11 @@ def _moment(value: str) -> datetime:
         if len(value) == len("2027-01-31"):
             day = date.fromisoformat(value)
             return datetime(day.year, day.month, day.day, 23, 59, 59, tzinfo=timezone.utc)
-        found = datetime.fromisoformat(value.replace("Z", "+00:00"))
+        moment = datetime.fromisoformat(value.replace("Z", "+00:00"))
     except ValueError:
         example = "2027-01-31 or 2027-01-31T12:00:00Z"
         raise ValueError(f"found {short_repr(value)}, expected a date: {example}") from None
-    return found if found.tzinfo else found.replace(tzinfo=timezone.utc)
+    return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
 
 
 _READERS: dict[str, Callable[[str], Any]] = {

@@ -9,25 +9,16 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import partial
+from pathlib import Path
 from uuid import uuid4
 
 from dsv4.serve.access.key_usage import DAY, KeyUsage, UsageChange, UsageTable
 from dsv4.serve.settings import without_password
-from dsv4.serve.storage.redis_store import redis_at, redis_failures
+from dsv4.serve.storage.redis_store import redis_at, redis_failures, scripts_in
 from dsv4.serve.storage.store_watch import StoreWatch
 from dsv4.serve.storage.stored_turns import StoreFailure
 
-# Changes what is kept if it is what the caller believes, and says what is kept now. The time is
-# the server's: clocks of machines differ.
-_SWAP = """
-local kept = redis.call('GET', KEYS[1]) or ''
-if ARGV[2] ~= '' and kept == ARGV[1] then
-  redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[3])
-  kept = ARGV[2]
-end
-local now = redis.call('TIME')
-return {kept, now[1]}
-"""
+_SCRIPTS = Path(__file__).with_name("redis_scripts")
 # Streams of a process that has not been heard of for so many seconds have ended with it.
 _LEASE = 30.0
 # Nobody asks for what was used two days ago.
@@ -52,7 +43,7 @@ class RedisUsage(UsageTable):
         """Raises a `ValueError` for what is no URL of a server."""
         self._client = redis_at(url)
         self._watch = StoreWatch(f"limits ({without_password(url)})", changed, _MEANWHILE)
-        self._script = self._client.register_script(_SWAP)
+        self._swap = scripts_in(_SCRIPTS, self._client)["swap"]
         self._prefix = prefix
         self.process = uuid4().hex
         self._known: defaultdict[str, KeyUsage] = defaultdict(KeyUsage)
@@ -87,7 +78,7 @@ class RedisUsage(UsageTable):
     async def _swapped(self, name: str, kept: str, wanted: str) -> tuple[str, float]:
         with redis_failures():
             arguments = (kept, wanted, _KEPT_SECONDS)
-            found, now = await self._script(keys=[self._prefix + name], args=arguments)
+            found, now = await self._swap(keys=[self._prefix + name], args=arguments)
         return found.decode(), float(now)
 
     def _read(self, name: str, kept: str, now: float) -> tuple[KeyUsage, dict[str, float]]:

@@ -7,9 +7,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import urlsplit
 
 from dsv4.api import ApiError
-from dsv4.api.api_request import ProtocolName
-from dsv4.api.protocols import protocol_of_client
-from dsv4.serve.asgi import AsgiApp, Receive, Scope, Send, headers_of, send_json
+from dsv4.serve.asgi import Scope, headers_of
 from dsv4.serve.settings import Settings
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -77,25 +75,6 @@ class SiteGuard:
         if site not in _OWN_SITES and not follows_link:
             problem = f"found a request of another site's page ({site})"
             raise ApiError(f"{problem}, expected one of the page's own", status=403)
-
-
-class GuardedApp:
-    """An app behind a guard."""
-
-    def __init__(self, app: AsgiApp, guard: SiteGuard) -> None:
-        self._app = app
-        self._guard = guard
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            try:
-                self._guard.check(scope)
-            except ApiError as error:
-                spoken: ProtocolName = "messages" if "/messages" in scope["path"] else "chat"
-                status, body = protocol_of_client(headers_of(scope), spoken).error(error)
-                await send_json(send, status, body)
-                return
-        await self._app(scope, receive, send)
 
 
 def _name(host: str) -> str:

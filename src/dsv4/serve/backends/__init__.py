@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from dsv4.serve.backend import AnyBackend
-from dsv4.serve.settings import Settings
+from dsv4.serve.backends.demo_model import DemoBackend
+from dsv4.serve.backends.llamacpp import LlamacppBackend
+from dsv4.serve.backends.openai_compatible import ChatServerBackend, CompletionsBackend
+from dsv4.serve.backends.sglang import SglangBackend
+from dsv4.serve.backends.vllm import VllmBackend
+from dsv4.serve.settings import BackendName, Settings
 from dsv4.serve.upstreams.engine_load import LoadProbe
 from dsv4.serve.upstreams.engine_pool import Engine
 from dsv4.serve.upstreams.upstream import Upstream
@@ -28,25 +34,14 @@ def engine_of(settings: Settings, tokenizer: Tokenizer | None) -> Engine:
 def backend_named(settings: Settings, tokenizer: Tokenizer | None) -> AnyBackend:
     """The backend that the settings name."""
     if settings.backend == "demo":
-        from dsv4.serve.backends.demo_model import DemoBackend
-
         return DemoBackend(tokenizer, settings.pace)
-    if settings.backend == "vllm":
-        from dsv4.serve.backends.vllm import VllmBackend
+    return _SERVERS[settings.backend](settings, tokenizer)
 
-        return VllmBackend(settings)
-    if settings.backend == "sglang":
-        from dsv4.serve.backends.sglang import SglangBackend
 
-        return SglangBackend(settings)
-    if settings.backend == "llamacpp":
-        from dsv4.serve.backends.llamacpp import LlamacppBackend
-
-        return LlamacppBackend(settings, tokenizer)
-    if settings.backend == "completions":
-        from dsv4.serve.backends.openai_compatible import CompletionsBackend
-
-        return CompletionsBackend(settings)
-    from dsv4.serve.backends.openai_compatible import ChatServerBackend
-
-    return ChatServerBackend(settings)
+_SERVERS: dict[BackendName, Callable[[Settings, Tokenizer | None], AnyBackend]] = {
+    "vllm": VllmBackend,
+    "sglang": SglangBackend,
+    "llamacpp": LlamacppBackend,
+    "completions": CompletionsBackend,
+    "chat": ChatServerBackend,
+}

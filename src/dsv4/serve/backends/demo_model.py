@@ -14,6 +14,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any
 
 from dsv4._decode import decode
@@ -123,19 +124,14 @@ def _last_texts(messages: list[dict[str, Any]]) -> tuple[str, tuple[str, ...]]:
             said = said if role == "tool" else _REMINDER.sub("", said).strip()
             if said or role == "tool":
                 last.append((role, said))
-    results: list[str] = []
-    for role, said in reversed(last):
-        if role != "tool":
-            break
-        results.insert(0, said)
-    if results:
-        return "", tuple(results)
-    texts: list[str] = []
-    for role, said in reversed(last):
-        if role == "tool":
-            break
-        texts.insert(0, said)
-    return "\n".join(texts), ()
+    results = _last_of(last, from_tools=True)
+    return ("", results) if results else ("\n".join(_last_of(last, from_tools=False)), ())
+
+
+def _last_of(texts: list[tuple[str, str]], *, from_tools: bool) -> tuple[str, ...]:
+    """The texts at the end that are all of tools, or none."""
+    last = takewhile(lambda each: (each[0] == "tool") is from_tools, reversed(texts))
+    return tuple(said for _, said in reversed(list(last)))
 
 
 def asked_again(messages: list[dict[str, Any]]) -> str:

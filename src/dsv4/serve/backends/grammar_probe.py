@@ -17,7 +17,7 @@ from dsv4._encode.prompt import Prompt
 from dsv4._format.tokens import THINK_END
 from dsv4.grammar import Grammar
 from dsv4.serve.backend import BackendError, Chunks, Options
-from dsv4.serve.backends.engine_answer import EngineAnswer
+from dsv4.serve.backends.http_backend import EngineAnswer
 from dsv4.serve.settings import Settings
 from dsv4.types import UserMessageParam
 

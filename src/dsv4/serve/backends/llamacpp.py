@@ -14,24 +14,22 @@ from dsv4._parse.reasons import Reason
 from dsv4.api.request_fields import JsonObject
 from dsv4.serve import backend
 from dsv4.serve.backends import engine_fields
-from dsv4.serve.backends.engine_answer import EngineAnswer
+from dsv4.serve.backends.http_backend import EngineAnswer, HttpBackend
 from dsv4.serve.images.media_text import MediaRules
 from dsv4.serve.images.sent_images import image_urls, large_body
 from dsv4.serve.settings import Settings
-from dsv4.serve.upstreams.upstream import Upstream
 from dsv4.tokens import Tokenizer
 
 
-class LlamacppBackend(backend.Backend):
+class LlamacppBackend(HttpBackend):
     """A llama.cpp server."""
 
     grammar_form: backend.Form | None = "gbnf"
     fields = engine_fields.LLAMACPP
+    usual_logprobs: backend.LogprobsMode | None = "raw"
 
-    def __init__(self, settings: Settings, tokenizer: Tokenizer | None) -> None:
-        self._upstream = Upstream(settings)
-        self.logprobs_mode = backend.logprobs_mode_of(settings.logprobs_mode, "raw")
-        self._tokenizer = tokenizer
+    def __init__(self, settings: Settings, tokenizer: Tokenizer | None = None) -> None:
+        super().__init__(settings, tokenizer)
         self._media = EngineAnswer(self._media_rules, lambda: self._upstream.starts)
 
     async def check_images(self) -> backend.ImageSupport:
@@ -87,9 +85,6 @@ class LlamacppBackend(backend.Backend):
             backend.Model(str(model.get("id")), context, loaded)
             for model in answer.get("data") or ()
         ]
-
-    async def aclose(self) -> None:
-        await self._upstream.aclose()
 
 
 class _SampledIds:

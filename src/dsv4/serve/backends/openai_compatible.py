@@ -13,33 +13,26 @@ from dsv4._encode.prompt import Prompt
 from dsv4._parse.reasons import Reason
 from dsv4.api.request_fields import JsonObject
 from dsv4.serve import backend
-from dsv4.serve.backend import Backend, Chunk, Chunks, Form, Logprob, Model, Options
+from dsv4.serve.backend import Chunk, Chunks, Logprob, Model, Options
 from dsv4.serve.backends import vllm
+from dsv4.serve.backends.http_backend import HttpBackend
 from dsv4.serve.served_model import model_asked_for
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstreams.http_client import HttpConnection
-from dsv4.serve.upstreams.upstream import Upstream
 from dsv4.serve.upstreams.upstream_failures import error_text
+from dsv4.tokens import Tokenizer
 
 
-class CompletionsBackend(Backend):
+class CompletionsBackend(HttpBackend):
     """A server of `/v1/completions`: it gets the prompt as text, and as few fields as possible."""
-
-    grammar_form: Form | None = None
-
-    def __init__(self, settings: Settings) -> None:
-        self._upstream = Upstream(settings)
-        self._model = settings.upstream_model
 
     def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
         asked = partial(self._body, prompt, options)
         return self._upstream.chunks("/v1/completions", asked, vllm.read_completion)
 
     async def _body(self, prompt: Prompt, options: Options) -> dict[str, Any]:
-        if self._model is None:
-            self._model = (await self.models())[0].name
         body: dict[str, Any] = {
-            "model": self._model,
+            "model": await self._name(),
             "prompt": prompt.text,
             "stream": True,
             "max_tokens": options.max_tokens,
@@ -47,22 +40,13 @@ class CompletionsBackend(Backend):
         }
         return body | vllm.sampling_fields(options)
 
-    async def models(self) -> list[Model]:
-        return vllm.read_models(await self._upstream.get("/v1/models"))
 
-    async def aclose(self) -> None:
-        await self._upstream.aclose()
-
-
-class ChatServerBackend:
+class ChatServerBackend(HttpBackend):
     """A server of `/v1/chat/completions`: it makes its own prompts, and gets the request as it is.
     `healing_reader.py` repairs its answers."""
 
-    grammar_form: Form | None = None
-
-    def __init__(self, settings: Settings) -> None:
-        self._upstream = Upstream(settings)
-        self._model = settings.upstream_model
+    def __init__(self, settings: Settings, tokenizer: Tokenizer | None = None) -> None:
+        super().__init__(settings, tokenizer)
         self._served: list[Model] | None = None
 
     def stream_request(self, body: JsonObject) -> Chunks:
@@ -92,12 +76,6 @@ class ChatServerBackend:
         if name and len(self._served) > 1:
             return name
         return model_asked_for(self._served, None).name
-
-    async def models(self) -> list[Model]:
-        return vllm.read_models(await self._upstream.get("/v1/models"))
-
-    async def aclose(self) -> None:
-        await self._upstream.aclose()
 
 
 class _ChatEvents:

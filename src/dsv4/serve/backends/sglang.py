@@ -10,7 +10,6 @@ from typing import Any
 from dsv4._encode.prompt import Prompt
 from dsv4.api.request_fields import JsonObject
 from dsv4.serve.backend import (
-    Backend,
     BackendError,
     Chunk,
     Chunks,
@@ -18,39 +17,29 @@ from dsv4.serve.backend import (
     Form,
     ImageSupport,
     Logprob,
+    LogprobsMode,
     Model,
     Options,
-    logprobs_mode_of,
     read_finish,
     read_names,
     read_number,
     read_text,
 )
 from dsv4.serve.backends import engine_fields
-from dsv4.serve.backends.engine_answer import EngineAnswer
 from dsv4.serve.backends.engine_fields import joined
+from dsv4.serve.backends.http_backend import HttpBackend
 from dsv4.serve.backends.vllm import read_spans, sampling_fields
 from dsv4.serve.images.sent_images import image_urls, large_body
-from dsv4.serve.settings import Settings
-from dsv4.serve.upstreams.upstream import Upstream
 from dsv4.trajectories.recorded_calls import WeightsSpan
 from dsv4.trajectories.routed_experts import RoutedExperts, experts_of_int32
 
 
-class SglangBackend(Backend):
+class SglangBackend(HttpBackend):
     """An SGLang server."""
 
     grammar_form: Form | None = "xgrammar"
     fields = engine_fields.SGLANG
-
-    def __init__(self, settings: Settings) -> None:
-        self._upstream = Upstream(settings)
-        self.logprobs_mode = logprobs_mode_of(settings.logprobs_mode, "tempered")
-        self._images = EngineAnswer(self._image_support, lambda: self._upstream.starts)
-
-    async def check_images(self) -> ImageSupport:
-        """What the server says of its model."""
-        return await self._images.get()
+    usual_logprobs: LogprobsMode | None = "tempered"
 
     async def _image_support(self) -> ImageSupport:
         try:
@@ -79,9 +68,6 @@ class SglangBackend(Backend):
         name = str(info.get("served_model_name") or info.get("model_path"))
         loaded = read_names(info.get("model_path"), info.get("tokenizer_path"))
         return [Model(name, context, loaded)]
-
-    async def aclose(self) -> None:
-        await self._upstream.aclose()
 
 
 async def _body(prompt: Prompt, ids: Sequence[int] | None, options: Options) -> dict[str, Any]:

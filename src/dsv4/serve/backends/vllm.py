@@ -13,7 +13,6 @@ from dsv4._encode.prompt import Prompt
 from dsv4.api.request_fields import JsonObject
 from dsv4.grammar import Grammar
 from dsv4.serve.backend import (
-    Backend,
     BackendError,
     Chunk,
     Chunks,
@@ -21,43 +20,36 @@ from dsv4.serve.backend import (
     Form,
     ImageSupport,
     Logprob,
-    Model,
+    LogprobsMode,
     Options,
-    logprobs_mode_of,
     read_finish,
-    read_names,
     read_number,
     read_text,
 )
 from dsv4.serve.backends import engine_fields
-from dsv4.serve.backends.engine_answer import EngineAnswer
 from dsv4.serve.backends.engine_fields import joined
 from dsv4.serve.backends.grammar_probe import GrammarProbe, GrammarScope
+from dsv4.serve.backends.http_backend import HttpBackend
 from dsv4.serve.images.sent_images import image_urls, large_body
 from dsv4.serve.settings import Settings
-from dsv4.serve.upstreams.upstream import Upstream
+from dsv4.tokens import Tokenizer
 from dsv4.trajectories.recorded_calls import WeightsSpan
 from dsv4.trajectories.routed_experts import RoutedExperts, experts_of_npy
 
 
-class VllmBackend(Backend):
+class VllmBackend(HttpBackend):
     """A vLLM server."""
 
     grammar_form: Form | None = "xgrammar"
     fields = engine_fields.VLLM
+    usual_logprobs: LogprobsMode | None = "raw"
 
-    def __init__(self, settings: Settings) -> None:
-        self._upstream = Upstream(settings)
-        self._model = settings.upstream_model
-        self.logprobs_mode = logprobs_mode_of(settings.logprobs_mode, "raw")
+    def __init__(self, settings: Settings, tokenizer: Tokenizer | None = None) -> None:
+        super().__init__(settings, tokenizer)
         self._probe = GrammarProbe(settings, self._probed, lambda: self._upstream.starts)
-        self._images = EngineAnswer(self._image_support, lambda: self._upstream.starts)
-
-    async def check_images(self) -> ImageSupport:
-        """Whether the server has the route that takes images, as its list of routes says."""
-        return await self._images.get()
 
     async def _image_support(self) -> ImageSupport:
+        """Whether the server has the route that takes images, as its list of routes says."""
         try:
             shown = await self._upstream.get("/openapi.json")
         except BackendError as error:
@@ -99,11 +91,6 @@ class VllmBackend(Backend):
         parts = [{"type": "image_url", "url": url} for url in urls]
         return await large_body({**body, "content_parts": parts})
 
-    async def _name(self) -> str:
-        if self._model is None:
-            self._model = (await self.models())[0].name
-        return self._model
-
     def _probed(self, prompt: Prompt, options: Options) -> Chunks:
         asked = partial(self._body, prompt, None, options, options.grammar)
         return self._upstream.chunks("/v1/completions", asked, read_completion)
@@ -135,12 +122,6 @@ class VllmBackend(Backend):
         if grammar is not None:
             body |= grammar.fields("vllm")
         return joined(body | sampling_fields(options, by_id=ids is not None), options.extra)
-
-    async def models(self) -> list[Model]:
-        return read_models(await self._upstream.get("/v1/models"))
-
-    async def aclose(self) -> None:
-        await self._upstream.aclose()
 
 
 def sampling_fields(options: Options, *, by_id: bool = False) -> dict[str, Any]:
@@ -341,18 +322,3 @@ def _token_id(token: str) -> int | None:
         return None
     number = token[_NUMBER]
     return int(number) if number.isdecimal() else None
-
-
-def read_models(answer: JsonObject) -> list[Model]:
-    """The models of an answer in OpenAI's form; vLLM says their context length too, and what it
-    loaded: of an adapter, the model that it belongs to."""
-    return [
-        Model(
-            str(model["id"]),
-            read_number(model.get("max_model_len")),
-            read_names(model.get("root"), model.get("parent")),
-            read_text(model.get("owned_by")) or "",
-        )
-        for model in answer.get("data") or ()
-        if isinstance(model, dict) and "id" in model
-    ] or [Model("default")]

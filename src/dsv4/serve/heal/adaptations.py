@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
@@ -28,7 +29,13 @@ from dsv4.profiles.profile import profile_named
 from dsv4.profiles.recipe_schemas import strict_parameters
 from dsv4.serve.backend import Model
 from dsv4.serve.heal import adapted_messages
-from dsv4.serve.heal.adapted_messages import MessageChange, each_message
+from dsv4.serve.heal.adapted_messages import (
+    ChatMessages,
+    MessageChange,
+    each_changed,
+    with_value,
+    without,
+)
 from dsv4.serve.settings import ForcedCalls, MissingReasoning, SettingError, Settings, SystemPlace
 
 DEEPSEEK, VLLM, SGLANG = "deepseek-api", "vllm", "sglang"
@@ -181,8 +188,7 @@ def _with_number(body: JsonObject, server: AdaptedServer, effort: int) -> JsonOb
     if server.model == "v4.1" and server.name == SGLANG:
         return {**body, "reasoning_effort": min(effort, 99) / 100}
     if server.model == "v4.1" and server.name == VLLM:
-        kept = {name: value for name, value in body.items() if name != "reasoning_effort"}
-        options = body.get("chat_template_kwargs") or {}
+        kept, options = without(body, "reasoning_effort"), body.get("chat_template_kwargs") or {}
         return {**kept, "chat_template_kwargs": {**options, "reasoning_effort": effort}}
     near = min(_EFFORT_NUMBERS, key=lambda name: abs(_EFFORT_NUMBERS[name] - effort))
     return {**body, "reasoning_effort": near}
@@ -194,7 +200,7 @@ def _with_possible_choice(body: JsonObject, server: AdaptedServer) -> JsonObject
     if server.forced_calls == "thinking-off":
         return _switched(body, server, False)
     if server.forced_calls == "auto":
-        return {name: value for name, value in body.items() if name != "tool_choice"}
+        return without(body, "tool_choice")
     problem = (
         f"found a call that must be made, and thinking, expected one of them: {server.title} "
         "refuses both together"
@@ -220,9 +226,7 @@ def _without_idle_tools(body: JsonObject, server: AdaptedServer) -> JsonObject:
     """No tools where none may be called, and no choice where there is nothing to choose from."""
     if body.get("tools") and body.get("tool_choice") != "none":
         return body
-    idle = ("tools", "tool_choice")
-    kept = {name: value for name, value in body.items() if name not in idle}
-    return body if len(kept) == len(body) else kept
+    return without(body, "tools", "tool_choice")
 
 
 def _function_of(tool: object) -> JsonObject:
@@ -281,15 +285,15 @@ def renamed_tool(tool: JsonObject, names: Mapping[str, str]) -> JsonObject:
 
 def _each_function(body: JsonObject, change: Callable[[JsonObject], JsonObject]) -> JsonObject:
     """The request, with the function of each tool as `change` makes it."""
-    tools = body.get("tools") or ()
-    changed = []
-    for tool in tools:
+
+    def changed(tool: object) -> object:
         function = _function_of(tool)
         new = change(function)
         same = new is function and isinstance(tool, dict) and tool.get("type") == "function"
-        changed.append(tool if same else {"type": "function", "function": new})
-    same = all(new is old for new, old in zip(changed, tools, strict=True))
-    return body if same else {**body, "tools": changed}
+        return tool if same else {"type": "function", "function": new}
+
+    tools = body.get("tools")
+    return with_value(body, "tools", each_changed(tools, changed)) if tools else body
 
 
 def _with_object_schemas(body: JsonObject, server: AdaptedServer) -> JsonObject:
@@ -325,19 +329,14 @@ def _is_strict(function: JsonObject) -> bool:
 
 
 def _not_strict(function: JsonObject) -> JsonObject:
-    if "strict" not in function:
-        return function
-    return {name: value for name, value in function.items() if name != "strict"}
+    return without(function, "strict")
 
 
 # Everything else.
 
 
 def _with_old_length(body: JsonObject, server: AdaptedServer) -> JsonObject:
-    if "max_completion_tokens" not in body:
-        return body
-    kept = {name: value for name, value in body.items() if name != "max_completion_tokens"}
-    newer = body["max_completion_tokens"]
+    newer, kept = body.get("max_completion_tokens"), without(body, "max_completion_tokens")
     return kept if newer is None else {**kept, "max_tokens": newer}
 
 
@@ -387,21 +386,19 @@ def _with_continuation(body: JsonObject, server: AdaptedServer) -> JsonObject:
 
 
 def _in_messages(change: MessageChange) -> BodyChange:
+    return _in_conversation(partial(each_changed, change=change))
+
+
+def _in_conversation(change: Callable[[ChatMessages], ChatMessages]) -> BodyChange:
     def changed(body: JsonObject, server: AdaptedServer) -> JsonObject:
-        messages = each_message(body["messages"], change)
-        return body if messages is body["messages"] else {**body, "messages": messages}
+        return with_value(body, "messages", change(body["messages"]))
 
     return changed
 
 
-def _in_conversation(
-    change: Callable[[Sequence[JsonObject], AdaptedServer], Sequence[JsonObject]],
-) -> BodyChange:
-    def changed(body: JsonObject, server: AdaptedServer) -> JsonObject:
-        messages = change(body["messages"], server)
-        return body if messages is body["messages"] else {**body, "messages": messages}
-
-    return changed
+def _with_placed_systems(body: JsonObject, server: AdaptedServer) -> JsonObject:
+    place = partial(adapted_messages.placed_systems, place=server.systems)
+    return _in_conversation(place)(body, server)
 
 
 def _with_readable_parts(body: JsonObject, server: AdaptedServer) -> JsonObject:
@@ -412,18 +409,19 @@ def _with_readable_parts(body: JsonObject, server: AdaptedServer) -> JsonObject:
 def _with_all_reasoning(body: JsonObject, server: AdaptedServer) -> JsonObject:
     if not server.thinks(body):
         return body
-    messages = adapted_messages.with_reasoning_everywhere(
-        body["messages"], server.missing_reasoning, "reasoning_content"
-    )
-    return body if messages is body["messages"] else {**body, "messages": messages}
+    fill = partial(adapted_messages.with_reasoning_everywhere, otherwise=server.missing_reasoning)
+    return _in_conversation(fill)(body, server)
 
 
 BodyChange: TypeAlias = Callable[[JsonObject, AdaptedServer], JsonObject]
+_TEXTS: Mapping[str, Mapping[str, str]] = json.loads(
+    Path(__file__).with_name("adaptation_texts.json").read_text("utf-8")
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Adaptation:
-    """One change: its id, the servers that need it, what is done and why.
+    """One change: its id and the servers that need it.
 
     `change` gives the body of a request as the server takes it: the same one where nothing is to be
     changed. It is None for what needs the store of turns (`request_adapter.py`).
@@ -431,189 +429,46 @@ class Adaptation:
 
     id: str
     servers: tuple[str, ...]
-    what: str
-    why: str
     change: BodyChange | None
     models: tuple[str, ...] = ("v4", "v4.1")
 
+    def is_for(self, server: AdaptedServer) -> bool:
+        """Whether a server needs it."""
+        return server.name in self.servers and server.model in self.models
+
     def applies(self, server: AdaptedServer) -> bool:
         """Whether requests to a server are changed in this way."""
-        return (
-            server.name in self.servers
-            and server.model in self.models
-            and self.id not in server.off
-        )
+        return self.is_for(server) and self.id not in server.off
 
 
 ALL = (DEEPSEEK, VLLM, SGLANG)
 RECIPE = (DEEPSEEK, SGLANG)
 RESTORED_REASONING, RESTORED_TURNS = "reasoning", "turns"
 
-# In the order in which they are made.
+# In the order in which they are made. What each does, and why, is in adaptation_texts.json.
 ADAPTATIONS: tuple[Adaptation, ...] = (
-    Adaptation(
-        RESTORED_REASONING,
-        ALL,
-        "reasoning that the client left out is put back, from the store of turns",
-        "the model loses its thoughts in the middle of a task; the official API answers 400",
-        None,
-    ),
-    Adaptation(
-        RESTORED_TURNS,
-        ALL,
-        "a turn that the client wrote in another way (arguments, white space) is as it was sampled",
-        "the prompt differs from what the model wrote, and the server's prefix cache breaks there",
-        None,
-    ),
-    Adaptation(
-        "reasoning-field",
-        RECIPE,
-        "`reasoning` of a message becomes `reasoning_content`",
-        "the server reads no other field",
-        _in_messages(adapted_messages.with_read_field),
-    ),
-    Adaptation(
-        "message-forms",
-        ALL,
-        "null contents, empty lists of calls, arguments that are no text and calls without a type "
-        "are written out",
-        "the server refuses them",
-        _in_conversation(lambda m, _: adapted_messages.complete_messages(m)),
-    ),
-    Adaptation(
-        "arguments",
-        (VLLM,),
-        "arguments that are no JSON object become one parameter `arguments`",
-        "the server drops them without a word",
-        _in_messages(adapted_messages.with_object_arguments),
-    ),
-    Adaptation(
-        "parts",
-        ALL,
-        "images that the model cannot read, and parts of other types, are named in the text",
-        "the server refuses them",
-        _with_readable_parts,
-    ),
-    Adaptation(
-        "developer",
-        (DEEPSEEK, VLLM),
-        "`developer` messages become `system` messages",
-        "the official API refuses the role; on vLLM such a message can disappear",
-        _in_messages(adapted_messages.developer_as_system),
-    ),
-    Adaptation(
-        "later-system",
-        ALL,
-        "system messages after the first turn become reminders in the user's turn (`--systems`)",
-        "the server moves them to the front, which changes every prompt from its beginning, or "
-        "takes them for a turn that asks for an answer",
-        _in_conversation(lambda m, server: adapted_messages.placed_systems(m, server.systems)),
-        ("v4",),
-    ),
-    Adaptation(
-        "results",
-        RECIPE,
-        "results are put directly behind their calls; a missing one is empty, and one without a "
-        "call is a message of the user",
-        "the server refuses anything else",
-        _in_conversation(lambda m, _: adapted_messages.paired_results(m)),
-    ),
-    Adaptation(
-        "call-ids",
-        RECIPE,
-        "parallel calls get ids that sort as they were made",
-        "the server sorts calls and results by id, so that random ids shuffle the history",
-        _in_conversation(lambda m, _: adapted_messages.sorted_ids(m)),
-        ("v4",),
-    ),
-    Adaptation(
-        "allowed-tools",
-        ALL,
-        "a choice of `allowed_tools` becomes the declaration of those tools alone",
-        "the server knows no such choice",
-        _with_allowed_tools,
-    ),
-    Adaptation(
-        "idle-tools",
-        (VLLM,),
-        "tools are left out where `tool_choice` is `none`, and empty lists of them everywhere",
-        "the server shows tools to the model that it may not call, and refuses an empty list",
-        _without_idle_tools,
-    ),
-    Adaptation(
-        "tool-names",
-        RECIPE,
-        "names of tools that are too long, or have other characters than letters, digits, `_` and "
-        "`-`, are replaced, and mapped back in the answer",
-        "the server refuses them",
-        _with_server_names,
-    ),
-    Adaptation(
-        "tool-schemas",
-        RECIPE,
-        "parameters without a type get the type `object`, tools without a type are functions",
-        "the server refuses them",
-        _with_object_schemas,
-    ),
-    Adaptation(
-        "strict-tools",
-        RECIPE,
-        "`strict` is left out where not all tools have it, where a schema is not of the strict "
-        "kind, and beside a response format",
-        "the server refuses them",
-        _without_mixed_strictness,
-    ),
-    Adaptation(
-        "effort",
-        ALL,
-        "the effort is given by a name, and in a field, that the server knows",
-        "the server refuses it, does not read it, or takes it for another",
-        _with_effort,
-    ),
-    Adaptation(
-        "thinking",
-        ALL,
-        "thinking is switched on or off in the field that the server reads",
-        "the server does not read the others; SGLang does not think unless asked",
-        _with_thinking,
-    ),
-    Adaptation(
-        "forced-call",
-        (DEEPSEEK,),
-        "thinking is off where a call is forced (`--forced-calls`)",
-        "the server refuses both together",
-        _with_possible_choice,
-    ),
-    Adaptation(
-        "max-tokens",
-        (DEEPSEEK,),
-        "`max_completion_tokens` becomes `max_tokens`",
-        "the server does not read it",
-        _with_old_length,
-    ),
-    Adaptation(
-        "response-format",
-        (DEEPSEEK, VLLM, SGLANG),
-        "the response format is written into the prompt on vLLM; the word JSON, if no message "
-        "has it, on the others",
-        "vLLM does not show it to the model; the others refuse `json_object` without the word",
-        _with_visible_format,
-    ),
-    Adaptation(
-        "continuation",
-        (VLLM, SGLANG),
-        "an answer to be continued is marked as SGLang wants it, and refused for vLLM",
-        "the server would answer anew behind it",
-        _with_continuation,
-    ),
-    Adaptation(
-        "missing-reasoning",
-        (DEEPSEEK,),
-        "a turn with calls, after the user's last message, gets a space as its reasoning if its "
-        "own is not known (`--missing-reasoning`)",
-        "the server answers 400 where there is none",
-        _with_all_reasoning,
-    ),
+    Adaptation(RESTORED_REASONING, ALL, None),
+    Adaptation(RESTORED_TURNS, ALL, None),
+    Adaptation("reasoning-field", RECIPE, _in_messages(adapted_messages.with_read_field)),
+    Adaptation("message-forms", ALL, _in_conversation(adapted_messages.complete_messages)),
+    Adaptation("arguments", (VLLM,), _in_messages(adapted_messages.with_object_arguments)),
+    Adaptation("parts", ALL, _with_readable_parts),
+    Adaptation("developer", (DEEPSEEK, VLLM), _in_messages(adapted_messages.developer_as_system)),
+    Adaptation("later-system", ALL, _with_placed_systems, ("v4",)),
+    Adaptation("results", RECIPE, _in_conversation(adapted_messages.paired_results)),
+    Adaptation("call-ids", RECIPE, _in_conversation(adapted_messages.sorted_ids), ("v4",)),
+    Adaptation("allowed-tools", ALL, _with_allowed_tools),
+    Adaptation("idle-tools", (VLLM,), _without_idle_tools),
+    Adaptation("tool-names", RECIPE, _with_server_names),
+    Adaptation("tool-schemas", RECIPE, _with_object_schemas),
+    Adaptation("strict-tools", RECIPE, _without_mixed_strictness),
+    Adaptation("effort", ALL, _with_effort),
+    Adaptation("thinking", ALL, _with_thinking),
+    Adaptation("forced-call", (DEEPSEEK,), _with_possible_choice),
+    Adaptation("max-tokens", (DEEPSEEK,), _with_old_length),
+    Adaptation("response-format", ALL, _with_visible_format),
+    Adaptation("continuation", (VLLM, SGLANG), _with_continuation),
+    Adaptation("missing-reasoning", (DEEPSEEK,), _with_all_reasoning),
 )
 ADAPTATION_IDS = tuple(adaptation.id for adaptation in ADAPTATIONS)
 
@@ -644,9 +499,8 @@ def explanation(server: AdaptedServer | None) -> str:
     if server is None:
         return "Requests are passed on as they are. `--for` names a server to adapt them to.\n"
     lines = [f"Requests are adapted to {server.title}.", ""]
-    for adaptation in ADAPTATIONS:
-        if server.name not in adaptation.servers or server.model not in adaptation.models:
-            continue
+    for adaptation in (each for each in ADAPTATIONS if each.is_for(server)):
         off = "" if adaptation.applies(server) else " (switched off)"
-        lines += [f"{adaptation.id}{off}", f"    {adaptation.what}", f"    {adaptation.why}"]
+        texts = _TEXTS[adaptation.id]
+        lines += [f"{adaptation.id}{off}", f"    {texts['what']}", f"    {texts['why']}"]
     return "\n".join(lines) + "\n"

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from functools import partial
+from operator import is_
+from typing import Any, TypeAlias, TypeVar
 
 from dsv4.api import ApiError
 from dsv4.api.api_request import reminder
@@ -17,6 +19,7 @@ from dsv4.api.request_content import BLANK_LINE, RAW_ARGUMENTS, UNSUPPORTED_IMAG
 from dsv4.api.request_fields import JsonObject
 from dsv4.serve.settings import MissingReasoning, SystemPlace
 
+ValueT = TypeVar("ValueT")
 ChatMessages: TypeAlias = Sequence[JsonObject]
 MessageChange: TypeAlias = Callable[[JsonObject], JsonObject]
 
@@ -24,11 +27,24 @@ MessageChange: TypeAlias = Callable[[JsonObject], JsonObject]
 SPACE = " "
 
 
-def each_message(messages: ChatMessages, change: MessageChange) -> ChatMessages:
-    """The messages, each as `change` makes it: the same list where it changes none."""
-    changed = [change(message) for message in messages]
-    same = all(new is old for new, old in zip(changed, messages, strict=True))
-    return messages if same else changed
+def each_changed(values: Sequence[ValueT], change: Callable[[ValueT], ValueT]) -> Sequence[ValueT]:
+    """The values, each as `change` makes it: the same ones where it changes none."""
+    return _unless_same([change(value) for value in values], values)
+
+
+def _unless_same(new: Sequence[ValueT], old: Sequence[ValueT]) -> Sequence[ValueT]:
+    return old if len(new) == len(old) and all(map(is_, new, old)) else new
+
+
+def with_value(fields: JsonObject, name: str, value: object) -> JsonObject:
+    """The fields with a value of one of them: the same ones where it has that value."""
+    return fields if fields.get(name) is value else {**fields, name: value}
+
+
+def without(fields: JsonObject, *names: str) -> JsonObject:
+    """The fields but some of them: the same ones where it has none of those."""
+    kept = {name: value for name, value in fields.items() if name not in names}
+    return fields if len(kept) == len(fields) else kept
 
 
 # Roles.
@@ -54,7 +70,7 @@ def placed_systems(messages: ChatMessages, place: SystemPlace) -> ChatMessages:
 def _as_reminder(message: JsonObject) -> JsonObject:
     if message.get("role") != "system":
         return message
-    return dict(reminder(text_of(message.get("content")) or ""))
+    return dict(reminder(text_of(readable_parts(message, images=False).get("content")) or ""))
 
 
 # Content.
@@ -76,12 +92,10 @@ def readable_parts(message: JsonObject, *, images: bool) -> JsonObject:
     content = message.get("content")
     if not isinstance(content, list):
         return message
-    parts = [_readable_part(part, images) for part in content]
-    same = all(new is old for new, old in zip(parts, content, strict=True))
-    return message if same else {**message, "content": parts}
+    return with_value(message, "content", each_changed(content, partial(_readable_part, images)))
 
 
-def _readable_part(part: object, images: bool) -> object:
+def _readable_part(images: bool, part: object) -> object:
     if not isinstance(part, dict):
         return {"type": "text", "text": str(part)}
     kind = part.get("type")
@@ -101,30 +115,19 @@ def _readable_part(part: object, images: bool) -> object:
 
 def complete_messages(messages: ChatMessages) -> ChatMessages:
     """The messages with everything that servers ask for, and nothing that they refuse."""
-    complete = each_message(messages, _complete_message)
+    complete = each_changed(messages, _complete_message)
     if not any(message.get("prefix") for message in complete[:-1]):
         return complete
-    return [*map(_without_prefix, complete[:-1]), complete[-1]]
-
-
-def _without_prefix(message: JsonObject) -> JsonObject:
-    return {name: value for name, value in message.items() if name != "prefix"}
+    return [*(without(message, "prefix") for message in complete[:-1]), complete[-1]]
 
 
 def _complete_message(message: JsonObject) -> JsonObject:
     if message.get("role") != "assistant":
         return message if message.get("content") is not None else {**message, "content": ""}
-    changed = message
-    if "tool_calls" in message and not message["tool_calls"]:
-        changed = {name: value for name, value in message.items() if name != "tool_calls"}
-    calls = changed.get("tool_calls")
-    if calls:
-        complete = [_complete_call(call) for call in calls]
-        if any(new is not old for new, old in zip(complete, calls, strict=True)):
-            changed = {**changed, "tool_calls": complete}
-    elif changed.get("content") is None:
-        changed = {**changed, "content": ""}
-    return changed
+    if calls := message.get("tool_calls"):
+        return with_value(message, "tool_calls", each_changed(calls, _complete_call))
+    message = without(message, "tool_calls")
+    return message if message.get("content") is not None else {**message, "content": ""}
 
 
 def _complete_call(call: JsonObject) -> JsonObject:
@@ -138,10 +141,10 @@ def _complete_call(call: JsonObject) -> JsonObject:
 
 def with_object_arguments(message: JsonObject) -> JsonObject:
     """A message whose calls all have JSON objects as arguments: any other text is one argument."""
-    calls = message.get("tool_calls") or ()
-    changed = [_with_object_arguments(call) for call in calls]
-    same = all(new is old for new, old in zip(changed, calls, strict=True))
-    return message if same else {**message, "tool_calls": changed}
+    calls = message.get("tool_calls")
+    if not calls:
+        return message
+    return with_value(message, "tool_calls", each_changed(calls, _with_object_arguments))
 
 
 def _with_object_arguments(call: JsonObject) -> JsonObject:
@@ -166,13 +169,7 @@ def _is_object(text: str) -> bool:
 def paired_results(messages: ChatMessages) -> ChatMessages:
     """The messages with exactly one result for each call, directly behind it. A result that is
     missing is empty; one without a call is said by the user."""
-    paired = list(_paired(messages))
-    same = len(paired) == len(messages) and all(map(_is, paired, messages))
-    return messages if same else paired
-
-
-def _is(new: object, old: object) -> bool:
-    return new is old
+    return _unless_same(list(_paired(messages)), messages)
 
 
 def _paired(messages: ChatMessages) -> Iterator[JsonObject]:
@@ -221,12 +218,13 @@ def sorted_ids(messages: ChatMessages) -> ChatMessages:
             ids = [str(call.get("id")) for call in message.get("tool_calls") or ()]
             new_ids = {} if ids == sorted(ids) else _numbered(ids)
             if new_ids:
-                message = {**message, "tool_calls": _renamed_calls(message["tool_calls"], new_ids)}
+                calls = zip(message["tool_calls"], ids, strict=True)
+                renamed = [{**call, "id": new_ids[id]} for call, id in calls]
+                message = {**message, "tool_calls": renamed}
         elif message.get("tool_call_id") in new_ids:
             message = {**message, "tool_call_id": new_ids[message["tool_call_id"]]}
         changed.append(message)
-    same = all(new is old for new, old in zip(changed, messages, strict=True))
-    return messages if same else changed
+    return _unless_same(changed, messages)
 
 
 def _numbered(ids: Sequence[str]) -> dict[str, str]:
@@ -234,27 +232,17 @@ def _numbered(ids: Sequence[str]) -> dict[str, str]:
     return {id: f"{n:0{width}}_{id}" for n, id in enumerate(ids)}
 
 
-def _renamed_calls(calls: Sequence[JsonObject], ids: Mapping[str, str]) -> list[JsonObject]:
-    return [{**call, "id": ids[str(call.get("id"))]} for call in calls]
-
-
 def renamed_tools(message: JsonObject, names: Mapping[str, str]) -> JsonObject:
     """A message that calls tools by other names."""
-    calls = message.get("tool_calls") or ()
-    if not any(_called_name(call) in names for call in calls):
+    calls = message.get("tool_calls")
+    if not calls:
         return message
-    return {**message, "tool_calls": [_renamed_call(call, names) for call in calls]}
+    return with_value(message, "tool_calls", each_changed(calls, partial(_renamed_call, names)))
 
 
-def _renamed_call(call: JsonObject, names: Mapping[str, str]) -> JsonObject:
-    name = _called_name(call)
-    if name not in names:
-        return call
-    return {**call, "function": {**call["function"], "name": names[name]}}
-
-
-def _called_name(call: JsonObject) -> Any:
-    return (call.get("function") or {}).get("name")
+def _renamed_call(names: Mapping[str, str], call: JsonObject) -> JsonObject:
+    new = names.get((call.get("function") or {}).get("name", ""))
+    return call if new is None else {**call, "function": {**call["function"], "name": new}}
 
 
 # Reasoning.
@@ -272,14 +260,11 @@ def with_read_field(message: JsonObject) -> JsonObject:
     """A message that has its reasoning where the server looks for it."""
     if "reasoning" not in message or message.get("role") != "assistant":
         return message
-    kept = {name: value for name, value in message.items() if name != "reasoning"}
-    reasoning = reasoning_of(message)
+    kept, reasoning = without(message, "reasoning"), reasoning_of(message)
     return {**kept, "reasoning_content": reasoning} if reasoning else kept
 
 
-def with_reasoning_everywhere(
-    messages: ChatMessages, otherwise: MissingReasoning, field: Literal["reasoning_content"]
-) -> ChatMessages:
+def with_reasoning_everywhere(messages: ChatMessages, otherwise: MissingReasoning) -> ChatMessages:
     """The messages with reasoning in every turn that must have some: those with calls, after the
     user's last message."""
     users = (n for n, message in enumerate(messages) if message.get("role") == "user")
@@ -292,6 +277,6 @@ def with_reasoning_everywhere(
                     "found calls without reasoning, expected it: the server refuses such a turn, "
                     "and this gateway has not seen it"
                 )
-                raise ApiError(problem, path=f"messages[{n}].{field}")
-            changed[n] = {**message, field: SPACE if otherwise == "space" else ""}
+                raise ApiError(problem, path=f"messages[{n}].reasoning_content")
+            changed[n] = {**message, "reasoning_content": SPACE if otherwise == "space" else ""}
     return messages if changed == list(messages) else changed

@@ -88,8 +88,10 @@ class Healer:
         """What is known of how the server writes prompts: vLLM and SGLang say who they are."""
         if self.adapter.server is not None:
             return self.adapter.server.profile
-        known = self._owners & set(adaptations.SERVER_PROFILES)
-        return profile_named(adaptations.SERVER_PROFILES[known.pop()]) if len(known) == 1 else None
+        owners = self._owners & set(adaptations.SERVER_PROFILES)
+        return (
+            profile_named(adaptations.SERVER_PROFILES[owners.pop()]) if len(owners) == 1 else None
+        )
 
     def prompt_length(
         self, body: JsonObject, protocol: ProtocolName, tokenizer: Tokenizer | None

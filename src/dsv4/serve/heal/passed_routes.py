@@ -101,8 +101,8 @@ class PassedRoute(ReportedRoute):
         try:
             async with server.access.meter.admitted(key.name, key.limits, choices):
                 with server.gate.place(choices) as turn:
-                    asked = self._asked(scope, path, data)
-                    return await asgi.while_connected(run.copy(asked, turn), receive)
+                    request = self._asked(scope, path, data)
+                    return await asgi.while_connected(run.copy(request, turn), receive)
         except BackendError as error:
             if not run.has_begun:
                 raise
@@ -207,9 +207,9 @@ _USAGE = re.compile(r'"usage"\s*:\s*(?=\{)')
 
 def _last_usage(text: str) -> Usage | None:
     """The last usage in an answer, whole or a stream of events."""
-    for found in reversed(list(_USAGE.finditer(text))):
+    for match in reversed(list(_USAGE.finditer(text))):
         try:
-            usage, _ = json.JSONDecoder().raw_decode(text, found.end())
+            usage, _ = json.JSONDecoder().raw_decode(text, match.end())
         except ValueError:
             continue
         prompt, total = usage.get("prompt_tokens"), usage.get("total_tokens")

@@ -61,9 +61,10 @@ class SentRequest:
             call = replace(call, names={**known, **names})
         return call if request is call.request else replace(call, request=request)
 
-    def image_facts(self) -> ImageFacts:
-        """What became of the images: those that the model cannot read are named in the text."""
-        given, sent = _count_images(self.given), _count_images(self.body.get("messages") or ())
+    def image_facts(self, call: ApiRequest) -> ImageFacts:
+        """What became of the client's images: a text names those that are not sent."""
+        given = call.images + call.replaced_images
+        sent = _count_images(self.body.get("messages") or ())
         return NO_IMAGES if not given else ImageFacts(sent, given - sent)
 
     def kept(self, turn: SampledTurn) -> SampledTurn:

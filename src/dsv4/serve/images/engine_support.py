@@ -53,8 +53,8 @@ async def asked_support(engine: Engine, seconds: float) -> ImageSupport | None:
 
 def common_support(found: Sequence[ImageSupport | None]) -> ImageSupport | None:
     """What holds for all engines that answered; None where none has."""
-    known = [support for support in found if support is not None]
-    refusal = next((support for support in known if not support.reads), None)
-    if refusal is not None or not known:
+    supports = [support for support in found if support is not None]
+    refusal = next((support for support in supports if not support.reads), None)
+    if refusal is not None or not supports:
         return refusal
-    return ImageSupport(True, by_address=all(support.by_address for support in known))
+    return ImageSupport(True, by_address=all(support.by_address for support in supports))

@@ -39,15 +39,15 @@ _NOT_PUBLIC = (
 def is_public(address: str) -> bool:
     """Whether an IP address is one that everybody on the internet may be asked for."""
     try:
-        found = ip_address(address)
+        ip = ip_address(address)
     except ValueError:
         return False
     for network, after in _HOLDING_IPV4:
-        if found in network:
-            found = IPv4Address(int(found) >> after & 0xFFFFFFFF)
+        if ip in network:
+            ip = IPv4Address(int(ip) >> after & 0xFFFFFFFF)
             break
-    is_special = found.is_multicast or found.is_reserved
-    return found.is_global and not is_special and not any(found in each for each in _NOT_PUBLIC)
+    is_special = ip.is_multicast or ip.is_reserved
+    return ip.is_global and not is_special and not any(ip in each for each in _NOT_PUBLIC)
 
 
 class NameResolver:
@@ -60,10 +60,10 @@ class NameResolver:
         """Every address of a host, in the order in which to try them. Raises an `OSError`."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_RESOLVERS, "dsv4-names")
-        found = await asyncio.get_running_loop().run_in_executor(
+        infos = await asyncio.get_running_loop().run_in_executor(
             self._threads, _looked_up, host, port
         )
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(infos))
 
     def close(self) -> None:
         if self._threads is not None:
@@ -71,5 +71,5 @@ class NameResolver:
 
 
 def _looked_up(host: str, port: int) -> list[str]:
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [str(place[0]) for *_, place in found]
+    infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(place[0]) for *_, place in infos]

@@ -59,8 +59,8 @@ class RequestImages:
                 task.cancel()
 
         def fetched(block: ImageBlock) -> ImageBlock:
-            found = checked.get(block["image_url"]["url"])
-            return block if found is None else {**block, "image_url": found["image_url"]}
+            picture = checked.get(block["image_url"]["url"])
+            return block if picture is None else {**block, "image_url": picture["image_url"]}
 
         messages = [_changed(message, fetched) for message in call.request.messages]
         return replace(call, request=replace(call.request, messages=messages))
@@ -97,15 +97,15 @@ def _with_bytes(block: ImageBlock, data: bytes) -> ImageBlock:
 
 
 def _images(call: ApiRequest) -> list[ImageBlock]:
-    found: list[ImageBlock] = []
+    blocks: list[ImageBlock] = []
 
     def noted(block: ImageBlock) -> ImageBlock:
-        found.append(block)
+        blocks.append(block)
         return block
 
     for message in call.request.messages:
         _changed(message, noted)
-    return found
+    return blocks
 
 
 def _changed(message: Any, change: Callable[[ImageBlock], ImageBlock]) -> Any:

@@ -12,21 +12,23 @@ import asyncio
 import json
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from sys import getsizeof
-from typing import Any, AnyStr, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from dsv4._encode.prompt import Prompt
 from dsv4._parse.events import Diagnostic, End
 from dsv4._playground.provenance import Utf16Offsets
-from dsv4.api import ApiRequest, Usage
+from dsv4.api import ApiRequest
 from dsv4.serve.asgi import ClientGone
 from dsv4.serve.choice_reader import ChoiceReader
 from dsv4.serve.heal.adapted_messages import text_of
+from dsv4.serve.observe.logs import ReportedRun
 from dsv4.serve.settings import MIB, SettingError, Settings
+from dsv4.tokens.coder import common_prefix_length
 
 # How many requests are kept, of how many bytes together, and of how many each.
 MAX_REQUESTS = 200
@@ -58,14 +60,8 @@ class PreparedView(Protocol):
     def shared(self) -> int | None: ...
 
 
-class RunView(Protocol):
+class RunView(ReportedRun, Protocol):
     """What the inspector shows of a request that is being answered."""
-
-    @property
-    def readers(self) -> Sequence[ChoiceReader]: ...
-
-    @property
-    def usage(self) -> Usage: ...
 
     @property
     def began(self) -> float | None: ...
@@ -361,18 +357,3 @@ class Inspector:
             if told["version"] != since or name != self.name or _now() >= until:
                 return told
             await asyncio.sleep(LOOK_SECONDS)
-
-
-def common_prefix_length(a: AnyStr, b: AnyStr, width: int = 1) -> int:
-    """The length of the common prefix of two texts, or of items that are `width` bytes wide.
-
-    It is found by comparing halves, which is comparing memory.
-    """
-    low, high = 0, min(len(a), len(b)) // width
-    while low < high:
-        middle = (low + high + 1) // 2
-        if a[low * width : middle * width] == b[low * width : middle * width]:
-            low = middle
-        else:
-            high = middle - 1
-    return low

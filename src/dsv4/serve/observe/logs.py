@@ -22,6 +22,7 @@ from dsv4.api import ApiError, ApiRequest, Usage
 from dsv4.serve.access.api_keys import Key
 from dsv4.serve.asgi import AsgiApp, Receive, Scope, Send, headers_of
 from dsv4.serve.backend import BackendError
+from dsv4.serve.choice_reader import ChoiceReader
 from dsv4.serve.settings import Settings
 
 logger = logging.getLogger("dsv4.serve")
@@ -137,13 +138,6 @@ class RequestFacts:
     images: ImageFacts = NO_IMAGES
 
 
-class ReadChoice(Protocol):
-    """A completion that is read."""
-
-    @property
-    def events(self) -> list[Event]: ...
-
-
 class ReportedRun(Protocol):
     """What answers a request."""
 
@@ -154,7 +148,7 @@ class ReportedRun(Protocol):
     def engine(self) -> str | None: ...
 
     @property
-    def readers(self) -> Sequence[ReadChoice]: ...
+    def readers(self) -> Sequence[ChoiceReader]: ...
 
 
 # What a client may call its request: it stands in headers, and in the log.

@@ -10,9 +10,9 @@ import asyncio
 import logging
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
+from typing import Any, get_args
 
 from prometheus_client import (
     CollectorRegistry,
@@ -53,7 +53,6 @@ _STATM, _MEMORY_SECONDS = Path("/proc/self/statm"), 5.0
 _SECOND_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
 
-Together: TypeAlias = Literal["livemin", "livemax", "livesum"]
 # What a summary tells, by the samples that it adds up.
 _SUMMARY = {
     "dsv4_streams_running": "running",
@@ -66,185 +65,128 @@ _SUMMARY = {
 }
 
 
-class MetricGroup:
-    """Metrics of a registry."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self.registry = registry
-
-    def _counter(self, name: str, about: str, *labels: str) -> Counter:
-        return Counter(name, about, labels, registry=self.registry)
-
-    def _histogram(self, name: str, about: str) -> Histogram:
-        return Histogram(name, about, buckets=_SECOND_BUCKETS, registry=self.registry)
-
-    def _gauge(self, name: str, about: str, together: Together, *labels: str) -> Gauge:
-        """`together` is what several workers make of theirs."""
-        return Gauge(name, about, labels, registry=self.registry, multiprocess_mode=together)
-
-
-class EngineMetrics(MetricGroup):
-    """How engines are doing, by address."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        super().__init__(registry)
-        self._up = self._gauge("dsv4_engine_up", "Whether an engine answers", "livemin", "engine")
-        self._draining = self._gauge(
-            "dsv4_engine_draining", "Whether an engine takes no more requests", "livemax", "engine"
-        )
-        self._streams = self._gauge(
-            "dsv4_engine_streams", "Generations that an engine runs now", "livesum", "engine"
-        )
-
-    def note(self, engine: Engine) -> None:
-        """Notes how an engine is doing."""
-        self._up.labels(engine.url).set(engine.is_up)
-        self._draining.labels(engine.url).set(engine.is_draining)
-        self._streams.labels(engine.url).set(engine.running)
-
-
-class KeyMetrics(MetricGroup):
-    """What is done with keys, by the names of their owners."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        super().__init__(registry)
-        self._requests = self._counter(
-            "dsv4_key_requests", "Requests, by the name of their key and status", "key", "status"
-        )
-        self._tokens = self._counter(
-            "dsv4_key_tokens",
-            "Tokens, by the name of their key and kind: prompt, completion",
-            "key",
-            "kind",
-        )
-
-    def count(self, name: str, status: int, usage: Usage | None) -> None:
-        """Counts what was done with a key, by the name of its owner."""
-        self._requests.labels(name, str(status)).inc()
-        if usage is not None:
-            self._tokens.labels(name, "prompt").inc(usage.prompt)
-            self._tokens.labels(name, "completion").inc(usage.completion)
+# What is counted: what it is, and what it is counted by.
+_COUNTERS: Mapping[str, tuple[str, ...]] = {
+    "requests": ("Requests, by protocol and status", "protocol", "status"),
+    "tokens": ("Tokens, by kind: prompt, cached, completion, reasoning", "kind"),
+    "repairs": ("Deviations from the grammar that were repaired, by kind", "kind"),
+    "answers": ("Answers of the backend that were read to their end",),
+    "healed_answers": ("Answers of a chat server that were repaired, by kind", "kind"),
+    "tool_calls": ("Tool calls, by how they ended: complete, cut, unreadable", "end"),
+    "replayed_turns": ("Turns of the model that came back, by outcome", "outcome"),
+    "ignored_fields": (
+        "Fields of requests that were not read, by protocol and name (`other` where made up)",
+        *("protocol", "field"),
+    ),
+    "images": (
+        "Images of requests, by what became of them: sent, or replaced by a text",
+        "outcome",
+    ),
+    "adaptations": ("Changes of requests for a chat server, by the adaptation's id", "id"),
+    "clients_gone": ("Clients that went away before the end",),
+    "backend_errors": ("Failures of the backend, by status", "status"),
+    "session_calls": (
+        "Completions of sessions, by how they ended: finished, cut, left, failed",
+        "state",
+    ),
+    "session_records_lost": ("Calls of sessions that could not be recorded",),
+    "store_failures": ("Times that the store of turns did not answer",),
+    "key_requests": ("Requests, by the name of their key and status", "key", "status"),
+    "key_tokens": ("Tokens, by the name of their key and kind: prompt, completion", "key", "kind"),
+}
+# What rises and falls: what it is, what several workers make of theirs, and what it is told by.
+_GAUGES: Mapping[str, tuple[Any, ...]] = {
+    "streams_running": ("Generations running now", "livesum"),
+    "streams_waiting": ("Requests waiting for a stream", "livesum"),
+    "memory_bytes": ("Memory that the gateway uses, all workers together", "livesum"),
+    "store_up": ("Whether the store of turns answers", "livemin"),
+    "store_bytes": (
+        "What the store of turns holds, in bytes; the largest, where each worker has its own",
+        "livemax",
+    ),
+    "limits_shared": (
+        "Whether the Redis answers that counts what keys use, for all machines",
+        "livemin",
+    ),
+    "engine_up": ("Whether an engine answers", "livemin", "engine"),
+    "engine_draining": ("Whether an engine takes no more requests", "livemax", "engine"),
+    "engine_streams": ("Generations that an engine runs now", "livesum", "engine"),
+}
+_SECONDS = {
+    "first_token_seconds": "Time to the first token",
+    "request_seconds": "Time of a whole generation",
+}
 
 
-class StoreMetrics(MetricGroup):
-    """How what is kept outside of the process is doing."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        super().__init__(registry)
-        self._up = self._gauge("dsv4_store_up", "Whether the store of turns answers", "livemin")
-        self._up.set(1)
-        self.bytes = self._gauge(
-            "dsv4_store_bytes",
-            "What the store of turns holds, in bytes; the largest, where each worker has its own",
-            "livemax",
-        )
-        self._failures = self._counter(
-            "dsv4_store_failures", "Times that the store of turns did not answer"
-        )
-        self._limits_shared = self._gauge(
-            "dsv4_limits_shared",
-            "Whether the Redis answers that counts what keys use, for all machines",
-            "livemin",
-        )
-
-    def note_turns(self, is_up: bool) -> None:
-        """Notes whether the store of turns has answered."""
-        self._up.set(is_up)
-        if not is_up:
-            self._failures.inc()
-
-    def note_limits(self, is_up: bool) -> None:
-        """Notes whether what keys use is counted for all machines."""
-        self._limits_shared.set(is_up)
-
-
-class Metrics(MetricGroup):
+class Metrics:
     """Counters of one app. Each app has a registry of its own, so two can stand in one process."""
 
     def __init__(self, *, heals: bool = False) -> None:
         """`heals` says that answers of a chat server are repaired."""
-        super().__init__(CollectorRegistry())
         self.heals = heals
-        self.engines = EngineMetrics(self.registry)
-        self.keys = KeyMetrics(self.registry)
-        self.stores = StoreMetrics(self.registry)
-        self.requests = self._counter(
-            "dsv4_requests", "Requests, by protocol and status", "protocol", "status"
-        )
-        self.running = self._gauge("dsv4_streams_running", "Generations running now", "livesum")
-        self.waiting = self._gauge(
-            "dsv4_streams_waiting", "Requests waiting for a stream", "livesum"
-        )
-        self.first_token = self._histogram("dsv4_first_token_seconds", "Time to the first token")
-        self.duration = self._histogram("dsv4_request_seconds", "Time of a whole generation")
-        self.tokens = self._counter(
-            "dsv4_tokens", "Tokens, by kind: prompt, cached, completion, reasoning", "kind"
-        )
-        self.repairs = self._counter(
-            "dsv4_repairs", "Deviations from the grammar that were repaired, by kind", "kind"
-        )
+        self.registry = CollectorRegistry()
+        own: dict[str, Any] = {"namespace": "dsv4", "registry": self.registry}
+        self._counters = {
+            name: Counter(name, about, labels, **own)
+            for name, (about, *labels) in _COUNTERS.items()
+        }
+        self._gauges = {
+            name: Gauge(name, about, labels, multiprocess_mode=together, **own)
+            for name, (about, together, *labels) in _GAUGES.items()
+        }
+        self._seconds = {
+            name: Histogram(name, about, buckets=_SECOND_BUCKETS, **own)
+            for name, about in _SECONDS.items()
+        }
+        self.set("store_up", 1)
         for kind in get_args(DiagnosticKind):  # so that a rate is known from the first on
-            self.repairs.labels(kind)
-        self.answers = self._counter(
-            "dsv4_answers", "Answers of the backend that were read to their end"
-        )
-        self.healed = self._counter(
-            "dsv4_healed_answers", "Answers of a chat server that were repaired, by kind", "kind"
-        )
+            self.count("repairs", kind, by=0)
         for kind in HEALED_KINDS:
-            self.healed.labels(kind)
-        self.calls = self._counter(
-            "dsv4_tool_calls", "Tool calls, by how they ended: complete, cut, unreadable", "end"
-        )
-        self.replayed = self._counter(
-            "dsv4_replayed_turns", "Turns of the model that came back, by outcome", "outcome"
-        )
-        self.ignored_fields = self._counter(
-            "dsv4_ignored_fields",
-            "Fields of requests that were not read, by protocol and name (`other` where made up)",
-            "protocol",
-            "field",
-        )
-        self.images = self._counter(
-            "dsv4_images",
-            "Images of requests, by what became of them: sent, or replaced by a text",
-            "outcome",
-        )
-        self.adaptations = self._counter(
-            "dsv4_adaptations",
-            "Changes of requests for a chat server, by the adaptation's id",
-            "id",
-        )
-        self.gone = self._counter("dsv4_clients_gone", "Clients that went away before the end")
-        self._add_metrics_of_services()
+            self.count("healed_answers", kind, by=0)
 
-    def _add_metrics_of_services(self) -> None:
-        """What is counted of engines, sessions, keys and stores."""
-        self.backend_errors = self._counter(
-            "dsv4_backend_errors", "Failures of the backend, by status", "status"
-        )
-        self.session_calls = self._counter(
-            "dsv4_session_calls",
-            "Completions of sessions, by how they ended: finished, cut, left, failed",
-            "state",
-        )
-        self.lost_records = self._counter(
-            "dsv4_session_records_lost", "Calls of sessions that could not be recorded"
-        )
-        self.memory = self._gauge(
-            "dsv4_memory_bytes", "Memory that the gateway uses, all workers together", "livesum"
-        )
+    def count(self, name: str, *labels: str, by: float = 1) -> None:
+        """Counts what `_COUNTERS` has."""
+        counter = self._counters[name]
+        (counter.labels(*labels) if labels else counter).inc(by)
+
+    def set(self, name: str, value: float, *labels: str) -> None:
+        """Notes what `_GAUGES` has."""
+        gauge = self._gauges[name]
+        (gauge.labels(*labels) if labels else gauge).set(value)
+
+    def observe(self, name: str, seconds: float) -> None:
+        """Notes how long something took."""
+        self._seconds[name].observe(seconds)
+
+    def note_engine(self, engine: Engine) -> None:
+        """Notes how an engine is doing."""
+        self.set("engine_up", engine.is_up, engine.url)
+        self.set("engine_draining", engine.is_draining, engine.url)
+        self.set("engine_streams", engine.running, engine.url)
+
+    def count_key(self, name: str, status: int, usage: Usage | None) -> None:
+        """Counts what was done with a key, by the name of its owner."""
+        self.count("key_requests", name, str(status))
+        if usage is not None:
+            self.count("key_tokens", name, "prompt", by=usage.prompt)
+            self.count("key_tokens", name, "completion", by=usage.completion)
+
+    def note_store(self, is_up: bool) -> None:
+        """Notes whether the store of turns has answered."""
+        self.set("store_up", is_up)
+        if not is_up:
+            self.count("store_failures")
 
     def count_usage(self, usage: Usage) -> None:
         """Counts the tokens of a request."""
         for kind in ("prompt", "cached", "completion", "reasoning"):
-            self.tokens.labels(kind).inc(getattr(usage, kind) or 0)
+            self.count("tokens", kind, by=getattr(usage, kind) or 0)
 
     async def watch_memory(self) -> None:
         """Notes again and again how much memory this process uses, where the system tells."""
         while _STATM.exists():
             pages = int(_STATM.read_text(encoding="ascii").split()[1])
-            self.memory.set(pages * os.sysconf("SC_PAGE_SIZE"))
+            self.set("memory_bytes", pages * os.sysconf("SC_PAGE_SIZE"))
             await asyncio.sleep(_MEMORY_SECONDS)
 
     @property
@@ -255,44 +197,45 @@ class Metrics(MetricGroup):
 
     def count_places(self, running: int, waiting: int) -> None:
         """Notes how many generations run now, and how many requests wait for one to end."""
-        self.running.set(running)
-        self.waiting.set(waiting)
+        self.set("streams_running", running)
+        self.set("streams_waiting", waiting)
 
     def count_ignored(self, protocol: ProtocolName, fields: Iterable[str]) -> None:
         """Counts fields that were not read. Clients make up names, and a label must not grow."""
         for field in fields:
             label = field if field in HARMLESS_FIELDS[protocol] else "other"
-            self.ignored_fields.labels(protocol, label).inc()
+            self.count("ignored_fields", protocol, label)
 
     def count_adaptations(self, ids: Iterable[str]) -> None:
         """Counts what was changed in a request."""
         for id in ids:
-            self.adaptations.labels(id).inc()
+            self.count("adaptations", id)
 
     def count_images(self, images: ImageFacts) -> None:
         """Counts what became of a request's images."""
-        self.images.labels("sent").inc(images.sent)
-        self.images.labels("replaced").inc(images.replaced)
+        self.count("images", "sent", by=images.sent)
+        self.count("images", "replaced", by=images.replaced)
 
     def count_failure(self, error: Exception) -> None:
         """Counts an error that is the backend's."""
         if isinstance(error, BackendError):
-            self.backend_errors.labels(str(error.status)).inc()
+            self.count("backend_errors", str(error.status))
 
     def count_events(self, events: list[Event], *, is_whole: bool) -> None:
         """Counts the repairs of a completion, and how its calls ended. One that failed or was left
         is not `is_whole`."""
         if is_whole:
-            self.answers.inc()
+            self.count("answers")
         for kind in healed_kinds(events):
-            self.healed.labels(kind).inc()
+            self.count("healed_answers", kind)
         for event in events:
             if isinstance(event, Diagnostic):
-                self.repairs.labels(event.kind).inc()
+                self.count("repairs", event.kind)
             elif isinstance(event, ToolCallEnd):
-                self.calls.labels("complete").inc()
+                self.count("tool_calls", "complete")
             elif isinstance(event, ToolCallAborted):
-                self.calls.labels("cut" if event.reason == "cut_short" else "unreadable").inc()
+                how = "cut" if event.reason == "cut_short" else "unreadable"
+                self.count("tool_calls", how)
 
     def healing(self) -> str:
         """What was healed since the start, by all workers, in a sentence."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 
-from dsv4.api.api_request import ProtocolName
 from dsv4.serve.observe.inspector import OnBegin, inspector_for
 from dsv4.serve.observe.records import Recorder
 from dsv4.serve.observe.tracing import tracing_for
@@ -20,7 +19,7 @@ class Observers:
         self.inspector = inspector_for(settings)
 
     def inspected(
-        self, owner: str, protocol: ProtocolName, data: bytes, session: str | None, client: str
+        self, owner: str, protocol: str, data: bytes, session: str | None, client: str
     ) -> AbstractContextManager[OnBegin | None]:
         """Shows a request to the inspector, where there is one: from its arrival to its end."""
         if self.inspector is None:

@@ -12,8 +12,8 @@ import logging
 import os
 import threading
 from collections.abc import Iterator
-from dataclasses import MISSING, asdict, dataclass, field, fields, replace
-from typing import Any, TypeAlias
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields, replace
+from typing import Any
 
 from dsv4._encode.prompt import Prompt
 from dsv4._format.dialects import dialect_named
@@ -68,24 +68,18 @@ class Exchange:
     version: int = VERSION
 
 
-# A class, or several, for `isinstance`.
-Kind: TypeAlias = type | tuple[type, ...]
-# What each field of a line must be, and in words.
-_OPTIONAL_LIST = ((list, type(None)), "a list or null")
-_EXPECTED: dict[str, tuple[Kind, str]] = {
-    **dict.fromkeys(("protocol", "dialect", "prompt", "completion", "finish"), (str, "text")),
-    **dict.fromkeys(("request", "message", "settings"), (dict, "an object")),
-    **dict.fromkeys(("ids", "deltas"), _OPTIONAL_LIST),
-    **dict.fromkeys(("adapted", "diagnostics"), (list, "a list")),
-    "stopped": ((str, type(None)), "text or null"),
-    **dict.fromkeys(("recalled", "version"), (int, "a whole number")),
-    "seconds": ((int, float), "a number"),
-}
-_ITEMS: dict[str, tuple[Kind, str]] = {
-    "adapted": (str, "the id of an adaptation"),
-    "ids": (int, "a token's id"),
-    "deltas": (dict, "an object"),
-    "diagnostics": (dict, "an object"),
+# What a line must have for a field of each type, and for the items of a list; both in words.
+_OBJECT: tuple[Any, str] = (dict, "an object")
+_FORMS: dict[str, tuple[tuple[Any, str], tuple[Any, str] | None]] = {
+    "str": ((str, "text"), None),
+    "str | None": ((str | None, "text or null"), None),
+    "int": ((int, "a whole number"), None),
+    "float": ((int | float, "a number"), None),
+    "dict[str, Any]": (_OBJECT, None),
+    "list[str]": ((list, "a list"), (str, "the id of an adaptation")),
+    "list[int] | None": ((list | None, "a list or null"), (int, "a token's id")),
+    "list[dict[str, Any]]": ((list, "a list"), _OBJECT),
+    "list[dict[str, Any]] | None": ((list | None, "a list or null"), _OBJECT),
 }
 
 
@@ -98,21 +92,20 @@ def read_exchange(value: object) -> Exchange:
     given = {}
     for each in fields(Exchange):
         if each.name in value:
-            given[each.name] = _checked(each.name, value[each.name])
+            given[each.name] = _checked(each, value[each.name])
         elif each.default is MISSING and each.default_factory is MISSING:
-            raise ValueError(f"{each.name}: missing, expected {_EXPECTED[each.name][1]}")
+            raise ValueError(f"{each.name}: missing, expected {_FORMS[str(each.type)][0][1]}")
     return Exchange(**given)
 
 
-def _checked(name: str, value: object) -> Any:
-    kind, words = _EXPECTED[name]
-    if not isinstance(value, kind):
-        raise ValueError(f"{name}: found {short_repr(value)}, expected {words}")
-    if name in _ITEMS and isinstance(value, list):
-        kind, words = _ITEMS[name]
-        for at, item in enumerate(value):
-            if not isinstance(item, kind):
-                raise ValueError(f"{name}[{at}]: found {short_repr(item)}, expected {words}")
+def _checked(field: Field[Any], value: Any) -> Any:
+    form, of_items = _FORMS[str(field.type)]
+    items = enumerate(value) if of_items is not None and isinstance(value, list) else ()
+    places = [(field.name, value, form)]
+    places += [(f"{field.name}[{at}]", item, of_items or form) for at, item in items]
+    for place, found, (kind, words) in places:
+        if not isinstance(found, kind):
+            raise ValueError(f"{place}: found {short_repr(found)}, expected {words}")
     return value
 
 

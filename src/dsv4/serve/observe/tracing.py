@@ -98,7 +98,7 @@ def _describe(span: Span, report: RequestReport) -> None:
     from opentelemetry.trace import Status, StatusCode
 
     usage, facts = report.usage, report.facts
-    said: dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "deepseek",
         "gen_ai.response.id": report.id,
@@ -110,18 +110,18 @@ def _describe(span: Span, report: RequestReport) -> None:
         "dsv4.adaptations": report.adaptations,
     }
     if facts is not None:
-        said["gen_ai.request.model"] = facts.model
-        said["gen_ai.request.max_tokens"] = facts.max_tokens
-        said["gen_ai.request.temperature"] = facts.temperature
-        said["dsv4.prefix_shared_tokens"] = facts.shared
+        attributes["gen_ai.request.model"] = facts.model
+        attributes["gen_ai.request.max_tokens"] = facts.max_tokens
+        attributes["gen_ai.request.temperature"] = facts.temperature
+        attributes["dsv4.prefix_shared_tokens"] = facts.shared
         span.update_name(f"chat {facts.model}")
     if usage is not None:
-        said["gen_ai.usage.input_tokens"] = usage.prompt
-        said["gen_ai.usage.output_tokens"] = usage.completion
-        said["gen_ai.usage.cache_read.input_tokens"] = usage.cached
+        attributes["gen_ai.usage.input_tokens"] = usage.prompt
+        attributes["gen_ai.usage.output_tokens"] = usage.completion
+        attributes["gen_ai.usage.cache_read.input_tokens"] = usage.cached
     if report.failure is not None:
-        said["error.type"] = str(report.status)
-    span.set_attributes({name: value for name, value in said.items() if value is not None})
+        attributes["error.type"] = str(report.status)
+    span.set_attributes({name: value for name, value in attributes.items() if value is not None})
     if report.is_fault:
         span.set_status(Status(StatusCode.ERROR, report.failure))
 

@@ -4,9 +4,17 @@ The stores that keep them, by name.
 
 from __future__ import annotations
 
-from dsv4.serve.sessions.session_store import SessionStore, SqliteSessionStore
+from typing import TYPE_CHECKING, TypeAlias, Union
+
+from dsv4.serve.sessions.session_store import SqliteSessionStore
 from dsv4.serve.settings import SettingError, Settings
 from dsv4.trajectories.session_file import Retention
+
+if TYPE_CHECKING:
+    from dsv4.serve.sessions.redis_sessions import RedisSessionStore
+
+# Where sessions are recorded: both have the same methods.
+SessionStore: TypeAlias = Union[SqliteSessionStore, "RedisSessionStore"]
 
 
 def session_store_for(settings: Settings) -> SessionStore | None:

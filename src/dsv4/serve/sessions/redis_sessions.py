@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import struct
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from redis import asyncio as redis_client
-from redis.exceptions import RedisError
 
 from dsv4.serve.sessions.session_store import SWEEP_SECONDS
-from dsv4.serve.storage.stored_turns import StoreFailure
+from dsv4.serve.storage.redis_store import redis_failures, scripts_in
 from dsv4.trajectories.recorded_calls import (
     PackedCall,
     RecordedCall,
@@ -39,81 +38,7 @@ from dsv4.trajectories.session_file import (
 # Each is one step for the server, so that two workers never see half of a change. A session is a
 # hash; its calls are another, with the fields `n:ID` (its number), `w:ID` (the weights at its
 # start), `v:ID` (all of it, once it has ended) and `d:ID` where the client did not get it.
-_CREATE = """
-local session, index, facts, group = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-if redis.call('EXISTS', session) == 1 then return 0 end
-local number = redis.call('HINCRBY', facts, 'clock', 1)
-redis.call('HSET', session, 'number', number, 'id', ARGV[1], 'owner', ARGV[2], 'grouped', ARGV[3],
-  'said', ARGV[4], 'created', ARGV[5], 'touched', ARGV[5], 'turns', 0, 'calls', 0, 'sampled', 0,
-  'size', ARGV[6], 'complete', 1)
-redis.call('ZADD', index, number, ARGV[1])
-redis.call('HINCRBY', facts, 'size', ARGV[6])
-redis.call('ZADD', index .. ':touched', ARGV[5], ARGV[1])
-if ARGV[3] ~= '' then redis.call('ZADD', group, number, ARGV[1]) end
-return 1
-"""
-_ENTER = """
-local session, calls, index, facts = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local owner, now, idle, most = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-if redis.call('HGET', session, 'owner') ~= owner then return 'unknown' end
-local touched = tonumber(redis.call('HGET', session, 'touched'))
-if redis.call('HEXISTS', session, 'closed') == 1 or tonumber(now) - touched > idle then
-  return 'closed'
-end
-if tonumber(redis.call('HGET', facts, 'size') or 0) > most then return 'full' end
-local weights = redis.call('HGET', facts, 'weights') or 'null'
-local before = redis.call('HGETALL', session)
-for n = 5, #ARGV do
-  redis.call('HSET', calls, 'n:' .. ARGV[n], redis.call('HINCRBY', facts, 'clock', 1),
-    'w:' .. ARGV[n], weights, 't:' .. ARGV[n], now)
-end
-redis.call('HINCRBY', session, 'turns', 1)
-redis.call('HINCRBY', session, 'calls', #ARGV - 4)
-redis.call('HSET', session, 'touched', now)
-redis.call('ZADD', index .. ':touched', now, redis.call('HGET', session, 'id'))
-return {weights, before}
-"""
-_ABANDON = """
-local session, calls = KEYS[1], KEYS[2]
-for n = 1, #ARGV do
-  redis.call('HDEL', calls, 'n:' .. ARGV[n], 'w:' .. ARGV[n], 't:' .. ARGV[n])
-end
-redis.call('HINCRBY', session, 'turns', -1)
-redis.call('HINCRBY', session, 'calls', -#ARGV)
-"""
-_FINISH = """
-local session, calls, ends, facts, touched = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local call, value, sampled, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-if redis.call('EXISTS', session) == 0 then return 0 end
-redis.call('HSET', calls, 'v:' .. call, value)
-redis.call('HINCRBY', session, 'sampled', sampled)
-redis.call('HINCRBY', session, 'size', #value)
-redis.call('HINCRBY', facts, 'size', #value)
-redis.call('HSET', session, 'touched', now)
-redis.call('ZADD', touched, now, redis.call('HGET', session, 'id'))
-for n = 5, #ARGV, 2 do redis.call('ZADD', ends, 'NX', ARGV[n], ARGV[n + 1]) end
-return 1
-"""
-_DELETE = """
-local session, calls, ends, index, facts = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local pictures, id, groups = KEYS[6], ARGV[1], ARGV[2]
-if redis.call('EXISTS', session) == 0 then return 0 end
-redis.call('HINCRBY', facts, 'size', -tonumber(redis.call('HGET', session, 'size')))
-redis.call('ZREM', groups .. redis.call('HGET', session, 'grouped'), id)
-redis.call('ZREM', index, id)
-redis.call('ZREM', index .. ':touched', id)
-redis.call('ZREM', index .. ':closed', id)
-redis.call('DEL', session, calls, ends, pictures)
-return 1
-"""
-_CLOSE = """
-local session, closed, id, now = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
-if redis.call('EXISTS', session) == 0 then return 0 end
-if redis.call('HSETNX', session, 'closed', now) == 1 then
-  redis.call('ZADD', closed, redis.call('HGET', session, 'touched'), id)
-end
-return 1
-"""
+_SCRIPTS = Path(__file__).with_name("redis_scripts")
 _NUMBERS = ("number", "turns", "calls", "sampled", "size", "complete")
 _TIMES = ("created", "touched")
 _LENGTHS = struct.Struct("<II")
@@ -130,18 +55,7 @@ class RedisSessionStore:
         self._keep = keep
         self._prefix = prefix
         self._next_sweep = time.monotonic() + SWEEP_SECONDS
-        script = self._client.register_script
-        self._scripts = {
-            name: script(text)
-            for name, text in {
-                "create": _CREATE,
-                "enter": _ENTER,
-                "abandon": _ABANDON,
-                "finish": _FINISH,
-                "delete": _DELETE,
-                "close": _CLOSE,
-            }.items()
-        }
+        self._scripts = scripts_in(_SCRIPTS, self._client)
 
     # Keys.
 
@@ -155,10 +69,8 @@ class RedisSessionStore:
         return [self._key(kind) for kind in kinds]
 
     async def _asked(self, answer: Awaitable[T]) -> T:
-        try:
+        with redis_failures():
             return await answer
-        except (RedisError, OSError, asyncio.TimeoutError) as error:
-            raise StoreFailure(str(error) or type(error).__name__) from None
 
     async def _run(self, name: str, keys: list[str], *args: Any) -> Any:
         return await self._asked(self._scripts[name](keys=keys, args=args))

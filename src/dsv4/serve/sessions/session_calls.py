@@ -30,7 +30,7 @@ from dsv4.serve.asgi import Scope
 from dsv4.serve.backend import AnyBackend, Chunk, Chunks, Options, is_chat
 from dsv4.serve.choice_reader import ChoiceReader
 from dsv4.serve.observe.metrics import Metrics
-from dsv4.serve.sessions.session_store import SessionStore
+from dsv4.serve.sessions import SessionStore
 from dsv4.serve.storage.stored_turns import StoreFailure
 from dsv4.tokens import Tokenizer
 from dsv4.trajectories.recorded_calls import (
@@ -143,7 +143,7 @@ class Sessions:
 
     def lost(self, name: str, why: str) -> None:
         """Tells that something of a session was not recorded."""
-        self.metrics.lost_records.inc()
+        self.metrics.count("session_records_lost")
         self._lacking.add(name)
         _log.warning("session %s: a call was not recorded: %s", hashed(name), why)
 
@@ -287,7 +287,7 @@ class SessionEntry:
 
     async def _write(self, calls: Sequence[RecordedCall]) -> None:
         for call in calls:
-            self.sessions.metrics.session_calls.labels(call.state).inc()
+            self.sessions.metrics.count("session_calls", call.state)
         if not self.is_recorded:
             return
         store, name = self.sessions.store, self.record.id

@@ -32,8 +32,8 @@ from dsv4.serve.asgi import Scope, headers_of, query_of
 from dsv4.serve.body_limits import read_json
 from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.plain_routes import JsonRoute, RouteFunction
+from dsv4.serve.sessions import SessionStore
 from dsv4.serve.sessions.session_calls import checked_session_id, session_error
-from dsv4.serve.sessions.session_store import SessionStore
 from dsv4.serve.storage.stored_turns import StoreFailure
 from dsv4.trajectories.recorded_calls import WeightsVersion
 from dsv4.trajectories.session_file import SessionRecord, SessionRefused, new_session_id

@@ -1,6 +1,4 @@
-"""Where sessions are recorded: the protocol of all stores, and the one in a SQLite file, which the
-workers of one machine share.
-"""
+"""Sessions in a SQLite file, which the workers of one machine share."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from dsv4.serve.settings import SettingError
 from dsv4.serve.storage.stored_turns import StoreFailure
@@ -20,79 +18,6 @@ from dsv4.trajectories.session_file import Retention, SessionFile, SessionRecord
 
 # How often it is looked for sessions that are idle, too old or too many.
 SWEEP_SECONDS = 30.0
-
-
-class SessionStore(Protocol):
-    """Sessions and their calls. Every method may raise `StoreFailure`, and `SessionRefused` where
-    there is no session that it can be done with. `waits` says whether the end of an answer waits
-    for its record."""
-
-    waits: bool
-
-    async def enter(
-        self, id: str, owner: str, calls: Sequence[str]
-    ) -> tuple[SessionRecord, WeightsVersion]:
-        """Begins calls in a session, which is made where there is none. Returns the session as it
-        was before, and the version of the weights."""
-        ...
-
-    async def abandon(self, id: str, calls: Sequence[str]) -> None:
-        """Takes back calls that never began."""
-        ...
-
-    async def finish(self, id: str, calls: Sequence[RecordedCall]) -> None:
-        """Keeps calls that have ended, with their whole prompts. Returns when they are safe."""
-        ...
-
-    async def undelivered(self, id: str, calls: Sequence[str]) -> None:
-        """Notes that the client did not get all of calls that had ended."""
-        ...
-
-    async def incomplete(self, id: str) -> None:
-        """Notes that something of a session could not be recorded."""
-        ...
-
-    async def create(self, record: SessionRecord) -> SessionRecord:
-        """Makes a session."""
-        ...
-
-    async def session(self, id: str) -> SessionRecord | None:
-        """The session with an id."""
-        ...
-
-    async def sessions(
-        self, group: str | None, closed: bool | None, after: int, limit: int
-    ) -> list[SessionRecord]:
-        """A page of sessions, in the order in which they were made, after a number."""
-        ...
-
-    async def calls(self, id: str) -> list[RecordedCall]:
-        """The calls of a session, in the order in which they began."""
-        ...
-
-    async def picture(self, id: str, name: str) -> bytes | None:
-        """The bytes of a picture in a session; None where they are not kept."""
-        ...
-
-    async def update(self, id: str, change: Callable[[SessionRecord], dict[str, Any]]) -> None:
-        """Changes fields of what is said of a session to what `change` makes of it."""
-        ...
-
-    async def close_session(self, id: str) -> SessionRecord:
-        """Closes a session."""
-        ...
-
-    async def delete(self, id: str) -> bool:
-        """Deletes a session. Says whether it was there."""
-        ...
-
-    async def set_weights(self, version: WeightsVersion) -> None:
-        """Notes the version of the weights from now on."""
-        ...
-
-    async def aclose(self) -> None:
-        """Frees what the store holds."""
-        ...
 
 
 T = TypeVar("T")
@@ -119,7 +44,11 @@ class _Job(Generic[T]):
 
 class SqliteSessionStore:
     """A SQLite file, used in one thread of its own. What waits while the disk is busy is written
-    together, so that five hundred streams that end at once wait for the disk once."""
+    together, so that five hundred streams that end at once wait for the disk once.
+
+    Every method may raise `StoreFailure`, and `SessionRefused` where there is no session that it
+    can be done with. `waits` says whether the end of an answer waits for its record.
+    """
 
     def __init__(self, path: str, keep: Retention, durability: str = "disk") -> None:
         """`durability` says what the end of an answer waits for: "disk", "system" or "nothing"."""
@@ -188,15 +117,20 @@ class SqliteSessionStore:
     async def enter(
         self, id: str, owner: str, calls: Sequence[str]
     ) -> tuple[SessionRecord, WeightsVersion]:
+        """Begins calls in a session, which is made where there is none. Returns the session as it
+        was before, and the version of the weights."""
         if time.monotonic() > self._next_sweep:
             self._next_sweep = time.monotonic() + SWEEP_SECONDS
             self._submitted(lambda file: file.sweep(self._keep), False)
         return await self._do(lambda file: file.enter(id, owner, calls, self._keep))
 
     async def abandon(self, id: str, calls: Sequence[str]) -> None:
+        """Takes back calls that never began."""
         await self._do(lambda file: file.abandon(id, calls))
 
     async def finish(self, id: str, calls: Sequence[RecordedCall]) -> None:
+        """Keeps calls that have ended, with their whole prompts. Returns when they are safe."""
+
         def work(file: SessionFile) -> None:
             for call in calls:
                 file.finish(id, call)
@@ -204,25 +138,32 @@ class SqliteSessionStore:
         await self._do(work, self._durability == "disk")
 
     async def undelivered(self, id: str, calls: Sequence[str]) -> None:
+        """Notes that the client did not get all of calls that had ended."""
         await self._do(lambda file: file.undelivered(id, calls))
 
     async def incomplete(self, id: str) -> None:
+        """Notes that something of a session could not be recorded."""
         await self._do(lambda file: file.incomplete(id))
 
     async def create(self, record: SessionRecord) -> SessionRecord:
+        """Makes a session."""
         return await self._do(lambda file: file.create(record), True)
 
     async def session(self, id: str) -> SessionRecord | None:
+        """The session with an id."""
         return await self._do(lambda file: file.session(id))
 
     async def sessions(
         self, group: str | None, closed: bool | None, after: int, limit: int
     ) -> list[SessionRecord]:
+        """A page of sessions, in the order in which they were made, after a number."""
         return await self._do(
             lambda file: file.sessions(group=group, closed=closed, after=after, limit=limit)
         )
 
     async def calls(self, id: str) -> list[RecordedCall]:
+        """The calls of a session, in the order in which they began."""
+
         # In another thread, with a connection of its own: nothing that is written waits for it.
         def read() -> list[RecordedCall]:
             file = SessionFile(self._path, read_only=True)
@@ -237,9 +178,12 @@ class SqliteSessionStore:
             raise StoreFailure(str(error)) from None
 
     async def picture(self, id: str, name: str) -> bytes | None:
+        """The bytes of a picture in a session; None where they are not kept."""
         return await self._do(lambda file: file.picture(id, name))
 
     async def update(self, id: str, change: Callable[[SessionRecord], dict[str, Any]]) -> None:
+        """Changes fields of what is said of a session to what `change` makes of it."""
+
         def work(file: SessionFile) -> None:
             found = file.session(id)
             if found is None:
@@ -249,15 +193,19 @@ class SqliteSessionStore:
         await self._do(work, True)
 
     async def close_session(self, id: str) -> SessionRecord:
+        """Closes a session."""
         return await self._do(lambda file: file.close_session(id), True)
 
     async def delete(self, id: str) -> bool:
+        """Deletes a session. Says whether it was there."""
         return await self._do(lambda file: file.delete(id), True)
 
     async def set_weights(self, version: WeightsVersion) -> None:
+        """Notes the version of the weights from now on."""
         await self._do(lambda file: file.set_weights(version), True)
 
     async def aclose(self) -> None:
+        """Frees what the store holds."""
         await self._do(lambda file: None)  # after all that waits
         await asyncio.get_running_loop().run_in_executor(self._thread, self._file.close)
         self._thread.shutdown()

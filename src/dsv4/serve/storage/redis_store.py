@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from redis import asyncio as redis_client
@@ -17,54 +19,7 @@ from dsv4.serve.storage.stored_turns import StoreFailure, TurnStore
 # What nobody asks for goes after a week, whatever the bounds.
 _SECONDS = 7 * 24 * 3600
 
-# One step for the server, so that two workers never see half of a change. Names are kept beside
-# the value to be removed with it; the index, by time, says what is oldest.
-_PUT = """
-local index, sizes, total = KEYS[1], KEYS[2], KEYS[3]
-local value, names, own, size = ARGV[1], cjson.decode(ARGV[2]), ARGV[3], tonumber(ARGV[4])
-local most, most_bytes, seconds, prefix = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7], ARGV[8]
-local function forget(key)
-  local listed = redis.call('HGET', key, 'names')
-  if listed then
-    for _, name in ipairs(cjson.decode(listed)) do
-      if redis.call('GET', name) == key then redis.call('DEL', name) end
-    end
-  end
-  redis.call('DEL', key)
-  redis.call('ZREM', index, key)
-  local was = redis.call('HGET', sizes, key)
-  if was then redis.call('DECRBY', total, was); redis.call('HDEL', sizes, key) end
-end
-forget(own)
-if size > most_bytes then return end  -- all others would have to go for it
-redis.call('HSET', own, 'value', value, 'names', ARGV[2])
-redis.call('EXPIRE', own, seconds)
-for _, name in ipairs(names) do redis.call('SET', name, own, 'EX', seconds) end
-local now = redis.call('INCR', prefix .. 'clock')
-redis.call('ZADD', index, now, own)
-redis.call('HSET', sizes, own, size)
-redis.call('INCRBY', total, size)
-while redis.call('ZCARD', index) > most or tonumber(redis.call('GET', total)) > most_bytes do
-  local oldest = redis.call('ZRANGE', index, 0, 0)[1]
-  if not oldest then break end
-  forget(oldest)
-end
-"""
-_DELETE = """
-local own = redis.call('GET', KEYS[1])
-if not own then return 0 end
-local listed = redis.call('HGET', own, 'names')
-if listed then
-  for _, name in ipairs(cjson.decode(listed)) do
-    if redis.call('GET', name) == own then redis.call('DEL', name) end
-  end
-end
-redis.call('DEL', own)
-redis.call('ZREM', KEYS[2], own)
-local was = redis.call('HGET', KEYS[3], own)
-if was then redis.call('DECRBY', KEYS[4], was); redis.call('HDEL', KEYS[3], own) end
-return 1
-"""
+_SCRIPTS = Path(__file__).with_name("redis_scripts")
 
 
 class RedisTurnStore(TurnStore):
@@ -75,16 +30,16 @@ class RedisTurnStore(TurnStore):
         self._most = entries
         self._most_bytes = size
         self._prefix = prefix
-        self._put = self._client.register_script(_PUT)
-        self._delete = self._client.register_script(_DELETE)
+        self._turns = scripts_in(_SCRIPTS, self._client)["turns"]
 
     async def put(self, owner: str, names: Sequence[str], value: bytes) -> None:
         own = self._key(owner, "turn", names[0])
         named = [self._key(owner, "name", name) for name in names]
         size = len(value) + sum(map(len, named))
-        arguments = (value, json.dumps(named), own, size, self._most, self._most_bytes)
+        bounds = (self._most, self._most_bytes, _SECONDS, f"{self._prefix}clock")
         with redis_failures():
-            await self._put(keys=self._shared(), args=(*arguments, _SECONDS, self._prefix))
+            keys = [*self._shared(), own]
+            await self._turns(keys=keys, args=(value, json.dumps(named), size, *bounds))
 
     async def get(self, owner: str, name: str) -> bytes | None:
         with redis_failures():
@@ -94,8 +49,8 @@ class RedisTurnStore(TurnStore):
 
     async def delete(self, owner: str, name: str) -> bool:
         with redis_failures():
-            keys = [self._key(owner, "name", name), *self._shared()]
-            return bool(await self._delete(keys=keys))
+            keys = [*self._shared(), self._key(owner, "name", name)]
+            return bool(await self._turns(keys=keys))
 
     async def size(self) -> int:
         """How many bytes it holds. What another program keeps under our names is found here."""
@@ -125,10 +80,16 @@ def redis_at(url: str) -> Any:
     return redis_client.from_url(url, socket_timeout=2, socket_connect_timeout=2, retry=again)
 
 
+def scripts_in(folder: Path, client: Any) -> dict[str, Any]:
+    """The scripts of a folder, by the names of their files."""
+    files = sorted(folder.glob("*.lua"))
+    return {file.stem: client.register_script(file.read_text("utf-8")) for file in files}
+
+
 @contextmanager
 def redis_failures() -> Iterator[None]:
     """Says of whatever the client raises that the store has failed."""
     try:
         yield
-    except (RedisError, OSError) as error:
+    except (RedisError, OSError, asyncio.TimeoutError) as error:
         raise StoreFailure(str(error) or type(error).__name__) from None

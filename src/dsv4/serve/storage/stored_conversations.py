@@ -82,8 +82,8 @@ class StoredResponses:
     async def _resolved(self, owner: str, reference: JsonObject, n: int) -> JsonObject:
         id = clean(str(reference.get("id")))
         kept = await self.found(owner, id)
-        known = [] if kept is None else [*kept.response["output"], *kept.input]
-        for item in known:
+        items = [] if kept is None else [*kept.response["output"], *kept.input]
+        for item in items:
             if isinstance(item, dict) and item.get("id") == id:
                 return item
         message = f"found {id!r}, expected the id of an item that is stored here"
@@ -154,10 +154,10 @@ async def _stored_object(store: TurnStore | None, owner: str, name: str) -> Json
     """The object that is stored under a name; an empty one where there is none."""
     data = None if store is None else await store.get(owner, name)
     try:
-        found = None if data is None else json.loads(data)
+        value = None if data is None else json.loads(data)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _previous_message_id(value: object) -> str | None:

@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from dsv4.api.api_request import ApiRequest
@@ -141,32 +142,7 @@ class MemoryTurnStore(TurnStore):
 # Turns in a SQLite file: they survive a restart, and the workers of one machine share them.
 
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS turns (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    owner TEXT NOT NULL, name TEXT NOT NULL, value BLOB NOT NULL, size INTEGER NOT NULL,
-    UNIQUE (owner, name)
-);
-CREATE TABLE IF NOT EXISTS names (
-    owner TEXT NOT NULL, name TEXT NOT NULL, number INTEGER NOT NULL,
-    PRIMARY KEY (owner, name)
-) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS names_by_number ON names (number);
-CREATE TABLE IF NOT EXISTS total (
-    one INTEGER PRIMARY KEY CHECK (one = 1), entries INTEGER NOT NULL, size INTEGER NOT NULL
-);
-INSERT OR IGNORE INTO total VALUES (1, 0, 0);
-"""
-# Counting rows would read the whole table at every put; triggers keep the sums.
-_TRIGGERS = """
-CREATE TRIGGER IF NOT EXISTS turn_added AFTER INSERT ON turns BEGIN
-    UPDATE total SET entries = entries + 1, size = size + NEW.size;
-END;
-CREATE TRIGGER IF NOT EXISTS turn_gone AFTER DELETE ON turns BEGIN
-    UPDATE total SET entries = entries - 1, size = size - OLD.size;
-    DELETE FROM names WHERE number = OLD.number;
-END;
-"""
+_SCHEMA = Path(__file__).with_name("turns.sql")
 # Our own workers hold it for a moment. Another program that holds it longer makes it unusable.
 _LOCKED_SECONDS = 2.0
 T = TypeVar("T")
@@ -258,7 +234,7 @@ def _open_database(path: str) -> sqlite3.Connection:
     # Workers read while one writes; what the last second brought may be lost with the machine.
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = NORMAL")
-    db.executescript(_SCHEMA + _TRIGGERS)
+    db.executescript(_SCHEMA.read_text("utf-8"))
     return db
 
 

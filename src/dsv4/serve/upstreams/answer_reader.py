@@ -25,12 +25,16 @@ _ERROR_FIELDS = ("message", "detail", "code", "msg", "errors")
 
 
 class AnswerReader:
-    """Reads the body of one answer: server-sent events, or one JSON object in place of them."""
+    """Reads the body of one answer: server-sent events, or one JSON object in place of them.
+
+    A character beyond the first 65,536 may come as halves of a pair, in two events: a server that
+    writes JSON piece by piece knows no better. The first half waits for the second.
+    """
 
     def __init__(self, key: str | None = None) -> None:
         """`key` is the gateway's own, which is never told."""
         self._key = key
-        self._events = _EventReader()
+        self._halves: dict[_Place, str] = {}
         self._sse = SseReader()
         self._whole: list[bytes] | None = None  # what has come of an object
         self._size = 0
@@ -73,7 +77,13 @@ class AnswerReader:
                 break
             if data.__class__ is ErrorData:
                 raise told_failure(_error_value(data), self._key)
-            event = self._events.read(data)
+            try:
+                event = _parse_event(data)
+            except (ValueError, RecursionError):
+                event = _slow_event_json(data)
+            # Half of a pair has no bytes of its own, so it comes as an escape.
+            if self._halves or b"\\ud" in data or b"\\uD" in data:
+                event = self._joined(event, ())
             # Every token passes here, and what nearly all events are needs no other question.
             if event.__class__ is not dict or "error" in event or not event.get("choices"):
                 self._refuse_errors(event)
@@ -89,6 +99,19 @@ class AnswerReader:
             raise told_failure(event["error"], self._key)
         elif is_error(event):
             raise told_failure(event, self._key)
+
+    def _joined(self, value: object, place: _Place) -> Any:
+        """A copy of a value with the pairs in its texts joined."""
+        if isinstance(value, dict):
+            return {name: self._joined(item, (*place, name)) for name, item in value.items()}
+        if isinstance(value, list):
+            return [self._joined(item, (*place, n)) for n, item in enumerate(value)]
+        if not isinstance(value, str):
+            return value
+        text = self._halves.pop(place, "") + value if value else value
+        if _FIRST_HALF.match(text[-1:]) and place != _CUMULATIVE:
+            self._halves[place], text = text[-1], text[:-1]
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def is_error(event: JsonObject) -> bool:
@@ -130,40 +153,6 @@ def _slow_event_json(data: bytes) -> Any:
 
 
 _parse_event = fast_json_reader() or _slow_event_json
-
-
-class _EventReader:
-    """Reads the events of one stream.
-
-    A character beyond the first 65,536 may come as halves of a pair, in two events: a server that
-    writes JSON piece by piece knows no better. The first half waits for the second.
-    """
-
-    def __init__(self) -> None:
-        self._halves: dict[_Place, str] = {}
-
-    def read(self, data: bytes) -> Any:
-        try:
-            event = _parse_event(data)
-        except (ValueError, RecursionError):
-            event = _slow_event_json(data)
-        # Half of a pair has no bytes of its own, so it comes as an escape.
-        if self._halves or b"\\ud" in data or b"\\uD" in data:
-            event = self._joined(event, ())
-        return event
-
-    def _joined(self, value: object, place: _Place) -> Any:
-        """A copy of a value with the pairs in its texts joined."""
-        if isinstance(value, dict):
-            return {name: self._joined(item, (*place, name)) for name, item in value.items()}
-        if isinstance(value, list):
-            return [self._joined(item, (*place, n)) for n, item in enumerate(value)]
-        if not isinstance(value, str):
-            return value
-        text = self._halves.pop(place, "") + value if value else value
-        if _FIRST_HALF.match(text[-1:]) and place != _CUMULATIVE:
-            self._halves[place], text = text[-1], text[:-1]
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 _Place: TypeAlias = tuple[str | int, ...]

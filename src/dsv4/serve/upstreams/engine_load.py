@@ -14,11 +14,12 @@ from typing import NamedTuple
 from dsv4.serve.backend import BackendError
 from dsv4.serve.upstreams.upstream import Upstream
 
-# By the names in the wheels of vLLM 0.32 and SGLang 0.5.23 (which needs `--enable-metrics`). Of an
-# engine with several schedulers, each has a line.
+# By the names in the wheels of vLLM 0.32 and 0.33, and of SGLang 0.5.23, which needs
+# `--enable-metrics`. Of an engine with several schedulers, each has a line.
 _RUNNING = ("vllm:num_requests_running", "sglang:num_running_reqs")
 _WAITING = ("vllm:num_requests_waiting", "sglang:num_queue_reqs")
-_SAMPLE = re.compile(rf"^({'|'.join(_RUNNING + _WAITING)})(?:\{{.*\}})?[ \t]+(\S+)", re.MULTILINE)
+NAMES = _RUNNING + _WAITING
+_SAMPLE = re.compile(rf"^({'|'.join(NAMES)})(?:\{{.*\}})?[ \t]+(\S+)", re.MULTILINE)
 # An engine with a queue is full: one that waits says more than one that runs.
 _WAITING_WEIGHT = 4
 # How often an engine is asked; how long it has to answer; for how long its word is believed.

@@ -95,6 +95,8 @@ class Engine:
         self.is_draining = False
         self._failures = 0
         self._last_failure: BackendError | None = None
+        # Called when its state or the number of its streams has changed.
+        self.changed: Callable[[Engine], None] = lambda engine: None
 
     @property
     def takes_requests(self) -> bool:
@@ -120,6 +122,10 @@ class Engine:
         if self._probe is not None:
             await self._probe.aclose()
 
+    def count_streams(self, more: int) -> None:
+        self.running += more
+        self.changed(self)
+
     def failed(self, error: BackendError) -> None:
         """Counts a failure: once, where several choices of a request end with the same."""
         if error is self._last_failure:
@@ -139,6 +145,14 @@ class Engine:
             _log.log(level, "engine %s is %s: %s", self.url, "up" if is_up else "down", why)
         self.is_up = is_up
         self._failures = 0 if is_up else self._failures
+        self.changed(self)
+
+    def drain(self, is_draining: bool) -> None:
+        """Lets it take no more requests, or take them again."""
+        if self.is_draining != is_draining:
+            _log.info("engine %s %s", self.url, "drains" if is_draining else "takes requests again")
+        self.is_draining = is_draining
+        self.changed(self)
 
 
 class EnginePool:
@@ -148,10 +162,11 @@ class EnginePool:
         self, engines: Sequence[Engine], changed: Callable[[Engine], None] = lambda engine: None
     ) -> None:
         """`changed` is called with an engine whose state or number of streams has changed."""
-        self.engines = list(engines)
         self._changed = changed
+        self.engines: list[Engine] = []
         self._known: OrderedDict[bytes, str] = OrderedDict()
         self._leaving: list[Engine] = []
+        self.replace(engines)
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -219,24 +234,6 @@ class EnginePool:
         while len(self._known) > _MOST_STEPS:
             self._known.popitem(last=False)
 
-    # Counting.
-
-    def begin(self, engine: Engine) -> None:
-        engine.running += 1
-        self._changed(engine)
-
-    def end(self, engine: Engine) -> None:
-        engine.running -= 1
-        self._changed(engine)
-
-    def failed(self, engine: Engine, error: BackendError) -> None:
-        engine.failed(error)
-        self._changed(engine)
-
-    def succeeded(self, engine: Engine) -> None:
-        engine.succeeded()
-        self._changed(engine)
-
     # Changing.
 
     def drain(self, url: str, is_draining: bool) -> bool:
@@ -244,16 +241,15 @@ class EnginePool:
         address."""
         found = [engine for engine in self.engines if engine.url == url]
         for engine in found:
-            if engine.is_draining != is_draining:
-                _log.info("engine %s %s", url, "drains" if is_draining else "takes requests again")
-            engine.is_draining = is_draining
-            self._changed(engine)
+            engine.drain(is_draining)
         return bool(found)
 
     def replace(self, engines: Sequence[Engine]) -> None:
         """Changes the engines. Streams of those that go end as if nothing had happened."""
         self._leaving += [engine for engine in self.engines if engine not in engines]
         self.engines = list(engines)
+        for engine in self.engines:
+            engine.changed = self._changed
 
     # Looking after them.
 
@@ -271,7 +267,6 @@ class EnginePool:
             names = [model.name for model in models]
             is_same = expected.name in names
             engine.set_up(is_same, "it answers" if is_same else f"it serves {', '.join(names)}")
-        self._changed(engine)
 
     async def watch_loads(self) -> None:
         """Asks engines all the time how busy they are, where there are several."""
@@ -319,7 +314,7 @@ class EngineLease:
         self._prefix = prefix
         self._tried: list[Engine] = []
         self._engine = pool.choose(prefix) or pool.first
-        pool.begin(self._engine)
+        self._engine.count_streams(1)
 
     @property
     def engine(self) -> Engine:
@@ -329,7 +324,7 @@ class EngineLease:
         """Whether another engine takes over after a failure."""
         if error.status == 400:  # what is wrong with the request is wrong everywhere
             return False
-        self._pool.failed(self._engine, error)
+        self._engine.failed(error)
         self._tried.append(self._engine)
         other = self._pool.choose(self._prefix, self._tried)
         if other is None:  # when it is tried again, it may be with any of them
@@ -340,17 +335,17 @@ class EngineLease:
         return True
 
     def _use(self, engine: Engine) -> None:
-        self._pool.end(self._engine)
+        self._engine.count_streams(-1)
         self._engine = engine
-        self._pool.begin(engine)
+        engine.count_streams(1)
 
     def close(self, answered: bool, failure: BackendError | None) -> None:
         """Ends it. `answered` says that the engine has sent something, `failure` that it broke off
         after that."""
         if answered and failure is not None:
-            self._pool.failed(self._engine, failure)
+            self._engine.failed(failure)
         elif answered:
-            self._pool.succeeded(self._engine)
+            self._engine.succeeded()
             if self._prefix is not None:
                 self._pool.note(self._prefix, self._engine)
-        self._pool.end(self._engine)
+        self._engine.count_streams(-1)

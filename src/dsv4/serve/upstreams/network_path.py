@@ -70,12 +70,12 @@ class NetworkPath:
             await tunnel.opened(_authority(self._server), self._authorization)
             connection = kind()
             name = self._server.hostname
-            made = await loop.start_tls(transport, connection, self._tls, server_hostname=name)
+            secured = await loop.start_tls(transport, connection, self._tls, server_hostname=name)
         except BaseException:
             transport.abort()
             raise
-        assert made is not None
-        connection.connection_made(made)
+        assert secured is not None
+        connection.connection_made(secured)
         return connection
 
 
@@ -135,8 +135,8 @@ def proxy_of(url: str, settings: Settings) -> str | None:
     except ValueError:  # its port is no number
         is_usable = False
     if not is_usable:
-        found = f"found {without_password(proxy)!r}" + ("" if named else " in the environment")
-        raise SettingError("upstream_proxy", f"{found}, expected http://HOST:PORT, or none")
+        problem = f"found {without_password(proxy)!r}" + ("" if named else " in the environment")
+        raise SettingError("upstream_proxy", f"{problem}, expected http://HOST:PORT, or none")
     return whole
 
 

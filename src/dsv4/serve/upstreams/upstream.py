@@ -19,10 +19,7 @@ from dsv4.serve.observe.tracing import trace_headers
 from dsv4.serve.settings import SettingError, Settings
 from dsv4.serve.upstreams.answer_reader import AnswerReader
 from dsv4.serve.upstreams.http_client import HttpClient, HttpConnection, HttpError, body_of, rest_of
-from dsv4.serve.upstreams.upstream_failures import (
-    failure,
-    is_misconfigured,
-)
+from dsv4.serve.upstreams.upstream_failures import failure, is_misconfigured
 
 # The types of what may be a stream. A server that says nothing sends the second; some send an
 # answer, or an error, whole.
@@ -88,21 +85,27 @@ class Upstream:
             self._client.release(answer)
 
     @asynccontextmanager
-    async def passed(self, method: str, path: str, data: bytes) -> AsyncIterator[HttpConnection]:
-        """The answer to a request of any route, whatever it is."""
+    async def _asked(self, method: str, path: str, data: bytes) -> AsyncIterator[HttpConnection]:
+        """The answer to a request that belongs to a client's, as it comes."""
         try:
             answer = await self._client.request(method, path, data, trace_headers())
         except (HttpError, asyncio.TimeoutError, OSError) as error:
             problem = f"the backend cannot be reached: {_error_words(error)}"
             raise BackendError(problem, 503) from None
         try:
-            if is_misconfigured(answer.status):
-                raise failure(answer.status, answer.headers, "", self._key)
             yield answer
-        except HttpError as error:
+        except (HttpError, OSError) as error:
             raise BackendError(f"the backend broke off: {_error_words(error)}") from None
         finally:
             self._client.release(answer)
+
+    @asynccontextmanager
+    async def passed(self, method: str, path: str, data: bytes) -> AsyncIterator[HttpConnection]:
+        """The answer to a request of any route, whatever it is."""
+        async with self._asked(method, path, data) as answer:
+            if is_misconfigured(answer.status):
+                raise failure(answer.status, answer.headers, "", self._key)
+            yield answer
 
     async def chunks(self, path: str, asked: RequestBody, read: ReadEvent) -> Chunks:
         """What `read` makes of each event that a POST is answered with.
@@ -148,20 +151,10 @@ class Upstream:
         data = body
         if not isinstance(data, bytes):
             data = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
-        try:
-            answer = await self._client.request("POST", path, data, trace_headers())
-        except (HttpError, asyncio.TimeoutError, OSError) as error:
-            raise BackendError(
-                f"the backend cannot be reached: {_error_words(error)}", 503
-            ) from None
-        try:
+        async with self._asked("POST", path, data) as answer:
             await self._refuse_failure(answer)
             _refuse_other_types(answer)
             yield answer
-        except (HttpError, OSError) as error:
-            raise BackendError(f"the backend broke off: {_error_words(error)}") from None
-        finally:
-            self._client.release(answer)
 
     async def _refuse_failure(self, answer: HttpConnection) -> None:
         if answer.status >= 300:

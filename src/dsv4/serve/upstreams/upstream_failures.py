@@ -62,10 +62,10 @@ def failure(status: int, headers: Mapping[str, str], body: str, key: str | None)
         return BackendError(f"{_REDIRECTED} (status {status})", final=True)
     if status in _MISCONFIGURED:
         return BackendError(f"{_MISCONFIGURED[status]} (status {status})", final=True)
-    said = _error_object(body)
-    text = _hidden(error_text(said.get("message", body)), key)
+    error = _error_object(body)
+    text = _hidden(error_text(error.get("message", body)), key)
     mapped = _STATUSES.get(status, 502)
-    if mapped == 400 and (overflow := overflow_of(said, text)):
+    if mapped == 400 and (overflow := overflow_of(error, text)):
         return overflow
     wait = waiting_time(headers.get("retry-after", ""))
     return BackendError(f"the backend answered {status}", mapped, wait, quoted=text)
@@ -79,14 +79,14 @@ def overflow_of(said: JsonObject, text: str) -> BackendOverflow | None:
     limit = read_number(said.get("n_ctx")) or _limit_in(text)
     tokens = read_number(said.get("n_prompt_tokens"))
     if tokens is None and limit is not None:
-        found = [_value(number) for number in _NUMBER.findall(text)]
-        tokens = max((number for number in found if number > limit), default=None)
+        numbers = [_value(number) for number in _NUMBER.findall(text)]
+        tokens = max((number for number in numbers if number > limit), default=None)
     return BackendOverflow(text, tokens, limit)
 
 
 def _limit_in(text: str) -> int | None:
-    found = _LIMIT.search(text)
-    return _value(found[1]) if found else None
+    match = _LIMIT.search(text)
+    return _value(match[1]) if match else None
 
 
 def _value(number: str) -> int:
@@ -115,8 +115,8 @@ def _error_object(body: str) -> JsonObject:
         return {}
     if not isinstance(read, dict):
         return {}
-    said = read.get("error", read.get("detail", read))
-    return said if isinstance(said, dict) else {"message": said}
+    error = read.get("error", read.get("detail", read))
+    return error if isinstance(error, dict) else {"message": error}
 
 
 # Where errors have their words, in the order of how much they say.
@@ -125,13 +125,13 @@ _WORDS = ("message", "detail", "msg", "error", "errors", "type", "code")
 
 def error_text(error: object) -> str:
     """What an error says, and not too much of it: as text, or in the fields of any server."""
-    found = error
-    while isinstance(found, (dict, list)):
-        inner = found[:1] if isinstance(found, list) else [found[n] for n in _WORDS if found.get(n)]
+    text = error
+    while isinstance(text, (dict, list)):
+        inner = text[:1] if isinstance(text, list) else [text[n] for n in _WORDS if text.get(n)]
         if not inner:
             break
-        found = inner[0]
-    return str(error if found is None else found)[:500]
+        text = inner[0]
+    return str(error if text is None else text)[:500]
 
 
 def waiting_time(text: str) -> float | None:

@@ -64,8 +64,8 @@ async def _reload_engines(server: GatewayState) -> None:
 
 
 def _engines_at(server: GatewayState, urls: Sequence[str]) -> list[Engine]:
-    known = {engine.address: engine for engine in server.engines.engines}
-    return [known.get(url) or server.new_engine(url) for url in urls]
+    engines = {engine.address: engine for engine in server.engines.engines}
+    return [engines.get(url) or server.new_engine(url) for url in urls]
 
 
 def catch_up(server: GatewayState) -> None:

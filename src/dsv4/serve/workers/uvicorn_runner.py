@@ -94,7 +94,7 @@ class BoundedProtocol(HttpToolsProtocol):
 # a reset.
 _FOR_LAST_REQUESTS = 0.2
 # What a signal asks of a server that runs, by its name: not every system has all of them.
-_REQUESTS = {"SIGHUP": "reload", "SIGUSR1": "summarize"}
+_REQUESTS = {"SIGHUP": "reload", "SIGUSR1": "summarize", "SIGUSR2": "retire"}
 
 
 class GatewayServer(uvicorn.Server):
@@ -108,7 +108,6 @@ class GatewayServer(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self._stop_at: float | None = None
-        self._is_to_retire = False
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -125,21 +124,12 @@ class GatewayServer(uvicorn.Server):
         else:
             self.should_exit = self.force_exit = True
 
-    def retire(self) -> None:
-        """Ends the server once its streams are done. Any thread may call it."""
-        self._is_to_retire = True
-
     def _begin_drain(self) -> None:
         if self._stop_at is None:
             self._stop_at = time.monotonic() + self._gateway.settings.drain_timeout
             self._gateway.drain.begin()
 
     async def on_tick(self, counter: int) -> bool:
-        if self._is_to_retire and self._stop_at is None:
-            await self._accept_no_more()
-            for connection in list(self.server_state.connections):
-                connection.shutdown()  # at once where it is idle, else after the answer
-            self._begin_drain()
         if self._stop_at is not None:
             is_late = time.monotonic() > self._stop_at
             self.should_exit = self.should_exit or is_late or self._gateway.drain.is_over
@@ -177,6 +167,15 @@ class GatewayServer(uvicorn.Server):
 
     async def summarize(self) -> None:
         await self._gateway.summarize()
+
+    async def retire(self) -> None:
+        """Leaves new connections to other workers, and ends once its streams are done."""
+        if self.config.workers == 1:
+            return  # there are no others
+        await self._accept_no_more()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()  # at once where it is idle, else after the answer
+        self._begin_drain()
 
     def _begin(self, asked: Callable[[], Coroutine[Any, Any, None]]) -> None:
         task = asyncio.get_running_loop().create_task(asked())
@@ -366,7 +365,7 @@ def _summary(server: GatewayState, url: str) -> ServerSummary:
         keys=len(server.access.keys),
         ids=server.tokenizer is not None,
         facts=server.model.facts,
-        images=images_in_words(server.model.dialect, server.settings, server.image_support),
+        images=images_in_words(server.model.dialect, server.settings, server.behind.image_support),
         adapted_to=server.healer.title,
         notes=tuple(notes),
     )

@@ -17,15 +17,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Literal, Protocol, TypeAlias
+from typing import TypeAlias
 
 import uvicorn
 
 # What a worker ends with that cannot start, as uvicorn does where an app fails at its start.
 CANNOT_START = 3
-# How often workers are looked at, and asked whether they are there, in seconds.
+# How often workers are looked at, and say whether they serve, in seconds.
 _TICK = 0.1
-_ASK_EVERY = 1.0
+_SAY_EVERY = 1.0
 # On a busy machine it takes long until Python has read everything.
 _TO_START = 120.0
 # One that could not start, while others serve, is tried again after so many seconds.
@@ -37,21 +37,9 @@ _log = logging.getLogger("dsv4.serve")
 _spawn = multiprocessing.get_context("spawn")
 
 
-class WorkerServer(Protocol):
-    """The server of a worker."""
-
-    started: bool
-
-    def run(self, sockets: list[socket.socket]) -> None: ...
-
-    def retire(self) -> None:
-        """Leaves new connections to other workers, and ends once its streams are done."""
-
-
-# Makes the server of a worker, in the worker.
-MakeServer: TypeAlias = Callable[[uvicorn.Config], WorkerServer]
-# What a supervisor tells a worker: to say whether it serves, or to retire.
-WorkerCommand: TypeAlias = Literal["answer", "retire"]
+# Makes the server of a worker, in the worker. SIGUSR2 lets it leave new connections to others, and
+# end once its streams are done.
+MakeServer: TypeAlias = Callable[[uvicorn.Config], uvicorn.Server]
 
 
 class WorkerProcess:
@@ -60,13 +48,12 @@ class WorkerProcess:
     def __init__(
         self, config: uvicorn.Config, sockets: list[socket.socket], make: MakeServer
     ) -> None:
-        self._connection, theirs = _spawn.Pipe()
+        self._news, theirs = _spawn.Pipe(duplex=False)
         arguments = (config, sockets, make, theirs)
         self._process = _spawn.Process(target=_work, args=arguments, name="dsv4-worker")
         self._process.start()
         theirs.close()
-        self._heard_at = self._asked_at = time.monotonic()
-        self._is_asked = False
+        self._heard_at = time.monotonic()
         self._missed_reload = False
         self.is_ready = False
 
@@ -84,58 +71,35 @@ class WorkerProcess:
         return self._process.exitcode
 
     def silent_for(self) -> float:
-        """For how many seconds it has not answered. It is asked on the way, and never waited for:
-        meanwhile there are others to look after."""
-        now = time.monotonic()
-        try:
-            while self._connection.poll():
-                self._note(self._connection.recv())
-        except (OSError, EOFError):  # it is about to end
-            pass
-        if not self._is_asked and now - self._asked_at >= _ASK_EVERY:
-            self._tell("answer")
-            self._is_asked, self._asked_at = True, now
+        """For how many seconds it has said nothing. It is never waited for: meanwhile there are
+        others to look after."""
+        with suppress(OSError, EOFError):  # it is about to end
+            while self._news.poll():
+                self._note(self._news.recv())
         if self.is_ready and self._missed_reload:
             self._missed_reload = False
-            self._signal("SIGHUP")
-        return now - self._heard_at
+            self.signal("SIGHUP")
+        return time.monotonic() - self._heard_at
 
     def _note(self, is_ready: bool) -> None:
         if is_ready and not self.is_ready:
             _log.info("worker %s serves", self.pid)
         self.is_ready, self._heard_at = is_ready, time.monotonic()
-        self._is_asked = False
 
     def tell_to_reload(self) -> None:
         """Passes SIGHUP on: as soon as it can be taken, for one that is starting."""
         if self.is_ready:
-            self._signal("SIGHUP")
+            self.signal("SIGHUP")
         else:
             self._missed_reload = True
 
-    def tell_to_summarize(self) -> None:
-        if self.is_ready:
-            self._signal("SIGUSR1")
-
-    def retire(self) -> None:
-        """Lets it end its streams, while the other workers take what is new."""
-        self._tell("retire")
-
-    def stop(self) -> None:
-        """Lets it end its streams, and refuse what is new."""
-        self._signal("SIGTERM" if sys.platform != "win32" else "CTRL_BREAK_EVENT")
+    def signal(self, name: str) -> None:
+        if self._process.is_alive() and self.pid is not None:
+            os.kill(self.pid, getattr(signal, name))
 
     def kill(self) -> None:
         self._process.kill()
         self._process.join()
-
-    def _tell(self, command: WorkerCommand) -> None:
-        with suppress(OSError):  # it is about to end
-            self._connection.send(command)
-
-    def _signal(self, name: str) -> None:
-        if self._process.is_alive() and self.pid is not None:
-            os.kill(self.pid, getattr(signal, name))
 
 
 def _work(
@@ -147,23 +111,19 @@ def _work(
     if sys.platform == "win32":
         signal.signal(signal.SIGBREAK, lambda *_: signal.raise_signal(signal.SIGTERM))
     server = make(config)
-    threading.Thread(target=_follow, args=(theirs, server), daemon=True).start()
+    threading.Thread(target=_say_whether_it_serves, args=(server, theirs), daemon=True).start()
     server.run(sockets)
 
 
-def _follow(theirs: Connection, server: WorkerServer) -> None:
-    """Does what the supervisor says, and answers whether the worker serves. Without a supervisor
-    nobody could end the worker, so it ends itself."""
-    try:
+def _say_whether_it_serves(server: uvicorn.Server, news: Connection) -> None:
+    """Tells the supervisor, again and again. Without one nobody could end the worker, so it ends
+    itself."""
+    with suppress(OSError):
         while True:
-            command: WorkerCommand = theirs.recv()
-            if command == "retire":
-                server.retire()
-            else:
-                theirs.send(server.started)
-    except (OSError, EOFError):
-        _log.warning("worker %s has lost its supervisor: it ends", os.getpid())
-        os.kill(os.getpid(), signal.SIGTERM)
+            news.send(server.started)
+            time.sleep(_SAY_EVERY if server.started else _TICK)
+    _log.warning("worker %s has lost its supervisor: it ends", os.getpid())
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +205,8 @@ class Supervisor:
 
     def _tell(self) -> None:
         for worker in self._workers:
-            worker.tell_to_summarize()
+            if worker.is_ready:
+                worker.signal("SIGUSR1")
         self._summarize()
 
     def _restart(self) -> None:
@@ -298,7 +259,7 @@ class Supervisor:
         if new.is_ready and old in self._workers:
             self._workers[self._workers.index(old)] = new
             self._retiring.append(old)
-            old.retire()
+            old.signal("SIGUSR2")
             _log.info("worker %s takes the place of %s, whose streams end", new.pid, old.pid)
         elif not new.is_ready and new.is_alive and time.monotonic() < replacement.until:
             return
@@ -314,7 +275,7 @@ class Supervisor:
     def _end_all(self) -> None:
         workers = [*self._all(), *self._retiring]
         for worker in workers:
-            worker.stop()
+            worker.signal("SIGTERM" if sys.platform != "win32" else "CTRL_BREAK_EVENT")
         until = time.monotonic() + self._drain_timeout + _GRACE
         while any(worker.is_alive for worker in workers):
             self._handle_signals()

@@ -1,0 +1,285 @@
+"""Going through a value to its end: a text up to the tag that ends it, or JSON with an eye on its
+strings (recovery.md, rules 3 and 4).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from dsv4._format import tokens
+from dsv4._format.spellings import BAR, OPENING_BRACKETS, WORD
+from dsv4._parse.call_arguments import read_json
+from dsv4._parse.limits import LONGEST_SPACE
+from dsv4._parse.patterns import pattern
+from dsv4._parse.reading import ParserState, Reading
+from dsv4._parse.steps import Steps
+from dsv4._parse.tag import PartialTag, Tag
+
+# What counts in JSON: outside its strings, and inside.
+_JSON_MARK = pattern(rf'["{{}}\[\]{OPENING_BRACKETS}{BAR}]')
+_JSON_STRING_MARK = pattern(r'["\\\n]')
+_WORD = WORD.lower()
+_EOS = str(tokens.EOS)
+
+
+class Verdict(Enum):
+    """What a tag means inside a value."""
+
+    TEXT = "a part of the value"
+    CLOSE = "the value's own close"
+    IMPLIED = "something that cannot be inside, so the value has ended"
+    QUOTE = "the start of a quoted region"
+    STRICT = "a part of the value, and all of the block is read strictly"
+    SPELLED = "a close that closes nothing: a part of the value, and a deviation"
+
+
+class Value:
+    """A value while it is read. It is held whole, unless it streams."""
+
+    ends_itself = True  # as a JSON object does, at its last brace
+    streams = False  # it is shown as it comes
+    quoted = False  # a quoted region was opened in it
+    own_letters: frozenset[str] = frozenset()  # of a plain tag that may close it
+
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+        self.buffer = reading.buffer
+        self.start = self.end = self._at = reading.pos  # how far it goes for sure
+        self.written: list[str] = []  # what was shown as it came
+        if reading.block is not None and self.ends_itself:
+            reading.block.strict = None  # the strict grammar has no JSON there
+
+    @property
+    def raw(self) -> str:
+        return self.buffer.slice(self.start, self.end)
+
+    # What kinds of values differ in.
+
+    def judge(self, tag: Tag, json_ended: bool = False) -> Steps[Verdict]:
+        """What `tag` means; `json_ended` says that the value is JSON, and whole."""
+        return Verdict.IMPLIED if (yield from self.ends_at(tag)) else Verdict.TEXT
+
+    def ends_at(self, tag: Tag) -> Steps[bool]:
+        """Whether a tag cannot be inside."""
+        raise NotImplementedError
+
+    def quote(self, tag: Tag, verdict: Verdict) -> None:
+        """A tag is quoted: a region begins, or a close closes nothing."""
+        raise NotImplementedError
+
+    def may_end(self, tag: Tag, own: bool) -> Steps[bool]:
+        """Whether the value ends at a tag that ends it, its own close or another."""
+        return True
+        yield
+
+    def close(self, to: int, tag: Tag | None = None) -> None:
+        """The value has ended, with its own closing tag or without. Reading goes on at `to`."""
+        raise NotImplementedError
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it must be JSON, or looks like it, and is not whole (rule 26)."""
+        return False
+
+    def cut(self) -> None:
+        """The text ends inside the value."""
+        raise NotImplementedError
+
+    def give_up(self) -> None:
+        """The model ended the text inside the value, which is not whole, with an EOS."""
+        raise NotImplementedError
+
+    def take(self, to: int, is_rest: bool = False) -> None:
+        """Takes the text up to `to` into the value."""
+        self.end = to
+
+    def done(self, to: int | None = None) -> None:
+        """Its text, and what follows up to `to`, is done with."""
+        to = self.end if to is None else to
+        if to > self.reading.pos:
+            self.reading.advance(to)
+
+    # Reading.
+
+    def read(self, as_json: bool) -> Steps[None]:
+        self.reading.value = self
+        if not as_json or not (yield from self._read_json()):
+            self._at = self.reading.pos
+            yield from self._read_text()
+        self.reading.value = None
+
+    @property
+    def reads_strictly(self) -> bool:
+        return self.reading.block is not None and self.reading.block.reads_strictly
+
+    def _before_newline(self, at: int) -> int:
+        """Where the text before `at` ends without a newline, and white space after that.
+
+        Both are left out if the value's end is implied (rule 3).
+        """
+        start = max(self.reading.pos, self.end, at - LONGEST_SPACE)
+        text = self.buffer.slice(start, at)
+        newline = text.rfind("\n")
+        if newline < 0 or text[newline:].strip(" \t\n"):
+            return at - text.endswith("\r")
+        return start + newline - text.endswith("\r", 0, newline)
+
+    def _read_text(self) -> Steps[None]:
+        """A text, up to the tag that ends it."""
+        self.reading.enter(ParserState.VALUE)
+        while not self.reads_strictly:
+            tag = yield from self._next_tag()
+            if tag is None:
+                return self._end(self._at)
+            self.take(self._before_newline(tag.start))
+            verdict = yield from self.judge(tag)
+            if verdict is Verdict.CLOSE or verdict is Verdict.IMPLIED:
+                if (yield from self._close_at(tag, verdict)):
+                    return
+            elif verdict is Verdict.QUOTE or verdict is Verdict.SPELLED:
+                self.quote(tag, verdict)
+            self._at = tag.end
+        self._read_strictly()
+
+    def _next_tag(self) -> Steps[Tag | None]:
+        """The next tag that may end the value. None: the text ends before."""
+        buffer = self.buffer
+        while True:
+            at = self._at = buffer.next_mark(max(self._at, self.reading.pos))
+            waits = buffer.more()
+            if at < buffer.end:
+                found = None if self._cannot_act(at) else buffer.tag_at(at)
+                if isinstance(found, Tag):
+                    return found
+                if found is None:
+                    self._at += 1
+                    continue
+                waits = buffer.more_of(at, found)
+            self.take(self._before_newline(at))
+            if not (yield from waits):
+                return None
+
+    def _cannot_act(self, at: int) -> bool:
+        """Whether the first letters say that this is a tag without the DSML token, and text.
+
+        No such tag acts in a value, but for a close that may be the value's own.
+        """
+        letters = self.buffer.slice(at + 1, at + 4).lower()
+        if letters[:1] == "/":
+            letters = letters[1:]
+            if letters[:1] in self.own_letters:
+                return False
+        if letters[:1] == _WORD[0]:
+            return letters[1:2] not in ("", _WORD[1])
+        return "a" <= letters[:1] <= "z"
+
+    def _read_strictly(self) -> None:
+        """Ends a value at its first close, whatever stands in it and after it (rule 20)."""
+        buffer, close = self.buffer, str(self.reading.tags.parameter_close)
+        at = buffer.place(buffer.text.find(close, self.reading.pos - buffer.base))
+        while buffer.is_inert(at + 2, at + 3):
+            at = buffer.place(buffer.text.find(close, at + 1 - buffer.base))
+        tag = Tag("parameter", at, close, closing=True, marked=True)
+        self.take(at)
+        self.close(tag.end, tag)
+
+    def _read_json(self) -> Steps[bool]:
+        """False: it is broken, or a raw newline stands in one of its strings.
+
+        Its quotes mean nothing then: it is read again as a text, and the first close that fits
+        ends it.
+        """
+        buffer, at = self.buffer, self.reading.pos
+        self.reading.enter(ParserState.JSON)
+        depth, in_string, is_whole = 0, False, None
+        while not self.reads_strictly:
+            found = (_JSON_STRING_MARK if in_string else _JSON_MARK).search(
+                buffer.text, at - buffer.base
+            )
+            mark = "" if found is None else found[0]
+            at, found = buffer.end if found is None else found.start() + buffer.base, None
+            if not mark or (mark == "\\" and at + 1 == buffer.end):
+                if not (yield from buffer.more()):
+                    return self._end_json(at, in_string)
+                continue
+            if mark == '"':
+                in_string = not in_string
+            elif mark == "\n":
+                return False
+            elif mark == "\\":
+                at += 1
+            elif mark in "{}[]":
+                depth += 1 if mark in "{[" else -1
+                if depth == 0 and self.ends_itself:
+                    self.take(at + 1)
+                    self.close(at + 1)
+                    return True
+            else:
+                tag = yield from buffer.tag(at)
+                if isinstance(tag, PartialTag):
+                    return self._end_json(at, in_string)
+                if tag is not None:
+                    if is_whole is not False and depth == 0 and not self.ends_itself:
+                        is_whole = read_json(buffer.slice(self.start, at)) is not None
+                    verdict = yield from self.judge(tag, depth == 0 and is_whole is True)
+                    ends = verdict in (Verdict.CLOSE, Verdict.IMPLIED)
+                    if ends and (yield from self._close_at(tag, verdict)):
+                        return True
+                    at = tag.end
+                    continue
+            at += 1
+        return False
+
+    # The end.
+
+    def _close_at(self, tag: Tag, verdict: Verdict) -> Steps[bool]:
+        """Ends the value at a tag. False: the tag is quoted, and the value goes on."""
+        own = verdict is Verdict.CLOSE
+        self.take(tag.start if own else self._before_newline(tag.start))
+        if not (yield from self.may_end(tag, own)):
+            return False
+        if own:
+            self.close(tag.end, tag)
+        elif tag.kind != "eos" or not self.is_cut:
+            self.close(tag.start)
+        else:
+            self.done(tag.start)
+            self.give_up()
+        return True
+
+    def _end_json(self, at: int, in_string: bool) -> bool:
+        """The text ends. False: it is to be read again as a text."""
+        self.reading.end_inside()
+        if in_string and self._is_misquoted:
+            return False
+        self._end(self.buffer.end if in_string else at)
+        return True
+
+    def _end(self, at: int) -> None:
+        """The text ends, perhaps in a tag that begins at `at` and is no part of the value."""
+        reading, buffer = self.reading, self.buffer
+        reading.end_inside()
+        in_tag = at < buffer.end and buffer.tag_at(at) is PartialTag.SURELY
+        end = at if in_tag else buffer.end
+        self.take(self._before_newline(end) if buffer.stopped else end, is_rest=True)
+        if in_tag and buffer.stopped:
+            reading.report_cut(end)
+        if not buffer.stopped or self.quoted or self.is_cut:
+            self.cut()
+        else:
+            self.close(buffer.end)
+
+    @property
+    def _is_misquoted(self) -> bool:
+        """Whether one of its quotes was wrong, and closes follow; else it was cut (rule 10)."""
+        buffer, reading = self.buffer, self.reading
+        text = buffer.slice(self.start, buffer.end)
+        if buffer.stopped or _EOS in text:
+            return True
+        # Whether the text ends with the close of all that is open.
+        text = text.rstrip()
+        last = max(map(text.rfind, OPENING_BRACKETS))
+        tag = buffer.tag_at(self.start + last) if last >= 0 else None
+        if not isinstance(tag, Tag) or tag.end != self.start + len(text):
+            return False
+        return reading.rules.closes(tag, "wrapper" if reading.block is not None else "invoke")
