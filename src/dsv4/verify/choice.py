@@ -53,6 +53,8 @@ LEAST_SHOWING = 2
 # What is asked where no likely server is left: the plainest requests of some groups, so that what
 # nobody listed is found in the right one. The default run looks at all of them.
 FURTHER_PROBES = ("plain", "tools-two", "loop", "system")
+# It tells as much apart as the largest.
+FIRST = "rich"
 # Efforts that people send.
 _COMMON_EFFORTS = ("effort-low", "effort-high", "effort-max")
 
@@ -103,7 +105,11 @@ class QuickSearch:
         return not self._remaining
 
     def next(self, asked: Collection[str]) -> str | None:
-        """The probe that tells most of them apart, then one that confirms the fault of one."""
+        """The probe that tells most of them apart, then one that confirms the fault of one. The
+        first is no large one: how the server counts is not known yet, and one answer might say
+        that it cost more than the whole run may."""
+        if FIRST not in asked:
+            return FIRST
         if not self._remaining:
             return next((id for id in FURTHER_PROBES if id not in asked), None)
         of = self._forecaster.prompts if self._prompts_are_shown else self._forecaster.counts
