@@ -59,7 +59,7 @@ def report_over_http(stand_in: StandIn, **options: Any) -> Report:
 def is_named(report: Report, truth: Hypothesis) -> bool:
     """Whether the server is what the report says, or one of a set that it says."""
     prompt = report.to_dict()["prompt"]
-    named = [prompt, *prompt["alternatives"]]
+    named = [prompt, *prompt["alternatives"], *prompt["synonyms"]]
     wanted = (truth.profile, truth.texts, list(truth.ids))
     return wanted in [(n["profile"], n["dialect"], n["faults"]) for n in named]
 

@@ -109,7 +109,11 @@ def _telling_apart(
     found = [verdict.best, *verdict.alternatives]
     if verdict.outcome != "explained" or len(found) < 2:
         return []
-    new = [probe for probe in (*PROBES.values(), *FOLLOW_UPS) if not times[probe.id]]
+    new = [
+        probe
+        for probe in (*PROBES.values(), *FOLLOW_UPS)
+        if not times[probe.id] and not is_mixed(probe.id)
+    ]
     answers = [len(possible_answers(found, probe, forecaster)) for probe in new]
     most = max(answers, default=0)
     return [new[answers.index(most)]] if most > 1 else []

@@ -25,7 +25,7 @@ from dsv4.verify.hypotheses import (
 )
 from dsv4.verify.nearest import in_turn, nearest, two_servers
 from dsv4.verify.observations import Observation
-from dsv4.verify.probes import PROBES, is_mixed
+from dsv4.verify.probes import is_mixed
 from dsv4.verify.verdicts import Explanation, ServerVerdict
 
 # A text of unknown length explains any one count. Three that agree are evidence.
@@ -395,27 +395,23 @@ class _Search:
         )
 
     def _by_prompts(self, found: Sequence[Explanation]) -> list[list[Explanation]]:
-        """Explanations, those together that are one server by several names: SGLang has no effort
-        in its template, so that a default of it there is nothing but thinking by default."""
+        """Explanations, those together that are one server by several names, the usual one first.
+        A rarer form of a fault may come to another fault: SGLang's template has no effort, so that
+        a default of it there is nothing but thinking by default."""
         sets: list[list[Explanation]] = []
         compared = found if len(found) <= MOST_COMPARED else ()
         for each in found:
-            same = (one for one in sets if self._fits.forecasts.are_same(one[0], each))
+            same = (one for one in sets if self._are_one(one[0], each))
             one = next(same, None) if each in compared else None
             if one is None:
                 sets.append([each])
             else:
                 one.append(each)
-        return [sorted(one, key=self._off_topic) for one in sets]
+        return [sorted(one, key=_is_rare) for one in sets]
 
-    def _off_topic(self, each: Explanation) -> int:
-        """How many requests show the faults that are about something else: of several names for a
-        fault, the one that is about what shows it."""
-        return sum(
-            o.probe not in PROBES or PROBES[o.probe].group != FAULTS[id].group
-            for id in each.faults
-            for o in self._fits.showing(each, id)
-        )
+    def _are_one(self, first: Explanation, other: Explanation) -> bool:
+        is_one_form = _is_rare(first) or _is_rare(other)
+        return is_one_form and self._fits.forecasts.are_same(first, other)
 
     def _nearest(self) -> ServerVerdict:
         """What leaves least unexplained. Nothing is named that is not certain."""
@@ -489,6 +485,11 @@ class _FitsOfFault:
             if not self._fits.fits(self._hypothesis, self._fits.seen[bit.bit_length() - 1]):
                 self._failing |= bit
                 return
+
+
+def _is_rare(each: Explanation) -> bool:
+    """Whether any of the faults is not in its usual form."""
+    return any(fault.variant and not fault.fault.family for fault in each.hypothesis.faults)
 
 
 def _names(seen: Iterable[Observation]) -> tuple[str, ...]:

@@ -120,7 +120,7 @@ class VerifyReport:
                 "added": found.best.added if found.best and known else 0,
                 "alternatives": [
                     explanation_dict(each)
-                    for each in (*found.others, *uncertain, *found.alternatives)
+                    for each in (*found.others, *uncertain, *found.alternatives, *found.synonyms)
                 ],
                 "synonyms": [explanation_dict(each) for each in found.synonyms],
                 "possible": list(found.possible),
