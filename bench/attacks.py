@@ -145,6 +145,7 @@ PATTERNS: dict[str, tuple[str, str]] = {
     "odd closers and calls": (IN_STRING, f"</{DSML}>\n{INVOKE_END}\n{INVOKE}\n{STRING}"),
     "plain closers in a string": (IN_STRING, "</parameter>"),
     "plain closers in a loose block": (f"{IN_CALL}{STRING}", "</parameter>"),
+    "closers, then plain ones, in a string": (IN_STRING, f"{END}\n</invoke>\n</tool_calls>\nx"),
     "half tags in a string": (IN_STRING, f'\n<{DSML}invoke name="a'),
     "EOS in a string": (IN_STRING, EOS),
     "HTML in a string": (IN_STRING, '<div class="x">a</div>\n'),

@@ -2,7 +2,7 @@
 that does the same with `tokenizers`.
 
     python bench/dataset.py                    1,000,000 lines of 1 KB: half an hour on two cores
-    python bench/dataset.py --lines 20000 --few 5000 --kills 20
+    python bench/dataset.py --lines 0 --few 5000 --kills 20    only kills, of a smaller run
 
 Needs the extra `tokens`; with `ray` installed, Ray's output is compared as well.
 """
@@ -41,8 +41,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=args.folder) as name:
         folder = Path(name)
         few = measure_few(folder, args.few)
-        measure_many(folder, args.lines, few)
-        kill_at_random(folder, args.kills, few["seconds"])
+        if args.lines:
+            measure_many(folder, args.lines, few)
+        if args.kills:
+            kill_at_random(folder, args.kills, args.few)
 
 
 def measure_few(folder: Path, count: int) -> dict[str, Any]:
@@ -230,34 +232,39 @@ def run_peer(folder: Path) -> tuple[float, float]:
     return time.monotonic() - began, cpu_of_children() - before
 
 
-def kill_at_random(folder: Path, times: int, seconds: float) -> None:
-    """Kills runs at random moments, with no chance to do anything about it, and resumes them."""
-    moments, kills, finished = random.Random(41), 0, 0
-    kept: list[int] = []
-    while kills < times or not finished:
+def kill_at_random(folder: Path, times: int, lines: int) -> None:
+    """Kills runs at random places, with no chance to do anything about it, and resumes them."""
+    places, kept, finished = random.Random(41), list[int](), 0
+    while len(kept) < times or not finished:
         process = subprocess.Popen(
             command("few.jsonl", "-o", "killed.out.jsonl", "--jobs", "2", "--resume"),
             **{"cwd": folder, "env": environment(), "stderr": subprocess.DEVNULL},
         )
-        try:
-            # The first second is Python's start, and then the journal's first entries.
-            process.wait(None if kills >= times else moments.uniform(0.5, seconds))
-        except subprocess.TimeoutExpired:
+        # A line that is not written yet, and then some part of what is written between two looks.
+        begun = min(journaled(folder), lines - 1)
+        place = places.randrange(begun, lines) if len(kept) < times else lines
+        while process.poll() is None and journaled(folder) < max(place, 1):
+            time.sleep(0.01)
+        time.sleep(places.uniform(0, 0.3))
+        if process.poll() is None and place < lines:
             process.kill()
             process.wait()
-            kills += 1
             kept.append(journaled(folder))
             continue
         finished += 1
-        if process.returncode or not same(folder, "killed", "two"):
-            sys.exit(f"after {kills} kills: exit {process.returncode}, or other bytes")
+        if process.wait() or not same(folder, "killed", "two"):
+            sys.exit(f"after kills at {kept}: exit {process.returncode}, or other bytes")
         (folder / "killed.out.jsonl").unlink()
-    say(f"{kills} kills, after {kept} lines; {finished} runs came to their end: the same bytes")
+    say(f"{len(kept)} kills, after {kept} lines; {finished} runs came to their end: the same bytes")
 
 
 def journaled(folder: Path) -> int:
-    journal = folder / "killed.out.jsonl.journal"
-    return json.loads(journal.read_text())["progress"]["conversations"] if journal.exists() else 0
+    """How many lines a run has written for certain."""
+    try:
+        entry = json.loads((folder / "killed.out.jsonl.journal").read_text())
+    except FileNotFoundError:
+        return 0
+    return int(entry["progress"]["conversations"])
 
 
 def same(folder: Path, a: str, b: str) -> bool:

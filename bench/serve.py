@@ -487,24 +487,34 @@ def costs(folder: str) -> list[Cost]:
 
 
 def compare_costs(load: Load, rounds: int) -> None:
-    """What is lost in chunks for a second of CPU time, with and without, in turns."""
+    """What is lost in chunks for a second of CPU time: without and with, then the other way round,
+    so that a machine that gets slower or faster does not favour one of them. The median counts."""
     print(f"{load.streams} streams of {load.tokens} chunks, in turns; {load_average()}")
     with tempfile.TemporaryDirectory() as folder:
         for cost in costs(folder):
-            best = [0.0, 0.0]
-            for n in range(2 * rounds):
-                flags = cost.without + cost.added * (n % 2)
-                asked = replace(load, in_sessions=cost.in_sessions and n % 2 == 1)
-                with started(asked) as (upstream, sent), gateway(upstream.url, *flags) as process:
-                    found = measure(process, asked, sent)
-                print(f"  … {' '.join(flags)}: {found.rate:,.0f}", file=sys.stderr)
-                if found.broken:
-                    sys.exit(f"{found.broken} streams broken with {' '.join(flags)}")
-                best[n % 2] = max(best[n % 2], found.rate)
+            rates: tuple[list[float], list[float]] = ([], [])
+            for n in range(rounds):
+                for switched_on in (n % 2 == 1, n % 2 == 0):
+                    rates[switched_on].append(cost_of_one(cost, load, switched_on))
+            lost = [1 - b / a for a, b in zip(*rates, strict=True)]
             print(
-                f"  {cost.what:26} {best[0]:9,.0f} chunks per CPU-second without, "
-                f"{best[1]:9,.0f} with: {1 - best[1] / best[0]:5.1%} fewer, {cost.most:.0%} allowed"
+                f"  {cost.what:26} {median(rates[0]):9,.0f} chunks per CPU-second without, "
+                f"{median(rates[1]):9,.0f} with: {median(lost):5.1%} fewer "
+                f"({min(lost):.1%} to {max(lost):.1%} in {rounds} rounds), {cost.most:.0%} allowed"
             )
+    print(f"  afterwards                 {load_average()}")
+
+
+def cost_of_one(cost: Cost, load: Load, switched_on: bool) -> float:
+    """Chunks for a second of CPU time."""
+    flags = cost.without + cost.added * switched_on
+    asked = replace(load, in_sessions=cost.in_sessions and switched_on)
+    with started(asked) as (upstream, sent), gateway(upstream.url, *flags) as process:
+        found = measure(process, asked, sent)
+    print(f"  … {' '.join(flags)}: {found.rate:,.0f}; {load_average()}", file=sys.stderr)
+    if found.broken:
+        sys.exit(f"{found.broken} streams broken with {' '.join(flags)}")
+    return found.rate
 
 
 def main() -> None:

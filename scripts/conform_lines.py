@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Collection
+from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
@@ -48,6 +49,14 @@ def bare_packages(root: str, *names: str) -> None:
         package = ModuleType(f"{root}.{name}" if name else root)
         package.__path__ = [str(folder.joinpath(*name.split(".")))]
         sys.modules[package.__name__] = package
+
+
+def classes_of(package: str, **names: tuple[str, str]) -> dict[str, Any]:
+    """The classes of a package for each dialect, by their module and their name. `v4_1` is V4.1."""
+    return {
+        dialect.replace("_", "."): getattr(import_module(f"{package}.{module}"), name)
+        for dialect, (module, name) in names.items()
+    }
 
 
 def options_of(request: Request) -> Request:

@@ -405,7 +405,7 @@ def record(release: RunningPackage, version: str, readings: Mapping[str, Any]) -
     if release.package.fields:
         fields = json.loads(KNOWN_FIELDS.read_text("utf-8"))
         found = request_fields(release.files / release.package.fields)
-        fields[release.package.family][version] = found
+        fields[release.package.family][version] = sorted(found)
         KNOWN_FIELDS.write_text(json.dumps(fields, indent=1) + "\n", "utf-8")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dsv4.dataset import array_formats
-from dsv4.dataset.output_formats import TrainingExample
+from dsv4.dataset.output_formats import DATASET_FORMATS, TrainingExample
 
 ROWS = [
     TrainingExample([5, 6, 7], [0, 1, 1]),
@@ -19,7 +19,7 @@ ROWS = [
 
 
 def chunks() -> io.BytesIO:
-    return io.BytesIO(b"".join(map(array_formats.rows_to_bytes, (ROWS[:1], [], ROWS[1:]))))
+    return io.BytesIO(b"".join(map(DATASET_FORMATS["npy"].to_bytes, (ROWS[:1], [], ROWS[1:]))))
 
 
 def test_numpy(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import gzip
 import json
 import os
 import re
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -1200,17 +1199,3 @@ def test_a_line_is_bad_where_check_has_an_error_for_training(
     except BadLine:
         is_bad = True
     assert is_bad == is_wrong
-
-
-def test_llama_factory_has_these_columns() -> None:
-    """Its own tokenized data has them; where it is not installed nothing is compared."""
-    try:
-        files = {str(each): each for each in metadata.files("llamafactory") or ()}
-    except metadata.PackageNotFoundError:
-        pytest.skip("llamafactory is not installed here: its columns are not compared")
-    loader = files["llamafactory/data/loader.py"].read_text()
-    assert "load_from_disk(data_args.tokenized_path)" in loader
-    source = files["llamafactory/data/processor/supervised.py"].read_text()
-    written = set(re.findall(r'model_inputs\["(\w+)"\]', source))
-    layout = TRAINERS["llama-factory"].layout
-    assert {layout.ids, layout.attention, layout.labels} <= written

@@ -439,6 +439,27 @@ REFUSED: list[Any] = [
     pytest.param(
         {"query": "Hi", "response": "A", "history": ["x"]}, "history: found", id="history"
     ),
+    pytest.param(
+        {"question": "Hi", "answer": ["Hello", "Hi there"]},
+        "answer: found ['Hello', 'Hi there'], expected text",
+        id="several wordings of an answer",
+    ),
+    pytest.param({"question": "Hi", "answer": ["Hello"]}, "answer: found ['Hello']", id="one of"),
+    pytest.param(
+        {"conversations": [{"role": "user", "value": "Hi"}, {"role": "gpt", "value": "Hello"}]},
+        "conversations[0].value: found it beside role, expected content",
+        id="names of two shapes in a message",
+    ),
+    pytest.param(
+        {"question": "Who?", "context": "Ada was there.", "answer": "Ada"},
+        "context: found text beside question",
+        id="a passage beside a question",
+    ),
+    pytest.param(
+        {"conversations": '[{"from": "human", "value": "Hi"}]'},
+        'conversations: found \'[{"from"',
+        id="turns as text",
+    ),
 ]
 
 

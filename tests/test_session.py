@@ -20,6 +20,17 @@ from strategies import dialects, messages, options
 
 Ids = Any  # text -> list[int]
 
+_CALL = {"id": "1", "function": {"name": "f", "arguments": "{}"}}
+# What may follow a developer's turn: messages that have a place there, and such that have none.
+AMONG_DEVELOPERS = (
+    *(developer("d"), developer(""), developer("d", tools=[{"name": "f"}]), developer(5)),
+    *(user("u"), user("u", task="query"), user([{"type": "text", "text": "u"}]), user(5)),
+    *(assistant("a"), assistant("", tool_calls=[_CALL]), assistant("a", wo_eos=True)),
+    *(assistant("a", tool_calls=5), assistant(reasoning_content="r"), result("t", of="1")),
+    *(system("s"), system("s", tools=[{"name": "f"}]), reminder("r"), {"role": "other"}),
+    *(user("u", tools=[{"name": "f"}]), user("\ud800"), developer("\ud800")),
+)
+
 
 def grown(tokenizer: Tokenizer, conversation: list[Any], **chosen: Any) -> Session:
     """A session that was asked for its ids after every message, and gave the right ones."""
@@ -678,6 +689,47 @@ class TestRefusing:
             session.append(message)
         with pytest.raises(dsv4.EncodeError, match=r"^messages\[1\]\.role: found 'developer'"):
             session.append({"role": "system", "content": "e", "tools": [{"name": "g"}]})
+
+    @given(
+        first=st.sampled_from(([], [user("a")], [system("a"), user("b")])),
+        rest=st.lists(st.sampled_from(AMONG_DEVELOPERS), max_size=7),
+        thinking=st.booleans(),
+    )
+    def test_developer_turns_are_checked_as_in_the_whole_conversation(
+        self, v4_1_file: str, first: list[Any], rest: list[Any], thinking: bool
+    ) -> None:
+        chosen: Any = {"dialect": "v4.1", "thinking": thinking}
+        tokenizer = Tokenizer.load(v4_1_file)
+        session = Session(tokenizer, Request(first, **chosen))
+        for message in (developer("c"), *rest):
+            if not any(m["role"] == "developer" for m in (*session.messages, message)):
+                return
+            try:
+                whole = dsv4.encode([*session.messages, message, user("")], **chosen)
+                tokenizer.check_text(whole)
+            except dsv4.EncodeError as error:
+                with pytest.raises(dsv4.EncodeError, match=f"^{re.escape(str(error))}$"):
+                    session.append(message)
+            else:
+                session.append(message)
+
+    def test_a_developer_turn_does_not_make_later_messages_dearer(
+        self, v4_1_file: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        session = Session(Tokenizer.load(v4_1_file), dialect="v4.1")
+        for message in (user("a"), developer("b"), user("c")):
+            session.append(message)
+        encoded: list[int] = []
+        encode = Request.encode
+
+        def counted(request: Request) -> dsv4.Prompt:
+            encoded.append(len(list(request.messages)))
+            return encode(request)
+
+        monkeypatch.setattr(Request, "encode", counted)
+        for n in range(40):
+            session.append(user(f"{n}") if n % 2 else assistant(f"{n}"))
+        assert encoded == [2] * 40
 
     def test_what_was_sampled_after_an_open_turn(self, v4_1_file: str) -> None:
         tokenizer = Tokenizer.load(v4_1_file)

@@ -38,6 +38,7 @@ from trl.trainer.sft_trainer import DataCollatorForVisionLanguageModeling
 
 from dataset_runs import encode_files
 from dsv4.compat import hf
+from dsv4.dataset.output_formats import TRAINERS
 from dsv4.tokens import Tokenizer
 
 CONVERSATIONS: list[dict[str, Any]] = [
@@ -627,14 +628,8 @@ def test_torchtune_packs_the_rows_and_keeps_them_apart(
     assert [Example(ids.tolist(), each.tolist()) for ids, each in parts] == meant
 
     torch.manual_seed(0)
-    model = llama2(
-        vocab_size=130_000,
-        num_layers=2,
-        num_heads=2,
-        num_kv_heads=2,
-        embed_dim=16,
-        max_seq_len=LENGTH,
-    ).eval()
+    sizes = {"vocab_size": 130_000, "embed_dim": 16, "max_seq_len": LENGTH}
+    model = llama2(num_layers=2, num_heads=2, num_kv_heads=2, **sizes).eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
     with torch.no_grad():
@@ -671,6 +666,42 @@ def test_the_dataset_for_verl(verl_dataset: Any, written: Any, meant: list[Examp
     assert len(few) == 2
     with pytest.raises(ValueError, match="found right, expected no_padding"):
         verl_dataset.EncodedDataset(data, tokenizer=None, config={"pad_mode": "right"})
+
+
+def test_verl_has_these_columns(verl_dataset: Any, written: Any) -> None:
+    """Its own dataset gives the trainer the same, where batches have no padding."""
+    source = source_of("verl", "utils/dataset/multiturn_sft_dataset.py")
+    _, found, unpadded = source.partition("self.pad_mode == DatasetPadMode.NO_PADDING")
+    given = set(re.findall(r'^ +"(\w+)": \w+,$', unpadded.partition("return res")[0], re.M))
+    data = str(written("train.parquet", trainer="verl"))
+    config = {"pad_mode": "no_padding"}
+    rows = verl_dataset.EncodedDataset(parquet_files=[data], tokenizer=None, config=config)
+    assert found
+    assert given == set(rows[0]) == {"input_ids", "position_ids", "loss_mask"}
+    layout = TRAINERS["verl"].layout
+    assert {layout.ids, layout.mask} <= given
+
+
+def source_of(package: str, path: str) -> str:
+    """A file of a package whose modules do not import here."""
+    try:
+        files = {str(each): each for each in metadata.files(package) or ()}
+    except metadata.PackageNotFoundError:
+        pytest.skip(f"{package} is not installed here: its columns are not compared")
+    return files[f"{package}/{path}"].read_text()
+
+
+# LLaMA-Factory.
+
+
+def test_llama_factory_has_these_columns() -> None:
+    """Its own tokenized data has them."""
+    loader = source_of("llamafactory", "data/loader.py")
+    assert "load_from_disk(data_args.tokenized_path)" in loader
+    source = source_of("llamafactory", "data/processor/supervised.py")
+    written = set(re.findall(r'model_inputs\["(\w+)"\]', source))
+    layout = TRAINERS["llama-factory"].layout
+    assert {layout.ids, layout.attention, layout.labels} <= written
 
 
 # Megatron.

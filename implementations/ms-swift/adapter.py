@@ -2,10 +2,9 @@
 
 import sys
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
-from conform_lines import answer, bare_packages, called, seen
+from conform_lines import answer, bare_packages, called, classes_of, seen
 
 
 @dataclass
@@ -20,13 +19,11 @@ bare_packages("swift", "agent_template", "infer_engine", "template")
 sys.modules["swift.infer_engine"].Function = Function
 # The second looks for calls in the words of ReAct, where there is no block of V4's.
 vars(sys.modules["swift.template"]).update(Prompt=list, split_str_parts_by=lambda *_: [])
-PARSERS = {
-    dialect: getattr(import_module(f"swift.agent_template.{module}"), name)
-    for dialect, module, name in (
-        ("v4", "deepseek_v4", "DeepSeekV4AgentTemplate"),
-        ("v4.1", "deepseek_v41", "DeepSeekV41AgentTemplate"),
-    )
-}
+PARSERS = classes_of(
+    "swift.agent_template",
+    v4=("deepseek_v4", "DeepSeekV4AgentTemplate"),
+    v4_1=("deepseek_v41", "DeepSeekV41AgentTemplate"),
+)
 
 
 def parse(request):

@@ -1,18 +1,15 @@
 """xinference: its tool parsers of V4 and V4.1; prompts are written by the engines below it."""
 
 import json
-from importlib import import_module
 
-from conform_lines import answer, bare_packages, called, seen
+from conform_lines import answer, bare_packages, called, classes_of, seen
 
 bare_packages("xinference", "model", "model.llm")
-PARSERS = {
-    dialect: getattr(import_module(f"xinference.model.llm.tool_parsers.{module}"), name)
-    for dialect, module, name in (
-        ("v4", "deepseek_v4_tool_parser", "DeepseekV4ToolParser"),
-        ("v4.1", "deepseek_v4_1_tool_parser", "DeepseekV41ToolParser"),
-    )
-}
+PARSERS = classes_of(
+    "xinference.model.llm.tool_parsers",
+    v4=("deepseek_v4_tool_parser", "DeepseekV4ToolParser"),
+    v4_1=("deepseek_v4_1_tool_parser", "DeepseekV41ToolParser"),
+)
 
 
 def parse(request):

@@ -108,3 +108,14 @@ def axe() -> str:
     if not Path(named).exists():
         pytest.skip("axe-core was not found: `make test-browser` installs it where there is npm")
     return Path(named).read_text("utf-8")
+
+
+@pytest.fixture
+def tab(open_page: Callable[..., Any]) -> Any:
+    """The playground with its prompt."""
+    from serving import settle
+
+    tab = open_page()
+    tab.wait_for_selector(".rows .row")
+    settle(tab)
+    return tab

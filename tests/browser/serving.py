@@ -92,3 +92,9 @@ def files_served(folder: Path) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.server_port}/"
         server.shutdown()
         thread.join(10)
+
+
+def settle(tab: Any) -> None:
+    """Waits for the prompt of what was typed."""
+    # On a phone the other pane may be the one that is seen.
+    tab.wait_for_selector(".result:not(.waiting) .rows[aria-busy=false]", state="attached")

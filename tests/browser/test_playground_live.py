@@ -12,6 +12,8 @@ import pytest
 from serving import first_is_smoke
 from test_playground_pasted import png
 
+from completions import declared
+
 openai = pytest.importorskip("openai", reason="the openai client is not installed")
 
 PROTOCOLS = ("chat", "responses", "messages")
@@ -165,18 +167,7 @@ class TestInspector:
         tab.wait_for_selector(".inspector")
         assert tab.locator(".request").count() == 0
         with openai.OpenAI(base_url=f"{api_of(playground)}/v1", api_key="sk-secret") as client:
-            tools = [
-                {
-                    "type": "function",
-                    "function": {
-                        "name": "bash",
-                        "parameters": {
-                            "type": "object",
-                            "properties": {"command": {"type": "string"}},
-                        },
-                    },
-                }
-            ]
+            tools = declared(bash={"command": "string"})
             client.chat.completions.create(
                 model="m",
                 messages=[{"role": "user", "content": "RUN: ls\nBREAK: no-wrapper"}],

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from accessibility import violations
-from serving import answered
+from serving import answered, settle
 
 from completions import block, calling
 
@@ -65,18 +65,6 @@ def give(tab: Any, kind: str, *files: tuple[str, str, str], text: str = "", to: 
 
 def source(tab: Any) -> Any:
     return json.loads(tab.get_by_label(EDITOR).input_value())
-
-
-def settle(tab: Any) -> None:
-    tab.wait_for_selector(".result:not(.waiting) .rows[aria-busy=false]", state="attached")
-
-
-@pytest.fixture
-def tab(open_page: Open) -> Any:
-    tab = open_page()
-    tab.wait_for_selector(".rows .row")
-    settle(tab)
-    return tab
 
 
 class TestPictures:

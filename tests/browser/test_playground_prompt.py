@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from accessibility import violations
-from serving import answered, first_is_smoke, served
+from serving import answered, first_is_smoke, served, settle
 
 import dsv4
 from dsv4._format.tokens import USER
@@ -58,11 +58,6 @@ def write(tab: Any, value: Any) -> None:
     settle(tab)
 
 
-def settle(tab: Any) -> None:
-    # On a phone the other pane may be the one that is seen.
-    tab.wait_for_selector(".result:not(.waiting) .rows[aria-busy=false]", state="attached")
-
-
 def choose(tab: Any, label: str, value: str) -> None:
     with answered(tab, "prompt"):
         tab.locator("section.prompt").get_by_label(label, exact=True).select_option(value)
@@ -90,14 +85,6 @@ def prompt_text(tab: Any) -> str:
 def lit(tab: Any) -> str:
     parts = tab.locator("section.prompt .rows .lit")
     return "".join(parts.evaluate_all("parts => parts.map(part => part.textContent)"))
-
-
-@pytest.fixture
-def tab(open_page: Open) -> Any:
-    tab = open_page()
-    tab.wait_for_selector(".rows .row")
-    settle(tab)
-    return tab
 
 
 # What is shown.

@@ -8,19 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from builders import EOS
-from completions import (
-    BLOCK,
-    BLOCK_END,
-    DSML,
-    INVOKE_END,
-    PARAMETER_END,
-    calls_of,
-    declared,
-    incomplete_of,
-    invoke,
-    is_not_made,
-    parameter,
-)
+from completions import *
 from completions import read_everywhere as read
 from rows import each_row
 

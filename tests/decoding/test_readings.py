@@ -104,6 +104,8 @@ def test_reasoning_is_open_only_at_the_end(end: str, prefix: str, messages: list
         # In an answer, a user token is spelled if the answer ends behind it, before a header.
         (f"{USER}a{ANSWER}b{USER}c{EOS}{USER}d", ["user a", f"assistant b{USER}c", "user d"]),
         (f"{USER}a{ANSWER}b{USER}c", ["user a", "system b", "user c"]),
+        # A user may spell the end of an answer: no answer was begun.
+        (f"{USER}a{EOS}b", [f"user a{EOS}b"]),
     ],
 )
 def test_who_speaks_in_v3_2(turns: str, messages: list[str]) -> None:

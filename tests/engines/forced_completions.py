@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import aiohttp
-from protocol_clients import chat_reading, posted
+from protocol_clients import chat_reading, posted, together
 from vllm_process import Scripts
 
 import dsv4
@@ -89,3 +89,10 @@ class Forced:
             right = read.calls == [(name, self.arguments)] and read.finish == "tool_calls"
         right = right and read.reasoning == ("Let me see." if self._thinking else "")
         return None if right else f"{self.body}: {read}"
+
+
+def problems(kind: str, thinking: bool, url: str, scripts: Scripts) -> list[str]:
+    """What is wrong with answers of a gateway whose model writes what requests force."""
+    forced = [Forced(kind, thinking, number, scripts) for number in range(HOW_MANY)]
+    found = together(lambda client, each: each.problem(client, url), forced)
+    return [problem for problem in found if problem]

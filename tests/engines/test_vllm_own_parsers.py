@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from corpus_rows import Row, rows_for_parsers
-from forced_completions import HOW_MANY, KINDS, Forced
+from forced_completions import KINDS, problems
 from gateway_process import RunningGateway, running_gateway
 from protocol_clients import Refused, posted, together
 from readings_table import count
@@ -42,9 +42,7 @@ def gateway(vllm: RunningVllm) -> Iterator[RunningGateway]:
 def test_forced_calls_and_schemas(
     kind: str, thinking: bool, gateway: RunningGateway, model: TinyModel
 ) -> None:
-    forced = [Forced(kind, thinking, number, model.scripts) for number in range(HOW_MANY)]
-    found = together(lambda client, each: each.problem(client, gateway.url), forced)
-    assert not [problem for problem in found if problem]
+    assert problems(kind, thinking, gateway.url, model.scripts) == []
 
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])

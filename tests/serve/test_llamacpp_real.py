@@ -103,16 +103,9 @@ def test_a_limit_ends_it_anywhere(most: int, url: str, tokenizer: Tokenizer) -> 
 
 
 def test_options_are_understood(url: str, tokenizer: Tokenizer) -> None:
-    options = Options(
-        max_tokens=20,
-        temperature=0.7,
-        top_p=0.9,
-        top_k=40,
-        min_p=0.01,
-        presence_penalty=0.1,
-        frequency_penalty=0.1,
-        seed=7,
-    )
+    chosen = {"temperature": 0.7, "top_p": 0.9, "top_k": 40, "min_p": 0.01, "seed": 7}
+    penalties = {"presence_penalty": 0.1, "frequency_penalty": 0.1}
+    options = Options(max_tokens=20, **chosen, **penalties)
     chunks = generated(url, tokenizer, dsv4.encode(QUESTION), options)
     assert ids_of(chunks) == tiny_model.ids_of(tokenizer, tiny_model.ANSWER)[1:]
 

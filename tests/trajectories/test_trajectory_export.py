@@ -35,7 +35,7 @@ def path(tmp_path: Path) -> Path:
     with file.batch(to_disk=False):
         for n in range(5):
             add_session(file, f"s{n}", n + 1, group="even" if n % 2 == 0 else "odd")
-            file.update(f"s{n}", reward=float(n))
+            file.update(f"s{n}", lambda _, n=n: {"reward": float(n)})
         file.close_session("s2")
     file.close()
     return tmp_path / "s.db"

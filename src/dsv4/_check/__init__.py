@@ -9,12 +9,7 @@ from dsv4._check.findings import FINDING_KINDS, Finding, FindingKind, Purpose
 from dsv4.request import Request
 from dsv4.types import MessageInput
 
-__all__ = [
-    "FINDING_KINDS",
-    "Finding",
-    "FindingKind",
-    "check",
-]
+__all__ = ["FINDING_KINDS", "Finding", "FindingKind", "check"]
 
 
 # The body of a Chat request, of which any field may be wrong: that is what is checked.

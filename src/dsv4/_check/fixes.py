@@ -87,11 +87,7 @@ def _functions(request: RequestBody) -> RequestBody | None:
     if not isinstance(functions, list) or request.get("tools"):
         return None
     tools = [{"type": "function", "function": function} for function in functions]
-    return {
-        ("tools" if n == "functions" else n): tools if n == "functions" else v
-        for n, v in request.items()
-        if n != "tools"
-    }
+    return _with_other_name(request, "functions", "tools", tools)
 
 
 def _function_choice(request: RequestBody) -> RequestBody | None:
@@ -102,11 +98,13 @@ def _function_choice(request: RequestBody) -> RequestBody | None:
     named = choice.get("name") if isinstance(choice, dict) else None
     if named is not None:
         choice = {"type": "function", "function": {"name": named}}
-    return {
-        ("tool_choice" if n == "function_call" else n): choice if n == "function_call" else v
-        for n, v in request.items()
-        if n != "tool_choice"
-    }
+    return _with_other_name(request, "function_call", "tool_choice", choice)
+
+
+def _with_other_name(request: RequestBody, old: str, new: str, value: object) -> RequestBody:
+    """The request with a field under another name, in the same place, with a value of its own."""
+    renamed = {(new if n == old else n): v for n, v in request.items() if n != new}
+    return {**renamed, new: value}
 
 
 def _same_tools(request: RequestBody) -> RequestBody | None:
@@ -121,7 +119,7 @@ def _same_tools(request: RequestBody) -> RequestBody | None:
 # The messages.
 
 
-def _old_calls(messages: Messages) -> Messages | None:
+def _old_calls(messages: Messages) -> Messages:
     """OpenAI's older form of calls and results: `function_call`, and the role `function`."""
     done: Messages = []
     waiting: tuple[str, str] | None = None
@@ -140,7 +138,7 @@ def _old_calls(messages: Messages) -> Messages | None:
             waiting = None
         else:
             done.append(message)
-    return done if done != messages else None
+    return done
 
 
 def _is_repeated(call: object, calls: object) -> bool:
@@ -149,10 +147,9 @@ def _is_repeated(call: object, calls: object) -> bool:
     return [each.get("function") for each in listed if isinstance(each, dict)] == [call]
 
 
-def _leaked_markup(messages: Messages) -> Messages | None:
+def _leaked_markup(messages: Messages) -> Messages:
     """Reasoning and calls that stand in an answer's text, as the parser reads them."""
-    done = [_without_leaks(messages, index) for index in range(len(messages))]
-    return done if done != messages else None
+    return [_without_leaks(messages, index) for index in range(len(messages))]
 
 
 def _without_leaks(messages: Messages, index: int) -> object:
@@ -185,7 +182,7 @@ def _ids_for_calls(messages: Messages, index: int, count: int) -> list[str]:
     return [f"call_{index}_{n}" for n in range(count)]
 
 
-def _ids_of_results(messages: Messages) -> Messages | None:
+def _ids_of_results(messages: Messages) -> Messages:
     """A result without an id, where only one call can be meant."""
     done = list(messages)
     for index, message in enumerate(messages):
@@ -196,7 +193,7 @@ def _ids_of_results(messages: Messages) -> Messages | None:
                 result = messages[results[0]]
                 if not result.get("tool_call_id"):
                     done[results[0]] = {**result, "tool_call_id": calls[0]["id"]}
-    return done if done != messages else None
+    return done
 
 
 def _results_after(messages: Messages, index: int) -> Iterator[int]:
@@ -206,11 +203,11 @@ def _results_after(messages: Messages, index: int) -> Iterator[int]:
         yield n
 
 
-def _one_system(messages: Messages) -> Messages | None:
+def _one_system(messages: Messages) -> Messages:
     """System messages at the start that are only text, as one with a blank line between."""
     count = next((n for n, m in enumerate(messages) if not _is_plain_system(m)), len(messages))
     if count < 2:
-        return None
+        return messages
     text = "\n\n".join(filter(None, (message["content"] for message in messages[:count])))
     return [{"role": "system", "content": text}, *messages[count:]]
 
@@ -224,22 +221,20 @@ def _is_plain_system(message: object) -> bool:
     )
 
 
-def _closed_turns(messages: Messages) -> Messages | None:
+def _closed_turns(messages: Messages) -> Messages:
     """Turns that are to be continued, and are not the last. With `wo_eos`, which only the format
     itself has, one is meant to lack its end."""
-    done = [
+    return [
         {n: v for n, v in message.items() if n != "prefix"}
         if index < len(messages) - 1 and role_of(message) == "assistant"
         else message
         for index, message in enumerate(messages)
     ]
-    return done if done != messages else None
 
 
-def _names(messages: Messages) -> Messages | None:
+def _names(messages: Messages) -> Messages:
     """Fields under a name that can only mean one thing, where that is missing."""
-    done = [_renamed(message) for message in messages]
-    return done if done != messages else None
+    return list(map(_renamed, messages))
 
 
 def _renamed(message: object) -> object:
@@ -267,11 +262,11 @@ _NAMES = {
 
 
 def _of_messages(
-    fix: Callable[[Messages], Messages | None],
+    fix: Callable[[Messages], Messages],
 ) -> Callable[[RequestBody], RequestBody | None]:
     def fix_request(request: RequestBody) -> RequestBody | None:
         better = fix(request["messages"])
-        return None if better is None else {**request, "messages": better}
+        return None if better == request["messages"] else {**request, "messages": better}
 
     return fix_request
 

@@ -18,12 +18,7 @@ from dsv4._encode.turns import NATIVE
 from dsv4._format import tokens
 from dsv4._format.texts import UNSUPPORTED
 from dsv4.api.body_reader import recognise
-from dsv4.api.own_bodies import (
-    CHAT_FIELDS_READ,
-    TEMPLATE_OPTIONS,
-    is_sharegpt,
-    role_of,
-)
+from dsv4.api.own_bodies import CHAT_FIELDS_READ, TEMPLATE_OPTIONS, is_sharegpt, role_of
 from dsv4.errors import Location
 from dsv4.schema import TYPES
 
@@ -37,12 +32,7 @@ _FIELDS: dict[str, set[str]] = {
     "system": _COMMON,
     "developer": _COMMON,
     "user": {*_COMMON, str(NATIVE.url_field)},
-    "assistant": {
-        *_COMMON,
-        *NATIVE.reasoning_fields,
-        *NATIVE.open_turn_fields,
-        "tool_calls",
-    },
+    "assistant": {*_COMMON, *NATIVE.reasoning_fields, *NATIVE.open_turn_fields, "tool_calls"},
     "tool": {*_COMMON, "tool_call_id"},
     "latest_reminder": _COMMON,
 }

@@ -219,8 +219,8 @@ class FindingReport:
             return
         for key, placed in self._first.items():
             file.write(self._line(placed, self._times[key], is_rest=len(key) == 2) + "\n")
-        if self.copies is not None and COPY in self.copies.notes.found:
-            times, first = self.copies.notes.found[COPY]
+        if self.copies is not None and COPY in self.copies.notes:
+            times, first = self.copies.notes[COPY]
             are = "is a copy of an earlier one" if times == 1 else "are copies of earlier ones"
             file.write(f"{plural(times, 'line')} {are}; the first: {terminal_safe(first)}\n")
         file.write(f"{self._summary()}\n")

@@ -7,11 +7,7 @@ from dsv4._encode.prompt import Prompt
 from dsv4._format.dialects import Dialect
 from dsv4.types import DialectName
 
-__all__ = [
-    "Decoded",
-    "Note",
-    "decode",
-]
+__all__ = ["Decoded", "Note", "decode"]
 
 
 def decode(

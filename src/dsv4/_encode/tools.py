@@ -333,16 +333,16 @@ def schemas_text(tools: object, named: bool, namespaces: bool, location: Locatio
     text = _schemas_cache.get(key)
     if text is None:
         text = _written_schemas(tools, named, namespaces, location)
-        if _is_complete_key(key, tools):
+        if is_same_value(marshal.loads(key)[0], tools):
             _schemas_cache.put(key, text)
     return text
 
 
-def _is_complete_key(key: bytes, tools: object) -> bool:
+def is_same_value(copy: object, original: object) -> bool:
     """Whether marshal wrote all that there is: what has a buffer, as numbers of numpy have, it
     writes as if it were bytes."""
     try:
-        return bool(marshal.loads(key)[0] == tools)
+        return bool(copy == original)
     except Exception:  # an array does not say whether it is equal
         return False
 
@@ -476,9 +476,9 @@ class ParametersWriter:
 
     def _from_text(self, arguments: str) -> Parameters:
         try:
-            value = _read_json(arguments)
+            value = read_json(arguments)
             if self._rule == "anything" and isinstance(value, str):
-                value = _read_json(value)  # encoded twice
+                value = read_json(value)  # encoded twice
         except (ValueError, RecursionError) as error:
             if self._rule == "object":
                 problem = f"found {short_repr(arguments)}, which is not valid JSON: {error}"
@@ -508,7 +508,7 @@ class ParametersWriter:
 parameters_writer = lru_cache(ParametersWriter)
 
 
-def _read_json(text: str) -> Any:
+def read_json(text: str) -> Any:
     """What `json.loads` gives, which spends a third of its time looking for space around."""
     try:
         value, end = scan_json(text, 0)

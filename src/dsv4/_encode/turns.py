@@ -328,10 +328,7 @@ _READ_V32: dict[str, tuple[str, ...]] = {
 
 
 def omissions_v32(
-    messages: Sequence[MessageFields],
-    rules: Conventions,
-    shown_from: float,
-    vanished: Set[int],
+    messages: Sequence[MessageFields], rules: Conventions, shown_from: float, vanished: Set[int]
 ) -> tuple[Omission, ...]:
     """The same for V3.2's layout."""
     results: list[Omission] = []

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dsv4._inputs.input_files import InputError
@@ -115,34 +115,34 @@ class LabelledAnswer(NamedTuple):
     start: int
 
 
-class _Transcript(NamedTuple):
-    """Messages, and where each stands in the line."""
+class PlacedMessage(NamedTuple):
+    """A message, and where it stands in the line."""
 
-    messages: list[Any]
-    places: list[MessagePlace]
-
-    def plus(self, other: _Transcript) -> _Transcript:
-        return _Transcript(self.messages + other.messages, self.places + other.places)
-
-    def after(self, count: int) -> _Transcript:
-        return _Transcript(self.messages[count:], self.places[count:])
-
-    def conversation(
-        self,
-        line: Line,
-        used: Iterable[str] = (),
-        given: int | None = None,
-        rules: BodyRules = "released",
-    ) -> LineConversation:
-        """These messages, with the options of the line. `used` are fields that are none."""
-        no_options = {*LINE_FIELDS, *used} - ({"context"} - {*used})
-        options = {name: value for name, value in line.items() if name not in no_options}
-        tools = _tools(line)
-        body = {**options, **({"tools": tools} if tools else {}), "messages": self.messages}
-        return LineConversation(body, tuple(self.places), given, rules)
+    message: Any
+    place: MessagePlace
 
 
-_NOTHING = _Transcript([], [])
+Transcript: TypeAlias = list[PlacedMessage]
+
+
+def _messages(transcript: Transcript) -> list[Any]:
+    return [placed.message for placed in transcript]
+
+
+def _conversation(
+    transcript: Transcript,
+    line: Line,
+    used: Iterable[str] = (),
+    given: int | None = None,
+    rules: BodyRules = "released",
+) -> LineConversation:
+    """Messages with the options of the line. `used` are fields that are none."""
+    no_options = {*LINE_FIELDS, *used} - ({"context"} - {*used})
+    options = {name: value for name, value in line.items() if name not in no_options}
+    tools = _tools(line)
+    body = {**options, **({"tools": tools} if tools else {}), "messages": _messages(transcript)}
+    return LineConversation(body, tuple(placed.place for placed in transcript), given, rules)
+
 
 # Messages under one of these fields.
 _LISTS = ("messages", "conversations", "conversation")
@@ -223,6 +223,9 @@ def _only_meaning(line: Line) -> LineConversation:
 def _nothing_fits(line: Line) -> str:
     if "role" in line:
         return 'found an object without "messages": put the messages in a list'
+    for name in _LISTS:
+        if name in line:
+            return f"{name}: found {short_repr(line[name])}, expected a list of messages"
     fields = ", ".join(sorted(map(str, line))[:8]) or "no fields"
     expected = "messages, conversations, or a question and its answer, as instruction and output"
     return f"found an object with {fields}, expected {expected}"
@@ -257,42 +260,32 @@ def _is_list(line: Line, field: str) -> bool:
     return isinstance(line.get(field), list)
 
 
-def _fits_list(field: str) -> Callable[[Line], bool]:
-    return lambda line: _is_list(line, field) and not (field == "messages" and _is_anthropic(line))
+def _fits_list(field: str, line: Line) -> bool:
+    return _is_list(line, field) and not (field == "messages" and _is_anthropic(line))
 
 
-def _read_list(field: str) -> Callable[[Line], LineConversation]:
-    def read(line: Line) -> LineConversation:
-        rules = recognise(line).rules if field == "messages" else "released"
-        transcript = _with_system(line, _listed(line[field], (field,)))
-        return transcript.conversation(line, rules=rules)
-
-    return read
+def _read_list(field: str, line: Line) -> LineConversation:
+    rules = recognise(line).rules if field == "messages" else "released"
+    return _conversation(_with_system(line, _listed(line[field], (field,))), line, rules=rules)
 
 
 _TURN_NAMES = {"content": "value", "role": "from", "tool_calls": "value"}
 _TEXT_NAMES = {"content": "", "role": ""}
 
 
-def _listed(value: Sequence[Any], location: Location) -> _Transcript:
+def _listed(value: Sequence[Any], location: Location) -> Transcript:
     """A list of messages, of ShareGPT's turns, or of texts of user and assistant in turn."""
-    places = [(*location, n) for n in range(len(value))]
+    messages, names = value, None
     if value and _is_turns(value):
-        messages = sharegpt_messages({"conversations": value}, location)
-        return _Transcript(
-            [_plain_message(m, place) for m, place in zip(messages, places, strict=True)],
-            [MessagePlace(place, _TURN_NAMES) for place in places],
-        )
-    if _is_texts(value):
-        roles = ("user", "assistant")
-        return _Transcript(
-            [{"role": roles[n % 2], "content": text} for n, text in enumerate(value)],
-            [MessagePlace(place, _TEXT_NAMES) for place in places],
-        )
-    return _Transcript(
-        [_plain_message(m, place) for m, place in zip(value, places, strict=True)],
-        [MessagePlace(place) for place in places],
-    )
+        messages, names = sharegpt_messages({"conversations": value}, location), _TURN_NAMES
+    elif _is_texts(value):
+        roles, names = ("user", "assistant"), _TEXT_NAMES
+        messages = [{"role": roles[n % 2], "content": text} for n, text in enumerate(value)]
+    places = [MessagePlace((*location, n), names) for n in range(len(messages))]
+    return [
+        PlacedMessage(_plain_message(message, place.location), place)
+        for message, place in zip(messages, places, strict=True)
+    ]
 
 
 # Names that trainers have for `weight`: ms-swift's, and Axolotl's.
@@ -304,10 +297,13 @@ def _plain_message(message: object, place: Location) -> object:
     """A message with the names of this format for what other trainers call otherwise."""
     if not isinstance(message, dict):
         return message
-    calls = message.get("tool_calls")
+    calls, where = message.get("tool_calls"), path_of(place)
+    if message.get("value") is not None and message.get("content") is None and "role" in message:
+        raise InputError(
+            f"{where}.value: found it beside role, expected content, or from and value"
+        )
     if not isinstance(calls, str) and not _READ_OTHERWISE & message.keys():
         return message
-    where = path_of(place)
     if message.get("function_call"):
         hint = "dsv4 check --fix writes it as tool_calls"
         raise InputError(f"{where}.function_call: found OpenAI's older form of a call ({hint})")
@@ -322,15 +318,15 @@ def _plain_message(message: object, place: Location) -> object:
     return plain
 
 
-def _with_system(line: Line, transcript: _Transcript) -> _Transcript:
+def _with_system(line: Line, transcript: Transcript) -> Transcript:
     """The messages after the system prompt that stands beside them, if there is one."""
     name = next((name for name in _SYSTEMS if line.get(name)), None)
     if name is None:
         return transcript
     message = {"role": "system", "content": line[name]}
-    if transcript.messages[:1] == [message] and not _is_request(line):
+    if _messages(transcript[:1]) == [message] and not _is_request(line):
         return transcript
-    return _Transcript([message], [MessagePlace((name,), _TEXT_NAMES)]).plus(transcript)
+    return [PlacedMessage(message, MessagePlace((name,), _TEXT_NAMES)), *transcript]
 
 
 def _is_request(line: Line) -> bool:
@@ -436,27 +432,20 @@ def _answer_field(line: Line) -> str | None:
     return next((name for name in _ANSWERS if line.get(name) is not None), None)
 
 
-def _fits_answer(question: str, answer: str) -> Callable[[Line], bool]:
-    def fits(line: Line) -> bool:
-        value = line.get(answer)
-        if question not in _question_fields(line) or not isinstance(value, (str, list)):
-            return False
-        return not (question == "input" and isinstance(value, list))  # those are items
-
-    return fits
+def _fits_answer(question: str, answer: str, line: Line) -> bool:
+    value = line.get(answer)
+    if question not in _question_fields(line) or not isinstance(value, (str, list)):
+        return False
+    return not (question == "input" and isinstance(value, list))  # those are items
 
 
-def _read_answer(question: str, answer: str) -> Callable[[Line], LineConversation]:
-    def read(line: Line) -> LineConversation:
-        before = _before_answer(line, question)
-        used = (*_reasoning_fields(line), *(["context"] if question == "instruction" else []))
-        given = len(before.messages)
-        return before.plus(_answer(line, answer)).conversation(line, used, given)
-
-    return read
+def _read_answer(question: str, answer: str, line: Line) -> LineConversation:
+    before = _before_answer(line, question)
+    used = (*_reasoning_fields(line), *(["context"] if question == "instruction" else []))
+    return _conversation(before + _answer(line, answer), line, used, given=len(before))
 
 
-def _before_answer(line: Line, question: str) -> _Transcript:
+def _before_answer(line: Line, question: str) -> Transcript:
     """The system prompt, earlier rounds, and the question."""
     value = line[question]
     if isinstance(value, list):
@@ -469,21 +458,20 @@ def _before_answer(line: Line, question: str) -> _Transcript:
         if not isinstance(added, str):
             raise InputError(f"input: found {short_repr(added)}, expected text")
         value = f"{value}\n{added}"
-    transcript = _Transcript(
-        [{"role": "user", "content": value}], [MessagePlace((question,), _TEXT_NAMES)]
-    )
-    return _with_system(line, _history(line).plus(transcript))
+    elif question != "instruction" and line.get("context") and isinstance(line["context"], str):
+        raise InputError(f"context: found text beside {question}, expected it beside instruction")
+    message = {"role": "user", "content": value}
+    asked = PlacedMessage(message, MessagePlace((question,), _TEXT_NAMES))
+    return _with_system(line, [*_history(line), asked])
 
 
-def _history(line: Line) -> _Transcript:
+def _history(line: Line) -> Transcript:
     """Earlier rounds, as pairs of texts."""
     rounds = line.get("history") or []
     if not isinstance(rounds, list) or not all(_is_texts(r) and len(r) == 2 for r in rounds):
         raise InputError(f"history: found {short_repr(rounds)}, expected pairs of texts")
-    history = _NOTHING
-    for n, texts in enumerate(rounds):
-        history = history.plus(_listed(texts, ("history", n)))
-    return history
+    listed = (_listed(texts, ("history", n)) for n, texts in enumerate(rounds))
+    return [placed for each in listed for placed in each]
 
 
 def _reasoning_fields(line: Line) -> Iterator[str]:
@@ -495,27 +483,30 @@ def _reasoning_fields(line: Line) -> Iterator[str]:
             yield name
 
 
-def _answer(line: Line, field: str) -> _Transcript:
+def _answer(line: Line, field: str) -> Transcript:
     answer = _answer_turns(line[field], (field,))
     name = next(_reasoning_fields(line), None)
     if name is not None and isinstance(line[field], str):
-        answer.messages[0]["reasoning_content"] = line[name]
+        answer[0].message["reasoning_content"] = line[name]
     return answer
 
 
-def _answer_turns(value: object, location: Location) -> _Transcript:
+def _answer_turns(value: object, location: Location) -> Transcript:
     """An answer: a text, a message, or a list of messages."""
     if isinstance(value, str):
         message = {"role": "assistant", "content": value}
-        return _Transcript([message], [MessagePlace(location, _TEXT_NAMES)])
+        return [PlacedMessage(message, MessagePlace(location, _TEXT_NAMES))]
     turns = [value] if isinstance(value, dict) else value
-    if not isinstance(turns, list) or not turns:
+    # Several texts are other wordings of an answer, as question answering has them.
+    if not isinstance(turns, list) or not turns or _is_texts(turns):
         where = path_of(location)
         expected = "expected text, a message or a list of messages"
         raise InputError(f"{where}: found {short_repr(value)}, {expected}")
     listed = _listed(turns, location)
-    places = [MessagePlace(location, listed.places[0].names)] if turns != value else listed.places
-    return _Transcript(listed.messages, places)
+    if turns != value:
+        message, place = listed[0]
+        return [PlacedMessage(message, MessagePlace(location, place.names))]
+    return listed
 
 
 # The table.
@@ -523,13 +514,15 @@ def _answer_turns(value: object, location: Location) -> _Transcript:
 
 def _shapes() -> Iterator[LineShape]:
     for field in _LISTS:
-        yield LineShape(f"a list in {field}", field, _fits_list(field), _read_list(field))
+        fits, read = partial(_fits_list, field), partial(_read_list, field)
+        yield LineShape(f"a list in {field}", field, fits, read)
     yield LineShape("Anthropic's blocks", "messages", _fits_messages, _read_messages)
-    yield LineShape("OpenAI's calls", "messages", _fits_both, _read_list("messages"))
+    yield LineShape("OpenAI's calls", "messages", _fits_both, partial(_read_list, "messages"))
     yield LineShape("Responses items", "input", _fits_responses, _read_responses)
     for question in _QUESTIONS:
         for answer in _ANSWERS:
-            fits, read = _fits_answer(question, answer), _read_answer(question, answer)
+            fits = partial(_fits_answer, question, answer)
+            read = partial(_read_answer, question, answer)
             yield LineShape(f"{question} with {answer}", question, fits, read)
 
 
@@ -547,22 +540,20 @@ def line_pair(value: object) -> LinePair:
     line, before, chosen, rejected = _pair_parts(value)
     chosen, before_chosen = _without_copy(before, chosen)
     rejected, before_rejected = _without_copy(before, rejected)
-    if before_chosen is not before_rejected:
+    if before_chosen != before_rejected:
         raise InputError("rejected: found an answer, expected a conversation, as chosen is one")
-    before = _with_system(line, before_chosen) if before_chosen.messages else before_chosen
-    if not before.messages:
+    before = _with_system(line, before_chosen) if before_chosen else before_chosen
+    if not before:
         chosen, rejected = _with_system(line, chosen), _with_system(line, rejected)
-    if chosen.messages == rejected.messages:
+    if _messages(chosen) == _messages(rejected):
         raise InputError("rejected: found what is chosen too, expected another answer")
-    start = len(before.messages) or _parting(chosen, rejected)
+    start = len(before) or _parting(chosen, rejected)
     used = ["context"] if "instruction" in line else []
-    chosen_line, rejected_line = (
-        before.plus(side).conversation(line, used) for side in (chosen, rejected)
-    )
-    return LinePair(chosen_line, rejected_line, start)
+    better, worse = (_conversation(before + side, line, used) for side in (chosen, rejected))
+    return LinePair(better, worse, start)
 
 
-def _pair_parts(line: Line) -> tuple[Line, _Transcript, _Transcript, _Transcript]:
+def _pair_parts(line: Line) -> tuple[Line, Transcript, Transcript, Transcript]:
     """What a pair is made of, in each of its layouts: the line, what is before, both answers."""
     if _OPENAI_PAIRS[0] in line:
         inner = line.get("input")
@@ -571,22 +562,18 @@ def _pair_parts(line: Line) -> tuple[Line, _Transcript, _Transcript, _Transcript
         return inner, _listed(inner.get("messages") or [], ("input", "messages")), chosen, rejected
     if "rejected_response" in line and _is_list(line, "messages"):
         whole = _listed(line["messages"], ("messages",))
-        if role_of(whole.messages[-1] if whole.messages else None) != "assistant":
+        if role_of(whole[-1].message if whole else None) != "assistant":
             raise InputError("messages: found no answer at their end, expected the one to choose")
-        end = len(whole.messages) - 1
-        before = _Transcript(whole.messages[:end], whole.places[:end])
         rejected = _answer_turns(line["rejected_response"], ("rejected_response",))
-        return line, before, whole.after(end), rejected
+        return line, whole[:-1], whole[-1:], rejected
     if not all(name in line for name in _PAIRS):
-        expected = 'expected "chosen" and "rejected"'
-        raise InputError(
-            f"found an object with {', '.join(sorted(map(str, line))[:8])}, {expected}"
-        )
+        fields = ", ".join(sorted(map(str, line))[:8])
+        raise InputError(f'found an object with {fields}, expected "chosen" and "rejected"')
     chosen, rejected = (_answer_turns(line[name], (name,)) for name in _PAIRS)
     return line, _pair_prompt(line), chosen, rejected
 
 
-def _pair_prompt(line: Line) -> _Transcript:
+def _pair_prompt(line: Line) -> Transcript:
     """The messages before both answers, without the system prompt beside them."""
     bare = {name: value for name, value in line.items() if name not in _SYSTEMS}
     questions = _question_fields(line)
@@ -595,37 +582,33 @@ def _pair_prompt(line: Line) -> _Transcript:
     if questions:
         return _before_answer(bare, questions[0])
     field = next((name for name in _LISTS if _is_list(line, name)), None)
-    return _NOTHING if field is None else _listed(line[field], (field,))
+    return [] if field is None else _listed(line[field], (field,))
 
 
-def _without_copy(before: _Transcript, side: _Transcript) -> tuple[_Transcript, _Transcript]:
+def _without_copy(before: Transcript, side: Transcript) -> tuple[Transcript, Transcript]:
     """A side of a pair, and what is before it. A conversation has its prompt in it, so that the one
     beside it is a copy."""
-    first = role_of(side.messages[0])
+    name, first = side[0].place.location[0], role_of(side[0].message)
     if first not in ("system", "user"):
-        if not before.messages:
-            name = side.places[0].location[0]
+        if not before:
             raise InputError(f"{name}: found an answer, and no prompt before it")
         return side, before
-    count = len(before.messages)
-    if side.messages[:count] == before.messages:
-        return side.after(count), before
-    texts = [m.get("content") for m in side.messages if _is_dict(m) and m.get("role") == "user"]
-    question = before.messages[0] if count == 1 else None
+    if _messages(side[: len(before)]) == _messages(before):
+        return side[len(before) :], before
+    texts = [m.get("content") for m in _messages(side) if role_of(m) == "user"]
+    question = before[0].message if len(before) == 1 else None
     if isinstance(question, dict) and question.get("content") in texts:
-        return side, _NOTHING
-    place = before.places[0].location[0]
-    name = side.places[0].location[0]
+        return side, []
+    place = before[0].place.location[0]
     raise InputError(f"{name}: found a conversation that does not begin with {place}")
 
 
-def _parting(chosen: _Transcript, rejected: _Transcript) -> int:
+def _parting(chosen: Transcript, rejected: Transcript) -> int:
     """How many messages two conversations begin with alike. They part at an answer."""
-    pairs = zip(chosen.messages, rejected.messages, strict=False)
-    shorter = min(len(chosen.messages), len(rejected.messages))
-    start = next((n for n, (a, b) in enumerate(pairs) if a != b), shorter)
+    pairs = enumerate(zip(_messages(chosen), _messages(rejected), strict=False))
+    start = next((n for n, (a, b) in pairs if a != b), min(len(chosen), len(rejected)))
     for name, side in zip(_PAIRS, (chosen, rejected), strict=True):
-        role = role_of(side.messages[start]) if start < len(side.messages) else None
+        role = role_of(side[start].message) if start < len(side) else None
         if role != "assistant":
             shown = f"found {short_repr(role)}" if role is not None else "found no message"
             problem = f"{shown}, expected both conversations to part at an answer"

@@ -22,7 +22,7 @@ from dsv4._parse.quoted_calls import Quotation
 from dsv4._parse.quoting import PAIRS, QUOTES, Quoting
 from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.reasons import Ended
-from dsv4._parse.steps import Attempt, Steps
+from dsv4._parse.steps import Steps
 from dsv4._parse.strict import StrictBlock, is_last
 from dsv4._parse.tag import CALL_TAGS, TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import is_plain_label, is_plain_wrapper
@@ -86,9 +86,9 @@ class ProseReader:
 
     def _tag_at(self, at: int) -> Tag | PartialTag | None:
         """What begins at `at`; also a bracket too many, or the token alone on its line."""
-        found = self._buffer.tag_at(at)
-        if found is not None:
-            return found
+        tag = self._buffer.tag_at(at)
+        if tag is not None:
+            return tag
         if (alone := self._buffer.match(_TOKEN_ALONE, at)) is None:
             return self._rules.doubled(at)
         if not alone[2]:
@@ -197,10 +197,10 @@ class ProseReader:
 
     def _begins_tag(self, at: int) -> bool:
         """Whether the text ends in what may become a DSML tag."""
-        found = self._buffer.tag_at(at) if self._buffer.is_mark(at) else None
-        if found is PartialTag.SURELY:
+        tag = self._buffer.tag_at(at) if self._buffer.is_mark(at) else None
+        if tag is PartialTag.SURELY:
             return self._may_become_call(at, alone=True)
-        return found is PartialTag.MAYBE
+        return tag is PartialTag.MAYBE
 
     # Showing text.
 
@@ -219,10 +219,11 @@ class ProseReader:
         stops = settings.stops
         if stops is not None and (settings.stop_everywhere or not self._prose.reasoning):
             certain = text[: len(text) - kept]
-            if (hit := stops.find(certain)) is not None:
-                self._show(text[: hit.at])
-                reading.emit(StopHit(hit.string))
-                reading.advance(reading.pos + hit.at)
+            if (stop := stops.find(certain)) is not None:
+                hit, string = stop
+                self._show(text[:hit])
+                reading.emit(StopHit(string))
+                reading.advance(reading.pos + hit)
                 raise _Halted
             if not complete:
                 waiting = kept + stops.start_at_end(certain)
@@ -339,10 +340,10 @@ class ProseReader:
         """Whether the quote before a token closes behind it, and other tokens."""
         buffer, at = self._buffer, tag.end
         longest = 0 if self._prose.reasoning else _MOST_NAMED  # reasoning ends wherever its end is
-        while (found := (yield from buffer.next_tag(at, at))) is not None:
-            if found.kind not in TOKENS or at - tag.start > longest:
+        while (ahead := (yield from buffer.next_tag(at, at))) is not None:
+            if ahead.kind not in TOKENS or at - tag.start > longest:
                 break
-            at = found.end
+            at = ahead.end
         if buffer.at(at) == quote:
             self._prose.named_to = at
             return True
@@ -353,12 +354,12 @@ class ProseReader:
     def _shows_prompt(self, tag: Tag, quote: str) -> Steps[bool]:
         """Whether a line shows a prompt in quotes, from BOS or a role on."""
         buffer, at = self._buffer, tag.end
-        while (found := buffer.search(_ENDS_INLINE[quote], at, buffer.end)) is None:
+        while (match := buffer.search(_ENDS_INLINE[quote], at, buffer.end)) is None:
             at = buffer.end
             if at - tag.start > LONGEST_TAG or not (yield from buffer.more()):
                 return False
-        end = buffer.place(found.start())
-        if found[0] == "\n" or end - tag.start > LONGEST_TAG:
+        end = buffer.place(match.start())
+        if match[0] == "\n" or end - tag.start > LONGEST_TAG:
             return False
         self._prose.named_to = end
         return True
@@ -379,9 +380,9 @@ class ProseReader:
         """Text behind a role token: a turn that was made up, if an answer opens in it (rule 27)."""
         reading, buffer, at = self._reading, self._buffer, tag.start
         reading.enter(ParserState.ROLE)
-        while (found := (yield from buffer.next_tag(at))) is not None:
-            at = found.end
-            if found.raw == tokens.ASSISTANT and found.kind == "role":
+        while (ahead := (yield from buffer.next_tag(at))) is not None:
+            at = ahead.end
+            if ahead.raw == tokens.ASSISTANT and ahead.kind == "role":
                 behind = yield from buffer.next_tag(at, at)
                 if behind is not None and behind.kind == "think":
                     return (yield from self._read_invented())
@@ -535,8 +536,8 @@ class ProseReader:
             return False
         if any(quotation.start == tag.start for quotation in reading.quotations):
             return False  # this is being tried
-        known = {one.place for quotation in reading.quotations for one in quotation.openings}
-        openings = [one for one in quoting.open if one.place not in known]
+        places = {one.place for quotation in reading.quotations for one in quotation.openings}
+        openings = [one for one in quoting.open if one.place not in places]
         before = "" if quoting.open else self._buffer.char_before(tag.start)
         direct = PAIRS.get(before, before) if before in QUOTES else ""
         if not (openings or direct or lines.is_indented) and lines.is_quoted is None:
@@ -550,10 +551,10 @@ class ProseReader:
             marks = [opening.marks for one in twin.quotations for opening in one.openings]
             twin.prose.quoting.watched = frozenset().union(*marks)
 
-        refusal = yield Attempt(assume)
-        assert refusal is not None
+        refused_to = yield assume
+        assert refused_to is not None
         reading.report("markup_as_text", tag.start, tag.raw)
-        self._look(max(refusal.to, tag.end))
+        self._look(max(refused_to, tag.end))
         return True
 
     # Inside a code fence (rules 15 and 23).
@@ -656,17 +657,19 @@ class ProseReader:
         content; where prose goes on it is talked about.
         """
         rules, at = self._rules, tag.end
-        while (found := (yield from self._buffer.next_tag(at, tag.end + LONGEST_TAG))) is not None:
-            if found.marked or found.kind in ("eos", "think"):
+        while (
+            next_tag := (yield from self._buffer.next_tag(at, tag.end + LONGEST_TAG))
+        ) is not None:
+            if next_tag.marked or next_tag.kind in ("eos", "think"):
                 break
-            at = found.start + 1
-        if found is None or not rules.closes(found, "parameter"):
+            at = next_tag.start + 1
+        if next_tag is None or not rules.closes(next_tag, "parameter"):
             return tag.end, False
-        ahead = yield from rules.look_ahead(found.end)
+        ahead = yield from rules.look_ahead(next_tag.end)
         goes = rules.is_end(ahead) or rules.opens(ahead, "parameter")
         goes = goes or rules.closes(ahead, "invoke") or rules.closes(ahead, "wrapper")
         if goes or (ahead.kind == "think" and ahead.closing):
-            return found.end, True
+            return next_tag.end, True
         return tag.end, False
 
     def _end_of_lost(self, tag: Tag) -> Steps[tuple[int, bool]]:
@@ -749,26 +752,26 @@ class ProseReader:
         calls = yield from find_native_calls(self._reading, tag)
         return (yield from self._make(tag, calls, "native_markup"))
 
-    def _make(self, first: Tag, found: OddCalls, kind: DiagnosticKind) -> Steps[None]:
+    def _make(self, first: Tag, calls: OddCalls, kind: DiagnosticKind) -> Steps[None]:
         """Makes calls that were found whole; or leaves them in the text."""
         reading = self._reading
-        if found.calls is None:
+        if calls.calls is None:
             reading.enter(ParserState.PROSE)
-            return self._look(found.end)
+            return self._look(calls.end)
         if not (yield from self._enter_calls(first)):
             return reading.enter(ParserState.PROSE)
         reading.report_span(
-            "forbidden_call" if reading.settings.forbidden else kind, first.start, found.end
+            "forbidden_call" if reading.settings.forbidden else kind, first.start, calls.end
         )
-        reading.advance(found.end)
-        self._prose.plain_wrapper = self._prose.plain_wrapper or found.wraps
-        for name, arguments in found.calls:
-            reading.whole_call(name, arguments, found.end)
-        if found.cut is not None:
-            reading.part_of_call(*found.cut)
-        if found.has_rest and self._buffer.final and found.end == self._buffer.end:
-            reading.report_cut(found.end)
-        elif found.has_rest:
-            reading.report("dropped_call", found.end, "")
+        reading.advance(calls.end)
+        self._prose.plain_wrapper = self._prose.plain_wrapper or calls.wraps
+        for name, arguments in calls.calls:
+            reading.whole_call(name, arguments, calls.end)
+        if calls.cut is not None:
+            reading.part_of_call(*calls.cut)
+        if calls.has_rest and self._buffer.final and calls.end == self._buffer.end:
+            reading.report_cut(calls.end)
+        elif calls.has_rest:
+            reading.report("dropped_call", calls.end, "")
         yield from after_calls.read_after(reading)
         return None

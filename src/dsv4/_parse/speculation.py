@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dsv4._parse.events import Event
 from dsv4._parse.quoted_calls import Refused
 from dsv4._parse.reading import Reading
-from dsv4._parse.steps import Refusal, Steps
+from dsv4._parse.steps import Steps
 
 
 class Speculation:
@@ -44,14 +44,14 @@ class Speculation:
 
     def run(self) -> None:
         """Reads as far as the text goes."""
-        answer: Refusal | None = None
+        answer: int | None = None
         while True:
             reading, steps = self._tried[-1]
             try:
                 attempt = steps.send(answer)
             except Refused as refused:
                 del self._tried[refused.level :]
-                answer = Refusal(refused.to)
+                answer = refused.to
                 continue
             except StopIteration:
                 if len(self._tried) == 1:
@@ -62,7 +62,7 @@ class Speculation:
             answer = None
             if attempt is not None:
                 twin = reading.twin()
-                attempt.assume(twin, len(self._tried))
+                attempt(twin, len(self._tried))
                 self._tried.append((twin, self._read_on(twin)))
                 continue
             while len(self._tried) > 1 and not self._is_tried():

@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 T = TypeVar("T")
 
-
-class Refusal(NamedTuple):
-    """What an attempt comes to that is refused: what stands before `to` has decided it."""
-
-    to: int
-
-
-class Attempt(NamedTuple):
-    """What is tried: what is assumed in a twin of the reading, which is told its level."""
-
-    assume: Callable[[Any, int], None]
-
-
-Steps: TypeAlias = Generator["Attempt | None", "Refusal | None", T]
+# What is tried: what is assumed in a twin of the reading, which is told its level.
+Attempt: TypeAlias = Callable[[Any, int], None]
+# Where an attempt is refused, the answer is a place: what stands before it has decided that.
+Steps: TypeAlias = Generator["Attempt | None", "int | None", T]

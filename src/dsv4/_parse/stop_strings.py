@@ -3,14 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
-
-
-class StopMatch(NamedTuple):
-    """Where in a text a stop string was found, and which."""
-
-    at: int
-    string: str
 
 
 class StopStrings:
@@ -23,13 +15,13 @@ class StopStrings:
         self._longest = max(map(len, self._stops), default=0)
         self._starts = {stop[:size] for stop in self._stops for size in range(1, len(stop))}
 
-    def find(self, text: str) -> StopMatch | None:
-        """The string that is whole first, as if the text came letter by letter."""
-        found = [(at + len(s), at, s) for s in self._stops if (at := text.find(s)) >= 0]
-        if not found:
+    def find(self, text: str) -> tuple[int, str] | None:
+        """The string that is whole first, as if the text came letter by letter; and its place."""
+        places = [(at + len(s), at, s) for s in self._stops if (at := text.find(s)) >= 0]
+        if not places:
             return None
-        _, at, string = min(found)
-        return StopMatch(at, string)
+        _, at, string = min(places)
+        return at, string
 
     def start_at_end(self, text: str) -> int:
         """How many characters of the text's end a stop string may begin with."""

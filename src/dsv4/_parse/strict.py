@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Sequence
+from functools import cache
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from dsv4._format import tokens
@@ -69,82 +70,29 @@ def read_strictly(
 
     `acting` is the text with something else in place of what only spells a token.
     """
-    message, calls = _read(text, acting or text, thinking, tags, is_plain=False)
-    message.calls.extend(call.named_in(text) for call in calls)
-    return message
-
-
-def read_plainly(
-    text: str, thinking: bool, tags: Tags, tools: DeclaredTools
-) -> StrictMessage | None:
-    """A whole completion that no rule of recovery.md could read in another way than the grammar.
-
-    None for any other, well-formed or not: one with a mark in its prose or in a value, for example.
-    """
-    try:
-        message, calls = _read(text, text, thinking, tags, is_plain=True)
-    except ParseError:
-        return None
-    if message.block:
-        is_closed = message.block.endswith(tags.block_close)
-        if not is_closed or not 0 < len(calls) <= MOST_CALLS:
-            return None
-        if any(fence * FENCE_LENGTH in message.content for fence in FENCES):
-            return None
-    if not all(_is_plain(text, call, tools) for call in calls):
-        return None
-    message.calls.extend(call.named_in(text) for call in calls)
-    return message
-
-
-def _is_plain(text: str, call: StrictCall, tools: DeclaredTools) -> bool:
-    name = text[call.name]
-    if not _is_plain_name(name) or not tools.may_be_tool(name):
-        return False
-    for key, is_string, span in call.parameters:
-        value = text[span]
-        if not _is_plain_name(text[key]) or text[key] in HOLDS_ALL:
-            return False
-        if any(mark in value for mark in MARKS):
-            return False
-        found = None if is_string else read_json(value)
-        if not is_string and (found is None or found.repaired):
-            return False
-    return len(call.parameters) <= MOST_PARAMETERS
-
-
-def _is_plain_name(name: str) -> bool:
-    """Whether the tolerant reading takes the name as it stands, too."""
-    return len(name) <= LONGEST_NAME and name.replace("_", "a").replace("-", "a").isalnum()
-
-
-def _read(
-    text: str, acting: str, thinking: bool, tags: Tags, is_plain: bool
-) -> tuple[StrictMessage, list[StrictCall]]:
-    """A completion. One that is plain has no marks around its calls, and may lack its EOS."""
-    forbidden = MARKS if is_plain else _FORBIDDEN
+    acting = acting or text
     thought = at = 0
     if thinking:
         thought = acting.find(tokens.THINK_END)
         if thought < 0:
             raise ParseError(len(text), f"found the end, expected {tokens.THINK_END}")
-        _refuse(acting, forbidden, "text", 0, thought)
+        _refuse(acting, _FORBIDDEN, "text", 0, thought)
         at = thought + len(tokens.THINK_END)
-    block, eos = acting.find(tags.block_open, at), acting.find(tokens.EOS, at)
+    block, end = acting.find(tags.block_open, at), acting.find(tokens.EOS, at)
     calls: list[StrictCall] = []
-    if block < 0 or 0 <= eos < block:
-        if eos < 0 and not is_plain:
+    if block < 0 or 0 <= end < block:
+        if end < 0:
             raise ParseError(len(text), f"found the end, expected {tokens.EOS}")
-        block = end = eos if eos >= 0 else len(text)
-        _refuse(acting, forbidden, "text", at, end)
-    else:
-        _refuse(acting, forbidden, "text", at, block)
+        block = end
+    _refuse(acting, _FORBIDDEN, "text", at, block)
+    if block != end:
         end, calls = _read_block(acting, block + len(tags.block_open), tags)
     has_eos = acting.startswith(tokens.EOS, end)
     after = end + len(tokens.EOS) if has_eos else end
     if after != len(text):
         raise ParseError(after, f"found {text[after : after + 20]!r}, expected the end")
-    return StrictMessage(text[:thought], text[at:block], [], text[block:end], has_eos), calls
+    named = [call.named_in(text) for call in calls]
+    return StrictMessage(text[:thought], text[at:block], named, text[block:end], has_eos)
 
 
 def _read_block(text: str, at: int, tags: Tags) -> tuple[int, list[StrictCall]]:
@@ -161,13 +109,95 @@ def read_calls(text: str, at: int, tags: Tags) -> tuple[int, list[tuple[str, str
     return end, [call.named_in(text) for call in calls]
 
 
+# Completions that no rule of recovery.md could read in another way than the grammar.
+
+
+def read_plainly(
+    text: str, thinking: bool, tags: Tags, tools: DeclaredTools
+) -> StrictMessage | None:
+    """A whole completion of that kind.
+
+    None for any other, well-formed or not: one with a mark in its prose or in a value, for example.
+    """
+    thought = text.find(tokens.THINK_END) if thinking else 0
+    if thought < 0:
+        return None
+    at = thought + len(tokens.THINK_END) if thinking else 0
+    has_eos = text.endswith(tokens.EOS)
+    end = len(text) - len(tokens.EOS) if has_eos else len(text)
+    block = text.find(tags.block_open, at)
+    reasoning, content = text[:thought], text[at : end if block < 0 else block]
+    if _has_mark(reasoning) or _has_mark(content):
+        return None
+    calls: list[tuple[str, str]] | None = []
+    if block >= 0:
+        if any(fence * FENCE_LENGTH in content for fence in FENCES):
+            return None
+        calls = _plain_calls(text[block + len(tags.block_open) : end], tags, tools)
+    return None if calls is None else StrictMessage(reasoning, content, calls, "", has_eos)
+
+
+def _plain_calls(text: str, tags: Tags, tools: DeclaredTools) -> list[tuple[str, str]] | None:
+    """The calls of a block: a bracket in it begins a tag, and nothing else."""
+    before, *tags_and_values = text.split("<")
+    opening, parameter = _plain_tags(tags)
+    calls: list[tuple[str, str]] = []
+    rest = iter(tags_and_values)
+    for piece in rest:
+        invoke = opening.fullmatch(piece)
+        if invoke is None:
+            is_last = piece == tags.block_close[2:] and next(rest, None) is None
+            return calls if is_last and not before and 0 < len(calls) <= MOST_CALLS else None
+        members: dict[str, str] = {}
+        while (piece := next(rest, "")) != f"{tags.invoke_close[2:]}\n":
+            match = parameter.match(piece)
+            if match is None or match[1] in members or match[1] in HOLDS_ALL or invoke[2]:
+                return None
+            value = _plain_json(piece[match.end() :], match[2] == "true")
+            if value is None or next(rest, "") != f"{tags.parameter_close[1:]}\n":
+                return None
+            members[match[1]] = value
+        if len(members) > MOST_PARAMETERS or not tools.may_be_tool(invoke[1]):
+            return None
+        calls.append((invoke[1], object_text(members)))
+    return None
+
+
+@cache
+def _plain_tags(tags: Tags) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """The openings of a call and of a parameter, with names that the tolerant reading takes, too.
+
+    An empty line behind a call's is there if it has no parameters.
+    """
+    name = rf'name="([\w-]{{1,{LONGEST_NAME}}})"'
+    invoke, parameter = f"{tokens.DSML}{tags.invoke}", f"{tokens.DSML}{tags.parameter}"
+    return (
+        re.compile(rf"{invoke}\s*{name}>\n(\n?)"),
+        re.compile(rf'{parameter} {name} string="(true|false)">'),
+    )
+
+
+def _plain_json(value: str, is_string: bool) -> str | None:
+    if is_string or _has_mark(value):
+        return None if _has_mark(value) else json_string(value)
+    reading = read_json(value)
+    return None if reading is None or reading.repaired else reading.text
+
+
+def _has_mark(text: str) -> bool:
+    return any(mark in text for mark in MARKS)
+
+
+# Reading in pieces.
+
+
 def _refuse(
     text: str, refused: Sequence[str], expected: str, start: int, end: int, base: int = 0
 ) -> None:
     """Raises a `ParseError` where the first of some texts stands."""
-    found = [(at, one) for one in refused if (at := text.find(one, start, end)) >= 0]
-    if found:
-        at, one = min(found)
+    places = [(at, one) for one in refused if (at := text.find(one, start, end)) >= 0]
+    if places:
+        at, one = min(places)
         raise ParseError(base + at, f"found {one}, expected {expected}")
 
 
@@ -186,6 +216,7 @@ class StrictBlock:
         self._tags = tags
         self._is_whole = is_whole
         self._invoke_close = tags.invoke_close[1:] + "\n"
+        self._value_close = f"{tags.parameter_close}\n"
         self._value_stops = value_stops
         self._text = ""
         self._base = start  # the place of the text's first character
@@ -226,34 +257,34 @@ class StrictBlock:
         # Any white space, or none, may stand before the attribute.
         while (name := _NAME.match(self._text, self._at - self._base)) is None:
             if self._final or not _MAYBE_NAME.match(self._text, self._at - self._base):
-                found = self._text[self._at - self._base :][:8]
-                raise ParseError(self._at, f"found {found!r}, expected ' name=\"'")
+                text = self._text[self._at - self._base :][:8]
+                raise ParseError(self._at, f"found {text!r}, expected ' name=\"'")
             yield
         self._at = self._base + name.end()
-        end = self._whole_name_end() if self._is_whole else (yield from self._search(_LINE_END))
-        if end is None or not self._text.startswith(NAME_END, end.start() - 2):
+        if self._is_whole:
+            end = self._whole_name_end(self._at - self._base)
+        else:
+            line_end = yield from self._search(_LINE_END)
+            end = -1 if line_end is None else line_end.start()
+        if end < 0 or not self._text.startswith(NAME_END, end - 2):
             problem = f"found no {NAME_END!r} in the line, expected it after the name"
             raise ParseError(self._at, problem)
-        line_end = self._base + end.start()
-        self.calls.append(StrictCall(slice(self._at, line_end - 2), []))
-        self._at = line_end + 1
+        self.calls.append(StrictCall(slice(self._at, self._base + end - 2), []))
+        self._at = self._base + end + 1
 
-    def _whole_name_end(self) -> re.Match[str] | None:
-        """The line end behind a name, in which others may stand."""
-        found: re.Match[str] | None = None
+    def _whole_name_end(self, start: int) -> int:
+        """The line end behind a name, in which others may stand. -1: there is none."""
         stops = (self._invoke_close[:-2], self._tags.parameter_open.partition(" name=")[0])
-        start = self._at - self._base
-        stop = min((at for text in stops if (at := self._text.find(text, start)) >= 0), default=-1)
-        for end in _LINE_END.finditer(self._text, start, stop if stop >= 0 else len(self._text)):
-            if self._text.startswith(NAME_END, end.start() - 2):
-                found = end
-        return found or _LINE_END.search(self._text, start)
+        places = [at for stop in stops if (at := self._text.find(stop, start)) >= 0]
+        last = self._text.rfind(NAME_END, start, min(places, default=len(self._text)))
+        return self._text.find("\n", start) if last < 0 else last + 2
 
     def _parameters(self) -> _Waiting[None]:
         keys: set[str] = set()
         while (yield from self._takes(self._tags.parameter_open)):
             start = self._at
-            key_end = yield from self._search(_KEY_END)
+            key_end = _KEY_END.search(self._text, start - self._base) if self._is_whole else None
+            key_end = key_end or (yield from self._search(_KEY_END))
             key, key_slice, is_string, value = "", slice(start, start), False, start
             if key_end is not None:
                 key = self._text[start - self._base : key_end.start()]
@@ -267,7 +298,9 @@ class StrictBlock:
             keys.add(key)
             self.calls[-1].parameters.append((key_slice, is_string, slice(value, end)))
             self._at = self.closed_at = end
-            yield from self._expect(self._tags.parameter_close + "\n")
+            if not self._text.startswith(self._value_close, end - self._base):
+                yield from self._expect(self._value_close)
+            self._at = end + len(self._value_close)
         if not keys:
             yield from self._takes("\n")  # as the encoder writes a call without parameters
 
@@ -299,18 +332,18 @@ class StrictBlock:
 
     def _expect(self, expected: str) -> _Waiting[None]:
         if not (yield from self._takes(expected)):
-            found = self._text[self._at - self._base :][: len(expected)]
-            raise ParseError(self._at, f"found {found!r}, expected {str(expected)!r}")
+            text = self._text[self._at - self._base :][: len(expected)]
+            raise ParseError(self._at, f"found {text!r}, expected {str(expected)!r}")
 
     def _search(self, wanted: re.Pattern[str]) -> _Waiting[re.Match[str] | None]:
         """The end of a name, before anything that no name holds, and soon enough."""
         at = self._at
-        while (found := wanted.search(self._text, at - self._base)) is None and not self._final:
+        while (match := wanted.search(self._text, at - self._base)) is None and not self._final:
             self._check_name(len(self._text))
             at = max(self._at, self._base + len(self._text) - _LONGEST_CLOSE)
             yield
-        self._check_name(len(self._text) if found is None else found.start())
-        return found
+        self._check_name(len(self._text) if match is None else match.start())
+        return match
 
     def _check_name(self, end: int) -> None:
         if self._is_whole:
@@ -320,7 +353,8 @@ class StrictBlock:
             raise ParseError(self._at, f"found more than {LONGEST_TAG} characters, expected a name")
 
     def _refuse(self, refused: Sequence[str], expected: str, end: int) -> None:
-        _refuse(self._text, refused, expected, self._at - self._base, end, self._base)
+        if refused:
+            _refuse(self._text, refused, expected, self._at - self._base, end, self._base)
 
 
 class StrictAlongside(StrictBlock):

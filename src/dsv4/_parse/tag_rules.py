@@ -31,13 +31,13 @@ _JSON_CALLS = pattern(rf'\[\s{{0,{LONGEST_SPACE}}}\{{|\{{\s{{0,{LONGEST_SPACE}}}
 class TagRules:
     """Answers questions about tags, from the text around them and the declared tools."""
 
-    __slots__ = ("buffer", "close_at", "eos_run", "no_close_to", "tools")
+    __slots__ = ("buffer", "close_at", "eos_run", "tools", "unclosed")
 
     def __init__(self, buffer: TextBuffer, tools: DeclaredTools) -> None:
         self.buffer = buffer
         self.tools = tools
         self.eos_run = (0, 0)  # the last run of EOS tokens, as far as it was followed
-        self.no_close_to = NOWHERE  # no closing tag stands between an EOS and this place
+        self.unclosed = NOWHERE, NOWHERE  # no closing tag of a call stands between these places
         self.close_at = NOWHERE  # where one does
 
     # What follows.
@@ -74,10 +74,10 @@ class TagRules:
         buffer = self.buffer
         rest = buffer.slice(at, at + len(_DOUBLED))
         if rest == _DOUBLED:
-            found = buffer.tag_at(at + 1)
-            if isinstance(found, Tag):
-                return None if found.broken else found.with_bracket(rest[0])
-            return None if buffer.final else found
+            tag = buffer.tag_at(at + 1)
+            if isinstance(tag, Tag):
+                return None if tag.broken else tag.with_bracket(rest[0])
+            return None if buffer.final else tag
         waits = len(rest) > 1 and _DOUBLED.startswith(rest) and not buffer.final
         return PartialTag.MAYBE if waits else None
 
@@ -101,12 +101,15 @@ class TagRules:
         """Whether a closing tag of a call follows anywhere."""
         if self.close_at >= at:
             return True
-        at = max(at, self.no_close_to)
-        while (tag := (yield from self.buffer.next_tag(at))) is not None:
+        begun, to = self.unclosed
+        if not begun <= at <= to:
+            begun = to = at
+        while (tag := (yield from self.buffer.next_tag(to))) is not None:
             if tag.closing and tag.marked and self.kind(tag) in CALL_TAGS:
                 self.close_at = tag.start
                 return True
-            at = self.no_close_to = tag.end
+            to = tag.end
+            self.unclosed = begun, to
         return False
 
     def ends_text(self, eos: Tag) -> Steps[bool]:

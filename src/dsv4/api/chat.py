@@ -11,14 +11,7 @@ from dsv4.api.chat_requests import read
 from dsv4.api.errors import error, error_body
 from dsv4.api.event_writer import Events, EventWriter, HeldCall, Logprobs, ProtocolEvent, Usage
 
-__all__ = [
-    "Writer",
-    "error",
-    "fold",
-    "frames",
-    "read",
-    "whole",
-]
+__all__ = ["Writer", "error", "fold", "frames", "read", "whole"]
 
 
 FINISH = {

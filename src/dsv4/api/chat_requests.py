@@ -5,6 +5,7 @@ from __future__ import annotations
 import marshal
 from typing import Any, cast
 
+from dsv4._encode.tools import is_same_value
 from dsv4._encode.turns import NATIVE
 from dsv4._format.dialects import Dialect
 from dsv4._format.texts import BILLING_HEADER
@@ -14,7 +15,7 @@ from dsv4.api import request_content as contents
 from dsv4.api.api_request import ApiRequest, ApiSettings, ResolvedOptions
 from dsv4.api.errors import ApiError, wrong
 from dsv4.api.neutral_request import NeutralRequest, RequestTool, RequestTools
-from dsv4.api.request_content import BlockContent, BlockReader, Content
+from dsv4.api.request_content import BlockReader, Content
 from dsv4.api.request_fields import OFF, Body, Check, JsonObject, clean, is_clean, json_body
 from dsv4.types import DialectName
 
@@ -58,8 +59,11 @@ def chat_options(body: JsonObject) -> NeutralRequest:
     """What a body asks for with every field but its messages."""
     fields = request_fields.shared_fields(body, FIELDS)
     fields["continues"] = False
-    if not COMBINED_FIELDS.isdisjoint(fields):
-        _combine_fields(fields)
+    if "max_completion_tokens" in fields:  # the newer name counts
+        fields["max_tokens"] = fields.pop("max_completion_tokens")
+    neutral.combine_sampling(fields)
+    if not THINKING_FIELDS.isdisjoint(fields):
+        _combine_thinking(fields)
     return NeutralRequest(fields)
 
 
@@ -86,35 +90,27 @@ def resolved_chat_options(
     tools = options.pop("tools", None)
     if not SHARED_FIELDS.issuperset(options):
         options = {field: options[field] for field in options if field in SHARED_FIELDS}
+
+    def resolved_from(fields: JsonObject) -> ResolvedOptions:
+        asked = chat_options({**fields, "tools": tools})
+        return ResolvedOptions(asked, "chat", dialect, settings)
+
     try:
         dumped = marshal.dumps(options)
         dumped_tools = None if tools is None else marshal.dumps(tools)
     except ValueError:
-        return ResolvedOptions(chat_options({**options, "tools": tools}), "chat", dialect, settings)
+        return resolved_from(options)
     # What is cached holds the dialect and the settings: no others have their ids.
     named = dialect if isinstance(dialect, str) else id(dialect)
     key = (dumped, dumped_tools, named, id(settings))
     resolved = _known_options.get(key)
     if resolved is None:
         copy = marshal.loads(dumped)
-        if not _are_equal(copy, options):
-            return ResolvedOptions(
-                chat_options({**options, "tools": tools}), "chat", dialect, settings
-            )
-        resolved = ResolvedOptions(
-            chat_options({**copy, "tools": tools}), "chat", dialect, settings
-        )
+        if not is_same_value(copy, options):
+            return resolved_from(options)
+        resolved = resolved_from(copy)
         _known_options.keep(key, resolved, len(dumped) + len(dumped_tools or b""))
     return resolved
-
-
-def _are_equal(copy: JsonObject, options: JsonObject) -> bool:
-    """Whether marshal wrote all that there is: what has a buffer, as numbers of numpy have, it
-    writes as if it were bytes."""
-    try:
-        return copy == options
-    except Exception:  # an array does not say whether it is equal
-        return False
 
 
 # Messages. Those of most requests are turns as they are, and are passed on. Others are read with
@@ -306,18 +302,9 @@ MESSAGE_READERS = {
 }
 
 
-def _read_image(part: JsonObject, path: str) -> BlockContent:
-    source = part.get("image_url")
-    if source is None or isinstance(source, str):
-        return contents.image_block(clean(source or ""), path)
-    inside = request_fields.json_object(source, f"{path}.image_url")
-    url = request_fields.maybe_text_at(inside, "url", f"{path}.image_url")
-    return contents.image_block(url, path, inside.get("detail"))
-
-
 PART_READERS: dict[str, BlockReader] = {
     "text": contents.read_text_block,
-    "image_url": _read_image,
+    "image_url": contents.read_openai_image,
     "refusal": contents.text_reader("refusal"),
 }
 
@@ -361,16 +348,7 @@ def _refuse_old_field(new: str) -> Check:
 
 
 def _read_choice(value: object, path: str) -> neutral.NeutralToolChoice:
-    if isinstance(value, str):
-        return neutral.NeutralToolChoice(neutral.choice_word(value, path))
-    choice = request_fields.json_object(value, path)
-    kind = request_fields.type_at(choice, path)
-    if kind == "function":
-        return neutral.NeutralToolChoice("tool", _function_key(value, path))
-    if kind == "allowed_tools":
-        allowed = request_fields.json_object(choice.get("allowed_tools"), f"{path}.allowed_tools")
-        return neutral.read_allowed(allowed, f"{path}.allowed_tools", _function_key)
-    raise wrong(kind, '"function" or "allowed_tools"', f"{path}.type")
+    return neutral.read_openai_choice(value, path, ("function",), _function_key, "allowed_tools")
 
 
 def _function_key(value: object, path: str) -> neutral.ToolKey:
@@ -384,18 +362,7 @@ def _function_key(value: object, path: str) -> neutral.ToolKey:
 
 
 def _read_format(value: object, path: str) -> neutral.AnswerFormat | None:
-    fields = request_fields.json_object(value, path)
-    kind = request_fields.one_of("text", "json_object", "json_schema")(
-        fields.get("type"), f"{path}.type"
-    )
-    if kind == "text":
-        return None
-    if kind == "json_object":
-        return neutral.AnswerFormat()
-    inside = f"{path}.json_schema"
-    return neutral.read_answer_format(
-        request_fields.json_object(fields.get("json_schema"), inside), inside
-    )
+    return neutral.read_openai_format(value, path, "json_schema")
 
 
 def _include_usage(value: object, path: str) -> bool:
@@ -445,39 +412,12 @@ FIELDS: dict[str, tuple[str, Check]] = {
     "logit_bias": ("logit_bias", request_fields.logit_bias),
     "user": ("user", request_fields.text),
     "prompt_cache_key": ("cache_key", request_fields.text),
-    **{
-        name: ("unsupported", check)
-        for name, check in request_fields.UNSUPPORTED_FIELDS["chat"].items()
-    },
+    **request_fields.unsupported_fields("chat"),
 }
 # Those that differ from one client to the next are not cached.
 OWN_FIELDS = {name: FIELDS[name] for name in ("user", "prompt_cache_key")}
 SHARED_FIELDS = frozenset(FIELDS.keys() - OWN_FIELDS.keys() - {"tools"})
-SAMPLING_FIELDS = {
-    *("temperature", "top_p", "top_k", "seed", "presence_penalty", "frequency_penalty"),
-    "logit_bias",
-}
 THINKING_FIELDS = {"thinking", "effort", "options"}
-COMBINED_FIELDS = {
-    *SAMPLING_FIELDS,
-    *THINKING_FIELDS,
-    "max_completion_tokens",
-    "functions",
-    "unsupported",
-}
-
-
-def _combine_fields(said: JsonObject) -> None:
-    """What several fields say together."""
-    said.pop("functions", None)
-    said.pop("unsupported", None)
-    if "max_completion_tokens" in said:  # the newer name counts
-        said["max_tokens"] = said.pop("max_completion_tokens")
-    if not SAMPLING_FIELDS.isdisjoint(said):
-        sampling = {name: said.pop(name) for name in SAMPLING_FIELDS & said.keys()}
-        said["sampling"] = neutral.Sampling(**sampling)
-    if not THINKING_FIELDS.isdisjoint(said):
-        _combine_thinking(said)
 
 
 def _combine_thinking(said: JsonObject) -> None:
@@ -578,10 +518,7 @@ def _dump_content(content: Content) -> str | list[JsonObject]:
 
 def _dump_tool(tool: RequestTool) -> dict[str, Any]:
     function = neutral.without_nulls(
-        name=tool.name,
-        description=tool.description,
-        parameters=tool.parameters,
-        strict=tool.strict,
+        name=tool.name, description=tool.description, parameters=tool.parameters, strict=tool.strict
     )
     return {"type": "function", "function": function}
 

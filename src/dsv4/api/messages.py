@@ -13,14 +13,7 @@ from dsv4.api.event_writer import Events, EventWriter, HeldCall, Logprobs, Proto
 from dsv4.api.messages_requests import read
 from dsv4.api.neutral_request import mark_id
 
-__all__ = [
-    "Writer",
-    "error",
-    "fold",
-    "frames",
-    "read",
-    "whole",
-]
+__all__ = ["Writer", "error", "fold", "frames", "read", "whole"]
 
 
 STOP_REASONS = {

@@ -42,38 +42,22 @@ def read(
 
 def neutral_messages_request(body: JsonObject) -> NeutralRequest:
     """What a body asks for."""
-    known = request_fields.checked_fields(body, FIELDS)
-    if "messages" not in known:
+    fields = request_fields.shared_fields(body, FIELDS)
+    if "messages" not in fields:
         raise wrong(body.get("messages"), "a list of messages", "messages")
-    given = known["messages"]
+    given = fields["messages"]
     if not given:
         raise ApiError("found no message, expected at least one", path="messages")
-    system = known.get("system", "")
+    system = fields.pop("system", "")
     messages: list[neutral.Entry] = [{"role": "system", "content": system}] if system else []
     for n, message in enumerate(given):
         messages += _read_message(message, f"messages[{n}]")
-    output = known.get("output_config", {})
-    choice, parallel = known.get("tool_choice", (neutral.AUTO, None))
-    fields = {
-        "messages": messages,
-        "model": known.get("model"),
-        "declared": known.get("tools", neutral.NO_TOOLS),
-        "choice": choice,
-        "format": output.get("format", known.get("output_format")),
-        "thinking": known.get("thinking"),
-        "effort": output.get("effort"),
-        "effort_path": "output_config.effort",
-        "wants_thinking": known.get("thinking") is True,
-        "sampling": neutral.Sampling(
-            known.get("temperature"), known.get("top_p"), known.get("top_k")
-        ),
-        "max_tokens": known.get("max_tokens"),
-        "stop": known.get("stop_sequences", ()),
-        "stream": known.get("stream", False),
-        "parallel": parallel,
-        "user": known.get("metadata"),
-        "given": len(given),
-    }
+    fields |= {"messages": messages, "given": len(given), "effort_path": "output_config.effort"}
+    fields |= fields.pop("output", {})
+    fields["wants_thinking"] = fields.get("thinking") is True
+    if "choice" in fields:
+        fields["choice"], fields["parallel"] = fields["choice"]
+    neutral.combine_sampling(fields)
     return NeutralRequest(fields)
 
 
@@ -305,28 +289,26 @@ def _read_user_id(value: object, path: str) -> str | None:
     return request_fields.maybe_text_at(request_fields.json_object(value, path), "user_id", path)
 
 
-OUTPUT_FIELDS: dict[str, Check] = {
-    "effort": request_fields.effort,
-    "format": _read_format,
-}
+OUTPUT_FIELDS: dict[str, Check] = {"effort": request_fields.effort, "format": _read_format}
 
-FIELDS: dict[str, Check] = {
-    "messages": request_fields.json_list,
-    "system": _read_system,
-    "model": request_fields.text,
-    "tools": neutral.cached_tools(_read_tools, "messages"),
-    "tool_choice": _read_choice,
-    "thinking": request_fields.thinking_switch,
-    "output_config": _read_output_config,
-    "output_format": _read_format,
-    "max_tokens": request_fields.whole_number(1),
-    "stop_sequences": request_fields.texts,
-    "stream": request_fields.boolean,
-    "temperature": request_fields.number(0),
-    "top_p": request_fields.number(0, 1),
-    "top_k": request_fields.whole_number(-1),
-    "metadata": _read_user_id,
-    **request_fields.UNSUPPORTED_FIELDS["messages"],
+# Fields that are read: the name that all protocols share, and the check.
+FIELDS: dict[str, tuple[str, Check]] = {
+    "messages": ("messages", request_fields.json_list),
+    "system": ("system", _read_system),
+    "model": ("model", request_fields.text),
+    "tools": ("declared", neutral.cached_tools(_read_tools, "messages")),
+    "tool_choice": ("choice", _read_choice),
+    "thinking": ("thinking", request_fields.thinking_switch),
+    "output_config": ("output", _read_output_config),
+    "output_format": ("format", _read_format),
+    "max_tokens": ("max_tokens", request_fields.whole_number(1)),
+    "stop_sequences": ("stop", request_fields.texts),
+    "stream": ("stream", request_fields.boolean),
+    "temperature": ("temperature", request_fields.number(0)),
+    "top_p": ("top_p", request_fields.number(0, 1)),
+    "top_k": ("top_k", request_fields.whole_number(-1)),
+    "metadata": ("user", _read_user_id),
+    **request_fields.unsupported_fields("messages"),
 }
 
 

@@ -12,7 +12,7 @@ import base64
 import binascii
 import json
 import marshal
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
@@ -170,6 +170,14 @@ class Sampling:
 
 
 NO_SAMPLING = Sampling()
+_SAMPLING_FIELDS = frozenset(Sampling.__slots__)
+
+
+def combine_sampling(fields: JsonObject) -> None:
+    """Puts what the fields of a request say about sampling into one value."""
+    if not _SAMPLING_FIELDS.isdisjoint(fields):
+        names = _SAMPLING_FIELDS & fields.keys()
+        fields["sampling"] = Sampling(**{name: fields.pop(name) for name in names})
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,8 +223,7 @@ class NeutralToolChoice:
 
 
 AUTO = NeutralToolChoice()
-# Reads a choice that OpenAI's protocols write as a word.
-choice_word: Callable[[object, str], ToolChoiceMode] = request_fields.one_of(
+_choice_word: Callable[[object, str], ToolChoiceMode] = request_fields.one_of(
     "auto", "none", "required"
 )
 
@@ -389,7 +396,32 @@ def read_function(function: JsonObject, path: str, schema: str = "parameters") -
     )
 
 
-def read_allowed(
+def read_openai_choice(
+    value: object,
+    path: str,
+    kinds: Collection[str],
+    key: Callable[[object, str], ToolKey | None],
+    holder: str | None = None,
+) -> NeutralToolChoice:
+    """A choice as OpenAI's protocols write it: a word, one of the `kinds` of tools, which `key`
+    reads, or several that are allowed. `holder` is the field that has these, where they do not
+    stand beside the type."""
+    if isinstance(value, str):
+        return NeutralToolChoice(_choice_word(value, path))
+    choice = request_fields.json_object(value, path)
+    kind = request_fields.type_at(choice, path)
+    if kind in kinds:
+        return NeutralToolChoice("tool", key(value, path))
+    if kind != "allowed_tools":
+        expected = ", ".join(f'"{name}"' for name in kinds) + ' or "allowed_tools"'
+        raise wrong(kind, expected, f"{path}.type")
+    if holder is not None:
+        path = f"{path}.{holder}"
+        choice = request_fields.json_object(choice.get(holder), path)
+    return _read_allowed(choice, path, key)
+
+
+def _read_allowed(
     allowed: JsonObject, path: str, key: Callable[[object, str], ToolKey | None]
 ) -> NeutralToolChoice:
     """A choice that allows some of the tools. `key` reads one of its entries, or gives None."""
@@ -468,6 +500,22 @@ def cached_tools(read: Callable[[object, str], RequestTools], protocol: str) -> 
 
 
 # The form that an answer must have.
+
+
+_format_kind = request_fields.one_of("text", "json_object", "json_schema")
+
+
+def read_openai_format(value: object, path: str, holder: str | None = None) -> AnswerFormat | None:
+    """The form as OpenAI's protocols write it. `holder` is the field with the schema and its name,
+    where these do not stand beside the type."""
+    given = request_fields.json_object(value, path)
+    kind = _format_kind(given.get("type"), f"{path}.type")
+    if kind != "json_schema":
+        return AnswerFormat() if kind == "json_object" else None
+    if holder is not None:
+        path = f"{path}.{holder}"
+        given = request_fields.json_object(given.get(holder), path)
+    return read_answer_format(given, path)
 
 
 def read_answer_format(holder: JsonObject, path: str) -> AnswerFormat:

@@ -121,9 +121,20 @@ def missing_image(problem: str, path: str) -> ImageBlock:
 NO_FILES = "found the id of a file, expected the picture itself or its address: no files are kept"
 
 
-def sayable(
-    content: list[TextPartParam | ImageBlock],
-) -> list[TextPartParam | ImageBlock]:
+def read_openai_image(part: JsonObject, path: str) -> BlockContent:
+    """An image as OpenAI's protocols write it: its address, alone or in an object, or the id of a
+    file. How closely to look stands beside the address, or beside the object."""
+    source = part.get("image_url")
+    if source is not None and not isinstance(source, (str, dict)):
+        raise wrong(source, "an address, or an object with one", f"{path}.image_url")
+    inside = source if isinstance(source, dict) else {"url": source}
+    url = maybe_text_at(inside, "url", f"{path}.image_url")
+    if not url and part.get("file_id") is not None:
+        return missing_image(NO_FILES, path)
+    return image_block(url, path, inside.get("detail", part.get("detail")))
+
+
+def sayable(content: list[TextPartParam | ImageBlock]) -> list[TextPartParam | ImageBlock]:
     """The blocks for another protocol: images that the request does not have are named."""
     return [block if block["type"] == "text" else maybe_missing(block) for block in content]
 

@@ -14,6 +14,7 @@ from importlib import import_module
 from math import isfinite
 from typing import Any, TypeAlias, TypeGuard, TypeVar
 
+from dsv4._encode.tools import read_json
 from dsv4.api.errors import ApiError, wrong
 from dsv4.errors import short_repr
 
@@ -48,8 +49,6 @@ def fast_json_reader() -> Callable[[bytes], Any] | None:
 
 
 _jiter = fast_json_reader()
-_decoder = json.JSONDecoder()
-_scan_json: Callable[[str, int], tuple[Any, int]] = _decoder.scan_once  # type: ignore[attr-defined]
 
 
 def json_body(body: Body, loads: Callable[[bytes], Any] | None = None) -> JsonObject:
@@ -85,7 +84,7 @@ def _parse_json(data: bytes, loads: Callable[[bytes], Any] | None) -> Any:
         except (ValueError, RecursionError):
             pass  # what is wrong, and whether anything is, Python's own reader says
     try:
-        return _parse_json_text(data.decode())
+        return read_json(data.decode().removeprefix(_BOM))
     except UnicodeDecodeError as error:
         raise ApiError(f"The body is not UTF-8: {error.reason} at byte {error.start}.") from None
     except ValueError as error:
@@ -95,17 +94,6 @@ def _parse_json(data: bytes, loads: Callable[[bytes], Any] | None) -> Any:
 
 
 _BOM = "\ufeff"
-
-
-def _parse_json_text(text: str) -> Any:
-    """What `json.loads` gives, which spends much of its time looking for space around."""
-    try:
-        value, end = _scan_json(text, 0)
-        if end == len(text):
-            return value
-    except StopIteration:  # no value begins here
-        pass
-    return _decoder.decode(text.removeprefix(_BOM))
 
 
 # A character outside the first 65,536 is written as two surrogates in JSON. Half of one, left by a
@@ -413,6 +401,14 @@ UNSUPPORTED_FIELDS: dict[str, dict[str, FieldCheck]] = {
         "container": _no_skills,
     },
 }
+
+
+def unsupported_fields(protocol: str) -> dict[str, tuple[str, Check]]:
+    """These of a protocol, by the name that all of them share: what passes the check says nothing,
+    and is not read again."""
+    return {name: ("unsupported", check) for name, check in UNSUPPORTED_FIELDS[protocol].items()}
+
+
 # Which old reasoning is shown is decided by the format.
 REASONING_CONTEXT = _refused_but(("auto",), '"auto": the format decides which reasoning is kept')
 

@@ -14,14 +14,7 @@ from dsv4.api.event_writer import Events, EventWriter, HeldCall, Logprobs, Proto
 from dsv4.api.neutral_request import CUSTOM_INPUT, mark_text
 from dsv4.api.responses_requests import read
 
-__all__ = [
-    "Writer",
-    "error",
-    "fold",
-    "frames",
-    "read",
-    "whole",
-]
+__all__ = ["Writer", "error", "fold", "frames", "read", "whole"]
 
 
 # The text of a custom tool's call, which the model writes as the only parameter of a call.

@@ -16,7 +16,7 @@ from dsv4.api import request_fields
 from dsv4.api.api_request import DEFAULT_SETTINGS, ApiRequest, ApiSettings, resolve
 from dsv4.api.errors import ApiError, wrong
 from dsv4.api.neutral_request import NeutralRequest, RequestTool, RequestTools
-from dsv4.api.request_content import BlockContent, BlockReader, Content
+from dsv4.api.request_content import BlockReader, Content
 from dsv4.api.request_fields import OFF, Body, Check, JsonObject, clean, json_body
 from dsv4.types import DialectName, TextPartParam
 
@@ -28,27 +28,27 @@ ECHOED_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 GRAMMAR_SYNTAXES = ("lark", "regex")
 
 
-def echoed_fields(body: JsonObject, known: dict[str, Any]) -> JsonObject:
+def echoed_fields(body: JsonObject, fields: dict[str, Any]) -> JsonObject:
     """The fields of a response that come from the request, each valid or null.
 
-    `known` are the fields that were read, `body` has those that were not.
+    `fields` are those that were read, `body` has those that were not.
     """
-    effort = known.get("reasoning", {}).get("effort")
+    effort = fields.get("effort")
     return {
-        "instructions": known.get("instructions") or None,
-        "max_output_tokens": known.get("max_output_tokens"),
+        "instructions": fields.get("instructions") or None,
+        "max_output_tokens": fields.get("max_tokens"),
         "metadata": _echoed_metadata(body.get("metadata")),
-        "parallel_tool_calls": known.get("parallel_tool_calls", True),
+        "parallel_tool_calls": fields.get("parallel", True),
         "previous_response_id": None,
         "reasoning": {"effort": effort if effort in ECHOED_EFFORTS else None, "summary": None},
         "store": False,
-        "temperature": known.get("temperature"),
-        "text": {"format": dump_format(known.get("text", {}).get("format"))},
-        "tool_choice": dump_choice(known.get("tool_choice", neutral.AUTO)),
-        "tools": dump_tools(known.get("tools", neutral.NO_TOOLS)),
-        "top_p": known.get("top_p"),
+        "temperature": fields.get("temperature"),
+        "text": {"format": dump_format(fields.get("format"))},
+        "tool_choice": dump_choice(fields.get("choice", neutral.AUTO)),
+        "tools": dump_tools(fields.get("declared", neutral.NO_TOOLS)),
+        "top_p": fields.get("top_p"),
         "truncation": "disabled",
-        "user": known.get("user"),
+        "user": fields.get("user"),
     }
 
 
@@ -99,12 +99,7 @@ def dump_tools(declared: RequestTools) -> list[dict[str, Any]]:
 
 def _dump_namespace(tool: RequestTool) -> dict[str, Any]:
     description = tool.namespace_description or ""
-    return {
-        "type": "namespace",
-        "name": tool.namespace,
-        "description": description,
-        "tools": [],
-    }
+    return {"type": "namespace", "name": tool.namespace, "description": description, "tools": []}
 
 
 def _dump_tool(tool: RequestTool) -> dict[str, Any]:
@@ -148,40 +143,26 @@ def read(
 
 def neutral_responses_request(body: JsonObject) -> NeutralRequest:
     """What a body asks for."""
-    known = request_fields.checked_fields(body, FIELDS)
+    fields = request_fields.shared_fields(body, FIELDS)
     _refuse_stored(body)
-    messages: list[neutral.Entry] = []
-    if known.get("instructions"):
-        messages.append({"role": "system", "content": known["instructions"]})
-    if "input" not in known:
+    if "given" not in fields:
         raise wrong(body.get("input"), "text or a list of items", "input")
-    items = known["input"]
+    fields |= fields.pop("text", {})
+    fields |= fields.pop("reasoning", {})
+    fields["echo"] = echoed_fields(body, fields)
+    instructions, items = fields.pop("instructions", None), fields["given"]
+    messages: list[neutral.Entry] = []
+    if instructions:
+        messages.append({"role": "system", "content": instructions})
     for n, item in enumerate(items):
         messages += _read_item(item, f"input[{n}]")
-    reasoning, text = known.get("reasoning", {}), known.get("text", {})
-    effort = reasoning.get("effort")
-    fields = {
-        "messages": messages,
-        "model": known.get("model"),
-        "declared": known.get("tools", neutral.NO_TOOLS),
-        "choice": known.get("tool_choice", neutral.AUTO),
-        "format": text.get("format"),
-        "thinking": None if effort is None else effort != request_fields.OFF,
-        "effort": effort,
-        "effort_path": "reasoning.effort",
-        "wants_thinking": effort not in (None, request_fields.OFF),
-        "sampling": neutral.Sampling(known.get("temperature"), known.get("top_p")),
-        "max_tokens": known.get("max_output_tokens"),
-        "stream": known.get("stream", False),
-        "logprobs": known.get("include", False) or bool(known.get("top_logprobs")),
-        "top_logprobs": known.get("top_logprobs", 0),
-        "parallel": known.get("parallel_tool_calls"),
-        "user": known.get("user"),
-        "cache_key": known.get("prompt_cache_key"),
-        "path": "input",
-        "given": len(items),
-        "echo": echoed_fields(body, known),
-    }
+    fields |= {"messages": messages, "path": "input", "given": len(items)}
+    effort = fields.get("effort")
+    if effort is not None:
+        fields["thinking"] = fields["wants_thinking"] = effort != OFF
+    fields["effort_path"] = "reasoning.effort"
+    fields["logprobs"] = fields.get("logprobs", False) or bool(fields.get("top_logprobs"))
+    neutral.combine_sampling(fields)
     return NeutralRequest(fields)
 
 
@@ -353,25 +334,14 @@ ITEM_READERS = {
 }
 
 
-def _read_image(part: JsonObject, path: str) -> BlockContent:
-    source = part.get("image_url")
-    if isinstance(source, dict):
-        source = source.get("url")
-    if source is not None and not isinstance(source, str):
-        raise wrong(source, "a URL", f"{path}.image_url")
-    if not source and part.get("file_id") is not None:
-        return contents.missing_image(contents.NO_FILES, path)
-    return contents.image_block(clean(source or ""), path, part.get("detail"))
-
-
 PART_READERS: dict[str, BlockReader] = {
     **dict.fromkeys(
         ("input_text", "output_text", "text", "summary_text"), contents.read_text_block
     ),
     "refusal": contents.text_reader("refusal"),
-    "input_image": _read_image,
-    "image_url": _read_image,
-    "computer_screenshot": _read_image,
+    **dict.fromkeys(
+        ("input_image", "image_url", "computer_screenshot"), contents.read_openai_image
+    ),
 }
 
 
@@ -425,16 +395,7 @@ TOOL_READERS: dict[str, Callable[[JsonObject, str], RequestTool]] = {
 
 
 def _read_choice(value: object, path: str) -> neutral.NeutralToolChoice:
-    if isinstance(value, str):
-        return neutral.NeutralToolChoice(neutral.choice_word(value, path))
-    choice = request_fields.json_object(value, path)
-    kind = request_fields.type_at(choice, path)
-    if kind in TOOL_READERS:
-        return neutral.NeutralToolChoice("tool", _tool_key(value, path))
-    if kind == "allowed_tools":
-        return neutral.read_allowed(choice, path, _tool_key)
-    expected = '"function", "custom" or "allowed_tools"'
-    raise wrong(kind, expected, f"{path}.type")
+    return neutral.read_openai_choice(value, path, TOOL_READERS, _tool_key)
 
 
 def _tool_key(value: object, path: str) -> neutral.ToolKey | None:
@@ -461,16 +422,6 @@ def _read_text_options(value: object, path: str) -> dict[str, Any]:
     return request_fields.checked_fields(request_fields.json_object(value, path), TEXT, path)
 
 
-def _read_format(value: object, path: str) -> neutral.AnswerFormat | None:
-    fields = request_fields.json_object(value, path)
-    kind = request_fields.one_of("text", "json_object", "json_schema")(
-        fields.get("type"), f"{path}.type"
-    )
-    if kind == "json_schema":
-        return neutral.read_answer_format(fields, path)
-    return neutral.AnswerFormat() if kind == "json_object" else None
-
-
 def _wants_logprobs(value: object, path: str) -> bool:
     """Whether log probabilities are wanted: the one thing that is not there unasked."""
     return "message.output_text.logprobs" in request_fields.json_list(value, path)
@@ -480,26 +431,27 @@ REASONING: dict[str, Check] = {
     "effort": request_fields.effort,
     "context": request_fields.REASONING_CONTEXT,
 }
-TEXT: dict[str, Check] = {"format": _read_format}
+TEXT: dict[str, Check] = {"format": neutral.read_openai_format}
 
-FIELDS: dict[str, Check] = {
-    "input": _read_input,
-    "instructions": _read_instructions,
-    "model": request_fields.text,
-    "tools": neutral.cached_tools(_read_tools, "responses"),
-    "tool_choice": _read_choice,
-    "parallel_tool_calls": request_fields.boolean,
-    "text": _read_text_options,
-    "reasoning": _read_reasoning_options,
-    "max_output_tokens": request_fields.whole_number(1),
-    "stream": request_fields.boolean,
-    "include": _wants_logprobs,
-    "top_logprobs": request_fields.whole_number(0, 20),
-    "temperature": request_fields.number(0),
-    "top_p": request_fields.number(0, 1),
-    "user": request_fields.text,
-    "prompt_cache_key": request_fields.text,
-    "background": request_fields.boolean,
+# Fields that are read: the name that all protocols share, and the check.
+FIELDS: dict[str, tuple[str, Check]] = {
+    "input": ("given", _read_input),
+    "instructions": ("instructions", _read_instructions),
+    "model": ("model", request_fields.text),
+    "tools": ("declared", neutral.cached_tools(_read_tools, "responses")),
+    "tool_choice": ("choice", _read_choice),
+    "parallel_tool_calls": ("parallel", request_fields.boolean),
+    "text": ("text", _read_text_options),
+    "reasoning": ("reasoning", _read_reasoning_options),
+    "max_output_tokens": ("max_tokens", request_fields.whole_number(1)),
+    "stream": ("stream", request_fields.boolean),
+    "include": ("logprobs", _wants_logprobs),
+    "top_logprobs": ("top_logprobs", request_fields.whole_number(0, 20)),
+    "temperature": ("temperature", request_fields.number(0)),
+    "top_p": ("top_p", request_fields.number(0, 1)),
+    "user": ("user", request_fields.text),
+    "prompt_cache_key": ("cache_key", request_fields.text),
+    "background": ("background", request_fields.boolean),
 }
 
 

@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dsv4.compat.templates import chat_template
 
-__all__ = [
-    "chat_template",
-]
+__all__ = ["chat_template"]
 
 
 def __getattr__(name: str) -> Any:

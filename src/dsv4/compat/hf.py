@@ -168,10 +168,7 @@ def response_template(dialect: DialectName | Dialect) -> dict[str, Any]:
                     "function": {"name": "{name}", "arguments": "{content}"},
                 },
             },
-            "content": {
-                "close": str(tokens.EOS),
-                "content": "text",
-            },
+            "content": {"close": str(tokens.EOS), "content": "text"},
         },
     }
 
@@ -234,25 +231,20 @@ def apply_chat_template(
             bos=add_default_bos_token,
             dialect=dialect_of(tokenizer, dialect),
         )
+    chats, batched = _conversations(messages)
     ends = (add_generation_prompt, continue_final_message)
-    prompts, batched = _prompts(messages, request, ends)
+    prompts = []
+    for n, chat in enumerate(chats):
+        with _transformers_names(n if batched else None):
+            prompts.append(_prompt(chat, *ends, request))
     if not tokenize:
         texts = [str(prompt) for prompt in prompts]
         return texts if batched else texts[0]
     masked = return_assistant_tokens_mask
     form = _OutputForm(padding, truncation, max_length, return_tensors, return_dict, masked)
     if processor is not tokenizer and any(prompt.images for prompt in prompts):
-        return form.processed(processor, tokenizer, prompts)
+        return form.processed(processor, prompts)
     return form.encoded(tokenizer, prompts, batched, more)
-
-
-def _prompts(
-    messages: hf_tokenizers.Chats, request: Request, ends: tuple[bool, bool | str]
-) -> tuple[list[Prompt], bool]:
-    """The prompt of each conversation, and whether they are a list of them."""
-    chats, batched = _conversations(messages)
-    places = range(len(chats)) if batched else [None]
-    return [_prompt(c, *ends, request, n) for c, n in zip(chats, places, strict=True)], batched
 
 
 @dataclass(frozen=True)
@@ -266,22 +258,36 @@ class _OutputForm:
     as_dict: bool
     masked: bool
 
-    def processed(self, processor: Any, tokenizer: Any, prompts: list[Prompt]) -> Any:
-        """What a processor makes of prompts with images."""
-        _check_for_processor(prompts, self.masked, self._cut(tokenizer))
-        form = (self.padding, self.max_length, self.tensors, self.as_dict)
-        return _processed(processor, prompts, *form)
+    def processed(self, processor: Any, prompts: list[Prompt]) -> Any:
+        """What a processor makes of prompts with images: it looks at them, and adds ids for
+        them."""
+        _check_for_processor(prompts, self.masked, self.truncation)
+        encoded = processor(
+            text=[str(prompt) for prompt in prompts],
+            images=[[_source(record) for record in prompt.images] for prompt in prompts],
+            padding=self.padding,
+            max_length=self.max_length,
+            add_special_tokens=False,
+            return_tensors=self.tensors,
+        )
+        return encoded if self.as_dict else encoded["input_ids"]
 
     def encoded(
         self, tokenizer: Any, prompts: list[Prompt], batched: bool, more: dict[str, Any]
     ) -> Any:
         """The ids of prompts. `more` are further options of padding."""
-        ids, masks = _ids_and_masks(tokenizer, prompts, self.masked, self._cut(tokenizer))
+        kept = self._kept(tokenizer) if self.truncation else slice(None)
+        ids, masks = _ids_and_masks(tokenizer, prompts, self.masked, kept)
         is_single = not batched and not self.tensors
         rows = ids[0] if is_single else ids
         if not (self.as_dict or self.padding or self.tensors):
             return rows
-        padded = _padded(tokenizer, rows, self.padding, self.max_length, more)
+        if not hasattr(tokenizer, "pad"):
+            problem = f"found {short_repr(tokenizer)}, expected a tokenizer of transformers"
+            install = how_to_install("hf")
+            raise OptionError("tokenizer", f"{problem} ({install}), or return_dict=False")
+        options = {"padding": self.padding, "max_length": self.max_length, **more}
+        padded = tokenizer.pad({"input_ids": rows}, **options)
         if self.masked:
             side = more.get("padding_side") or tokenizer.padding_side
             padded["assistant_masks"] = _aligned(masks, padded, side, is_single)
@@ -289,8 +295,9 @@ class _OutputForm:
             padded.convert_to_tensors(self.tensors)
         return padded if self.as_dict else padded["input_ids"]
 
-    def _cut(self, tokenizer: Any) -> slice | None:
-        return _truncation(tokenizer, self.max_length) if self.truncation else None
+    def _kept(self, tokenizer: Any) -> slice:
+        length = self.max_length or tokenizer.model_max_length
+        return slice(length) if tokenizer.truncation_side == "right" else slice(-length, None)
 
 
 def install(
@@ -401,10 +408,7 @@ class MappedDataset(Protocol):
 
 
 def expand_dataset(
-    dataset: MappedDataset,
-    tokenizer: object,
-    dialect: str | Dialect | None = None,
-    **options: Any,
+    dataset: MappedDataset, tokenizer: object, dialect: str | Dialect | None = None, **options: Any
 ) -> Any:
     """The conversations of a `Dataset` as ids and labels, each turn as the model wrote it.
 
@@ -560,18 +564,6 @@ def _conversations(messages: hf_tokenizers.Chats) -> tuple[list[hf_tokenizers.Ch
     return [listed], False
 
 
-def _prompt(
-    messages: hf_tokenizers.Chat,
-    asks: bool,
-    continued: bool | str,
-    request: Request,
-    index: int | None,
-) -> Prompt:
-    """The prompt of one conversation, which is the one of this `index` where there are many."""
-    with _transformers_names(index):
-        return _ended(messages, asks, continued, request)
-
-
 # Options of the encoder -> what `transformers` calls them.
 _TRANSFORMERS_NAMES = {"effort": "reasoning_effort", "bos": "add_default_bos_token"}
 
@@ -596,9 +588,10 @@ def _tool_schemas(tools: Iterable[hf_tokenizers.HfTool] | None) -> Iterable[Tool
     return cast("Iterable[ToolInput] | None", tools)
 
 
-def _ended(
+def _prompt(
     messages: hf_tokenizers.Chat, asks: bool, continued: bool | str, request: Request
 ) -> Prompt:
+    """The prompt of one conversation."""
     if not continued:
         prompt = replace(request, messages=messages).encode()
         return prompt if asks else without_final_header(prompt)
@@ -637,10 +630,9 @@ def _with_open_end(messages: hf_tokenizers.Chat, inside_reasoning: bool) -> hf_t
 
 
 def _ids_and_masks(
-    tokenizer: object, prompts: list[Prompt], masked: bool, cut: slice | None
+    tokenizer: object, prompts: list[Prompt], masked: bool, kept: slice
 ) -> tuple[list[list[int]], list[list[int]]]:
     ours = hf_tokenizers.tokenizer_over(tokenizer)
-    kept = cut or slice(None)
     if not masked:
         return [ours.encode(prompt)[kept] for prompt in prompts], []
     weighed = [ours.encode_masked(prompt, "assistant") for prompt in prompts]
@@ -648,56 +640,16 @@ def _ids_and_masks(
     return [ids[kept] for ids, _ in weighed], masks
 
 
-def _truncation(tokenizer: HfTokenizer, max_length: int | None) -> slice:
-    length = max_length or tokenizer.model_max_length
-    return slice(length) if tokenizer.truncation_side == "right" else slice(-length, None)
-
-
-def _padded(
-    tokenizer: HfTokenizer,
-    ids: list[int] | list[list[int]],
-    padding: bool | str,
-    max_length: int | None,
-    more: dict[str, Any],
-) -> hf_tokenizers.BatchEncoding:
-    pad: Callable[..., hf_tokenizers.BatchEncoding] | None = getattr(tokenizer, "pad", None)
-    if pad is None:
-        shown = short_repr(tokenizer)
-        problem = f"found {shown}, expected a tokenizer of transformers ({how_to_install('hf')})"
-        raise OptionError("tokenizer", f"{problem}, or return_dict=False")
-    return pad({"input_ids": ids}, padding=padding, max_length=max_length, **more)
-
-
-def _check_for_processor(prompts: list[Prompt], masked: bool, cut: slice | None) -> None:
+def _check_for_processor(prompts: list[Prompt], masked: bool, truncated: bool) -> None:
     """A processor makes ids of the text itself: so not all that we do can be done with images."""
     for prompt in prompts:
         if prompt.special_text:
             start, end = prompt.special_text[0]
             problem = f"found {str(prompt)[start:end]} in a text beside images"
             raise EncodeError(("messages",), f"{problem}, which a processor takes for the token")
-    if masked or cut is not None:
+    if masked or truncated:
         name = "return_assistant_tokens_mask" if masked else "truncation"
         raise OptionError(name, "found it with images, expected a conversation without")
-
-
-def _processed(
-    processor: HfTokenizer,
-    prompts: list[Prompt],
-    padding: bool | str,
-    max_length: int | None,
-    return_tensors: str | None,
-    return_dict: bool,
-) -> Any:
-    """What a processor makes of prompts with images: it looks at them, and adds ids for them."""
-    encoded = processor(
-        text=[str(prompt) for prompt in prompts],
-        images=[[_source(record) for record in prompt.images] for prompt in prompts],
-        padding=padding,
-        max_length=max_length,
-        add_special_tokens=False,
-        return_tensors=return_tensors,
-    )
-    return encoded if return_dict else encoded["input_ids"]
 
 
 def _source(record: object) -> object:
@@ -712,10 +664,8 @@ def _aligned(
 ) -> list[int] | list[list[int]]:
     """The masks, with nothing over the padding."""
     rows = [padded["input_ids"]] if is_single else padded["input_ids"]
-    filled = [
-        mask + [0] * (len(row) - len(mask))
-        if side == "right"
-        else [0] * (len(row) - len(mask)) + mask
-        for mask, row in zip(masks, rows, strict=True)
-    ]
+    filled = []
+    for mask, row in zip(masks, rows, strict=True):
+        padding = [0] * (len(row) - len(mask))
+        filled.append(mask + padding if side == "right" else padding + mask)
     return filled[0] if is_single else filled

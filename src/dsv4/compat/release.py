@@ -1,7 +1,7 @@
 """The released module's functions: same names, parameters and results.
 
-Functions whose names end in `_by` take first what they follow, whose rules or which dialect: the
-copies of the module follow others.
+Those that depend on a dialect, or on whose copy of the module it is, are methods of
+`ReleasedFunctions`: the modules of other releases, and vLLM's, have others of these.
 
 The top-level module `encoding_dsv4` is this one under its released name. Where the results differ
 on purpose, docs/format.md, section 10, says how and docs/encoding.md says why.
@@ -106,52 +106,201 @@ TOOLS_TEMPLATE = (
 )
 
 
-def encode_messages(
-    messages: Sequence[types.MessageInput],
-    thinking_mode: types.ThinkingMode,
-    context: Sequence[types.MessageInput] | None = None,
-    drop_thinking: bool = True,
-    add_default_bos_token: bool = True,
-    reasoning_effort: types.Effort | None = None,
-) -> str:
-    """The prompt of a conversation, as text."""
-    return _encode_by(
-        RELEASED,
-        messages,
-        thinking_mode,
-        context,
-        drop_thinking,
-        add_default_bos_token,
-        reasoning_effort,
-    )
+class ReleasedFunctions:
+    """The functions of a released module that depend on its dialect, or on whose copy it is."""
+
+    def __init__(self, dialect: Dialect, rules: Conventions = RELEASED) -> None:
+        self.dialect = dialect
+        self.rules = rules
+
+    def encode_messages(
+        self,
+        messages: Sequence[types.MessageInput],
+        thinking_mode: types.ThinkingMode,
+        context: Sequence[types.MessageInput] | None = None,
+        drop_thinking: bool = True,
+        add_default_bos_token: bool = True,
+        reasoning_effort: types.Effort | None = None,
+    ) -> str:
+        """The prompt of a conversation, as text."""
+        dialect, bos = self.dialect, add_default_bos_token
+        if messages.__class__ is not list:
+            messages = _listed(messages, "messages")
+        if context is not None:
+            _listed(context, "context")
+        if thinking_mode not in _MODES:
+            raise _unknown_mode(thinking_mode)
+        thinking = thinking_mode == "thinking"
+        effort = effort_text(reasoning_effort, dialect, self.rules)
+        if messages and drop_thinking and not context:
+            chat = maybe_plain_chat(messages, dialect, thinking, bos, effort)
+            if chat is not None:
+                return "".join(chat)
+        renderer = render_conversation(
+            messages, context or (), dialect, self.rules, thinking, drop_thinking, bos, effort
+        )
+        return "".join(renderer.flat)
+
+    def render_message(
+        self,
+        index: int,
+        messages: list[dict[str, Any]],
+        thinking_mode: types.ThinkingMode,
+        drop_thinking: bool = True,
+        reasoning_effort: types.Effort | None = None,
+    ) -> str:
+        """One merged message of a conversation, with the transition after it."""
+        dialect, rules = self.dialect, self.rules
+        if thinking_mode not in _MODES:
+            raise _unknown_mode(thinking_mode)
+        thinking, effort = (
+            thinking_mode == "thinking",
+            effort_text(reasoning_effort, dialect, rules),
+        )
+        merged = as_messages(_listed(messages, "messages"), "messages")
+        check_roles(merged, "messages", rules.known_roles_only)
+        _check_kind(index, int, "index", "that of a message")
+        if not 0 <= index < len(merged):
+            raise OptionError("index", f"found {index}, expected one of {len(merged)} messages")
+        message = merged[index]
+        if message["role"] == "tool":
+            problem = "found a tool message, expected it merged into a user message"
+            raise EncodeError(("messages", index, "role"), problem)
+        last = self.find_last_user_index(merged) if drop_thinking else -1
+        has_blocks = message["role"] == "user" and message.get("content_blocks")
+        # Up to this message, and no further: the one after it may join it no more.
+        renderer = RendererV4(
+            merged[: index + 1],
+            _MERGED if dialect is V4 and has_blocks else dialect,
+            rules,
+            shown_from=last if thinking else NEVER_SHOWN,
+            first=0 if index == 0 else None,
+            task_before=merged[index - 1].get("task") if index else None,
+        )
+        follower = merged[index + 1]["role"] if index + 1 < len(merged) else None
+        if index == 0:
+            renderer.start(bos=False, effort=effort if thinking else "")
+        renderer.render(index, ends_asking=follower in (None, "assistant", "latest_reminder"))
+        return "".join(renderer.flat)
+
+    def render_tools(self, tools: list[dict[str, Any]]) -> str:
+        """The tools section, from function objects."""
+        _check_kind(tools, (list, tuple), "tools", "a list of function objects")
+        bare = [{"function": tool} for tool in tools]
+        schemas = schemas_text(bare, RELEASED.named_tools, self.dialect.namespaces, ("tools",))
+        return self.dialect.tools_open + schemas + self.dialect.tools_close
+
+    def merge_tool_messages(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """User and tool messages as user turns with `content_blocks`; the others as they are."""
+        keeps_all = self.dialect.users_keep_tools
+        merged: list[dict[str, Any]] = []
+        turn: dict[str, Any] | None = None  # the user turn that is open
+        for index, listed in enumerate(_listed(messages, "messages")):
+            message = _copied(as_message(listed, ("messages", index)), index)
+            role = message.get("role") if isinstance(message.get("role"), str) else None
+            if role == "tool":
+                block = {
+                    "type": "tool_result",
+                    "tool_use_id": message.get("tool_call_id", ""),
+                    "content": message.get("content", ""),
+                }
+                if turn is None:
+                    turn = {"role": "user", "content_blocks": []}
+                    merged.append(turn)
+                turn["content_blocks"].append(block)
+            elif role == "user":
+                blocks = message.get("content_blocks") if self.dialect.lists_are_blocks else None
+                if blocks is None:
+                    text = text_of(message.get("content"), ("messages", index, "content"))
+                    message["content"], blocks = text, [{"type": "text", "text": text}]
+                if turn is None or turn.get("task") is not None:
+                    turn = {f: message[f] for f in message if keeps_all or f in _KEPT}
+                    turn["content_blocks"] = []
+                    merged.append(turn)
+                turn["content_blocks"] += blocks
+            else:
+                turn = None
+                merged.append(message)
+        return merged
+
+    def find_last_user_index(self, messages: Sequence[dict[str, Any]]) -> int:
+        """The index of the last message that asks, of a user or developer, in V4.1 also of a later
+        system message; -1 if there is none."""
+        asking = [role for role in ("user", "developer") if role in self.dialect.roles]
+        later = [*asking, "system"] if self.dialect.systems_ask == "later" else asking
+        for index in range(len(messages) - 1, -1, -1):
+            if messages[index].get("role") in (later if index else asking):
+                return index
+        return -1
+
+    def _drop_thinking_messages(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """What dropping leaves of merged messages, reasoning before the last user turn removed."""
+        last = self.find_last_user_index(messages)
+        kept = (m for m in messages[: max(last, 0)] if survives_dropping(m))
+        hidden = RELEASED.reasoning_fields
+        stripped = [{k: v for k, v in m.items() if k not in hidden} for m in kept]
+        return [*stripped, *messages[max(last, 0) :]]
+
+    def encode_arguments_to_dsml(self, tool_call: dict[str, Any]) -> str:
+        """The parameters of `{"name", "arguments"}` as markup."""
+        _check_kind(tool_call, dict, "tool_call", "a call with its arguments")
+        rule = self.rules.arguments or self.dialect.arguments
+        try:
+            writer = parameters_writer(self.dialect.tags, rule)
+            return str(writer.write(tool_call.get("arguments")))
+        except (EncodeError, OptionError) as error:
+            raise OptionError(("arguments", *error.location), error.problem) from None
+
+    def parse_message_from_completion_text(
+        self, text: str, thinking_mode: types.ThinkingMode
+    ) -> dict[str, Any]:
+        """A well-formed completion as a message. Raises a `ValueError` for any other."""
+        if thinking_mode not in _MODES:
+            raise _unknown_mode(thinking_mode)
+        _check_kind(text, str, "text", "text")
+        from dsv4._parse.strict import read_strictly  # many only encode
+
+        message = read_strictly(text, thinking_mode == "thinking", self.dialect.tags)
+        calls = [{"name": name, "arguments": arguments} for name, arguments in message.calls]
+        return {
+            "role": "assistant",
+            "content": message.content,
+            self.rules.reasoning_fields[0]: message.reasoning,
+            "tool_calls": tool_calls_to_openai_format(calls),
+        }
+
+    def parse_tool_calls(
+        self, index: int, text: str
+    ) -> tuple[int, str | None, list[dict[str, str]]]:
+        """The calls of a block, from after the name in its opening tag on.
+
+        Returns where the block ends, the tag that ended it, and the calls.
+        """
+        _check_kind(text, str, "text", "text")
+        _check_kind(index, int, "index", "a place in the text")
+        tags = self.dialect.tags
+        opened = tags.block_open[-2:]
+        if not text.startswith(opened, index):
+            found = short_repr(text[index : index + 2])
+            raise ParseError(index, f"found {found}, expected {opened!r}")
+        from dsv4._parse.strict import read_calls  # many only encode
+
+        end, calls = read_calls(text, index + len(opened), tags)
+        results = [{"name": name, "arguments": arguments} for name, arguments in calls]
+        is_closed = text.endswith(tags.block_close, 0, end)
+        return end, tags.block_close[1:] if is_closed else tags.invoke_close[1:-1], results
 
 
-def _encode_by(
-    rules: Conventions,
-    messages: Sequence[types.MessageInput],
-    thinking_mode: types.ThinkingMode,
-    context: Sequence[types.MessageInput] | None,
-    drop_thinking: bool,
-    bos: bool,
-    effort: types.Effort | None,
-    dialect: Dialect = V4,
-) -> str:
-    if messages.__class__ is not list:
-        messages = _listed(messages, "messages")
-    if context is not None:
-        _listed(context, "context")
-    if thinking_mode not in _MODES:
-        raise _unknown_mode(thinking_mode)
-    thinking = thinking_mode == "thinking"
-    effort_words = effort_text(effort, dialect, rules)
-    if messages and drop_thinking and not context:
-        chat = maybe_plain_chat(messages, dialect, thinking, bos, effort_words)
-        if chat is not None:
-            return "".join(chat)
-    renderer = render_conversation(
-        messages, context or (), dialect, rules, thinking, drop_thinking, bos, effort_words
-    )
-    return "".join(renderer.flat)
+_FUNCTIONS = ReleasedFunctions(V4)
+encode_messages = _FUNCTIONS.encode_messages
+render_message = _FUNCTIONS.render_message
+render_tools = _FUNCTIONS.render_tools
+merge_tool_messages = _FUNCTIONS.merge_tool_messages
+find_last_user_index = _FUNCTIONS.find_last_user_index
+_drop_thinking_messages = _FUNCTIONS._drop_thinking_messages
+encode_arguments_to_dsml = _FUNCTIONS.encode_arguments_to_dsml
+parse_message_from_completion_text = _FUNCTIONS.parse_message_from_completion_text
+parse_tool_calls = _FUNCTIONS.parse_tool_calls
 
 
 def _unknown_mode(thinking_mode: object) -> OptionError:
@@ -170,107 +319,8 @@ def _listed(messages: object, name: str) -> Sequence[Any]:
     return messages
 
 
-def render_message(
-    index: int,
-    messages: list[dict[str, Any]],
-    thinking_mode: types.ThinkingMode,
-    drop_thinking: bool = True,
-    reasoning_effort: types.Effort | None = None,
-) -> str:
-    """One merged message of a conversation, with the transition after it."""
-    return _render_by(RELEASED, index, messages, thinking_mode, drop_thinking, reasoning_effort)
-
-
-def _render_by(
-    rules: Conventions,
-    index: int,
-    messages: list[dict[str, Any]],
-    thinking_mode: types.ThinkingMode,
-    drop_thinking: bool,
-    effort: types.Effort | None,
-    dialect: Dialect = V4,
-) -> str:
-    if thinking_mode not in _MODES:
-        raise _unknown_mode(thinking_mode)
-    thinking, effort_words = thinking_mode == "thinking", effort_text(effort, dialect, rules)
-    merged = as_messages(_listed(messages, "messages"), "messages")
-    check_roles(merged, "messages", rules.known_roles_only)
-    _check_kind(index, int, "index", "that of a message")
-    if not 0 <= index < len(merged):
-        raise OptionError("index", f"found {index}, expected one of {len(merged)} messages")
-    message = merged[index]
-    if message["role"] == "tool":
-        problem = "found a tool message, expected it merged into a user message"
-        raise EncodeError(("messages", index, "role"), problem)
-    last = _last_user_index_by(dialect, merged) if drop_thinking else -1
-    has_blocks = message["role"] == "user" and message.get("content_blocks")
-    # Up to this message, and no further: the one after it may join it no more.
-    renderer = RendererV4(
-        merged[: index + 1],
-        _MERGED if dialect is V4 and has_blocks else dialect,
-        rules,
-        shown_from=last if thinking else NEVER_SHOWN,
-        first=0 if index == 0 else None,
-        task_before=merged[index - 1].get("task") if index else None,
-    )
-    follower = merged[index + 1]["role"] if index + 1 < len(merged) else None
-    if index == 0:
-        renderer.start(bos=False, effort=effort_words if thinking else "")
-    renderer.render(index, ends_asking=follower in (None, "assistant", "latest_reminder"))
-    return "".join(renderer.flat)
-
-
 # How a merged user message is read: its blocks are the turn's.
 _MERGED = replace(V4, lists_are_blocks=True)
-
-
-def render_tools(tools: list[dict[str, Any]]) -> str:
-    """The tools section, from function objects."""
-    return _tools_by(V4, tools)
-
-
-def _tools_by(dialect: Dialect, tools: list[dict[str, Any]]) -> str:
-    _check_kind(tools, (list, tuple), "tools", "a list of function objects")
-    bare = [{"function": tool} for tool in tools]
-    schemas = schemas_text(bare, RELEASED.named_tools, dialect.namespaces, ("tools",))
-    return dialect.tools_open + schemas + dialect.tools_close
-
-
-def merge_tool_messages(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """User and tool messages as user turns with `content_blocks`; the others as they are."""
-    return _merge_by(V4, messages)
-
-
-def _merge_by(dialect: Dialect, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    merged: list[dict[str, Any]] = []
-    turn: dict[str, Any] | None = None  # the user turn that is open
-    for index, listed in enumerate(_listed(messages, "messages")):
-        message = _copied(as_message(listed, ("messages", index)), index)
-        role = message.get("role") if isinstance(message.get("role"), str) else None
-        if role == "tool":
-            block = {
-                "type": "tool_result",
-                "tool_use_id": message.get("tool_call_id", ""),
-                "content": message.get("content", ""),
-            }
-            if turn is None:
-                turn = {"role": "user", "content_blocks": []}
-                merged.append(turn)
-            turn["content_blocks"].append(block)
-        elif role == "user":
-            blocks = message.get("content_blocks") if dialect.lists_are_blocks else None
-            if blocks is None:
-                text = text_of(message.get("content"), ("messages", index, "content"))
-                message["content"], blocks = text, [{"type": "text", "text": text}]
-            if turn is None or turn.get("task") is not None:
-                turn = {f: message[f] for f in message if f in _KEPT or dialect.users_keep_tools}
-                turn["content_blocks"] = []
-                merged.append(turn)
-            turn["content_blocks"] += blocks
-        else:
-            turn = None
-            merged.append(message)
-    return merged
 
 
 # What a user turn keeps of its first message in V4.
@@ -312,50 +362,6 @@ def _in_call_order(blocks: list[dict[str, Any]], places: dict[Any, int]) -> list
     return [block for _, block in placed]
 
 
-def find_last_user_index(messages: list[dict[str, Any]]) -> int:
-    """The index of the last user or developer message, -1 if there is none."""
-    return _last_user_index_by(V4, messages)
-
-
-def _last_user_index_by(dialect: Dialect, messages: Sequence[dict[str, Any]]) -> int:
-    asking = [role for role in ("user", "developer") if role in dialect.roles]
-    later = [*asking, "system"] if dialect.systems_ask == "later" else asking
-    for index in range(len(messages) - 1, -1, -1):
-        if messages[index].get("role") in (later if index else asking):
-            return index
-    return -1
-
-
-def _drop_thinking_messages(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What dropping leaves of merged messages, reasoning before the last user turn removed."""
-    return _drop_by(V4, messages)
-
-
-def _drop_by(dialect: Dialect, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    last = _last_user_index_by(dialect, messages)
-    kept = []
-    for index, message in enumerate(messages):
-        if index >= last:
-            kept.append(message)
-        elif survives_dropping(message):
-            kept.append({k: v for k, v in message.items() if k not in RELEASED.reasoning_fields})
-    return kept
-
-
-def encode_arguments_to_dsml(tool_call: dict[str, Any]) -> str:
-    """The parameters of `{"name", "arguments"}` as markup."""
-    return _parameters_by(RELEASED, tool_call)
-
-
-def _parameters_by(rules: Conventions, tool_call: dict[str, Any], dialect: Dialect = V4) -> str:
-    _check_kind(tool_call, dict, "tool_call", "a call with its arguments")
-    try:
-        writer = parameters_writer(dialect.tags, rules.arguments or dialect.arguments)
-        return str(writer.write(tool_call.get("arguments")))
-    except (EncodeError, OptionError) as error:
-        raise OptionError(("arguments", *error.location), error.problem) from None
-
-
 def to_json(value: object) -> str:
     """JSON as prompts hold it."""
     return tools.to_json(value)
@@ -382,56 +388,6 @@ def tool_calls_to_openai_format(tool_calls: list[dict[str, Any]]) -> list[dict[s
         {"type": "function", "function": {"name": c["name"], "arguments": c["arguments"]}}
         for c in tool_calls
     ]
-
-
-def parse_message_from_completion_text(
-    text: str, thinking_mode: types.ThinkingMode
-) -> dict[str, Any]:
-    """A well-formed completion as a message. Raises a `ValueError` for any other."""
-    return _parse_by(RELEASED, text, thinking_mode)
-
-
-def _parse_by(
-    rules: Conventions, text: str, thinking_mode: types.ThinkingMode, dialect: Dialect = V4
-) -> dict[str, Any]:
-    if thinking_mode not in _MODES:
-        raise _unknown_mode(thinking_mode)
-    _check_kind(text, str, "text", "text")
-    from dsv4._parse.strict import read_strictly  # many only encode
-
-    message = read_strictly(text, thinking_mode == "thinking", dialect.tags)
-    calls = [{"name": name, "arguments": arguments} for name, arguments in message.calls]
-    return {
-        "role": "assistant",
-        "content": message.content,
-        rules.reasoning_fields[0]: message.reasoning,
-        "tool_calls": tool_calls_to_openai_format(calls),
-    }
-
-
-def parse_tool_calls(index: int, text: str) -> tuple[int, str | None, list[dict[str, str]]]:
-    """The calls of a block, from after the name in its opening tag on.
-
-    Returns where the block ends, the tag that ended it, and the calls.
-    """
-    return _calls_by(V4, index, text)
-
-
-def _calls_by(
-    dialect: Dialect, index: int, text: str
-) -> tuple[int, str | None, list[dict[str, str]]]:
-    _check_kind(text, str, "text", "text")
-    _check_kind(index, int, "index", "a place in the text")
-    tags = dialect.tags
-    opened = tags.block_open[-2:]
-    if not text.startswith(opened, index):
-        raise ParseError(index, f"found {short_repr(text[index : index + 2])}, expected {opened!r}")
-    from dsv4._parse.strict import read_calls  # many only encode
-
-    end, calls = read_calls(text, index + len(opened), tags)
-    results = [{"name": name, "arguments": arguments} for name, arguments in calls]
-    is_closed = text.endswith(tags.block_close, 0, end)
-    return end, tags.block_close[1:] if is_closed else tags.invoke_close[1:-1], results
 
 
 def decode_dsml_to_arguments(

@@ -116,26 +116,8 @@ def render_message(
     return "".join(renderer.flat)
 
 
-def render_tools(tools: list[dict[str, Any]]) -> str:
-    """The tools section, from function objects."""
-    return release._tools_by(V3_2, tools)
-
-
-def encode_arguments_to_dsml(tool_call: dict[str, Any]) -> str:
-    """The parameters of `{"name", "arguments"}` as markup. Arguments must be a JSON object."""
-    return release._parameters_by(RELEASED, tool_call, V3_2)
-
-
-def parse_message_from_completion_text(
-    text: str, thinking_mode: types.ThinkingMode
-) -> dict[str, Any]:
-    """A well-formed completion as a message. Raises a `ValueError` for any other."""
-    return release._parse_by(RELEASED, text, thinking_mode, V3_2)
-
-
-def parse_tool_calls(index: int, text: str) -> tuple[int, str | None, list[dict[str, str]]]:
-    """The calls of a block, from after the name in its opening tag on.
-
-    Returns where the block ends, the tag that ended it, and the calls.
-    """
-    return release._calls_by(V3_2, index, text)
+_FUNCTIONS = release.ReleasedFunctions(V3_2)
+render_tools = _FUNCTIONS.render_tools
+encode_arguments_to_dsml = _FUNCTIONS.encode_arguments_to_dsml
+parse_message_from_completion_text = _FUNCTIONS.parse_message_from_completion_text
+parse_tool_calls = _FUNCTIONS.parse_tool_calls

@@ -17,12 +17,7 @@ from typing import Any, Literal, overload
 from dsv4._encode import inputs, types
 from dsv4._encode.encode import effort_text
 from dsv4._encode.prompt import BLANK_LINE
-from dsv4._encode.tools import (
-    function_of,
-    qualified_call_name,
-    qualified_function,
-    qualified_name,
-)
+from dsv4._encode.tools import function_of, qualified_call_name, qualified_function, qualified_name
 from dsv4._encode.turns import RELEASED
 from dsv4._format import tokens
 from dsv4._format.dialects import NAMESPACE_END, V4, V4_1
@@ -131,8 +126,15 @@ REASONING_EFFORT_TEMPLATE = EFFORT_TEMPLATE
 REASONING_EFFORT_MAPPINGS = dict(EFFORTS_V4_1)
 DEFAULT_REASONING_EFFORT = "high"
 
-# Where the images are placeholders already, so that texts may spell one.
-_TEXT_ONLY = replace(V4_1, image_text_refused=False)
+# Images are placeholders already, so texts may spell one.
+_FUNCTIONS = release.ReleasedFunctions(replace(V4_1, image_text_refused=False))
+_encode_messages_text = _FUNCTIONS.encode_messages
+render_message = _FUNCTIONS.render_message
+render_tools = _FUNCTIONS.render_tools
+merge_tool_messages = _FUNCTIONS.merge_tool_messages
+find_last_user_index = _FUNCTIONS.find_last_user_index
+_drop_thinking_messages = _FUNCTIONS._drop_thinking_messages
+encode_arguments_to_dsml = _FUNCTIONS.encode_arguments_to_dsml
 
 
 @overload
@@ -167,50 +169,10 @@ def encode_messages(
 ) -> str | tuple[str, dict[str, list[dict[str, Any]]]]:
     """The prompt of a conversation, as text; with `return_multi_modal_data`, its images too."""
     texts, images = _without_images(messages, "messages")
-    prompt = _encode_messages_text(
-        texts,
-        thinking_mode,
-        context if context is None else _without_images(context, "context")[0],
-        drop_thinking,
-        add_default_bos_token,
-        reasoning_effort,
-    )
+    before = None if context is None else inputs.as_inputs(_without_images(context, "context")[0])
+    options = (drop_thinking, add_default_bos_token, reasoning_effort)
+    prompt = _encode_messages_text(inputs.as_inputs(texts), thinking_mode, before, *options)
     return (prompt, {"images": images}) if return_multi_modal_data else prompt
-
-
-def _encode_messages_text(
-    messages: Sequence[types.MessageInput] | Sequence[dict[str, Any]],
-    thinking_mode: types.ThinkingMode,
-    context: Sequence[types.MessageInput] | Sequence[dict[str, Any]] | None = None,
-    drop_thinking: bool = True,
-    add_default_bos_token: bool = True,
-    reasoning_effort: types.Effort | None = None,
-) -> str:
-    """The prompt of messages in which images are placeholders."""
-    listed: Any = messages
-    before: Any = context
-    return release._encode_by(
-        RELEASED,
-        listed,
-        thinking_mode,
-        before,
-        drop_thinking,
-        add_default_bos_token,
-        reasoning_effort,
-        _TEXT_ONLY,
-    )
-
-
-def render_message(
-    index: int,
-    messages: list[dict[str, Any]],
-    thinking_mode: types.ThinkingMode,
-    drop_thinking: bool = True,
-    reasoning_effort: types.Effort | None = None,
-) -> str:
-    """One merged message of a conversation, with the transition after it."""
-    options = (index, messages, thinking_mode, drop_thinking, reasoning_effort)
-    return release._render_by(RELEASED, *options, dialect=_TEXT_ONLY)
 
 
 def render_reasoning_effort(
@@ -302,24 +264,6 @@ def _validate_no_image_sp_tokens(msg: dict[str, Any]) -> None:
     inputs.refuse_image_text(IMAGE_PLACEHOLDER, [msg], "messages", RELEASED.reasoning_fields)
 
 
-# Turns.
-
-
-def merge_tool_messages(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """User and tool messages as user turns with `content_blocks`; the others as they are."""
-    return release._merge_by(V4_1, messages)
-
-
-def find_last_user_index(messages: list[dict[str, Any]]) -> int:
-    """The index of the last user message or later system message, -1 if there is none."""
-    return release._last_user_index_by(V4_1, messages)
-
-
-def _drop_thinking_messages(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What dropping leaves of merged messages, reasoning before the last user turn removed."""
-    return release._drop_by(V4_1, messages)
-
-
 # Tools and calls, which may have a namespace (docs/format.md, section 13.3).
 
 
@@ -333,11 +277,6 @@ def _split_tool_name(name: str, namespace: str | None = None) -> tuple[str | Non
 def _tool_name_for_encoding(tool: dict[str, Any]) -> str:
     """The name of `{"name", "namespace"}` as the model sees it."""
     return qualified_call_name({}, tool, ())
-
-
-def render_tools(tools: list[dict[str, Any]]) -> str:
-    """The tools section, from function objects."""
-    return release._tools_by(V4_1, tools)
 
 
 def tools_from_openai_format(tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -375,11 +314,6 @@ def tool_calls_to_openai_format(tool_calls: list[dict[str, Any]]) -> list[dict[s
     return [call | namespace for call, namespace in zip(calls, namespaces, strict=True)]
 
 
-def encode_arguments_to_dsml(tool_call: dict[str, Any]) -> str:
-    """The parameters of `{"name", "arguments"}` as markup."""
-    return release._parameters_by(RELEASED, tool_call, V4_1)
-
-
 def decode_dsml_to_arguments(
     tool_name: str, tool_args: dict[str, tuple[str, str]]
 ) -> dict[str, str]:
@@ -393,7 +327,7 @@ def parse_tool_calls(index: int, text: str) -> tuple[int, str | None, list[dict[
 
     Returns where the block ends, the tag that ended it, and the calls.
     """
-    end, closed_by, calls = release._calls_by(V4_1, index, text)
+    end, closed_by, calls = _FUNCTIONS.parse_tool_calls(index, text)
     return end, closed_by, [_with_namespace(call["name"], call["arguments"]) for call in calls]
 
 
@@ -401,7 +335,7 @@ def parse_message_from_completion_text(
     text: str, thinking_mode: types.ThinkingMode
 ) -> dict[str, Any]:
     """A well-formed completion as a message. Raises a `ValueError` for any other."""
-    message = release._parse_by(RELEASED, text, thinking_mode, V4_1)
+    message = _FUNCTIONS.parse_message_from_completion_text(text, thinking_mode)
     functions = (call["function"] for call in message["tool_calls"])
     calls = [_with_namespace(call["name"], call["arguments"]) for call in functions]
     return {**message, "tool_calls": tool_calls_to_openai_format(calls)}

@@ -56,16 +56,7 @@ class Renderer:
         add_generation_prompt: bool = False,
     ) -> RenderedTokens:
         """The ids of messages, and for each id whose it is and whether the model writes it."""
-        prompt = self._prompt(messages, tools, add_generation_prompt)
-        rendered = RenderedTokens(
-            message_roles=[message["role"] for message in messages],
-            message_tool_names=extract_message_tool_names(list(messages)),
-        )
-        owned = self._tokenizer.attributed(prompt)
-        rendered.token_ids = owned.ids
-        for start, end, piece in owned:
-            _attribute(rendered, piece, end - start)
-        return rendered
+        return self._rendered([], self._prompt(messages, tools, add_generation_prompt), messages)
 
     def render_ids(
         self,
@@ -140,19 +131,24 @@ class Renderer:
         )
         answered = _answer_before(parsed.tool_calls, new_messages)
         after = encode(new_messages, context=[*_declaring(tools), answered], **self._options)
-        owned = self._tokenizer.attributed(after)
-        unknown = len(before)
-        bridged = RenderedTokens(
+        return self._rendered(before, after, new_messages)
+
+    def _rendered(
+        self, before: list[int], prompt: Prompt, messages: Sequence[Any]
+    ) -> RenderedTokens:
+        """The ids of a prompt, behind some of which nothing is known."""
+        owned, unknown = self._tokenizer.attributed(prompt), len(before)
+        rendered = RenderedTokens(
             token_ids=before + owned.ids,
             message_indices=[-1] * unknown,
             sampled_mask=[False] * unknown,
             is_content=[False] * unknown,
-            message_roles=[message["role"] for message in new_messages],
-            message_tool_names=extract_message_tool_names(list(new_messages)),
+            message_roles=[message["role"] for message in messages],
+            message_tool_names=extract_message_tool_names(list(messages)),
         )
         for start, end, piece in owned:
-            _attribute(bridged, piece, end - start)
-        return bridged
+            _attribute(rendered, piece, end - start)
+        return rendered
 
     def _prompt(
         self, messages: Sequence[Any], tools: Sequence[types.ToolInput] | None, asks: bool

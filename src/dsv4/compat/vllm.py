@@ -8,14 +8,13 @@ their prompts are those of `dsv4.profiles`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from dsv4._encode import types
 from dsv4._encode.turns import VLLM
+from dsv4._format.dialects import V4
 from dsv4.compat.release import *  # noqa: F403
+from dsv4.compat.release import ReleasedFunctions
 from dsv4.compat.release import __all__ as __all__
-from dsv4.compat.release import _encode_by, _parameters_by, _parse_by, _render_by
 
 thinking_template = "{reasoning}"
 
@@ -29,47 +28,8 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(message, name=name)
 
 
-def encode_messages(  # type: ignore[no-redef]
-    messages: Sequence[types.MessageInput],
-    thinking_mode: types.ThinkingMode,
-    context: Sequence[types.MessageInput] | None = None,
-    drop_thinking: bool = True,
-    add_default_bos_token: bool = True,
-    reasoning_effort: types.Effort | None = None,
-) -> str:
-    """The prompt of a conversation, as text."""
-    return _encode_by(
-        VLLM,
-        messages,
-        thinking_mode,
-        context,
-        drop_thinking,
-        add_default_bos_token,
-        reasoning_effort,
-    )
-
-
-def render_message(  # type: ignore[no-redef]
-    index: int,
-    messages: list[dict[str, Any]],
-    thinking_mode: types.ThinkingMode,
-    drop_thinking: bool = True,
-    reasoning_effort: types.Effort | None = None,
-) -> str:
-    """One merged message of a conversation, with the transition after it."""
-    return _render_by(VLLM, index, messages, thinking_mode, drop_thinking, reasoning_effort)
-
-
-def encode_arguments_to_dsml(  # type: ignore[no-redef]
-    tool_call: dict[str, Any],
-) -> str:
-    """The parameters of `{"name", "arguments"}` as markup. Arguments in a string must be JSON."""
-    return _parameters_by(VLLM, tool_call)
-
-
-def parse_message_from_completion_text(  # type: ignore[no-redef]
-    text: str,
-    thinking_mode: types.ThinkingMode,
-) -> dict[str, Any]:
-    """A well-formed completion as a message. Raises a `ValueError` for any other."""
-    return _parse_by(VLLM, text, thinking_mode)
+_FUNCTIONS = ReleasedFunctions(V4, VLLM)
+encode_messages = _FUNCTIONS.encode_messages
+render_message = _FUNCTIONS.render_message
+encode_arguments_to_dsml = _FUNCTIONS.encode_arguments_to_dsml
+parse_message_from_completion_text = _FUNCTIONS.parse_message_from_completion_text

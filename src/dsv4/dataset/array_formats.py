@@ -16,8 +16,9 @@ from __future__ import annotations
 import struct
 import sys
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import BinaryIO, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
+from typing import BinaryIO, NamedTuple
 
 # Type codes of `array` for 1, 4 and 8 bytes.
 _BYTE, _INT, _LONG = "B", "i", "q"
@@ -30,30 +31,22 @@ _MEGATRON_TYPES = {_BYTE: 1, _INT: 4}
 _NUMPY_TYPES = {_BYTE: "|u1", _INT: "<i4", _LONG: "<i8"}
 
 
-class ArrayRow(Protocol):
-    """The part of a row that is written."""
+class ArrayRow(NamedTuple):
+    """The part of a row that is written; `lengths` are those of the examples in it."""
 
-    @property
-    def ids(self) -> list[int]: ...
-
-    @property
-    def mask(self) -> list[int]: ...
-
-    @property
-    def lengths(self) -> tuple[int, ...] | None: ...
+    ids: list[int]
+    mask: list[int]
+    lengths: Sequence[int]
 
 
 def rows_to_bytes(rows: Sequence[ArrayRow]) -> bytes:
     """A chunk of rows as bytes."""
     if not rows:
         return b""
-    lengths = [row.lengths or (len(row.ids),) for row in rows]
-    heads = array(_LONG, [len(rows)])
-    for each in lengths:
-        heads.append(len(each))
-        heads.extend(each)
-    ids, mask = array(_INT), array(_BYTE)
+    heads, ids, mask = array(_LONG, [len(rows)]), array(_INT), array(_BYTE)
     for row in rows:
+        heads.append(len(row.lengths))
+        heads.extend(row.lengths)
         ids.extend(row.ids)
         mask.extend(row.mask)
     return b"".join(map(_little, (heads, ids, mask)))
@@ -164,15 +157,7 @@ def _truncate_files(paths: Iterable[str]) -> None:
 
 def _starts(lengths: Sequence[int]) -> array[int]:
     """Where each begins, and where the last one ends."""
-    return array(_LONG, _running_totals(lengths))
-
-
-def _running_totals(lengths: Iterable[int]) -> Iterator[int]:
-    total = 0
-    yield total
-    for length in lengths:
-        total += length
-        yield total
+    return array(_LONG, accumulate(lengths, initial=0))
 
 
 def _swapped(numbers: array[int]) -> bytes:

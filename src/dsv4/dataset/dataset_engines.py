@@ -1,8 +1,8 @@
 """Where chunks are encoded: in this process, in several, or on Ray. Results come back in the order
 of the input.
 
-On Ray, a row is a chunk, and each conversation in it the JSON text that was in the file: as
-columns, Arrow would give every schema the fields of all others.
+On Ray, a row is a chunk, pickled: as columns, Arrow would give every schema the fields of all
+others.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
+import pickle
 import signal
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -21,7 +22,6 @@ from typing import Any, Protocol
 
 from dsv4.dataset.dataset_errors import DatasetError, pyarrow, ray_with_data
 from dsv4.dataset.dataset_reader import ChunkSize, InputChunk, InputPosition, read_chunks
-from dsv4.dataset.dataset_statistics import WorkerMemory
 from dsv4.dataset.example_encoder import ChunkEncoder, EncodedChunk, EncodingJob
 from dsv4.errors import Error
 
@@ -50,7 +50,8 @@ def encode_in_processes(
     try:
         waiting: deque[Future[EncodedChunk]] = deque()
         for chunk in chunks:
-            waiting.append(_submitted(pool, chunk))
+            with _interrupts_blocked():
+                waiting.append(pool.submit(_encode_in_worker, chunk))
             if len(waiting) == jobs * CHUNKS_PER_WORKER:
                 yield waiting.popleft().result()
         while waiting:
@@ -59,11 +60,6 @@ def encode_in_processes(
         raise DatasetError("a worker was ended from outside: is there too little memory?") from None
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _submitted(pool: ProcessPoolExecutor, chunk: InputChunk) -> Future[EncodedChunk]:
-    with _interrupts_blocked():
-        return pool.submit(_encode_in_worker, chunk)
 
 
 @contextmanager
@@ -120,8 +116,14 @@ def encode_on_ray(
 ) -> Generator[EncodedChunk, None, None]:
     ray = ray_with_data()
     data = ray.data
-    _start_ray(ray)
-    _configure_ray_data(data.DataContext.get_current())
+    if not ray.is_initialized():  # joins the cluster that `RAY_ADDRESS` names, or starts Ray here
+        ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    context = data.DataContext.get_current()
+    context.enable_progress_bars = context.print_on_execution_start = False
+    context.target_max_block_size = RAY_BLOCK_BYTES
+    context.execution_options.preserve_order = True
+    cores = max(1, int(ray.cluster_resources().get("CPU", 1)))
     arrow = {"batch_size": None, "batch_format": "pyarrow"}
     chunks = data.from_items([{"start": list(start)}]).map_batches(
         _read_in_ray,
@@ -138,7 +140,7 @@ def encode_on_ray(
     results = chunks.map_batches(
         _RayEncoder,
         fn_constructor_args=(job,),
-        compute=data.ActorPoolStrategy(min_size=1, max_size=job.options.jobs or _ray_cores(ray)),
+        compute=data.ActorPoolStrategy(min_size=1, max_size=job.options.jobs or cores),
         num_cpus=1 - RAY_READING_CPUS,
         **arrow,
     )
@@ -149,49 +151,10 @@ def encode_on_ray(
         raise _ray_failure(error) from None
 
 
-class RayModule(Protocol):
-    """What is used of the module `ray`."""
-
-    def is_initialized(self) -> bool: ...
-
-    def init(
-        self, *, include_dashboard: bool, log_to_driver: bool, logging_level: int
-    ) -> object: ...
-
-    def cluster_resources(self) -> Mapping[str, float]: ...
-
-
-class RayDataContext(Protocol):
-    """What is set in Ray Data's context of this name."""
-
-    enable_progress_bars: bool
-    print_on_execution_start: bool
-    target_max_block_size: int
-    execution_options: Any
-
-
 class ArrowTable(Protocol):
     """What is read of an Arrow table."""
 
     def to_pylist(self) -> list[dict[str, Any]]: ...
-
-
-def _start_ray(ray: RayModule) -> None:
-    """Joins the cluster that `RAY_ADDRESS` names, or starts Ray here."""
-    if not ray.is_initialized():
-        ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-
-
-def _ray_cores(ray: RayModule) -> int:
-    return max(1, int(ray.cluster_resources().get("CPU", 1)))
-
-
-def _configure_ray_data(context: RayDataContext) -> None:
-    context.enable_progress_bars = False
-    context.print_on_execution_start = False
-    context.target_max_block_size = RAY_BLOCK_BYTES
-    context.execution_options.preserve_order = True
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
 
 
 def _ray_failure(error: Exception) -> DatasetError:
@@ -215,9 +178,9 @@ def _read_in_ray(
 ) -> Iterator[ArrowTable]:
     try:
         for chunk in read_chunks(paths, start, column, carry, size):
-            yield _arrow_table([chunk._asdict()], _CHUNK_COLUMNS)
+            yield _arrow_table([chunk])
     except Error as failure:
-        yield _arrow_table([{"failure": str(failure)}], _CHUNK_COLUMNS)
+        yield _arrow_table([DatasetError(str(failure))])
 
 
 class _RayEncoder:
@@ -225,54 +188,31 @@ class _RayEncoder:
         self._encoder = ChunkEncoder(job)
 
     def __call__(self, chunks: ArrowTable) -> ArrowTable:
-        return _arrow_table([self._encoded(row) for row in chunks.to_pylist()], _ENCODED_COLUMNS)
-
-    def _encoded(self, row: dict[str, Any]) -> dict[str, Any]:
-        if (failure := row.pop("failure")) is not None:
-            return {"failure": failure}
-        return self._encoder(InputChunk(**{**row, "after": InputPosition(*row["after"])}))._asdict()
+        return _arrow_table(
+            [
+                each if isinstance(each, DatasetError) else self._encoder(each)
+                for each in _in(chunks)
+            ]
+        )
 
 
 def _encoded_chunks(table: ArrowTable) -> Iterator[EncodedChunk]:
-    for row in table.to_pylist():
-        if (failure := row.pop("failure")) is not None:
-            raise DatasetError(failure)
-        position, worker = InputPosition(*row["after"]), WorkerMemory(*row["worker"])
-        yield EncodedChunk(**{**row, "after": position, "worker": worker})
+    for each in _in(table):
+        if isinstance(each, DatasetError):
+            raise each
+        yield each
 
 
-# Columns, and the types that Arrow has for them: a `*` is for a list.
-_CHUNK_COLUMNS = {
-    "failure": "string",
-    "name": "string",
-    "first": "int64",
-    "lines": "*large_binary",
-    "after": "*int64",
-}
-_ENCODED_COLUMNS = {
-    "failure": "string",
-    "name": "string",
-    "first": "int64",
-    "hashes": "large_binary",
-    "data": "large_binary",
-    "conversations": "int64",
-    "examples": "int64",
-    "rows": "int64",
-    "tokens": "int64",
-    "trained": "int64",
-    "answers": "int64",
-    "notes": "string",
-    "counts": "string",
-    "bad": "*string",
-    "rejects": "large_binary",
-    "after": "*int64",
-    "worker": "*int64",
-}
-
-
-def _arrow_table(rows: list[dict[str, Any]], columns: dict[str, str]) -> ArrowTable:
+def _arrow_table(chunks: Sequence[InputChunk | EncodedChunk | DatasetError]) -> ArrowTable:
+    """A row for each, pickled."""
     arrow = pyarrow()
-    types = {name: getattr(arrow, type.lstrip("*"))() for name, type in columns.items()}
-    lists = {name: arrow.list_(types[name]) for name in types if columns[name][0] == "*"}
-    table: ArrowTable = arrow.Table.from_pylist(rows, arrow.schema({**types, **lists}))
+    rows = arrow.array([pickle.dumps(chunk) for chunk in chunks], arrow.large_binary())
+    table: ArrowTable = arrow.table({_COLUMN: rows})
     return table
+
+
+_COLUMN = "chunk"
+
+
+def _in(table: ArrowTable) -> list[Any]:
+    return [pickle.loads(row[_COLUMN]) for row in table.to_pylist()]

@@ -4,14 +4,10 @@ should know before training on it. Each kind with how often, and where it was fi
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from hashlib import blake2b
 from types import MappingProxyType
 from typing import NamedTuple
-
-from dsv4.errors import EncodeError, Location
 
 LEFT_MESSAGE, LEFT_REASONING, UNWRITTEN_REASONING, LEFT_FIELD, OPEN_TURN = (
     *("dropped_message", "dropped_reasoning", "unwritten_reasoning"),
@@ -48,40 +44,19 @@ class NotedLines(NamedTuple):
     first: str
 
 
-@dataclass
-class LineNotes:
+class LineNotes(dict[str, NotedLines]):
     """What was found in lines, by kind."""
-
-    found: dict[str, NotedLines] = field(default_factory=dict)
 
     def add(self, kind: str, place: str, count: int = 1) -> None:
         if count:
-            before = self.found.get(kind, NotedLines(0, place))
-            self.found[kind] = NotedLines(before.times + count, before.first)
+            before = self.get(kind, NotedLines(0, place))
+            self[kind] = NotedLines(before.times + count, before.first)
 
     def plus(self, later: LineNotes) -> LineNotes:
-        both = LineNotes(dict(self.found))
-        for kind, noted in later.found.items():
+        both = LineNotes(self)
+        for kind, noted in later.items():
             both.add(kind, noted.first, noted.times)
         return both
-
-    # As text, which goes between processes and into the journal.
-
-    def to_text(self) -> str:
-        return json.dumps(self.found)
-
-    @classmethod
-    def from_text(cls, text: str) -> LineNotes:
-        return cls({kind: NotedLines(*noted) for kind, noted in json.loads(text or "{}").items()})
-
-
-class LeftOutError(EncodeError):
-    """Something that the format leaves out, where all data is to be in the examples."""
-
-
-def strictly(kind: str, location: Location) -> LeftOutError:
-    """The error that a kind is where data is read strictly."""
-    return LeftOutError(location, f"found it, and {LEFT_OUT_KINDS[kind]} (strict data)")
 
 
 # Lines that occur more than once.

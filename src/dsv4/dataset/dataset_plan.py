@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate, pairwise
 
 from dsv4._check.training_checks import UNFIT_KINDS
 from dsv4._format.dialects import dialect_named
@@ -97,10 +98,8 @@ class DatasetPlan:
     @classmethod
     def of(cls, inputs: object, output: object, options: DatasetOptions) -> DatasetPlan:
         """The plan for files as a caller gives them."""
-        target, format = (
-            option_path(output, "output"),
-            output_formats.format_for(options.trainer, options.format),
-        )
+        target = option_path(output, "output")
+        format = output_formats.format_for(options.trainer, options.format)
         if format is not None:
             target = output_formats.path_with_ending(target, format)
         return cls(option_paths(inputs, "inputs"), target, options)
@@ -108,11 +107,9 @@ class DatasetPlan:
     @cached_property
     def format_name(self) -> str:
         format = output_formats.format_for(self.options.trainer, self.options.format)
-        return (
-            output_format_for(self.output)
-            if format is None
-            else output_formats.format_named(format)
-        )
+        if format is None:
+            return output_format_for(self.output)
+        return output_formats.format_named(format)
 
     @cached_property
     def job(self) -> EncodingJob:
@@ -148,21 +145,18 @@ class DatasetPlan:
         """Whether prompts may have images: by the dialect that is asked for, or the tokenizer's."""
         wanted = self.options.dialect
         try:
-            dialect = (
-                dialect_named(wanted) if wanted else load_dataset_tokenizer(self.tokenizer).dialect
-            )
+            if wanted:
+                return dialect_named(wanted).image_token is not None
+            return load_dataset_tokenizer(self.tokenizer).dialect.image_token is not None
         except Error:  # the check of the options reports it
             return False
-        return dialect.image_token is not None
 
     @property
     def chunks(self) -> ChunkSize:
         """How large chunks are: rows of several examples are packed within one."""
-        return (
-            DEFAULT_CHUNK_SIZE
-            if self.options.pack is None
-            else ChunkSize(1 << 16, chunk_bytes_for_packing(self.options.pack), first=1 << 16)
-        )
+        if self.options.pack is None:
+            return DEFAULT_CHUNK_SIZE
+        return ChunkSize(1 << 16, chunk_bytes_for_packing(self.options.pack), first=1 << 16)
 
     @cached_property
     def is_small(self) -> bool:
@@ -177,18 +171,23 @@ class DatasetPlan:
 def check_plan(plan: DatasetPlan) -> None:
     """Raises where two options do not go together, or with the output."""
     options = plan.options
-    if options.resume and options.overwrite:
-        raise DatasetError("overwrite: found it with resume, expected one of them")
-    if options.rejects is not None and options.on_error != "skip":
-        raise DatasetError("rejects: only written if bad lines are skipped (--on-error skip)")
-    if options.expand and options.policy is not None:
-        raise DatasetError("policy: expand has a mask of its own, expected none")
-    _check_ignored(options)
-    _check_trainer(plan)
+    if options.resume:
+        _refuse(options, ["overwrite"], "found it with resume, expected one of them")
+    if options.on_error != "skip":
+        _refuse(options, ["rejects"], "only written if bad lines are skipped (--on-error skip)")
+    if options.expand:
+        _refuse(options, ["policy"], "expand has a mask of its own, expected none")
+    for kind in options.ignore:
+        if kind not in UNFIT_KINDS:
+            expected = f"expected one of {', '.join(UNFIT_KINDS)}"
+            raise DatasetError(f"ignore: found {short_repr(kind)}, {expected}")
+    if options.trainer is not None:
+        _check_trainer(plan, output_formats.trainer_named(options.trainer))
     _check_lengths(options)
-    _check_answers(plan)
+    if options.preferences or options.kto:
+        _check_answers(plan)
     _check_profile(options)
-    _check_carried(plan)
+    _check_columns(plan)
     output_formats.DATASET_FORMATS[plan.format_name].check_packages()
     try:
         _check_encoding(plan)
@@ -200,105 +199,86 @@ def check_plan(plan: DatasetPlan) -> None:
         raise DatasetError(f"{plan.tokenizer}: {error}") from None
 
 
-def _check_ignored(options: DatasetOptions) -> None:
-    for kind in options.ignore:
-        if kind not in UNFIT_KINDS:
-            expected = f"expected one of {', '.join(UNFIT_KINDS)}"
-            raise DatasetError(f"ignore: found {short_repr(kind)}, {expected}")
-
-
-def _check_trainer(plan: DatasetPlan) -> None:
-    """Checks that the trainer reads what is written."""
-    options = plan.options
-    if options.trainer is None:
-        return
-    if options.labels:
-        raise DatasetError("labels: found it with trainer, which names the columns")
-    trainer = output_formats.trainer_named(options.trainer)
-    if trainer.format_name is None and plan.format_name in output_formats.ARRAY_FORMATS:
-        problem = f"found .{plan.format_name}, which {options.trainer} does not read"
-        raise DatasetError(f"output: {problem}: expected .jsonl or .parquet")
-    if options.pack is not None and trainer.packing is not None:
-        problem = f"found it for {options.trainer}, which packs examples itself ({trainer.packing})"
-        raise DatasetError(f"pack: {problem}")
-    if trainer.texts:
-        _check_texts(plan, trainer.texts)
-
-
-def _check_texts(plan: DatasetPlan, columns: Sequence[str]) -> None:
-    """Checks that nothing is asked of rows of texts that only rows of ids have."""
-    options = plan.options
-    for name in ("pack", "pad_to_multiple", "profile"):
+def _refuse(options: DatasetOptions, names: Sequence[str], problem: str) -> None:
+    """Raises where one of some options is given."""
+    for name in names:
         if getattr(options, name):
-            problem = f"found it for {options.trainer}, which computes ids itself"
             raise DatasetError(f"{name}: {problem}")
-    if plan.format_name == "parquet":
-        problem = f"found .parquet for {options.trainer}, whose columns hold lists of texts"
-        raise DatasetError(f"output: {problem}: expected .jsonl")
-    for name in options.carry or ():
-        if name in columns:
-            raise DatasetError(f"carry: found {name}, which is a column of the output's own")
 
 
-def _check_carried(plan: DatasetPlan) -> None:
+def _refuse_arrays(plan: DatasetPlan, problem: str) -> None:
+    """Raises where the output has only numbers."""
+    if plan.format_name in output_formats.ARRAY_FORMATS:
+        expected = "expected .jsonl or .parquet"
+        raise DatasetError(f"output: found .{plan.format_name}, {problem}: {expected}")
+
+
+def _check_trainer(plan: DatasetPlan, trainer: output_formats.Trainer) -> None:
+    """Checks that the trainer reads what is written."""
+    options, found = plan.options, f"found it for {plan.options.trainer}"
+    _refuse(options, ["labels"], "found it with trainer, which names the columns")
+    if trainer.format_name is None:
+        _refuse_arrays(plan, f"which {options.trainer} does not read")
+    if trainer.packing is not None:
+        _refuse(options, ["pack"], f"{found}, which packs examples itself ({trainer.packing})")
+    if trainer.texts:
+        # Nothing is asked of rows of texts that only rows of ids have.
+        without = ("pack", "pad_to_multiple", "profile")
+        _refuse(options, without, f"{found}, which computes ids itself")
+        if plan.format_name == "parquet":
+            problem = f"found .parquet for {options.trainer}, whose columns hold lists of texts"
+            raise DatasetError(f"output: {problem}: expected .jsonl")
+
+
+def _check_columns(plan: DatasetPlan) -> None:
     """Checks that rows of the output can hold the carried columns."""
     options = plan.options
+    taken = [*output_formats.OWN_COLUMNS]
+    if options.trainer is not None:
+        taken += output_formats.trainer_named(options.trainer).texts
+    if options.preferences or options.kto:
+        taken += output_formats.ANSWER_COLUMNS
     for name in options.carry or ():
         if not isinstance(name, str):
             raise DatasetError(f"carry: found {short_repr(name)}, expected the name of a field")
-        if name in output_formats.OWN_COLUMNS:
+        if name in taken:
             raise DatasetError(f"carry: found {name}, which is a column of the output's own")
-    for option in ("carry", "labels"):
-        if getattr(options, option) and plan.format_name in output_formats.ARRAY_FORMATS:
-            problem = f"found it with .{plan.format_name}, which holds only ids and masks"
-            raise DatasetError(f"{option}: {problem}: expected .jsonl or .parquet")
+    if plan.format_name in output_formats.ARRAY_FORMATS:
+        problem = f"found it with .{plan.format_name}, which holds only ids and masks"
+        _refuse(options, ("carry", "labels"), f"{problem}: expected .jsonl or .parquet")
 
 
 def _check_lengths(options: DatasetOptions) -> None:
-    _check_padding(options)
-    if options.pack is None:
-        return
-    if options.max_length is not None and options.max_length > options.pack:
-        problem = (
-            f"found {options.max_length}, expected no more than the {options.pack} of a packed row"
-        )
-        raise DatasetError(f"max_length: {problem}")
-    if options.carry is not None:
-        raise DatasetError("carry: found it with pack, expected a row for each example")
-
-
-def _check_padding(options: DatasetOptions) -> None:
-    """Padding must not make rows longer than was asked for."""
+    """Padding must not make rows longer than was asked for, nor examples than a packed row."""
     for name in ("pack", "max_length"):
         most = getattr(options, name)
         if options.pad_to_multiple and most is not None and most % options.pad_to_multiple:
             problem = f"found {options.pad_to_multiple}, expected a divisor of {name}, {most}"
             raise DatasetError(f"pad_to_multiple: {problem}")
+    if options.pack is None:
+        return
+    if options.max_length is not None and options.max_length > options.pack:
+        expected = f"expected no more than the {options.pack} of a packed row"
+        raise DatasetError(f"max_length: found {options.max_length}, {expected}")
+    if options.carry is not None:
+        raise DatasetError("carry: found it with pack, expected a row for each example")
 
 
 def _check_answers(plan: DatasetPlan) -> None:
     """Checks that nothing is asked of pairs and labelled answers that only conversations have."""
     options = plan.options
-    if not (options.preferences or options.kto):
-        return
     kind = "preferences" if options.preferences else "kto"
-    for name in ("expand", "policy", "labels", "pack", "pad_to_multiple", "profile", "task"):
-        if getattr(options, name):
-            raise DatasetError(f"{name}: found it with {kind}, expected one of them")
-    if options.preferences and options.kto:
-        raise DatasetError("kto: found it with preferences, expected one of them")
+    others = ["expand", "policy", "labels", "pack", "pad_to_multiple", "profile", "task"]
+    if options.preferences:
+        others.append("kto")
+    _refuse(options, others, f"found it with {kind}, expected one of them")
     if options.trainer not in (None, "trl"):
         problem = f"found it for {options.trainer}, expected trl, or no trainer"
         raise DatasetError(f"{kind}: {problem}")
-    if plan.format_name in output_formats.ARRAY_FORMATS:
-        problem = f"found .{plan.format_name}, which has no place for answers of their own"
-        raise DatasetError(f"output: {problem}: expected .jsonl or .parquet")
+    _refuse_arrays(plan, "which has no place for answers of their own")
     if options.too_long in ("cut", "left"):
         problem = f"found {options.too_long} with {kind}, expected fail or drop"
         raise DatasetError(f"too_long: {problem}")
-    for name in options.carry or ():
-        if name in output_formats.ANSWER_COLUMNS:
-            raise DatasetError(f"carry: found {name}, which is a column of the output's own")
 
 
 def _check_profile(options: DatasetOptions) -> None:
@@ -309,8 +289,7 @@ def _check_profile(options: DatasetOptions) -> None:
         profile = profile_named(options.profile)
     except Error as error:
         raise DatasetError(str(error)) from None
-    if options.policy is not None:
-        raise DatasetError("policy: found it with profile, expected one of them")
+    _refuse(options, ["policy"], "found it with profile, expected one of them")
     for name, value in vars(options.overrides).items():
         if value is not None and name not in ("dialect", "tools"):
             problem = "found it with profile, expected it in each line, as the server reads it"
@@ -362,30 +341,22 @@ def _check_output_paths(plan: DatasetPlan) -> None:
 def split_shares(split: Mapping[str, float]) -> dict[str, SplitShare]:
     """The stretches of the parts, by name. Together they are the whole."""
     if not isinstance(split, Mapping) or not split:
-        raise DatasetError(
-            f"split: found {short_repr(split)}, expected shares of parts by their names"
-        )
+        expected = "expected shares of parts by their names"
+        raise DatasetError(f"split: found {short_repr(split)}, {expected}")
     for name, share in split.items():
         if not isinstance(name, str) or not name or not all(c.isalnum() or c in "-_" for c in name):
-            raise DatasetError(
-                f"split: found the name {short_repr(name)}, expected letters and digits"
-            )
+            expected = "expected letters and digits"
+            raise DatasetError(f"split: found the name {short_repr(name)}, {expected}")
         if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share <= 1:
-            raise DatasetError(
-                f"split: found {short_repr(share)} for {name}, expected a share up to 1"
-            )
+            expected = "expected a share up to 1"
+            raise DatasetError(f"split: found {short_repr(share)} for {name}, {expected}")
     if abs(sum(split.values()) - 1) > 1e-9:
         shown = " + ".join(map(str, split.values()))
         raise DatasetError(f"split: found {shown}, expected shares that add up to 1")
-    return dict(_consecutive_shares(split))
-
-
-def _consecutive_shares(split: Mapping[str, float]) -> Iterator[tuple[str, SplitShare]]:
-    low = 0.0
-    for n, (name, share) in enumerate(split.items(), 1):
-        high = 1.0 if n == len(split) else low + share
-        yield name, SplitShare(low, high)
-        low = high
+    # The last ends with the whole, whatever the sum is rounded to.
+    borders = [*accumulate(list(split.values())[:-1], initial=0.0), 1.0]
+    shares = (SplitShare(low, high) for low, high in pairwise(borders))
+    return dict(zip(split, shares, strict=True))
 
 
 def split_output_path(output: str, part: str, format_name: str) -> str:

@@ -13,7 +13,7 @@ import json
 import zlib
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol, TypeAlias
 
 from dsv4._inputs import input_files
 from dsv4._inputs.line_shapes import LINE_FIELDS
@@ -27,18 +27,6 @@ if TYPE_CHECKING:
 BLOCK = 1 << 17
 # In these, positions do not tell how much of the file has been read.
 WITHOUT_BYTE_POSITIONS = (".gz", ".zst", ".parquet", ".json")
-
-
-class DatasetSource(Protocol):
-    """A file of conversations."""
-
-    def check(self) -> None:
-        """Raises if the file cannot be opened, or is not what its name says."""
-        ...
-
-    def lines(self, line: int, offset: int) -> Generator[bytes, None, None]:
-        """What follows the first `line` lines, which take `offset` bytes."""
-        ...
 
 
 def source_of(path: str, column: str | None, carry: Sequence[str] | None = None) -> DatasetSource:
@@ -60,12 +48,14 @@ class JsonLinesSource:
         self.path = path
 
     def check(self) -> None:
+        """Raises if the file cannot be opened, or is not what its name says."""
         if self.path.endswith(".zst"):
             zstandard()
         with _open_decompressed(self.path):
             pass
 
     def lines(self, line: int, offset: int) -> Generator[bytes, None, None]:
+        """What follows the first `line` lines, which take `offset` bytes."""
         with _open_decompressed(self.path) as file:
             if offset:
                 _skip(file, offset)
@@ -153,16 +143,9 @@ def _zstd_blocks(raw: BinaryIO) -> Iterator[bytes]:
         raise EOFError
 
 
-class JsonArraySource:
+class JsonArraySource(JsonLinesSource):
     """One JSON array of conversations, whose elements are the lines; or JSON lines after all, under
     a name that does not say so."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def check(self) -> None:
-        with _open_decompressed(self.path):
-            pass
 
     def lines(self, line: int, offset: int) -> Generator[bytes, None, None]:
         with _open_decompressed(self.path) as file:
@@ -205,11 +188,8 @@ def _has_role(value: object) -> bool:
 class ParquetFile(Protocol):
     """What is read of pyarrow's class of this name."""
 
-    @property
-    def metadata(self) -> Any: ...
-
-    @property
-    def num_row_groups(self) -> int: ...
+    metadata: Any
+    num_row_groups: int
 
     def iter_batches(
         self, batch_size: int, *, row_groups: list[int], columns: list[str]
@@ -256,6 +236,9 @@ def _parquet_lines(file: ParquetFile, column: ConversationColumn, skipped: int) 
             for row in batch.slice(skipped).to_pylist():
                 yield column.to_json_line(row)
             skipped = max(0, skipped - batch.num_rows)
+
+
+DatasetSource: TypeAlias = JsonLinesSource | ParquetSource
 
 
 # Chunks.

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from time import monotonic
 from typing import Any, TypeAlias
 
@@ -20,7 +20,7 @@ from dsv4.dataset.dataset_engines import (
     encode_on_ray,
 )
 from dsv4.dataset.dataset_errors import BadLine, DatasetError, Interrupted, ray_with_data
-from dsv4.dataset.dataset_notes import CopyCounter, LineNotes, NotedLines
+from dsv4.dataset.dataset_notes import CopyCounter, LineNotes
 from dsv4.dataset.dataset_plan import (
     DatasetPlan,
     check_files,
@@ -31,14 +31,13 @@ from dsv4.dataset.dataset_plan import (
     split_shares,
 )
 from dsv4.dataset.dataset_reader import InputPosition, read_chunks
-from dsv4.dataset.dataset_statistics import DatasetCounts, WorkerMemory, memory_of_this_process
+from dsv4.dataset.dataset_statistics import RunCounts, WorkerMemory, memory_of_this_process
 from dsv4.dataset.example_encoder import EncodedChunk
 from dsv4.dataset.resumable_output import (
     OutputSink,
     Progress,
     RejectsFile,
     ResumableSink,
-    StreamSink,
     write_errors,
 )
 from dsv4.tokens.tokenizer import Tokenizer
@@ -66,8 +65,8 @@ class Watcher:
 Engine: TypeAlias = Callable[[InputPosition], Generator[EncodedChunk, None, None]]
 
 
-@dataclass(frozen=True)
-class Summary:
+@dataclass(frozen=True, kw_only=True)
+class Summary(RunCounts):
     """What a run has done. Counts are of the whole output, speed and memory those of
     this run.
 
@@ -83,19 +82,10 @@ class Summary:
     `main_peak_mb` that of the process that reads and writes.
     """
 
-    conversations: int
-    examples: int
-    rows: int
-    tokens: int
-    trained: int
-    answers: int
-    bad: int
-    notes: Mapping[str, NotedLines]
-    counts: DatasetCounts | None
-    seconds: float
-    conversations_per_second: float
-    worker_peak_mb: list[float | None]
-    main_peak_mb: float | None
+    seconds: float = 0.0
+    conversations_per_second: float = 0.0
+    worker_peak_mb: list[float | None] = field(default_factory=list)
+    main_peak_mb: float | None = None
     finished: bool = True
     resumed_nothing: bool = False
 
@@ -172,45 +162,31 @@ def _summary_of(
     workers: dict[int, WorkerMemory],
     copies: LineNotes,
 ) -> Summary:
+    numbers = {name.name: getattr(end, name.name) for name in fields(RunCounts)}
+    new = end.conversations - begin.conversations
     return Summary(
-        end.conversations,
-        end.examples,
-        end.rows,
-        end.tokens,
-        end.trained,
-        end.answers,
-        end.bad,
-        LineNotes.from_text(end.notes).plus(copies).found,
-        DatasetCounts.from_text(end.counts) if end.counts else None,
-        round(seconds, 3),
-        round((end.conversations - begin.conversations) / (seconds or 1), 1),
-        [_megabytes(worker) for worker in workers.values()],
-        _megabytes(memory_of_this_process()),
+        **{**numbers, "notes": end.notes.plus(copies)},
+        seconds=round(seconds, 3),
+        conversations_per_second=round(new / (seconds or 1), 1),
+        worker_peak_mb=[_megabytes(worker) for worker in workers.values()],
+        main_peak_mb=_megabytes(memory_of_this_process()),
     )
 
 
 def _combined_summary(summaries: Sequence[Summary]) -> Summary:
     """One summary of several runs."""
-    total = summaries[0]
-    for more in summaries[1:]:
-        counts = total.counts and more.counts and total.counts.plus(more.counts)
-        numbers = {name: getattr(total, name) + getattr(more, name) for name in _SUMMED_FIELDS}
+    total, *others = summaries
+    for more in others:
+        both, seconds = total.plus(more), total.seconds + more.seconds
         total = replace(
-            more,
-            **numbers,
-            notes=LineNotes(dict(total.notes)).plus(LineNotes(dict(more.notes))).found,
-            counts=counts,
-            conversations_per_second=round(numbers["conversations"] / (numbers["seconds"] or 1), 1),
+            both,
+            seconds=seconds,
+            conversations_per_second=round(both.conversations / (seconds or 1), 1),
             worker_peak_mb=[*total.worker_peak_mb, *more.worker_peak_mb],
+            main_peak_mb=more.main_peak_mb,
             resumed_nothing=total.resumed_nothing and more.resumed_nothing,
         )
     return total
-
-
-_SUMMED_FIELDS = (
-    *("conversations", "examples", "rows", "tokens"),
-    *("trained", "answers", "bad", "seconds"),
-)
 
 
 def _megabytes(worker: WorkerMemory) -> float | None:
@@ -226,9 +202,9 @@ def _engine(plan: DatasetPlan) -> Engine:
 
     def local(start: InputPosition) -> Generator[EncodedChunk, None, None]:
         chunks = read_chunks(plan.inputs, start, options.column, options.carry, plan.chunks)
-        return (
-            encode_in_process(job, chunks) if jobs == 1 else encode_in_processes(job, chunks, jobs)
-        )
+        if jobs == 1:
+            return encode_in_process(job, chunks)
+        return encode_in_processes(job, chunks, jobs)
 
     def ray(start: InputPosition) -> Generator[EncodedChunk, None, None]:
         return encode_on_ray(job, plan.inputs, start, plan.chunks)
@@ -254,10 +230,10 @@ def _open_sink(plan: DatasetPlan) -> Iterator[OutputSink]:
     elif plan.output == "-":
         if sys.stdout is None:
             raise DatasetError("stdout is closed")
-        yield StreamSink(sys.stdout.buffer, "stdout")
+        yield OutputSink(sys.stdout.buffer, "stdout")
     else:
         with write_errors(plan.output), open(plan.output, "wb", buffering=0) as file:
-            yield StreamSink(file, plan.output)
+            yield OutputSink(file, plan.output)
 
 
 def _job_identity(plan: DatasetPlan) -> dict[str, Any]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple, TypeVar
 
 from dsv4._format.tokens import ONE_RESULT_START, RESULT_START
+from dsv4.dataset.dataset_notes import LineNotes
 from dsv4.tokens.masks import AttributedIds
 
 
@@ -100,16 +100,42 @@ class DatasetCounts:
             "longest": {"tokens": self.longest, "at": self.longest_at},
         }
 
-    # As text, which goes between processes and into the journal.
-
-    def to_text(self) -> str:
-        return json.dumps(
-            [self.histogram, self.fields, self.trained, self.longest, self.longest_at]
-        )
-
     @classmethod
-    def from_text(cls, text: str) -> DatasetCounts:
-        if not text:
-            return cls()
-        histogram, fields, *rest = json.loads(text)
-        return cls(Counter({int(n): c for n, c in histogram.items()}), Counter(fields), *rest)
+    def from_json(cls, saved: Mapping[str, Any]) -> DatasetCounts:
+        """Those whose fields the journal has."""
+        histogram = Counter({int(most): count for most, count in saved["histogram"].items()})
+        return cls(**{**saved, "histogram": histogram, "fields": Counter(saved["fields"])})
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunCounts:
+    """What a run, or a chunk of it, has come to.
+
+    `rows` are those of the output, which may hold several `examples`. `trained` counts the tokens
+    that are trained on, `answers` the answers for which thinking is opened, `bad` lines that were
+    left out. `notes` are what was found, by kind, each with its count and its first line: what the
+    format leaves out, examples that were cut or left out, answers without reasoning, copies.
+    `counts` says more, if it was asked for.
+    """
+
+    conversations: int = 0
+    examples: int = 0
+    rows: int = 0
+    tokens: int = 0
+    trained: int = 0
+    answers: int = 0
+    bad: int = 0
+    notes: LineNotes = field(default_factory=LineNotes)
+    counts: DatasetCounts | None = None
+
+    def plus(self: SomeCounts, later: RunCounts) -> SomeCounts:
+        """Both together; what only one of them has stays as it is here."""
+        counts = self.counts or later.counts
+        if self.counts is not None and later.counts is not None:
+            counts = self.counts.plus(later.counts)
+        numbers = {name: getattr(self, name) + getattr(later, name) for name in _NUMBERS}
+        return replace(self, **numbers, notes=self.notes.plus(later.notes), counts=counts)
+
+
+SomeCounts = TypeVar("SomeCounts", bound=RunCounts)
+_NUMBERS = tuple(field.name for field in fields(RunCounts) if field.default == 0)

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from dsv4._check.findings import CheckedConversation
 from dsv4._check.training_checks import find_unfit
@@ -34,10 +34,16 @@ from dsv4._inputs.line_shapes import (
 from dsv4.api.own_bodies import role_of
 from dsv4.dataset import dataset_notes, output_formats
 from dsv4.dataset.dataset_errors import BadLine
+from dsv4.dataset.dataset_notes import LineNotes
 from dsv4.dataset.dataset_options import DatasetOptions
 from dsv4.dataset.dataset_pictures import picture_address, picture_folder, picture_size
 from dsv4.dataset.dataset_reader import InputChunk, InputPosition
-from dsv4.dataset.dataset_statistics import DatasetCounts, WorkerMemory, memory_of_this_process
+from dsv4.dataset.dataset_statistics import (
+    DatasetCounts,
+    RunCounts,
+    WorkerMemory,
+    memory_of_this_process,
+)
 from dsv4.dataset.output_formats import AnswerExample, ColumnLayout, OutputRow, TrainingExample
 from dsv4.dataset.vision_rows import ROW_WRITERS, PicturedExample, check_spelled_tokens
 from dsv4.errors import EncodeError, Error, Location, OptionError, short_repr
@@ -154,19 +160,13 @@ def _packed_row(examples: list[TrainingExample]) -> TrainingExample:
 
 class EncodedChunk(NamedTuple):
     """The result of a chunk: `data` are the bytes for the output. `name` and `first` are the file
-    and the first line that it was read from, `hashes` those of its lines."""
+    and the first line that it was read from, `hashes` those of its lines, `bad` why lines were left
+    out."""
 
     name: str
     first: int
     data: bytes
-    conversations: int
-    examples: int
-    rows: int
-    tokens: int
-    trained: int
-    answers: int
-    notes: str
-    counts: str
+    counted: RunCounts
     bad: list[str]
     rejects: bytes
     hashes: bytes
@@ -216,9 +216,6 @@ class _Draft(NamedTuple):
     start: int | None = None
 
 
-AnyExample: TypeAlias = TrainingExample | AnswerExample
-
-
 @dataclass
 class _ChunkTally:
     """Counts of a chunk, and the place of the line that is being read, with the folder that
@@ -228,7 +225,7 @@ class _ChunkTally:
     folder: str | None = None
     conversations: int = 0
     answers: int = 0
-    notes: dataset_notes.LineNotes = field(default_factory=dataset_notes.LineNotes)
+    notes: LineNotes = field(default_factory=LineNotes)
     counts: DatasetCounts = field(default_factory=DatasetCounts)
 
     def note(self, kind: str, count: int = 1) -> None:
@@ -242,7 +239,7 @@ class ChunkEncoder:
         self.job = job
 
     def __call__(self, chunk: InputChunk) -> EncodedChunk:
-        examples: list[AnyExample] = []
+        examples: list[OutputRow] = []
         bad: list[str] = []
         rejects: list[bytes] = []
         hashes: list[bytes] = []
@@ -264,14 +261,17 @@ class ChunkEncoder:
             chunk.name,
             chunk.first,
             output_formats.DATASET_FORMATS[self.job.format_name].to_bytes(rows),
-            tally.conversations,
-            len(examples),
-            len(rows),
-            sum(len(example.ids) for example in examples),
-            sum(sum(example.mask) for example in examples),
-            tally.answers,
-            tally.notes.to_text(),
-            tally.counts.to_text() if self.job.options.counts else "",
+            RunCounts(
+                conversations=tally.conversations,
+                examples=len(examples),
+                rows=len(rows),
+                tokens=sum(len(example.ids) for example in examples),
+                trained=sum(sum(example.mask) for example in examples),
+                answers=tally.answers,
+                bad=len(bad),
+                notes=tally.notes,
+                counts=tally.counts if self.job.options.counts else None,
+            ),
             bad,
             b"".join(rejects),
             b"".join(hashes),
@@ -279,7 +279,7 @@ class ChunkEncoder:
             memory_of_this_process(),
         )
 
-    def _output_rows(self, examples: Sequence[AnyExample]) -> Sequence[OutputRow]:
+    def _output_rows(self, examples: Sequence[OutputRow]) -> Sequence[OutputRow]:
         """The examples as they are written: packed and padded, if that was asked for."""
         pack, multiple = self.job.options.pack, self.job.options.pad_to_multiple
         if pack is None and multiple is None:
@@ -297,16 +297,14 @@ class ChunkEncoder:
     def _tokenizer(self) -> Tokenizer:
         return Tokenizer.load(self.job.options.tokenizer, self.job.engine)
 
-    def _rows(self, name: str, number: int, line: bytes, tally: _ChunkTally) -> list[AnyExample]:
+    def _rows(self, name: str, number: int, line: bytes, tally: _ChunkTally) -> list[OutputRow]:
         value = _line_value(name, number, line)
         options, tally.place = self.job.options, f"{name}:{number}"
         tally.folder = picture_folder(name)
         carried = _carried_columns(options.carry, value, name, number)
         with _located_errors(tally.place):
-            if options.preferences:
-                rows: list[AnyExample] = list(self._pair(value, carried, tally))
-            elif options.kto:
-                rows = list(self._labelled(value, carried, tally))
+            if options.preferences or options.kto:
+                rows: list[OutputRow] = list(self._answers(value, carried, tally))
             else:
                 drafts = self._drafts(line_conversation(value), tally)
                 kept = [d for draft in drafts if (d := self._fitting(draft, tally)) is not None]
@@ -320,7 +318,7 @@ class ChunkEncoder:
             self._count_answers(row, tally)
         return rows
 
-    def _count_answers(self, row: AnyExample, tally: _ChunkTally) -> None:
+    def _count_answers(self, row: OutputRow, tally: _ChunkTally) -> None:
         """Counts the answers for which thinking is opened, and those that close it at once."""
         ids, mask, at = row.ids, row.mask, -1
         start, end = (self._tokenizer.special_id(token) for token in (THINK_START, THINK_END))
@@ -361,7 +359,8 @@ class ChunkEncoder:
     def _leave_out(self, kind: str, location: Location, tally: _ChunkTally) -> None:
         """Notes what the format leaves out. Raises if nothing is to be."""
         if self.job.options.strict_data and kind in dataset_notes.LEFT_OUT_KINDS:
-            raise dataset_notes.strictly(kind, location)
+            problem = f"found it, and {dataset_notes.LEFT_OUT_KINDS[kind]} (strict data)"
+            raise EncodeError(location, problem)
         tally.note(kind)
 
     def _omit(self, prompt: Prompt, parts: Sequence[_Draft], tally: _ChunkTally) -> None:
@@ -418,17 +417,18 @@ class ChunkEncoder:
             return draft
         if self.job.options.too_long == "fail":
             raise ExampleTooLong(f"found {length} tokens, expected at most {most}")
-        shortened = _SHORTENING[self.job.options.too_long](self, draft, most)
+        shortened = None
+        if self.job.options.too_long == "cut":
+            shortened = self._cut_after_turn(draft, most)
+        elif self.job.options.too_long == "left":
+            shortened = self._without_oldest_rounds(draft, most)
         if shortened is None or not any(shortened.mask):  # nothing is left to train on
             tally.note(dataset_notes.TOO_LONG)
             return None
         tally.note(dataset_notes.CUT)
         return shortened
 
-    def _dropped(self, draft: _Draft, most: int) -> _Draft | None:
-        return None
-
-    def _cut_after_turn(self, draft: _Draft, most: int) -> _Draft | None:
+    def _cut_after_turn(self, draft: _Draft, most: int) -> _Draft:
         """What there is up to the end of the last turn of the model that fits."""
         eos = self._tokenizer.special_id(EOS)
         end = next((n for n in range(most, 0, -1) if draft.ids[n - 1] == eos), 0)
@@ -573,35 +573,23 @@ class ChunkEncoder:
 
     # Answers of their own: pairs of which one is better, and answers with a label.
 
-    def _pair(
+    def _answers(
         self, value: object, carried: Mapping[str, Any], tally: _ChunkTally
     ) -> Iterator[AnswerExample]:
-        """The pair in a line, if it is not too long."""
-        pair = line_pair(value)
-        chosen = self._side("chosen", pair.chosen, pair.start, tally)
-        rejected = self._side("rejected", pair.rejected, pair.start, tally)
-        if chosen.prompt != rejected.prompt:
+        """The answers in a line, with their label if there is one; none that are too long."""
+        label: dict[str, bool] = {}
+        if self.job.options.preferences:
+            chosen, rejected, start = line_pair(value)
+            lines = {"chosen": chosen, "rejected": rejected}
+        else:
+            conversation, label["label"], start = line_with_label(value)
+            lines = {"completion": conversation}
+        sides = {name: self._side(name, line, start, tally) for name, line in lines.items()}
+        first, *others = sides.values()
+        if any(side.prompt != first.prompt for side in others):
             problem = "found a prompt that the format writes otherwise than before chosen"
             hint = "expected conversations that end with the first answer in which they differ"
             raise EncodeError(("rejected",), f"{problem}, {hint}")
-        yield from self._answers({"chosen": chosen, "rejected": rejected}, {}, carried, tally)
-
-    def _labelled(
-        self, value: object, carried: Mapping[str, Any], tally: _ChunkTally
-    ) -> Iterator[AnswerExample]:
-        """The answer and its label in a line, if it is not too long."""
-        conversation, label, start = line_with_label(value)
-        sides = {"completion": self._side("completion", conversation, start, tally)}
-        yield from self._answers(sides, {"label": label}, carried, tally)
-
-    def _answers(
-        self,
-        sides: Mapping[str, _EncodedSide],
-        label: Mapping[str, bool],
-        carried: Mapping[str, Any],
-        tally: _ChunkTally,
-    ) -> Iterator[AnswerExample]:
-        first = next(iter(sides.values()))
         length = len(first.prompt) + max(len(side.ids) for side in sides.values())
         if self.job.max_length is not None and length > self.job.max_length:
             if self.job.options.too_long == "fail":
@@ -641,12 +629,6 @@ def _locations_of(line: LineConversation, name: str = "messages") -> Iterator[No
         location = (name,) if location == ("messages",) else location
         raise EncodeError(location, error.problem) from None
 
-
-_SHORTENING: Mapping[str, Callable[[ChunkEncoder, _Draft, int], _Draft | None]] = {
-    "drop": ChunkEncoder._dropped,
-    "cut": ChunkEncoder._cut_after_turn,
-    "left": ChunkEncoder._without_oldest_rounds,
-}
 
 # What is read of a line whose options a server reads.
 _READ_BESIDE_SERVER = ("messages", "tools", "model", "dialect")

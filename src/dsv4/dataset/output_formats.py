@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from json import JSONEncoder
 from types import MappingProxyType
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 from dsv4.dataset import array_formats
 from dsv4.dataset.dataset_errors import DatasetError, pyarrow, pyarrow_parquet, zstandard
@@ -231,10 +231,6 @@ class AnswerExample(NamedTuple):
         return [0] * len(self.prompt) + [m for _, mask in self.answers.values() for m in mask]
 
     @property
-    def lengths(self) -> tuple[int, ...] | None:
-        return None
-
-    @property
     def columns(self) -> dict[str, Any]:
         if self.texts is not None:
             return {**self.texts, **self.carried}
@@ -249,11 +245,7 @@ class AnswerExample(NamedTuple):
 ANSWER_COLUMNS = ("prompt", "chosen", "rejected", "completion", "label")
 
 
-class OutputRow(array_formats.ArrayRow, Protocol):
-    """What is written of a row."""
-
-    @property
-    def columns(self) -> dict[str, Any]: ...
+OutputRow: TypeAlias = TrainingExample | AnswerExample
 
 
 class DatasetFormat(NamedTuple):
@@ -361,6 +353,13 @@ def _arrow_stream(examples: Sequence[OutputRow]) -> bytes:
     return bytes(sink.getvalue())
 
 
+def _array_bytes(examples: Sequence[OutputRow]) -> bytes:
+    rows = [example for example in examples if isinstance(example, TrainingExample)]
+    return array_formats.rows_to_bytes(
+        [array_formats.ArrayRow(r.ids, r.mask, r.lengths or (len(r.ids),)) for r in rows]
+    )
+
+
 def _type_of(column: str) -> Any:
     """The Arrow type of a column. Copied columns become text: a column has one type in all rows."""
     arrow = pyarrow()
@@ -423,8 +422,8 @@ DATASET_FORMATS = {
     "jsonl.gz": DatasetFormat(_gzip_lines, _needs_nothing),
     "jsonl.zst": DatasetFormat(_zstd_lines, zstandard),
     "parquet": DatasetFormat(_arrow_stream, pyarrow_parquet, _parquet_file),
-    "bin": DatasetFormat(array_formats.rows_to_bytes, _needs_nothing, array_formats.write_megatron),
-    "npy": DatasetFormat(array_formats.rows_to_bytes, _needs_nothing, array_formats.write_numpy),
+    "bin": DatasetFormat(_array_bytes, _needs_nothing, array_formats.write_megatron),
+    "npy": DatasetFormat(_array_bytes, _needs_nothing, array_formats.write_numpy),
 }
 
 

@@ -20,21 +20,15 @@ from dsv4.dataset.dataset_errors import DatasetError, pyarrow
 class ArrowField(Protocol):
     """A column of an Arrow schema, or a field of a struct."""
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def type(self) -> ArrowType: ...
+    name: str
+    type: ArrowType
 
 
 class ArrowType(Protocol):
     """What is read of an Arrow type. Only lists have a `value_type`, only structs have fields."""
 
-    @property
-    def value_type(self) -> ArrowType: ...
-
-    @property
-    def num_fields(self) -> int: ...
+    value_type: ArrowType
+    num_fields: int
 
     def field(self, index: int) -> ArrowField: ...
 
@@ -42,8 +36,7 @@ class ArrowType(Protocol):
 class ArrowSchema(Protocol):
     """What is read of an Arrow schema."""
 
-    @property
-    def names(self) -> list[str]: ...
+    names: list[str]
 
     def field(self, name: str) -> ArrowField: ...
 
@@ -124,9 +117,13 @@ def conversation_column(
         inexact = [n for n in LINE_FIELDS & lists.keys() if lists[n]]
         if len(fields) > 1 and not inexact:
             return ConversationColumn(fields[0], "row", tuple(fields), carried)
-        wanted = _only_candidate(texts, exact)
+        if len(exact) == 1:
+            wanted = exact[0]
+        elif len(texts) == 1 and not exact:
+            wanted = texts[0]
     if wanted in exact:
-        kind = _list_kind(schema.field(wanted).type)
+        names = _names_in(schema.field(wanted).type.value_type)
+        kind = "conversations" if {"from", "value"} <= names else "messages"
         companions = tuple(column for column in _COMPANION_COLUMNS if column in texts)
         return ConversationColumn(str(wanted), kind, companions, carried)
     if wanted in texts:
@@ -149,19 +146,8 @@ def conversation_column(
 _COMPANION_COLUMNS = ("tools", "system", "system_prompt")
 
 
-def _list_kind(type: ArrowType) -> str:
-    return "conversations" if {"from", "value"} <= _names_in(type.value_type) else "messages"
-
-
 def _names_in(struct: ArrowType) -> set[str]:
     return {struct.field(n).name for n in range(struct.num_fields)}
-
-
-def _only_candidate(texts: list[str], exact: list[str]) -> str | None:
-    """The only column that can be meant: that of messages, or else the only text."""
-    if len(exact) == 1:
-        return exact[0]
-    return texts[0] if len(texts) == 1 and not exact else None
 
 
 def _is_text(type: ArrowType) -> bool:
@@ -213,13 +199,10 @@ def _free_form_struct(type: ArrowType, path: str = "") -> str | None:
     for n in range(type.num_fields):
         field = type.field(n)
         inner = f"{path}.{field.name}".removeprefix(".")
-        if field.name in _FREE_FORM_FIELDS and not _is_text_or_null(field.type):
+        is_written = _is_text(field.type) or types.is_null(field.type)
+        if field.name in _FREE_FORM_FIELDS and not is_written:
             return inner
         inside = _free_form_struct(field.type, inner)
         if inside:
             return inside
     return None
-
-
-def _is_text_or_null(type: ArrowType) -> bool:
-    return _is_text(type) or pyarrow().types.is_null(type)

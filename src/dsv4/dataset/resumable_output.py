@@ -12,18 +12,18 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from io import FileIO
 from time import monotonic
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 from dsv4._inputs.input_files import os_error_reason
 from dsv4.dataset.dataset_errors import DatasetError
-from dsv4.dataset.dataset_notes import LineNotes
+from dsv4.dataset.dataset_notes import LineNotes, NotedLines
 from dsv4.dataset.dataset_reader import INPUT_START, InputPosition
-from dsv4.dataset.dataset_statistics import DatasetCounts
+from dsv4.dataset.dataset_statistics import DatasetCounts, RunCounts
 from dsv4.dataset.example_encoder import EncodedChunk
 from dsv4.dataset.output_formats import DATASET_FORMATS
 from dsv4.errors import short_repr
@@ -32,78 +32,34 @@ from dsv4.errors import short_repr
 SECONDS_BETWEEN_JOURNAL_ENTRIES = 0.25
 
 
-@dataclass(frozen=True)
-class Progress:
+@dataclass(frozen=True, kw_only=True)
+class Progress(RunCounts):
     """How much has been read and written."""
 
     after: InputPosition = INPUT_START
     size: int = 0
-    conversations: int = 0
-    examples: int = 0
-    rows: int = 0
-    tokens: int = 0
-    trained: int = 0
-    answers: int = 0
-    notes: str = ""
-    counts: str = ""
-    bad: int = 0
     rejects: int = 0
     complete: bool = False
 
-    def plus(self, done: EncodedChunk) -> Progress:
-        return Progress(
-            done.after,
-            self.size + len(done.data),
-            self.conversations + done.conversations,
-            self.examples + done.examples,
-            self.rows + done.rows,
-            self.tokens + done.tokens,
-            self.trained + done.trained,
-            self.answers + done.answers,
-            _add_notes(self.notes, done.notes),
-            _add_counts(self.counts, done.counts),
-            self.bad + len(done.bad),
-            self.rejects + len(done.rejects),
+    def after_chunk(self, done: EncodedChunk) -> Progress:
+        return replace(
+            self.plus(done.counted),
+            after=done.after,
+            size=self.size + len(done.data),
+            rejects=self.rejects + len(done.rejects),
         )
 
-
-def _add_notes(before: str, more: str) -> str:
-    return LineNotes.from_text(before).plus(LineNotes.from_text(more)).to_text() if more else before
-
-
-def _add_counts(before: str, more: str) -> str:
-    return (
-        DatasetCounts.from_text(before).plus(DatasetCounts.from_text(more)).to_text()
-        if more
-        else before
-    )
+    @classmethod
+    def from_json(cls, saved: Mapping[str, Any]) -> Progress:
+        """What the journal has."""
+        notes = {kind: NotedLines(*noted) for kind, noted in saved["notes"].items()}
+        counts = saved["counts"] and DatasetCounts.from_json(saved["counts"])
+        after = InputPosition(*saved["after"])
+        return cls(**{**saved, "after": after, "notes": LineNotes(notes), "counts": counts})
 
 
-class OutputSink(Protocol):
-    """Where the output goes."""
-
-    progress: Progress
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether there is nothing left to do."""
-        ...
-
-    def add(self, done: EncodedChunk) -> None: ...
-
-    def finish(self) -> None: ...
-
-    def stop(self) -> int:
-        """Ends before the end. Returns how many conversations need not be encoded again."""
-        ...
-
-    def close(self) -> None:
-        """Releases files and locks."""
-        ...
-
-
-class StreamSink:
-    """Output to stdout, a pipe or a device: nothing of it can be resumed."""
+class OutputSink:
+    """Output to stdout, a pipe or a device: nothing of it can be resumed. Others do more."""
 
     def __init__(self, file: BinaryIO | FileIO, name: str) -> None:
         self.progress = Progress()
@@ -112,26 +68,24 @@ class StreamSink:
 
     @property
     def is_finished(self) -> bool:
+        """Whether there is nothing left to do: an earlier run has completed the output."""
         return False
 
     def add(self, done: EncodedChunk) -> None:
         with write_errors(self._name):
             _write_all(self._file, done.data)
             self._file.flush()
-        self.progress = self.progress.plus(done)
+        self.progress = self.progress.after_chunk(done)
 
     def finish(self) -> None:
-        with write_errors(self._name):
-            self._file.flush()
+        """Completes the output."""
 
     def stop(self) -> int:
+        """Ends before the end. Returns how many conversations need not be encoded again."""
         return 0
 
-    def close(self) -> None:
-        pass
 
-
-class ResumableSink:
+class ResumableSink(OutputSink):
     """Output to a file, which gets its final name when it is complete."""
 
     def __init__(
@@ -142,22 +96,22 @@ class ResumableSink:
         self._format = DATASET_FORMATS[format_name]
         self._job = job
         self._journaled_at = monotonic()
-        self._file: FileIO | None = None
+        self._open: FileIO | None = None
         with write_errors(path):
             if resume and not os.path.exists(self._journal) and os.path.exists(self._path):
                 self.progress = Progress(complete=True)  # an earlier run has finished
             elif resume and self._has_final_name():
                 self.progress = self._resumed()
             else:
-                self._file = _open_and_lock(self._partial, self._path)
-                self._start(resume, overwrite)
+                self._open = _open_and_lock(self._partial, self._path)
+                super().__init__(self._open, self._partial)
+                self._start(self._open, resume, overwrite)
 
     @property
     def is_finished(self) -> bool:
-        """Whether an earlier run has completed the output."""
         return self.progress.complete and not os.path.exists(self._journal)
 
-    def _start(self, resume: bool, overwrite: bool) -> None:
+    def _start(self, file: FileIO, resume: bool, overwrite: bool) -> None:
         try:
             if not resume and not overwrite:
                 self._refuse_interrupted()
@@ -166,8 +120,8 @@ class ResumableSink:
         except BaseException:
             self.close()
             raise
-        self._open_file.truncate(self.progress.size)
-        self._open_file.seek(self.progress.size)
+        file.truncate(self.progress.size)
+        file.seek(self.progress.size)
         if not self.progress.size:
             self._write_journal()  # so that no journal of an earlier run describes this output
 
@@ -190,31 +144,22 @@ class ResumableSink:
             problem = "is there already: replace it (--overwrite) or choose another name"
             raise DatasetError(f"{self._path} {problem}")
 
-    @property
-    def _open_file(self) -> FileIO:
-        assert self._file is not None
-        return self._file
-
     def add(self, done: EncodedChunk) -> None:
-        with write_errors(self._partial):
-            _write_all(self._open_file, done.data)
-        self.progress = self.progress.plus(done)
+        super().add(done)
         if monotonic() - self._journaled_at >= SECONDS_BETWEEN_JOURNAL_ENTRIES:
             self._write_journal()
 
     def _write_journal(self) -> None:
-        progress = self.progress
+        entry = {"job": self._job, "progress": vars(self.progress)}
         with write_errors(self._partial):
-            os.fsync(self._open_file.fileno())
+            os.fsync(self._file.fileno())
         with write_errors(self._journal):
-            _write_atomically(
-                self._journal, json.dumps({"job": self._job, "progress": asdict(progress)})
-            )
+            _write_atomically(self._journal, json.dumps(entry, default=vars))
         self._journaled_at = monotonic()
 
     def finish(self) -> None:
         """Gives the output its name. Whatever this is stopped in, resuming completes it."""
-        if self._file is not None:
+        if self._open is not None:
             self.progress = replace(self.progress, complete=True)
             self._write_journal()
             with write_errors(self._path):
@@ -223,7 +168,7 @@ class ResumableSink:
             os.unlink(self._journal)
 
     def stop(self) -> int:
-        """Leaves no files where nothing was done."""
+        # No files are left where nothing was done.
         if not self.progress.conversations:
             self.close()
             os.unlink(self._partial)
@@ -236,8 +181,8 @@ class ResumableSink:
 
     def close(self) -> None:
         """Closes the file, which releases its lock."""
-        if self._file is not None:
-            self._file.close()
+        if self._open is not None:
+            self._open.close()
 
     def _take_final_name(self) -> None:
         if self._format.finish is None:
@@ -266,11 +211,11 @@ class ResumableSink:
             return Progress()
         for what, then in entry["job"].items():
             if then != self._job.get(what):
-                raise _job_differs(self._journal, what, then, self._job.get(what))
-        fields = entry["progress"]
+                found = f"{what} was {short_repr(then)} and is {short_repr(self._job.get(what))}"
+                raise _not_resumable(f"{found} ({self._journal})")
         try:
-            progress = Progress(**{**fields, "after": InputPosition(*fields["after"])})
-        except TypeError:
+            progress = Progress.from_json(entry["progress"])
+        except (TypeError, ValueError, KeyError, AttributeError):
             raise _not_resumable(f"{self._journal} is damaged") from None
         if progress.complete and self._has_final_name():
             return progress
@@ -305,11 +250,6 @@ def _write_all(file: BinaryIO | FileIO, data: bytes) -> None:
     left = memoryview(data)
     while left:
         left = left[file.write(left) :]
-
-
-def _job_differs(journal: str, what: str, then: object, now: object) -> DatasetError:
-    problem = f"{what} was {short_repr(then)} and is {short_repr(now)}"
-    return _not_resumable(f"{problem} ({journal})")
 
 
 def _not_resumable(problem: str) -> DatasetError:

@@ -10,6 +10,7 @@ import json
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, TypeAlias
 
 from dsv4._check.findings import CheckedConversation
@@ -67,13 +68,11 @@ def _completion_rows(example: PicturedExample) -> Iterator[AnswerExample]:
 
 
 def _trained_stretches(mask: Sequence[int]) -> Iterator[tuple[int, int]]:
-    start = None
-    for n, trained in enumerate((*mask, 0)):
-        if trained and start is None:
-            start = n
-        elif not trained and start is not None:
-            yield start, n
-            start = None
+    end = 0
+    for trained, run in groupby(mask):
+        start, end = end, end + len(list(run))
+        if trained:
+            yield start, end
 
 
 def _check_borders(owned: AttributedIds, token: int, count: int) -> None:

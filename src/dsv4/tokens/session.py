@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsv4._encode.inputs import MessageFields, as_inputs, as_message, maybe_list
@@ -23,6 +24,9 @@ from dsv4.types import MessageInput
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+
+_LATER_USER: MessageFields = {"role": "user", "content": ""}
 
 
 class _SampledTurn(NamedTuple):
@@ -107,6 +111,7 @@ class Session:
         # Tools switch the dropping off.
         self._keeps_reasoning = self._shows_tools and bool(self._declared)
         self._system: int | None = None  # the first system message
+        self._has_strangers = False
         # The ids that are settled, and those that are not, as they were last given.
         self._settled = AttributedIds()
         self._tail = AttributedIds()
@@ -153,6 +158,7 @@ class Session:
     def _append_fields(self, fields: MessageFields) -> None:
         self._check(fields)
         self._messages.append(fields)
+        self._has_strangers |= self._is_stranger(fields)
         self._is_current = False
         # Both are asked, because each remembers what it has seen.
         if any([self._brings_tools(fields), self._takes_extras(fields)]):
@@ -232,27 +238,33 @@ class Session:
 
     def _check(self, message: MessageFields) -> None:
         """Encodes a message where it would stand, and looks whether its texts have ids."""
-        if not self._settles or self._has_strangers(message):
+        strangers = self._has_strangers or self._is_stranger(message)
+        if not self._settles or (strangers and not self._drops_strangers(message)):
             self._check_before_user(message)
             return
+        alone = self._alone(message)
+        if strangers:
+            alone = replace(alone, messages=as_inputs([message, _LATER_USER]))
         try:
-            self._check_texts(self._alone(message).encode())
+            self._check_texts(alone.encode())
         except EncodeError as error:
             raise _counted_from(len(self._messages), error) from None
 
-    def _has_strangers(self, message: MessageFields) -> bool:
-        """Whether there are turns of a role that the dialect does not have. They have a place where
-        they are dropped at the next user turn, as V4.1 drops those of a developer, until a message
-        with tools keeps them: so all are looked at."""
-        if "developer" in self._dialect.roles:
-            return False
-        return any(each.get("role") == "developer" for each in (*self._messages, message))
+    def _is_stranger(self, message: MessageFields) -> bool:
+        """Whether a message is of a role that the dialect does not have. In V4.1 those of a
+        developer have a place where the next user turn drops them."""
+        return message.get("role") == "developer" and "developer" not in self._dialect.roles
+
+    def _drops_strangers(self, message: MessageFields) -> bool:
+        """Whether they are still dropped with this message at the end. One with tools keeps all of
+        them, so that all are looked at; else each was when it came."""
+        return self._drops() and not self._keeps_reasoning and not message.get("tools")
 
     def _check_before_user(self, message: MessageFields) -> None:
         """What has no place at the end may have one before a user turn: V3.2 asks for reasoning, or
         calls, only after the last of these."""
         is_last = self._settles or message.get("role") == "assistant"
-        after = [{"role": "user", "content": ""}] if is_last else []
+        after = [_LATER_USER] if is_last else []
         messages = as_inputs([*self._messages, message, *after])
         self._check_texts(replace(self._request, messages=messages, prefix="").encode())
 
@@ -261,8 +273,10 @@ class Session:
             self._tokenizer.check_text(prompt)
 
     def _alone(self, message: MessageFields) -> Request:
-        """A message by itself, after the one before it: so it costs what it is long."""
-        before = self._messages[-1:]
+        """A message by itself, after the one before it: so it costs what it is long. Strangers
+        before it are gone when it matters."""
+        stays = (each for each in reversed(self._messages) if not self._is_stranger(each))
+        before = list(islice(stays, 1))
         carries = self._has_extras() and self._system is None and message.get("role") == "system"
         if self._declared and not carries:
             before = [{"role": "system", "tools": self._declared}, *before]

@@ -112,12 +112,7 @@ class RecordedPicture(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """The picture as JSON has it, without its bytes."""
-        return {
-            "name": self.name,
-            "width": self.width,
-            "height": self.height,
-            "tokens": self.tokens,
-        }
+        return {name: getattr(self, name) for name in ("name", "width", "height", "tokens")}
 
 
 class TokenRun(NamedTuple):
@@ -176,6 +171,15 @@ class RecordedCall:
     digest: str | None = None
     pictures: tuple[RecordedPicture, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def begun(cls, id: str, number: int, weights: WeightsVersion, started: float) -> RecordedCall:
+        """A call of which nothing is known yet but its beginning."""
+        return cls(
+            *(id, number, (), (), None, "unfinished", False),
+            weights=(weights, weights),
+            details={"started": started},
+        )
 
     @property
     def sampled(self) -> int:
@@ -236,14 +240,8 @@ def pack_call(call: RecordedCall) -> PackedCall:
     """A call for a store."""
     head: dict[str, Any] = {
         "prompt": len(call.prompt),
-        "base": call.base,
         "runs": [[len(run.ids), run.sampled, run.logprobs is not None] for run in call.runs],
-        "state": call.state,
-        "delivered": call.delivered,
-        "problem": call.problem,
-        "weights": call.weights,
-        "digest": call.digest,
-        "details": call.details,
+        **{name: getattr(call, name) for name in ("base", "weights", *_AS_IN_HEAD)},
     }
     if call.spans:
         head["spans"] = call.spans
@@ -273,25 +271,20 @@ def unpack_call(id: str, number: int, packed: PackedCall) -> RecordedCall:
         prompt, *runs = _cut(head, unpacked_ids(packed.ids), _logprobs(numbers))
         base = head["base"]
         return RecordedCall(
-            id=id,
-            number=number,
-            prompt=prompt.ids,
-            runs=tuple(runs),
+            *(id, number, prompt.ids, tuple(runs)),
             base=None if base is None else PromptBase(*base),
             pictures=tuple(RecordedPicture(*each) for each in head.get("pictures", ())),
-            state=head["state"],
-            delivered=head["delivered"],
-            problem=head["problem"],
             weights=tuple(head["weights"]),
             spans=tuple(WeightsSpan(*span) for span in head.get("spans", ())),
             experts=_experts(head.get("experts"), packed.numbers[known:]),
-            digest=head["digest"],
-            details=head["details"],
+            **{name: head[name] for name in _AS_IN_HEAD},
         )
     except (KeyError, TypeError, IndexError) as error:
         raise ValueError(f"{id}: found a call that cannot be read: {error!r}") from None
 
 
+# The fields of a call that its head has as they are.
+_AS_IN_HEAD = ("state", "delivered", "problem", "digest", "details")
 _LOGPROB_BYTES = array("d").itemsize
 
 

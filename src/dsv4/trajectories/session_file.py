@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dsv4.trajectories.recorded_calls import (
@@ -38,6 +39,7 @@ SESSION_BYTES = 512
 # So many ends of earlier calls are compared with a prompt at once: the first is nearly always it.
 ENDS_AT_ONCE = 16
 _VERSION = 1
+_SCHEMA = Path(__file__).with_name("sessions.sql")
 
 
 class SessionRefused(Exception):
@@ -87,22 +89,17 @@ class SessionRecord:
     def to_json(self) -> dict[str, Any]:
         """The session as JSON has it, for those who may see it."""
         return {
-            "id": self.id,
-            "number": self.number,
-            "owner": self.owner,
-            "group": self.group,
-            "metadata": self.metadata,
+            **{name: getattr(self, name) for name in ("id", "number", "owner", *SAID_OF_SESSION)},
             **self.options,
-            "reward": self.reward,
-            "reward_metadata": self.reward_metadata,
-            "created": self.created,
+            **{name: getattr(self, name) for name in ("created", "complete", "turns", "calls")},
             "closed": self.is_closed,
-            "complete": self.complete,
-            "turns": self.turns,
-            "calls": self.calls,
             "sampled_tokens": self.sampled,
             "bytes": self.size,
         }
+
+
+# What those who train say of a session, and get back with its trajectories.
+SAID_OF_SESSION = ("group", "metadata", "reward", "reward_metadata")
 
 
 class Retention(NamedTuple):
@@ -179,46 +176,6 @@ def new_session_id() -> str:
     return f"s-{secrets.token_hex(16)}"
 
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS sessions (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL,
-    grouped TEXT, said TEXT NOT NULL, created REAL NOT NULL, touched REAL NOT NULL, closed REAL,
-    turns INTEGER NOT NULL DEFAULT 0, calls INTEGER NOT NULL DEFAULT 0,
-    sampled INTEGER NOT NULL DEFAULT 0, size INTEGER NOT NULL, complete INTEGER NOT NULL DEFAULT 1
-);
-CREATE INDEX IF NOT EXISTS sessions_by_group ON sessions (grouped, number);
-CREATE INDEX IF NOT EXISTS sessions_by_time ON sessions (closed, touched);
-CREATE TABLE IF NOT EXISTS calls (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, session INTEGER NOT NULL, id TEXT NOT NULL,
-    head TEXT NOT NULL, ids BLOB NOT NULL, logprobs BLOB NOT NULL, UNIQUE (session, id)
-);
-CREATE TABLE IF NOT EXISTS ends (
-    session INTEGER NOT NULL, length INTEGER NOT NULL, digest TEXT NOT NULL, call TEXT NOT NULL,
-    PRIMARY KEY (session, length, digest)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS pictures (
-    session INTEGER NOT NULL, name TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (session, name)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS weights (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, changed REAL NOT NULL, version TEXT NOT NULL
-);
-CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-INSERT OR IGNORE INTO facts VALUES ('size', '0');
-CREATE TRIGGER IF NOT EXISTS session_grew AFTER UPDATE OF size ON sessions BEGIN
-    UPDATE facts SET value = value + NEW.size - OLD.size WHERE name = 'size';
-END;
-CREATE TRIGGER IF NOT EXISTS session_added AFTER INSERT ON sessions BEGIN
-    UPDATE facts SET value = value + NEW.size WHERE name = 'size';
-END;
-CREATE TRIGGER IF NOT EXISTS session_gone AFTER DELETE ON sessions BEGIN
-    UPDATE facts SET value = value - OLD.size WHERE name = 'size';
-    DELETE FROM calls WHERE session = OLD.number;
-    DELETE FROM ends WHERE session = OLD.number;
-    DELETE FROM pictures WHERE session = OLD.number;
-END;
-"""
-
-
 class SessionFile:
     """The sessions of a file. It is used by one thread.
 
@@ -235,7 +192,7 @@ class SessionFile:
         self._db = sqlite3.connect(path, timeout=10, isolation_level=None)
         if not read_only:
             self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.executescript(_SCHEMA)
+            self._db.executescript(_SCHEMA.read_text("utf-8"))
         if self._db.execute("PRAGMA user_version").fetchone()[0] > _VERSION:
             raise sqlite3.DatabaseError("a newer dsv4 wrote it")
         if not read_only:
@@ -303,13 +260,13 @@ class SessionFile:
         if self._size() > keep.size and not self._make_room(keep.size):
             raise SessionRefused("full")
         weights = self.weights()
-        for call in calls:
-            begun = RecordedCall(
-                *(call, 0, (), (), None, "unfinished", False),
-                weights=(weights, weights),
-                details={"started": now},
-            )
-            self._insert(found.number, begun)
+        self._db.executemany(
+            "INSERT INTO calls (session, id, head, ids, logprobs) VALUES (?, ?, ?, ?, ?)",
+            [
+                (found.number, call, *pack_call(RecordedCall.begun(call, 0, weights, now)))
+                for call in calls
+            ],
+        )
         self._db.execute(
             "UPDATE sessions SET turns = turns + 1, calls = calls + ?, touched = ? WHERE id = ?",
             (len(calls), now, id),
@@ -319,8 +276,9 @@ class SessionFile:
     def abandon(self, id: str, calls: Sequence[str]) -> None:
         """Takes back calls that never began: their request was refused."""
         number = self._known(id).number
-        for call in calls:
-            self._db.execute("DELETE FROM calls WHERE session = ? AND id = ?", (number, call))
+        self._db.executemany(
+            "DELETE FROM calls WHERE session = ? AND id = ?", [(number, call) for call in calls]
+        )
         self._db.execute(
             "UPDATE sessions SET turns = turns - 1, calls = calls - ? WHERE id = ?",
             (len(calls), id),
@@ -376,24 +334,22 @@ class SessionFile:
     def undelivered(self, id: str, calls: Sequence[str]) -> None:
         """Notes that the client did not get all of calls that had ended."""
         number = self._known(id).number
-        for call in calls:
-            self._db.execute(
-                "UPDATE calls SET head = json_set(head, '$.delivered', json('false'))"
-                " WHERE session = ? AND id = ?",
-                (number, call),
-            )
+        self._db.executemany(
+            "UPDATE calls SET head = json_set(head, '$.delivered', json('false'))"
+            " WHERE session = ? AND id = ?",
+            [(number, call) for call in calls],
+        )
 
     def incomplete(self, id: str) -> None:
         """Notes that something of a session could not be recorded."""
         self._db.execute("UPDATE sessions SET complete = 0 WHERE id = ?", (id,))
 
-    def update(self, id: str, **said: Any) -> SessionRecord:
-        """Changes what is said of a session: `reward`, `reward_metadata`, `rewards`. Raises
-        `SessionRefused` where there is none."""
-        record = replace(self._known(id), **said)
-        text = json.dumps(said_of(record), ensure_ascii=False)
+    def update(self, id: str, change: Callable[[SessionRecord], dict[str, Any]]) -> None:
+        """Changes fields of what is said of a session to what `change` makes of it: `reward`,
+        `reward_metadata`, `rewards`. Raises `SessionRefused` where there is none."""
+        record = self._known(id)
+        text = json.dumps(said_of(replace(record, **change(record))), ensure_ascii=False)
         self._db.execute("UPDATE sessions SET said = ? WHERE id = ?", (text, id))
-        return record
 
     def close_session(self, id: str) -> SessionRecord:
         """Closes a session: it takes no more calls. Raises `SessionRefused` where there is none."""
@@ -416,14 +372,16 @@ class SessionFile:
         limit: int = 100,
     ) -> list[SessionRecord]:
         """A page of sessions, in the order in which they were made, after a number."""
-        wanted, values = ["number > ?"], [after]
+        wanted = ["number > ?"]
+        values: list[object] = [after]
         if group is not None:
             wanted.append("grouped = ?")
+            values.append(group)
         if closed is not None:
             wanted.append(f"closed IS {'NOT ' if closed else ''}NULL")
         rows = self._rows(
             f"SELECT * FROM sessions WHERE {' AND '.join(wanted)} ORDER BY number LIMIT ?",
-            *(*values, *([] if group is None else [group]), limit),
+            *(*values, limit),
         )
         return [session_of(row) for row in rows]
 
@@ -486,12 +444,6 @@ class SessionFile:
 
     def _size(self) -> int:
         return int(self._db.execute("SELECT value FROM facts WHERE name = 'size'").fetchone()[0])
-
-    def _insert(self, session: int, call: RecordedCall) -> None:
-        self._db.execute(
-            "INSERT INTO calls (session, id, head, ids, logprobs) VALUES (?, ?, ?, ?, ?)",
-            (session, call.id, *pack_call(call)),
-        )
 
     def _known(self, id: str) -> SessionRecord:
         found = self.session(id)

@@ -34,7 +34,14 @@ def rows_of(
     if format == "rows":
         said = {"session": session["id"], **{name: session.get(name) for name in _OF_SESSION}}
         return [{**said, **each} for each in session["trajectories"]], Counter()
-    return _TRAINERS[format](session)
+    usable, left = _usable(session)
+    if format in _NEED_REWARD and session["reward"] is None:
+        return [], left + Counter({"no reward": len(usable)})
+    if format in _NEED_LOGPROBS:
+        known = [one for one in usable if one.logprobs is not None]
+        left += Counter({"log-probabilities are missing": len(usable) - len(known)})
+        usable = known
+    return [_ROWS[format](session, usable, n) for n in range(len(usable))], left
 
 
 def batch_of(rows: Iterable[Row]) -> dict[str, list[Any]]:
@@ -144,92 +151,65 @@ def _place(session: Mapping[str, Any], parted: Sequence[_Parted], n: int) -> Row
     }
 
 
-def _with_logprobs(parted: list[_Parted]) -> tuple[list[_Parted], Counter[str]]:
-    known = [p for p in parted if p.logprobs is not None]
-    return known, +Counter({"log-probabilities are missing": len(parted) - len(known)})
+def _trl_row(session: Mapping[str, Any], known: Sequence[_Parted], n: int) -> Row:
+    one = known[n]
+    return {
+        "prompt_ids": one.prompt,
+        "completion_ids": one.response,
+        "logprobs": one.logprobs,
+        "env_mask": one.mask,
+        # Other fields are passed to the reward functions.
+        "reward": session["reward"],
+        **_place(session, known, n),
+    }
 
 
-def _trl_rows(session: Mapping[str, Any]) -> tuple[list[Row], Counter[str]]:
-    usable, left = _usable(session)
-    known, unknown = _with_logprobs(usable)
-    rows = [
-        {
-            "prompt_ids": p.prompt,
-            "completion_ids": p.response,
-            "logprobs": p.logprobs,
-            "env_mask": p.mask,
-            # Other fields are passed to the reward functions.
-            "reward": session["reward"],
-            **_place(session, known, n),
-        }
-        for n, p in enumerate(known)
-    ]
-    return rows, left + unknown
+def _verl_row(session: Mapping[str, Any], usable: Sequence[_Parted], n: int) -> Row:
+    one = usable[n]
+    return {
+        "prompt_ids": one.prompt,
+        "response_ids": one.response,
+        "response_mask": one.mask,
+        "response_logprobs": one.logprobs,
+        "reward_score": session["reward"],
+        # Each call is a turn of the user's or the tools', and one of the model's.
+        "num_turns": 2 * len(one.turns),
+        "metrics": {"generate_sequences": _seconds(one.turns)},
+        "routed_experts": one.experts,
+        "extra_fields": {
+            **_place(session, usable, n),
+            **_global_steps(one.source["weights"]),
+            "metadata": session.get("metadata"),
+            "weights": one.source["weights"],
+            "exact": one.source["exact"],
+        },
+    }
 
 
-def _verl_rows(session: Mapping[str, Any]) -> tuple[list[Row], Counter[str]]:
-    usable, left = _usable(session)
-    rows = [
-        {
-            "prompt_ids": p.prompt,
-            "response_ids": p.response,
-            "response_mask": p.mask,
-            "response_logprobs": p.logprobs,
-            "reward_score": session["reward"],
-            # Each call is a turn of the user's or the tools', and one of the model's.
-            "num_turns": 2 * len(p.turns),
-            "metrics": {"generate_sequences": _seconds(p.turns)},
-            "routed_experts": p.experts,
-            "extra_fields": {
-                **_place(session, usable, n),
-                **_global_steps(p.source["weights"]),
-                "metadata": session.get("metadata"),
-                "weights": p.source["weights"],
-                "exact": p.source["exact"],
-            },
-        }
-        for n, p in enumerate(usable)
-    ]
-    return rows, left
+def _skyrl_row(session: Mapping[str, Any], known: Sequence[_Parted], n: int) -> Row:
+    one = known[n]
+    return {
+        "prompt_token_ids": one.prompt,
+        "response_ids": one.response,
+        "rewards": _rewards(one, session["reward"]),
+        "loss_masks": one.mask,
+        "stop_reasons": "length" if one.is_truncated else "stop",
+        "rollout_logprobs": one.logprobs,
+        "rollout_expert_indices": one.padded_experts,
+        "trajectory_ids": {
+            "instance_id": session["group"] or session["id"],
+            "repetition_id": session.get("number", 0),
+        },
+        "is_last_step": n == len(known) - 1,
+    }
 
 
-def _skyrl_rows(session: Mapping[str, Any]) -> tuple[list[Row], Counter[str]]:
-    usable, left = _usable(session)
-    if session["reward"] is None:
-        return [], left + Counter({"no reward": len(usable)})
-    known, unknown = _with_logprobs(usable)
-    rows = [
-        {
-            "prompt_token_ids": p.prompt,
-            "response_ids": p.response,
-            "rewards": _rewards(p, session["reward"]),
-            "loss_masks": p.mask,
-            "stop_reasons": "length" if p.is_truncated else "stop",
-            "rollout_logprobs": p.logprobs,
-            "rollout_expert_indices": p.padded_experts,
-            "trajectory_ids": {
-                "instance_id": session["group"] or session["id"],
-                "repetition_id": session.get("number", 0),
-            },
-            "is_last_step": p is known[-1],
-        }
-        for p in known
-    ]
-    return rows, left + unknown
-
-
-def _verifiers_rows(session: Mapping[str, Any]) -> tuple[list[Row], Counter[str]]:
-    usable, left = _usable(session)
-    known, unknown = _with_logprobs(usable)
-    rows = [
-        {
-            "turns": list(_turn_tokens(p)),
-            "reward": session["reward"],
-            **_place(session, known, n),
-        }
-        for n, p in enumerate(known)
-    ]
-    return rows, left + unknown
+def _verifiers_row(session: Mapping[str, Any], known: Sequence[_Parted], n: int) -> Row:
+    return {
+        "turns": list(_turn_tokens(known[n])),
+        "reward": session["reward"],
+        **_place(session, known, n),
+    }
 
 
 def _turn_tokens(parted: _Parted) -> Iterator[Row]:
@@ -275,19 +255,19 @@ def _global_steps(weights: Sequence[Mapping[str, Any]]) -> Row:
 
 
 def _seconds(turns: Sequence[Mapping[str, Any]]) -> float:
-    return round(sum(_positive(turn.get("ended"), turn.get("started")) for turn in turns), 3)
+    times = [(turn.get("started"), turn.get("ended")) for turn in turns]
+    known = [(start, end) for start, end in times if start is not None and end is not None]
+    seconds: float = sum(max(end - start, 0.0) for start, end in known)
+    return round(seconds, 3)
 
 
-def _positive(end: object, start: object) -> float:
-    if isinstance(end, (int, float)) and isinstance(start, (int, float)):
-        return max(float(end - start), 0.0)
-    return 0.0
-
-
-_TRAINERS: dict[str, Callable[[Mapping[str, Any]], tuple[list[Row], Counter[str]]]] = {
-    "trl": _trl_rows,
-    "verl": _verl_rows,
-    "skyrl": _skyrl_rows,
-    "verifiers": _verifiers_rows,
+_ROWS: dict[str, Callable[[Mapping[str, Any], Sequence[_Parted], int], Row]] = {
+    "trl": _trl_row,
+    "verl": _verl_row,
+    "skyrl": _skyrl_row,
+    "verifiers": _verifiers_row,
 }
-ROW_FORMATS: tuple[str, ...] = ("rows", *_TRAINERS)
+# Trainers that take no row without log-probabilities, and none without a reward.
+_NEED_LOGPROBS = ("trl", "skyrl", "verifiers")
+_NEED_REWARD = ("skyrl",)
+ROW_FORMATS: tuple[str, ...] = ("rows", *_ROWS)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dsv4.errors import OptionError, short_repr
+from dsv4.tokens.coder import common_prefix_length
 from dsv4.trajectories.recorded_calls import (
     FIRST_PICTURE,
     ID_BYTES,
@@ -73,12 +74,9 @@ class TrajectoryTurn:
     def to_json(self) -> dict[str, Any]:
         """The turn as JSON has it."""
         return {
-            "call": self.call,
+            **{name: getattr(self, name) for name in ("call", "trained", "state", "delivered")},
             "prompt": list(self.prompt),
             "sampled": [list(span) for span in self.sampled],
-            "trained": self.trained,
-            "state": self.state,
-            "delivered": self.delivered,
             **self.details,
         }
 
@@ -239,7 +237,7 @@ def _descend(node: _Node, ids: bytes, owner: _CallNode) -> _Descent:
         if child is None:
             left = next(iter(node.children.values()), None)
             return _Descent(node.add_child(ids, owner), left, node.depth)
-        same = _shared_bytes(child.edge, ids)
+        same = common_prefix_length(child.edge, ids) // ID_BYTES * ID_BYTES
         if same < len(child.edge):
             middle = child.split(same)
             if same == len(ids):
@@ -247,21 +245,6 @@ def _descend(node: _Node, ids: bytes, owner: _CallNode) -> _Descent:
             return _Descent(middle.add_child(ids[same:], owner), child, middle.depth)
         node, ids = child, ids[same:]
     return _Descent(node, None, node.depth)
-
-
-def _shared_bytes(a: bytes, b: bytes) -> int:
-    """How many bytes of whole ids two sequences share: found by comparing halves, which is
-    comparing memory."""
-    low, high = 0, min(len(a), len(b)) // ID_BYTES
-    if a[: high * ID_BYTES] == b[: high * ID_BYTES]:
-        return high * ID_BYTES
-    while low < high:
-        middle = (low + high + 1) // 2
-        if a[low * ID_BYTES : middle * ID_BYTES] == b[low * ID_BYTES : middle * ID_BYTES]:
-            low = middle
-        else:
-            high = middle - 1
-    return low * ID_BYTES
 
 
 # The forest.
@@ -455,7 +438,8 @@ class _Builder:
         """Says why a call does not go on where an earlier one ended."""
         left = descent.left
         if left is None or left.owner is None:
-            if node.prompt.owner is not node and not _is_end(node):
+            is_continued = node.parent is not None and node.parent.end is node.prompt
+            if node.prompt.owner is not node and not is_continued:
                 self._note("repeated", node.call, "this prompt was sent before")
             return
         other = left.owner
@@ -491,10 +475,6 @@ def _continued(node: _Node) -> _CallNode | None:
     return max(above.ends, key=lambda end: (end.call.is_whole, end.call.number))
 
 
-def _is_end(node: _CallNode) -> bool:
-    return node.parent is not None and node.parent.end is node.prompt
-
-
 def _node_at(base: _CallNode, length: int) -> _Node | None:
     if length == base.end.depth:
         return base.end
@@ -523,8 +503,10 @@ def _add_turn(made: Trajectory, node: _CallNode, is_trained: bool) -> None:
             *(call.state, call.delivered, call.details),
         )
     )
-    for run_of_weights in _weights_runs(call, spans):
-        _add_weights(made.weights, run_of_weights)
+    for version, begin, end in _weights_runs(call, spans):
+        if made.weights and made.weights[-1].version == version:
+            begin = made.weights.pop().start
+        made.weights.append(WeightsRun(version, begin, end))
 
 
 def _add_ids(
@@ -547,10 +529,3 @@ def _weights_runs(call: RecordedCall, spans: Sequence[tuple[int, int]]) -> Itera
             if begin < stop:
                 yield WeightsRun(version, start + begin, start + stop)
         before += end - start
-
-
-def _add_weights(runs: list[WeightsRun], run: WeightsRun) -> None:
-    if runs and runs[-1].version == run.version:
-        runs[-1] = runs[-1]._replace(end=run.end)
-    else:
-        runs.append(run)

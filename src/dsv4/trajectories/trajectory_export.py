@@ -11,7 +11,7 @@ import json
 import os
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from dsv4.errors import Error, OptionError, short_repr
 from dsv4.trajectories.recorded_calls import RecordedCall
-from dsv4.trajectories.session_file import SessionFile, SessionRecord
+from dsv4.trajectories.session_file import SAID_OF_SESSION, SessionFile, SessionRecord
 from dsv4.trajectories.trainer_client import Client
 from dsv4.trajectories.trainer_rows import ROW_FORMATS, Row, RowFormat, rows_of
-from dsv4.trajectories.trajectory_builder import BuiltSession, build
+from dsv4.trajectories.trajectory_builder import build
 
 if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer
@@ -47,22 +47,6 @@ class Exported:
     left_out: Counter[str] = field(default_factory=Counter)
 
 
-def session_json(record: SessionRecord, built: BuiltSession) -> dict[str, Any]:
-    """A session with what its calls come to, as JSON has it."""
-    whole = built.to_json()
-    return {
-        "id": record.id,
-        "number": record.number,
-        "group": record.group,
-        "metadata": record.metadata,
-        "reward": record.reward,
-        "reward_metadata": record.reward_metadata,
-        "closed": record.is_closed,
-        **whole,
-        "complete": built.complete and record.complete,
-    }
-
-
 def built_session(
     record: SessionRecord,
     calls: Collection[RecordedCall],
@@ -71,7 +55,8 @@ def built_session(
     include: Collection[str] = (),
     tokenizer: Tokenizer | None = None,
 ) -> dict[str, Any]:
-    """What a session of a store comes to; breaks are explained where there is a tokenizer."""
+    """A session of a store with what its calls come to, as JSON has it; breaks are explained where
+    there is a tokenizer."""
     explain = None
     if tokenizer is not None:
         from dsv4.trajectories.chain_breaks import BreakExplainer
@@ -83,7 +68,12 @@ def built_session(
             turn.with_reward(record.rewards[turn.call]) if turn.call in record.rewards else turn
             for turn in trajectory.turns
         ]
-    return session_json(record, built)
+    return {
+        **{name: getattr(record, name) for name in ("id", "number", *SAID_OF_SESSION)},
+        "closed": record.is_closed,
+        **built.to_json(),
+        "complete": built.complete and record.complete,
+    }
 
 
 def read_sessions(
@@ -317,29 +307,34 @@ def _parquet_row(row: Row) -> Row:
     }
 
 
+# The types of columns by their names: the first row may have nulls where others have numbers.
+_COLUMNS = {
+    "ids": (
+        *("input_ids", "loss_mask", "prompt_ids", "completion_ids", "env_mask", "response_ids"),
+        *("response_mask", "prompt_token_ids", "loss_masks"),
+    ),
+    "logprobs": ("logprobs", "response_logprobs", "rollout_logprobs"),
+    "float": ("reward", "reward_score"),
+    "flag": ("closed", "complete", "exact", "is_last_step", "truncated"),
+    "count": ("num_turns", "sequence", "sequences"),
+    "experts": ("rollout_expert_indices",),
+    "place": ("trajectory_ids",),
+}
+
+
 def _schema(row: Row, pyarrow: Any) -> Any:
-    """The columns, by their names: the first row may have nulls where others have numbers."""
-    numbers = pyarrow.list_(pyarrow.int64())
-    floats = pyarrow.list_(pyarrow.float64())
-    experts = pyarrow.list_(pyarrow.list_(pyarrow.list_(pyarrow.int32())))
-    types: dict[str, Callable[[], Any]] = {
-        # In rows of everything they are packed, and JSON.
-        _PACKED: lambda: experts if "response_ids" in row else pyarrow.string(),
-        "rollout_expert_indices": lambda: experts,
-        **dict.fromkeys(
-            ("input_ids", "loss_mask", "prompt_ids", "completion_ids"), lambda: numbers
-        ),
-        **dict.fromkeys(("env_mask", "response_ids", "response_mask"), lambda: numbers),
-        **dict.fromkeys(("prompt_token_ids", "loss_masks"), lambda: numbers),
-        **dict.fromkeys(("logprobs", "response_logprobs", "rollout_logprobs"), lambda: floats),
-        **dict.fromkeys(("reward", "reward_score"), pyarrow.float64),
-        **dict.fromkeys(("closed", "complete", "exact", "is_last_step"), pyarrow.bool_),
-        "truncated": pyarrow.bool_,
-        **dict.fromkeys(("num_turns", "sequence", "sequences"), pyarrow.int64),
-        "rewards": lambda: floats if isinstance(row["rewards"], list) else pyarrow.float64(),
-        "trajectory_ids": lambda: pyarrow.struct(
-            {"instance_id": pyarrow.string(), "repetition_id": pyarrow.int64()}
-        ),
+    count, text, list_of = pyarrow.int64(), pyarrow.string(), pyarrow.list_
+    kinds = {
+        "ids": list_of(count),
+        "logprobs": list_of(pyarrow.float64()),
+        "float": pyarrow.float64(),
+        "flag": pyarrow.bool_(),
+        "count": count,
+        "experts": list_of(list_of(list_of(pyarrow.int32()))),
+        "place": pyarrow.struct({"instance_id": text, "repetition_id": count}),
     }
-    text: Callable[[], Any] = pyarrow.string
-    return pyarrow.schema([(name, types.get(name, text)()) for name in row])
+    types = {name: kinds[kind] for kind, names in _COLUMNS.items() for name in names}
+    # In rows of everything they are packed, and JSON.
+    types[_PACKED] = kinds["experts"] if "response_ids" in row else text
+    types["rewards"] = kinds["logprobs" if isinstance(row.get("rewards"), list) else "float"]
+    return pyarrow.schema([(name, types.get(name, text)) for name in row])

@@ -35,10 +35,12 @@ from dsv4.trajectories.session_file import (
     session_of,
 )
 
-# Each is one step for the server, so that two workers never see half of a change. A session is a
-# hash; its calls are another, with the fields `n:ID` (its number), `w:ID` (the weights at its
+# Each script is one step for the server, so that two workers never see half of a change. A session
+# is a hash; its calls are another, with the fields `n:ID` (its number), `w:ID` (the weights at its
 # start), `v:ID` (all of it, once it has ended) and `d:ID` where the client did not get it.
 _SCRIPTS = Path(__file__).with_name("redis_scripts")
+# Keys of all sessions together; others have a session's id, or the name of a group.
+_SHARED = ("index", "index:touched", "index:closed", "facts", "weights")
 _NUMBERS = ("number", "turns", "calls", "sampled", "size", "complete")
 _TIMES = ("created", "touched")
 _LENGTHS = struct.Struct("<II")
@@ -60,13 +62,11 @@ class RedisSessionStore:
     # Keys.
 
     def _key(self, kind: str, id: str = "") -> str:
-        return f"{self._prefix}{kind}:{id}" if id else f"{self._prefix}{kind}"
+        """A session's key of a kind, or one that all sessions share."""
+        return f"{self._prefix}{kind}" if kind in _SHARED else f"{self._prefix}{kind}:{id}"
 
-    def _of(self, id: str, *kinds: str) -> list[str]:
+    def _keys(self, id: str, *kinds: str) -> list[str]:
         return [self._key(kind, id) for kind in kinds]
-
-    def _shared(self, *kinds: str) -> list[str]:
-        return [self._key(kind) for kind in kinds]
 
     async def _asked(self, answer: Awaitable[T]) -> T:
         with redis_failures():
@@ -97,12 +97,12 @@ class RedisSessionStore:
         return _record(dict(zip(pairs, pairs, strict=True))), json.loads(weights)
 
     async def _entered(self, id: str, owner: str, calls: Sequence[str]) -> Any:
-        keys = [*self._of(id, "session", "calls"), *self._shared("index", "facts")]
+        keys = self._keys(id, "session", "calls", "index", "facts")
         limits = (time.time(), self._keep.idle, self._keep.size)
         return await self._run("enter", keys, owner, *limits, *calls)
 
     async def abandon(self, id: str, calls: Sequence[str]) -> None:
-        await self._run("abandon", self._of(id, "session", "calls"), *calls)
+        await self._run("abandon", self._keys(id, "session", "calls"), *calls)
 
     async def finish(self, id: str, calls: Sequence[RecordedCall]) -> None:
         for call in calls:
@@ -112,7 +112,7 @@ class RedisSessionStore:
 
     async def _finish(self, id: str, call: RecordedCall) -> None:
         known: list[CallEnd] = []
-        (ends,) = self._of(id, "ends")
+        ends = self._key("ends", id)
         stored, new = _after_one_of(known, call)
         # The longest ends that fit, a page at a time, until one is what the prompt begins with.
         while stored.base is None:
@@ -126,7 +126,7 @@ class RedisSessionStore:
             known += [CallEnd(int(n), *rest) for n, *rest in (p.decode().split() for p in page)]
             stored, new = _after_one_of(known, call)
         members = [part for end in new for part in (end.length, " ".join(map(str, end)))]
-        keys = [*self._of(id, "session", "calls", "ends"), *self._shared("facts", "index:touched")]
+        keys = self._keys(id, "session", "calls", "ends", "facts", "index:touched")
         value = _joined(pack_call(stored))
         done = await self._run("finish", keys, call.id, value, call.sampled, time.time(), *members)
         if not done:
@@ -136,28 +136,27 @@ class RedisSessionStore:
                 await self._keep_picture(id, name, data)
 
     async def _keep_picture(self, id: str, name: str, data: bytes) -> None:
-        session, pictures = self._of(id, "session", "pictures")
+        session, pictures = self._keys(id, "session", "pictures")
         if await self._asked(self._client.hsetnx(pictures, name, data)):
             await self._asked(self._client.hincrby(session, "size", len(data)))
             await self._asked(self._client.hincrby(self._key("facts"), "size", len(data)))
 
     async def picture(self, id: str, name: str) -> bytes | None:
-        (pictures,) = self._of(id, "pictures")
-        data: bytes | None = await self._asked(self._client.hget(pictures, name))
+        kept = self._client.hget(self._key("pictures", id), name)
+        data: bytes | None = await self._asked(kept)
         return data
 
     async def undelivered(self, id: str, calls: Sequence[str]) -> None:
-        (key,) = self._of(id, "calls")
+        key = self._key("calls", id)
         await self._asked(self._client.hset(key, mapping={f"d:{call}": 1 for call in calls}))
 
     async def incomplete(self, id: str) -> None:
-        (key,) = self._of(id, "session")
+        key = self._key("session", id)
         if await self._asked(self._client.exists(key)):
             await self._asked(self._client.hset(key, "complete", 0))
 
     async def calls(self, id: str) -> list[RecordedCall]:
-        (key,) = self._of(id, "calls")
-        fields = await self._asked(self._client.hgetall(key))
+        fields = await self._asked(self._client.hgetall(self._key("calls", id)))
         named = sorted((int(n), f[2:].decode()) for f, n in fields.items() if f.startswith(b"n:"))
         return [_recorded(fields, call, number) for number, call in named]
 
@@ -166,14 +165,14 @@ class RedisSessionStore:
     async def create(self, record: SessionRecord) -> SessionRecord:
         said = json.dumps(said_of(record), ensure_ascii=False)
         group = record.group or ""
-        keys = [*self._of(record.id, "session"), *self._shared("index", "facts")]
+        keys = self._keys(record.id, "session", "index", "facts")
         values = (record.id, record.owner, group, said, time.time(), SESSION_BYTES + len(said))
-        if not await self._run("create", [*keys, self._key("group:") + group], *values):
+        if not await self._run("create", [*keys, self._key("group", group)], *values):
             raise SessionRefused("exists")
         return await self._known(record.id)
 
     async def session(self, id: str) -> SessionRecord | None:
-        fields = await self._asked(self._client.hgetall(*self._of(id, "session")))
+        fields = await self._asked(self._client.hgetall(self._key("session", id)))
         return _record(fields) if fields else None
 
     async def _known(self, id: str) -> SessionRecord:
@@ -185,7 +184,7 @@ class RedisSessionStore:
     async def sessions(
         self, group: str | None, closed: bool | None, after: int, limit: int
     ) -> list[SessionRecord]:
-        key = self._key("index") if group is None else self._key("group:") + group
+        key = self._key("index") if group is None else self._key("group", group)
         found: list[SessionRecord] = []
         while len(found) < limit:
             page = await self._asked(
@@ -205,7 +204,7 @@ class RedisSessionStore:
         return found
 
     async def update(self, id: str, change: Callable[[SessionRecord], dict[str, Any]]) -> None:
-        (key,) = self._of(id, "session")
+        key = self._key("session", id)
 
         async def do(pipe: Any) -> None:
             fields = await pipe.hgetall(key)
@@ -218,15 +217,14 @@ class RedisSessionStore:
         await self._asked(self._client.transaction(do, key))
 
     async def close_session(self, id: str) -> SessionRecord:
-        keys = [*self._of(id, "session"), *self._shared("index:closed")]
+        keys = self._keys(id, "session", "index:closed")
         if not await self._run("close", keys, id, time.time()):
             raise SessionRefused("unknown")
         return await self._known(id)
 
     async def delete(self, id: str) -> bool:
-        keys = [*self._of(id, "session", "calls", "ends"), *self._shared("index", "facts")]
-        keys += self._of(id, "pictures")
-        return bool(await self._run("delete", keys, id, self._key("group:")))
+        keys = self._keys(id, "session", "calls", "ends", "index", "facts", "pictures")
+        return bool(await self._run("delete", keys, id, self._key("group")))
 
     async def _changes_since(self, began: float) -> list[WeightsChange]:
         rows = await self._asked(
@@ -283,12 +281,7 @@ def _recorded(fields: Mapping[bytes, bytes], id: str, number: int) -> RecordedCa
     value = fields.get(f"v:{id}".encode())
     if value is None:
         weights = json.loads(fields[f"w:{id}".encode()])
-        started = float(fields[f"t:{id}".encode()])
-        return RecordedCall(
-            *(id, number, (), (), None, "unfinished", False),
-            weights=(weights, weights),
-            details={"started": started},
-        )
+        return RecordedCall.begun(id, number, weights, float(fields[f"t:{id}".encode()]))
     call = unpack_call(id, number, _split(value))
     return replace(call, delivered=False) if f"d:{id}".encode() in fields else call
 

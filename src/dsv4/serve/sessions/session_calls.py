@@ -300,24 +300,15 @@ class SessionEntry:
             self.sessions.lost(name, str(failure))
 
     def _recorded(
-        self,
-        prepared: PreparedCall,
-        readers: Sequence[ChoiceReader],
-        state: CallState | None,
+        self, prepared: PreparedCall, readers: Sequence[ChoiceReader], state: CallState | None
     ) -> list[RecordedCall]:
-        made = zip(self.call_ids, readers, strict=True)
         return [
-            self._recorded_call(id, choice, reader, prepared, state)
-            for choice, (id, reader) in enumerate(made)
+            self._recorded_call(choice, reader, prepared, state)
+            for choice, reader in enumerate(readers)
         ]
 
     def _recorded_call(
-        self,
-        id: str,
-        choice: int,
-        reader: ChoiceReader,
-        prepared: PreparedCall,
-        state: CallState | None,
+        self, choice: int, reader: ChoiceReader, prepared: PreparedCall, state: CallState | None
     ) -> RecordedCall:
         message = assemble(reader.events)
         ended: CallState = "cut" if message.finish == "length" else "finished"
@@ -334,7 +325,7 @@ class SessionEntry:
         first = reader.first_at
         began = time.time() - time.monotonic()
         return RecordedCall(
-            *(id, 0, prompt, runs),
+            *(self.call_ids[choice], 0, prompt, runs),
             pictures=pictures,
             state=state or ended,
             delivered=state is None,

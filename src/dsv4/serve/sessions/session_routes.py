@@ -35,7 +35,6 @@ from dsv4.serve.plain_routes import JsonRoute, RouteFunction
 from dsv4.serve.sessions import SessionStore
 from dsv4.serve.sessions.session_calls import checked_session_id, session_error
 from dsv4.serve.storage.stored_turns import StoreFailure
-from dsv4.trajectories.recorded_calls import WeightsVersion
 from dsv4.trajectories.session_file import SessionRecord, SessionRefused, new_session_id
 from dsv4.trajectories.trajectory_export import built_session
 
@@ -179,9 +178,8 @@ class SessionRoutes:
         is_text = isinstance(version, str) and 0 < len(version) <= LONGEST_NAME
         if not is_text and not is_number(version):
             raise wrong(version, "a text or a number", "version")
-        named: WeightsVersion = version
-        await self._store.set_weights(named)
-        return {"version": named}
+        await self._store.set_weights(version)
+        return {"version": version}
 
     async def _known(self, scope: Scope) -> SessionRecord:
         id = checked_session_id(scope["path_params"]["session"])

@@ -7,14 +7,13 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from dsv4.serve.settings import SettingError
-from dsv4.serve.storage.stored_turns import StoreFailure
+from dsv4.serve.storage.stored_turns import StoreFailure, opened_in_thread
 from dsv4.trajectories.recorded_calls import RecordedCall, WeightsVersion
-from dsv4.trajectories.session_file import Retention, SessionFile, SessionRecord, SessionRefused
+from dsv4.trajectories.session_file import Retention, SessionFile, SessionRecord
 
 # How often it is looked for sessions that are idle, too old or too many.
 SWEEP_SECONDS = 30.0
@@ -56,24 +55,15 @@ class SqliteSessionStore:
         self._path = path
         self._keep = keep
         self._durability = durability
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="dsv4-sessions")
         self._lock = threading.Lock()
         self._waiting: list[_Job[Any]] = []
         self._is_busy = False
         self._next_sweep = time.monotonic() + SWEEP_SECONDS
-        try:
-            self._file = self._thread.submit(SessionFile, path).result()
-        except (OSError, sqlite3.Error) as error:
-            self._thread.shutdown()
-            problem = getattr(error, "strerror", None) or error
-            raise SettingError("trajectories", f"{path}: {problem}") from None
+        self._thread, self._file = opened_in_thread("trajectories", SessionFile, path)
 
     # In the loop.
 
-    async def _do(self, work: Callable[[SessionFile], T], to_disk: bool = False) -> T:
-        return await self._submitted(work, to_disk)
-
-    def _submitted(self, work: Callable[[SessionFile], T], to_disk: bool) -> asyncio.Future[T]:
+    def _do(self, work: Callable[[SessionFile], T], to_disk: bool = False) -> asyncio.Future[T]:
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         with self._lock:
             self._waiting.append(_Job(work, done, to_disk))
@@ -121,7 +111,7 @@ class SqliteSessionStore:
         was before, and the version of the weights."""
         if time.monotonic() > self._next_sweep:
             self._next_sweep = time.monotonic() + SWEEP_SECONDS
-            self._submitted(lambda file: file.sweep(self._keep), False)
+            self._do(lambda file: file.sweep(self._keep))
         return await self._do(lambda file: file.enter(id, owner, calls, self._keep))
 
     async def abandon(self, id: str, calls: Sequence[str]) -> None:
@@ -166,11 +156,8 @@ class SqliteSessionStore:
 
         # In another thread, with a connection of its own: nothing that is written waits for it.
         def read() -> list[RecordedCall]:
-            file = SessionFile(self._path, read_only=True)
-            try:
+            with closing(SessionFile(self._path, read_only=True)) as file:
                 return list(file.calls(id))
-            finally:
-                file.close()
 
         try:
             return await asyncio.to_thread(read)
@@ -184,13 +171,7 @@ class SqliteSessionStore:
     async def update(self, id: str, change: Callable[[SessionRecord], dict[str, Any]]) -> None:
         """Changes fields of what is said of a session to what `change` makes of it."""
 
-        def work(file: SessionFile) -> None:
-            found = file.session(id)
-            if found is None:
-                raise SessionRefused("unknown")
-            file.update(id, **change(found))
-
-        await self._do(work, True)
+        await self._do(lambda file: file.update(id, change), True)
 
     async def close_session(self, id: str) -> SessionRecord:
         """Closes a session."""
