@@ -52,7 +52,7 @@ MOST_QUICK = 20
 LEAST_SHOWING = 2
 # What is asked where no likely server is left: the plainest requests of some groups, so that what
 # nobody listed is found in the right one. The default run looks at all of them.
-FURTHER_PROBES = ("plain", "tools-two", "loop", "system")
+FURTHER_PROBES = ("plain", "tools-two", "loop")
 # It tells as much apart as the largest.
 FIRST = "rich"
 # Efforts that people send.

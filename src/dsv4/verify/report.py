@@ -249,7 +249,8 @@ class Findings:
         shown = tuple(
             dict.fromkeys(probe for id in sets[0] for probe in verdict.shown_by.get(id, ()))
         )
-        many = len(shown) >= LEAST_SHOWING
+        # One fault that is not certain has no finding under its own name.
+        many = len(shown) >= LEAST_SHOWING and (len(sets) > 1 or len(sets[0]) > 1)
         causes = "; ".join(
             " and ".join(f"{FAULTS[id].message} ({id})" for id in ids) for ids in sets
         )
