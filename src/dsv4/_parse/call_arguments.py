@@ -36,6 +36,7 @@ _STRING = pattern(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 # Strings, which are passed over, and the numbers that are none.
 _NUMBERLESS = pattern(r'("(?:[^"\\]|\\.)*")|(-?Infinity|NaN)', re.DOTALL)
 _NESTING = {"[": 1, "{": 1, "]": -1, "}": -1}
+_BRACKET = pattern(r"[][{}]")
 _BETWEEN = pattern(r"[ \t\n\r,:]*")
 _LIST_OF_CALLS = pattern(r'\s*(?:\{\s*"tool_calls"\s*:\s*)?\[')  # how one begins
 
@@ -104,8 +105,8 @@ def _without_nan(text: str) -> str:
 
 def _depth(text: str) -> int:
     """How deep the brackets nest."""
-    steps = (_NESTING.get(character, 0) for character in _STRING.sub("", text))
-    return max(accumulate(steps))
+    brackets = _BRACKET.findall(_STRING.sub("", text))
+    return max(accumulate(map(_NESTING.__getitem__, brackets)), default=0)
 
 
 def typed_json(text: str, string: str | None, types: frozenset[str]) -> str:

@@ -71,6 +71,10 @@ _LABEL = pattern(f"{_IN_LABEL}+")
 # The name of a tag without the DSML token, as far as it has come. It must be the name that the tag
 # will have, or a tag would be another where the text is cut.
 PLAIN_LABEL = pattern(rf"{_PLAIN_HEAD}({_IN_LABEL}*)")
+# All of the name of such a tag, right after the bracket.
+PLAIN_NAME = pattern(
+    rf"{_OPEN}/?((?!(?i:{WORD}|{tokens.THINK_START[1:-1]}))[A-Za-z]{_IN_LABEL}{{0,63}})(?!{_IN_LABEL}|\Z)"
+)
 _KEY = pattern(r"[A-Za-z_]")
 _KEY_REST = pattern(r"[\w.:-]+")
 _SPACE = pattern(r"\s+")

@@ -90,7 +90,8 @@ def _plain_arguments(reading: Reading, name: str, text: str) -> str | None:
     settings = replace(reading.settings, forbidden=False, whole_calls=True, new_id=str)
     inside = Reading(settings, TextBuffer(read_tag), reasoning=False)
     inside.block = Block(may_be_empty=False, met_before=0)
-    inside.buffer.append(f"{text}{reading.tags.invoke_close}{reading.tags.block_close}")
+    inside.buffer.append(text, inert=True)  # no token stands in it, whatever it spells
+    inside.buffer.append(f"{reading.tags.invoke_close}{reading.tags.block_close}")
     inside.buffer.final, inside.buffer.ended = True, Ended.END
 
     def read_on(reading: Reading) -> Steps[None]:

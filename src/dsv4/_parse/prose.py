@@ -14,7 +14,7 @@ from dsv4._parse import after_calls
 from dsv4._parse.blocks import open_block
 from dsv4._parse.calls import begin_call
 from dsv4._parse.events import ContentDelta, DiagnosticKind, ReasoningDelta, StopHit
-from dsv4._parse.lexer import PLAIN_LABEL
+from dsv4._parse.lexer import PLAIN_LABEL, PLAIN_NAME
 from dsv4._parse.limits import LONGEST_ORPHANS, LONGEST_QUOTE, LONGEST_SPACE, LONGEST_TAG
 from dsv4._parse.odd_calls import OddCalls, find_native_calls, find_plain_calls
 from dsv4._parse.patterns import pattern
@@ -61,7 +61,7 @@ class ProseReader:
         try:
             while reading.state is ParserState.PROSE:
                 at = buffer.next_mark(max(at, prose.at))
-                tag = None if at == buffer.end else self._tag_at(at)
+                tag = None if at == buffer.end or self._is_talk(at) else self._tag_at(at)
                 if at < buffer.end and (tag is None or self._is_idle(tag, at)):
                     at += 1  # what stands in it may act, as if it had not been read as a tag
                     continue
@@ -72,7 +72,7 @@ class ProseReader:
                     if steps is not None:
                         yield from steps
                     at = prose.at
-                elif (yield from buffer.more() if tag is None else buffer.more_of(at, tag)):
+                elif (yield from self._more_of(tag, at)):
                     pass
                 elif tag is None:
                     return self._show_up_to(at, complete=True)
@@ -83,6 +83,17 @@ class ProseReader:
             reading.enter(ParserState.PROSE)
             reading.enter(ParserState.HALTED)
         return None
+
+    def _more_of(self, partial: PartialTag | None, at: int) -> Steps[bool]:
+        """Waits for what may say more of a tag that has begun, or for more text."""
+        if partial is None or partial is PartialTag.NAME:
+            return self._buffer.more()
+        return self._buffer.more_of(at, partial)
+
+    def _is_talk(self, at: int) -> bool:
+        """Whether the name of a tag without the DSML token says that it means nothing in prose."""
+        named = self._buffer.match(PLAIN_NAME, at)
+        return named is not None and not is_plain_label(named[1])
 
     def _tag_at(self, at: int) -> Tag | PartialTag | None:
         """What begins at `at`; also a bracket too many, or the token alone on its line."""
