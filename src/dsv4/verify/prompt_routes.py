@@ -26,7 +26,7 @@ LLAMA_ROUTE = "/../apply-template"
 
 
 @dataclass(frozen=True)
-class PromptRoute:
+class ShowingRoute:
     """A route that shows prompts, in a field of its answer, and the servers that have it."""
 
     path: str
@@ -35,17 +35,17 @@ class PromptRoute:
 
 
 ROUTES = (
-    PromptRoute("/chat/completions/render", "token_ids", "vllm"),
-    PromptRoute("/../tokenize", "tokens", "vllm"),
-    PromptRoute(LLAMA_ROUTE, "prompt", "llama.cpp"),
-    PromptRoute("/../render", "prompt", "dsv4"),
+    ShowingRoute("/chat/completions/render", "token_ids", "vllm"),
+    ShowingRoute("/../tokenize", "tokens", "vllm"),
+    ShowingRoute(LLAMA_ROUTE, "prompt", "llama.cpp"),
+    ShowingRoute("/../render", "prompt", "dsv4"),
 )
 # Requests without an effort, which `/tokenize` does not take.
 SHOWN_PROBES = ("tools-two", "loop", "parts", "system-late", "plain")
 QUICKLY_SHOWN = SHOWN_PROBES[:2]
 
 
-def routes_of(profiles: Sequence[str]) -> tuple[PromptRoute, ...]:
+def routes_of(profiles: Sequence[str]) -> tuple[ShowingRoute, ...]:
     """The routes of the servers that these profiles are of."""
     return tuple(r for r in ROUTES if any(name.startswith(r.server) for name in profiles))
 
@@ -54,7 +54,7 @@ def shown_prompts(
     post: Post,
     forecaster: Forecaster,
     probes: Sequence[str] = SHOWN_PROBES,
-    routes: Sequence[PromptRoute] = ROUTES,
+    routes: Sequence[ShowingRoute] = ROUTES,
 ) -> Iterator[Observation]:
     """The prompts of some `probes`, by the first of the `routes` that shows any."""
     for route in routes:
@@ -69,7 +69,9 @@ def shown_prompts(
             return
 
 
-def _shown(reply: Reply, id: str, route: PromptRoute, forecaster: Forecaster) -> Observation | None:
+def _shown(
+    reply: Reply, id: str, route: ShowingRoute, forecaster: Forecaster
+) -> Observation | None:
     value = value_at(reply.body, route.field)
     if reply.refused or not 200 <= reply.status < 300:
         return None

@@ -31,7 +31,7 @@ from dsv4.verify.prompt_routes import (
     QUICKLY_SHOWN,
     ROUTES,
     SHOWN_PROBES,
-    PromptRoute,
+    ShowingRoute,
     loop_findings,
     order_findings,
     routes_of,
@@ -385,7 +385,7 @@ class ServerRun:
         open whose it is, and asks only where the server says what it is."""
         verdict = self._verdict()
         is_certain = verdict.outcome == "explained" and not verdict.alternatives
-        routes: Sequence[PromptRoute] = ROUTES
+        routes: Sequence[ShowingRoute] = ROUTES
         if self._mode == "quick":
             routes = () if is_certain else routes_of(self._own_word.profiles)
         if not any(o.shows_prompt for o in self._sender.seen):
