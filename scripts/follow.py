@@ -103,13 +103,15 @@ class FollowedLibrary:
     """A library, and the tests that use it.
 
     They run with the packages of `base`, an environment of the Makefile's, behind the library's
-    own. `variable` names the environment for tests that start a program of it.
+    own, and with what else they need. `variable` names the environment for tests that start a
+    program of it.
     """
 
     tests: tuple[str, ...]
     base: str = ".venv/installed-for-tests"
     extra: str = ""
     variable: str = ""
+    needs: tuple[str, ...] = ()
 
 
 _SDK_TESTS = (
@@ -135,8 +137,10 @@ LIBRARIES = {
         ("tests/test_hf.py", "tests/test_hf_responses.py", "tests/test_chat_template.py")
     ),
     "trl": FollowedLibrary(("tests/test_trainers.py",), ".venv-training/installed-for-tests"),
-    "xllamacpp": FollowedLibrary(("tests/serve/test_llamacpp_real.py",)),
+    "xllamacpp": FollowedLibrary(("tests/serve/test_llamacpp_real.py",), needs=("gguf",)),
 }
+# What comes of the tests, by the status that pytest ends with.
+VERDICTS = {0: "as known", 5: "not known: no test was run"}
 # Releases of these are days old when litellm asks for them, and any others will do.
 ANY_RELEASE = ("certifi", "litellm-enterprise", "litellm-proxy-extras")
 
@@ -253,7 +257,8 @@ def follow_library(requirement: str, library: FollowedLibrary) -> int:
     name, _, version = requirement.partition("==")
     wanted = f"{name}[{library.extra}]" if library.extra else name
     folder = BUILD / requirement.replace("==", "-") / "venv"
-    python = environment(folder, [], [wanted + (f"=={version}" if version else "")])
+    release = wanted + (f"=={version}" if version else "")
+    python = environment(folder, [], [release, *library.needs])
     subprocess.run(["make", library.base], cwd=ROOT, check=True)
     _look_into(folder, ROOT / Path(library.base).parent)
     asked = f"from importlib.metadata import version; print(version({name!r}))"
@@ -267,7 +272,7 @@ def follow_library(requirement: str, library: FollowedLibrary) -> int:
         check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **variables},
     )
-    print("as known" if not done.returncode else "changed: the tests above say what")
+    print(VERDICTS.get(done.returncode, "changed: the tests above say what"))
     return done.returncode
 
 
@@ -405,7 +410,7 @@ def record(release: RunningPackage, version: str, readings: Mapping[str, Any]) -
     if release.package.fields:
         fields = json.loads(KNOWN_FIELDS.read_text("utf-8"))
         found = request_fields(release.files / release.package.fields)
-        fields[release.package.family][version] = found
+        fields[release.package.family][version] = sorted(found)
         KNOWN_FIELDS.write_text(json.dumps(fields, indent=1) + "\n", "utf-8")
 
 

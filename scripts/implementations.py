@@ -218,6 +218,7 @@ def main(names: Sequence[str]) -> None:
             )
     else:
         PAGE.write_text(page(results, time.monotonic() - start), "utf-8")
+        subprocess.run([sys.executable, ROOT / "scripts" / "wrap_markdown.py"], check=True)
 
 
 if __name__ == "__main__":

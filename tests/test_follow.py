@@ -4,6 +4,7 @@ exists."""
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import sys
 from typing import Any
@@ -42,6 +43,32 @@ def test_a_library_has_tests(follow: Any) -> None:
     for library in follow.LIBRARIES.values():
         assert library.tests
         assert all((ROOT / path).exists() for path in library.tests)
+
+
+def test_every_server_has_readings_of_its_parsers(follow: Any) -> None:
+    known = follow.known_readings()
+    names = {row.name for row in follow.rows_for_parsers()}
+    for package in follow.PACKAGES.values():
+        assert (follow.ENGINES / package.reader[0]).exists()
+        newest = follow.last_known(known[package.family], "0")
+        assert set(newest) == names
+        assert list(follow.reading_changes(newest, newest)) == []
+
+
+def test_a_completion_that_is_misread_now_is_shown(follow: Any) -> None:
+    row = follow.rows_for_parsers()[0]
+    wanted = {"reasoning": "", "content": "", "calls": [], **row.wanted}
+    calls = [[name, json.dumps(arguments)] for name, arguments in wanted["calls"] or ()]
+    right = {**{name: wanted[name] or "" for name in ("reasoning", "content")}, "calls": calls}
+    known = {row.name: [right, right]}
+    found = {row.name: [right, {**right, "calls": [["other", "{}"]]}]}
+    (head, text, before, now) = follow.reading_changes(found, known)
+    assert head == f"  completions, streamed, misread now: 1, of these {row.name}:"
+    assert "other" in now
+    assert "other" not in before
+    assert repr(row.visible[:20])[1:-1] in text
+    back = list(follow.reading_changes(known, found))
+    assert back[0].startswith("  completions, streamed, read right now: 1")
 
 
 @pytest.mark.parametrize(

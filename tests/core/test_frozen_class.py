@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
+import typing
 
 import pytest
 
 import dsv4
 from dsv4._format.dialects import ImageRule, Tags
+from dsv4._format.endings import Ending
 from dsv4._format.frozen_class import replace
 
 RULE = ImageRule(379, 384 * 384, widest=8)
@@ -88,3 +90,26 @@ def test_what_is_written_with_tags_follows_a_replaced_name() -> None:
     assert DIALECT.tags.block_open == "\n\n<｜DSML｜ calls>\n"
     other = dataclasses.replace(DIALECT.tags, calls="other")
     assert other.block_open == "\n\n<｜DSML｜other>\n"
+
+
+class TestNamedTuples:
+    """`dsv4.Piece` and others, which are made without `typing.NamedTuple`."""
+
+    ENDING = Ending("think", thinking=True)
+
+    def test_they_are_tuples_with_names(self) -> None:
+        assert self.ENDING == ("think", "", True, None)
+        assert self.ENDING._replace(task="title").task == "title"
+        assert repr(self.ENDING) == "Ending(kind='think', open='', thinking=True, task=None)"
+        assert Ending._fields == ("kind", "open", "thinking", "task")
+        assert Ending._field_defaults == {"open": "", "thinking": False, "task": None}
+
+    def test_they_are_copied_and_pickled(self) -> None:
+        assert copy.deepcopy(self.ENDING) == pickle.loads(pickle.dumps(self.ENDING)) == self.ENDING
+        assert type(pickle.loads(pickle.dumps(self.ENDING))) is Ending
+
+    def test_their_types_are_known(self) -> None:
+        assert typing.get_type_hints(Ending)["thinking"] is bool
+        assert Ending.__module__ == "dsv4._format.endings"
+        assert Ending.__doc__
+        assert Ending.__doc__.startswith("How a prompt ends.")

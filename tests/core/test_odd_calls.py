@@ -5,6 +5,7 @@ No call is lost, none is run half, and well-formed answers about markup come out
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -298,6 +299,13 @@ class TestSpellings:
     def test_prose_behind_closes_without_the_token(self, case: Shape) -> None:
         check(case)
 
+    def test_a_plain_value_may_spell_tokens(self) -> None:
+        value = f"echo {PARAMETER_END}{INVOKE_END}{BLOCK_END}"
+        text = f'<invoke name="bash"><parameter name="command">{value}</parameter></invoke>'
+        parser = dsv4.StreamParser(thinking=False, tools=TOOLS)
+        message = dsv4.assemble([*parser.feed_inert(text), *parser.finish()])
+        assert calls_of(message) == [("bash", {"command": value})]
+
 
 class TestPlacesOfArguments:
     """Rule 14."""
@@ -576,6 +584,11 @@ class TestProse:
 
 class TestJson:
     """Rule 19."""
+
+    def test_a_string_of_brackets_is_not_deep(self) -> None:
+        value = parameter("command", "false") + json.dumps("[" * 600) + PARAMETER_END
+        message = dsv4.parse(body(value), thinking=False, tools=TOOLS)
+        assert calls_of(message) == [("bash", {"command": "[" * 600})]
 
     @pytest.mark.parametrize(
         ("value", "meant"),

@@ -184,7 +184,7 @@ class TestWhatIsKept:
                 _, told = await asked(gate, "changes", {}, **root)
                 details = [(await asked(gate, "request", {"number": n}, **root))[1] for n in (1, 2)]
                 assert [s["owner"] for s in told["changed"]] == ["ann", "ann"]
-                shown = json.dumps([told, details]) + _everything(gate.server.observers.inspector)
+                shown = json.dumps([told, details]) + _everything(gate.server.inspector)
                 assert SECRET not in shown
                 assert "header-of-mine" not in shown
 
@@ -290,7 +290,7 @@ class TestAsItHappens:
             async with gateway(slow, inspect=True) as gate:
                 await gate.post("/v1/chat/completions", b"{")
                 task = asyncio.create_task(gate.stream("/v1/chat/completions", HELLO))
-                while len(gate.server.observers.inspector or ()) < 2:
+                while len(gate.server.inspector or ()) < 2:
                     await asyncio.sleep(0.02)
                 slow.go.release()
                 while (await listed(gate))[1]["status"] != "running":
@@ -330,10 +330,10 @@ class TestBounds:
     def test_prompts_and_completions_count(self) -> None:
         async def scenario() -> None:
             async with gateway(inspect=True) as gate:
-                assert gate.server.observers.inspector is not None
+                assert gate.server.inspector is not None
                 messages = [{"role": "user", "content": "x" * 50_000}]
                 await gate.post("/v1/chat/completions", {**HELLO, "messages": messages})
-                seen = gate.server.observers.inspector.get(1)
+                seen = gate.server.inspector.get(1)
                 assert seen is not None
                 assert 100_000 < seen.weight < 200_000
 
@@ -357,7 +357,7 @@ class TestBounds:
     def test_off_by_default_and_then_nothing_is_there(self) -> None:
         async def scenario() -> None:
             async with gateway(playground=True) as gate:
-                assert gate.server.observers.inspector is None
+                assert gate.server.inspector is None
                 assert (await asked(gate, "changes", {}))[0] in (404, 405)
 
         run(scenario())

@@ -32,7 +32,7 @@ def test_flags_win_over_variables_and_those_over_the_file(tmp_path: Path) -> Non
 
 
 def test_every_setting_has_its_help_and_nothing_else_has() -> None:
-    assert list(HELP) == list(SETTING_TYPES)
+    assert sorted(HELP) == sorted(SETTING_TYPES)
     assert all(HELP.values())
 
 

@@ -93,11 +93,11 @@ def test_a_prompt_that_is_too_long_does_not_wait() -> None:
 def test_the_inspector_shows_who_waits() -> None:
     async def scenario() -> None:
         async with gateway(streams=1, inspect=True) as g:
-            assert g.server.observers.inspector is not None
+            assert g.server.inspector is not None
             with g.server.gate.place():
                 asked = asyncio.create_task(g.post("/v1/chat/completions", CHAT))
                 await waiting(g, 1)
-                while (seen := g.server.observers.inspector.get(1)) is None or seen.run is None:
+                while (seen := g.server.inspector.get(1)) is None or seen.run is None:
                     await asyncio.sleep(0.005)
                 assert (seen.summary()["status"], seen.summary()["queued"]) == ("queued", None)
             await asked

@@ -38,7 +38,10 @@ ADMIN = "key-of-the-operator"
 
 
 class SlowEngine(BaseHTTPRequestHandler):
-    """An engine whose answers take a second and a half."""
+    """An engine whose answers take a second and a half, and as long as they are held."""
+
+    may_end = threading.Event()
+    may_end.set()
 
     def log_message(self, *said: object) -> None:
         pass
@@ -54,6 +57,8 @@ class SlowEngine(BaseHTTPRequestHandler):
             for n in range(30):
                 self._event(f"word {n} ", None)
                 time.sleep(0.05)
+            while not self.may_end.wait(0.05):
+                self._event("and ", None)
             self._event("", "stop")
             self.wfile.write(b"data: [DONE]\n\n")
         except ConnectionError:  # nobody reads on
@@ -127,7 +132,7 @@ def operated(
     folder, metrics = tmp_path_factory.mktemp("operated"), free_port()
     (folder / "keys").write_text(f"admin ops:{ADMIN}\n")
     (folder / "serve.toml").write_text(f'upstream = ["{engine}"]\n')
-    flags = ["--workers", "2", "--worker-timeout", "6", "--host", "0.0.0.0"]
+    flags = ["--workers", "2", "--worker-timeout", "4", "--host", "0.0.0.0"]
     flags += ["--backend", "completions", "--dialect", "v4", "--config", str(folder / "serve.toml")]
     flags += ["--replay", f"sqlite:{folder / 'turns'}", "--api-key-file", str(folder / "keys")]
     with served(*flags, "--metrics-port", str(metrics), key=ADMIN) as server:
@@ -288,17 +293,21 @@ def test_a_signal_drains_and_a_second_one_stops_at_once(workers: str) -> None:
             long.read()
 
 
-def test_a_worker_that_retires_finishes_its_streams_when_all_stop() -> None:
-    with served("--pace", "4", "--workers", "2") as server:
+def test_a_worker_that_retires_finishes_its_streams_when_all_stop(engine: str) -> None:
+    flags = ("--backend", "completions", "--dialect", "v4", "--upstream", engine)
+    with served(*flags, "--workers", "2") as server, ExitStack() as stack:
         server.heard("serves", 2)
-        with ExitStack() as stack:
-            # So many that each worker has some.
-            streams = [stack.enter_context(server.opened(max_tokens=30)) for _ in range(8)]
-            server.heard("takes the place of", 1, server.signal("SIGUSR2"))
-            server.signal("SIGTERM")
-            for response in streams:
-                assert response.read().endswith(b"data: [DONE]\n\n")
-        assert server.process.wait(15) == 0
+        SlowEngine.may_end.clear()
+        stack.callback(SlowEngine.may_end.set)
+        # So many that each worker has some.
+        streams = [stack.enter_context(server.opened()) for _ in range(8)]
+        server.heard("takes the place of", 1, server.signal("SIGUSR2"))
+        server.signal("SIGTERM")
+        until(lambda: server.asked("GET", "/ready").status == 503)
+        SlowEngine.may_end.set()
+        for response in streams:
+            assert response.read().endswith(b"data: [DONE]\n\n")
+        assert server.process.wait(30) == 0
 
 
 @pytest.mark.skipif(not Path("/dev/fd").exists(), reason="files of open descriptors")

@@ -13,10 +13,9 @@ from gateway import gateway, run
 from standins import THINK_END, Scripted, free_port, redis_server
 
 from dsv4.serve import Chunk
-from dsv4.serve.storage import store_watch
-from dsv4.serve.storage.store_watch import StoreWatch
+from dsv4.serve.storage import watched_store
 from dsv4.serve.storage.stored_turns import MemoryTurnStore, StoreFailure
-from dsv4.serve.storage.watched_store import WatchedStore
+from dsv4.serve.storage.watched_store import StoreWatch, WatchedStore
 
 
 class Fickle(MemoryTurnStore):
@@ -48,7 +47,7 @@ class Fickle(MemoryTurnStore):
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A store that has failed is asked again at once, unless a test says otherwise."""
-    monkeypatch.setattr(store_watch, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(watched_store, "RETRY_SECONDS", 0.0)
 
 
 def test_what_is_put_while_it_is_away_is_found_and_brought_when_it_is_back() -> None:
@@ -92,7 +91,7 @@ def test_each_change_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_an_outage_does_not_cost_each_request_a_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_watch, "RETRY_SECONDS", 3600.0)
+    monkeypatch.setattr(watched_store, "RETRY_SECONDS", 3600.0)
 
     async def scenario() -> None:
         inner = Fickle()

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from dsv4._encode import image_grid, types
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, Dialect
 from dsv4._format.endings import NOTHING, Ending
-from dsv4._format.frozen_class import dataclass
+from dsv4._format.frozen_class import NamedTuple, dataclass
 from dsv4._format.texts import DEVELOPER_MESSAGE, RESPONSE_FORMAT, UNSUPPORTED
 from dsv4._format.tokens import DSML, EOS, THINK_END, MarkupText, Special, markup, spelled
 

@@ -5,7 +5,9 @@ The encoder knows it and the parser needs it. Defined here, it lets neither impo
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
+
+from dsv4._format.frozen_class import NamedTuple
 
 EndingKind: TypeAlias = Literal["think", "answer", "task", "continue", "nothing"]
 """What the model does next: it thinks; it answers; it carries out a quick-instruction task; it

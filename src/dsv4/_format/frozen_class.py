@@ -1,4 +1,5 @@
-"""Frozen dataclasses without `dataclasses`, which takes longer to load than the encoder does.
+"""Frozen dataclasses without `dataclasses`, which takes longer to load than the encoder does, and
+named tuples without a look at their annotations, which `typing` compiles one by one.
 
 Type checkers see those of the standard library. When a program runs, `dataclass` makes of a class
 what `dataclasses.dataclass(frozen=True)` would make of it, for fields without options and classes
@@ -8,6 +9,7 @@ is written when they do.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +17,22 @@ if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
     from dataclasses import replace as replace
     from functools import cached_property as cached_property
+    from typing import NamedTuple as NamedTuple
 else:
+
+    class _NamedTupleMaker(type):
+        def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> type:
+            if not bases:
+                return super().__new__(cls, name, bases, body)
+            fields = body["__annotations__"]
+            defaults = [body.pop(field) for field in fields if field in body]
+            made = namedtuple(name, fields, defaults=defaults)
+            for attribute, value in body.items():
+                setattr(made, attribute, value)
+            return made
+
+    class NamedTuple(metaclass=_NamedTupleMaker):
+        """Makes a class with annotated fields one of tuples."""
 
     def dataclass(*, frozen: bool) -> Callable[[type], type]:
         """Makes a class with annotated fields one of frozen values."""

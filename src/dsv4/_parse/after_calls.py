@@ -103,19 +103,15 @@ def _settle_quotation(reading: Reading, quotation: Quotation, ahead: Tag) -> Ste
         check_quotations(reading)
     quotation.is_over = True
     at = yield from buffer.past_space(reading.pos, LONGEST_SPACE)
-    close, block = quotation.direct, buffer.slice(quotation.start, reading.pos)
-    while close.startswith(rest := buffer.slice(at, at + len(close)).lower()) and close:
-        if rest == close and at - reading.pos <= LONGEST_SPACE:
-            raise Refused(quotation.level, reading.pos)
-        if rest == close or not (yield from buffer.more()):
-            break
+    block, behind = buffer.slice(quotation.start, reading.pos), buffer.at(at)
+    closes = bool(behind) and behind == quotation.direct and at - reading.pos <= LONGEST_SPACE
     ended = ahead.kind == "think" and reading.prose.reasoning
     follows = not (ended or reading.rules.is_end(ahead))
     is_marked = quotation.is_marked or (quotation.is_marked is False and follows)
-    if is_marked and _UNMARKED_LINE.search(block) is None:
-        raise Refused(quotation.level, reading.pos)
-    prose_follows = at < buffer.end and ahead.kind in ("text", "brace")
-    if quotation.is_indented and prose_follows and _OUTDENTED_LINE.search(block) is None:
+    is_marked = is_marked and _UNMARKED_LINE.search(block) is None
+    prose_follows = bool(behind) and ahead.kind in ("text", "brace")
+    is_indented = quotation.is_indented and _OUTDENTED_LINE.search(block) is None
+    if closes or is_marked or (is_indented and prose_follows):
         raise Refused(quotation.level, reading.pos)
 
 

@@ -93,20 +93,20 @@ class BlockReader:
         tag = yield from buffer.next_marked(at)
         end = buffer.end if tag is None else tag.start
         fenced = _FENCED_OBJECT.fullmatch(buffer.slice(at + len(name), end))
-        found = None if fenced is None else read_json(fenced[2])
+        arguments = None if fenced is None else read_json(fenced[2])
         while tag is not None and tag.marked and tag.closing:
             tag = yield from rules.look_past(tag.end)
         if tag is not None and not rules.is_end(tag):
             return False
-        if found is None or not isinstance(found.value, dict):
+        if arguments is None or not isinstance(arguments.value, dict):
             return False
-        if not found.value.keys() <= tools.keys(name).keys():
+        if not arguments.value.keys() <= tools.keys(name).keys():
             return False
         self._block.used = True
         self._reading.enter(ParserState.BLOCK)
         self._reading.report_span("json_calls", at, end)
         self._reading.advance(end)
-        self._reading.whole_call(name, found.text, end)
+        self._reading.whole_call(name, arguments.text, end)
         return True
 
     def _end(self) -> Steps[None]:
@@ -241,8 +241,8 @@ class BlockReader:
         reading, buffer = self._reading, self._buffer
         reading.enter(ParserState.BROKEN)
         self._block.used = True
-        found = buffer.tag_at(start)
-        at = found.end if isinstance(found, Tag) else start + 1
+        ahead = buffer.tag_at(start)
+        at = ahead.end if isinstance(ahead, Tag) else start + 1
         while (tag := (yield from buffer.next_tag(at))) is not None:
             if tag.marked or tag.kind in ("eos", "think"):
                 break
@@ -262,15 +262,15 @@ class BlockReader:
             self._block.after_invoke = False
         reading.enter(ParserState.JUNK)
         at = start + 1
-        while found := (yield from next_part(buffer, at, _BREAK, _OPEN_BREAK)):
-            if isinstance(found, Tag):
-                if (yield from self._ends_junk(found)):
-                    over = found.kind in TOKENS or self._rules.closes(found, "wrapper")
-                    return self._remove_junk(start, found.start, kind, is_last=over)
-                at = found.end
+        while part := (yield from next_part(buffer, at, _BREAK, _OPEN_BREAK)):
+            if isinstance(part, Tag):
+                if (yield from self._ends_junk(part)):
+                    over = part.kind in TOKENS or self._rules.closes(part, "wrapper")
+                    return self._remove_junk(start, part.start, kind, is_last=over)
+                at = part.end
                 continue
             # A blank line, or JSON at a line's start.
-            begun, at = found
+            begun, at = part
             if buffer.at(at) in ("{", "["):
                 if (yield from self._rules.begins_json_calls(at)):
                     return self._remove_junk(start, at, kind)

@@ -36,6 +36,7 @@ _STRING = pattern(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 # Strings, which are passed over, and the numbers that are none.
 _NUMBERLESS = pattern(r'("(?:[^"\\]|\\.)*")|(-?Infinity|NaN)', re.DOTALL)
 _NESTING = {"[": 1, "{": 1, "]": -1, "}": -1}
+_BRACKET = pattern(r"[][{}]")
 _BETWEEN = pattern(r"[ \t\n\r,:]*")
 _LIST_OF_CALLS = pattern(r'\s*(?:\{\s*"tool_calls"\s*:\s*)?\[')  # how one begins
 
@@ -104,20 +105,20 @@ def _without_nan(text: str) -> str:
 
 def _depth(text: str) -> int:
     """How deep the brackets nest."""
-    steps = (_NESTING.get(character, 0) for character in _STRING.sub("", text))
-    return max(accumulate(steps))
+    brackets = _BRACKET.findall(_STRING.sub("", text))
+    return max(accumulate(map(_NESTING.__getitem__, brackets)), default=0)
 
 
 def typed_json(text: str, string: str | None, types: frozenset[str]) -> str:
     """A value as JSON: what its markup says decides, else the schema, else the text (rule 7)."""
     if string == "false":
-        found = read_json(text)
-        return json_string(text) if found is None else found.text
+        reading = read_json(text)
+        return json_string(text) if reading is None else reading.text
     if string != "true":
         text = without_cdata(text)
-        found = None if types == {"string"} else read_json(text)
-        if found is not None and _may_be(found.value, types):
-            return found.text
+        reading = None if types == {"string"} else read_json(text)
+        if reading is not None and _may_be(reading.value, types):
+            return reading.text
     return json_string(text)
 
 
@@ -138,10 +139,10 @@ def without_cdata(text: str) -> str:
 
 def object_in(text: str) -> JsonReading | None:
     """The JSON object in a text, as it is or once more as a JSON string. None for neither."""
-    found = read_json(text)
-    if found is not None and isinstance(found.value, str):
-        found = read_json(found.value)
-    return found if found is not None and isinstance(found.value, dict) else None
+    reading = read_json(text)
+    if reading is not None and isinstance(reading.value, str):
+        reading = read_json(reading.value)
+    return reading if reading is not None and isinstance(reading.value, dict) else None
 
 
 def begins_with_object(text: str) -> bool:
@@ -218,12 +219,12 @@ class JsonCalls(NamedTuple):
 
 def json_calls_in(text: str) -> JsonCalls:
     """The calls in a JSON object or list."""
-    found = read_json(text)
-    if found is None or not isinstance(found.value, (dict, list)):
+    reading = read_json(text)
+    if reading is None or not isinstance(reading.value, (dict, list)):
         return JsonCalls([], 1)
-    text = found.text
-    if isinstance(found.value, dict):
-        if not isinstance(found.value.get("tool_calls"), list):
+    text = reading.text
+    if isinstance(reading.value, dict):
+        if not isinstance(reading.value.get("tool_calls"), list):
             items = [text]
         else:
             items = elements_of(dict(members_of(text))["tool_calls"])
@@ -247,8 +248,8 @@ def _described(item: str) -> tuple[str, str] | None:
     if arguments in ("null", '""'):
         # Not where they may stand under another name (rule 11).
         return (name, "{}") if members.keys() <= JSON_FRAME | {*JSON_ARGUMENTS} else None
-    found = object_in(arguments)
-    return None if found is None else (name, found.text.strip())
+    described = object_in(arguments)
+    return None if described is None else (name, described.text.strip())
 
 
 def complete_part(text: str) -> str:

@@ -136,12 +136,12 @@ def _read_remark(reading: Reading, call: Call) -> Steps[None]:
     """Text between parameters. Short text is removed; longer text makes the call incomplete."""
     reading.enter(ParserState.REMARK)
     buffer, start = reading.buffer, reading.pos
-    found = yield from next_part(buffer, start + 1, _JSON_LINE, _OPEN_LINE)
-    while isinstance(found, Tag) and not call.acts(found):
-        found = yield from next_part(buffer, found.start + 1, _JSON_LINE, _OPEN_LINE)
-    if found is None:
+    part = yield from next_part(buffer, start + 1, _JSON_LINE, _OPEN_LINE)
+    while isinstance(part, Tag) and not call.acts(part):
+        part = yield from next_part(buffer, part.start + 1, _JSON_LINE, _OPEN_LINE)
+    if part is None:
         reading.end_inside()
-    to = buffer.end if found is None else found.start if isinstance(found, Tag) else found[1]
+    to = buffer.end if part is None else part.start if isinstance(part, Tag) else part[1]
     if to - start > LONGEST_REMARK and call.writer.visible:
         call.drop("unreadable")  # whatever it was, the call was not understood
     call.remark(start, buffer.slice(start, to))
@@ -157,9 +157,9 @@ def next_part(
     """
     while True:
         mark = buffer.next_mark(at)
-        found = buffer.search(wanted, at, mark)
-        if found is not None:
-            (begun, end), found = map(buffer.place, found.span()), None
+        match = buffer.search(wanted, at, mark)
+        if match is not None:
+            (begun, end), match = map(buffer.place, match.span()), None
             if end == buffer.end and (yield from buffer.more()):
                 at = begun
                 continue
@@ -171,7 +171,7 @@ def next_part(
             if tag is None:
                 at = mark + 1
                 continue
-        found = buffer.search(pending, at, mark)
-        at, found = mark if found is None else buffer.place(found.start()), None
+        match = buffer.search(pending, at, mark)
+        at, match = mark if match is None else buffer.place(match.start()), None
         if not (yield from buffer.more()):
             return None

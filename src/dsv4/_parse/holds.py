@@ -78,10 +78,10 @@ def _is_partial(reading: Reading) -> bool:
     """Whether the text ends in what may become a tag."""
     buffer, at = reading.buffer, reading.pos
     while (at := buffer.next_mark(at)) < buffer.end:
-        found = buffer.tag_at(at)
-        if isinstance(found, PartialTag):
+        tag = buffer.tag_at(at)
+        if isinstance(tag, PartialTag):
             return True
-        at = at + 1 if found is None else found.end
+        at = at + 1 if tag is None else tag.end
     return False
 
 

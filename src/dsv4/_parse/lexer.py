@@ -71,6 +71,10 @@ _LABEL = pattern(f"{_IN_LABEL}+")
 # The name of a tag without the DSML token, as far as it has come. It must be the name that the tag
 # will have, or a tag would be another where the text is cut.
 PLAIN_LABEL = pattern(rf"{_PLAIN_HEAD}({_IN_LABEL}*)")
+# All of the name of such a tag, right after the bracket.
+PLAIN_NAME = pattern(
+    rf"{_OPEN}/?((?!(?i:{WORD}|{tokens.THINK_START[1:-1]}))[A-Za-z]{_IN_LABEL}{{0,63}})(?!{_IN_LABEL}|\Z)"
+)
 _KEY = pattern(r"[A-Za-z_]")
 _KEY_REST = pattern(r"[\w.:-]+")
 _SPACE = pattern(r"\s+")
@@ -141,13 +145,13 @@ def _begins_name(source: TextBuffer, start: int) -> bool:
     return name.isascii() and name.isalpha() and name[0] not in _FIRST_LETTERS
 
 
-def _simple_tag(found: re.Match[str], start: int) -> Tag:
-    slash, space, released, name, string, plain_slash, plain = found.groups()
-    label, given = plain or released, (("name", name), ("string", string))
-    attributes = {key: value for key, value in given if value is not None}
+def _simple_tag(match: re.Match[str], start: int) -> Tag:
+    slash, space, released, name, string, plain_slash, plain = match.groups()
+    label, pairs = plain or released, (("name", name), ("string", string))
+    attributes = {key: value for key, value in pairs if value is not None}
     closing = bool(slash or plain_slash)
     is_marked, is_spaced = plain is None, bool(space)
-    return Tag(kind_of(label), start, found[0], closing, label, is_marked, is_spaced, attributes)
+    return Tag(kind_of(label), start, match[0], closing, label, is_marked, is_spaced, attributes)
 
 
 class _NoTag(Exception):
@@ -371,9 +375,9 @@ class _TagReader:
         """
         source = self.source
         while True:
-            found = source.search(marks, at, source.end)
-            mark = "" if found is None else found[0]
-            at, found = source.end if found is None else source.place(found.end()), None
+            match = source.search(marks, at, source.end)
+            mark = "" if match is None else match[0]
+            at, match = source.end if match is None else source.place(match.end()), None
             self.reached = at
             self._check_length(at)
             if not mark:
@@ -441,17 +445,17 @@ class _TagReader:
             return None
         kind, start, head = head[1], source.place(head.end()), None
         at = start
-        while (found := source.search(_STRICT_END[kind], at, source.end)) is None:
+        while (match := source.search(_STRICT_END[kind], at, source.end)) is None:
             at = max(start, source.end - _LONGEST_STRICT_END)
             if source.end - self.start > LONGEST_TAG or source.final:
                 return None
             yield self.partial
-        end = source.place(found.end())
-        if found[1] is None or end - self.start > LONGEST_TAG:
+        end = source.place(match.end())
+        if match[1] is None or end - self.start > LONGEST_TAG:
             return None
-        self.attributes = {"name": source.slice(start, source.place(found.start()))}
+        self.attributes = {"name": source.slice(start, source.place(match.start()))}
         if kind == "parameter":
-            self.attributes["string"] = "true" if "true" in found[1] else "false"
+            self.attributes["string"] = "true" if "true" in match[1] else "false"
         return self._made(kind, end, end)
 
     # Going on through the text.
@@ -471,9 +475,9 @@ class _TagReader:
         """Where a run of such characters ends. The end of all text ends it too."""
         source = self.source
         while True:
-            found = source.match(pattern, at)
-            if found is not None:
-                at = source.place(found.end())
+            match = source.match(pattern, at)
+            if match is not None:
+                at = source.place(match.end())
             self._check_length(at)
             if at < source.end or source.final:
                 return at

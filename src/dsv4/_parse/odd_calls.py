@@ -49,26 +49,26 @@ def find_plain_calls(reading: Reading, first: Tag, tag: Tag) -> Steps[OddCalls]:
     buffer, rules, at = reading.buffer, reading.rules, tag.end
     is_json = not rules.is_plain_invoke(tag)
     wrapped = first is not tag
-    while (found := (yield from buffer.next_tag(at))) is not None:
-        at = found.start + 1
-        if not found.marked and found.closing:
-            own = found.label == tag.label or (found.kind == "invoke" and not is_json)
-            if own or (wrapped and found.label == first.label):
+    while (ahead := (yield from buffer.next_tag(at))) is not None:
+        at = ahead.start + 1
+        if not ahead.marked and ahead.closing:
+            own = ahead.label == tag.label or (ahead.kind == "invoke" and not is_json)
+            if own or (wrapped and ahead.label == first.label):
                 inner, wraps = (
-                    buffer.slice(tag.end, found.start),
-                    wrapped and found.label != first.label,
+                    buffer.slice(tag.end, ahead.start),
+                    wrapped and ahead.label != first.label,
                 )
                 if is_json:
-                    return OddCalls(_json_calls(reading, inner), found.end, wraps)
+                    return OddCalls(_json_calls(reading, inner), ahead.end, wraps)
                 name = reading.tools.as_declared(tag.attributes.get("name")) or ""
                 arguments = _plain_arguments(reading, name, inner)
                 calls = [] if arguments is None else [(name, arguments)]
-                return OddCalls(calls, found.end, wraps, has_rest=not calls)
-        again = found.label.rpartition(":")[2] in spellings.PLAIN_INVOKES and not found.closing
-        if found.marked or found.kind in TOKENS or (again and found.name is not None):
+                return OddCalls(calls, ahead.end, wraps, has_rest=not calls)
+        again = ahead.label.rpartition(":")[2] in spellings.PLAIN_INVOKES and not ahead.closing
+        if ahead.marked or ahead.kind in TOKENS or (again and ahead.name is not None):
             # Not a bracket that doubles the next tag's.
-            doubles = isinstance(rules.doubled(found.start - 1), Tag)
-            return OddCalls(None, found.start - doubles)
+            doubles = isinstance(rules.doubled(ahead.start - 1), Tag)
+            return OddCalls(None, ahead.start - doubles)
     # The text ends: it is no call. Inside the JSON of one it was cut (rule 16).
     named = _JSON_NAME.search(buffer.slice(first.start, buffer.end))
     if is_json and named is not None and reading.tools.declares(named[1]):
@@ -78,8 +78,8 @@ def find_plain_calls(reading: Reading, first: Tag, tag: Tag) -> Steps[OddCalls]:
 
 def _json_calls(reading: Reading, text: str) -> list[tuple[str, str]] | None:
     calls = json_calls_in(_STRAY_CLOSERS.sub("", text).strip())
-    known = all(reading.tools.declares(name) for name, _ in calls.read)
-    return calls.read if calls.read and known and not calls.unread else None
+    is_declared = all(reading.tools.declares(name) for name, _ in calls.read)
+    return calls.read if calls.read and is_declared and not calls.unread else None
 
 
 def _plain_arguments(reading: Reading, name: str, text: str) -> str | None:
@@ -90,7 +90,8 @@ def _plain_arguments(reading: Reading, name: str, text: str) -> str | None:
     settings = replace(reading.settings, forbidden=False, whole_calls=True, new_id=str)
     inside = Reading(settings, TextBuffer(read_tag), reasoning=False)
     inside.block = Block(may_be_empty=False, met_before=0)
-    inside.buffer.append(f"{text}{reading.tags.invoke_close}{reading.tags.block_close}")
+    inside.buffer.append(text, inert=True)  # no token stands in it, whatever it spells
+    inside.buffer.append(f"{reading.tags.invoke_close}{reading.tags.block_close}")
     inside.buffer.final, inside.buffer.ended = True, Ended.END
 
     def read_on(reading: Reading) -> Steps[None]:
@@ -112,14 +113,14 @@ def _plain_arguments(reading: Reading, name: str, text: str) -> str | None:
 def find_native_calls(reading: Reading, tag: Tag) -> Steps[OddCalls]:
     """Calls as V3 and V3.1 wrote them."""
     buffer, at = reading.buffer, tag.end
-    while (found := (yield from buffer.next_tag(at))) is not None:
-        if found.kind == "native" and found.closing:
-            return _native_found(reading, tag, found.start, found.end)
-        if found.kind == "eos":
-            return _native_found(reading, tag, found.start, found.start)
-        if found.marked or found.kind in ("think", "role"):
-            return OddCalls(None, found.start)
-        at = found.start + 1
+    while (ahead := (yield from buffer.next_tag(at))) is not None:
+        if ahead.kind == "native" and ahead.closing:
+            return _native_found(reading, tag, ahead.start, ahead.end)
+        if ahead.kind == "eos":
+            return _native_found(reading, tag, ahead.start, ahead.start)
+        if ahead.marked or ahead.kind in ("think", "role"):
+            return OddCalls(None, ahead.start)
+        at = ahead.start + 1
     return _native_found(reading, tag, buffer.end, buffer.end)
 
 
@@ -142,10 +143,10 @@ def native_calls(text: str) -> tuple[list[tuple[str, str]], str]:
     calls = []
     opening = _NATIVE_OPENING.match(text)
     at = 0 if opening is None else opening.end()
-    while (found := _NATIVE_CALL.match(text, at)) is not None:
-        arguments = object_in(found[2])
+    while (match := _NATIVE_CALL.match(text, at)) is not None:
+        arguments = object_in(match[2])
         if arguments is None:
             break
-        calls.append((found[1].strip(), arguments.text.strip()))
-        at = found.end()
+        calls.append((match[1].strip(), arguments.text.strip()))
+        at = match.end()
     return calls, _NATIVE_CALLS_END.sub("", text[at:])

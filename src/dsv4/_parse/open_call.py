@@ -92,14 +92,14 @@ class Call:
         """Arguments in the tag itself (rule 14)."""
         reading = self.reading
         keys = reading.tools.keys(self.name)
-        found = {a: v for a, v in tag.attributes.items() if is_argument(a, keys)}
-        if not found or self.name not in reading.tools.parameters:
+        values = {a: v for a, v in tag.attributes.items() if is_argument(a, keys)}
+        if not values or self.name not in reading.tools.parameters:
             return
         reading.report("argument_in_tag", tag.start, tag.raw)
-        for attribute, value in found.items():
-            given = object_in(value) if attribute == RAW_PARAMETER not in keys else None
-            members = [] if given is None else members_of(given.text)
-            if given is None:
+        for attribute, value in values.items():
+            inside = object_in(value) if attribute == RAW_PARAMETER not in keys else None
+            members = [] if inside is None else members_of(inside.text)
+            if inside is None:
                 types = reading.tools.types_of(self.name, attribute)
                 members = [(attribute, typed_json(value, None, types))]
             for key, json_text in members:
@@ -129,8 +129,8 @@ class Call:
         if tag.kind in TOKENS or self.is_parameter(tag):
             return True
         if tag.marked:
-            known = tag.closing or rules.is_container(tag, self.name)
-            return known or rules.kind(tag, self.name) is not None
+            belongs = tag.closing or rules.is_container(tag, self.name)
+            return belongs or rules.kind(tag, self.name) is not None
         if self.is_plain and self.reading.block is not None and rules.is_plain_invoke(tag):
             return True  # the next call (rule 31)
         return tag.closing and (tag.kind in ("invoke", "wrapper") or tag.label == self.name)
@@ -250,12 +250,12 @@ class Call:
         if self.may_have_body:
             return False
         keys = self.reading.tools.keys(self.name)
-        given = () if self.body is None else dict(members_of(self.body.text))
+        members = () if self.body is None else dict(members_of(self.body.text))
         for remark in self._remarks:
             if not keys and _GIVES_ANY.search(remark):
                 return False
             for key in keys:
-                lacks = key in remark and not self.writer.has(key) and key not in given
+                lacks = key in remark and not self.writer.has(key) and key not in members
                 if lacks and re.search(_GIVES_KEY.format(re.escape(key)), remark, re.MULTILINE):
                     return False
         return True

@@ -132,7 +132,7 @@ class Message:
         They could not be read, were cut short, or are missing in a block that was opened for them.
         """
         kinds = UNREAD_CALL_KINDS | ({"cut_short"} if self.finish == "length" else set())
-        return tuple(found for found in self.diagnostics if found.kind in kinds)
+        return tuple(each for each in self.diagnostics if each.kind in kinds)
 
     def to_dict(self, *, reasoning_field: str = "reasoning_content") -> dict[str, Any]:
         """An OpenAI assistant message, which `dsv4.encode` takes back.
@@ -154,7 +154,7 @@ def reads_like_an_answer(message: Message) -> bool:
     It has whole calls, and nothing that begins or ends reasoning: servers take that out of the
     answers in which they leave the calls. Read as an answer, "Let me look.<block>" needs no repair.
     """
-    kinds = {found.kind for found in message.diagnostics}
+    kinds = {each.kind for each in message.diagnostics}
     unended = {"call_in_reasoning", "unclosed_reasoning"} <= kinds
     return unended and "stray_think" not in kinds and bool(message.tool_calls)
 

@@ -71,10 +71,10 @@ def checked_tools(tools: object) -> list[GivenObject] | None:
 
 def checked_stops(stop: object) -> list[str]:
     """Stop strings, those that are not empty."""
-    given = [stop] if isinstance(stop, str) else stop
-    if isinstance(given, Mapping) or not isinstance(given, Iterable):
+    listed = [stop] if isinstance(stop, str) else stop
+    if isinstance(listed, Mapping) or not isinstance(listed, Iterable):
         raise OptionError("stop", f"found {short_repr(stop)}, expected text or a list of texts")
-    stops = [checked(("stop", index), string, str, "text") for index, string in enumerate(given)]
+    stops = [checked(("stop", index), string, str, "text") for index, string in enumerate(listed)]
     return [string for string in stops if string]
 
 

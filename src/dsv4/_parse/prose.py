@@ -14,7 +14,7 @@ from dsv4._parse import after_calls
 from dsv4._parse.blocks import open_block
 from dsv4._parse.calls import begin_call
 from dsv4._parse.events import ContentDelta, DiagnosticKind, ReasoningDelta, StopHit
-from dsv4._parse.lexer import PLAIN_LABEL
+from dsv4._parse.lexer import PLAIN_LABEL, PLAIN_NAME
 from dsv4._parse.limits import LONGEST_ORPHANS, LONGEST_QUOTE, LONGEST_SPACE, LONGEST_TAG
 from dsv4._parse.odd_calls import OddCalls, find_native_calls, find_plain_calls
 from dsv4._parse.patterns import pattern
@@ -61,7 +61,7 @@ class ProseReader:
         try:
             while reading.state is ParserState.PROSE:
                 at = buffer.next_mark(max(at, prose.at))
-                tag = None if at == buffer.end else self._tag_at(at)
+                tag = None if at == buffer.end or self._is_talk(at) else self._tag_at(at)
                 if at < buffer.end and (tag is None or self._is_idle(tag, at)):
                     at += 1  # what stands in it may act, as if it had not been read as a tag
                     continue
@@ -72,7 +72,7 @@ class ProseReader:
                     if steps is not None:
                         yield from steps
                     at = prose.at
-                elif (yield from buffer.more() if tag is None else buffer.more_of(at, tag)):
+                elif (yield from self._more_of(tag, at)):
                     pass
                 elif tag is None:
                     return self._show_up_to(at, complete=True)
@@ -84,11 +84,22 @@ class ProseReader:
             reading.enter(ParserState.HALTED)
         return None
 
+    def _more_of(self, partial: PartialTag | None, at: int) -> Steps[bool]:
+        """Waits for what may say more of a tag that has begun, or for more text."""
+        if partial is None or partial is PartialTag.NAME:
+            return self._buffer.more()
+        return self._buffer.more_of(at, partial)
+
+    def _is_talk(self, at: int) -> bool:
+        """Whether the name of a tag without the DSML token says that it means nothing in prose."""
+        named = self._buffer.match(PLAIN_NAME, at)
+        return named is not None and not is_plain_label(named[1])
+
     def _tag_at(self, at: int) -> Tag | PartialTag | None:
         """What begins at `at`; also a bracket too many, or the token alone on its line."""
-        found = self._buffer.tag_at(at)
-        if found is not None:
-            return found
+        tag = self._buffer.tag_at(at)
+        if tag is not None:
+            return tag
         if (alone := self._buffer.match(_TOKEN_ALONE, at)) is None:
             return self._rules.doubled(at)
         if not alone[2]:
@@ -197,10 +208,10 @@ class ProseReader:
 
     def _begins_tag(self, at: int) -> bool:
         """Whether the text ends in what may become a DSML tag."""
-        found = self._buffer.tag_at(at) if self._buffer.is_mark(at) else None
-        if found is PartialTag.SURELY:
+        tag = self._buffer.tag_at(at) if self._buffer.is_mark(at) else None
+        if tag is PartialTag.SURELY:
             return self._may_become_call(at, alone=True)
-        return found is PartialTag.MAYBE
+        return tag is PartialTag.MAYBE
 
     # Showing text.
 
@@ -219,8 +230,8 @@ class ProseReader:
         stops = settings.stops
         if stops is not None and (settings.stop_everywhere or not self._prose.reasoning):
             certain = text[: len(text) - kept]
-            if (found := stops.find(certain)) is not None:
-                hit, string = found
+            if (stop := stops.find(certain)) is not None:
+                hit, string = stop
                 self._show(text[:hit])
                 reading.emit(StopHit(string))
                 reading.advance(reading.pos + hit)
@@ -340,10 +351,10 @@ class ProseReader:
         """Whether the quote before a token closes behind it, and other tokens."""
         buffer, at = self._buffer, tag.end
         longest = 0 if self._prose.reasoning else _MOST_NAMED  # reasoning ends wherever its end is
-        while (found := (yield from buffer.next_tag(at, at))) is not None:
-            if found.kind not in TOKENS or at - tag.start > longest:
+        while (ahead := (yield from buffer.next_tag(at, at))) is not None:
+            if ahead.kind not in TOKENS or at - tag.start > longest:
                 break
-            at = found.end
+            at = ahead.end
         if buffer.at(at) == quote:
             self._prose.named_to = at
             return True
@@ -354,12 +365,12 @@ class ProseReader:
     def _shows_prompt(self, tag: Tag, quote: str) -> Steps[bool]:
         """Whether a line shows a prompt in quotes, from BOS or a role on."""
         buffer, at = self._buffer, tag.end
-        while (found := buffer.search(_ENDS_INLINE[quote], at, buffer.end)) is None:
+        while (match := buffer.search(_ENDS_INLINE[quote], at, buffer.end)) is None:
             at = buffer.end
             if at - tag.start > LONGEST_TAG or not (yield from buffer.more()):
                 return False
-        end = buffer.place(found.start())
-        if found[0] == "\n" or end - tag.start > LONGEST_TAG:
+        end = buffer.place(match.start())
+        if match[0] == "\n" or end - tag.start > LONGEST_TAG:
             return False
         self._prose.named_to = end
         return True
@@ -380,9 +391,9 @@ class ProseReader:
         """Text behind a role token: a turn that was made up, if an answer opens in it (rule 27)."""
         reading, buffer, at = self._reading, self._buffer, tag.start
         reading.enter(ParserState.ROLE)
-        while (found := (yield from buffer.next_tag(at))) is not None:
-            at = found.end
-            if found.raw == tokens.ASSISTANT and found.kind == "role":
+        while (ahead := (yield from buffer.next_tag(at))) is not None:
+            at = ahead.end
+            if ahead.raw == tokens.ASSISTANT and ahead.kind == "role":
                 behind = yield from buffer.next_tag(at, at)
                 if behind is not None and behind.kind == "think":
                     return (yield from self._read_invented())
@@ -536,8 +547,8 @@ class ProseReader:
             return False
         if any(quotation.start == tag.start for quotation in reading.quotations):
             return False  # this is being tried
-        known = {one.place for quotation in reading.quotations for one in quotation.openings}
-        openings = [one for one in quoting.open if one.place not in known]
+        places = {one.place for quotation in reading.quotations for one in quotation.openings}
+        openings = [one for one in quoting.open if one.place not in places]
         before = "" if quoting.open else self._buffer.char_before(tag.start)
         direct = PAIRS.get(before, before) if before in QUOTES else ""
         if not (openings or direct or lines.is_indented) and lines.is_quoted is None:
@@ -657,17 +668,19 @@ class ProseReader:
         content; where prose goes on it is talked about.
         """
         rules, at = self._rules, tag.end
-        while (found := (yield from self._buffer.next_tag(at, tag.end + LONGEST_TAG))) is not None:
-            if found.marked or found.kind in ("eos", "think"):
+        while (
+            next_tag := (yield from self._buffer.next_tag(at, tag.end + LONGEST_TAG))
+        ) is not None:
+            if next_tag.marked or next_tag.kind in ("eos", "think"):
                 break
-            at = found.start + 1
-        if found is None or not rules.closes(found, "parameter"):
+            at = next_tag.start + 1
+        if next_tag is None or not rules.closes(next_tag, "parameter"):
             return tag.end, False
-        ahead = yield from rules.look_ahead(found.end)
+        ahead = yield from rules.look_ahead(next_tag.end)
         goes = rules.is_end(ahead) or rules.opens(ahead, "parameter")
         goes = goes or rules.closes(ahead, "invoke") or rules.closes(ahead, "wrapper")
         if goes or (ahead.kind == "think" and ahead.closing):
-            return found.end, True
+            return next_tag.end, True
         return tag.end, False
 
     def _end_of_lost(self, tag: Tag) -> Steps[tuple[int, bool]]:
@@ -750,26 +763,26 @@ class ProseReader:
         calls = yield from find_native_calls(self._reading, tag)
         return (yield from self._make(tag, calls, "native_markup"))
 
-    def _make(self, first: Tag, found: OddCalls, kind: DiagnosticKind) -> Steps[None]:
+    def _make(self, first: Tag, calls: OddCalls, kind: DiagnosticKind) -> Steps[None]:
         """Makes calls that were found whole; or leaves them in the text."""
         reading = self._reading
-        if found.calls is None:
+        if calls.calls is None:
             reading.enter(ParserState.PROSE)
-            return self._look(found.end)
+            return self._look(calls.end)
         if not (yield from self._enter_calls(first)):
             return reading.enter(ParserState.PROSE)
         reading.report_span(
-            "forbidden_call" if reading.settings.forbidden else kind, first.start, found.end
+            "forbidden_call" if reading.settings.forbidden else kind, first.start, calls.end
         )
-        reading.advance(found.end)
-        self._prose.plain_wrapper = self._prose.plain_wrapper or found.wraps
-        for name, arguments in found.calls:
-            reading.whole_call(name, arguments, found.end)
-        if found.cut is not None:
-            reading.part_of_call(*found.cut)
-        if found.has_rest and self._buffer.final and found.end == self._buffer.end:
-            reading.report_cut(found.end)
-        elif found.has_rest:
-            reading.report("dropped_call", found.end, "")
+        reading.advance(calls.end)
+        self._prose.plain_wrapper = self._prose.plain_wrapper or calls.wraps
+        for name, arguments in calls.calls:
+            reading.whole_call(name, arguments, calls.end)
+        if calls.cut is not None:
+            reading.part_of_call(*calls.cut)
+        if calls.has_rest and self._buffer.final and calls.end == self._buffer.end:
+            reading.report_cut(calls.end)
+        elif calls.has_rest:
+            reading.report("dropped_call", calls.end, "")
         yield from after_calls.read_after(reading)
         return None

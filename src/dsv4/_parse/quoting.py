@@ -160,26 +160,26 @@ class Quoting:
         self.open = [one for one in self.open if one.kind in _REACH_FAR]
 
     def _read(self, text: str, start: int, following: str) -> None:
-        for found in _PARTS.finditer(text):
-            place, end = start + found.start(), start + found.end()
-            if found["blank"]:
+        for match in _PARTS.finditer(text):
+            place, end = start + match.start(), start + match.end()
+            if match["blank"]:
                 self._end_paragraph()
-            elif found["code"]:
-                self._read_code(found["code"], place, end)
-            elif found["quote"]:
-                before = text[found.start() - 1] if found.start() else self._last
-                behind = text[found.end() : found.end() + 1] or following
-                self._read_quote(found["quote"], before, behind, place)
-            elif found["comment"]:
+            elif match["code"]:
+                self._read_code(match["code"], place, end)
+            elif match["quote"]:
+                before = text[match.start() - 1] if match.start() else self._last
+                behind = text[match.end() : match.end() + 1] or following
+                self._read_quote(match["quote"], before, behind, place)
+            elif match["comment"]:
                 self._add("comment", place, "-->")
-            elif found["uncomment"]:
+            elif match["uncomment"]:
                 self._close("comment", "-->", end)
-            elif _QUOTES_CONTENT.fullmatch(found["name"]) is None:
+            elif _QUOTES_CONTENT.fullmatch(match["name"]) is None:
                 continue
-            elif found["slash"]:
-                self._close("element", found["name"].lower(), end)
-            elif not found["rest"].rstrip().endswith("/"):
-                self._add("element", place, found["name"].lower())
+            elif match["slash"]:
+                self._close("element", match["name"].lower(), end)
+            elif not match["rest"].rstrip().endswith("/"):
+                self._add("element", place, match["name"].lower())
 
     def _read_code(self, run: str, place: int, end: int) -> None:
         """Code in a line closes with a run as long as its own. What it holds opens nothing."""

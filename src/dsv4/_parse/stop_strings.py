@@ -17,10 +17,10 @@ class StopStrings:
 
     def find(self, text: str) -> tuple[int, str] | None:
         """The string that is whole first, as if the text came letter by letter; and its place."""
-        found = [(at + len(s), at, s) for s in self._stops if (at := text.find(s)) >= 0]
-        if not found:
+        places = [(at + len(s), at, s) for s in self._stops if (at := text.find(s)) >= 0]
+        if not places:
             return None
-        _, at, string = min(found)
+        _, at, string = min(places)
         return at, string
 
     def start_at_end(self, text: str) -> int:

@@ -150,13 +150,13 @@ def _plain_calls(text: str, tags: Tags, tools: DeclaredTools) -> list[tuple[str,
             return calls if is_last and not before and 0 < len(calls) <= MOST_CALLS else None
         members: dict[str, str] = {}
         while (piece := next(rest, "")) != f"{tags.invoke_close[2:]}\n":
-            found = parameter.match(piece)
-            if found is None or found[1] in members or found[1] in HOLDS_ALL or invoke[2]:
+            match = parameter.match(piece)
+            if match is None or match[1] in members or match[1] in HOLDS_ALL or invoke[2]:
                 return None
-            value = _plain_json(piece[found.end() :], found[2] == "true")
+            value = _plain_json(piece[match.end() :], match[2] == "true")
             if value is None or next(rest, "") != f"{tags.parameter_close[1:]}\n":
                 return None
-            members[found[1]] = value
+            members[match[1]] = value
         if len(members) > MOST_PARAMETERS or not tools.may_be_tool(invoke[1]):
             return None
         calls.append((invoke[1], object_text(members)))
@@ -180,8 +180,8 @@ def _plain_tags(tags: Tags) -> tuple[re.Pattern[str], re.Pattern[str]]:
 def _plain_json(value: str, is_string: bool) -> str | None:
     if is_string or _has_mark(value):
         return None if _has_mark(value) else json_string(value)
-    found = read_json(value)
-    return None if found is None or found.repaired else found.text
+    reading = read_json(value)
+    return None if reading is None or reading.repaired else reading.text
 
 
 def _has_mark(text: str) -> bool:
@@ -195,9 +195,9 @@ def _refuse(
     text: str, refused: Sequence[str], expected: str, start: int, end: int, base: int = 0
 ) -> None:
     """Raises a `ParseError` where the first of some texts stands."""
-    found = [(at, one) for one in refused if (at := text.find(one, start, end)) >= 0]
-    if found:
-        at, one = min(found)
+    places = [(at, one) for one in refused if (at := text.find(one, start, end)) >= 0]
+    if places:
+        at, one = min(places)
         raise ParseError(base + at, f"found {one}, expected {expected}")
 
 
@@ -257,8 +257,8 @@ class StrictBlock:
         # Any white space, or none, may stand before the attribute.
         while (name := _NAME.match(self._text, self._at - self._base)) is None:
             if self._final or not _MAYBE_NAME.match(self._text, self._at - self._base):
-                found = self._text[self._at - self._base :][:8]
-                raise ParseError(self._at, f"found {found!r}, expected ' name=\"'")
+                text = self._text[self._at - self._base :][:8]
+                raise ParseError(self._at, f"found {text!r}, expected ' name=\"'")
             yield
         self._at = self._base + name.end()
         if self._is_whole:
@@ -332,18 +332,18 @@ class StrictBlock:
 
     def _expect(self, expected: str) -> _Waiting[None]:
         if not (yield from self._takes(expected)):
-            found = self._text[self._at - self._base :][: len(expected)]
-            raise ParseError(self._at, f"found {found!r}, expected {str(expected)!r}")
+            text = self._text[self._at - self._base :][: len(expected)]
+            raise ParseError(self._at, f"found {text!r}, expected {str(expected)!r}")
 
     def _search(self, wanted: re.Pattern[str]) -> _Waiting[re.Match[str] | None]:
         """The end of a name, before anything that no name holds, and soon enough."""
         at = self._at
-        while (found := wanted.search(self._text, at - self._base)) is None and not self._final:
+        while (match := wanted.search(self._text, at - self._base)) is None and not self._final:
             self._check_name(len(self._text))
             at = max(self._at, self._base + len(self._text) - _LONGEST_CLOSE)
             yield
-        self._check_name(len(self._text) if found is None else found.start())
-        return found
+        self._check_name(len(self._text) if match is None else match.start())
+        return match
 
     def _check_name(self, end: int) -> None:
         if self._is_whole:

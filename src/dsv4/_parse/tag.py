@@ -58,8 +58,8 @@ class Tag:
     @property
     def string(self) -> str | None:
         """Whether the value is a string: "true", "false", or whatever else stands there."""
-        given = self.attributes.get("string")
-        return given.lower() if given is not None and given.lower() in ("true", "false") else given
+        value = self.attributes.get("string")
+        return value.lower() if value is not None and value.lower() in ("true", "false") else value
 
     def is_spelled(self, label: str) -> bool:
         """Whether the strict grammar takes the tag as it stands, if a release calls it `label`."""

@@ -74,10 +74,10 @@ class TagRules:
         buffer = self.buffer
         rest = buffer.slice(at, at + len(_DOUBLED))
         if rest == _DOUBLED:
-            found = buffer.tag_at(at + 1)
-            if isinstance(found, Tag):
-                return None if found.broken else found.with_bracket(rest[0])
-            return None if buffer.final else found
+            tag = buffer.tag_at(at + 1)
+            if isinstance(tag, Tag):
+                return None if tag.broken else tag.with_bracket(rest[0])
+            return None if buffer.final else tag
         waits = len(rest) > 1 and _DOUBLED.startswith(rest) and not buffer.final
         return PartialTag.MAYBE if waits else None
 

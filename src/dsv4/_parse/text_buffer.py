@@ -156,8 +156,8 @@ class TextBuffer:
         if not begun <= at <= place:
             begun = place = at
         if place == self.end or self.text[place - self.base] not in MARKS:
-            found = MARK.search(self.text, place - self.base)
-            place = self.end if found is None else found.start() + self.base
+            match = MARK.search(self.text, place - self.base)
+            place = self.end if match is None else match.start() + self.base
         self._unmarked = begun, place
         return place
 
@@ -166,20 +166,20 @@ class TextBuffer:
 
     def tag_at(self, at: int) -> Tag | PartialTag | None:
         """What begins at `at`: a tag, no tag, or what may become one. Each is read once."""
-        found: Any
+        reading: Any
         if at in self._readings:
-            found = self._readings[at]
+            reading = self._readings[at]
         elif at + 1 == self.end and not self.final:
             return PartialTag.MAYBE  # one character says nothing
         else:
-            found = self._read(self, at)
-            if isinstance(found, PartialTag):
-                return found
-            self._readings[at] = found
-        if found is None or isinstance(found, Tag):
-            return found
+            reading = self._read(self, at)
+            if isinstance(reading, PartialTag):
+                return reading
+            self._readings[at] = reading
+        if reading is None or isinstance(reading, Tag):
+            return reading
         try:
-            partial: PartialTag = next(found)
+            partial: PartialTag = next(reading)
         except StopIteration as done:
             tag: Tag | None = done.value
             self._readings[at] = tag
@@ -207,11 +207,11 @@ class TextBuffer:
 
     def tag(self, at: int) -> Steps[Tag | PartialTag | None]:
         """What begins at `at`, once it is known. At the end of all text it may be a part."""
-        found = self.tag_at(at)
-        while isinstance(found, PartialTag) and not self.final:
+        reading = self.tag_at(at)
+        while isinstance(reading, PartialTag) and not self.final:
             yield None
-            found = self.tag_at(at)
-        return found
+            reading = self.tag_at(at)
+        return reading
 
     def past_space(self, at: int, longest: int = _ANYWHERE) -> Steps[int]:
         """Where white space from `at` on ends; or one character beyond the longest allowed."""
@@ -228,9 +228,9 @@ class TextBuffer:
         """The next tag from `at` on, up to a limit. None: there is none."""
         while (at := self.next_mark(at)) <= limit:
             if at < self.end:
-                found = yield from self.tag(at)
-                if found is not None:
-                    return found if isinstance(found, Tag) else None
+                tag = yield from self.tag(at)
+                if tag is not None:
+                    return tag if isinstance(tag, Tag) else None
                 at += 1
             elif not (yield from self.more()):
                 break
@@ -238,7 +238,7 @@ class TextBuffer:
 
     def next_marked(self, at: int, limit: int = _ANYWHERE) -> Steps[Tag | None]:
         """The next tag with the DSML token, or token of the format."""
-        found = yield from self.next_tag(at, limit)
-        while found is not None and not (found.marked or found.kind in TOKENS):
-            found = yield from self.next_tag(found.start + 1, limit)
-        return found
+        tag = yield from self.next_tag(at, limit)
+        while tag is not None and not (tag.marked or tag.kind in TOKENS):
+            tag = yield from self.next_tag(tag.start + 1, limit)
+        return tag

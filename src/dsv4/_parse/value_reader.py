@@ -148,13 +148,13 @@ class Value:
             at = self._at = buffer.next_mark(max(self._at, self.reading.pos))
             waits = buffer.more()
             if at < buffer.end:
-                found = None if self._cannot_act(at) else buffer.tag_at(at)
-                if isinstance(found, Tag):
-                    return found
-                if found is None:
+                tag = None if self._cannot_act(at) else buffer.tag_at(at)
+                if isinstance(tag, Tag):
+                    return tag
+                if tag is None:
                     self._at += 1
                     continue
-                waits = buffer.more_of(at, found)
+                waits = buffer.more_of(at, tag)
             self.take(self._before_newline(at))
             if not (yield from waits):
                 return None
@@ -193,11 +193,11 @@ class Value:
         self.reading.enter(ParserState.JSON)
         depth, in_string, is_whole = 0, False, None
         while not self.reads_strictly:
-            found = (_JSON_STRING_MARK if in_string else _JSON_MARK).search(
+            match = (_JSON_STRING_MARK if in_string else _JSON_MARK).search(
                 buffer.text, at - buffer.base
             )
-            mark = "" if found is None else found[0]
-            at, found = buffer.end if found is None else found.start() + buffer.base, None
+            mark = "" if match is None else match[0]
+            at, match = buffer.end if match is None else match.start() + buffer.base, None
             if not mark or (mark == "\\" and at + 1 == buffer.end):
                 if not (yield from buffer.more()):
                     return self._end_json(at, in_string)

@@ -194,8 +194,8 @@ class ParameterValue(QuotingValue):
             return self.call.own_value(self.tag, self.key)
         if self.tag.string != "false":
             return typed_json(raw, self.tag.string, self.types)
-        found = _read_and_report(self)
-        return json_string(raw) if found is None else found.text
+        reading = _read_and_report(self)
+        return json_string(raw) if reading is None else reading.text
 
     def cut(self) -> None:
         if not self.streams:
@@ -212,12 +212,12 @@ class ParameterValue(QuotingValue):
 
 
 def _read_and_report(value: Value) -> JsonReading | None:
-    found = read_json(value.raw)
-    if found is None:
+    reading = read_json(value.raw)
+    if reading is None:
         value.reading.report("invalid_json", value.start, value.raw)
-    elif found.repaired:
+    elif reading.repaired:
         value.reading.report("repaired_json", value.start, value.raw)
-    return found
+    return reading
 
 
 class JsonBody(CallValue):
@@ -248,25 +248,25 @@ class JsonBody(CallValue):
 
     def close(self, to: int, tag: Tag | None = None) -> None:
         self.done(to)
-        found = _read_and_report(self)
-        arguments = None if found is None else self._unwrapped(found)
+        reading = _read_and_report(self)
+        arguments = None if reading is None else self._unwrapped(reading)
         self.call.take_body(arguments, self.start, self.raw)
         if arguments is None and self.holds_tags:
             self.call.drop("unreadable")  # parameters are part of what is no JSON (rule 30)
 
-    def _unwrapped(self, found: JsonReading) -> str:
+    def _unwrapped(self, reading: JsonReading) -> str:
         """The arguments, which may stand one level deeper than they should."""
         tool, tools = self.call.name, self.reading.tools
-        assert isinstance(found.value, dict)
-        members = dict(members_of(found.text))
+        assert isinstance(reading.value, dict)
+        members = dict(members_of(reading.text))
         key = next(iter(members), "")
         unwraps = len(members) == 1 and tools.may_unwrap(tool, key)
-        if len(members) == 2 and found.value.get("name") == tool:
+        if len(members) == 2 and reading.value.get("name") == tool:
             key = next((k for k in JSON_ARGUMENTS if k in members), "")
             unwraps = bool(key) and not {"name", key} & tools.keys(tool).keys()
         inner = object_in(members[key]) if unwraps else None
         if inner is None:
-            return found.text.strip()
+            return reading.text.strip()
         self.reading.report("unwrapped_arguments", self.reading.pos, "")
         return inner.text.strip()
 
@@ -280,10 +280,10 @@ class JsonBody(CallValue):
             self.call.remark(self.start, self.raw)
             self.call.cut()
             return
-        found = read_json(self.raw)
-        if found is not None:
-            self.call.body = Body(found.text.strip(), self.start, self.raw)
-        self.call.cut(rest=self.as_member if found is None else "")
+        reading = read_json(self.raw)
+        if reading is not None:
+            self.call.body = Body(reading.text.strip(), self.start, self.raw)
+        self.call.cut(rest=self.as_member if reading is None else "")
 
 
 class JsonCallList(Value):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from dsv4._encode.tools import to_json
 from dsv4.errors import Location, refusal
@@ -196,6 +196,20 @@ MOST_COMBINED = 500
 MOST_NAMES = 96
 
 
+def _above(bound: float) -> int:
+    return math.floor(bound) + 1
+
+
+def _below(bound: float) -> int:
+    return math.ceil(bound) - 1
+
+
+# The least and the most that an integer may be, by a bound.
+WholeBound: TypeAlias = Callable[[float], int]
+_LEAST: dict[str, WholeBound] = {"minimum": math.ceil, "exclusiveMinimum": _above}
+_MOST: dict[str, WholeBound] = {"maximum": math.floor, "exclusiveMaximum": _below}
+
+
 class ValueRules:
     """The values that fit the schemas of one document.
 
@@ -234,7 +248,7 @@ class ValueRules:
             raise refusal(self.document.location, problem)
         self._open[places] = None
         shapes = self.document.shapes(together)
-        anything = any(_is_anything(shape) for shape in shapes)
+        anything = Shape() in shapes
         body = self.json.value() if anything else ex.choice(*map(self._shape, shapes))
         reference = self._open.pop(places)
         if reference is None:
@@ -299,47 +313,34 @@ class ValueRules:
         return makers[kind](shape)
 
     def _integer(self, shape: Shape) -> Expression:
-        least = [
-            self._whole_bound(shape, "minimum", math.ceil),
-            self._whole_bound(shape, "exclusiveMinimum", _above),
-        ]
-        most = [
-            self._whole_bound(shape, "maximum", math.floor),
-            self._whole_bound(shape, "exclusiveMaximum", _below),
-        ]
-        lowest = max((bound for bound in least if bound is not None), default=None)
-        highest = min((bound for bound in most if bound is not None), default=None)
+        lowest = max(self._whole_bounds(shape, _LEAST), default=None)
+        highest = min(self._whole_bounds(shape, _MOST), default=None)
         return self.rules.named("integer", integer_rule(lowest, highest))
 
-    def _whole_bound(self, shape: Shape, name: str, adjust: Callable[[Any], int]) -> int | None:
-        bound = shape.get(name)
-        if bound is None or bound in (math.inf, -math.inf):
-            return None
-        if abs(bound) >= 10**MOST_DIGITS:
-            reason = f"bounds of more than {MOST_DIGITS} digits are not looked at"
-            self.relaxations.note(shape.keywords[name].location, reason)
-            return None
-        return adjust(bound)
+    def _whole_bounds(self, shape: Shape, bounds: Mapping[str, WholeBound]) -> Iterator[int]:
+        for name, whole in bounds.items():
+            bound = shape.get(name)
+            if bound is None or bound in (math.inf, -math.inf):
+                continue
+            if abs(bound) < 10**MOST_DIGITS:
+                yield whole(bound)
+            else:
+                reason = f"bounds of more than {MOST_DIGITS} digits are not looked at"
+                self.relaxations.note(shape.keywords[name].location, reason)
 
     def _number(self, shape: Shape) -> Expression:
         """Of bounds, only the sign is kept."""
         negative = positive = True
-        for name in ("minimum", "exclusiveMinimum"):
+        for name in (*_LEAST, *_MOST):
             bound = shape.get(name)
-            if bound is not None:
-                negative = negative and bound < 0
-                self._note_sign(shape, name, name == "minimum" and bound == 0)
-        for name in ("maximum", "exclusiveMaximum"):
-            bound = shape.get(name)
-            if bound is not None:
-                positive = positive and bound > 0
-                self._note_sign(shape, name, name == "maximum" and bound == 0)
+            if bound is None:
+                continue
+            negative = negative and (name in _MOST or bound < 0)
+            positive = positive and (name in _LEAST or bound > 0)
+            if bound != 0 or name.startswith("exclusive"):
+                reason = "of the bounds of a number with a point, only the sign is enforced"
+                self.relaxations.note(shape.keywords[name].location, reason)
         return self.rules.named("number", number_rule(negative, positive))
-
-    def _note_sign(self, shape: Shape, name: str, enforced: bool) -> None:
-        if not enforced:
-            reason = "of the bounds of a number with a point, only the sign is enforced"
-            self.relaxations.note(shape.keywords[name].location, reason)
 
     # Strings.
 
@@ -489,18 +490,6 @@ class ValueRules:
         if together:
             return together[0].location
         return (*self.document.location, "additionalProperties")
-
-
-def _is_anything(shape: Shape) -> bool:
-    return shape == Shape()
-
-
-def _above(bound: float) -> int:
-    return math.floor(bound) + 1
-
-
-def _below(bound: float) -> int:
-    return math.ceil(bound) - 1
 
 
 def _rarest(word: str) -> str:

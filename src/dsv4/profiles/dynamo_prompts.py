@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from dsv4._encode.encode import effort_text, render_conversation
 from dsv4._encode.turns import RELEASED
-from dsv4._format.texts import EFFORTS_V4_1
 from dsv4.errors import short_repr
 from dsv4.profiles import server_requests as server
 from dsv4.profiles.recipe_request import checked_json, read_object
@@ -28,6 +27,7 @@ EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 THINKING_TYPES = ("enabled", "disabled", "adaptive")
 # What V4 makes of an effort; anything else is high.
 _V4_EFFORTS: dict[str, Effort] = {"minimal": "low", "low": "low", "max": "max"}
+_V4_1_EFFORTS: dict[str, Effort] = {"low": "low", "high": "high", "max": "max"}
 # What is added to a schema of arguments where it is missing.
 _OBJECT: Object = {"type": "object", "properties": {}}
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -45,7 +45,7 @@ def render(body: Object, dialect: str) -> str:
         raise server_refusal("messages", "found none, expected at least one")
     extras = _extras(body)
     if extras:
-        messages = _with_extras(messages, extras, dialect)
+        messages = server.with_extras(messages, extras, None if dialect == "v4" else 1)
     release = server.served_dialect(dialect, DIALECTS)
     words = effort_text(effort if thinking else None, release, _ENCODING)
     done = render_conversation(messages, (), release, _ENCODING, thinking, drop, True, words)
@@ -57,8 +57,7 @@ def render(body: Object, dialect: str) -> str:
 
 def mode(body: Object, dialect: str) -> ThinkingMode:
     thinking, effort, _ = _options(body, dialect)
-    efforts = server.served_dialect(dialect).efforts
-    return ThinkingMode(thinking, efforts[effort] if thinking else "")
+    return server.thinking_mode(thinking, effort, dialect)
 
 
 def _options(body: Object, dialect: str) -> tuple[bool, Effort, bool]:
@@ -82,9 +81,10 @@ def _options(body: Object, dialect: str) -> tuple[bool, Effort, bool]:
     thinks = True if thinking is None else thinking
     drop = arguments.get("drop_thinking", True)
     if dialect == "v4":
-        effort_name = _V4_EFFORTS.get(effort, "high") if isinstance(effort, str) else "high"
-        return thinks, effort_name, drop is not False
-    return thinks, _v4_1_effort(effort), _flag(drop, "chat_template_kwargs.drop_thinking")
+        level = _V4_EFFORTS.get(effort, "high") if isinstance(effort, str) else "high"
+        return thinks, level, drop is not False
+    drops = server.bool_at(drop, "chat_template_kwargs.drop_thinking")
+    return thinks, server.v4_1_effort(effort, _V4_1_EFFORTS), drops
 
 
 def _thinking(given: object) -> bool | None:
@@ -95,17 +95,6 @@ def _thinking(given: object) -> bool | None:
     return server.one_of(kind, THINKING_TYPES, "thinking.type") != "disabled"
 
 
-def _v4_1_effort(effort: object) -> Effort:
-    if effort is None:
-        return "high"
-    if type(effort) is int and 1 <= effort <= 100:
-        return effort
-    if not isinstance(effort, str) or effort not in EFFORTS_V4_1:
-        expected = f"one of {', '.join(EFFORTS_V4_1)}, or a number from 1 to 100"
-        raise server_refusal("reasoning_effort", f"found {short_repr(effort)}, expected {expected}")
-    return effort  # type: ignore[return-value]
-
-
 # Messages.
 
 
@@ -113,8 +102,7 @@ def _message(message: Object, path: str, dialect: str) -> Object:
     role = server.one_of(message.get("role"), ROLES, f"{path}.role")
     if dialect == "v4.1" and role == "developer":
         role = "system"
-    if message.get("name") is not None:
-        server.text_at(message["name"], f"{path}.name")
+    server.maybe_text(message.get("name"), f"{path}.name")
     if role == "system" and message.get("tools"):
         raise server_refusal(f"{path}.tools", "found tools, expected them beside the messages")
     kept: Object = {"role": role, "content": _content(message, role, f"{path}.content", dialect)}
@@ -168,10 +156,7 @@ def _reasoning(message: Object, path: str) -> str:
 def _calls(calls: object, path: str) -> Iterator[Object]:
     for n, call in enumerate(server.maybe_list(calls, path)):
         at = f"{path}[{n}]"
-        fields = server.object_at(call, at)
-        server.one_of(fields.get("type", "function"), ("function",), f"{at}.type")
-        function = server.object_at(fields.get("function"), f"{at}.function")
-        name = server.text_at(function.get("name"), f"{at}.function.name")
+        fields, function, name = server.function_of(call, at, "function")
         arguments = _arguments(function.get("arguments"), f"{at}.function.arguments")
         id = server.text_at(fields.get("id"), f"{at}.id")
         yield {"id": id, "function": {"name": name, "arguments": arguments}}
@@ -230,11 +215,8 @@ def _tools(body: Object) -> list[Object]:
 
 
 def _tool(tool: object, path: str) -> Object:
-    fields = server.object_at(tool, path)
-    server.one_of(fields.get("type"), ("function",), f"{path}.type")
+    _, function, name = server.function_of(tool, path)
     path = f"{path}.function"
-    function = server.object_at(fields.get("function"), path)
-    name = server.text_at(function.get("name"), f"{path}.name")
     if _NAME.fullmatch(name) is None:
         expected = "letters, digits, underscores and dashes"
         raise server_refusal(f"{path}.name", f"found {short_repr(name)}, expected {expected}")
@@ -251,15 +233,9 @@ def _tool(tool: object, path: str) -> Object:
             **{n: v for n, v in _OBJECT.items() if n not in parameters},
         }
     if function.get("strict") is not None:
-        shown["strict"] = _flag(function["strict"], f"{path}.strict")
+        shown["strict"] = server.bool_at(function["strict"], f"{path}.strict")
     shown.setdefault("description", "")
     return {"type": "function", "function": shown}
-
-
-def _flag(value: object, path: str) -> bool:
-    if not isinstance(value, bool):
-        raise server_refusal(path, f"found {short_repr(value)}, expected true or false")
-    return value
 
 
 def _check_strict(schema: object, path: str, root: bool = False) -> None:
@@ -285,11 +261,3 @@ def _check_strict(schema: object, path: str, root: bool = False) -> None:
     for n, inside in enumerate(server.maybe_list(schema.get("anyOf"), f"{path}.anyOf")):
         _check_strict(inside, f"{path}.anyOf[{n}]")
     _check_strict(schema.get("items"), f"{path}.items")
-
-
-def _with_extras(messages: list[Object], extras: Object, dialect: str) -> list[Object]:
-    """They go on the first system message, which on V4.1 must lead; else on one in front."""
-    for index, message in enumerate(messages if dialect == "v4" else messages[:1]):
-        if message["role"] == "system":
-            return [*messages[:index], {**message, **extras}, *messages[index + 1 :]]
-    return [{"role": "system", "content": "", **extras}, *messages]

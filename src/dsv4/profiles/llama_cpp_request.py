@@ -229,12 +229,9 @@ def _calls(given: object, path: str, role: str, release: LlamaRelease) -> Iterat
 
 
 def _call(call: object, path: str, release: LlamaRelease) -> LlamaCall:
-    fields = server.object_at(call, path)
-    server.one_of(fields.get("type"), ("function",), f"{path}.type")
-    function = server.object_at(fields.get("function"), f"{path}.function")
+    fields, function, name = server.function_of(call, path)
     if "arguments" not in function:
         raise server_refusal(f"{path}.function", "found no arguments, expected some")
-    name = server.text_at(function.get("name"), f"{path}.function.name")
     arguments, place = function["arguments"], f"{path}.function.arguments"
     if isinstance(arguments, str):
         arguments = _read_json(arguments, place, release)
@@ -253,13 +250,11 @@ def _tools(body: Object, release: LlamaRelease) -> Iterator[Object]:
         server.one_of(choice, server.TOOL_CHOICES, "tool_choice")
     for n, tool in enumerate(server.maybe_list(body.get("tools"), "tools")):
         path = f"tools[{n}]"
-        fields = server.object_at(tool, path)
-        server.one_of(fields.get("type"), ("function",), f"{path}.type")
-        function = server.object_at(fields.get("function"), f"{path}.function")
+        _, function, name = server.function_of(tool, path)
         parameters, place = function.get("parameters", {}), f"{path}.function.parameters"
         description = function.get("description", "")
         read = {
-            "name": server.text_at(function.get("name"), f"{path}.function.name"),
+            "name": name,
             "description": server.text_at(description, f"{path}.function.description"),
             "parameters": _as_held(parameters, place, release),
         }

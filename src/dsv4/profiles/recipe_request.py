@@ -205,10 +205,7 @@ def read_recipe_request(
 
 
 def mode(body: Object, dialect: str) -> ThinkingMode:
-    thinking, effort = _mode(body)
-    return ThinkingMode(
-        thinking, server.served_dialect(dialect).efforts[effort] if thinking else ""
-    )
+    return server.thinking_mode(*_mode(body), dialect)
 
 
 def _mode(body: Object) -> tuple[bool, Effort]:
@@ -253,20 +250,12 @@ def _tools(body: Object, thinking: bool) -> tuple[tuple[Object, ...], bool]:
 
 
 def _function(tool: object, path: str) -> Object:
-    fields = server.object_at(tool, path)
-    server.one_of(fields.get("type"), ("function",), f"{path}.type")
-    function = server.object_at(fields.get("function"), f"{path}.function")
-    name = server.text_at(function.get("name"), f"{path}.function.name")
+    _, function, name = server.function_of(tool, path)
     if not _NAME.fullmatch(name):
         problem = f"found {short_repr(name)}, expected 1 to 128 letters, digits, _ or -"
         raise server_refusal(f"{path}.function.name", problem)
-    if function.get("description") is not None:
-        server.text_at(function["description"], f"{path}.function.description")
-    strict = function.get("strict")
-    if strict is not None and not isinstance(strict, bool):
-        raise server_refusal(
-            f"{path}.function.strict", f"found {short_repr(strict)}, expected a boolean"
-        )
+    server.maybe_text(function.get("description"), f"{path}.function.description")
+    server.maybe_bool(function.get("strict"), f"{path}.function.strict")
     return function
 
 
@@ -307,8 +296,7 @@ def _messages(body: Object, thinking: bool, dialect: str) -> Iterator[RecipeMess
         raise server_refusal("messages", "found none, expected at least one message")
     for n, (message, path) in enumerate(listed):
         role = RULES.role(message.get("role"), f"{path}.role")
-        if message.get("name") is not None:
-            server.text_at(message["name"], f"{path}.name")
+        server.maybe_text(message.get("name"), f"{path}.name")
         if role == "assistant":
             yield _assistant(message, path, thinking, dialect, last=n == len(listed) - 1)
         elif role == "latest_reminder":
@@ -326,17 +314,13 @@ def _messages(body: Object, thinking: bool, dialect: str) -> Iterator[RecipeMess
 def _assistant(
     message: Object, path: str, thinking: bool, dialect: str, last: bool
 ) -> RecipeMessage:
-    content, reasoning = message.get("content"), RULES.reasoning(message)
+    content = message.get("content")
     calls = tuple(_calls(message.get("tool_calls"), f"{path}.tool_calls"))
     if content is None and not calls:
         raise server_refusal(f"{path}.content", "found nothing, expected text or calls")
     text = "" if content is None else _content(content, f"{path}.content", dialect)
-    thought = "" if reasoning is None else server.text_at(reasoning, f"{path}.reasoning_content")
-    prefix = message.get("prefix")
-    if prefix is not None and not isinstance(prefix, bool):
-        raise server_refusal(
-            f"{path}.prefix", f"found {short_repr(prefix)}, expected true or false"
-        )
+    thought = server.maybe_text(RULES.reasoning(message), f"{path}.reasoning_content") or ""
+    prefix = server.maybe_bool(message.get("prefix"), f"{path}.prefix")
     if prefix and not last:
         raise server_refusal(f"{path}.prefix", "found true, expected it only on the last message")
     return RecipeMessage(
@@ -377,13 +361,9 @@ def _calls(calls: object, path: str) -> Iterator[RecipeCall]:
         raise server_refusal(path, "found an empty list, expected a call, or no such field")
     for n, call in enumerate(listed):
         at = f"{path}[{n}]"
-        server.one_of(server.object_at(call, at).get("type"), ("function",), f"{at}.type")
-        function = server.object_at(call.get("function"), f"{at}.function")
-        yield RecipeCall(
-            server.text_at(call.get("id"), f"{at}.id"),
-            server.text_at(function.get("name"), f"{at}.function.name"),
-            server.text_at(function.get("arguments"), f"{at}.function.arguments"),
-        )
+        fields, function, name = server.function_of(call, at)
+        arguments = server.text_at(function.get("arguments"), f"{at}.function.arguments")
+        yield RecipeCall(server.text_at(fields.get("id"), f"{at}.id"), name, arguments)
 
 
 # What must fit together.
@@ -438,8 +418,7 @@ def _format(body: Object, messages: tuple[RecipeMessage, ...]) -> tuple[object, 
 def _schema(wrapper: Object) -> object:
     path = "response_format.json_schema.schema"
     for field in ("name", "description"):
-        if wrapper.get(field) is not None:
-            server.text_at(wrapper[field], f"response_format.json_schema.{field}")
+        server.maybe_text(wrapper.get(field), f"response_format.json_schema.{field}")
     if "schema" not in wrapper:
         raise server_refusal(path, "found nothing, expected a JSON Schema")
     if wrapper.get("strict"):

@@ -46,21 +46,31 @@ def each_message(change: MessageChange, *roles: str) -> RequestChange:
     return changed
 
 
+def each_text(change: Callable[[str], str], *roles: str) -> RequestChange:
+    """Every content changed that is one text, in messages of these roles, or of any."""
+
+    def of_message(message: Object) -> Object:
+        content = message.get("content")
+        new = change(content) if isinstance(content, str) else content
+        return message if new == content else {**message, "content": new}
+
+    return each_message(of_message, *roles)
+
+
+def _without(value: Object, *fields: str) -> Object:
+    if not any(field in value for field in fields):
+        return value
+    return {key: item for key, item in value.items() if key not in fields}
+
+
 def without(*fields: str) -> RequestChange:
     """The body without these fields."""
-
-    def changed(body: Object) -> Object:
-        if not any(field in body for field in fields):
-            return body
-        return {key: value for key, value in body.items() if key not in fields}
-
-    return changed
+    return lambda body: _without(body, *fields)
 
 
-def _message_without(message: Object, *fields: str) -> Object:
-    if not any(field in message for field in fields):
-        return message
-    return {key: value for key, value in message.items() if key not in fields}
+def _template_options(body: Object) -> Object:
+    given = body.get("chat_template_kwargs")
+    return given if isinstance(given, dict) else {}
 
 
 # Systems and developers.
@@ -90,28 +100,26 @@ def _texts(content: object) -> Iterator[str]:
             yield part["text"]
 
 
-def default_system(text: str, *instructing: str) -> RequestChange:
-    """A system message of the server's own, where no message has one of these roles."""
+def system_in_front(text: str, adds: Callable[[set[object]], bool]) -> RequestChange:
+    """A system message of the server's own, where the roles of the messages are such."""
 
     def changed(body: Object) -> Object:
         listed = messages_in(body)
-        if any(m.get("role") in instructing for m in listed):
+        if not adds({m.get("role") for m in listed}):
             return body
         return with_messages(body, [{"role": "system", "content": text}, *listed])
 
     return changed
+
+
+def default_system(text: str, *instructing: str) -> RequestChange:
+    """A system message of the server's own, where no message has one of these roles."""
+    return system_in_front(text, lambda roles: roles.isdisjoint(instructing))
 
 
 def system_for_developers(text: str) -> RequestChange:
     """A system message of the server's own, where there is a developer's."""
-
-    def changed(body: Object) -> Object:
-        listed = messages_in(body)
-        if all(m.get("role") != "developer" for m in listed):
-            return body
-        return with_messages(body, [{"role": "system", "content": text}, *listed])
-
-    return changed
+    return system_in_front(text, lambda roles: "developer" in roles)
 
 
 def developer_text_added(text: str) -> RequestChange:
@@ -155,32 +163,27 @@ def systems_in_first_user(body: Object) -> Object:
     return with_messages(body, others)
 
 
-def _billing_shielded(message: Object) -> Object:
-    content = message.get("content")
-    if isinstance(content, str) and content.startswith(BILLING_HEADER):
-        return {**message, "content": BILLING_SHIELD + content}
-    return message
-
-
-billing_kept = each_message(_billing_shielded, "system")
+billing_kept = each_text(
+    lambda text: BILLING_SHIELD + text if text.startswith(BILLING_HEADER) else text, "system"
+)
 
 
 # Thinking and effort.
 
 
 _ON, _OFF = {"type": "enabled"}, {"type": "disabled"}
+_SWITCHES = ("thinking", "enable_thinking")
 
 
 def thinking_set(thinking: bool) -> RequestChange:
     """The switch of every server, whatever the request says."""
 
     def changed(body: Object) -> Object:
-        arguments = body.get("chat_template_kwargs")
-        kept = arguments if isinstance(arguments, dict) else {}
+        switches = dict.fromkeys(_SWITCHES, thinking)
         new: Object = {
             **body,
             "thinking": _ON if thinking else _OFF,
-            "chat_template_kwargs": {**kept, "thinking": thinking, "enable_thinking": thinking},
+            "chat_template_kwargs": {**_template_options(body), **switches},
         }
         if thinking and new.get("reasoning_effort") == "none":
             del new["reasoning_effort"]
@@ -189,16 +192,12 @@ def thinking_set(thinking: bool) -> RequestChange:
     return changed
 
 
-_SWITCHES = ("thinking", "enable_thinking")
-
-
 def thinking_by_default(thinking: bool) -> RequestChange:
     """The switch where a request says nothing of thinking, and has no effort."""
     always = thinking_set(thinking)
 
     def changed(body: Object) -> Object:
-        arguments = body.get("chat_template_kwargs")
-        switched = isinstance(arguments, dict) and any(name in arguments for name in _SWITCHES)
+        switched = any(name in _template_options(body) for name in _SWITCHES)
         says = switched or "thinking" in body or "reasoning_effort" in body
         return body if says else always(body)
 
@@ -209,22 +208,16 @@ def template_default(**defaults: Any) -> RequestChange:
     """Defaults of `chat_template_kwargs`, as vLLM has them: what a request says there for itself
     counts, and so does an effort."""
 
-    def changed(body: Object) -> Object:
-        arguments = body.get("chat_template_kwargs")
-        kept = arguments if isinstance(arguments, dict) else {}
-        return {**body, "chat_template_kwargs": {**defaults, **kept}}
-
-    return changed
+    return lambda body: {**body, "chat_template_kwargs": {**defaults, **_template_options(body)}}
 
 
 def effort_by_default(effort: str) -> RequestChange:
     """An effort where a request has none, and says nothing of thinking."""
 
     def changed(body: Object) -> Object:
-        says = ("reasoning_effort", "thinking", "chat_template_kwargs")
-        return (
-            body if any(field in body for field in says) else {**body, "reasoning_effort": effort}
-        )
+        if body.keys() & {"reasoning_effort", "thinking", "chat_template_kwargs"}:
+            return body
+        return {**body, "reasoning_effort": effort}
 
     return changed
 
@@ -287,44 +280,63 @@ def thinking_as_effort(body: Object) -> Object:
 tools_dropped = without("tools", "tool_choice")
 
 
+def _each(change: Callable[[Object], Object], items: object) -> Any:
+    """A list of tools or of calls with the function of each changed. The same list, where none is;
+    what is no list of those stays."""
+
+    def changed(item: object) -> object:
+        function = item.get("function") if isinstance(item, dict) else None
+        if not isinstance(item, dict) or not isinstance(function, dict):
+            return item
+        new = change(function)
+        return item if new == function else {**item, "function": new}
+
+    if not isinstance(items, list):
+        return items
+    listed = [changed(item) for item in items]
+    return items if listed == items else listed
+
+
 def each_function(change: Callable[[Object], Object]) -> RequestChange:
     """The function of every tool changed."""
 
-    def of_tool(tool: object) -> object:
-        function = tool.get("function") if isinstance(tool, dict) else None
-        if not isinstance(tool, dict) or not isinstance(function, dict):
-            return tool
-        new = change(function)
-        return tool if new == function else {**tool, "function": new}
-
     def changed(body: Object) -> Object:
-        tools = body.get("tools")
-        if not isinstance(tools, list):
-            return body
-        new = [of_tool(tool) for tool in tools]
-        return body if new == tools else {**body, "tools": new}
+        tools = _each(change, body.get("tools"))
+        return body if tools is body.get("tools") else {**body, "tools": tools}
 
     return changed
 
 
+def _schema_without(schema: object, field: str, goes: Callable[[object], bool]) -> Any:
+    """A schema without a field at any depth, where its value is such: a property may have that
+    name."""
+    if isinstance(schema, list):
+        return [_schema_without(item, field, goes) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {key: item for key, item in schema.items() if key != field or not goes(item)}
+    return {key: _schema_without(item, field, goes) for key, item in kept.items()}
+
+
 def _without_description(function: Object) -> Object:
-    return {key: value for key, value in function.items() if key != "description"}
-
-
-def _undescribed(value: object) -> Any:
-    """A schema without descriptions at any depth. A property may have that name."""
-    if isinstance(value, list):
-        return [_undescribed(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    kept = {k: v for k, v in value.items() if k != "description" or not isinstance(v, str)}
-    return {key: _undescribed(item) for key, item in kept.items()}
+    return _without(function, "description")
 
 
 def _parameters_undescribed(function: Object) -> Object:
     if "parameters" not in function:
         return function
-    return {**function, "parameters": _undescribed(function["parameters"])}
+    parameters = function["parameters"]
+    undescribed = _schema_without(parameters, "description", lambda text: isinstance(text, str))
+    return {**function, "parameters": undescribed}
+
+
+def _without_strict(function: Object) -> Object:
+    return _without(function, "strict")
+
+
+def _opened(function: Object) -> Object:
+    opened: Object = _schema_without(function, "additionalProperties", lambda more: more is False)
+    return opened
 
 
 descriptions_stripped = each_function(_without_description)
@@ -332,23 +344,9 @@ descriptions_stripped_inside = each_function(_parameters_undescribed)
 descriptions_stripped_everywhere = each_function(
     lambda function: _without_description(_parameters_undescribed(function))
 )
-
-
-def _opened(value: object) -> Any:
-    """A schema that forbids no further properties, at any depth."""
-    if isinstance(value, list):
-        return [_opened(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    kept = {k: v for k, v in value.items() if k != "additionalProperties" or v is not False}
-    return {key: _opened(item) for key, item in kept.items()}
-
-
 additional_properties_lost = each_function(_opened)
-closed_and_strict_lost = each_function(
-    lambda f: _opened({key: value for key, value in f.items() if key != "strict"})
-)
-strict_lost = each_function(lambda f: {key: value for key, value in f.items() if key != "strict"})
+closed_and_strict_lost = each_function(lambda function: _opened(_without_strict(function)))
+strict_lost = each_function(_without_strict)
 
 
 def tools_reversed(body: Object) -> Object:
@@ -373,7 +371,7 @@ def choice_none_lost(body: Object) -> Object:
 
 
 def _without_reasoning(message: Object) -> Object:
-    return _message_without(message, *_REASONING)
+    return _without(message, *_REASONING)
 
 
 reasoning_dropped = each_message(_without_reasoning, "assistant")
@@ -401,7 +399,7 @@ def _only_reasoning(message: Object) -> Object:
 
 
 def _only_reasoning_content(message: Object) -> Object:
-    return _message_without(message, "reasoning")
+    return _without(message, "reasoning")
 
 
 def _space_for_reasoning(message: Object) -> Object:
@@ -421,16 +419,14 @@ space_for_reasoning_of_calls = each_message(_space_for_reasoning_of_calls, "assi
 
 
 def old_reasoning_kept(body: Object) -> Object:
-    arguments = body.get("chat_template_kwargs")
-    kept = arguments if isinstance(arguments, dict) else {}
-    return {**body, "chat_template_kwargs": {**kept, "drop_thinking": False}}
+    return {**body, "chat_template_kwargs": {**_template_options(body), "drop_thinking": False}}
 
 
 # Calls, arguments and results.
 
 
 def _without_calls(message: Object) -> Object:
-    return _message_without(message, "tool_calls")
+    return _without(message, "tool_calls")
 
 
 def _without_calling(message: Object) -> Object | None:
@@ -471,20 +467,13 @@ def one_call_kept(which: int, *, results_too: bool) -> RequestChange:
 def each_arguments(change: Callable[[str], str]) -> RequestChange:
     """The arguments of every call changed, where they are text."""
 
-    def of_call(call: object) -> object:
-        function = call.get("function") if isinstance(call, dict) else None
-        arguments = function.get("arguments") if isinstance(function, dict) else None
-        if not isinstance(call, dict) or not isinstance(function, dict):
-            return call
-        new = change(arguments) if isinstance(arguments, str) else arguments
-        return call if new == arguments else {**call, "function": {**function, "arguments": new}}
+    def of_function(function: Object) -> Object:
+        text = function.get("arguments")
+        return {**function, "arguments": change(text)} if isinstance(text, str) else function
 
     def of_message(message: Object) -> Object:
-        calls = message.get("tool_calls")
-        if not isinstance(calls, list):
-            return message
-        new = [of_call(call) for call in calls]
-        return message if new == calls else {**message, "tool_calls": new}
+        calls = _each(of_function, message.get("tool_calls"))
+        return message if calls is message.get("tool_calls") else {**message, "tool_calls": calls}
 
     return each_message(of_message, "assistant")
 
@@ -543,15 +532,11 @@ null_content_none = each_message(_none_for_null, "assistant")
 def results_written(**style: Any) -> RequestChange:
     """Results that hold JSON, written again by another hand."""
 
-    def of_message(message: Object) -> Object:
-        content = message.get("content")
-        value = _read(content) if isinstance(content, str) else None
-        if not isinstance(value, (dict, list)):
-            return message
-        new = json.dumps(value, **style)
-        return message if new == content else {**message, "content": new}
+    def of_text(text: str) -> str:
+        value = _read(text)
+        return json.dumps(value, **style) if isinstance(value, (dict, list)) else text
 
-    return each_message(of_message, "tool")
+    return each_text(of_text, "tool")
 
 
 # Contents.
@@ -570,14 +555,7 @@ def parts_joined(separator: str | None) -> RequestChange:
     return each_message(of_message)
 
 
-def _stripped(message: Object) -> Object:
-    content = message.get("content")
-    if isinstance(content, str) and content != content.strip():
-        return {**message, "content": content.strip()}
-    return message
-
-
-texts_stripped = each_message(_stripped)
+texts_stripped = each_text(str.strip)
 
 
 def history_truncated(kept: int) -> RequestChange:
@@ -594,14 +572,7 @@ def history_truncated(kept: int) -> RequestChange:
 
 def texts_truncated(characters: int, *roles: str) -> RequestChange:
     """Texts cut after so many characters: those of all messages, or of these roles."""
-
-    def of_message(message: Object) -> Object:
-        content = message.get("content")
-        if isinstance(content, str) and len(content) > characters:
-            return {**message, "content": content[:characters]}
-        return message
-
-    return each_message(of_message, *roles)
+    return each_text(lambda text: text[:characters], *roles)
 
 
 def results_truncated(characters: int) -> RequestChange:
@@ -609,15 +580,12 @@ def results_truncated(characters: int) -> RequestChange:
     return texts_truncated(characters, "tool")
 
 
-def _without_last_newline(message: Object) -> Object:
-    text = message.get("content")
-    if not isinstance(text, str) or not text.endswith("\n"):
-        return message
-    return {**message, "content": text.rstrip("\n")}
+def _without_last_newline(text: str) -> str:
+    return text.rstrip("\n")
 
 
-last_newline_lost = each_message(_without_last_newline, "system", "user", "assistant", "tool")
-last_newline_of_results_lost = each_message(_without_last_newline, "tool")
+last_newline_lost = each_text(_without_last_newline, "system", "user", "assistant", "tool")
+last_newline_of_results_lost = each_text(_without_last_newline, "tool")
 
 
 def longest_text(body: Object) -> int:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from dsv4._format.dialects import ROLES, V4_0731, V4_1, Dialect
 from dsv4.errors import EncodeError, location_of, short_repr
-from dsv4.types import MessageInput
+from dsv4.types import Effort, MessageInput
 
 # Refusals.
 
@@ -56,6 +56,31 @@ def text_at(value: object, path: str) -> str:
     if not isinstance(value, str):
         raise server_refusal(path, f"found {short_repr(value)}, expected text")
     return value
+
+
+def maybe_text(value: object, path: str) -> str | None:
+    """Text, or None where the field is absent or null."""
+    return None if value is None else text_at(value, path)
+
+
+def bool_at(value: object, path: str) -> bool:
+    """True or false, and nothing else that may stand for them."""
+    if not isinstance(value, bool):
+        raise server_refusal(path, f"found {short_repr(value)}, expected true or false")
+    return value
+
+
+def maybe_bool(value: object, path: str) -> bool | None:
+    return None if value is None else bool_at(value, path)
+
+
+def function_of(value: object, path: str, *kind: str) -> tuple[Object, Object, str]:
+    """A tool or a call: its fields, its function, and the name of that. `kind` is its type where it
+    says none."""
+    fields = object_at(value, path)
+    one_of(fields.get("type", *kind), ("function",), f"{path}.type")
+    function = object_at(fields.get("function"), f"{path}.function")
+    return fields, function, text_at(function.get("name"), f"{path}.function.name")
 
 
 # What Pydantic reads as a flag, which vLLM and SGLang use.
@@ -192,9 +217,35 @@ class ServerRules:
         return None
 
 
+def with_extras(messages: list[Object], extras: Object, most: int | None = None) -> list[Object]:
+    """Messages whose first system message, among the first `most`, has `extras`; else one in front
+    has them."""
+    for index, message in enumerate(messages[:most]):
+        if message["role"] == "system":
+            return [*messages[:index], {**message, **extras}, *messages[index + 1 :]]
+    return [{"role": "system", "content": "", **extras}, *messages]
+
+
 @dataclass(frozen=True)
 class ThinkingMode:
     """Whether the model thinks, and the text about its effort that a server writes."""
 
     thinking: bool
     effort: str
+
+
+def thinking_mode(thinking: bool, effort: str | int, dialect: str) -> ThinkingMode:
+    """The mode of a server that writes the dialect's own texts."""
+    return ThinkingMode(thinking, served_dialect(dialect).efforts[effort] if thinking else "")
+
+
+def v4_1_effort(effort: object, efforts: Mapping[str, Effort]) -> Effort:
+    """An effort of V4.1 in a template's options: a number, or one of these names."""
+    if effort is None:
+        return "high"
+    if type(effort) is int and 1 <= effort <= 100:
+        return effort
+    if not isinstance(effort, str) or effort not in efforts:
+        expected = f"one of {', '.join(efforts)}, or a number from 1 to 100"
+        raise server_refusal("reasoning_effort", f"found {short_repr(effort)}, expected {expected}")
+    return efforts[effort]

@@ -46,8 +46,7 @@ def mode(body: Object, dialect: str) -> ThinkingMode:
         level: str | int = recipe_request.EFFORTS[effort]
     else:
         level = _number(effort, dialect)
-    thinking = _thinking(body)
-    return ThinkingMode(thinking, server.served_dialect(dialect).efforts[level] if thinking else "")
+    return server.thinking_mode(_thinking(body), level, dialect)
 
 
 def _number(effort: object, dialect: str) -> int:
@@ -130,9 +129,8 @@ def _message(message: Object, path: str) -> Object:
         content = ""
     read: Object = {"role": "system" if role == "developer" else role, "content": content}
     if role == "assistant":
-        read["reasoning_content"] = reasoning = RULES.reasoning(message)
-        if reasoning is not None:
-            server.text_at(reasoning, f"{path}.reasoning_content")
+        reasoning = RULES.reasoning(message)
+        read["reasoning_content"] = server.maybe_text(reasoning, f"{path}.reasoning_content")
         if message.get("prefix") is not None:
             read["prefix"] = server.flag_at(message["prefix"], f"{path}.prefix")
         if message.get("tool_calls"):

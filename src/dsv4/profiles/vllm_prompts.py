@@ -43,10 +43,7 @@ RULES = {
 }
 # What V4 makes of an effort; any other text is high.
 V4_EFFORTS: dict[str, Effort] = {"low": "low", "minimal": "low", "medium": "low", "max": "max"}
-V4_1_EFFORTS: dict[str | None, Effort] = {
-    None: "high",
-    **{"xhigh": "high", "low": "low", "high": "high", "max": "max"},
-}
+V4_1_EFFORTS: dict[str, Effort] = {"low": "low", "high": "high", "xhigh": "high", "max": "max"}
 # An unknown role is refused only where it is written: where reasoning is dropped, such a message
 # goes before the last user turn. Tools need no name.
 _ENCODING = replace(NATIVE, known_roles_only=False, named_tools=False)
@@ -61,7 +58,7 @@ def render(body: Object, dialect: str, served: ServedDialects = server.SERVED_DI
     thinking, effort, drop = _options(body, dialect)
     messages = [_message(m, path, dialect) for m, path in server.messages_of(body)]
     if tools:
-        messages = _with_tools(messages, tools)
+        messages = server.with_extras(messages, {"tools": tools})
     if not messages:
         return str(tokens.BOS)
     release = server.served_dialect(dialect, served)
@@ -92,7 +89,7 @@ def _check_response_format(given: object) -> None:
 
 def _check_json_schema(named: Object, path: str, kind: str) -> None:
     server.text_at(named.get("name"), f"{path}.name")
-    _maybe_text(named.get("description"), f"{path}.description")
+    server.maybe_text(named.get("description"), f"{path}.description")
     if named.get("strict") is not None:
         server.flag_at(named["strict"], f"{path}.strict")
     if kind == "json_schema" or named.get("schema") is not None:
@@ -118,14 +115,12 @@ def _tools(body: Object) -> list[Object]:
 
 
 def _tool(tool: object, path: str) -> Object:
-    fields = server.object_at(tool, path)
-    server.one_of(fields.get("type", "function"), ("function",), f"{path}.type")
+    _, function, name = server.function_of(tool, path, "function")
     path = f"{path}.function"
-    function = server.object_at(fields.get("function"), path)
-    description, parameters = function.get("description"), function.get("parameters")
+    parameters = function.get("parameters")
     shown_function: Object = {
-        "name": server.text_at(function.get("name"), f"{path}.name"),
-        "description": _maybe_text(description, f"{path}.description"),
+        "name": name,
+        "description": server.maybe_text(function.get("description"), f"{path}.description"),
         "parameters": None
         if parameters is None
         else server.object_at(parameters, f"{path}.parameters"),
@@ -135,15 +130,9 @@ def _tool(tool: object, path: str) -> Object:
     return {"type": "function", "function": shown_function}
 
 
-def _maybe_text(value: object, path: str) -> str | None:
-    return None if value is None else server.text_at(value, path)
-
-
 def mode(body: Object, dialect: str) -> ThinkingMode:
     thinking, effort, _ = _options(body, dialect)
-    return ThinkingMode(
-        thinking, server.served_dialect(dialect).efforts[effort] if thinking else ""
-    )
+    return server.thinking_mode(thinking, effort, dialect)
 
 
 def _options(body: Object, dialect: str) -> tuple[bool, Effort, bool]:
@@ -160,22 +149,9 @@ def _options(body: Object, dialect: str) -> tuple[bool, Effort, bool]:
     if effort == "none":
         thinking, effort = False, None
     drop = bool(arguments.get("drop_thinking", True))
-    return thinking, _v4_effort(effort) if dialect == "v4" else _v4_1_effort(effort), drop
-
-
-def _v4_effort(effort: object) -> Effort:
-    return V4_EFFORTS.get(effort, "high") if isinstance(effort, str) else "high"
-
-
-def _v4_1_effort(effort: object) -> Effort:
-    if type(effort) is int and 1 <= effort <= 100:
-        return effort
-    if effort is not None and (not isinstance(effort, str) or effort not in V4_1_EFFORTS):
-        problem = (
-            f"found {short_repr(effort)}, expected low, high, xhigh, max or a number from 1 to 100"
-        )
-        raise server_refusal("reasoning_effort", problem)
-    return V4_1_EFFORTS[effort]
+    if dialect != "v4":
+        return thinking, server.v4_1_effort(effort, V4_1_EFFORTS), drop
+    return thinking, V4_EFFORTS.get(effort, "high") if isinstance(effort, str) else "high", drop
 
 
 # Messages.
@@ -186,7 +162,7 @@ def _message(message: Object, path: str, dialect: str) -> Object:
     role = rules.role(message.get("role"), f"{path}.role")
     for field in ("name", "tool_call_id"):
         if field in message:
-            _maybe_text(message[field], f"{path}.{field}")
+            server.maybe_text(message[field], f"{path}.{field}")
     kept: Object = {"role": role, "content": _content(message, role, path, dialect)}
     for field in KEPT:
         if message.get(field) is not None:
@@ -201,15 +177,19 @@ def _message(message: Object, path: str, dialect: str) -> Object:
     return kept
 
 
-def _content(message: Object, role: str, path: str, dialect: str) -> str:
+def _content(message: Object, role: str, path: str, dialect: str) -> str | list[Object]:
+    """A text, or parts where there are images among them."""
     content, path = message.get("content"), f"{path}.content"
     if content is None and (role == "assistant" or "content" not in message):
         return ""
     parts = [content] if isinstance(content, str) else list(_parts(content, path, role, dialect))
+    texts = [part for part in parts if isinstance(part, str)]
+    if len(texts) < len(parts):
+        return [{"type": "text", "text": p} if isinstance(p, str) else p for p in parts]
     if dialect == "v4" and role == "system":
-        parts = [part for part in map(_without_billing, parts) if part is not None]
+        texts = [text for text in map(_without_billing, texts) if text is not None]
     rules = RULES[dialect]
-    return (rules.result_separator if role == "tool" else rules.separator).join(parts)
+    return (rules.result_separator if role == "tool" else rules.separator).join(texts)
 
 
 # The kinds of parts, and where they have their text. What vLLM adds to OpenAI's own kinds, it takes
@@ -219,10 +199,30 @@ _PART_KINDS = {
     "v4": {"text": "text", "refusal": "refusal", "thinking": "thinking"},
     "v4.1": {"text": "text"},
 }
+# Where images may be: V4 reads none. Files need a setting of the server's.
+_IMAGE_ADDRESSES = ("http://", "https://", "data:")
 
 
-def _parts(content: object, path: str, role: str, dialect: str) -> Iterator[str]:
-    """The texts of a content list."""
+def _image(part: object, path: str) -> Object | None:
+    """An image, in any role; None for another part."""
+    kind = part.get("type") if isinstance(part, dict) else None
+    if not isinstance(part, dict) or kind not in ("image_url", "input_image"):
+        return None
+    address = part.get("image_url")
+    if kind == "image_url":
+        address = server.object_at(address, f"{path}.image_url").get("url")
+    else:
+        server.text_at(part.get("detail"), f"{path}.detail")
+    # An empty address is taken, and its placeholder written. Whether it has an image is not seen.
+    address = server.text_at(address, f"{path}.image_url")
+    if address and not address.startswith(_IMAGE_ADDRESSES):
+        problem = f"found {short_repr(address)}, expected an address of HTTP, or data"
+        raise server_refusal(f"{path}.image_url", problem)
+    return {"type": "image_url", "image_url": {"url": address or _IMAGE_ADDRESSES[-1]}}
+
+
+def _parts(content: object, path: str, role: str, dialect: str) -> Iterator[str | Object]:
+    """The texts and images of a content list."""
     v4 = dialect == "v4"
     standard = _PART_KINDS[dialect]
     if v4 and content == {} and role != "latest_reminder":
@@ -230,11 +230,12 @@ def _parts(content: object, path: str, role: str, dialect: str) -> Iterator[str]
     parts = server.list_at(content, path)
     if not parts and not v4:
         raise server_refusal(path, "found an empty list, expected a part")
+    images = {} if v4 else {n: _image(part, f"{path}[{n}]") for n, part in enumerate(parts)}
     lenient = role == "latest_reminder" or any(_is_standard(part, standard) for part in parts)
     kinds = {**standard, **_OWN_KINDS} if lenient else standard
     for n, part in enumerate(parts):
-        if v4 and lenient and isinstance(part, str):
-            yield part
+        if (v4 and lenient and isinstance(part, str)) or images.get(n) is not None:
+            yield images.get(n) or part
             continue
         fields = server.object_at(part, f"{path}[{n}]")
         kind = kinds[server.one_of(fields.get("type"), tuple(kinds), f"{path}[{n}].type")]
@@ -260,10 +261,7 @@ def _without_billing(part: str) -> str | None:
 def _calls(calls: object, path: str) -> Iterator[Object]:
     for n, call in enumerate(server.maybe_list(calls, path)):
         at = f"{path}[{n}]"
-        fields = server.object_at(call, at)
-        server.one_of(fields.get("type"), ("function",), f"{at}.type")
-        function = server.object_at(fields.get("function"), f"{at}.function")
-        name = server.text_at(function.get("name"), f"{at}.function.name")
+        fields, function, name = server.function_of(call, at)
         arguments = _arguments(function.get("arguments"), f"{at}.function.arguments")
         id = server.text_at(fields.get("id"), f"{at}.id")
         yield {"id": id, "function": {"name": name, "arguments": arguments}}
@@ -290,14 +288,6 @@ _known_arguments = lru_cache(REMEMBERED_CALLS)(_read_arguments)
 
 
 # Where the prompt is vLLM's own.
-
-
-def _with_tools(messages: list[Object], tools: list[Object]) -> list[Object]:
-    """The tools go on the first system message, wherever it stands."""
-    for index, message in enumerate(messages):
-        if message["role"] == "system":
-            return [*messages[:index], {**message, "tools": tools}, *messages[index + 1 :]]
-    return [{"role": "system", "content": "", "tools": tools}, *messages]
 
 
 def _with_asking_systems(

@@ -28,7 +28,8 @@ class ClientGone(Exception):
     """The client went away: there is nobody to answer."""
 
 
-# How often the timer looks, in parts of the shortest time that it watches.
+# The times that a stream's timer watches, and how often it looks, in parts of the shortest.
+_WATCHED = ("keep_alive", "first_byte_timeout", "idle_timeout", "total_timeout", "send_timeout")
 _LOOKS_PER_LIMIT = 4
 
 
@@ -48,13 +49,7 @@ class StreamTimer:
         self.first_heard: float | None = None
         self.sending = False
         self.waits_for = "first_byte_timeout"
-        shortest = min(
-            settings.keep_alive,
-            settings.first_byte_timeout,
-            settings.idle_timeout,
-            settings.total_timeout,
-            settings.send_timeout,
-        )
+        shortest: float = min(getattr(settings, name) for name in _WATCHED)
         self._step = max(shortest / _LOOKS_PER_LIMIT, 0.005)
         self._timer = self._loop.call_later(self._step, self._look)
 
@@ -242,10 +237,10 @@ def send_start(status: int, headers: Mapping[str, str]) -> dict[str, Any]:
 class DisconnectWatch:
     """Calls back when the client goes away, from the moment its body has come."""
 
-    def __init__(self, receive: Receive, gone: Callable[[], None]) -> None:
+    def __init__(self, receive: Receive, gone: Callable[[], object]) -> None:
         self._task = asyncio.get_running_loop().create_task(self._watch(receive, gone))
 
-    async def _watch(self, receive: Receive, gone: Callable[[], None]) -> None:
+    async def _watch(self, receive: Receive, gone: Callable[[], object]) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
         gone()
@@ -258,7 +253,7 @@ class DisconnectWatch:
 async def while_connected(work: Coroutine[Any, Any, T], receive: Receive) -> T:
     """What `work` gives. It is cancelled, and `ClientGone` raised, when the client goes away."""
     task = asyncio.get_running_loop().create_task(work)
-    watch = DisconnectWatch(receive, lambda: _cancel(task))
+    watch = DisconnectWatch(receive, task.cancel)
     try:
         return await task
     except asyncio.CancelledError:
@@ -268,10 +263,6 @@ async def while_connected(work: Coroutine[Any, Any, T], receive: Receive) -> T:
     finally:
         task.cancel()
         await watch.close()
-
-
-def _cancel(task: asyncio.Task[Any]) -> None:
-    task.cancel()
 
 
 class GatewayApp(Starlette):

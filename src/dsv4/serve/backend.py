@@ -168,8 +168,8 @@ class BackendOverflow(BackendError):
         self.limit = limit
 
 
-class Backend(Protocol):
-    """What generates text.
+class ServedBackend(Protocol):
+    """What every backend has.
 
     One that has an attribute `logprobs_mode`, of `LogprobsMode`, says what its log-probabilities
     are of.
@@ -178,6 +178,18 @@ class Backend(Protocol):
     # The form of grammar that it takes ("xgrammar", "gbnf", "lark"); None if it takes none.
     grammar_form: Form | None
 
+    async def models(self) -> list[Model]:
+        """What it serves. Raises `BackendError` where it does not answer."""
+        ...
+
+    async def aclose(self) -> None:
+        """Frees what it holds."""
+        ...
+
+
+class Backend(ServedBackend, Protocol):
+    """What generates text."""
+
     def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
         """Generates what follows `prompt`, by `options`. `ids` are the prompt's, where a tokenizer
         is there.
@@ -185,14 +197,6 @@ class Backend(Protocol):
         Closing the iterator must immediately free what the generation holds. Raises
         `BackendError`.
         """
-        ...
-
-    async def models(self) -> list[Model]:
-        """What it serves. Raises `BackendError` where it does not answer."""
-        ...
-
-    async def aclose(self) -> None:
-        """Frees what it holds."""
         ...
 
 
@@ -248,21 +252,11 @@ class PassingBackend(Protocol):
         ...
 
 
-class ChatBackend(Protocol):
+class ChatBackend(ServedBackend, Protocol):
     """A chat server: it makes its own prompts, and takes requests in place of them."""
-
-    grammar_form: Form | None
 
     def stream_request(self, body: dict[str, Any]) -> Chunks:
         """The answer to a request in Chat Completions' form."""
-        ...
-
-    async def models(self) -> list[Model]:
-        """What it serves."""
-        ...
-
-    async def aclose(self) -> None:
-        """Frees what it holds."""
         ...
 
 

@@ -89,7 +89,7 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
         name = self._session_of(scope, headers)
         agent = headers.get("user-agent", "")
         async with server.access.meter.admitted(key.name, key.limits):
-            with server.observers.inspected(key.name, self._label, data, name, agent) as seen:
+            with server.inspected(key.name, self._label, data, name, agent) as seen:
                 read = await self._read(data, key)
                 choices = read.call.n
                 async with (

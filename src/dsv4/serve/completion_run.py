@@ -450,11 +450,11 @@ class CompletionRun(ABC, Generic[PreparedT]):
             log_healed(turn_id, reader.events)
             if reader.first_at is not None:
                 server.metrics.observe("first_token_seconds", reader.first_at - prepared.began)
-        if server.observers.recorder is not None:
+        if server.recorder is not None:
             self._record()
 
     def _record(self) -> None:
-        recorder, prepared = self._server.observers.recorder, self._prepared
+        recorder, prepared = self._server.recorder, self._prepared
         assert recorder is not None
         for reader in self._readers:
             message = assemble(reader.events)

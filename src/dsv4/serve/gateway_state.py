@@ -7,10 +7,12 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 
 from dsv4._encode.prompt import Prompt
+from dsv4.api import ApiError
 from dsv4.serve.access.access_control import AccessControl
 from dsv4.serve.access.stream_gate import StreamGate
 from dsv4.serve.asgi import Drain
@@ -20,9 +22,11 @@ from dsv4.serve.backends import engine_of
 from dsv4.serve.heal.healer import Healer
 from dsv4.serve.images.request_images import RequestImages
 from dsv4.serve.images.sent_images import picture_ids
+from dsv4.serve.observe.inspector import OnBegin, inspector_for
 from dsv4.serve.observe.logs import RequestReport, log_fields
 from dsv4.serve.observe.metrics import Metrics
-from dsv4.serve.observe.observers import Observers
+from dsv4.serve.observe.records import Recorder
+from dsv4.serve.observe.tracing import tracing_for
 from dsv4.serve.seen_prefixes import SeenPrefixes
 from dsv4.serve.served_model import ServedModel
 from dsv4.serve.sessions import session_store_for
@@ -43,7 +47,10 @@ class GatewayState:
         self.settings = settings
         self.heals = is_chat(engines[0].backend)
         self.metrics = Metrics(heals=self.heals)
-        self.observers = Observers(settings)
+        # Who sees requests besides their clients.
+        self.tracing = tracing_for(settings)
+        self.recorder = Recorder(settings.record) if settings.record else None
+        self.inspector = inspector_for(settings)
         self.access = AccessControl(
             settings, self.metrics.shared_folder, partial(self.metrics.set, "limits_shared")
         )
@@ -70,6 +77,13 @@ class GatewayState:
         return self.model.tokenizer
 
     @property
+    def needed_tokenizer(self) -> Tokenizer:
+        """The same, for what cannot be done without. Raises an `ApiError` where there is none."""
+        if self.tokenizer is None:
+            raise ApiError("Ids need the extra `tokens`, which is not installed.", status=501)
+        return self.tokenizer
+
+    @property
     def backend(self) -> AnyBackend:
         """The backend: that of the first engine, where there are several. All are alike."""
         return self.engines.first.backend
@@ -81,6 +95,14 @@ class GatewayState:
     def shared_tokens(self, owner: str, prompt: Prompt, ids: list[int] | None) -> int | None:
         """How many tokens of a prompt an earlier one of the same owner had; None without ids."""
         return None if ids is None else self.prefixes.shared(owner, picture_ids(prompt, ids))
+
+    def inspected(
+        self, owner: str, protocol: str, data: bytes, session: str | None, client: str
+    ) -> AbstractContextManager[OnBegin | None]:
+        """Shows a request to the inspector, where there is one: from its arrival to its end."""
+        if self.inspector is None:
+            return nullcontext()
+        return self.inspector.watched(owner, protocol, data, session, client)
 
     async def note_end(self, report: RequestReport) -> None:
         """Counts and logs a request that has ended."""
@@ -109,4 +131,5 @@ class GatewayState:
         await self.sessions.aclose()
         await self.engines.aclose()
         await self.storage.aclose()
-        self.observers.close()
+        if self.recorder is not None:
+            self.recorder.close()

@@ -223,9 +223,7 @@ class PlainRoutes:
     def tokenize(self, data: bytes, cancellation: Cancellation) -> JsonObject:
         """The ids of a text, or of a request's prompt."""
         body = self._body(data)
-        tokenizer = self._server.tokenizer
-        if tokenizer is None:
-            raise ApiError("Ids need the extra `tokens`, which is not installed.", status=501)
+        tokenizer = self._server.needed_tokenizer
         if isinstance(body.get("text"), str):
             ids = tokenizer.encode_text(body["text"])
         else:
@@ -269,11 +267,10 @@ class PlainRoutes:
     ) -> Iterator[Event]:
         """The events of a completion. It is read in pieces, which make no difference to them."""
         if isinstance(body.get("ids"), list):
-            if self._server.tokenizer is None:
-                raise ApiError("Ids need the extra `tokens`, which is not installed.", status=501)
+            tokenizer = self._server.needed_tokenizer
             for n, id in enumerate(body["ids"]):
                 request_fields.whole_number(0)(id, f"ids[{n}]")
-            by_ids = IdParser(self._server.tokenizer, parser)
+            by_ids = IdParser(tokenizer, parser)
             for ids in cancellation.checked(_pieces(body["ids"])):
                 yield from by_ids.feed_ids(ids)
             yield from by_ids.finish()

@@ -204,9 +204,9 @@ class FunctionRoute(PageRoute):
 
 def inspector_routes(server: GatewayState) -> list[BaseRoute]:
     """The routes, where the settings ask for them."""
-    if server.observers.inspector is None:
+    if server.inspector is None:
         return []
-    endpoint = InspectorRoute(server, server.observers.inspector, SiteGuard(server.settings))
+    endpoint = InspectorRoute(server, server.inspector, SiteGuard(server.settings))
     return [Route("/playground/inspector/{name}", endpoint=endpoint, methods=["POST"])]
 
 

@@ -145,8 +145,7 @@ def _prompt(server: GatewayState, given: object) -> tuple[Prompt, list[int] | No
         prompt = Prompt([*parts], server.model.dialect)
         return prompt, None if tokenizer is None else markup_ids(tokenizer, parts)
     if isinstance(given, list) and given and all(type(id) is int for id in given):
-        if tokenizer is None:
-            raise ApiError("Ids need the extra `tokens`, which is not installed.", status=501)
+        tokenizer = server.needed_tokenizer
         try:
             return tokenizer.prompt(given), given
         except (ValueError, LookupError, OverflowError):

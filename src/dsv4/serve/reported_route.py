@@ -57,7 +57,7 @@ class ReportedRoute(ABC):
         return RequestReport(self._label, scope["path"], request_id_of(headers_of(scope)))
 
     def _traced(self, scope: Scope, report: RequestReport) -> AbstractContextManager[None]:
-        return self._server.observers.tracing.traced(headers_of(scope), report)
+        return self._server.tracing.traced(headers_of(scope), report)
 
     async def _note_end(self, report: RequestReport) -> None:
         await self._server.note_end(report)

@@ -19,14 +19,8 @@ from dsv4.serve.plain_routes import JsonRoute, PlainRoute, PlainRoutes, WorkerRo
 from dsv4.serve.storage.stored_conversations import StoredResponse
 
 _MOST_ITEMS = 100
-# What the last event of a response is called, by the status that it has.
-_LAST_EVENTS = {
-    "completed": "response.completed",
-    "incomplete": "response.incomplete",
-    "failed": "response.failed",
-}
-
-
+# What a response can have ended as.
+_ENDS = ("completed", "incomplete", "failed")
 # What the events of a call are called, and the field that they write.
 _WRITTEN = {
     "function_call": ("function_call_arguments", "arguments"),
@@ -141,8 +135,8 @@ def _events(response: JsonObject) -> Iterator[JsonObject]:
     ]
     for n, item in enumerate(response["output"]):
         listed += _item_events(item, n)
-    last = _LAST_EVENTS.get(response.get("status", ""), "response.completed")
-    listed.append({"type": last, "response": response})
+    end = response["status"] if response.get("status") in _ENDS else "completed"
+    listed.append({"type": f"response.{end}", "response": response})
     for n, event in enumerate(listed):
         yield {**event, "sequence_number": n}
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from dsv4._encode.prompt import Prompt
 from dsv4._format import dialects
@@ -80,12 +80,11 @@ class PromptFacts:
     effort: str
     text: str
     note: str = ""
-    # All but the note, in one line of ASCII: every answer says it.
-    in_short: str = field(init=False)
 
-    def __post_init__(self) -> None:
-        in_short = f"{self.dialect}, effort {self.effort}, {self.text}"
-        object.__setattr__(self, "in_short", in_short)
+    @property
+    def in_short(self) -> str:
+        """All but the note, in one line of ASCII: every answer says it."""
+        return f"{self.dialect}, effort {self.effort}, {self.text}"
 
     def to_dict(self) -> dict[str, str]:
         """The fields by name, the note where there is one."""

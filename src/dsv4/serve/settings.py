@@ -58,10 +58,11 @@ class SettingError(Error):
         return f"{self.name}: {self.problem}"
 
 
-# What each setting is for, in the words of the command's help.
-HELP: Mapping[str, str] = json.loads(
+# What each setting is for, in the groups that a command's help has.
+_HELP_GROUPS: Mapping[str, Mapping[str, str]] = json.loads(
     Path(__file__).with_name("settings_help.json").read_text("utf-8")
 )
+HELP = {name: help for group in _HELP_GROUPS.values() for name, help in group.items()}
 
 
 def bounded(default: object, least: float, most: float = math.inf) -> Any:
@@ -411,22 +412,7 @@ def flag_of(name: str) -> str:
     return _FLAGS.get(name) or f"--{name.replace('_', '-')}"
 
 
-# The flags in groups, as help shows them: what nearly everybody sets, and the others by the first
-# setting of each group.
-_MOST_USED = (
-    *("backend", "upstream", "upstream_key_file", "model"),
-    *("host", "port", "api_key_file", "workers", "config"),
-)
-_GROUPS = {
-    "probe_interval": "the backend",
-    "open_key_files": "who may connect",
-    "thinking": "requests and answers",
-    "adapt_for": "adapting to a chat server",
-    "replay": "what is stored",
-    "playground": "looking inside",
-    "max_body": "limits",
-    "body_timeout": "time-outs and retries",
-}
+_MOST_USED = "most used"
 
 
 def add_flags(
@@ -442,37 +428,34 @@ def add_flags(
     where there are none.
     """
     defaults = defaults or {}
-    most_used = parser.add_argument_group("most used")
-    group = most_used
+    groups = {title: parser.add_argument_group(title) for title in _HELP_GROUPS}
+    titles = {name: title for title, names in _HELP_GROUPS.items() for name in names}
     for field in dataclasses.fields(Settings):
-        if field.name in _GROUPS:
-            group = parser.add_argument_group(_GROUPS[field.name])
         if field.name in fixed:
             continue
-        flags = most_used if field.name in (shown or _MOST_USED) else group
-        kind = SETTING_TYPES[field.name]
-        option = flag_of(field.name)
+        kind, title = SETTING_TYPES[field.name], titles[field.name]
         help = HELP[field.name] + _default_help(defaults.get(field.name, field.default))
-        if shown and field.name not in shown:
-            help = argparse.SUPPRESS
-        described: dict[str, Any] = {"help": help, "default": _ABSENT, "dest": field.name}
-        if kind is bool and field.name.startswith("no_"):
-            # Its own negation: argparse would take `--no-auth` for the opposite of `--auth`.
-            flags.add_argument(option, action="store_true", **described)
-        elif kind is bool:
-            flags.add_argument(
-                option,
-                action=argparse.BooleanOptionalAction,
-                default=_ABSENT,
-                help=help,
-                dest=field.name,
-            )
-        elif get_origin(kind) is Literal:
-            flags.add_argument(option, choices=get_args(kind), **described)
-        else:
-            metavar = _METAVARS.get(field.name) or _metavar(kind)
-            action = "append" if get_origin(kind) is tuple else "store"
-            flags.add_argument(option, action=action, metavar=metavar, **described)
+        if shown:
+            title, help = (_MOST_USED, help) if field.name in shown else (title, _ABSENT)
+        groups[title].add_argument(
+            flag_of(field.name),
+            dest=field.name,
+            default=_ABSENT,
+            help=help,
+            **_flag_details(field.name, kind),
+        )
+
+
+def _flag_details(name: str, kind: TypeForm) -> dict[str, Any]:
+    """What argparse must know of a flag beside its name."""
+    if kind is bool:
+        # `--no-auth` is its own negation: argparse would take it for the opposite of `--auth`.
+        is_negation = name.startswith("no_")
+        return {"action": "store_true" if is_negation else argparse.BooleanOptionalAction}
+    if get_origin(kind) is Literal:
+        return {"choices": get_args(kind)}
+    action = "append" if get_origin(kind) is tuple else "store"
+    return {"action": action, "metavar": _METAVARS.get(name) or _metavar(kind)}
 
 
 def _default_help(value: object) -> str:

@@ -69,8 +69,8 @@ class TextWriter(chat.ChatWriter):
         logprobs: dict[str, Any] | None = None,
         finish: str | None = None,
     ) -> ProtocolEvent:
-        said = {"text": delta.get("content", ""), "logprobs": logprobs, "finish_reason": finish}
-        return {**self._head(), "choices": [{"index": choice, **said}]}
+        text = {"text": delta.get("content", ""), "logprobs": logprobs, "finish_reason": finish}
+        return {**self._head(), "choices": [{"index": choice, **text}]}
 
 
 def fold(events: Iterable[ProtocolEvent]) -> dict[str, Any]:

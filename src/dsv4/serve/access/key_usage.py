@@ -11,7 +11,7 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -51,7 +51,8 @@ UsageChange: TypeAlias = Callable[[KeyUsage, float], None]
 class UsageTable(ABC):
     """What all keys have used. `process` is the name that this process counts its streams under."""
 
-    process: str
+    def __init__(self) -> None:
+        self.process = str(os.getpid())
 
     @abstractmethod
     async def change(self, name: str, change: UsageChange) -> None:
@@ -75,7 +76,7 @@ class ProcessUsage(UsageTable):
     """Counted by this process."""
 
     def __init__(self) -> None:
-        self.process = str(os.getpid())
+        super().__init__()
         self._usage: dict[str, KeyUsage] = {}
 
     async def change(self, name: str, change: UsageChange) -> None:
@@ -86,7 +87,7 @@ class MachineUsage(UsageTable):
     """Counted by the workers of one machine: a file for each key, in a folder of their own."""
 
     def __init__(self, folder: Path) -> None:
-        self.process = str(os.getpid())
+        super().__init__()
         self._folder = folder
 
     async def change(self, name: str, change: UsageChange) -> None:
@@ -134,7 +135,7 @@ class KeyMeter:
             self._start(usage, limits, streams)
             usage.requests += 1
 
-        async with self._counted(name, admit if limits.counts else None, streams):
+        async with self._counted(name, admit, streams) if limits.counts else nullcontext():
             yield
 
     @asynccontextmanager
@@ -145,29 +146,21 @@ class KeyMeter:
             self._start(usage, limits, streams)
 
         is_limited = limits.streams is not None and streams > 0
-        async with self._counted(name, start if is_limited else None, streams):
+        async with self._counted(name, start, streams) if is_limited else nullcontext():
             yield
 
     @asynccontextmanager
-    async def _counted(
-        self, name: str, start: UsageChange | None, streams: int
-    ) -> AsyncIterator[None]:
-        if start is None:
-            yield
-            return
+    async def _counted(self, name: str, start: UsageChange, streams: int) -> AsyncIterator[None]:
+        def leave(usage: KeyUsage, now: float) -> None:
+            own = self.table.process
+            usage.streams[own] = max(usage.streams.get(own, 0) - streams, 0)
+
         await self.table.change(name, start)
         try:
             yield
         finally:
             # Whoever cancels a request does not make its streams run on.
-            await asyncio.shield(self._left(name, streams))
-
-    async def _left(self, name: str, streams: int) -> None:
-        def leave(usage: KeyUsage, now: float) -> None:
-            own = self.table.process
-            usage.streams[own] = max(usage.streams.get(own, 0) - streams, 0)
-
-        await self.table.change(name, leave)
+            await asyncio.shield(self.table.change(name, leave))
 
     def _start(self, usage: KeyUsage, limits: KeyLimits, streams: int) -> None:
         running = sum(usage.streams.values())

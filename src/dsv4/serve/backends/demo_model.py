@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Any
 
 from dsv4._decode import decode
@@ -82,9 +82,7 @@ def read_prompt(prompt: Prompt) -> DemoPrompt:
         results=results,
         again=asked_again(messages) if results else "",
         tools=tuple(_functions(messages)),
-        response_format=next(
-            (m["response_format"] for m in messages if m.get("response_format")), None
-        ),
+        response_format=next(filter(None, (m.get("response_format") for m in messages)), None),
         thinking=ending.thinking,
         reasons=ending.thinking and reasoning_end not in ending.open,
         dialect=dialect,
@@ -221,9 +219,8 @@ def _asked_calls(asked: DemoPrompt) -> tuple[tuple[str, dict[str, Any]], ...]:
         if call:
             found.append((match.start(), *call))
     for match in _CALL.finditer(asked.text):
-        found.append(
-            (match.start(), match[1], without_surrogates(arguments_object(match[2] or "{}")))
-        )
+        arguments = without_surrogates(arguments_object(match[2] or "{}"))
+        found.append((match.start(), match[1], arguments))
     calls = tuple((name, arguments) for _, name, arguments in sorted(found, key=lambda c: c[0]))
     if asked.named is not None:
         of_name = tuple(call for call in calls if call[0] == asked.named)
@@ -266,13 +263,9 @@ def _shell_call(asked: DemoPrompt, command: str) -> tuple[str, dict[str, Any]] |
 
 def _shell(asked: DemoPrompt) -> dict[str, Any] | None:
     by_name = {tool.get("name"): tool for tool in asked.tools}
-    for name in _SHELLS:
-        if name in by_name:
-            return by_name[name]
-    for tool in asked.tools:
-        if any(key in _parameters(tool) for key in _COMMANDS):
-            return tool
-    return None
+    named = (by_name[name] for name in _SHELLS if name in by_name)
+    taking = (tool for tool in asked.tools if _parameters(tool).keys() & set(_COMMANDS))
+    return next(chain(named, taking), None)
 
 
 def _default_answer(asked: DemoPrompt, tokens: int | None) -> str:
@@ -373,9 +366,7 @@ def _number(schema: Schema) -> object:
 def write_answer(answer: DemoAnswer, asked: DemoPrompt) -> str:
     """The text that the model would generate after the prompt."""
     text = _model_text(answer, asked)
-    if answer.broken is not None:
-        text = _broken_text(text, answer.broken, asked.dialect)
-    return text
+    return text if answer.broken is None else _broken_text(text, answer.broken, asked.dialect)
 
 
 def _model_text(answer: DemoAnswer, asked: DemoPrompt) -> str:
@@ -394,27 +385,16 @@ def _model_text(answer: DemoAnswer, asked: DemoPrompt) -> str:
     prompt = encode(
         [{"role": "user", "content": ""}, message], thinking=asked.reasons, dialect=asked.dialect
     )
-    return _without_start(_written_by_model(prompt), asked.opened)
-
-
-def _written_by_model(prompt: Prompt) -> str:
-    return "".join(p.text for p in prompt.pieces if p.origin == "model" and p.message == 1)
-
-
-def _without_start(text: str, opened: str) -> str:
-    """What is left to write where the prompt has opened a block of calls."""
-    return text[len(opened) :] if opened and text.startswith(opened) else text
+    written = (p.text for p in prompt.pieces if p.origin == "model" and p.message == 1)
+    # The prompt may have opened a block of calls.
+    return "".join(written).removeprefix(asked.opened)
 
 
 def _broken_text(text: str, kind: str, dialect: Dialect) -> str:
-    spoil = BREAKERS.get(kind)
-    if spoil is None:
-        known = ", ".join(sorted(BREAKERS))
-        return (
-            text.split(str(tokens.THINK_END))[0]
-            + f"{tokens.THINK_END}The kinds are: {known}{tokens.EOS}"
-        )
-    return spoil(text, dialect)
+    if kind in BREAKERS:
+        return BREAKERS[kind](text, dialect)
+    reasoning, known = text.split(str(tokens.THINK_END))[0], ", ".join(sorted(BREAKERS))
+    return f"{reasoning}{tokens.THINK_END}The kinds are: {known}{tokens.EOS}"
 
 
 def _without_wrapper(text: str, dialect: Dialect) -> str:

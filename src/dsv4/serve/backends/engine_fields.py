@@ -9,20 +9,17 @@ to the reasoning and to the markup of calls as well. All others are ignored and 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from dsv4.api import ApiError
 from dsv4.api.request_fields import JsonObject
 
-# The older names of vLLM for the forms of an answer, which clients still send.
-_GUIDED = {
-    "guided_json": "json",
-    "guided_regex": "regex",
-    "guided_choice": "choice",
-    "guided_grammar": "grammar",
-}
+# What vLLM calls the forms of an answer; clients still send the older names.
+_FORMS = ("structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar")
 _FORM = "a `response_format`, which holds for the answer alone"
 
 
@@ -87,67 +84,17 @@ def joined(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
     return both
 
 
-def _same(*names: str) -> dict[str, str]:
-    return {name: name for name in names}
+def _table_of(engine: str) -> EngineFields:
+    """The fields of an engine. Forms of vLLM that another engine has no word for are refused."""
+    table = _TABLES[engine]
+    no_form = (name for name in _FORMS if name not in table["forms"])
+    return EngineFields(
+        table["forwarded"], table["forms"], {**dict.fromkeys(no_form, _FORM), **table["refused"]}
+    )
 
 
-NONE = EngineFields(refused=dict.fromkeys(("structured_outputs", *_GUIDED), _FORM))
-
-VLLM = EngineFields(
-    forwarded=_same(
-        *("min_p", "repetition_penalty", "length_penalty", "min_tokens", "ignore_eos", "bad_words"),
-        *("stop_token_ids", "allowed_token_ids", "repetition_detection", "watermarking"),
-        *("priority", "cache_salt", "session_id", "vllm_xargs"),
-        *("kv_transfer_params", "ec_transfer_params", "stream_interval"),
-    ),
-    forms={
-        "structured_outputs": "structured_outputs",
-        **{name: f"structured_outputs.{member}" for name, member in _GUIDED.items()},
-    },
-    refused={
-        "use_beam_search": "false: a completion is streamed as it is sampled",
-        "truncate_prompt_tokens": "a prompt that fits: the format decides what it begins with",
-        "prompt_embeds": "none: the prompt is made from the messages",
-    },
-)
-
-# What would run code of the client's in the server, or load files there, is not among them.
-SGLANG = EngineFields(
-    forwarded={
-        **{
-            name: f"sampling_params.{name}"
-            for name in (
-                *("min_p", "repetition_penalty", "ignore_eos", "stop_token_ids", "stop_regex"),
-                *("custom_params", "watermark", "stream_interval"),
-            )
-        },
-        **_same("priority", "cache_salt", "extra_key", "session_id", "custom_labels"),
-        "min_tokens": "sampling_params.min_new_tokens",
-    },
-    forms={
-        **{
-            name: f"sampling_params.{name}"
-            for name in ("regex", "ebnf", "json_schema", "structural_tag")
-        },
-        "guided_regex": "sampling_params.regex",
-    },
-    refused={
-        **dict.fromkeys(("structured_outputs", *(_GUIDED.keys() - {"guided_regex"})), _FORM),
-        "input_embeds": "none: the prompt is made from the messages",
-    },
-)
-
-LLAMACPP = EngineFields(
-    forwarded={
-        **_same(
-            *("min_p", "ignore_eos", "typical_p", "dynatemp_range", "dynatemp_exponent"),
-            *("repeat_penalty", "repeat_last_n", "mirostat", "mirostat_tau", "mirostat_eta"),
-            *("xtc_probability", "xtc_threshold", "samplers", "min_keep", "cache_prompt"),
-            *("dry_multiplier", "dry_base", "dry_allowed_length", "dry_penalty_last_n"),
-            "id_slot",
-        ),
-        "repetition_penalty": "repeat_penalty",
-    },
-    forms=_same("grammar", "json_schema"),
-    refused=dict.fromkeys(("structured_outputs", *_GUIDED), _FORM),
-)
+# Names of requests with those of the engine. What would run code of the client's in a server, or
+# load files there, is not among them.
+_TABLES = json.loads(Path(__file__).with_name("engine_fields.json").read_text("utf-8"))
+NONE = EngineFields(refused=dict.fromkeys(_FORMS, _FORM))
+VLLM, SGLANG, LLAMACPP = map(_table_of, ("vllm", "sglang", "llamacpp"))

@@ -85,11 +85,15 @@ class _ChatEvents:
         self._has_deltas = False
 
     def chunk(self, event: JsonObject, more: bool) -> Chunk:
-        choice = vllm.first_choice(event.get("choices"))
+        choices = event.get("choices")
+        choice = choices[0] if choices else {}
+        if choice.get("index"):  # of some other choice than the one that was asked for
+            choice = vllm.first_choice(choices)
+        delta = choice.get("delta")
         reason, known = choice.get("finish_reason"), choice.get("logprobs")
         usage = event.get("usage")
         return Chunk(
-            delta=self._delta(choice),
+            delta=delta if delta and self._has_deltas else self._delta(choice),
             logprobs=() if known is None else _chat_logprobs(known),
             finish=None if reason is None else _finish(choice),
             stop_string=None if reason is None else backend.read_text(choice.get("stop_reason")),
@@ -103,8 +107,8 @@ class _ChatEvents:
         text, of a server that takes every route for completions. A message after deltas says it
         all once more."""
         if delta := choice.get("delta"):
-            if not self._has_deltas:  # a role says nothing yet
-                self._has_deltas = any(delta[name] for name in delta if name != "role")
+            # A role says nothing yet.
+            self._has_deltas = any(delta[name] for name in delta if name != "role")
             return cast(JsonObject, delta)
         if self._has_deltas:
             return {}

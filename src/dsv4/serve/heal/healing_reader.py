@@ -31,14 +31,15 @@ from dsv4.api import ApiRequest
 from dsv4.api.api_request import protocol_call_id
 from dsv4.serve.backend import Chunk
 from dsv4.serve.choice_reader import ChoiceReader
-from dsv4.serve.heal.chat_delta import called, spoken_texts
-from dsv4.serve.heal.upstream_calls import UpstreamCall, UpstreamCalls
+from dsv4.serve.heal.chat_delta import UpstreamCall, UpstreamCalls, called, spoken_texts
 from dsv4.serve.heal.upstream_habits import UpstreamHabits
 from dsv4.tokens import Tokenizer
 
 # So much of an answer is held back where it is not known whether its content begins with
 # reasoning: nothing is delayed otherwise that cannot be markup.
 _MOST_HELD = 1024
+# Fields of a delta that are text, and whether it is reasoning.
+_TEXT_FIELDS = {"content": False, "reasoning_content": True, "reasoning": True}
 
 
 class HealingReader(ChoiceReader):
@@ -67,16 +68,16 @@ class HealingReader(ChoiceReader):
     def _read(self, chunk: Chunk) -> list[Event]:
         self.id = self.id or chunk.id
         delta = chunk.delta or {}
+        if len(delta) == 1:  # as nearly all have
+            [(name, value)] = delta.items()
+            if name in _TEXT_FIELDS and value and value.__class__ is str:
+                return self._say(value, _TEXT_FIELDS[name])
         events: list[Event] = []
-        content = delta.get("content")
-        if content and content.__class__ is str and len(delta) == 1:  # as nearly all are
-            events = self._say(content, False)
-        else:
-            for is_reasoning, text in spoken_texts(delta):
-                if text:
-                    events += self._say(text, is_reasoning)
-            for piece in called(delta):
-                self._calls.add(piece)
+        for is_reasoning, text in spoken_texts(delta):
+            if text:
+                events += self._say(text, is_reasoning)
+        for piece in called(delta):
+            self._calls.add(piece)
         return events
 
     def _say(self, text: str, reasoning: bool) -> list[Event]:

@@ -112,7 +112,7 @@ class PassedRoute(ReportedRoute):
         finally:
             if run.has_begun:
                 server.metrics.count_usage(run.usage)
-                if (recorder := server.observers.recorder) is not None:
+                if (recorder := server.recorder) is not None:
                     recorder.write(run.exchange(path))
 
     def _checked_path(self, scope: asgi.Scope, key: Key) -> str:

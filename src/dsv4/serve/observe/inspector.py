@@ -43,6 +43,11 @@ _REPAIR_BYTES = 500
 # How much is kept of what names a request in the list.
 _LABEL_LENGTH = 200
 _COUNTS = ("prompt", "cached", "completion", "reasoning")
+# What the list shows of a request by the names of its fields.
+_SHOWN = (
+    *("number", "owner", "session", "client", "said", "protocol", "model", "size", "problem"),
+    *("time", "prompt_tokens", "shared_tokens", "usage"),
+)
 
 
 class PreparedView(Protocol):
@@ -114,9 +119,8 @@ class InspectedRequest:
         """Notes the prompt: it is generated from as soon as a stream is free."""
         self.status = "running"
         self.run = run
-        self.prompt = (
-            prepared.prompt.text if len(prepared.prompt.text) <= MAX_REQUEST_BYTES else None
-        )
+        text = prepared.prompt.text
+        self.prompt = text if len(text) <= MAX_REQUEST_BYTES else None
         self.pictures = tuple(_pictures_in(prepared.prompt)) if prepared.prompt.images else ()
         self.model = prepared.call.model
         self.prompt_tokens = prepared.prompt_tokens
@@ -161,34 +165,20 @@ class InspectedRequest:
 
     def completions(self) -> list[dict[str, Any]]:
         """The raw text of each choice, with the repairs that were made in it."""
-        return (
-            self.kept
-            if self.run is None
-            else [_completion_details(reader) for reader in self.run.readers]
-        )
+        if self.run is None:
+            return self.kept
+        return [_completion_details(reader) for reader in self.run.readers]
 
     def summary(self) -> dict[str, Any]:
         """What the list shows of it. While it runs, nothing is asked that takes long to find."""
         run = self.run
         return {
-            "number": self.number,
-            "owner": self.owner,
-            "session": self.session,
-            "client": self.client,
-            "said": self.said,
-            "protocol": self.protocol,
-            "model": self.model,
-            "size": self.size,
+            **{name: getattr(self, name) for name in _SHOWN},
             "status": self.stage,
-            "problem": self.problem,
-            "time": self.time,
             "queued": _seconds(self.clock, run.began if run else self.begun),
             "first": _seconds(self.clock, run.first_heard if run else self.first),
             "total": _seconds(self.clock, self.ended),
-            "prompt_tokens": self.prompt_tokens,
-            "shared_tokens": self.shared_tokens,
             "before": self.previous,
-            "usage": self.usage,
             "repairs": sum(len(choice["repairs"]) for choice in self.kept),
             "finish": self.kept[0]["finish"] if self.kept else None,
             "tail": run.tail if run else self.tail,

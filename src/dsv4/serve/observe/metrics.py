@@ -7,10 +7,11 @@ Whichever worker is asked adds them up.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, get_args
 
@@ -23,6 +24,7 @@ from prometheus_client import (
     start_http_server,
 )
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from prometheus_client.samples import Sample
 
 from dsv4._parse.events import (
     Diagnostic,
@@ -65,57 +67,8 @@ _SUMMARY = {
 }
 
 
-# What is counted: what it is, and what it is counted by.
-_COUNTERS: Mapping[str, tuple[str, ...]] = {
-    "requests": ("Requests, by protocol and status", "protocol", "status"),
-    "tokens": ("Tokens, by kind: prompt, cached, completion, reasoning", "kind"),
-    "repairs": ("Deviations from the grammar that were repaired, by kind", "kind"),
-    "answers": ("Answers of the backend that were read to their end",),
-    "healed_answers": ("Answers of a chat server that were repaired, by kind", "kind"),
-    "tool_calls": ("Tool calls, by how they ended: complete, cut, unreadable", "end"),
-    "replayed_turns": ("Turns of the model that came back, by outcome", "outcome"),
-    "ignored_fields": (
-        "Fields of requests that were not read, by protocol and name (`other` where made up)",
-        *("protocol", "field"),
-    ),
-    "images": (
-        "Images of requests, by what became of them: sent, or replaced by a text",
-        "outcome",
-    ),
-    "adaptations": ("Changes of requests for a chat server, by the adaptation's id", "id"),
-    "clients_gone": ("Clients that went away before the end",),
-    "backend_errors": ("Failures of the backend, by status", "status"),
-    "session_calls": (
-        "Completions of sessions, by how they ended: finished, cut, left, failed",
-        "state",
-    ),
-    "session_records_lost": ("Calls of sessions that could not be recorded",),
-    "store_failures": ("Times that the store of turns did not answer",),
-    "key_requests": ("Requests, by the name of their key and status", "key", "status"),
-    "key_tokens": ("Tokens, by the name of their key and kind: prompt, completion", "key", "kind"),
-}
-# What rises and falls: what it is, what several workers make of theirs, and what it is told by.
-_GAUGES: Mapping[str, tuple[Any, ...]] = {
-    "streams_running": ("Generations running now", "livesum"),
-    "streams_waiting": ("Requests waiting for a stream", "livesum"),
-    "memory_bytes": ("Memory that the gateway uses, all workers together", "livesum"),
-    "store_up": ("Whether the store of turns answers", "livemin"),
-    "store_bytes": (
-        "What the store of turns holds, in bytes; the largest, where each worker has its own",
-        "livemax",
-    ),
-    "limits_shared": (
-        "Whether the Redis answers that counts what keys use, for all machines",
-        "livemin",
-    ),
-    "engine_up": ("Whether an engine answers", "livemin", "engine"),
-    "engine_draining": ("Whether an engine takes no more requests", "livemax", "engine"),
-    "engine_streams": ("Generations that an engine runs now", "livesum", "engine"),
-}
-_SECONDS = {
-    "first_token_seconds": "Time to the first token",
-    "request_seconds": "Time of a whole generation",
-}
+# Every metric: what it is about, what it is counted by, and what several workers make of theirs.
+_TABLES = json.loads(Path(__file__).with_name("metrics.json").read_text("utf-8"))
 
 
 class Metrics:
@@ -127,16 +80,16 @@ class Metrics:
         self.registry = CollectorRegistry()
         own: dict[str, Any] = {"namespace": "dsv4", "registry": self.registry}
         self._counters = {
-            name: Counter(name, about, labels, **own)
-            for name, (about, *labels) in _COUNTERS.items()
+            name: Counter(name, row["about"], row["labels"], **own)
+            for name, row in _TABLES["counters"].items()
         }
         self._gauges = {
-            name: Gauge(name, about, labels, multiprocess_mode=together, **own)
-            for name, (about, together, *labels) in _GAUGES.items()
+            name: Gauge(name, row["about"], row["labels"], multiprocess_mode=row["together"], **own)
+            for name, row in _TABLES["gauges"].items()
         }
         self._seconds = {
-            name: Histogram(name, about, buckets=_SECOND_BUCKETS, **own)
-            for name, about in _SECONDS.items()
+            name: Histogram(name, row["about"], buckets=_SECOND_BUCKETS, **own)
+            for name, row in _TABLES["seconds"].items()
         }
         self.set("store_up", 1)
         for kind in get_args(DiagnosticKind):  # so that a rate is known from the first on
@@ -145,12 +98,12 @@ class Metrics:
             self.count("healed_answers", kind, by=0)
 
     def count(self, name: str, *labels: str, by: float = 1) -> None:
-        """Counts what `_COUNTERS` has."""
+        """Counts something."""
         counter = self._counters[name]
         (counter.labels(*labels) if labels else counter).inc(by)
 
     def set(self, name: str, value: float, *labels: str) -> None:
-        """Notes what `_GAUGES` has."""
+        """Notes what something is now."""
         gauge = self._gauges[name]
         (gauge.labels(*labels) if labels else gauge).set(value)
 
@@ -237,17 +190,19 @@ class Metrics:
                 how = "cut" if event.reason == "cut_short" else "unreadable"
                 self.count("tool_calls", how)
 
+    def _samples(self) -> list[Sample]:
+        """Every number that is counted, by all workers."""
+        return [sample for found in self.all().collect() for sample in found.samples]
+
     def healing(self) -> str:
-        """What was healed since the start, by all workers, in a sentence."""
+        """What was healed since the start, in a sentence."""
         counted = {
-            (sample.name, sample.labels.get("kind")): sample.value
-            for found in self.all().collect()
-            for sample in found.samples
+            (sample.name, sample.labels.get("kind")): sample.value for sample in self._samples()
         }
-        healed = {
+        of_kind = {
             kind: counted.get(("dsv4_healed_answers_total", kind), 0) for kind in HEALED_KINDS
         }
-        return healing_summary(counted.get(("dsv4_answers_total", None), 0), healed)
+        return healing_summary(counted.get(("dsv4_answers_total", None), 0), of_kind)
 
     def all(self) -> CollectorRegistry:
         """What is to be shown: the counts of this process, or of all workers."""
@@ -264,12 +219,10 @@ class Metrics:
 
     def log_summary(self) -> None:
         """Logs what has been counted: by all workers, where there are several."""
-        totals: dict[str, object] = {
-            name: int(sum(sample.value for sample in found.samples if sample.name in _SUMMARY))
-            for found in self.all().collect()
-            for name in (_SUMMARY.get(f"{found.name}_total") or _SUMMARY.get(found.name),)
-            if name is not None
-        }
+        totals: dict[str, Any] = dict.fromkeys(_SUMMARY.values(), 0)
+        for sample in self._samples():
+            if sample.name in _SUMMARY:
+                totals[_SUMMARY[sample.name]] += int(sample.value)
         if self.heals:
             totals["healing"] = self.healing()
         log_fields(logging.INFO, "summary", totals)

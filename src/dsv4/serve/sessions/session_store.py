@@ -7,13 +7,11 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from dsv4.serve.settings import SettingError
-from dsv4.serve.storage.stored_turns import StoreFailure
+from dsv4.serve.storage.stored_turns import StoreFailure, opened_in_thread
 from dsv4.trajectories.recorded_calls import RecordedCall, WeightsVersion
 from dsv4.trajectories.session_file import Retention, SessionFile, SessionRecord
 
@@ -57,17 +55,11 @@ class SqliteSessionStore:
         self._path = path
         self._keep = keep
         self._durability = durability
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="dsv4-sessions")
         self._lock = threading.Lock()
         self._waiting: list[_Job[Any]] = []
         self._is_busy = False
         self._next_sweep = time.monotonic() + SWEEP_SECONDS
-        try:
-            self._file = self._thread.submit(SessionFile, path).result()
-        except (OSError, sqlite3.Error) as error:
-            self._thread.shutdown()
-            problem = getattr(error, "strerror", None) or error
-            raise SettingError("trajectories", f"{path}: {problem}") from None
+        self._thread, self._file = opened_in_thread("trajectories", SessionFile, path)
 
     # In the loop.
 

@@ -11,9 +11,8 @@ from contextlib import suppress
 from dsv4.errors import short_repr
 from dsv4.serve.settings import SettingError, Settings, without_password
 from dsv4.serve.storage import stored_turns
-from dsv4.serve.storage.store_watch import RETRY_SECONDS, StoreWatch
 from dsv4.serve.storage.stored_conversations import StoredResponses, StoredThreads
-from dsv4.serve.storage.watched_store import WatchedStore
+from dsv4.serve.storage.watched_store import RETRY_SECONDS, StoreWatch, WatchedStore
 
 
 def store_for(settings: Settings) -> stored_turns.TurnStore | None:

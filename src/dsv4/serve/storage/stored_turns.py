@@ -148,19 +148,27 @@ _LOCKED_SECONDS = 2.0
 T = TypeVar("T")
 
 
+def opened_in_thread(
+    setting: str, open: Callable[[str], T], path: str
+) -> tuple[ThreadPoolExecutor, T]:
+    """What `open` makes of the file that a setting names, and the thread of its own that it is used
+    in. Raises a `SettingError` where it cannot be opened."""
+    thread = ThreadPoolExecutor(1, thread_name_prefix=f"dsv4-{setting}")
+    try:
+        return thread, thread.submit(open, path).result()
+    except (OSError, sqlite3.Error) as error:
+        thread.shutdown()
+        problem = getattr(error, "strerror", None) or error
+        raise SettingError(setting, f"{path}: {problem}") from None
+
+
 class SqliteTurnStore(TurnStore):
     """A SQLite file, used in one thread of its own, so that the server never waits for the disk."""
 
     def __init__(self, path: str, entries: int, size: int) -> None:
         self._most = entries
         self._most_bytes = size
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="dsv4-replay")
-        try:
-            self._db = self._thread.submit(_open_database, path).result()
-        except (OSError, sqlite3.Error) as error:
-            self._thread.shutdown()
-            problem = getattr(error, "strerror", None) or error
-            raise SettingError("replay", f"{path}: {problem}") from None
+        self._thread, self._db = opened_in_thread("replay", _open_database, path)
 
     async def put(self, owner: str, names: Sequence[str], value: bytes) -> None:
         await self._run(lambda: self._put(owner, tuple(names), value))
