@@ -288,3 +288,14 @@ def test_an_image_without_a_picture_counts_as_replaced_where_none_is_checked() -
     asked = body("chat", {"role": "user", "content": [{"type": "image_url"}, image_of("chat")]})
     read = api.chat.read(asked, dialect="v4.1", settings=api.Settings(read_images="unchecked"))
     assert (read.images, read.replaced_images) == (1, 1)
+
+
+@each_row("source, target", [("chat", "responses"), ("responses", "chat")])
+def test_the_detail_goes_to_protocols_that_have_it(source: Any, target: Any) -> None:
+    converted = api.convert(with_images(source, ADDRESS), source, target)
+    (shown,) = [
+        part
+        for part in converted["messages" if target == "chat" else "input"][0]["content"]
+        if part["type"] in ("image_url", "input_image")
+    ]
+    assert (shown if target == "responses" else shown["image_url"])["detail"] == "high"

@@ -146,7 +146,7 @@ class Value:
         buffer = self.buffer
         while True:
             at = self._at = buffer.next_mark(max(self._at, self.reading.pos))
-            waits = buffer.more()
+            partial: PartialTag | None = None
             if at < buffer.end:
                 tag = None if self._cannot_act(at) else buffer.tag_at(at)
                 if isinstance(tag, Tag):
@@ -154,8 +154,9 @@ class Value:
                 if tag is None:
                     self._at += 1
                     continue
-                waits = buffer.more_of(at, tag)
+                partial = tag
             self.take(self._before_newline(at))
+            waits = buffer.more() if partial is None else buffer.more_of(at, partial)
             if not (yield from waits):
                 return None
 
