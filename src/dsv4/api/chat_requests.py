@@ -90,16 +90,11 @@ def resolved_chat_options(
     tools = options.pop("tools", None)
     if not SHARED_FIELDS.issuperset(options):
         options = {field: options[field] for field in options if field in SHARED_FIELDS}
-
-    def resolved_from(fields: JsonObject) -> ResolvedOptions:
-        asked = chat_options({**fields, "tools": tools})
-        return ResolvedOptions(asked, "chat", dialect, settings)
-
     try:
         dumped = marshal.dumps(options)
         dumped_tools = None if tools is None else marshal.dumps(tools)
     except ValueError:
-        return resolved_from(options)
+        return _resolved(options, tools, dialect, settings)
     # What is cached holds the dialect and the settings: no others have their ids.
     named = dialect if isinstance(dialect, str) else id(dialect)
     key = (dumped, dumped_tools, named, id(settings))
@@ -107,10 +102,19 @@ def resolved_chat_options(
     if resolved is None:
         copy = marshal.loads(dumped)
         if not is_same_value(copy, options):
-            return resolved_from(options)
-        resolved = resolved_from(copy)
+            return _resolved(options, tools, dialect, settings)
+        resolved = _resolved(copy, tools, dialect, settings)
         _known_options.keep(key, resolved, len(dumped) + len(dumped_tools or b""))
     return resolved
+
+
+def _resolved(
+    options: JsonObject,
+    tools: object,
+    dialect: DialectName | Dialect | None,
+    settings: ApiSettings,
+) -> ResolvedOptions:
+    return ResolvedOptions(chat_options({**options, "tools": tools}), "chat", dialect, settings)
 
 
 # Messages. Those of most requests are turns as they are, and are passed on. Others are read with
