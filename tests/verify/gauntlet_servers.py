@@ -1,11 +1,11 @@
-"""150 servers to find out about: clean ones, listed faults, faults nobody listed, and noise."""
+"""Servers to find out about: clean ones, listed faults, faults nobody listed, and noise."""
 
 from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from stand_ins import FORECASTER, StandIn, server
@@ -27,13 +27,14 @@ V4_BASES = [
 
 @dataclass(frozen=True)
 class GauntletServer:
-    """A server, the faults that may be named of it, and those that should be."""
+    """A server, the faults that may be named of it, and the `names` of which one should be: those
+    of one fault that has several, because its prompts are the same."""
 
     name: str
     make: Callable[[], StandIn]
     truth: Hypothesis
     allowed: frozenset[str] = frozenset()
-    wanted: frozenset[str] = field(default_factory=frozenset)
+    names: tuple[frozenset[str], ...] = ()
 
 
 # Clean, and listed.
@@ -70,10 +71,21 @@ def listed() -> list[GauntletServer]:
         fault = faults[int(n * step)]
         having = [BASES[(n + m) % len(BASES)].having(fault) for m in range(len(BASES))]
         truth = next(each for each in having if is_visible(each))
-        ids = frozenset(truth.ids)
-        made = GauntletServer(f"{truth}", lambda truth=truth: StandIn(truth), truth, ids, ids)
-        found.append(made)
+        names = tuple(_names(truth))
+        allowed = frozenset().union(*names)
+        make = lambda truth=truth: StandIn(truth)  # noqa: E731
+        found.append(GauntletServer(f"{truth}", make, truth, allowed, names))
     return found
+
+
+def _names(truth: Hypothesis) -> Iterator[frozenset[str]]:
+    """The faults that are this one: SGLang's templates know no effort, so that one by default is
+    thinking by default."""
+    clean = Hypothesis(truth.profile, truth.dialect)
+    counts, prompts = FORECASTER.counts(truth), FORECASTER.prompts(truth)
+    for other in (truth, *(clean.having(fault) for fault in variants())):
+        if FORECASTER.counts(other) == counts and FORECASTER.prompts(other) == prompts:
+            yield frozenset(other.ids)
 
 
 # What nobody listed: changes of every kind, each on some server.

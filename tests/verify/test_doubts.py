@@ -40,6 +40,10 @@ TOLD_APART = [
     ("llama.cpp", "v4", "thinking-off-by-default", "thinking-kwargs-on-loop"),
     ("vllm-0.32", "v4.1", "developer-as-system", "developer-long"),
     ("dsv4", "v4", "effort-ignored", "effort-none-loop"),
+    ("sglang-0.5.23", "v4", "bos-twice", "continued-newline"),
+    ("sglang-0.5.23", "v4", "think-token-missing", "continued-newline"),
+    # The official API refuses a call without a result, and takes it where the call is lost.
+    ("recipe-0.2.0", "v4", "calls-dropped", "call-unanswered-11"),
 ]
 
 
@@ -106,3 +110,20 @@ class TestTextsOfAnyLength:
         client = StandIn(server("sglang-0.5.23"), changed=shorter)
         report = run(client, forecaster=FORECASTER)
         assert (report.verdict.outcome, report.verdict.faults) == ("not explained", ())
+
+
+class TestRefusals:
+    def test_tools_that_are_refused_are_named_by_three_refusals(self) -> None:
+        report = Noting(server("recipe-0.2.0", "v4", "tools-refused")).report()
+        assert report.verdict.faults == ("tools-refused",)
+
+    def test_two_refusals_are_too_few(self) -> None:
+        class Refusing(Noting):
+            def post(self, path: str, body: Mapping[str, Any]) -> Reply:
+                if body.get("tools"):
+                    return Reply(400, body={"error": {"message": "no tools"}})
+                return super().post(path, body)
+
+        report = run(Refusing(VLLM), forecaster=FORECASTER, only=["system", "thinking"])
+        assert report.verdict.faults == ()
+        assert "tools-refused" in report.verdict.possible

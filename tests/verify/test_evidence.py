@@ -359,13 +359,21 @@ class TestThinkingByDefault:
         prompt = report.to_dict()["prompt"]
         assert (prompt["profile"], prompt["faults"]) == (profile, [*truth.ids])
 
-    def test_on_sglang_efforts_by_default_are_counted_alike(self) -> None:
-        """There an effort turns thinking on, and these write no text for it: all are named."""
-        report = report_on(StandIn(server("sglang-0.5.23", "v4", "thinking-on-by-default")))
-        assert report.verdict.faults == ()
-        named = [each["faults"] for each in report.to_dict()["prompt"]["alternatives"]]
-        efforts = [["effort-low-by-default"], ["effort-max-by-default"]]
-        assert named == [["thinking-on-by-default"], *efforts]
+    @pytest.mark.parametrize("fault", ["thinking-on-by-default", "effort-max-by-default/1"])
+    def test_an_effort_in_sglangs_template_is_thinking_by_default(self, fault: str) -> None:
+        """It reads efforts outside of it: so all prompts are the same, and it is one fault, which
+        has all of the names."""
+        report = report_on(StandIn(server("sglang-0.5.23", "v4", fault)))
+        assert report.verdict.faults == ("thinking-on-by-default",)
+        named = [each["faults"] for each in report.to_dict()["prompt"]["synonyms"]]
+        assert named == [["effort-low-by-default"], ["effort-max-by-default"]]
+        for view in (report_text, report_html, report_junit):
+            assert "which is the same as" in view(report)
+            assert "effort-max-by-default" in view(report)
+
+    def test_an_effort_of_its_own_is_told_from_it(self) -> None:
+        report = report_on(StandIn(server("sglang-0.5.23", "v4", "effort-max-by-default")))
+        assert report.verdict.faults == ("effort-max-by-default",)
 
     def test_a_vllm_with_a_default_is_written_as_that_server_writes_it(self) -> None:
         """vLLM 0.32 with `--default-chat-template-kwargs '{"thinking": false}'`: what a request

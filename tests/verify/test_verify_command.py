@@ -70,7 +70,7 @@ class TestReports:
         assert report["prompt"]["faults"] == ["effort-max-as-high"]
         assert report["groups"]["effort"] == "fault"
         requests, tokens = planned(only=["effort"])
-        budget = f"{requests} requests at most, about {tokens:,} prompt tokens.\n"
+        budget = f"{requests} requests and {tokens:,} prompt tokens at most.\n"
         assert done.stderr.decode() == budget
         assert report["requests"] <= requests
         # The saved server is one for the other commands.
@@ -177,7 +177,7 @@ class TestOneLine:
         done = dsv4("verify", "http://127.0.0.1:1/v1")
         assert done.returncode == 2
         budget, complaint = done.stderr.decode().splitlines()
-        assert budget.startswith(f"{planned()[0]} requests at most")
+        assert budget == "{} requests and {:,} prompt tokens at most.".format(*planned())
         assert complaint == "dsv4: expected --yes, where nobody can be asked whether to go on"
 
     def test_no_server(self) -> None:

@@ -59,6 +59,10 @@ class VerifyOptions:
         default=PARALLEL,
         metavar="N",
     )
+    tokens: int | None = option(
+        "how many prompt tokens all requests may have at most (default: as announced)",
+        metavar="N",
+    )
     yes: bool = switch("do not ask before sending requests")
     timeout: int = option(
         f"how long one request may take altogether (default: {SECONDS})",
@@ -190,9 +194,9 @@ def _measured(
     mode = mode or _mode(args)
     own = _own_request(args.request)
     if args.watch is None and not number:
-        requests, tokens = planned(mode, args.only, own=own is not None)
+        requests, tokens = planned(mode, args.only, own)
         each = " for each server" if len(args.url) > 1 else ""
-        ask_first(f"{requests} requests at most{each}, about {tokens:,} prompt tokens.", args.yes)
+        ask_first(_budget(requests, args.tokens or tokens) + f"{each}.", args.yes)
     shown = sys.stderr is not None and sys.stderr.isatty()
 
     def progress(done: int, of: int) -> None:
@@ -212,10 +216,15 @@ def _measured(
                 {} if own is None else {OWN_REQUEST: own}, _say_that_counts_are_made
             ),
             parallel=args.parallel,
+            tokens=args.tokens,
         )
     finally:
         if shown:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def _budget(requests: int, tokens: int) -> str:
+    return f"{requests} requests and {tokens:,} prompt tokens at most"
 
 
 def _end_as_interrupted() -> None:
@@ -274,7 +283,7 @@ def _watch(args: VerifyOptions, seconds: int) -> int:
     from dsv4.verify.runner import planned
 
     requests, tokens = planned("quick", args.only)
-    ask_first(f"{requests} requests at most each time, about {tokens:,} prompt tokens.", args.yes)
+    ask_first(_budget(requests, args.tokens or tokens) + " each time.", args.yes)
     url = args.url[0]
 
     def measure(mode: RunMode) -> Report:

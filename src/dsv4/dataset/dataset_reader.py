@@ -35,9 +35,8 @@ def source_of(path: str, column: str | None, carry: Sequence[str] | None = None)
     if path.endswith(".json") and column is None:
         return JsonArraySource(path)
     if column is not None:
-        raise DatasetError(
-            f"column: only Parquet files have columns, and {input_files.input_name(path)} is none"
-        )
+        found = f"{input_files.input_name(path)} is none"
+        raise DatasetError(f"column: only Parquet files have columns, and {found}")
     return JsonLinesSource(path)
 
 
@@ -168,10 +167,9 @@ class JsonArraySource(JsonLinesSource):
             return value
         if _is_conversation(value) or (isinstance(value, list) and any(map(_has_role, value))):
             return [value]
+        name = input_files.input_name(self.path)
         expected = "an array of conversations, or one conversation"
-        raise DatasetError(
-            f"{input_files.input_name(self.path)}: found {short_repr(value)}, expected {expected}"
-        )
+        raise DatasetError(f"{name}: found {short_repr(value)}, expected {expected}")
 
 
 def _is_conversation(value: object) -> bool:

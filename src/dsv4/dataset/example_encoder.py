@@ -591,11 +591,10 @@ class ChunkEncoder:
             hint = "expected conversations that end with the first answer in which they differ"
             raise EncodeError(("rejected",), f"{problem}, {hint}")
         length = len(first.prompt) + max(len(side.ids) for side in sides.values())
-        if self.job.max_length is not None and length > self.job.max_length:
+        most = self.job.max_length
+        if most is not None and length > most:
             if self.job.options.too_long == "fail":
-                raise ExampleTooLong(
-                    f"found {length} tokens, expected at most {self.job.max_length}"
-                )
+                raise ExampleTooLong(f"found {length} tokens, expected at most {most}")
             tally.note(dataset_notes.TOO_LONG)
             return
         texts = None

@@ -33,7 +33,8 @@ class ServerFault:
     `variants` are the ways in which it comes about; a fault of counting has none. Where
     `any_length` is true, a text of unknown length is added: the variants have an example of it.
     A fault with a limit has a `family` of changes, one for each number, and the `usual` numbers.
-    One that `replaces_prompt` writes another format altogether.
+    One that `replaces_prompt` writes another format altogether; one that `refuses` takes no such
+    request.
     """
 
     id: str
@@ -46,6 +47,7 @@ class ServerFault:
     family: FaultFamily | None = None
     usual: tuple[int, ...] = ()
     replaces_prompt: bool = False
+    refuses: bool = False
 
     @property
     def changes_prompts(self) -> bool:

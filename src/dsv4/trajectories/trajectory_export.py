@@ -283,9 +283,8 @@ def _write_parquet(lines: Path, output: Path) -> None:
     try:
         pyarrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError:
-        raise ExportError(
-            "Parquet needs the extra `parquet`: pip install 'dsv4[parquet]'"
-        ) from None
+        needed = "the extra `parquet`: pip install 'dsv4[parquet]'"
+        raise ExportError(f"Parquet needs {needed}") from None
     writer = None
     with open(lines, encoding="utf-8") as file:
         while rows := [_parquet_row(json.loads(line)) for line in islice(file, _PARQUET_ROWS)]:

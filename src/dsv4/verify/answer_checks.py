@@ -19,11 +19,12 @@ from dsv4.verify.answers import (
     value_at,
     whole_answer,
 )
+from dsv4.verify.check_findings import check_finding
 from dsv4.verify.forced_rows import TOOLS, call_of
 from dsv4.verify.forcing import NOT_THINKING, THINKING, ForcingWay
 from dsv4.verify.output_checks import has_own_ids
 from dsv4.verify.probes import WEATHER
-from dsv4.verify.report import CHAT, HEAL, Post, ServerFinding, Standing
+from dsv4.verify.report import CHAT, Post, ServerFinding
 from dsv4.verify.server_client import Reply
 
 
@@ -54,14 +55,6 @@ NASTY_REQUESTS = 2 * len(NASTY) - 1
 ANSWER_REQUESTS = 2 + 1 + 1 + 1 + 1 + 1 + NASTY_REQUESTS + RATE_REQUESTS
 
 
-def _finding(
-    probe: str, name: str, verdict: Standing, message: str, effect: str = "", seen: str = ""
-) -> ServerFinding:
-    mend = HEAL if verdict == "fault" else ""
-    id = f"{probe}-{name}"
-    return ServerFinding(id, "output", verdict, message, effect, mend, probe, seen=seen)
-
-
 def _asked(text: str, **fields: Any) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": text}], **NOT_THINKING, **fields}
 
@@ -73,16 +66,12 @@ def _length_finding(post: Post) -> ServerFinding:
         answer = whole_answer(reply)
         count = value_at(reply.body, "usage", "completion_tokens")
         if answer is None or type(count) is not int:
-            return _finding("stops", "unseen", "inconclusive", "no answer of limited length")
+            return check_finding("stops-unseen")
         if count > most:
-            effect = "limits of time and cost do not hold"
-            message = f"an answer of at most {most} tokens has {count:,}"
-            return _finding("stops", "length", "fault", message, effect)
+            return check_finding("stops-length:fault", most=most, count=count)
         if count == most and answer.finish not in ("length", "max_tokens"):
-            effect = "clients take a cut answer for a whole one"
-            message = f"an answer that was cut ends with `{answer.finish}` and not with `length`"
-            return _finding("stops", "finish", "fault", message, effect)
-    return _finding("stops", "length", "pass", "answers are cut where they should be, and say so")
+            return check_finding("stops-finish", finish=answer.finish)
+    return check_finding("stops-length")
 
 
 def _stop_finding(post: Post) -> ServerFinding:
@@ -90,15 +79,12 @@ def _stop_finding(post: Post) -> ServerFinding:
     body = _asked("Count from 1 to 9, with spaces between.", max_tokens=40, stop=[stop])
     answer = whole_answer(post(CHAT, body))
     if answer is None:
-        return _finding("stops", "string-unseen", "inconclusive", "no answer with a stop string")
+        return check_finding("stops-string-unseen")
     if stop in answer.content:
-        effect = "clients read what they asked not to get"
-        return _finding("stops", "string", "fault", "a stop string does not end the answer", effect)
+        return check_finding("stops-string:fault")
     if answer.finish == "length":
-        message = "the model did not write the stop string"
-        return _finding("stops", "string-unwritten", "inconclusive", message)
-    message = f"a stop string ends the answer, with the finish `{answer.finish}`"
-    return _finding("stops", "string", "pass", message)
+        return check_finding("stops-string-unwritten")
+    return check_finding("stops-string", finish=answer.finish)
 
 
 def _reasoning_stop_finding(post: Post) -> ServerFinding:
@@ -109,22 +95,16 @@ def _reasoning_stop_finding(post: Post) -> ServerFinding:
     body = {**_asked(text, max_tokens=400, stop=[stop]), **THINKING}
     answer = whole_answer(post(CHAT, body))
     if answer is None or not answer.reasoning:
-        message = "no reasoning came back with a stop string"
-        return _finding("stops", "reasoning-unseen", "inconclusive", message)
+        return check_finding("stops-reasoning-unseen")
     if stop in answer.content:
-        effect = "clients read what they asked not to get"
-        message = "a stop string does not end an answer after reasoning"
-        return _finding("stops", "string", "fault", message, effect)
+        return check_finding("stops-string:after-reasoning")
     if stop in answer.reasoning and (answer.content or answer.finish == "length"):
-        message = f"stop strings end no reasoning, and the finish is `{answer.finish}`"
-        return _finding("stops", "reasoning", "pass", message)
+        return check_finding("stops-reasoning:passed", finish=answer.finish)
     if answer.content or answer.finish == "length":
-        message = "the model did not think of the stop string"
-        return _finding("stops", "reasoning-unwritten", "inconclusive", message)
+        return check_finding("stops-reasoning-unwritten")
     left = ", which keeps it" if stop in answer.reasoning else ""
-    message = "a stop string ends reasoning too" + left
     seen = f"{len(answer.reasoning):,} characters of reasoning, no text, `{answer.finish}`"
-    return _finding("stops", "reasoning", "pass", message, seen=seen)
+    return check_finding("stops-reasoning", left=left, seen=seen)
 
 
 def _logprobs_finding(post: Post) -> ServerFinding:
@@ -133,15 +113,12 @@ def _logprobs_finding(post: Post) -> ServerFinding:
     answer = whole_answer(reply)
     rows = value_at(reply.body, "choices", 0, "logprobs", "content")
     if answer is None or not isinstance(rows, list) or not rows:
-        return _finding("logprobs", "none", "not offered", "no log probabilities")
+        return check_finding("logprobs-none")
     if any(_number(value_at(row, "logprob")) > 1e-6 for row in rows):
-        message, effect = "log probabilities are above 0", "whoever trains on them trains on noise"
-        return _finding("logprobs", "positive", "fault", message, effect)
+        return check_finding("logprobs-positive")
     joined = b"".join(_bytes(row) for row in rows).decode("utf-8", "replace")
-    if answer.content and answer.content.strip() not in joined:
-        message = "the tokens of log probabilities do not join to the text"
-        return _finding("logprobs", "text", "fault", message, "texts and tokens cannot be matched")
-    return _finding("logprobs", "text", "pass", "log probabilities join to the text")
+    is_text = not answer.content or answer.content.strip() in joined
+    return check_finding("logprobs-text" if is_text else "logprobs-text:fault")
 
 
 def _number(value: object) -> float:
@@ -162,17 +139,16 @@ def _reasoning_finding(post: Post) -> ServerFinding:
     reply = post(CHAT, body)
     answer = whole_answer(reply)
     if answer is None:
-        return _finding("reasoning", "unseen", "inconclusive", "no answer with reasoning")
+        return check_finding("reasoning-unseen:answer")
     if any(token in answer.content for token in (THINK_START, THINK_END)):
-        message, effect = "reasoning is left in the answer's text", "users read the model's notes"
-        return _finding("reasoning", "leaks", "fault", message, effect)
+        return check_finding("reasoning-leaks")
     given = value_at(reply.body, "choices", 0, "message")
     names = [name for name in ("reasoning_content", "reasoning") if value_at(given, name)]
     if not names:
-        return _finding("reasoning", "unseen", "inconclusive", "no reasoning came back")
+        return check_finding("reasoning-unseen")
     counted = value_at(reply.body, "usage", "completion_tokens_details", "reasoning_tokens")
-    how = f", {counted:,} tokens" if type(counted) is int and counted else ", not counted"
-    return _finding("reasoning", "field", "pass", f"reasoning comes back as `{names[0]}`{how}")
+    how = f"{counted:,} tokens" if type(counted) is int and counted else "not counted"
+    return check_finding("reasoning-field", field=names[0], counted=how)
 
 
 def _parallel_finding(post: Post) -> ServerFinding:
@@ -181,13 +157,10 @@ def _parallel_finding(post: Post) -> ServerFinding:
     body = _asked(text, max_tokens=400, tools=[WEATHER], stream=True)
     answer = streamed_answer(post(CHAT, body))
     if answer is None or len(answer.calls) < 2:
-        message = "the model did not call several tools at once"
-        return _finding("calls-parallel", "unseen", "inconclusive", message)
+        return check_finding("calls-parallel-unseen")
     if problem := _merged(answer):
-        effect = "agents run one call with the arguments of another, or none"
-        return _finding("calls-parallel", "merged", "fault", problem, effect)
-    message = f"{len(answer.calls)} calls at once stay apart"
-    return _finding("calls-parallel", "apart", "pass", message)
+        return check_finding("calls-parallel-merged", problem=problem)
+    return check_finding("calls-parallel-apart", calls=len(answer.calls))
 
 
 def _merged(answer: ServerAnswer) -> str:
@@ -215,9 +188,7 @@ def _nasty_findings(post: Post, way: ForcingWay | None) -> Iterator[ServerFindin
         answers = [streamed_answer(streamed)]
         answers += [whole_answer(post(CHAT, body))] if name != LONG else []
         if cut := next((part for each in answers if (part := _cut(each, command))), ""):
-            message = f"an argument that holds signs of markup is cut ({name})"
-            effect = "tools run half a command"
-            yield _finding("calls-nasty", "cut", "fault", message, effect, cut[-20:])
+            yield check_finding("calls-nasty-cut", name=name, seen=cut[-20:])
             return
         if all(_command(each) in _exact(command) for each in answers):
             if name == LONG:
@@ -262,9 +233,8 @@ def _exact_finding(wrong: list[str], *, is_forced: bool) -> ServerFinding:
     if wrong:
         message += f", and not: {', '.join(wrong)}"
     if wrong and is_forced:
-        effect = "tools run another command than the model wrote"
-        return _finding("calls-nasty", "changed", "fault", message, effect)
-    return _finding("calls-nasty", "exact", "inconclusive" if wrong else "pass", message)
+        return check_finding("calls-nasty-changed", exact=message)
+    return check_finding(f"calls-nasty-exact{':some' * bool(wrong)}", exact=message)
 
 
 def _first_byte_finding(streamed: Reply) -> ServerFinding:
@@ -272,12 +242,8 @@ def _first_byte_finding(streamed: Reply) -> ServerFinding:
     that run half a call need the second, and those that show it the first."""
     times = argument_times(streamed)
     if not times:
-        message = "it was not seen when the first byte of an argument came"
-        return _finding("calls-nasty", "first-byte-unseen", "inconclusive", message)
+        return check_finding("calls-nasty-first-byte-unseen")
     first, last = times[0], times[-1]
     seen = f"first byte after {first:.1f} of {last:.1f} seconds, {len(times):,} pieces"
-    if len(times) == 1 or first > HELD_BACK * last:
-        message = f"an argument of {LONG} is held back until it is complete"
-        return _finding("calls-nasty", "first-byte", "pass", message, seen=seen)
-    message = f"an argument of {LONG} is streamed while it is written"
-    return _finding("calls-nasty", "first-byte", "pass", message, seen=seen)
+    is_late = len(times) == 1 or first > HELD_BACK * last
+    return check_finding(f"calls-nasty-first-byte{':late' * is_late}", size=LONG, seen=seen)

@@ -9,10 +9,11 @@ from typing import Any
 
 from dsv4.schema import has_type
 from dsv4.verify.answers import ServerAnswer, loaded_json, streamed_answer, whole_answer
+from dsv4.verify.check_findings import check_finding
 from dsv4.verify.forcing import NOT_THINKING
 from dsv4.verify.output_checks import follows_schema
 from dsv4.verify.probes import WEATHER
-from dsv4.verify.report import CHAT, HEAL, Post, ServerFinding, Standing
+from dsv4.verify.report import CHAT, Post, ServerFinding
 
 # How often a rate is measured: every second time streamed.
 TRIALS = 6
@@ -40,15 +41,11 @@ class AnswerRate:
     """Something that should hold of every answer to one request.
 
     `holds` says whether it does of an answer; None where nothing follows, as from one that was cut.
-    `what` says what should hold, `broken` what does not and `effect` what that does.
     """
 
     probe: str
     body: Mapping[str, Any]
     holds: Callable[[ServerAnswer], bool | None]
-    what: str
-    broken: str
-    effect: str
 
 
 _SCHEMA = {
@@ -107,33 +104,21 @@ RATES = (
         "schema",
         _asking("Answer in json: what is six by seven?", response_format=_FORM),
         _follows_schema,
-        "answers follow a strict schema",
-        "answers do not always follow a strict schema",
-        "programs that read them fail",
     ),
     AnswerRate(
         "json",
         _asking("Reply with a json object.", response_format={"type": "json_object"}),
         _is_object,
-        "answers are a JSON object where one was asked for",
-        "answers are not always a JSON object where one was asked for",
-        "programs that read them fail",
     ),
     AnswerRate(
         "calls-often",
         _asking("Call the tool weather for Paris, now.", **_TOOLS),
         _is_right_call,
-        "calls are complete, and no markup is left in a text",
-        "calls are not always complete, or markup is left in a text",
-        "agents miss calls, or run them with wrong arguments",
     ),
     AnswerRate(
         "calls-required",
         _asking("What is the weather in Paris?", tool_choice="required", **_TOOLS),
         _is_forced_call,
-        "a call that is required is made",
-        "a call that is required is not always made",
-        "agents wait for a call that does not come",
     ),
 )
 RATE_REQUESTS = len(RATES) * TRIALS
@@ -153,31 +138,12 @@ def _finding(rate: AnswerRate, post: Post) -> ServerFinding:
         reply = post(CHAT, {**rate.body, "stream": True} if is_streamed else rate.body)
         answer = streamed_answer(reply) if is_streamed else whole_answer(reply)
         if reply.refused or answer is None:
-            message = f"no answers to see how often {rate.what}"
-            return _standing(rate, "none", "not offered", message)
+            return check_finding(f"{rate.probe}-none")
         holds = rate.holds(answer)
         held += [] if holds is None else [holds]
     if not held or (len(held) < LEAST_JUDGED and not all(held)):
-        message = f"nothing was seen of how often {rate.what}"
-        return _standing(rate, "unseen", "inconclusive", message)
+        return check_finding(f"{rate.probe}-unseen")
     seen = rate_words(sum(held), len(held))
     if all(held):
-        return _standing(rate, "valid", "pass", rate.what, seen)
-    return ServerFinding(
-        f"{rate.probe}-invalid",
-        "output",
-        "fault",
-        rate.broken,
-        rate.effect,
-        HEAL,
-        rate.probe,
-        f"{len(held)} of {len(held)}",
-        seen,
-    )
-
-
-def _standing(
-    rate: AnswerRate, name: str, verdict: Standing, message: str, seen: str = ""
-) -> ServerFinding:
-    id = f"{rate.probe}-{name}"
-    return ServerFinding(id, "output", verdict, message, probe=rate.probe, seen=seen)
+        return check_finding(f"{rate.probe}-valid", seen=seen)
+    return check_finding(f"{rate.probe}-invalid", expected=f"{len(held)} of {len(held)}", seen=seen)

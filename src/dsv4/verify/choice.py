@@ -19,6 +19,7 @@ from dsv4.verify.hypotheses import (
     forecasts_of_probes,
 )
 from dsv4.verify.observations import Observation
+from dsv4.verify.probes import is_mixed
 from dsv4.verify.prompt_matches import is_shown
 
 
@@ -45,18 +46,15 @@ def next_probe(
 
 # Enough to single out every likely server that can be: few need more than ten, and a clean one that
 # has to be told from all its faults needs most.
-MOST_QUICK = 24
+MOST_QUICK = 20
 # A fault is named when so many requests show it, or all that do. In fewer, what nobody listed may
 # look like it.
 LEAST_SHOWING = 2
-# What is asked where no likely server is left: a few requests of each group, so that what nobody
-# listed is found in the right one, and several faults at once are told from it.
-FURTHER_PROBES = (
-    *("plain", "tools-two", "system", "loop", "effort-high", "effort-max", "parts", "history"),
-    *("tools-keys", "result-json", "thinking-kwargs-off", "tools-system", "reasoning-old-tools"),
-    *("calls-two", "spaces", "two-users", "arguments-float", "count-100", "system-late"),
-    *("effort-low", "inject-user"),
-)
+# What is asked where no likely server is left: the plainest requests of some groups, so that what
+# nobody listed is found in the right one. The default run looks at all of them.
+FURTHER_PROBES = ("plain", "tools-two", "loop")
+# It tells as much apart as the largest.
+FIRST = "rich"
 # Efforts that people send.
 _COMMON_EFFORTS = ("effort-low", "effort-high", "effort-max")
 
@@ -107,7 +105,11 @@ class QuickSearch:
         return not self._remaining
 
     def next(self, asked: Collection[str]) -> str | None:
-        """The probe that tells most of them apart, then one that confirms the fault of one."""
+        """The probe that tells most of them apart, then one that confirms the fault of one. The
+        first is no large one: how the server counts is not known yet, and one answer might say
+        that it cost more than the whole run may."""
+        if FIRST not in asked:
+            return FIRST
         if not self._remaining:
             return next((id for id in FURTHER_PROBES if id not in asked), None)
         of = self._forecaster.prompts if self._prompts_are_shown else self._forecaster.counts
@@ -123,12 +125,13 @@ class QuickSearch:
         forecast = self._forecaster.counts(left)
         usual = self._forecaster.counts(Hypothesis(left.profile, left.dialect))
         changing = {id: self._changing(id) for id in forecast}
-        showing = [id for id in forecast if forecast[id] != usual.get(id)]
+        changed = [id for id in forecast if forecast[id] != usual.get(id)]
+        showing = [id for id in changed if not is_mixed(id)]
         new = [id for id in showing if id not in asked]
         if new and len(showing) - len(new) < LEAST_SHOWING:
             return min(new, key=lambda id: len(changing[id]))
         plainest = min(showing, key=lambda id: len(changing[id]), default=None)
-        silent = [id for id in forecast if id not in showing]
+        silent = [id for id in forecast if id not in changed]
         if plainest is None or not silent:
             return None
         like = max(silent, key=lambda id: len(changing[id] & changing[plainest]))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 from dsv4.profiles.fault_table import FAULTS
 from dsv4.profiles.server_faults import variants
 from dsv4.verify.fits import LEAST_SHOWING
-from dsv4.verify.hypotheses import Forecaster
+from dsv4.verify.hypotheses import Forecaster, Hypothesis
 from dsv4.verify.observations import Observation
-from dsv4.verify.probes import FOLLOW_UPS, PROBES, SIBLINGS, Probe
+from dsv4.verify.probes import FOLLOW_UPS, PROBES, SIBLINGS, TELLING, Probe, is_mixed
 from dsv4.verify.verdicts import Explanation, ServerVerdict
 
 MOST_REPEATS = 15
@@ -40,7 +40,7 @@ def next_doubts(
         *_deviating(verdict, times, forecaster, 1 if quick else REPEATED_OF_FAULT),
     ]
     found = [PROBES[id] for id in dict.fromkeys(again) if id in PROBES]
-    found += _confirming(verdict, times)
+    found += _confirming(verdict, times, forecaster)
     if not found:
         found = _telling_apart(verdict, times, forecaster)
     return found[:most]
@@ -74,15 +74,32 @@ def _deviating(
     yield from (id for id in verdict.refused if times[id] == 1)
 
 
-def _confirming(verdict: ServerVerdict, times: Counter[str]) -> list[Probe]:
-    """A second request for each fault that only one shows."""
-    few = [
-        ids[0]
-        for id, ids in verdict.shown_by.items()
-        if FAULTS[id].changes_prompts and 0 < len(ids) < LEAST_SHOWING
-    ]
-    siblings = [SIBLINGS[id] for id in few if id in SIBLINGS]
-    return [each for each in siblings if not times[each.id]]
+def _confirming(verdict: ServerVerdict, times: Counter[str], forecaster: Forecaster) -> list[Probe]:
+    """A second request for each fault that only one shows, and two for one that only refusals
+    do."""
+    found: list[Probe] = []
+    for id, shown in verdict.shown_by.items():
+        ids = [each for each in shown if not is_mixed(each)] or list(shown)
+        if not FAULTS[id].changes_prompts or len(ids) >= LEAST_SHOWING:
+            continue
+        if ids:
+            found += [SIBLINGS[each] for each in ids if each in SIBLINGS]
+        elif verdict.best is not None and verdict.refused:
+            found += _counted_otherwise(verdict.best.hypothesis, times, forecaster)
+    return [each for each in found if not times[each.id]]
+
+
+def _counted_otherwise(
+    best: Hypothesis, times: Counter[str], forecaster: Forecaster
+) -> Iterator[Probe]:
+    """New requests that a server answers, and would not without its faults, or with another
+    count."""
+    clean = Hypothesis(best.profile, best.dialect)
+    for probe in TELLING:
+        known, count = forecaster.count(best, probe.id)
+        usual = forecaster.count(clean, probe.id)
+        if known and count is not None and not times[probe.id] and usual != (known, count):
+            yield probe
 
 
 def _telling_apart(
@@ -92,7 +109,11 @@ def _telling_apart(
     found = [verdict.best, *verdict.alternatives]
     if verdict.outcome != "explained" or len(found) < 2:
         return []
-    new = [probe for probe in (*PROBES.values(), *FOLLOW_UPS) if not times[probe.id]]
+    new = [
+        probe
+        for probe in (*PROBES.values(), *FOLLOW_UPS)
+        if not times[probe.id] and not is_mixed(probe.id)
+    ]
     answers = [len(possible_answers(found, probe, forecaster)) for probe in new]
     most = max(answers, default=0)
     return [new[answers.index(most)]] if most > 1 else []

@@ -25,6 +25,7 @@ from dsv4.verify.hypotheses import (
 )
 from dsv4.verify.nearest import in_turn, nearest, two_servers
 from dsv4.verify.observations import Observation
+from dsv4.verify.probes import is_mixed
 from dsv4.verify.verdicts import Explanation, ServerVerdict
 
 # A text of unknown length explains any one count. Three that agree are evidence.
@@ -33,8 +34,8 @@ MOST_FAULTS = 3
 # Beyond two faults nothing is named unless so many requests show it.
 LEAST_OF_THREE_FAULTS = 8
 
-# The probe that nearly every fault changes.
-EVERYTHING = "rich"
+# More explanations than these are what few requests leave open: their names do not matter yet.
+MOST_COMPARED = 24
 
 # The faults whose limits are searched, and over how many characters one token may reach.
 LIMITS = ("long-texts-truncated", "results-truncated")
@@ -347,7 +348,7 @@ class _Search:
         return any(
             predict(hypothesis, o.probe) != predict(clean, o.probe)
             for o in self._seen
-            if o.probe != EVERYTHING
+            if not is_mixed(o.probe)
         )
 
     @cached_property
@@ -362,10 +363,12 @@ class _Search:
     # What comes of it.
 
     def _explained(self, found: Sequence[Explanation]) -> ServerVerdict:
-        best, *others = found
         fits = self._fits
-        if "counts-include-completion" in best.faults:
+        if "counts-include-completion" in found[0].faults:
             fits = self._without_completions
+        first, *rest = self._by_prompts(found)
+        best, *synonyms = first
+        others = [each[0] for each in rest]
         acting, inert = fits.safety(best)
         certain = {
             id
@@ -373,11 +376,13 @@ class _Search:
             if all(id in each.faults for each in others)
             and (not FAULTS[id].changes_prompts or fits.is_shown(best, id))
         }
-        every = {id for each in found for id in each.faults}
+        every = {id for each in (best, *others) for id in each.faults}
+        clean, known = replace(best.hypothesis, faults=()), fits.forecasts.prediction
         return ServerVerdict(
             "explained",
             best,
             tuple(others),
+            tuple(synonyms),
             explained=len(fits.explained_by(best)),
             of=len(self._seen),
             acting=acting,
@@ -385,9 +390,28 @@ class _Search:
             faults=_with_injections(best, certain, acting),
             possible=tuple(sorted(every - certain)),
             shown_by={id: _names(fits.showing(best, id)) for id in best.faults},
-            refused=self._wrongly_refused(best),
-            unforecast=self._unforecast(best),
+            refused=_names(o for o in self._seen if o.refused and not self._fits.fits(clean, o)),
+            unforecast=_names(o for o in self._seen if not known(best.hypothesis, o.probe)[0]),
         )
+
+    def _by_prompts(self, found: Sequence[Explanation]) -> list[list[Explanation]]:
+        """Explanations, those together that are one server by several names, the usual one first.
+        A rarer form of a fault may come to another fault: SGLang's template has no effort, so that
+        a default of it there is nothing but thinking by default."""
+        sets: list[list[Explanation]] = []
+        compared = found if len(found) <= MOST_COMPARED else ()
+        for each in found:
+            same = (one for one in sets if self._are_one(one[0], each))
+            one = next(same, None) if each in compared else None
+            if one is None:
+                sets.append([each])
+            else:
+                one.append(each)
+        return [sorted(one, key=_is_rare) for one in sets]
+
+    def _are_one(self, first: Explanation, other: Explanation) -> bool:
+        is_one_form = _is_rare(first) or _is_rare(other)
+        return is_one_form and self._fits.forecasts.are_same(first, other)
 
     def _nearest(self) -> ServerVerdict:
         """What leaves least unexplained. Nothing is named that is not certain."""
@@ -409,14 +433,6 @@ class _Search:
             possible=tuple(sorted({id for each in (best, *others) for id in each.faults})),
             shown_by={id: _names(self._fits.showing(best, id)) for id in best.faults},
         )
-
-    def _wrongly_refused(self, best: Explanation) -> tuple[str, ...]:
-        clean = replace(best.hypothesis, faults=())
-        return _names(o for o in self._seen if o.refused and not self._fits.fits(clean, o))
-
-    def _unforecast(self, best: Explanation) -> tuple[str, ...]:
-        known = self._fits.forecasts.prediction
-        return _names(o for o in self._seen if not known(best.hypothesis, o.probe)[0])
 
     def _varied(self, varying: Sequence[str]) -> ServerVerdict:
         """One request was answered in two ways: by two servers, or nobody knows why."""
@@ -469,6 +485,11 @@ class _FitsOfFault:
             if not self._fits.fits(self._hypothesis, self._fits.seen[bit.bit_length() - 1]):
                 self._failing |= bit
                 return
+
+
+def _is_rare(each: Explanation) -> bool:
+    """Whether any of the faults is not in its usual form."""
+    return any(fault.variant and not fault.fault.family for fault in each.hypothesis.faults)
 
 
 def _names(seen: Iterable[Observation]) -> tuple[str, ...]:

@@ -6,17 +6,20 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from dsv4.profiles.fault_table import FAULTS
 from dsv4.profiles.text_shields import TextPlace
 from dsv4.verify.forecast_sources import GivenForecasts, MadeForecasts
 from dsv4.verify.hypotheses import Hypothesis, Prediction
 from dsv4.verify.observations import Observation
+from dsv4.verify.probes import is_mixed
 from dsv4.verify.prompt_matches import LONGEST_STAND_IN, is_shown
 from dsv4.verify.verdicts import Explanation, Mismatch
 
 # A fault is named when so many requests show it, of which none is a refusal: whatever makes a
-# request wrong has it refused. In fewer, what nobody listed may look like it.
+# request wrong has it refused. In fewer, what nobody listed may look like it, and in a request that
+# has everything in it.
 LEAST_SHOWING = 2
-# Where no request is there that the fault leaves as it is, so many.
+# Where no request is there that the fault leaves as it is, or it shows in refusals, so many.
 LEAST_WITHOUT_CONTRAST = 3
 
 
@@ -101,12 +104,14 @@ class Fits:
 
     def showing(self, each: Explanation, id: str) -> list[Observation]:
         """The observations that an explanation forecasts, and would not without this fault.
-        Refusals are left out: they show that something is wrong, and not what."""
-        without = _without(each, id)
+        Refusals show that something is wrong, and not what: so only a fault that is a refusal is
+        shown by them, and not by those of a server that may have failed."""
+        without, refuses = _without(each, id), FAULTS[id].refuses
         return [
             o
             for o in self.explained_by(each)
-            if o.seen is not None and not self.fits(without.hypothesis, o, without.added)
+            if (o.seen is not None or (refuses and not o.failed))
+            and not self.fits(without.hypothesis, o, without.added)
         ]
 
     def is_shown(self, each: Explanation, id: str) -> bool:
@@ -116,8 +121,10 @@ class Fits:
             return True
         names = {o.probe for o in showing}
         contrast = any(o.seen is not None and o.probe not in names for o in self.explained_by(each))
-        least = LEAST_SHOWING if contrast else LEAST_WITHOUT_CONTRAST
-        return len({json.dumps(o.body, default=str) for o in showing}) >= least
+        is_plain = contrast and not FAULTS[id].refuses
+        least = LEAST_SHOWING if is_plain else LEAST_WITHOUT_CONTRAST
+        plain = (o for o in showing if not is_mixed(o.probe))
+        return len({json.dumps(o.body, default=str) for o in plain}) >= least
 
     def safety(self, best: Explanation) -> tuple[frozenset[TextPlace], frozenset[TextPlace]]:
         """The places whose special tokens act, and those where they do not, by the counts."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from dsv4._encode.encode import encode
@@ -15,6 +16,7 @@ from dsv4._format.dialects import STRING_FALSE, STRING_TRUE
 from dsv4._format.tokens import DSML, EOS, THINK_END, THINK_START, Special
 from dsv4._parse.parse import parse
 from dsv4.verify.answers import ServerAnswer, streamed_answer, whole_answer
+from dsv4.verify.check_findings import check_finding
 from dsv4.verify.forcing import (
     NOT_THINKING,
     QUESTION,
@@ -23,7 +25,7 @@ from dsv4.verify.forcing import (
     ForcingWay,
     repeating,
 )
-from dsv4.verify.report import CHAT, HEAL, Post, ServerFinding
+from dsv4.verify.report import CHAT, Post, ServerFinding
 
 _PARAMETERS = {
     "type": "object",
@@ -157,21 +159,15 @@ def _forced_finding(
     if not answered:
         return _not_forced("requests that force a completion are not answered")
     if not wrong:
-        message = f"{answered} forced completions are read right, whole and streamed"
-        return ServerFinding("forced-read", "output", "pass", message, probe="forced")
-    return ServerFinding(
+        return check_finding("forced-read", answered=answered)
+    finding = check_finding(
         "forced-misread",
-        "output",
-        "fault",
-        f"of {answered} forced completions, the server's parser misreads some: "
-        + "; ".join(sorted(wrong)),
-        "calls are lost or changed where the model writes them a little differently",
-        HEAL,
-        "forced",
-        "what `dsv4.parse` reads",
-        f"{len(wrong)} differences",
-        line(bodies[next(iter(wrong.values()))]),
+        answered=answered,
+        problems="; ".join(sorted(wrong)),
+        expected="what `dsv4.parse` reads",
+        seen=f"{len(wrong)} differences",
     )
+    return replace(finding, curl=line(bodies[next(iter(wrong.values()))]))
 
 
 def _read_both_ways(post: Post, body: Mapping[str, Any], text: str) -> list[str] | None:
@@ -185,7 +181,7 @@ def _read_both_ways(post: Post, body: Mapping[str, Any], text: str) -> list[str]
 
 
 def _not_forced(message: str) -> ServerFinding:
-    return ServerFinding("forced-none", "output", "not offered", message, probe="forced")
+    return check_finding("forced-none", why=message)
 
 
 # Single tokens. A bias cannot force an order, so nothing longer.

@@ -8,6 +8,7 @@ from dataclasses import replace
 from dsv4.profiles.server_faults import FaultVariant, variants
 from dsv4.profiles.text_shields import TextPlace
 from dsv4.verify.hypotheses import Counts, Forecaster, Hypothesis, Prediction
+from dsv4.verify.verdicts import Explanation
 
 
 class MadeForecasts:
@@ -38,6 +39,14 @@ class MadeForecasts:
     def prediction(self, hypothesis: Hypothesis, id: str) -> tuple[bool, Prediction]:
         """Whether anything is known of the prompt, and the count."""
         return self._forecaster.count(hypothesis, id)
+
+    def are_same(self, one: Explanation, other: Explanation) -> bool:
+        """Whether two explanations of one server write the same prompts for all requests."""
+        a, b = one.hypothesis, other.hypothesis
+        is_one_server = (a.profile, a.dialect, one.added) == (b.profile, b.dialect, other.added)
+        if not is_one_server or not (a.faults and b.faults):
+            return False
+        return all(self.prompt(a, id) == self.prompt(b, id) for id in self._forecaster.every_id)
 
     def prompt(self, hypothesis: Hypothesis, id: str) -> str | None:
         found = self._forecaster.forecast(hypothesis, id)
@@ -85,6 +94,9 @@ class GivenForecasts:
     def prediction(self, hypothesis: Hypothesis, id: str) -> tuple[bool, Prediction]:
         counts = self._counts[hypothesis]
         return id in counts, counts.get(id)
+
+    def are_same(self, one: Explanation, other: Explanation) -> bool:
+        return False
 
     def prompt(self, hypothesis: Hypothesis, id: str) -> str | None:
         return None

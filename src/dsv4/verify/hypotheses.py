@@ -163,6 +163,11 @@ class Forecaster:
             self._made[key] = self._new(needed, self._body(id))
         return self._made[key]
 
+    @property
+    def every_id(self) -> Iterator[str]:
+        """The ids of all requests that have forecasts."""
+        return chain(self.requests, self._follow_ups)
+
     def _body(self, id: str) -> Object:
         return self.requests[id] if id in self.requests else self._follow_ups[id]
 

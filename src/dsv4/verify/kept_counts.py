@@ -37,7 +37,7 @@ _DETERMINING = (
     *("errors.py", "schema.py", "version.py", "types.py", "request.py"),
     *("_format", "_images", "_encode", "_parse", "_decode", "_inputs", "api", "tokens"),
     "profiles",
-    *("verify/probes.py", "verify/hypotheses.py", "verify/token_counts.py"),
+    *("verify/probes.py", "verify/probes.json", "verify/hypotheses.py", "verify/token_counts.py"),
     "verify/kept_counts.py",  # how they are written
 )
 # In place of a count, where nobody can know the prompt.

@@ -8,8 +8,10 @@ from typing import Any
 
 from dsv4.schema import has_type
 from dsv4.verify.answers import ServerAnswer, streamed_answer, value_at, whole_answer
+from dsv4.verify.check_findings import check_finding
 from dsv4.verify.probes import HI, WEATHER
-from dsv4.verify.report import CHAT, HEAL, Post, ServerFinding, Standing
+from dsv4.verify.report import CHAT, Post, ServerFinding
+from dsv4.verify.sending import prompt_tokens, usage_of
 from dsv4.verify.server_client import Reply
 
 ASKING = {
@@ -39,53 +41,23 @@ def call_findings(post: Post) -> Iterator[ServerFinding]:
     )
     answers = [answer for answer in (whole, streamed) if answer is not None]
     if not answers:
-        yield _output("output-unseen", "inconclusive", "no answer with a call could be read")
+        yield check_finding("output-unseen")
         return
-    if any(answer.leaks_markup for answer in answers):
-        yield _output(
-            "output-markup",
-            "fault",
-            "markup of calls is left in the text of answers",
-            "agents show it to people, or miss the call",
-        )
     calls = [call for answer in answers for call in answer.read_calls]
-    if any(not isinstance(arguments, dict) for _, arguments in calls):
-        yield _output(
-            "output-arguments",
-            "fault",
-            "arguments of a call are no JSON object",
-            "the tool cannot be run",
-        )
-    if any(answer.calls and answer.finish not in CALL_FINISHES for answer in answers):
-        yield _output(
-            "output-finish",
-            "fault",
-            "an answer with a call does not end with `tool_calls`",
-            "agents that look at it take the turn for finished, and run nothing",
-        )
-    if not all(has_own_ids(answer) for answer in answers):
-        yield _output(
-            "output-ids",
-            "fault",
-            "a call has no id of its own",
-            "its result cannot be sent back",
-        )
-    if any(not follows_schema(arguments) for _, arguments in calls):
-        yield _output(
-            "output-schema",
-            "inconclusive",
-            "a call does not follow the schema of its tool: the model, or the parser, has it wrong",
-        )
+    wrong = {
+        "output-markup": any(answer.leaks_markup for answer in answers),
+        "output-arguments": any(not isinstance(arguments, dict) for _, arguments in calls),
+        "output-finish": any(a.calls and a.finish not in CALL_FINISHES for a in answers),
+        "output-ids": not all(has_own_ids(answer) for answer in answers),
+        "output-schema": any(not follows_schema(arguments) for _, arguments in calls),
+    }
+    yield from (check_finding(id) for id, is_wrong in wrong.items() if is_wrong)
     if whole and streamed and _said(whole) != _said(streamed):
-        yield _output(
-            "output-streams",
-            "inconclusive",
-            "the streamed answer is not the whole one: its parser, or its sampling, differs",
-        )
+        yield check_finding("output-streams")
     elif calls:
-        yield _output("output-calls", "pass", f"{len(calls)} calls, streamed and whole: the same")
+        yield check_finding("output-calls", calls=len(calls))
     else:
-        yield _output("output-no-call", "inconclusive", "the model called no tool when asked to")
+        yield check_finding("output-no-call")
 
 
 def has_own_ids(answer: ServerAnswer) -> bool:
@@ -106,10 +78,6 @@ def follows_schema(arguments: Any) -> bool:
     )
 
 
-def _output(id: str, verdict: Standing, message: str, effect: str = "") -> ServerFinding:
-    return ServerFinding(id, "output", verdict, message, effect, HEAL if effect else "", "calls")
-
-
 # Lengths.
 
 LEAST_LONGER = 2
@@ -118,16 +86,8 @@ LEAST_LONGER = 2
 def length_findings(longer: Sequence[str]) -> Iterator[ServerFinding]:
     """Whether answers have more tokens than `max_tokens` allows, by the requests where they do."""
     if len(longer) >= LEAST_LONGER:
-        yield replace(
-            _output(
-                "max-tokens-ignored",
-                "fault",
-                f"{len(longer)} answers have more tokens than `max_tokens` allows",
-                "answers cost more than was allowed, and budgets are overrun",
-            ),
-            probe=longer[0],
-            shown_by=tuple(dict.fromkeys(longer)),
-        )
+        finding = check_finding("max-tokens-ignored", answers=len(longer), probe=longer[0])
+        yield replace(finding, shown_by=tuple(dict.fromkeys(longer)))
 
 
 # Other routes.
@@ -146,64 +106,35 @@ def other_routes(post: Post, plain: Sequence[int]) -> Iterator[ServerFinding]:
             continue
         offered.append(name)
         if plain and count not in plain:
-            message = f"{name} counts other tokens than Chat for the same text"
-            yield ServerFinding(
-                f"protocols-{name}",
-                "protocols",
-                "differs",
-                message,
-                "thinking or effort has another default there",
-                "set both in the request",
-                name,
-                f"{plain[0]:,} tokens",
-                f"{count:,} tokens",
-            )
+            yield _counted_otherwise(f"protocols-{name}", plain[0], count)
     if "messages" in offered:
         yield from _counted_beforehand(post, plain)
     if not offered:
-        message = "neither Messages nor Responses"
-        yield ServerFinding("protocols-none", "protocols", "not offered", message)
+        yield check_finding("protocols-none")
     else:
-        message = f"counted through {', '.join(offered)}"
-        yield ServerFinding("protocols-counted", "protocols", "pass", message)
+        yield check_finding("protocols-counted", routes=", ".join(offered))
+
+
+def _counted_otherwise(key: str, expected: int, seen: int) -> ServerFinding:
+    return check_finding(key, expected=f"{expected:,} tokens", seen=f"{seen:,} tokens")
 
 
 def _counted_beforehand(post: Post, plain: Sequence[int]) -> Iterator[ServerFinding]:
     """Whether `count_tokens` agrees with the usage of the same request."""
     reply = post("/messages/count_tokens", {"messages": [HI]})
     count = value_at(reply.body, "input_tokens")
-    if type(count) is not int or not plain or count in plain:
-        return
-    yield ServerFinding(
-        "protocols-count-tokens",
-        "protocols",
-        "differs",
-        "count_tokens counts otherwise than the answer's usage",
-        "clients that measure beforehand cut too early or too late",
-        "count with `dsv4 count --profile`",
-        "protocols",
-        f"{plain[0]:,} tokens",
-        f"{count:,} tokens",
-    )
+    if type(count) is int and plain and count not in plain:
+        yield _counted_otherwise("protocols-count-tokens", plain[0], count)
 
 
 def _input_tokens(reply: Reply) -> int | None:
-    usage = value_at(reply.body, "usage")
-    if reply.refused or not isinstance(usage, dict):
-        return None
-    # Messages counts what a cache knew, or was told to keep, apart.
-    cached = (usage.get(f"cache_{done}_input_tokens") for done in ("read", "creation"))
-    parts: list[Any] = [
-        usage.get("input_tokens"),
-        *(0 if part is None else part for part in cached),
-    ]
-    return sum(parts) if all(type(part) is int for part in parts) else None
+    return None if reply.refused else prompt_tokens(usage_of(reply))
 
 
 # Caches.
 
 
-def cache_finding(post: Post, text: str) -> ServerFinding:
+def cache_findings(post: Post, text: str) -> Iterator[ServerFinding]:
     """Whether a long request that was sent twice is found again with another end."""
     body = {"messages": [{"role": "user", "content": text}], "max_tokens": 1}
     post(CHAT, body)
@@ -215,19 +146,10 @@ def cache_finding(post: Post, text: str) -> ServerFinding:
         value_at(usage, "prompt_tokens_details", "cached_tokens"),
     )
     if type(total) is not int or type(cached) is not int:
-        message = "the answers do not say what was reused"
-        return ServerFinding("cache-unseen", "cache", "not offered", message)
+        yield check_finding("cache-unseen")
+        return
     reused = f"{cached:,} of {total:,} tokens reused"
     if cached * 2 < total:
-        return ServerFinding(
-            "cache-missed",
-            "cache",
-            "fault",
-            "what was just sent is computed again",
-            "every turn of an agent pays for the whole prompt",
-            "enable prefix caching on the server",
-            "cache",
-            f"most of {total:,} tokens",
-            reused,
-        )
-    return ServerFinding("cache-reused", "cache", "pass", reused, probe="cache", seen=reused)
+        yield check_finding("cache-missed", expected=f"most of {total:,} tokens", seen=reused)
+    else:
+        yield check_finding("cache-reused", reused=reused, seen=reused)

@@ -6,12 +6,13 @@ import struct
 import zlib
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dsv4._images.image_grid import image_grid
 from dsv4.verify.answers import value_at
-from dsv4.verify.report import CHAT, Post, ServerFinding, Standing
+from dsv4.verify.check_findings import check_finding
+from dsv4.verify.report import CHAT, Post, ServerFinding
 
 # 6: it is shown turned by a quarter.
 TURNED = 6
@@ -78,13 +79,12 @@ def picture_findings(post: Post, plain: Sequence[int]) -> Iterator[ServerFinding
         reply = post(CHAT, picture_request(picture))
         count = value_at(reply.body, "usage", "prompt_tokens")
         if reply.refused and not counts:
-            yield _finding("none", "not offered", "pictures are not taken", name)
+            yield check_finding("images-none")
             return
         if type(count) is int and plain:
             counts[name] = count - plain[0]
     if len(counts) < len(PICTURES):
-        message = f"{len(counts)} of {len(PICTURES)} pictures were counted"
-        yield _finding("uncounted", "inconclusive", message, "")
+        yield check_finding("images-uncounted", counted=len(counts), pictures=len(PICTURES))
         return
     yield _judged(counts)
 
@@ -92,41 +92,30 @@ def picture_findings(post: Post, plain: Sequence[int]) -> Iterator[ServerFinding
 def _judged(counts: Mapping[str, int]) -> ServerFinding:
     """What five counts say, in the order in which they can be told apart."""
     if len(set(counts.values())) == 1:
-        each = next(iter(counts.values()))
-        message = f"pictures are not seen: each costs {each:,} tokens, whatever its size"
-        return _finding("unseen", "differs", message, "image-1x1", counts)
+        return _finding("unseen", counts)
     between = counts["image-1x1"] - PICTURES["image-1x1"].tokens
     wrong = [n for n, each in PICTURES.items() if counts[n] - between != each.tokens]
     if not 0 <= between <= MOST_BETWEEN or "image-1x1" in wrong:
         wrong = list(PICTURES)
     if not wrong:
-        return _finding("right", "pass", "five pictures cost what they should", "", counts)
+        return _finding("right", counts)
     if wrong == ["image-turned"] and counts["image-turned"] == counts["image-screen"]:
-        message = "the orientation of pictures is ignored: they lie on their side"
-        return _finding("orientation", "fault", message, "image-turned", counts)
+        return _finding("orientation", counts)
     if wrong == ["image-sliver"]:
-        message = "only slivers are counted otherwise, as by deepseek-recipe, which rounds less"
-        return _finding("recipe-rounding", "differs", message, "image-sliver", counts)
+        return _finding("recipe-rounding", counts)
     if "image-photo" in wrong and "image-sliver" not in wrong and len(wrong) < len(PICTURES):
-        message = "large pictures are scaled to other limits"
-        return _finding("limits", "fault", message, "image-photo", counts)
-    message = "not explained: pictures cost other numbers of tokens"
-    return _finding("not-explained", "inconclusive", message, wrong[0], counts)
+        return _finding("limits", counts)
+    return _finding("not-explained", counts, wrong[0])
 
 
-def _finding(
-    id: str,
-    verdict: Standing,
-    message: str,
-    probe: str,
-    counts: Mapping[str, int] | None = None,
-) -> ServerFinding:
-    wrong = verdict in ("fault", "differs", "inconclusive") and counts is not None
-    expected = ", ".join(f"{each.tokens:,}" for each in PICTURES.values()) if wrong else ""
-    seen = ", ".join(f"{each:,}" for each in (counts or {}).values())
-    effect = "the model sees them otherwise than it was trained to" if wrong else ""
-    mend = "send pictures as they are shown, and no larger than needed" if wrong else ""
-    shown = tuple(counts) if counts else ()
-    return ServerFinding(
-        f"images-{id}", "images", verdict, message, effect, mend, probe, expected, seen, "", shown
+def _finding(name: str, counts: Mapping[str, int], probe: str = "") -> ServerFinding:
+    seen = ", ".join(f"{each:,}" for each in counts.values())
+    right = ", ".join(f"{each.tokens:,}" for each in PICTURES.values())
+    finding = check_finding(
+        f"images-{name}",
+        probe=probe,
+        expected="" if name == "right" else right,
+        seen=seen,
+        each=counts["image-1x1"],
     )
+    return replace(finding, shown_by=tuple(counts))

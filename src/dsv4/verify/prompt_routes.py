@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from secrets import token_hex
 from typing import Any
 
@@ -14,6 +14,7 @@ from dsv4.profiles.server_requests import Object
 from dsv4.profiles.text_shields import TEXT_PLACES, shielded
 from dsv4.tokens.coder import common_prefix_length
 from dsv4.verify.answers import value_at
+from dsv4.verify.check_findings import check_finding
 from dsv4.verify.hypotheses import Forecaster, Hypothesis
 from dsv4.verify.observations import Observation
 from dsv4.verify.probes import PROBES, REASONING, WEATHER, words
@@ -22,25 +23,44 @@ from dsv4.verify.server_client import Reply
 
 # vLLM gives ids, llama.cpp and `dsv4 serve` the text, beside the API.
 LLAMA_ROUTE = "/../apply-template"
-ROUTES: Mapping[str, str] = {
-    "/chat/completions/render": "token_ids",
-    "/../tokenize": "tokens",
-    LLAMA_ROUTE: "prompt",
-    "/../render": "prompt",
-}
+
+
+@dataclass(frozen=True)
+class ShowingRoute:
+    """A route that shows prompts, in a field of its answer, and the servers that have it."""
+
+    path: str
+    field: str
+    server: str
+
+
+ROUTES = (
+    ShowingRoute("/chat/completions/render", "token_ids", "vllm"),
+    ShowingRoute("/../tokenize", "tokens", "vllm"),
+    ShowingRoute(LLAMA_ROUTE, "prompt", "llama.cpp"),
+    ShowingRoute("/../render", "prompt", "dsv4"),
+)
 # Requests without an effort, which `/tokenize` does not take.
 SHOWN_PROBES = ("tools-two", "loop", "parts", "system-late", "plain")
 QUICKLY_SHOWN = SHOWN_PROBES[:2]
 
 
+def routes_of(profiles: Sequence[str]) -> tuple[ShowingRoute, ...]:
+    """The routes of the servers that these profiles are of."""
+    return tuple(r for r in ROUTES if any(name.startswith(r.server) for name in profiles))
+
+
 def shown_prompts(
-    post: Post, forecaster: Forecaster, probes: Sequence[str] = SHOWN_PROBES
+    post: Post,
+    forecaster: Forecaster,
+    probes: Sequence[str] = SHOWN_PROBES,
+    routes: Sequence[ShowingRoute] = ROUTES,
 ) -> Iterator[Observation]:
-    """The prompts of some `probes`, by the first route that shows any."""
-    for path, field in ROUTES.items():
+    """The prompts of some `probes`, by the first of the `routes` that shows any."""
+    for route in routes:
         for id in probes:
-            reply = _with_bos(post(path, PROBES[id].request), path)
-            found = _shown(reply, id, field, forecaster)
+            reply = post(route.path, PROBES[id].request)
+            found = _shown(reply, id, route, forecaster)
             if found is not None:
                 yield found
             elif id == probes[0]:
@@ -49,21 +69,17 @@ def shown_prompts(
             return
 
 
-def _with_bos(reply: Reply, path: str) -> Reply:
-    """llama.cpp takes the BOS off what it shows, where its tokenizer adds one."""
-    prompt = value_at(reply.body, ROUTES[path])
-    if path != LLAMA_ROUTE or not isinstance(prompt, str) or prompt.startswith(BOS):
-        return reply
-    return replace(reply, body={ROUTES[path]: BOS + prompt})
-
-
-def _shown(reply: Reply, id: str, field: str, forecaster: Forecaster) -> Observation | None:
-    value = value_at(reply.body, field)
+def _shown(
+    reply: Reply, id: str, route: ShowingRoute, forecaster: Forecaster
+) -> Observation | None:
+    value = value_at(reply.body, route.field)
     if reply.refused or not 200 <= reply.status < 300:
         return None
     if isinstance(value, list) and value and all(type(each) is int for each in value):
         return Observation(id, len(value), ids=tuple(value))
     if isinstance(value, str) and value:
+        if route.path == LLAMA_ROUTE:  # which takes off the BOS that its tokenizer adds
+            value = BOS + value.removeprefix(BOS)
         return Observation(id, forecaster.counter.count(value, V4_1, frozenset()), prompt=value)
     return None
 
@@ -250,21 +266,8 @@ def _loop_finding(rows: Sequence[tuple[int, int]]) -> ServerFinding:
     seen = ", ".join(f"{cached:,}" for _, cached in rows) + " tokens reused"
     missed = [n for n, (expected, cached) in enumerate(rows, 2) if cached + MOST_UNUSED < expected]
     if missed:
-        return ServerFinding(
-            "cache-loop",
-            "cache",
-            "fault",
-            f"turn {missed[0]} of an agent's loop reuses less of the one before than it could",
-            "every turn of an agent pays for a large part of the prompt again",
-            "enable prefix caching, and send the requests of one agent to the same engine",
-            "cache",
-            forecast,
-            seen,
-        )
-    message = f"{LOOP_TURNS} turns of an agent's loop reuse what they have in common"
-    return ServerFinding(
-        "cache-loop", "cache", "pass", message, probe="cache", expected=forecast, seen=seen
-    )
+        return check_finding("cache-loop:fault", turn=missed[0], expected=forecast, seen=seen)
+    return check_finding("cache-loop", turns=LOOP_TURNS, expected=forecast, seen=seen)
 
 
 def _shared(

@@ -8,8 +8,9 @@ from typing import Any
 from dsv4._format.dialects import V4
 from dsv4._format.tokens import BOS
 from dsv4.verify.answers import value_at
+from dsv4.verify.check_findings import check_finding
 from dsv4.verify.probes import SPELLED
-from dsv4.verify.report import Post, ServerFinding, Standing
+from dsv4.verify.report import Post, ServerFinding
 from dsv4.verify.server_client import Reply
 from dsv4.verify.token_counts import PromptCounter
 
@@ -26,13 +27,13 @@ def raw_findings(post: Post, counter: PromptCounter, *, full: bool) -> Iterator[
     also what becomes of a prompt without BOS, and whether `echo` gives it back."""
     count = _count(_completed(post, WITH_BOS))
     if count is None:
-        yield _finding("none", "not offered", "no raw completions")
+        yield check_finding("raw-none")
         return
     acting = counter.count(WITH_BOS, V4, frozenset())
     plain = len(counter.tokenizer.encode_text(WITH_BOS))
     yield _tokens_finding(count, acting, plain)
     if count == acting + 1:
-        yield _SECOND_BOS
+        yield check_finding("raw-bos-twice")
     bare = None
     if full:
         reply, echoed = _echoed(post)
@@ -43,47 +44,26 @@ def raw_findings(post: Post, counter: PromptCounter, *, full: bool) -> Iterator[
 
 
 def _tokens_finding(count: int, acting: int, plain: int) -> ServerFinding:
-    seen = f"{count:,} tokens"
-    if count in (acting, acting + 1):
-        return _finding("tokens", "pass", "special tokens in a raw prompt act", seen)
-    if count in (plain, plain + 1):
-        return _finding("tokens", "pass", "raw prompts are plain text", seen)
-    message = f"a raw prompt of {acting:,} tokens, or {plain:,} as text, has another number"
-    return _finding("tokens", "inconclusive", message, seen)
-
-
-_SECOND_BOS = ServerFinding(
-    "raw-bos-twice",
-    "raw",
-    "differs",
-    "BOS is added to raw prompts, also to those that have one",
-    "a prompt that was rendered elsewhere begins twice; quality drops a little everywhere",
-    "send it without its BOS, or with `add_special_tokens: false`",
-    "raw",
-)
+    acts = {acting: ":acting", acting + 1: ":acting", plain: ":plain", plain + 1: ":plain"}
+    key = f"raw-tokens{acts.get(count, '')}"
+    return check_finding(key, seen=f"{count:,} tokens", acting=acting, plain=plain)
 
 
 def _bos_finding(bare: int | None) -> ServerFinding:
-    if bare is None:
-        return _finding("bos", "pass", "no second BOS is added to a raw prompt")
-    if bare == ITS_TOKENS:
-        return _finding("bos", "pass", "no BOS is added to raw prompts: they need their own")
-    if bare == ITS_TOKENS + 1:
-        return _finding("bos", "pass", "BOS is added to raw prompts that have none")
-    message = "it was not seen whether BOS is added to raw prompts"
-    return _finding("bos", "inconclusive", message, f"{bare:,} tokens")
+    kinds = {None: ":no-second", ITS_TOKENS: ":none", ITS_TOKENS + 1: ":added"}
+    seen = "" if bare in kinds else f"{bare:,} tokens"
+    return check_finding(f"raw-bos{kinds.get(bare, '')}", seen=seen)
 
 
 def _echoed(post: Post) -> tuple[Reply, ServerFinding]:
     """The reply to a prompt without BOS, and whether it has the prompt."""
     reply = _completed(post, WITHOUT_BOS, echo=True)
     if _count(reply) is None:
-        finding = _finding("echo", "not offered", "`echo` is refused")
-        return _completed(post, WITHOUT_BOS), finding
+        return _completed(post, WITHOUT_BOS), check_finding("raw-echo:refused")
     text = value_at(reply.body, "choices", 0, "text")
     if isinstance(text, str) and text.startswith(WITHOUT_BOS):
-        return reply, _finding("echo", "pass", "`echo` gives the prompt back")
-    return reply, _finding("echo", "not offered", "`echo` is ignored")
+        return reply, check_finding("raw-echo")
+    return reply, check_finding("raw-echo:ignored")
 
 
 def _completed(post: Post, prompt: str, **fields: Any) -> Reply:
@@ -94,7 +74,3 @@ def _completed(post: Post, prompt: str, **fields: Any) -> Reply:
 def _count(reply: Reply) -> int | None:
     count = value_at(reply.body, "usage", "prompt_tokens")
     return count if type(count) is int and not reply.refused else None
-
-
-def _finding(name: str, verdict: Standing, message: str, seen: str = "") -> ServerFinding:
-    return ServerFinding(f"raw-{name}", "raw", verdict, message, probe="raw", seen=seen)

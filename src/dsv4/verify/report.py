@@ -16,7 +16,7 @@ from dsv4.verify.hypotheses import Forecaster, Hypothesis
 from dsv4.verify.observations import Observation
 from dsv4.verify.own_ways import OWN_WAYS, OwnWay, released_server
 from dsv4.verify.own_word import OwnWord
-from dsv4.verify.probes import PROBES, Probe
+from dsv4.verify.probes import PROBES, Probe, is_mixed
 from dsv4.verify.server_client import Reply
 from dsv4.verify.verdicts import Explanation, Mismatch, ServerVerdict
 
@@ -120,8 +120,9 @@ class VerifyReport:
                 "added": found.best.added if found.best and known else 0,
                 "alternatives": [
                     explanation_dict(each)
-                    for each in (*found.others, *uncertain, *found.alternatives)
+                    for each in (*found.others, *uncertain, *found.alternatives, *found.synonyms)
                 ],
+                "synonyms": [explanation_dict(each) for each in found.synonyms],
                 "possible": list(found.possible),
                 "explained": found.explained,
                 "of": found.of,
@@ -150,20 +151,19 @@ def without_key(report: VerifyReport, key: str) -> VerifyReport:
     """The report without a key that a server sent back."""
     if not key:
         return report
-    findings = tuple(
-        replace(
-            f,
-            message=struck_out(f.message, key),
-            expected=struck_out(f.expected, key),
-            seen=struck_out(f.seen, key),
-            curl=struck_out(f.curl, key),
-        )
-        for f in report.findings
-    )
+    findings = tuple(_without_key(finding, key) for finding in report.findings)
     notes = tuple(struck_out(note, key) for note in report.notes)
     word = OwnWord(*(struck_out(each, key) for each in vars(report.own_word).values()))
     model = struck_out(report.model, key)
     return replace(report, findings=findings, notes=notes, model=model, own_word=word)
+
+
+def _without_key(finding: ServerFinding, key: str) -> ServerFinding:
+    fields: dict[str, Any] = {
+        name: struck_out(value, key) if isinstance(value, str) else value
+        for name, value in vars(finding).items()
+    }
+    return ServerFinding(**fields)
 
 
 def struck_out(text: str, key: str) -> str:
@@ -249,7 +249,8 @@ class Findings:
         shown = tuple(
             dict.fromkeys(probe for id in sets[0] for probe in verdict.shown_by.get(id, ()))
         )
-        many = len(shown) >= LEAST_SHOWING
+        # One fault that is not certain has no finding under its own name.
+        many = len(shown) >= LEAST_SHOWING and (len(sets) > 1 or len(sets[0]) > 1)
         causes = "; ".join(
             " and ".join(f"{FAULTS[id].message} ({id})" for id in ids) for ids in sets
         )
@@ -378,7 +379,7 @@ class Findings:
         variant = fault_named(f"{id}/{fault.usual[0]}") if fault.family else fault_named(id)
         touched = self._forecaster.touched(variant)
         for observation in own:
-            if observation.probe not in touched or observation.probe == "rich":
+            if observation.probe not in touched or is_mixed(observation.probe):
                 continue
             known, count = self._forecaster.count(other, observation.probe)
             if known and usual_count(count, True) != observation.seen:
@@ -434,7 +435,7 @@ def adapted_finding(id: str, probe: Probe) -> ServerFinding:
 def _shows_several(probe: str) -> bool:
     """Whether a probe is changed by faults of other groups too, so that it says little of its own
     where others say more."""
-    return probe == "rich" or (probe in PROBES and PROBES[probe].group == "safety")
+    return is_mixed(probe) or (probe in PROBES and PROBES[probe].group == "safety")
 
 
 def _group(observation: Observation) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from dsv4._format.dialects import DIALECTS
@@ -62,10 +63,7 @@ def _text_lines(report: VerifyReport) -> Iterator[str]:
     yield f"{report.requests} requests, {tokens}, evidence {', '.join(report.evidence) or 'none'}"
     yield ""
     yield f"prompt      {headline(report)}    {found.explained} of {found.of} counts explained"
-    for each in found.alternatives:
-        yield f"            or {_named(each)}"
-    if str(report.own_word):
-        yield f"            it says of itself: {report.own_word}"
+    yield from (f"            {line}" for line in _further_words(report))
     for group, standing in report.groups.items():
         own = [f for f in report.findings if f.group == group]
         if not own and group == "prompt" and standing == "pass":
@@ -80,6 +78,15 @@ def _text_lines(report: VerifyReport) -> Iterator[str]:
     yield ""
     yield from report.notes
     yield INVISIBLE
+
+
+def _further_words(report: VerifyReport) -> Iterator[str]:
+    """What else the server may be, and what it says that it is."""
+    found = report.verdict
+    yield from (f"or {_named(each)}" for each in found.alternatives)
+    yield from (f"which is the same as {_named(each)}" for each in found.synonyms)
+    if str(report.own_word):
+        yield f"it says of itself: {report.own_word}"
 
 
 def _named(each: Explanation) -> str:
@@ -98,14 +105,17 @@ def _finding_line(finding: ServerFinding) -> str:
 
 def _details(finding: ServerFinding) -> Iterator[str]:
     yield f"{finding.id}: {finding.message}"
-    for name, text in (
-        ("effect", finding.effect),
-        ("mend", finding.mend),
-        ("shown by", _proof(finding)),
-        ("try it", _short(finding.curl)),
-    ):
-        if text:
-            yield f"  {name + ':':<9} {text}"
+    for name, text in _rows(finding).items():
+        if text and name not in ("expected", "seen"):  # which stand in its line above
+            yield f"  {name + ':':<9} {_short(text)}"
+
+
+def _rows(finding: ServerFinding) -> dict[str, str]:
+    """What there is to know of a finding besides its message."""
+    return {
+        **{"effect": finding.effect, "mend": finding.mend, "expected": finding.expected},
+        **{"seen": finding.seen, "shown by": _proof(finding), "try it": finding.curl},
+    }
 
 
 def _proof(finding: ServerFinding) -> str:
@@ -119,26 +129,11 @@ def _proof(finding: ServerFinding) -> str:
 LONGEST_LINE = 2_000
 
 
-def _short(curl: str) -> str:
-    return curl if len(curl) <= LONGEST_LINE else "too long to show here; --json has the request"
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST_LINE else "too long to show here; --json has it"
 
 
-STYLE = """
-:root{color-scheme:light dark;--fg:#1c1e21;--bg:#fff;--soft:#667;--line:#dde;--fault:#b3261e;
---differs:#8a5a00;--pass:#17692c;--inconclusive:#556;--code:#f4f5f8}
-@media(prefers-color-scheme:dark){:root{--fg:#e6e8ec;--bg:#15171b;--soft:#9aa3b2;--line:#333a45;
---fault:#ff8a80;--differs:#f0b94d;--pass:#7bd88f;--inconclusive:#aab;--code:#1e2229}}
-body{font:16px/1.5 system-ui,sans-serif;color:var(--fg);background:var(--bg);max-width:60rem;
-margin:2rem auto;padding:0 1rem}h1{font-size:1.5rem;margin:0}p.soft,small{color:var(--soft)}
-table{border-collapse:collapse;width:100%;margin:1.5rem 0}td,th{text-align:left;padding:.45rem
-.6rem;border-bottom:1px solid var(--line);vertical-align:top}
-.badge{font-weight:600;white-space:nowrap}.fault{color:var(--fault)}.differs{color:var(--differs)}
-.pass{color:var(--pass)}.inconclusive,.not{color:var(--inconclusive)}
-section{border:1px solid var(--line);border-radius:.5rem;padding:.8rem 1rem;margin:1rem 0}
-section h2{font-size:1.05rem;margin:0 0 .4rem}dl{display:grid;grid-template-columns:6rem 1fr;
-gap:.2rem .8rem;margin:0}dt{color:var(--soft)}dd{margin:0;min-width:0}
-code{background:var(--code);padding:.1rem .3rem;border-radius:.25rem;overflow-wrap:anywhere}
-"""
+STYLE = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
 
 
 def report_html(report: VerifyReport) -> str:
@@ -156,10 +151,7 @@ def _html_parts(report: VerifyReport) -> Iterator[str]:
     yield f'<p class="soft">{html_text(report.url)} {html_text(report.model)}<br>'
     yield f"{found.explained} of {found.of} counts explained · {report.requests} requests · "
     yield f"{report.prompt_tokens:,} prompt tokens · evidence {', '.join(report.evidence)}</p>"
-    for each in found.alternatives:
-        yield f"<p>or <code>{html_text(_named(each))}</code></p>"
-    if str(report.own_word):
-        yield f"<p>It says of itself: {html_text(str(report.own_word))}</p>"
+    yield from (f"<p>{html_text(line)}</p>" for line in _further_words(report))
     yield "<table><thead><tr><th>group</th><th>verdict</th><th>what was found</th></tr></thead>"
     for group, standing in report.groups.items():
         own = [f for f in report.findings if f.group == group]
@@ -178,12 +170,10 @@ def _html_parts(report: VerifyReport) -> Iterator[str]:
 def _html_finding(finding: ServerFinding) -> Iterator[str]:
     badge = f'<span class="badge {finding.verdict}">{finding.verdict}</span>'
     yield f"<section><h2>{badge} {html_text(finding.message)} <small>{finding.id}</small></h2><dl>"
-    rows = [("effect", finding.effect), ("mend", finding.mend), ("expected", finding.expected)]
-    for name, text in (*rows, ("seen", finding.seen), ("shown by", _proof(finding))):
+    for name, text in _rows(finding).items():
         if text:
-            yield f"<dt>{name}</dt><dd>{html_text(text)}</dd>"
-    if finding.curl:
-        yield f"<dt>try it</dt><dd><code>{html_text(finding.curl)}</code></dd>"
+            code = ("<code>", "</code>") if name == "try it" else ("", "")
+            yield f"<dt>{name}</dt><dd>{code[0]}{html_text(text)}{code[1]}</dd>"
     yield "</dl></section>"
 
 
@@ -213,8 +203,8 @@ def report_junit(report: VerifyReport) -> str:
         cases.append(f'<testcase classname="dsv4.verify" name="{group}">{inside}</testcase>')
     head = f'<testsuite name="dsv4 verify" tests="{len(cases)}" failures="{failed}">'
     start = '<?xml version="1.0" encoding="UTF-8"?>\n'
-    named = [headline(report), *(f"or {_named(each)}" for each in report.verdict.alternatives)]
-    said = f"<system-out>{html_text(chr(10).join(named))}</system-out>"
+    named = "\n".join([headline(report), *_further_words(report)])
+    said = f"<system-out>{html_text(named)}</system-out>"
     return start + head + "".join(cases) + said + "</testsuite>\n"
 
 

@@ -21,7 +21,7 @@ from dsv4.verify.forcing import forcing_way
 from dsv4.verify.hypotheses import Forecaster
 from dsv4.verify.kept_counts import KeptForecaster, kept_forecasts
 from dsv4.verify.observations import Observation
-from dsv4.verify.output_checks import cache_finding, call_findings, length_findings, other_routes
+from dsv4.verify.output_checks import cache_findings, call_findings, length_findings, other_routes
 from dsv4.verify.own_word import OWN_WORD_REQUESTS, OwnWord, own_word
 from dsv4.verify.picture_checks import IMAGE_REQUESTS, picture_findings
 from dsv4.verify.probes import PROBES, Probe, probes, words
@@ -31,8 +31,10 @@ from dsv4.verify.prompt_routes import (
     QUICKLY_SHOWN,
     ROUTES,
     SHOWN_PROBES,
+    ShowingRoute,
     loop_findings,
     order_findings,
+    routes_of,
     shown_prompts,
 )
 from dsv4.verify.raw_checks import RAW_REQUESTS, raw_findings
@@ -48,6 +50,8 @@ from dsv4.verify.report import (
 )
 from dsv4.verify.sending import MOST_SILENCE, OWN_REQUEST, Asking, BudgetSpent, Progress, Sender
 from dsv4.verify.server_client import HttpServer, Reply, ServerClient, ServerProblem
+from dsv4.verify.token_budget import TokenBudget, TokensSpent, forecast_tokens
+from dsv4.verify.token_counts import PromptCounter
 from dsv4.verify.verdicts import ServerVerdict
 
 RunMode: TypeAlias = Literal["quick", "default", "full"]
@@ -61,7 +65,7 @@ FULL_REQUESTS = (
     *(3, FORCED_REQUESTS, ANSWER_REQUESTS, RAW_REQUESTS, 2 * len(ORDERS), LOOP_TURNS),
     *(len(ROUTES), len(SHOWN_PROBES)),
 )
-FULL_TOKENS = 52_000
+QUICK_TOKENS, DEFAULT_TOKENS, FULL_TOKENS = 10_000, 20_000, 52_000
 # However many requests may have to be sent again.
 MOST_DEFAULT = 90
 # Calls, other routes and raw completions, which every run looks at.
@@ -78,6 +82,7 @@ def run(
     progress: Progress | None = None,
     forecaster: Forecaster | None = None,
     parallel: int = 1,
+    tokens: int | None = None,
 ) -> VerifyReport:
     """What a server does with requests, found out by sending some.
 
@@ -87,31 +92,40 @@ def run(
     groups, for a part of it. `request` is a body of your own to be counted too. `progress` is
     called with the number of requests that were sent, and of all. `forecaster` makes the forecasts;
     without one their counts are kept in the user's cache folder. `parallel` is how many requests
-    may be under way at once, except where each is chosen by the last.
+    may be under way at once, except where each is chosen by the last. `tokens` is how many prompt
+    tokens the run may cost at most, without it what `planned` says.
 
     Raises `ServerProblem` where nothing could be measured. `KeyboardInterrupt` ends the run, and
     the report says what was found until then.
     """
-    sender = Sender(client, model or "", planned(mode, only, own=request is not None)[0], progress)
+    forecaster = forecaster or _forecasts_with(request)
+    most, most_tokens = planned(mode, only, request, forecaster.counter)
+    budget = TokenBudget(most_tokens if tokens is None else tokens, forecaster.counter)
+    sender = Sender(client, model or "", most, budget, progress)
     return ServerRun(sender, mode, only, request, forecaster, parallel).report()
 
 
 def planned(
-    mode: RunMode = "default", only: Collection[str] = (), *, own: bool = False
+    mode: RunMode = "default",
+    only: Collection[str] = (),
+    request: Object | None = None,
+    counter: PromptCounter | None = None,
 ) -> tuple[int, int]:
-    """How many requests a run sends at most, and about how many prompt tokens that are. Requests
-    that are sent again are among them."""
+    """How many requests a run sends at most, and how many prompt tokens they have at most. Requests
+    that are sent again are among them. A `request` of one's own is counted, by the `counter`."""
+    own = request is not None
+    own_tokens = 0 if request is None else forecast_tokens(request, counter or PromptCounter())
     if mode == "quick":
-        most = MOST_QUICK + 1 + len(ROUTES) + len(QUICKLY_SHOWN) + own
-        return most + OWN_WORD_REQUESTS, 300 * MOST_QUICK
+        most = MOST_QUICK + MOST_REPEATS_QUICKLY + len(ROUTES) + len(QUICKLY_SHOWN) + own
+        return most + OWN_WORD_REQUESTS, QUICK_TOKENS + own_tokens
     chosen = [probe for probe in probes() if not only or probe.group in only or probe.id in ALWAYS]
     sent = sum(probe.repeats for probe in chosen) + MOST_REPEATS + OWN_WORD_REQUESTS + own
     if only:
-        return sent, 250 * sent
-    sent, tokens = min(sent + OUTPUT_REQUESTS + IMAGE_REQUESTS, MOST_DEFAULT), 20_000
+        return sent, 250 * sent + own_tokens
+    sent, tokens = min(sent + OUTPUT_REQUESTS + IMAGE_REQUESTS, MOST_DEFAULT), DEFAULT_TOKENS
     if mode == "full":
         sent, tokens = sent + sum(FULL_REQUESTS), tokens + FULL_TOKENS
-    return sent, tokens
+    return sent, tokens + own_tokens
 
 
 class ServerRun:
@@ -123,38 +137,38 @@ class ServerRun:
         mode: RunMode,
         only: Collection[str],
         request: Object | None,
-        forecaster: Forecaster | None,
+        forecaster: Forecaster,
         parallel: int = 1,
     ) -> None:
         self._sender, self._mode, self._parallel = sender, mode, parallel
-        self._only, self._request = only, request
-        self._forecaster = forecaster or _forecasts_with(request)
+        self._only, self._request, self._forecaster = only, request, forecaster
         self._word = OwnWord()
         self._planned_counts = 0
         self._shown: list[Observation] = []
+        self._is_lost = False
         self._verdicts: dict[tuple[int, int], ServerVerdict] = {}
         self._notes: list[str] = []
+        self._further: list[ServerFinding] = []
         self._last: tuple[str, Mapping[str, Any]] = CHAT, {}
 
     def report(self) -> VerifyReport:
         sender = self._sender
-        findings: list[ServerFinding] = []
         try:
             self._ask_all_probes()
             if sender.silent < MOST_SILENCE and not sender.refuses_all:
                 self._ask_again()
-                findings = self._look_further()
+                self._look_further()
         except KeyboardInterrupt:
             self._notes.append("The run was interrupted: this is what was found until then.")
         except BudgetSpent:
             self._notes.append("All requests that were announced were sent: the run ended there.")
         url = sender.client.url
-        if not any(o.tells for o in sender.seen) and not sender.tokens:
+        if not any(o.tells for o in sender.seen) and not sender.adapted:
             first = next(iter(sender.failures), "nothing could be measured")
             raise ServerProblem(f"{url}: {first}")
         if sender.refuses_all:
             raise ServerProblem(f"{url}: every request was refused{sender.refusal}")
-        return self._reported(findings)
+        return self._reported()
 
     def _ask_all_probes(self) -> None:
         self._word = own_word(self._sender.get, self._sender.model)
@@ -167,6 +181,10 @@ class ServerRun:
             self._sender.ask(Asking(Probe(OWN_REQUEST, "prompt", self._request)))
 
     @property
+    def _own_word(self) -> OwnWord:
+        return replace(self._word, fingerprint=self._sender.fingerprint)
+
+    @property
     def _compared(self) -> list[Observation]:
         """What tells of the server. Where `dsv4 heal` adapts requests, a refusal may be its own; a
         failure that came once and not again was none of the request."""
@@ -177,12 +195,12 @@ class ServerRun:
             if not o.refused or not (self._sender.adapted or (o.failed and o.probe in answered))
         ]
 
-    def _reported(self, further: list[ServerFinding]) -> VerifyReport:
+    def _reported(self) -> VerifyReport:
         sender = self._sender
         verdict = self._verdict()
         maker = Findings(verdict, self._compared, self._forecaster, sender.client.url, sender.model)
         adapted = [adapted_finding(id, probe) for id, probe in sender.adapted.items()]
-        findings = (*maker.all(), *adapted, *length_findings(sender.longer), *further)
+        findings = (*maker.all(), *adapted, *length_findings(sender.longer), *self._further)
         planned_counts = max(self._planned_counts, 1)
         report = VerifyReport(
             sender.client.url,
@@ -191,16 +209,23 @@ class ServerRun:
             maker.groups(findings),
             findings,
             sender.client.sent if isinstance(sender.client, HttpServer) else sender.sent,
-            sender.tokens,
+            sender.budget.spent,
             sender.completion,
-            tuple(self._evidence(further)),
-            (*dict.fromkeys(self._notes), *self._failures()),
+            tuple(self._evidence()),
+            (*dict.fromkeys(self._notes), *self._unsent(), *self._failures()),
             too_little=len({o.probe for o in sender.seen if o.tells}) * 2 < planned_counts
             and not sender.adapted,
-            own_word=replace(self._word, fingerprint=sender.fingerprint),
+            own_word=self._own_word,
             first_token_seconds=sender.first_token,
         )
         return without_key(report, sender.key)
+
+    def _unsent(self) -> Iterator[str]:
+        """One sentence for all that was left out to stay within the budget of tokens."""
+        names = list(dict.fromkeys(self._sender.unsent))
+        if names:
+            most = f"the {self._sender.budget.most:,} prompt tokens that were announced"
+            yield f"Not sent, because they would have passed {most}: {', '.join(names)}."
 
     def _failures(self) -> Iterator[str]:
         """One sentence for all requests that got no count, with the reasons."""
@@ -221,7 +246,7 @@ class ServerRun:
     def _new_verdict(self) -> ServerVerdict:
         """What explains the counts, and the prompts that were shown. Where the counts are not to be
         believed, the prompts decide; where both do not fit, the counts."""
-        preferred = replace(self._word, fingerprint=self._sender.fingerprint).profiles
+        preferred = self._own_word.profiles
         by_address = dialect_of_host([self._sender.client.url])
         why = partial(
             explain,
@@ -232,7 +257,7 @@ class ServerRun:
         seen = self._compared
         verdict = why(seen)
         if self._mode == "quick":
-            verdict = _with_several_in_doubt(verdict)
+            verdict = _in_doubt(verdict, lost=self._is_lost)
         if not self._shown:
             return verdict
         if verdict.outcome == "void":
@@ -241,8 +266,8 @@ class ServerRun:
         both = why([*seen, *self._shown])
         return both if both.outcome == "explained" else verdict
 
-    def _evidence(self, further: list[ServerFinding]) -> Iterator[str]:
-        seen = self._sender.seen
+    def _evidence(self) -> Iterator[str]:
+        seen, further = self._sender.seen, self._further
         if any(o.shows_prompt for o in (*seen, *self._shown)):
             yield "E0"
         if any(o.count is not None for o in seen):
@@ -282,21 +307,24 @@ class ServerRun:
         asked = [OWN_REQUEST]
         while len(asked) <= MOST_QUICK and self._sender.silent < MOST_SILENCE:
             probe = search.next(asked)
-            if probe is None or (search.is_lost and len(asked) > MOST_QUICK - MOST_REPEATS_QUICKLY):
+            if probe is None:
                 break
             asked.append(probe)
             self._planned_counts += 1
             found = self._sender.ask(Asking(PROBES[probe]))
             if found.tells:
                 search.narrow(found)
-        if not search.is_lost and search.next(asked) is not None:
+        self._is_lost = search.is_lost
+        if search.is_lost:
+            self._notes.append("No known server does this: the default run looks closer.")
+        elif search.next(asked) is not None:
             self._notes.append("Other faults are possible: --quick did not look for all of them.")
 
     def _ask_again(self) -> None:
         """What deviates is asked again before it names anything."""
         most = MOST_REPEATS
         if self._mode == "quick":
-            most = min(MOST_REPEATS_QUICKLY, MOST_QUICK + 1 - self._planned_counts)
+            most = 1 if self._is_lost else MOST_REPEATS_QUICKLY
         sent = 0
         while sent < most and self._sender.silent < MOST_SILENCE:
             doubts = next_doubts(
@@ -314,52 +342,65 @@ class ServerRun:
 
     # What else can be looked at.
 
-    def _look_further(self) -> list[ServerFinding]:
+    def _look_further(self) -> None:
         def post(path: str, body: Mapping[str, Any]) -> Reply:
             self._last = path, body
             return self._sender.post(path, {"model": self._sender.model, **body})
 
-        if self._mode == "quick":
-            self._look_at_prompts(post)
-            return []
-        return [] if self._only else self._look_at_all(post)
+        if self._only:
+            return
+        for name, findings in self._looks(post):
+            try:
+                for finding in findings:
+                    self._further.append(finding)
+            except TokensSpent:
+                self._sender.unsent.append(name)
 
-    def _look_at_prompts(self, post: Post) -> None:
-        """The prompt itself, where counts leave open whose it is."""
+    def _looks(self, post: Post) -> Iterator[tuple[str, Iterable[ServerFinding]]]:
+        """What else is looked at, by names for what it is."""
+        if self._mode == "quick":
+            yield "prompts", self._look_at_prompts(post, QUICKLY_SHOWN)
+            return
+        plain = [o.count for o in self._sender.seen if o.probe == "plain" and o.count is not None]
+        counter, full = self._forecaster.counter, self._mode == "full"
+        yield "calls", self._shown_by_last(call_findings(post))
+        yield "protocols", self._shown_by_last(other_routes(post, plain))
+        yield "raw", self._shown_by_last(raw_findings(post, counter, full=full))
+        if full:
+            yield "answers", self._look_at_answers(post)
+            yield "cache", self._shown_by_last(cache_findings(post, words(2_000)))
+        yield "pictures", self._look_at_pictures(post, plain)
+        if full or self._verdict().outcome == "void":
+            yield "prompts", self._look_at_prompts(post)
+        best = self._verdict().best
+        if full and self._verdict().outcome == "explained" and best:
+            server = best.hypothesis
+            yield "orders", self._shown_by_last(order_findings(post, server, self._forecaster))
+            yield "loop", self._shown_by_last(loop_findings(post, server, self._forecaster))
+
+    def _look_at_prompts(
+        self, post: Post, shown: Sequence[str] = SHOWN_PROBES
+    ) -> Iterator[ServerFinding]:
+        """The prompt itself, where no answer showed it. A quick run needs it where counts leave
+        open whose it is, and asks only where the server says what it is."""
         verdict = self._verdict()
         is_certain = verdict.outcome == "explained" and not verdict.alternatives
-        if not is_certain and not any(o.shows_prompt for o in self._sender.seen):
-            self._shown = list(shown_prompts(post, self._forecaster, QUICKLY_SHOWN))
+        routes: Sequence[ShowingRoute] = ROUTES
+        if self._mode == "quick":
+            routes = () if is_certain else routes_of(self._own_word.profiles)
+        if not any(o.shows_prompt for o in self._sender.seen):
+            self._shown = list(shown_prompts(post, self._forecaster, shown, routes))
+        yield from ()
 
-    def _look_at_all(self, post: Post) -> list[ServerFinding]:
-        plain = [o.count for o in self._sender.seen if o.probe == "plain" and o.count is not None]
-        full = self._mode == "full"
-        findings = [*self._shown_by_last(call_findings(post))]
-        findings += self._shown_by_last(other_routes(post, plain))
-        findings += self._shown_by_last(raw_findings(post, self._forecaster.counter, full=full))
-        if full:
-            way = forcing_way(post)
-            findings += self._shown_by_last(answer_findings(post, way))
-            findings += forced_findings(
-                post, way, partial(curl_line, self._sender.client.url, self._sender.model)
-            )
-            findings += self._shown_by_last([cache_finding(post, words(2_000))])
-        verdict = self._verdict()
-        findings += self._look_at_pictures(post, verdict, plain)
-        looks = full or verdict.outcome == "void"
-        if looks and not any(o.shows_prompt for o in self._sender.seen):
-            self._shown = list(shown_prompts(post, self._forecaster))
-        if full and verdict.outcome == "explained" and verdict.best:
-            best = verdict.best.hypothesis
-            findings += self._shown_by_last(order_findings(post, best, self._forecaster))
-            findings += self._shown_by_last(loop_findings(post, best, self._forecaster))
-        return findings
+    def _look_at_answers(self, post: Post) -> Iterator[ServerFinding]:
+        way = forcing_way(post)
+        yield from self._shown_by_last(answer_findings(post, way))
+        line = partial(curl_line, self._sender.client.url, self._sender.model)
+        yield from forced_findings(post, way, line)
 
-    def _look_at_pictures(
-        self, post: Post, verdict: ServerVerdict, plain: Sequence[int]
-    ) -> Iterator[ServerFinding]:
+    def _look_at_pictures(self, post: Post, plain: Sequence[int]) -> Iterator[ServerFinding]:
         """What pictures cost, on a server of the model that sees them."""
-        best = verdict.best
+        best = self._verdict().best
         if best is not None and best.hypothesis.texts == V4_1.name and not best.added:
             yield from self._shown_by_last(picture_findings(post, plain))
 
@@ -374,15 +415,17 @@ class ServerRun:
                 yield finding
 
 
-def _with_several_in_doubt(verdict: ServerVerdict) -> ServerVerdict:
+def _in_doubt(verdict: ServerVerdict, *, lost: bool) -> ServerVerdict:
     """What few requests say: two faults that make up for each other explain most of those, so that
-    several at once are possible and not certain."""
+    several at once are possible and not certain. So is any, where the search was `lost`, which
+    looks for each of them."""
     best = verdict.best
-    several = {id for id in (best.faults if best else ()) if FAULTS[id].changes_prompts}
-    if verdict.outcome != "explained" or len(several) < 2:
+    ours = {id for id in (best.faults if best else ()) if FAULTS[id].changes_prompts}
+    if verdict.outcome != "explained" or len(ours) < (1 if lost else 2):
         return verdict
-    certain = tuple(id for id in verdict.faults if id not in several)
-    return replace(verdict, faults=certain, possible=tuple(sorted({*verdict.possible, *several})))
+    doubtful = {*ours, "counts-offset", "counts-include-completion"} & {*verdict.faults, *ours}
+    certain = tuple(id for id in verdict.faults if id not in doubtful)
+    return replace(verdict, faults=certain, possible=tuple(sorted({*verdict.possible, *doubtful})))
 
 
 def _forecasts_with(request: Object | None) -> Forecaster:

@@ -14,6 +14,7 @@ from dsv4.verify.observations import Observation
 from dsv4.verify.probes import Probe
 from dsv4.verify.report import CHAT, struck_out
 from dsv4.verify.server_client import HttpServer, Reply, ServerClient, ServerProblem
+from dsv4.verify.token_budget import TokenBudget, TokensSpent
 
 # After so many requests in a row without an answer, a run ends with what it has.
 MOST_SILENCE = 3
@@ -42,21 +43,30 @@ class Asking:
 
 
 class Sender:
-    """Sends the requests of one run, at most `planned` of them, several at once where asked to.
+    """Sends the requests of one run, at most `planned` of them and within a `budget` of tokens,
+    several at once where asked to.
 
-    `seen` is what tells of prompts, in the order of asking. Until a server has shown that it takes
-    them, ids of prompts are asked for; where only streams have usage, all requests are streamed.
+    `unsent` are the probes that would have passed the budget. `seen` is what tells of prompts, in
+    the order of asking. Until a server has shown that it takes them, ids of prompts are asked for;
+    where only streams have usage, all requests are streamed.
     """
 
     def __init__(
-        self, client: ServerClient, model: str, planned: int, progress: Progress | None = None
+        self,
+        client: ServerClient,
+        model: str,
+        planned: int,
+        budget: TokenBudget,
+        progress: Progress | None = None,
     ) -> None:
         self.client, self.model, self._planned = client, model, planned
+        self.budget = budget
         self._progress = progress or (lambda done, of: None)
         self.key = client.key if isinstance(client, HttpServer) else ""
         self.seen: list[Observation] = []
         self.asked = self.sent = self.silent = 0
-        self.tokens = self.completion = 0
+        self.completion = 0
+        self.unsent: list[str] = []
         self.failures: Counter[str] = Counter()
         self.refusal = ""
         self.adapted: dict[str, Probe] = {}
@@ -112,8 +122,16 @@ class Sender:
         return reply.body if 200 <= reply.status < 300 else None
 
     def _post(self, path: str, body: Mapping[str, Any]) -> Reply:
-        self._count()
-        return self.client.post(path, body)
+        reserved = self.budget.reserve(body)
+        counted: int | None = 0  # of what is refused, or does not arrive
+        try:
+            self._count()
+            reply = self.client.post(path, body)
+            if 200 <= reply.status < 300:
+                counted = prompt_tokens(usage_of(reply))
+            return reply
+        finally:
+            self.budget.settle(*reserved, counted)
 
     def _count(self) -> None:
         with self._lock:
@@ -133,7 +151,11 @@ class Sender:
             "temperature": 0,
             **probe.request,
         }
-        reply = self._streamed(body) if asking.stream or self._only_streams else self._whole(body)
+        try:
+            is_streamed = asking.stream or self._only_streams
+            reply = self._streamed(body) if is_streamed else self._whole(body)
+        except TokensSpent:
+            return Observation(probe.id, note=UNSENT), Reply()
         self._check_first(reply)
         observation = observed(probe.id, reply)
         if observation.note == NO_USAGE and not reply.events and not self._shows_ids:
@@ -168,10 +190,12 @@ class Sender:
 
     def _kept(self, asking: Asking, observation: Observation, reply: Reply) -> Observation:
         probe = asking.probe
+        if observation.note == UNSENT:
+            self.unsent.append(probe.id)
+            return observation
         self.asked += 1
         if observation.completion_tokens > asking.most:
             self.longer.append(probe.id)
-        self.tokens += observation.count or 0
         self.completion += observation.completion_tokens
         self.fingerprint = self.fingerprint or _fingerprint(reply)
         if reply.times and self.first_token is None:
@@ -263,6 +287,7 @@ class _Parallel:
 TOO_LONG = "the server refuses it as too long for its context"
 # As vLLM, SGLang, llama.cpp and the official API put it.
 _CONTEXT = re.compile(r"context[ _](length|size|window)", re.IGNORECASE)
+UNSENT = "it would have passed the budget of tokens"
 NO_USAGE = "the answer does not say how many tokens the prompt had"
 
 
@@ -292,6 +317,17 @@ def usage_of(reply: Reply) -> Mapping[str, Any]:
         if isinstance(usage, dict):
             return usage
     return {}
+
+
+def prompt_tokens(usage: Mapping[str, Any]) -> int | None:
+    """The tokens of a prompt, under each name that servers have for them. Messages counts what a
+    cache knew, or was told to keep, apart."""
+    whole = token_number(usage.get("prompt_tokens"))
+    if whole is not None:
+        return whole
+    own = token_number(usage.get("input_tokens"))
+    cached = (usage.get(f"cache_{done}_input_tokens") for done in ("read", "creation"))
+    return None if own is None else own + sum(token_number(each) or 0 for each in cached)
 
 
 def cached_tokens(usage: Mapping[str, Any]) -> int | None:

@@ -51,6 +51,7 @@ class ServerVerdict:
     - `best`: the simplest explanation. `alternatives`: others that are as good.
     - `explained`, `of`: how many observations `best` explains, and how many there are. A request of
       which it forecasts nothing is not explained by it.
+    - `synonyms`: `best` under other names: the prompts are the same for all requests there are.
     - `faults`: those that are certain: every explanation has them, and enough requests show them.
     - `possible`: those of `best` and of the alternatives that are not.
     - `shown_by`: by the id of a fault of `best`, the requests whose answers show it.
@@ -65,6 +66,7 @@ class ServerVerdict:
     outcome: Outcome
     best: Explanation | None = None
     alternatives: tuple[Explanation, ...] = ()
+    synonyms: tuple[Explanation, ...] = ()
     explained: int = 0
     of: int = 0
     unexplained: tuple[Mismatch, ...] = ()

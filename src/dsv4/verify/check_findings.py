@@ -1,0 +1,28 @@
+"""What checks of answers, routes and caches may find: a table, in check_findings.json."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from dsv4.verify.report import ServerFinding
+
+_ROWS: dict[str, dict[str, str]] = {
+    row.pop("key"): row
+    for row in json.loads(
+        Path(__file__).with_name("check_findings.json").read_text(encoding="utf-8")
+    )
+}
+
+
+def check_finding(
+    key: str, *, expected: str = "", seen: str = "", probe: str = "", **values: Any
+) -> ServerFinding:
+    """The finding of a row. Its id is the `key`, up to a colon: what is found in one place may be
+    good, or bad. `values` go into its message; `probe` is the request that shows it, where that is
+    not always the same one."""
+    row = _ROWS[key]
+    message = row["message"].format(**values)
+    fields = {**row, "message": message, "probe": probe or row.get("probe", "")}
+    return ServerFinding(id=key.partition(":")[0], expected=expected, seen=seen, **fields)  # type: ignore[arg-type]
