@@ -12,7 +12,7 @@ from http_servers import served
 from running import dsv4, refused
 
 from dsv4.verify import Reply, ServerProblem
-from dsv4.verify.probes import TIME, WEATHER
+from dsv4.verify.probes import PROBES
 from dsv4.verify.vendor_replay import ReplayPair, replay_against, replay_pairs
 
 
@@ -30,7 +30,7 @@ BODY = {
     "model": "other",
     "stream": True,
     "messages": [{"role": "user", "content": "Weather?"}],
-    "tools": [WEATHER, TIME],
+    "tools": PROBES["tools-two"].request["tools"],
 }
 LOG = [{"request": BODY, "response": response("tool_calls", PARIS)} for _ in range(4)]
 
