@@ -78,7 +78,7 @@ def test_switches_are_those_of_the_prompt(tab: Any) -> None:
     tab.wait_for_function("() => !document.querySelector('.turn.broken')")
     with answered(tab, "cache"):
         tab.locator("section.cache").get_by_label("Dialect").select_option("v4.1")
-    tab.wait_for_function("() => document.querySelector('.turn').innerText.includes('characters')")
+    tab.wait_for_function("() => document.querySelector('.turn').innerText.includes('tokens')")
     tab.get_by_role("tab", name="Prompt").click()
     assert tab.locator("section.prompt").get_by_label("Dialect").input_value() == "v4.1"
 
