@@ -126,7 +126,7 @@ class QuickSearch:
         changed = [id for id in forecast if forecast[id] != usual.get(id)]
         showing = [id for id in changed if not is_mixed(id)]
         new = [id for id in showing if id not in asked]
-        silent = [id for id in forecast if id not in changed]
+        silent = [id for id in forecast if id not in changed and forecast[id] is not None]
         least = LEAST_SHOWING if silent else LEAST_WITHOUT_CONTRAST
         if new and len(showing) - len(new) < least:
             return min(new, key=lambda id: len(changing[id]))
