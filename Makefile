@@ -109,9 +109,8 @@ test-thorough: $(VENV)/installed-for-tests
 # which takes a run of its tests. `make test-mutants SAMPLE=5 SEED=2 ONLY=_parse` takes others.
 SAMPLE ?= 20
 SEED ?= 1
-LEAST ?= 80
 test-mutants: $(VENV)/installed-for-tests $(VENV)-mutants/installed
-	$(VENV)-mutants/bin/python scripts/mutants.py --sample $(SAMPLE) --seed $(SEED) --least $(LEAST) \
+	$(VENV)-mutants/bin/python scripts/mutants.py --sample $(SAMPLE) --seed $(SEED) \
 		$(if $(ONLY),--only $(ONLY))
 
 # Grammars in full: 2,000 random sets of tools in xgrammar, 300 in the others. Ten minutes.

@@ -1,6 +1,6 @@
 """Changes the code in single places, and shows which changes no test notices.
 
-    python scripts/mutants.py [--sample 20] [--seed 1] [--only _parse …] [--least 80]
+    python scripts/mutants.py [--sample 20] [--seed 1] [--only _parse …]
 
 Cosmic Ray makes the mutants and runs the tests of a package for each: a comparison the other way
 round, a number one higher, a loop that ends early. The sample is the same for the same seed. The
@@ -36,6 +36,10 @@ TESTS = {
     "verify/explain.py": "tests/verify",
 }
 
+# The share of mutants that must be noticed, in percent: what samples of 12 places and more have
+# shown; that of the parser is a target. What survives should be changes that make no difference.
+LEAST_NOTICED = {"_parse": 80, "_encode": 80, "_decode": 80, "api": 60, "verify/explain.py": 80}
+
 # Annotations are never evaluated, so an operator in `int | None` changes nothing; of the other
 # operators one replacement is enough to see whether a test looks.
 USEFUL = re.compile(
@@ -53,7 +57,7 @@ def main() -> int:
     rates = {package: rate_of(package, options) for package in options.only or TESTS}
     for package, rate in rates.items():
         print(f"{package}: {rate:.0f} % of the mutants were noticed")
-    return int(min(rates.values()) < options.least)
+    return int(any(rate < LEAST_NOTICED[package] for package, rate in rates.items()))
 
 
 def arguments() -> argparse.Namespace:
@@ -61,7 +65,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--sample", type=int, default=20, help="how many places of each package")
     parser.add_argument("--seed", type=int, default=1, help="which places")
     parser.add_argument("--only", nargs="*", choices=TESTS, help="these packages")
-    parser.add_argument("--least", type=float, default=0.0, help="fail below this rate, in percent")
     return parser.parse_args()
 
 

@@ -800,3 +800,25 @@ def test_nothing_is_said_of_a_cache_that_nobody_knows(protocol: str) -> None:
         assert fields == known | {"cache_read_input_tokens": None}
     else:
         assert fields == known
+
+
+def test_the_items_and_the_usage_of_a_response() -> None:
+    tools = [{"type": "custom", "name": "run"}, {"type": "function", "name": "ping"}]
+    call = PROTOCOLS["responses"].read(body("responses", tools=tools))
+    events = [
+        *(dsv4.ToolCallStart(0, "run", "call_1"), dsv4.ArgumentsDelta(0, '{"input": "x"}')),
+        *(dsv4.ToolCallEnd(0), dsv4.ToolCallStart(1, "ping", "call_2")),
+        *(dsv4.ArgumentsDelta(1, "{}"), dsv4.ToolCallEnd(1), dsv4.End("tool_calls")),
+    ]
+    whole = PROTOCOLS["responses"].whole(call, events, usage=USAGE)
+    assert [(item["type"], item["id"]) for item in whole["output"]] == [
+        ("custom_tool_call", "ctc_1"),
+        ("function_call", "fc_2"),
+    ]
+    assert whole["usage"] == {
+        "input_tokens": 100,
+        "input_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 0},
+        "output_tokens": 20,
+        "output_tokens_details": {"reasoning_tokens": 5},
+        "total_tokens": 120,
+    }

@@ -735,3 +735,38 @@ def test_one_conversation_is_one_prompt(dialect: str) -> None:
             )
         )
     assert len(prompts) == 1
+
+
+# The least and the most that a number may be. Where there is no most, any number will do.
+NUMBERS: list[tuple[str, str, float, float | None]] = [
+    ("chat", "max_tokens", 1, None),
+    ("chat", "max_completion_tokens", 1, None),
+    ("chat", "n", 1, 128),
+    ("chat", "top_logprobs", 0, 20),
+    ("chat", "seed", -(2**63), 2**63 - 1),
+    ("chat", "temperature", 0, None),
+    ("chat", "top_p", 0, 1),
+    ("chat", "top_k", -1, None),
+    ("chat", "presence_penalty", -2, 2),
+    ("chat", "frequency_penalty", -2, 2),
+    ("responses", "max_output_tokens", 1, None),
+    ("responses", "top_logprobs", 0, 20),
+    ("responses", "temperature", 0, None),
+    ("responses", "top_p", 0, 1),
+    ("messages", "max_tokens", 1, None),
+    ("messages", "temperature", 0, None),
+    ("messages", "top_p", 0, 1),
+    ("messages", "top_k", -1, None),
+]
+
+
+@each_row("protocol, field, least, most", NUMBERS)
+def test_numbers_end_where_the_protocol_says(
+    protocol: str, field: str, least: float, most: float | None
+) -> None:
+    more = {"logprobs": True} if (protocol, field) == ("chat", "top_logprobs") else {}
+    for value in (least, 10**9 if most is None else most):
+        PROTOCOLS[protocol].read(body(protocol, **{field: value}, **more))
+    for value in (least - 1, *(() if most is None else (most + 1,))):
+        with pytest.raises(ApiError, match=f"{field}: found {value}, expected a "):
+            PROTOCOLS[protocol].read(body(protocol, **{field: value}, **more))

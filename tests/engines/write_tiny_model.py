@@ -22,8 +22,8 @@ def main() -> None:
     ends = {"bos_token_id": 0, "eos_token_id": 1}
     heads = {"num_attention_heads": 1, "num_key_value_heads": 1, "head_dim": 64}
     sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2}
-    room = {"vocab_size": 129_280, "max_position_embeddings": 16_384}
-    config = LlamaConfig(**room, **sizes, **heads, **ends, tie_word_embeddings=False)
+    limits = {"vocab_size": 129_280, "max_position_embeddings": 16_384}
+    config = LlamaConfig(**limits, **sizes, **heads, **ends, tie_word_embeddings=False)
     LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(out)
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(vocabulary / name, out / name)

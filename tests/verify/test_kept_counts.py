@@ -187,9 +187,11 @@ IMPORTED = re.compile(r"^ *from (dsv4[\w.]*) import (\([^)]*\)|.*)", re.MULTILIN
 
 
 def imported(path: Path) -> Iterator[Path]:
-    """The modules of the package that a file imports."""
+    """The modules of the package that a file imports. `dsv4` itself loads on demand what it has,
+    so whoever takes a module from it depends on that module alone."""
     for module, names in IMPORTED.findall(path.read_text("utf-8")):
-        for name in (module, *(f"{module}.{each}" for each in re.findall(r"\w+", names))):
+        submodules = (f"{module}.{each}" for each in re.findall(r"\w+", names))
+        for name in (*([] if module == "dsv4" else [module]), *submodules):
             place = SOURCE.parent.joinpath(*name.split("."))
             yield from (f for f in (place.with_suffix(".py"), place / "__init__.py") if f.exists())
 

@@ -67,8 +67,8 @@ Engine: TypeAlias = Callable[[InputPosition], Generator[EncodedChunk, None, None
 
 @dataclass(frozen=True, kw_only=True)
 class Summary(RunCounts):
-    """What a run has done. Counts are of the whole output, speed and memory those of
-    this run.
+    """What a run has done. Counts (`conversations`, `tokens` and others) are of the whole output;
+    `seconds`, `conversations_per_second` and memory are those of this run.
 
     `rows` are those of the output, which may hold several `examples`. `trained` counts the tokens
     that are trained on, `answers` the answers for which thinking is opened, `bad` lines that were

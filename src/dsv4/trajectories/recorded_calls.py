@@ -174,7 +174,8 @@ class RecordedCall:
 
     @classmethod
     def begun(cls, id: str, number: int, weights: WeightsVersion, started: float) -> RecordedCall:
-        """A call of which nothing is known yet but its beginning."""
+        """A call that has begun: its `id`, its `number` in the session, the `weights` it began
+        with, and when it `started`."""
         return cls(
             *(id, number, (), (), None, "unfinished", False),
             weights=(weights, weights),
