@@ -12,9 +12,11 @@ from stand_ins import FORECASTER, StandIn, server
 from unknown_faults import UNKNOWN_FAULTS, Body
 
 from dsv4.profiles.server_faults import variants
-from dsv4.verify import Hypothesis, Reply
+from dsv4.verify import Hypothesis, Reply, probes
 from dsv4.verify.hypotheses import clean_servers
 
+# The requests of a whole run.
+SENT = {probe.id for probe in probes()}
 SPECIAL_CLEAN = 12
 LISTED = 58
 UNLISTED = 50
@@ -43,7 +45,7 @@ class GauntletServer:
 def is_visible(hypothesis: Hypothesis) -> bool:
     """Whether some count is another one on every clean server of this kind: a server of another
     model's format is one of that model."""
-    counts = FORECASTER.counts(hypothesis)
+    counts = {id: n for id, n in FORECASTER.counts(hypothesis).items() if id in SENT}
     own = [each for each in clean_servers() if each.profile == hypothesis.profile]
     own.append(Hypothesis(hypothesis.profile, hypothesis.dialect))
     return all(

@@ -40,7 +40,7 @@ TOLD_APART = [
     ("llama.cpp", "v4", "thinking-off-by-default", "thinking-kwargs-on-loop"),
     ("vllm-0.32", "v4.1", "developer-as-system", "developer-long"),
     ("dsv4", "v4", "effort-ignored", "effort-none-loop"),
-    ("sglang-0.5.23", "v4", "bos-twice", "continued-newline"),
+    ("sglang-0.5.23", "v4", "trailing-newline", "continued-newline"),
     ("sglang-0.5.23", "v4", "think-token-missing", "continued-newline"),
     # The official API refuses a call without a result, and takes it where the call is lost.
     ("recipe-0.2.0", "v4", "calls-dropped", "call-unanswered-11"),

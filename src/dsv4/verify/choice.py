@@ -9,6 +9,7 @@ from itertools import combinations
 
 from dsv4.profiles.fault_table import FAULTS
 from dsv4.profiles.server_faults import FaultVariant, variants
+from dsv4.verify.fits import LEAST_SHOWING, LEAST_WITHOUT_CONTRAST
 from dsv4.verify.forecast_sources import MadeForecasts
 from dsv4.verify.hypotheses import (
     Counts,
@@ -47,9 +48,6 @@ def next_probe(
 # Enough to single out every likely server that can be: few need more than ten, and a clean one that
 # has to be told from all its faults needs most.
 MOST_QUICK = 20
-# A fault is named when so many requests show it, or all that do. In fewer, what nobody listed may
-# look like it.
-LEAST_SHOWING = 2
 # What is asked where no likely server is left: the plainest requests of some groups, so that what
 # nobody listed is found in the right one. The default run looks at all of them.
 FURTHER_PROBES = ("plain", "tools-two", "loop")
@@ -128,10 +126,11 @@ class QuickSearch:
         changed = [id for id in forecast if forecast[id] != usual.get(id)]
         showing = [id for id in changed if not is_mixed(id)]
         new = [id for id in showing if id not in asked]
-        if new and len(showing) - len(new) < LEAST_SHOWING:
+        silent = [id for id in forecast if id not in changed and forecast[id] is not None]
+        least = LEAST_SHOWING if silent else LEAST_WITHOUT_CONTRAST
+        if new and len(showing) - len(new) < least:
             return min(new, key=lambda id: len(changing[id]))
         plainest = min(showing, key=lambda id: len(changing[id]), default=None)
-        silent = [id for id in forecast if id not in changed]
         if plainest is None or not silent:
             return None
         like = max(silent, key=lambda id: len(changing[id] & changing[plainest]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import islice
 
 from dsv4.profiles.fault_table import FAULTS
 from dsv4.profiles.server_faults import variants
@@ -39,8 +40,8 @@ def next_doubts(
         *_varying(verdict, seen, times),
         *_deviating(verdict, times, forecaster, 1 if quick else REPEATED_OF_FAULT),
     ]
-    found = [PROBES[id] for id in dict.fromkeys(again) if id in PROBES]
-    found += _confirming(verdict, times, forecaster)
+    found = _confirming(verdict, times, forecaster)
+    found += [PROBES[id] for id in dict.fromkeys(again) if id in PROBES]
     if not found:
         found = _telling_apart(verdict, times, forecaster)
     return found[:most]
@@ -76,16 +77,17 @@ def _deviating(
 
 def _confirming(verdict: ServerVerdict, times: Counter[str], forecaster: Forecaster) -> list[Probe]:
     """A second request for each fault that only one shows, and two for one that only refusals
-    do."""
+    do, or requests with everything in them."""
     found: list[Probe] = []
     for id, shown in verdict.shown_by.items():
-        ids = [each for each in shown if not is_mixed(each)] or list(shown)
+        ids = [each for each in shown if not is_mixed(each)]
         if not FAULTS[id].changes_prompts or len(ids) >= LEAST_SHOWING:
             continue
         if ids:
             found += [SIBLINGS[each] for each in ids if each in SIBLINGS]
-        elif verdict.best is not None and verdict.refused:
-            found += _counted_otherwise(verdict.best.hypothesis, times, forecaster)
+        elif verdict.best is not None and (shown or verdict.refused):
+            telling = _counted_otherwise(verdict.best.hypothesis, times, forecaster)
+            found += islice(telling, LEAST_SHOWING)
     return [each for each in found if not times[each.id]]
 
 

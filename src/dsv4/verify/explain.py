@@ -416,6 +416,9 @@ class _Search:
     def _nearest(self) -> ServerVerdict:
         """What leaves least unexplained. Nothing is named that is not certain."""
         best, *others = nearest(self._fits, self._preferred)
+        if best.faults and not any(self._fits.showing(best, id) for id in best.faults):
+            # Only refusals speak for them, which whatever else is wrong would explain as well.
+            best, others = Explanation(replace(best.hypothesis, faults=()), ()), []
         explained = len(self._fits.explained_by(best))
         acting, inert = self._fits.safety(best)
         if explained * 2 < len(self._seen):  # so it may well be another server

@@ -114,12 +114,14 @@ def _sibling(probe: Probe) -> Probe:
     return Probe(probe.id + LONGER, probe.group, request, sent_by="doubt")
 
 
-SIBLINGS: Mapping[str, Probe] = MappingProxyType({id: _sibling(p) for id, p in PROBES.items()})
-"""By the id of each probe, a second request that shows what that one shows."""
 TELLING = tuple(probe for probe in _ROWS if probe.follow_up)
 """Requests that tell apart what the probes leave alike. None of them says two things of thinking at
 once: proxies make of that what they like."""
-FOLLOW_UPS = (*SIBLINGS.values(), *TELLING)
+SIBLINGS: Mapping[str, Probe] = MappingProxyType(
+    {probe.id: _sibling(probe) for probe in (*PROBES.values(), *TELLING)}
+)
+"""By the id of each of these, a second request that shows what that one shows."""
+FOLLOW_UPS = (*TELLING, *SIBLINGS.values())
 """What is sent only where the probes leave something in doubt."""
 
 

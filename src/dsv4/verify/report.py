@@ -250,7 +250,7 @@ class Findings:
             dict.fromkeys(probe for id in sets[0] for probe in verdict.shown_by.get(id, ()))
         )
         # One fault that is not certain has no finding under its own name.
-        many = len(shown) >= LEAST_SHOWING and (len(sets) > 1 or len(sets[0]) > 1)
+        many = len(shown) >= LEAST_SHOWING and sum(map(len, sets)) > 1
         causes = "; ".join(
             " and ".join(f"{FAULTS[id].message} ({id})" for id in ids) for ids in sets
         )
