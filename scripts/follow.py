@@ -104,7 +104,7 @@ class FollowedLibrary:
 
     They run with the packages of `base`, an environment of the Makefile's, behind the library's
     own, and with what else they need. `variable` names the environment for tests that start a
-    program of it.
+    program of it. What the library asks for of `without` is that environment's, not the newest.
     """
 
     tests: tuple[str, ...]
@@ -112,6 +112,7 @@ class FollowedLibrary:
     extra: str = ""
     variable: str = ""
     needs: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
 
 
 _SDK_TESTS = (
@@ -136,7 +137,9 @@ LIBRARIES = {
     "transformers": FollowedLibrary(
         ("tests/test_hf.py", "tests/test_hf_responses.py", "tests/test_chat_template.py")
     ),
-    "trl": FollowedLibrary(("tests/test_trainers.py",), ".venv-training/installed-for-tests"),
+    "trl": FollowedLibrary(
+        ("tests/test_trainers.py",), ".venv-training/installed-for-tests", without=("torch",)
+    ),
     "xllamacpp": FollowedLibrary(("tests/serve/test_llamacpp_real.py",), needs=("gguf",)),
 }
 # What comes of the tests, by the status that pytest ends with.
@@ -233,13 +236,17 @@ def running(package: FollowedPackage, wheel: Path) -> RunningPackage:
     return RunningPackage(package, unpacked(wheel), python)
 
 
-def environment(folder: Path, bare: Sequence[str], needs: Sequence[str]) -> Path:
-    """The Python of an environment with packages, `bare` ones without what they ask for."""
+def environment(
+    folder: Path, bare: Sequence[str], needs: Sequence[str], without: Sequence[str] = ()
+) -> Path:
+    """The Python of an environment with packages, `bare` ones without what they ask for, and none
+    with what `without` names."""
     python = folder / "bin" / "python"
     uv = [sys.executable, "-m", "uv"]
     if not (folder / "made").exists():
         subprocess.run([*uv, "venv", "--quiet", "--clear", folder], check=True)
-        (folder / "any-release.txt").write_text("\n".join(ANY_RELEASE), "utf-8")
+        nowhere = [f"{name} ; sys_platform == 'none'" for name in without]
+        (folder / "any-release.txt").write_text("\n".join([*ANY_RELEASE, *nowhere]), "utf-8")
         install = [*uv, "pip", "install", "--quiet", "--python", python]
         if bare:
             subprocess.run([*install, "--no-deps", *bare], check=True)
@@ -258,7 +265,7 @@ def follow_library(requirement: str, library: FollowedLibrary) -> int:
     wanted = f"{name}[{library.extra}]" if library.extra else name
     folder = BUILD / requirement.replace("==", "-") / "venv"
     release = wanted + (f"=={version}" if version else "")
-    python = environment(folder, [], [release, *library.needs])
+    python = environment(folder, [], [release, *library.needs], library.without)
     subprocess.run(["make", library.base], cwd=ROOT, check=True)
     _look_into(folder, ROOT / Path(library.base).parent)
     asked = f"from importlib.metadata import version; print(version({name!r}))"
