@@ -247,7 +247,8 @@ def environment(
         subprocess.run([*uv, "venv", "--quiet", "--clear", folder], check=True)
         nowhere = [f"{name} ; sys_platform == 'none'" for name in without]
         (folder / "any-release.txt").write_text("\n".join([*ANY_RELEASE, *nowhere]), "utf-8")
-        install = [*uv, "pip", "install", "--quiet", "--python", python]
+        # Programs that are compiled as they start would start too late for the tests.
+        install = [*uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", python]
         if bare:
             subprocess.run([*install, "--no-deps", *bare], check=True)
         overrides = ["--override", folder / "any-release.txt"]
