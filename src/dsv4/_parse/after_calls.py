@@ -5,9 +5,9 @@ quoted, and whether those in doubt are made.
 
 from __future__ import annotations
 
+from dsv4._completion.events import Diagnostic, DiagnosticKind
 from dsv4._format import tokens
 from dsv4._format.spellings import PLAIN_CLOSES
-from dsv4._parse.events import Diagnostic, DiagnosticKind
 from dsv4._parse.limits import LONGEST_SPACE
 from dsv4._parse.patterns import pattern
 from dsv4._parse.quoted_calls import Quotation, Refused

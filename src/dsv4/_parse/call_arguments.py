@@ -12,8 +12,7 @@ from itertools import accumulate
 from json.encoder import encode_basestring
 from typing import Any, NamedTuple, TypeAlias
 
-from dsv4._format.spellings import CDATA, JSON_ARGUMENTS, JSON_FRAME
-from dsv4._parse.events import (
+from dsv4._completion.events import (
     AbortReason,
     ArgumentsDelta,
     Event,
@@ -21,6 +20,7 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
+from dsv4._format.spellings import CDATA, JSON_ARGUMENTS, JSON_FRAME
 from dsv4._parse.limits import DEEPEST_JSON
 from dsv4._parse.patterns import pattern
 from dsv4.schema import has_type

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import re
 
+from dsv4._completion.events import DiagnosticKind
 from dsv4._parse.after_calls import read_after
 from dsv4._parse.call_arguments import begins_with_object
-from dsv4._parse.events import DiagnosticKind
 from dsv4._parse.limits import LONGEST_REMARK
 from dsv4._parse.open_call import Call
 from dsv4._parse.patterns import pattern

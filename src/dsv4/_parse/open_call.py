@@ -8,6 +8,7 @@ import re
 from copy import copy
 from typing import NamedTuple
 
+from dsv4._completion.events import AbortReason, DiagnosticKind
 from dsv4._parse.call_arguments import (
     is_item,
     json_string,
@@ -16,7 +17,6 @@ from dsv4._parse.call_arguments import (
     object_text,
     typed_json,
 )
-from dsv4._parse.events import AbortReason, DiagnosticKind
 from dsv4._parse.limits import MOST_PARAMETERS
 from dsv4._parse.patterns import pattern
 from dsv4._parse.reading import Reading

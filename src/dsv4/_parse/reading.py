@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from dsv4._format import tokens
-from dsv4._format.dialects import NAMESPACE_END, Tags
-from dsv4._format.spellings import RELEASED_TAGS, SLASHES
-from dsv4._parse.call_arguments import CallWriter
-from dsv4._parse.events import (
+from dsv4._completion.events import (
     UNREAD_CALL_KINDS,
     Diagnostic,
     DiagnosticKind,
     Event,
     ToolCallStart,
 )
+from dsv4._format import tokens
+from dsv4._format.dialects import NAMESPACE_END, Tags
+from dsv4._format.spellings import RELEASED_TAGS, SLASHES
+from dsv4._parse.call_arguments import CallWriter
 from dsv4._parse.limits import LONGEST_NAME, MOST_CALLS, MOST_DIAGNOSTICS
 from dsv4._parse.parser_options import ParserSettings
 from dsv4._parse.patterns import pattern

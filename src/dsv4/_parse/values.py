@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from copy import copy
 
+from dsv4._completion.events import DiagnosticKind
 from dsv4._format.spellings import CDATA, JSON_ARGUMENTS, PARAMETER_PREFIX
 from dsv4._parse.call_arguments import (
     JsonCalls,
@@ -20,7 +21,6 @@ from dsv4._parse.call_arguments import (
     read_json,
     typed_json,
 )
-from dsv4._parse.events import DiagnosticKind
 from dsv4._parse.limits import LONGEST_SPACE
 from dsv4._parse.open_call import RAW_PARAMETER, Body, Call
 from dsv4._parse.reading import ParserState, Reading
