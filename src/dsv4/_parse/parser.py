@@ -163,9 +163,7 @@ class StreamParser:
 
     def _in_lines(self, text: str, words: _DeltaClass) -> list[Event]:
         """Words with line breaks among them, or after some. Breaks at the end wait."""
-        if not text or _BRACKET in text:
-            return self._read(text)
-        if not text.isascii() and (_BAR in text or _WIDE in text):
+        if not text or _BRACKET in text or (not text.isascii() and (_BAR in text or _WIDE in text)):
             return self._read(text)
         waiting = self._newlines + text
         shown = waiting.removesuffix(_LINE_BREAK).removesuffix(_LINE_BREAK)

@@ -72,7 +72,7 @@ class ProseReader:
                     if steps is not None:
                         yield from steps
                     at = prose.at
-                elif (yield from self._more_of(tag, at)):
+                elif (yield from buffer.more_of(at, tag)):
                     pass
                 elif tag is None:
                     return self._show_up_to(at, complete=True)
@@ -83,12 +83,6 @@ class ProseReader:
             reading.enter(ParserState.PROSE)
             reading.enter(ParserState.HALTED)
         return None
-
-    def _more_of(self, partial: PartialTag | None, at: int) -> Steps[bool]:
-        """Waits for what may say more of a tag that has begun, or for more text."""
-        if partial is None or partial is PartialTag.NAME:
-            return self._buffer.more()
-        return self._buffer.more_of(at, partial)
 
     def _is_talk(self, at: int) -> bool:
         """Whether the name of a tag without the DSML token says that it means nothing in prose."""
@@ -427,9 +421,8 @@ class ProseReader:
         if not tag.closing:
             if not after_quote:
                 return self._turn_to(True, tag)
-            self._pass(tag)
             prose.names_think_tag = True
-            return None
+            return self._pass(tag)
         if prose.names_think_tag:
             prose.names_think_tag = False
             return self._pass(tag)
@@ -667,21 +660,17 @@ class ProseReader:
         That is, if its close comes soon, and after it more markup or the end of reasoning or
         content; where prose goes on it is talked about.
         """
-        rules, at = self._rules, tag.end
-        while (
-            next_tag := (yield from self._buffer.next_tag(at, tag.end + LONGEST_TAG))
-        ) is not None:
-            if next_tag.marked or next_tag.kind in ("eos", "think"):
-                break
-            at = next_tag.start + 1
-        if next_tag is None or not rules.closes(next_tag, "parameter"):
+        rules, limit = self._rules, tag.end + LONGEST_TAG
+        close = yield from self._buffer.next_marked(tag.end, limit)
+        while close is not None and not (close.marked or close.kind in ("eos", "think")):
+            close = yield from self._buffer.next_marked(close.end, limit)
+        if close is None or not rules.closes(close, "parameter"):
             return tag.end, False
-        ahead = yield from rules.look_ahead(next_tag.end)
+        ahead = yield from rules.look_ahead(close.end)
         goes = rules.is_end(ahead) or rules.opens(ahead, "parameter")
         goes = goes or rules.closes(ahead, "invoke") or rules.closes(ahead, "wrapper")
-        if goes or (ahead.kind == "think" and ahead.closing):
-            return next_tag.end, True
-        return tag.end, False
+        goes = goes or (ahead.kind == "think" and ahead.closing)
+        return close.end if goes else tag.end, goes
 
     def _end_of_lost(self, tag: Tag) -> Steps[tuple[int, bool]]:
         """Parameters in the middle of a line whose call has lost its opening (rule 34).

@@ -397,10 +397,7 @@ class Reading:
     # Calls that may be quoted (rules 21 and 29).
 
     def begin_doubt(
-        self,
-        call: CallWriter | None = None,
-        rest: str = "",
-        drops_if_cut: bool = False,
+        self, call: CallWriter | None = None, rest: str = "", drops_if_cut: bool = False
     ) -> None:
         """From here on no call is made if surplus closers come, nor `call`, which is open."""
         if self.doubt is None:

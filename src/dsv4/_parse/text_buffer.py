@@ -197,8 +197,10 @@ class TextBuffer:
             yield None
         return True
 
-    def more_of(self, at: int, partial: PartialTag) -> Steps[bool]:
-        """Waits while what begins at `at` is still the same part of a tag."""
+    def more_of(self, at: int, partial: PartialTag | None) -> Steps[bool]:
+        """Waits while what begins at `at` is still the same part of a tag; or for any text."""
+        if partial is None:
+            return (yield from self.more())
         while not self.final:
             yield None
             if self.final or self.tag_at(at) is not partial:

@@ -156,8 +156,7 @@ class Value:
                     continue
                 partial = tag
             self.take(self._before_newline(at))
-            waits = buffer.more() if partial is None else buffer.more_of(at, partial)
-            if not (yield from waits):
+            if not (yield from buffer.more_of(at, partial)):
                 return None
 
     def _cannot_act(self, at: int) -> bool:
