@@ -32,9 +32,10 @@ JsonValue: TypeAlias = str | bool | int | float | list[Any] | dict[str, Any] | N
 # Texts as JSON (recovery.md, rules 7, 8, 14 and 19).
 
 
-_STRING = pattern(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
-# Strings, which are passed over, and the numbers that are none.
-_NUMBERLESS = pattern(r'("(?:[^"\\]|\\.)*")|(-?Infinity|NaN)', re.DOTALL)
+_STRING = pattern(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+# Strings, and the numbers that are none.
+_MENDABLE = pattern(r'("[^"\\]*(?:\\.[^"\\]*)*")|(-?Infinity|NaN)', re.DOTALL)
+_CONTROLS = {code: encode_basestring(chr(code))[1:-1] for code in range(0x20)}
 _NESTING = {"[": 1, "{": 1, "]": -1, "}": -1}
 _BRACKET = pattern(r"[][{}]")
 _BETWEEN = pattern(r"[ \t\n\r,:]*")
@@ -50,21 +51,17 @@ def _any_integer(digits: str) -> int:
     return int(digits) if len(digits) < 4000 else int(digits[:3] + "0")
 
 
-_decoder = json.JSONDecoder(parse_int=_any_integer, parse_constant=_NonFiniteNumber)
-# One that also takes line breaks and tabs inside strings.
-_lenient_decoder = json.JSONDecoder(
-    parse_int=_any_integer, parse_constant=_NonFiniteNumber, strict=False
-)
+def _decoder_of(strict: bool) -> json.JSONDecoder:
+    return json.JSONDecoder(parse_int=_any_integer, parse_constant=_NonFiniteNumber, strict=strict)
+
+
+_strict_decoder = _decoder_of(strict=True)
+_decoder = _decoder_of(strict=False)  # it also takes line breaks and tabs inside strings
 
 
 def json_string(text: str) -> str:
     """A text as a JSON string."""
     return encode_basestring(text)
-
-
-def json_string_content(text: str) -> str:
-    """A piece of a text as it stands inside a JSON string."""
-    return encode_basestring(text)[1:-1]
 
 
 class JsonReading(NamedTuple):
@@ -79,28 +76,21 @@ def read_json(text: str) -> JsonReading | None:
     """Reads JSON; repairs raw line breaks in strings and NaN. None if it is not JSON."""
     if text.count("[") + text.count("{") > DEEPEST_JSON and _depth(text) > DEEPEST_JSON:
         return None
-    try:
-        value = _decoder.decode(text)
-    except (ValueError, RecursionError):
+    for decoder in (_strict_decoder, _decoder):
         try:
-            value = _lenient_decoder.decode(text)
+            value = decoder.decode(text)
         except (ValueError, RecursionError):
-            return None
-        text = _STRING.sub(lambda string: _respelled(string[0]), text)
-        return JsonReading(value, _without_nan(text), True)
-    if "N" in text or "I" in text:
-        mended = _without_nan(text)
+            continue
+        is_right = decoder is _strict_decoder and "N" not in text and "I" not in text
+        mended = text if is_right else _MENDABLE.sub(_mended, text)
         return JsonReading(value, mended, mended != text)
-    return JsonReading(value, text)
+    return None
 
 
-def _respelled(string: str) -> str:
-    """A JSON string with its control characters escaped."""
-    return re.sub(r"[\x00-\x1f]", lambda control: json_string_content(control[0]), string)
-
-
-def _without_nan(text: str) -> str:
-    return _NUMBERLESS.sub(lambda found: found[1] or f'"{found[2]}"', text)
+def _mended(found: re.Match[str]) -> str:
+    """A string with its control characters escaped, or a string in place of no number."""
+    string: str = found[1] or f'"{found[2]}"'
+    return string if string.isprintable() else string.translate(_CONTROLS)
 
 
 def _depth(text: str) -> int:
@@ -148,20 +138,18 @@ def object_in(text: str) -> JsonReading | None:
 def begins_with_object(text: str) -> bool:
     """Whether a text that opens a brace closes it too, as JSON does."""
     try:
-        _lenient_decoder.raw_decode(text)
+        _decoder.raw_decode(text)
     except (ValueError, RecursionError):
         return False
     return True
 
 
-def _values_in(
-    text: str, at: int, decoder: json.JSONDecoder = _decoder
-) -> Generator[str, None, None]:
+def _values_in(text: str, at: int) -> Generator[str, None, None]:
     """The values of a JSON list or object, keys among them, as they are written."""
     at = _BETWEEN.match(text, at).end()  # type: ignore[union-attr]
     while text[at : at + 1] not in ("", "]", "}"):
         start = at
-        _, at = decoder.raw_decode(text, at)
+        _, at = _decoder.raw_decode(text, at)
         yield text[start:at]
         at = _BETWEEN.match(text, at).end()  # type: ignore[union-attr]
 
@@ -224,10 +212,8 @@ def json_calls_in(text: str) -> JsonCalls:
         return JsonCalls([], 1)
     text = reading.text
     if isinstance(reading.value, dict):
-        if not isinstance(reading.value.get("tool_calls"), list):
-            items = [text]
-        else:
-            items = elements_of(dict(members_of(text))["tool_calls"])
+        listed = isinstance(reading.value.get("tool_calls"), list)
+        items = elements_of(dict(members_of(text))["tool_calls"]) if listed else [text]
     else:
         items = elements_of(text)
     calls = [call for call in map(_described, items) if call is not None]
@@ -261,7 +247,7 @@ def complete_part(text: str) -> str:
     begun = _LIST_OF_CALLS.match(text)
     try:
         if begun is not None:
-            elements.extend(_values_in(text, begun.end(), _lenient_decoder))
+            elements.extend(_values_in(text, begun.end()))
     except (ValueError, RecursionError):
         pass
     return list_text(elements)
@@ -283,7 +269,7 @@ class CallWriter:
         self.visible = visible
         self._start = start
         self._emit = emit
-        self._keys: set[str] = set()
+        self.keys: set[str] = set()  # of the parameters that were written
         self._in_string = False
         self._repeats = False  # a key was written twice
         self._lists: dict[str, list[str]] = {}  # of values that came one by one
@@ -301,18 +287,11 @@ class CallWriter:
         """Whether what is written is seen at once."""
         return self.visible and self._waiting is None
 
-    @property
-    def parameters(self) -> int:
-        return len(self._keys)
-
-    def has(self, key: str) -> bool:
-        return key in self._keys
-
     def copy(self, emit: Callable[[Event], None] | None = None) -> CallWriter:
         """A copy of the call as it is now, which may write to somebody else."""
         twin = copy(self)
         twin._emit = emit or self._emit
-        twin._keys = {*self._keys}
+        twin.keys = {*self.keys}
         twin._lists = {key: [*items] for key, items in self._lists.items()}
         twin._waiting = None if self._waiting is None else [*self._waiting]
         return twin
@@ -324,7 +303,7 @@ class CallWriter:
         self._write(self._separator(key) + json_string(key) + ': "')
 
     def write_string(self, text: str) -> None:
-        self._write(json_string_content(text))
+        self._write(json_string(text)[1:-1])
 
     def close_string(self) -> None:
         self._in_string = False
@@ -363,14 +342,14 @@ class CallWriter:
         """What closes the arguments: lists of values that came one by one, and the rest."""
         members = [member_text(key, list_text(items)) for key, items in self._lists.items()]
         members += [rest] if rest else []
-        if not self._keys:
+        if not self.keys:
             return "{" + rest + "}"
         return ('"' if self._in_string else "") + "".join(f", {m}" for m in members) + "}"
 
     def _separator(self, key: str) -> str:
-        first = not self._keys
-        self._repeats = self._repeats or key in self._keys
-        self._keys.add(key)
+        first = not self.keys
+        self._repeats = self._repeats or key in self.keys
+        self.keys.add(key)
         return "{" if first else ", "
 
     def _write(self, text: str) -> None:

@@ -49,7 +49,7 @@ class CallValue(Value):
         key, keys = self.rules.key(tag, tool), self.reading.tools.keys(tool)
         if key is None or not keys:
             return key is not None
-        return key in keys and key != self.key and not self.call.writer.has(key)
+        return key in keys and key != self.key and key not in self.call.writer.keys
 
     def ends_at_outer_close(self, tag: Tag, kind: str | None) -> Steps[bool]:
         """Whether the close of a wrapper or an invoke ends the value."""
