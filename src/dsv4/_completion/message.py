@@ -19,7 +19,7 @@ from dsv4._completion.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4._parse.call_arguments import without_duplicates
+from dsv4._completion.json_text import without_duplicates
 
 
 @dataclass(frozen=True, slots=True)

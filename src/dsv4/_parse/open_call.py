@@ -9,7 +9,7 @@ from copy import copy
 from typing import NamedTuple
 
 from dsv4._completion.events import AbortReason, DiagnosticKind
-from dsv4._parse.call_arguments import (
+from dsv4._completion.json_text import (
     is_item,
     json_string,
     members_of,
@@ -17,8 +17,8 @@ from dsv4._parse.call_arguments import (
     object_text,
     typed_json,
 )
-from dsv4._parse.limits import MOST_PARAMETERS
-from dsv4._parse.patterns import pattern
+from dsv4._completion.limits import MOST_PARAMETERS
+from dsv4._completion.patterns import pattern
 from dsv4._parse.reading import Reading
 from dsv4._parse.tag import TOKENS, Tag
 from dsv4._parse.tag_rules import is_argument

@@ -8,6 +8,7 @@ from dsv4._completion.events import Finish
 from dsv4._completion.message import Message, ToolCall, assemble
 from dsv4._completion.random_ids import new_call_id
 from dsv4._completion.reasons import Ended, Reason
+from dsv4._completion.strict import StrictMessage
 from dsv4._format.dialects import Dialect
 from dsv4._format.endings import Ending
 from dsv4._parse.parser import StreamParser
@@ -18,7 +19,6 @@ from dsv4._parse.parser_options import (
     StopIn,
     checked_reason,
 )
-from dsv4._parse.strict import StrictMessage
 from dsv4.types import DialectName
 
 

@@ -9,21 +9,22 @@ from collections.abc import Callable
 from copy import copy
 
 from dsv4._completion.events import ContentDelta, DiagnosticKind, ReasoningDelta, StopHit
+from dsv4._completion.limits import LONGEST_ORPHANS, LONGEST_QUOTE, LONGEST_SPACE, LONGEST_TAG
+from dsv4._completion.patterns import pattern
 from dsv4._completion.reasons import Ended
+from dsv4._completion.strict import StrictBlock
 from dsv4._format import tokens
 from dsv4._format.spellings import BARS, ECHO, JSON_WRAPPERS, TAG_PREFIXES, WORD, ZERO_WIDTH
 from dsv4._parse import after_calls
 from dsv4._parse.blocks import open_block
 from dsv4._parse.calls import begin_call
 from dsv4._parse.lexer import PLAIN_LABEL, PLAIN_NAME
-from dsv4._parse.limits import LONGEST_ORPHANS, LONGEST_QUOTE, LONGEST_SPACE, LONGEST_TAG
 from dsv4._parse.odd_calls import OddCalls, find_native_calls, find_plain_calls
-from dsv4._parse.patterns import pattern
 from dsv4._parse.quoted_calls import Quotation
 from dsv4._parse.quoting import PAIRS, QUOTES, Quoting
 from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.steps import Steps
-from dsv4._parse.strict import StrictBlock, is_last
+from dsv4._parse.strict_alongside import is_last
 from dsv4._parse.tag import CALL_TAGS, TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import is_plain_label, is_plain_wrapper
 from dsv4._parse.text_buffer import NOWHERE

@@ -18,17 +18,17 @@ from dsv4._completion.events import (
     Event,
     ToolCallStart,
 )
+from dsv4._completion.limits import LONGEST_NAME, MOST_CALLS, MOST_DIAGNOSTICS
+from dsv4._completion.patterns import pattern
 from dsv4._format import tokens
 from dsv4._format.dialects import NAMESPACE_END, Tags
 from dsv4._format.spellings import RELEASED_TAGS, SLASHES
-from dsv4._parse.call_arguments import CallWriter
-from dsv4._parse.limits import LONGEST_NAME, MOST_CALLS, MOST_DIAGNOSTICS
+from dsv4._parse.call_writer import CallWriter
 from dsv4._parse.parser_options import ParserSettings
-from dsv4._parse.patterns import pattern
 from dsv4._parse.quoted_calls import Doubt, Quotation, Refused
 from dsv4._parse.quoting import Quoting
 from dsv4._parse.steps import Steps
-from dsv4._parse.strict import StrictAlongside
+from dsv4._parse.strict_alongside import StrictAlongside
 from dsv4._parse.tag import PartialTag, Tag
 from dsv4._parse.tag_rules import TagRules
 from dsv4._parse.text_buffer import NOWHERE, TextBuffer

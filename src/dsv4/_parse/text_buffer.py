@@ -12,10 +12,10 @@ import re
 from collections.abc import Callable, Generator
 from typing import Any, TypeAlias, TypeVar
 
+from dsv4._completion.limits import LONGEST_SPACE
+from dsv4._completion.patterns import pattern
 from dsv4._completion.reasons import Ended
 from dsv4._format.spellings import BAR, OPENING_BRACKETS
-from dsv4._parse.limits import LONGEST_SPACE
-from dsv4._parse.patterns import pattern
 from dsv4._parse.steps import Steps
 from dsv4._parse.tag import TOKENS, PartialTag, Tag
 

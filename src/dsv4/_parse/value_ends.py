@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections import Counter
 
+from dsv4._completion.json_text import json_string, member_text
+from dsv4._completion.limits import LONGEST_REMARK
 from dsv4._format import tokens
 from dsv4._format.spellings import PARAMETER_PREFIX
-from dsv4._parse.call_arguments import json_string, member_text
-from dsv4._parse.limits import LONGEST_REMARK
 from dsv4._parse.open_call import Call
 from dsv4._parse.quoting import QUOTES_A_CLOSE
 from dsv4._parse.reading import Reading

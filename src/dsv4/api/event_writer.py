@@ -27,9 +27,9 @@ from dsv4._completion.events import (
     ToolCallEnd,
     ToolCallStart,
 )
+from dsv4._completion.json_text import without_duplicates
 from dsv4._completion.random_ids import new_id
 from dsv4._completion.reasons import Ended, Reason, ended_by
-from dsv4._parse.call_arguments import without_duplicates
 from dsv4.api.api_request import ApiRequest, protocol_call_id
 from dsv4.api.neutral_request import NAMESPACE_SEPARATOR, ToolName
 
