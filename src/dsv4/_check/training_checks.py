@@ -38,6 +38,11 @@ _OTHER_KINDS: set[DiagnosticKind] = {
     *("unclosed_reasoning", "markup_as_text", "stray_token"),
     *("made_up_turn", "more_departures"),
 }
+# Other models' tags at the start of an answer, as published data sets have them.
+_OTHER_TAGS = {
+    REASONING: re.compile(r"\s*<(?:thinking|thoughts?|reasoning|\|begin_of_thought\|)>"),
+    CALLS: re.compile(r"\s*<(?:tool_call|functioncall|\|python_tag\|)>"),
+}
 # What does not make it doubtful what was meant.
 _HARMLESS_KINDS: set[DiagnosticKind] = {"other_release", "undeclared_tool"}
 
@@ -66,7 +71,7 @@ def leaked_kinds(text: str, tools: Sequence[Any] = (), dialect: Dialect | None =
     kinds = {each.kind for each in read.diagnostics}
     is_called = read.tool_calls or read.incomplete or kinds - _OTHER_KINDS
     leaks = {REASONING: kinds & _REASONING_KINDS, CALLS: is_called}
-    return [kind for kind, signs in leaks.items() if signs]
+    return [kind for kind, signs in leaks.items() if signs or _OTHER_TAGS[kind].match(text)]
 
 
 def is_json_call(text: str, tools: Sequence[Any]) -> bool:
