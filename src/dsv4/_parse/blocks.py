@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from itertools import repeat
 
+from dsv4._completion.events import DiagnosticKind
+from dsv4._completion.json_text import read_json
+from dsv4._completion.limits import LONGEST_NAME
+from dsv4._completion.patterns import pattern
+from dsv4._completion.reasons import Ended
 from dsv4._parse.after_calls import read_after, settle_quotations
-from dsv4._parse.call_arguments import read_json
 from dsv4._parse.calls import begin_call, next_part
-from dsv4._parse.events import DiagnosticKind
-from dsv4._parse.limits import LONGEST_NAME
-from dsv4._parse.patterns import pattern
 from dsv4._parse.quoting import QUOTES_AN_INVOKE
 from dsv4._parse.reading import Block, ParserState, Reading
-from dsv4._parse.reasons import Ended
 from dsv4._parse.steps import Steps
-from dsv4._parse.strict import StrictAlongside
+from dsv4._parse.strict_alongside import StrictAlongside
 from dsv4._parse.tag import TOKENS, PartialTag, Tag
 from dsv4._parse.values import JsonCallList
 

@@ -8,14 +8,15 @@ import re
 from dataclasses import replace
 from typing import NamedTuple
 
+from dsv4._completion.events import ArgumentsDelta
+from dsv4._completion.json_text import json_string, object_in, without_duplicates
+from dsv4._completion.patterns import pattern
+from dsv4._completion.reasons import Ended
 from dsv4._format import spellings
-from dsv4._parse.call_arguments import json_calls_in, json_string, object_in, without_duplicates
 from dsv4._parse.calls import begin_call, read_call
-from dsv4._parse.events import ArgumentsDelta
+from dsv4._parse.json_calls import json_calls_in
 from dsv4._parse.lexer import read_tag
-from dsv4._parse.patterns import pattern
 from dsv4._parse.reading import Block, Reading
-from dsv4._parse.reasons import Ended
 from dsv4._parse.speculation import Speculation
 from dsv4._parse.steps import Steps
 from dsv4._parse.tag import TOKENS, Tag

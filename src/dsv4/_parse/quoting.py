@@ -9,10 +9,10 @@ from __future__ import annotations
 from copy import copy
 from typing import NamedTuple
 
+from dsv4._completion.limits import LONGEST_TAG
+from dsv4._completion.patterns import pattern
 from dsv4._format.spellings import BAR
-from dsv4._parse.limits import LONGEST_TAG
 from dsv4._parse.lines import LineTracker
-from dsv4._parse.patterns import pattern
 
 # What reaches to the end of the section; all else reaches to that of the paragraph.
 _REACH_FAR = frozenset({"element", "comment", "triple quotes"})

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from dsv4._completion.limits import LONGEST_SPACE
+from dsv4._completion.patterns import pattern
+from dsv4._completion.reasons import Ended
 from dsv4._format import spellings, tokens
 from dsv4._parse.declared import DeclaredTools
-from dsv4._parse.limits import LONGEST_SPACE
-from dsv4._parse.patterns import pattern
 from dsv4._parse.quoting import QUOTES_CONTENT
-from dsv4._parse.reasons import Ended
 from dsv4._parse.steps import Steps
 from dsv4._parse.tag import CALL_TAGS, TOKENS, PartialTag, Tag
 from dsv4._parse.text_buffer import MARKS, NOWHERE, TextBuffer

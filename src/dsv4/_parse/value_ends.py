@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections import Counter
 
+from dsv4._completion.json_text import json_string, member_text
+from dsv4._completion.limits import LONGEST_REMARK
 from dsv4._format import tokens
 from dsv4._format.spellings import PARAMETER_PREFIX
-from dsv4._parse.call_arguments import json_string, member_text
-from dsv4._parse.limits import LONGEST_REMARK
 from dsv4._parse.open_call import Call
 from dsv4._parse.quoting import QUOTES_A_CLOSE
 from dsv4._parse.reading import Reading
@@ -49,7 +49,7 @@ class CallValue(Value):
         key, keys = self.rules.key(tag, tool), self.reading.tools.keys(tool)
         if key is None or not keys:
             return key is not None
-        return key in keys and key != self.key and not self.call.writer.has(key)
+        return key in keys and key != self.key and key not in self.call.writer.keys
 
     def ends_at_outer_close(self, tag: Tag, kind: str | None) -> Steps[bool]:
         """Whether the close of a wrapper or an invoke ends the value."""

@@ -56,12 +56,12 @@ def recognise(body: object) -> RecognisedBody:
         return RecognisedBody("chat", "released", True)
     switch = body.get("thinking")
     is_own = isinstance(switch, bool) or _has_any(body, own_bodies.OWN_OPTIONS)
-    is_sent = isinstance(switch, dict) or _has_any(body, _CHAT_SIGNS)
-    if is_own and not is_sent:
+    is_api_body = isinstance(switch, dict) or _has_any(body, _CHAT_SIGNS)
+    if is_own and not is_api_body:
         return RecognisedBody("chat", "released", True)
-    if _is_of_anthropic(body) or (is_sent and _has_blocks(body, ("image",))):
+    if _is_of_anthropic(body) or (is_api_body and _has_blocks(body, ("image",))):
         return RecognisedBody("messages", "body", True)
-    return RecognisedBody("chat", "body" if is_sent else "released", is_own is not is_sent)
+    return RecognisedBody("chat", "body" if is_api_body else "released", is_own is not is_api_body)
 
 
 def _has_any(body: JsonObject, names: Container[str]) -> bool:
