@@ -21,7 +21,7 @@ from dsv4._parse.values import JsonCallList
 
 # Between text in a wrapper and prose: a blank line. Between text and JSON: a line's start.
 _BREAK = pattern(r"\n[ \t\r]*(?:\n\s*|(?=[\[{]))")
-_FENCED_OBJECT = pattern(r"\s*(```|~~~)(?:json)?\s*(\{.*\})\s*\1\s*", re.DOTALL)
+_FENCED_OBJECT = pattern(r"\s*(```|~~~)[ \t]*\w*\s*(\{.*\})\s*\1\s*", re.DOTALL)
 _OPEN_BREAK = pattern(r"\n\s*\Z")
 
 
@@ -161,7 +161,12 @@ class BlockReader:
             broken = self._read_broken if is_call else self._read_junk
             return (yield from broken(tag.start))
         if kind == "wrapper":
-            return (yield from (self._close if tag.closing else self._read_wrapper)(tag))
+            if not tag.closing:
+                return (yield from self._read_wrapper(tag))
+            ahead = tag if tag.marked else (yield from rules.look_past(tag.end))
+            if tag is ahead or not rules.closes(ahead, "wrapper"):
+                return (yield from self._close(tag))
+            return self._remove(tag)  # of a plain wrapper, inside this one
         if kind == "invoke" and not tag.closing:
             return (yield from self._read_invoke(tag))
         if kind == "parameter" and not tag.closing and tag.marked:
@@ -177,7 +182,8 @@ class BlockReader:
 
     def _remove(self, tag: Tag) -> None:
         reading, block = self._reading, self._block
-        if tag.closing and not (block.after_invoke and self._rules.closes(tag, "invoke")):
+        again = block.after_invoke and self._rules.closes(tag, "invoke")
+        if tag.closing and not again and (tag.marked or tag.kind != "wrapper"):
             reading.note_surplus(tag.end)
         block.after_invoke = False
         reading.report("unexpected_tag", tag.start, tag.raw)

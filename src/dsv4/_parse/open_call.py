@@ -27,7 +27,9 @@ from dsv4._parse.tag_rules import is_argument
 RAW_PARAMETER = "arguments"
 # Text that gives a key (rule 30): before a colon or an equals sign, in an attribute, or as an
 # element.
-_GIVES_KEY = r"(?:^|[\s,;(\[{{])[\"'`*]*{0}[\"'`*]*\s*[:=：＝]|name\s*=\s*[\"']?{0}\b|>\s*{0}\s*</"
+_GIVES_KEY = (
+    r"(?<![A-Za-z0-9_./-])[\"'`*_-]*{0}[\"'`*_]*\s*[:=：＝]|name\s*=\s*[\"']?{0}\b|>\s*{0}\s*</"
+)
 _GIVES_ANY = pattern(r"name\s*=\s*[\"']?[\w.-]+")
 
 
@@ -225,6 +227,7 @@ class Call:
             self._spread_body()
         else:
             self.body = None
+            self.remark(start, raw)
             self.drop("unreadable")
 
     def _spread_body(self) -> None:

@@ -716,7 +716,9 @@ class ProseReader:
         """A plain call, or a plain wrapper before a call."""
         rules, ahead = self._rules, tag
         if self._buffer.char_before(tag.start) in QUOTES:
-            return self._pass(tag)
+            if is_plain_wrapper(tag.label):  # the call in it is quoted with it
+                ahead = yield from rules.look_ahead(tag.end)
+            return self._pass(ahead if rules.is_plain_invoke(ahead) else tag)
         if rules.is_plain_invoke(tag):
             return (yield from self._read_plain_calls(tag, tag))
         if not (tag.attributes or tag.self_closed) and is_plain_wrapper(tag.label):

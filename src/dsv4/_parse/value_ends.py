@@ -236,12 +236,12 @@ class QuotingValue(CallValue):
         plain = self.call.is_plain if close.marked else not self.tag.marked
         if not plain or self.reading.block is None or ahead.marked:
             return False
-        if not ahead.closing or ahead.label != "invoke":
+        if not ahead.closing or ahead.label.lower() != "invoke":
             return self.rules.is_plain_invoke(ahead)
         behind = yield from self.rules.look_past(ahead.end)
         if behind.marked or behind.closing:
             return False
-        return behind.label == "invoke" and "name" in behind.attributes
+        return behind.label.lower() == "invoke" and "name" in behind.attributes
 
     def _breaks_off(self, at: int) -> Steps[bool]:
         """Whether the tag of a parameter or a call follows a close, but breaks off.
