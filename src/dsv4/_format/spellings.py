@@ -10,7 +10,7 @@ from dsv4._format import tokens
 # The word inside the DSML token, and what passes for the bars around it.
 WORD = "DSML"
 BAR = str(tokens.DSML)[0]
-BARS = "｜|‖│¦∣︱ǀ￨"
+BARS = "｜|‖│¦∣︱ǀ￨❘┃║⏐丨"
 # Characters that nobody sees, among the bars.
 ZERO_WIDTH = "\u200b\u200c\u200d\u2060\ufeff"
 # What opens and closes a tag: ASCII, or full-width.

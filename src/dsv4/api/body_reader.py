@@ -56,13 +56,13 @@ def recognise(body: object) -> RecognisedBody:
         return RecognisedBody("chat", "released", True)
     switch = body.get("thinking")
     is_own = isinstance(switch, bool) or _has_any(body, own_bodies.OWN_OPTIONS)
-    is_sent = isinstance(switch, dict) or _has_any(body, _CHAT_SIGNS)
-    if is_own and not is_sent:
+    is_api_body = isinstance(switch, dict) or _has_any(body, _CHAT_SIGNS)
+    if is_own and not is_api_body:
         return RecognisedBody("chat", "released", True)
-    has_image = is_sent and _has_blocks(body, ("image",)) and not _has_chat_messages(body)
+    has_image = is_api_body and _has_blocks(body, ("image",)) and not _has_chat_messages(body)
     if has_image or _is_of_anthropic(body):
         return RecognisedBody("messages", "body", True)
-    return RecognisedBody("chat", "body" if is_sent else "released", is_own is not is_sent)
+    return RecognisedBody("chat", "body" if is_api_body else "released", is_own is not is_api_body)
 
 
 def _has_any(body: JsonObject, names: Container[str]) -> bool:

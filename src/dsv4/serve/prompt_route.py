@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias, cast
 
+from dsv4._completion.random_ids import new_id
 from dsv4._encode.prompt import Prompt
-from dsv4._parse.random_ids import new_id
 from dsv4.api import ApiError, ApiRequest, ContextOverflow
 from dsv4.api.api_request import client_path
 from dsv4.api.request_fields import JsonObject
