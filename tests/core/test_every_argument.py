@@ -76,6 +76,10 @@ def test_is_read(body: str) -> None:
         f"{TABLE}\n**where**: id = 7",
         f"{TABLE}\n`where`：id = 7",
         f"{TABLE}\n- where: id = 7",
+        f"{TABLE}\n_where_: id = 7",
+        f"{TABLE}\n--where=id",
+        f"{TABLE}\n<where=id>",
+        f"{TABLE}\n条件where：id",
         f'{TABLE}\n<arg name="where">id = 7</arg>',
         f"{TABLE}\n<arg name='where'>id = 7</arg>",
         f"{TABLE}\n<arg_key>where</arg_key>\n<arg_value>id = 7</arg_value>",
@@ -96,6 +100,14 @@ def test_is_not_lost_from_a_call_that_is_made(body: str) -> None:
     message = read(calling(body), tools=TOOLS)
     assert is_not_made(message, "delete_rows")
     assert message.dropped
+    quoted = "".join(found.raw for found in message.diagnostics)
+    assert "7" not in body or "7" in quoted + message.incomplete[0].arguments
+
+
+@each_row("remark", ["somewhere: here", "any_where: here", "else-where: x", "the where clause"])
+def test_what_only_sounds_like_a_key_gives_nothing(remark: str) -> None:
+    message = read(calling(f"{TABLE}\n// {remark}"), tools=TOOLS)
+    assert calls_of(message) == [("delete_rows", {"table": "users"})]
 
 
 @each_row(

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import re
 
+from dsv4._completion.events import DiagnosticKind
+from dsv4._completion.json_text import begins_with_object
+from dsv4._completion.limits import LONGEST_REMARK
+from dsv4._completion.patterns import pattern
 from dsv4._parse.after_calls import read_after
-from dsv4._parse.call_arguments import begins_with_object
-from dsv4._parse.events import DiagnosticKind
-from dsv4._parse.limits import LONGEST_REMARK
 from dsv4._parse.open_call import Call
-from dsv4._parse.patterns import pattern
 from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.steps import Steps
 from dsv4._parse.tag import TOKENS, PartialTag, Tag

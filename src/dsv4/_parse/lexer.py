@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from dsv4._completion.limits import LONGEST_TAG
+from dsv4._completion.patterns import pattern
 from dsv4._format import spellings, tokens
 from dsv4._format.spellings import BAR, BARS, CLOSING_BRACKETS, EQUALS, OPENING_BRACKETS, WORD
-from dsv4._parse.limits import LONGEST_TAG
-from dsv4._parse.patterns import pattern
 from dsv4._parse.quoting import ATTRIBUTE_QUOTES, SMART_QUOTES
 from dsv4._parse.tag import PartialTag, Tag
 from dsv4._parse.text_buffer import TextBuffer, Waiting

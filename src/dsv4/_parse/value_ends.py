@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections import Counter
 
+from dsv4._completion.json_text import json_string, member_text
+from dsv4._completion.limits import LONGEST_REMARK
 from dsv4._format import tokens
 from dsv4._format.spellings import PARAMETER_PREFIX
-from dsv4._parse.call_arguments import json_string, member_text
-from dsv4._parse.limits import LONGEST_REMARK
 from dsv4._parse.open_call import Call
 from dsv4._parse.quoting import QUOTES_A_CLOSE
 from dsv4._parse.reading import Reading
@@ -49,7 +49,7 @@ class CallValue(Value):
         key, keys = self.rules.key(tag, tool), self.reading.tools.keys(tool)
         if key is None or not keys:
             return key is not None
-        return key in keys and key != self.key and not self.call.writer.has(key)
+        return key in keys and key != self.key and key not in self.call.writer.keys
 
     def ends_at_outer_close(self, tag: Tag, kind: str | None) -> Steps[bool]:
         """Whether the close of a wrapper or an invoke ends the value."""
@@ -236,12 +236,12 @@ class QuotingValue(CallValue):
         plain = self.call.is_plain if close.marked else not self.tag.marked
         if not plain or self.reading.block is None or ahead.marked:
             return False
-        if not ahead.closing or ahead.label != "invoke":
+        if not ahead.closing or ahead.label.lower() != "invoke":
             return self.rules.is_plain_invoke(ahead)
         behind = yield from self.rules.look_past(ahead.end)
         if behind.marked or behind.closing:
             return False
-        return behind.label == "invoke" and "name" in behind.attributes
+        return behind.label.lower() == "invoke" and "name" in behind.attributes
 
     def _breaks_off(self, at: int) -> Steps[bool]:
         """Whether the tag of a parameter or a call follows a close, but breaks off.
