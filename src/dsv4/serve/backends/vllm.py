@@ -96,11 +96,7 @@ class VllmBackend(HttpBackend):
         return self._upstream.chunks("/v1/completions", asked, read_completion)
 
     async def _body(
-        self,
-        prompt: Prompt,
-        ids: Sequence[int] | None,
-        options: Options,
-        grammar: Grammar | None,
+        self, prompt: Prompt, ids: Sequence[int] | None, options: Options, grammar: Grammar | None
     ) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": await self._name(),
