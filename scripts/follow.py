@@ -40,7 +40,7 @@ BUILD = ROOT / "build" / "follow"
 KNOWN_FIELDS = Path(__file__).with_name("follow_fields.json")
 KNOWN_READINGS = Path(__file__).with_name("follow_readings.json.gz")
 VECTORS = ("profiles.jsonl.gz", "profiles-vllm-0.33.jsonl.gz")
-SECONDS = 3600
+SECONDS = 1800
 MOST_BYTES = 80_000_000
 MOST_SHOWN = 3
 EXCERPT = 60
@@ -105,6 +105,7 @@ class FollowedLibrary:
     They run with the packages of `base`, an environment of the Makefile's, behind the library's
     own, and with what else they need. `variable` names the environment for tests that start a
     program of it. What the library asks for of `without` is that environment's, not the newest.
+    `only` chooses among the tests, as pytest's `-k` does.
     """
 
     tests: tuple[str, ...]
@@ -113,6 +114,7 @@ class FollowedLibrary:
     variable: str = ""
     needs: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
+    only: str = ""
 
 
 _SDK_TESTS = (
@@ -138,7 +140,10 @@ LIBRARIES = {
         ("tests/test_hf.py", "tests/test_hf_responses.py", "tests/test_chat_template.py")
     ),
     "trl": FollowedLibrary(
-        ("tests/test_trainers.py",), ".venv-training/installed-for-tests", without=("torch",)
+        ("tests/test_trainers.py",),
+        ".venv-training/installed-for-tests",
+        without=("torch",),
+        only="trl or dpo or kto",
     ),
     "xllamacpp": FollowedLibrary(("tests/serve/test_llamacpp_real.py",), needs=("gguf",)),
 }
@@ -274,12 +279,18 @@ def follow_library(requirement: str, library: FollowedLibrary) -> int:
     print(f"{name} {found.stdout.strip()}, held against {', '.join(library.tests)}", flush=True)
     runner = ROOT / ".venv" / "bin" / "python" if library.variable else python
     variables = {library.variable: str(folder)} if library.variable else {}
-    done = subprocess.run(
-        [runner, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", *library.tests],
-        cwd=ROOT,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **variables},
-    )
+    options = ["-q", "-p", "no:cacheprovider", "--tb=short", "-k", library.only]
+    try:
+        done = subprocess.run(
+            [runner, "-m", "pytest", *options, *library.tests],
+            cwd=ROOT,
+            check=False,
+            timeout=SECONDS,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **variables},
+        )
+    except subprocess.TimeoutExpired:
+        print(f"not known: the tests had not ended after {SECONDS // 60} minutes")
+        return 1
     print(VERDICTS.get(done.returncode, "changed: the tests above say what"))
     return done.returncode
 
