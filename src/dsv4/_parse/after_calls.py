@@ -19,7 +19,9 @@ from dsv4._parse.tag_rules import is_plain_wrapper
 _UNMARKED_LINE = pattern(r"\n(?![ \t]*(?:[-*+]|\d{1,3}[.)])?[ \t]*>)(?!\s*\Z)")
 _OUTDENTED_LINE = pattern(r"\n(?!\t| {4}|[ \t]*(?:\n|\Z))")
 # After these the calls are not as they should be: where a quotation is open, nothing is implied.
-_UNCLEAN: frozenset[DiagnosticKind] = frozenset({"implied_close", "unexpected_text", "cut_short"})
+_UNCLEAN: frozenset[DiagnosticKind] = frozenset(
+    {"implied_close", "unexpected_text", "cut_short", "dropped_call"}
+)
 
 
 def read_after(reading: Reading, unwrapped: bool = False) -> Steps[None]:
@@ -82,25 +84,31 @@ def _leave(reading: Reading, ahead: Tag, unwrapped: bool, holds_json: bool) -> S
 
 def settle_quotations(reading: Reading, ahead: Tag) -> Steps[None]:
     """Calls are over, or what is removed like them: what follows may say that they were quoted."""
+    if reading.quotations:
+        _look_inside(reading)
     for quotation in reading.quotations:
         if not quotation.is_over:
             yield from _settle_quotation(reading, quotation, ahead)
     check_quotations(reading)
 
 
+def _look_inside(reading: Reading) -> None:
+    """Whether a close stands inside calls that are not as they should be, behind the last tag."""
+    if not any(isinstance(e, Diagnostic) and e.kind in _UNCLEAN for e in reading.events):
+        return
+    quoting, start = reading.prose.quoting, _last_tag_end(reading, reading.prose.at)
+    inside = reading.buffer.slice(start, reading.pos)
+    for end in (tokens.THINK_END, tokens.EOS):  # which end the search
+        inside = inside.partition(end)[0]
+    quoting.begin_line(is_begun=True)  # the newline behind a tag is no blank line
+    quoting.follow(inside, start)
+    quoting.settle("\n")
+    check_quotations(reading)
+
+
 def _settle_quotation(reading: Reading, quotation: Quotation, ahead: Tag) -> Steps[None]:
     """Whether what follows the calls says that they were quoted (rules 24 and 29)."""
-    buffer, quoting = reading.buffer, reading.prose.quoting
-    if any(isinstance(e, Diagnostic) and e.kind in _UNCLEAN for e in reading.events):
-        # The close may stand inside, behind the last tag.
-        start = _last_tag_end(reading, quotation.start)
-        inside = buffer.slice(start, reading.pos)
-        for end in (tokens.THINK_END, tokens.EOS):  # which end the search
-            inside = inside.partition(end)[0]
-        quoting.begin_line(is_begun=True)  # the newline behind a tag is no blank line
-        quoting.follow(inside, start)
-        quoting.settle("\n")
-        check_quotations(reading)
+    buffer = reading.buffer
     quotation.is_over = True
     at = yield from buffer.past_space(reading.pos, LONGEST_SPACE)
     block, behind = buffer.slice(quotation.start, reading.pos), buffer.at(at)
