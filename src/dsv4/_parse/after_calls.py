@@ -19,9 +19,7 @@ from dsv4._parse.tag_rules import is_plain_wrapper
 _UNMARKED_LINE = pattern(r"\n(?![ \t]*(?:[-*+]|\d{1,3}[.)])?[ \t]*>)(?!\s*\Z)")
 _OUTDENTED_LINE = pattern(r"\n(?!\t| {4}|[ \t]*(?:\n|\Z))")
 # After these the calls are not as they should be: where a quotation is open, nothing is implied.
-_UNCLEAN: frozenset[DiagnosticKind] = frozenset(
-    {"implied_close", "unexpected_text", "cut_short", "dropped_call"}
-)
+_UNCLEAN: frozenset[DiagnosticKind] = frozenset({"implied_close", "unexpected_text", "cut_short"})
 
 
 def read_after(reading: Reading, unwrapped: bool = False) -> Steps[None]:
@@ -94,9 +92,12 @@ def settle_quotations(reading: Reading, ahead: Tag) -> Steps[None]:
 
 def _look_inside(reading: Reading) -> None:
     """Whether a close stands inside calls that are not as they should be, behind the last tag."""
-    if not any(isinstance(e, Diagnostic) and e.kind in _UNCLEAN for e in reading.events):
-        return
     quoting, start = reading.prose.quoting, _last_tag_end(reading, reading.prose.at)
+    if start == reading.prose.at and (
+        all(one.is_over for one in reading.quotations)
+        or not any(isinstance(e, Diagnostic) and e.kind in _UNCLEAN for e in reading.events)
+    ):
+        return
     inside = reading.buffer.slice(start, reading.pos)
     for end in (tokens.THINK_END, tokens.EOS):  # which end the search
         inside = inside.partition(end)[0]

@@ -187,6 +187,8 @@ class ProseReader:
 
     def _ends_quotation(self, at: int) -> bool:
         """Whether a quotation that is open closes in a tag that breaks off; not in an attribute."""
+        if self._buffer.end - at > LONGEST_ORPHANS:  # no tag is so long
+            return False
         quoting, rest = self._prose.quoting.copy(), self._buffer.slice(at, self._buffer.end)
         quoting.settle("<")
         quoting.follow(_ATTRIBUTE.sub("=", rest), at)
