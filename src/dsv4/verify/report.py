@@ -256,7 +256,9 @@ class Findings:
         )
         first = shown[:1] or verdict.refused[:1]
         observation = next((o for o in self._seen if o.probe in first), None)
-        finding = self._finding(sets[0][0], "fault" if shown else "inconclusive", observation)
+        # Refusals alone show that something is refused, and not why.
+        is_counted = any(o.probe in shown and not o.refused for o in self._seen)
+        finding = self._finding(sets[0][0], "fault" if is_counted else "inconclusive", observation)
         message = "one of these" if many else f"possible, by {_requests(shown, verdict.refused)}"
         quoted = next((o.said for o in self._seen if o.probe in first and o.said), "")
         yield replace(
