@@ -277,7 +277,7 @@ $(VENV)-training/installed: pyproject.toml
 TRAINERS := 'torchtune==0.6.1' 'torchao==0.9.0' 'megatron-core==0.16.1' 'verl==0.9.1' 'skyrl==0.3.0' 'llamafactory==0.9.5' 'verifiers==0.4.0' \
 	'renderers==0.1.12' prime-pydantic-config 'nemo-automodel==0.7.0'
 $(VENV)-training/installed-for-tests: $(VENV)-training/installed
-	$(VENV)-training/bin/python -m pip install --quiet 'pytest>=8' 'hypothesis>=6.100' sentencepiece tiktoken omegaconf httpx
+	$(VENV)-training/bin/python -m pip install --quiet 'pytest>=8' 'hypothesis>=6.100' sentencepiece tiktoken omegaconf httpx pillow
 	-$(VENV)-training/bin/python -m pip install --quiet --no-deps $(TRAINERS)
 	touch $@
 

@@ -75,10 +75,12 @@ def measure_many(folder: Path, count: int, few: dict[str, Any]) -> None:
     for name in ("worker", "main"):
         peaks = [max(each[f"{name}_peak_mb"]) for each in (two, few)]
         say(f"peak of a {name} process: {peaks[0]:.0f} MB, {peaks[0] / peaks[1]:.3f}x that of few")
-    seconds, cpu = run_peer(folder)
+    seconds, cpu, peaks = run_peer(folder)
     say(
         f"{count:,} lines, tokenizers in two processes: {count / seconds:,.0f} lines/s, "
-        f"{seconds:.1f} s, {cpu:.1f} s of CPU: dsv4 takes {two['cpu_seconds'] / cpu:.2f}x of that"
+        f"{seconds:.1f} s, {cpu:.1f} s of CPU: dsv4 takes {two['seconds'] / seconds:.2f}x of the "
+        f"first, {two['cpu_seconds'] / cpu:.2f}x of the other; "
+        f"peak of a worker {peaks[0]} MB, main process {peaks[1]} MB"
     )
     alike, tokens, peer_tokens = compared(folder)
     say(
@@ -171,7 +173,7 @@ def run(folder: Path, given: str, out: str, *options: str) -> dict[str, Any]:
 # What people write instead: right for chats, and with no checks, nothing counted, nothing to
 # resume. Of tools and calls it writes some text, because the format has pages of rules for them.
 PEER = """
-import json, multiprocessing, sys
+import json, multiprocessing, resource, sys
 from tokenizers import Tokenizer
 
 given, out, vocabulary, bos, eos, user, assistant, think, think_end = sys.argv[1:]
@@ -213,11 +215,14 @@ if __name__ == "__main__":
     with multiprocessing.Pool(2, load) as pool, open(given) as lines:
         with open(out, "w") as file:
             file.writelines(row + "\\n" for row in pool.imap(encoded, lines, chunksize=256))
+    for whose in (resource.RUSAGE_CHILDREN, resource.RUSAGE_SELF):
+        print(resource.getrusage(whose).ru_maxrss // 1024)
 """
 
 
-def run_peer(folder: Path) -> tuple[float, float]:
-    """The time of the script on the same lines, by the clock and by what its processes spent."""
+def run_peer(folder: Path) -> tuple[float, float, list[str]]:
+    """The time of the script on the same lines, by the clock and by what its processes spent, and
+    the peaks of its largest worker and its main process, in MB."""
     from dsv4._format import tokens
     from dsv4.tokens import Tokenizer
 
@@ -226,10 +231,9 @@ def run_peer(folder: Path) -> tuple[float, float]:
     given = ("many.jsonl", "peer.out.jsonl", Tokenizer.load().vocabulary.name)
     thinking = (tokens.THINK_START, tokens.THINK_END)
     before, began = cpu_of_children(), time.monotonic()
-    subprocess.run(
-        [sys.executable, "peer.py", *given, *map(str, (*words, *thinking))], cwd=folder, check=True
-    )
-    return time.monotonic() - began, cpu_of_children() - before
+    arguments = [sys.executable, "peer.py", *given, *map(str, (*words, *thinking))]
+    peaks = subprocess.check_output(arguments, cwd=folder, text=True).split()
+    return time.monotonic() - began, cpu_of_children() - before, peaks
 
 
 def kill_at_random(folder: Path, times: int, lines: int) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import dsv4
-from dsv4.dataset import BadLine, DatasetOptions, Summary, encode_files
+from dsv4.dataset import BadLine, DatasetError, DatasetOptions, Summary, encode_files
 from rows import each_row
 from small_vocabulary import write_small_vocabulary
 
@@ -115,6 +116,18 @@ CONVERSATIONS: list[Any] = [
         [f"{BOS}Be\n\nkind{USER}Hi{ASSISTANT}<think>", ["</think>Hello" + EOS]],
         id="two systems",
     ),
+    pytest.param(
+        {"system_message": "Be kind", "conversations": TURNS}, WITH_SYSTEM, id="system_message"
+    ),
+    # an answer beside the messages
+    pytest.param(
+        {"messages": HI, "reasoning": "Greet.", "answer": "Hello", "model": "R1"},
+        THOUGHT,
+        id="Dolphin R1",
+    ),
+    pytest.param({"messages": HI, "prompt": "Hi", "response": "Hello"}, PLAIN, id="a log"),
+    pytest.param({"conversations": TURNS[:1], "output": "Hello"}, PLAIN, id="turns and output"),
+    pytest.param({"messages": HELLO, "answer": "42"}, PLAIN, id="messages with their answer"),
     # Messages
     pytest.param(
         {"system": [{"type": "text", "text": "Be kind"}], "messages": HELLO, "max_tokens": 9},
@@ -351,6 +364,52 @@ def test_tools_are_the_same_in_every_shape(line: Any, vocabulary: Path, tmp_path
 
 
 REFUSED: list[Any] = [
+    pytest.param(
+        {"question": "Hi", "solution": "Say it. Hello", "answer": "Hello"},
+        "found answer and solution in one line",
+        id="LIMO",
+    ),
+    pytest.param(
+        {"messages": HI, "response": "Hello", "answer": "42"},
+        "found messages with response and messages with answer in one line",
+        id="two answers beside messages",
+    ),
+    pytest.param(
+        {"image": "1.jpg", "conversations": [{"from": "human", "value": "<image>Hi"}, TURNS[1]]},
+        "image: found '1.jpg', expected it in the messages",
+        id="LLaVA",
+    ),
+    pytest.param(
+        {"messages": HELLO, "images": ["1.jpg"]}, "images: found ['1.jpg']", id="LLaMA-Factory"
+    ),
+    pytest.param(
+        {
+            "messages": HELLO,
+            "chat_template_kwargs": {"custom_instructions": "Be kind", "enable_thinking": False},
+        },
+        "chat_template_kwargs.custom_instructions: found 'Be kind'",
+        id="SmolTalk2",
+    ),
+    pytest.param(
+        {"messages": json.dumps(HELLO), "tools": "[]"},
+        'messages: found \'[{"role": ',
+        id="messages as text",
+    ),
+    pytest.param(
+        {"conversations": [TURNS[0], {"from": "gpt", "value": "<|begin_of_thought|>Hm"}]},
+        "conversations[1].value: the text holds reasoning",
+        id="OpenThoughts",
+    ),
+    pytest.param(
+        {
+            "conversations": [
+                TURNS[0],
+                {"from": "gpt", "value": "<tool_call>\n{'name': 'f', 'arguments': {}}"},
+            ]
+        },
+        "conversations[1].value: the text holds markup of tool calls",
+        id="Hermes, with quotes that are not JSON's",
+    ),
     pytest.param({"text": "Human: Hi"}, "found an object with text, expected messages", id="text"),
     pytest.param(
         {"input": "Hi", "target": "Hello"},
@@ -507,6 +566,10 @@ NO = [{"from": "gpt", "value": "No"}]
 PAIRS: list[Any] = [
     pytest.param({"prompt": "Hi", "chosen": "Hello", "rejected": "No"}, id="texts"),
     pytest.param({"prompt": HI, "chosen": CHOSEN, "rejected": REJECTED}, id="messages"),
+    pytest.param(
+        {"prompt": "Hi", "question": "Hi", "chosen": HI + CHOSEN, "rejected": HI + REJECTED},
+        id="one question twice",
+    ),
     pytest.param({"prompt": HI, "chosen": CHOSEN[0], "rejected": REJECTED[0]}, id="one message"),
     pytest.param({"question": "Hi", "chosen": "Hello", "rejected": "No"}, id="Orca's pairs"),
     pytest.param(
@@ -643,6 +706,9 @@ NOTES: list[Any] = [
     (HELLO, "no_reasoning", False),
     (HI, "nothing_to_learn", False),
     (CALLED, "undeclared_tool", False),
+    ([*HELLO, HELLO[1]], "turn_without_token", False),
+    (HELLO[1:] + HELLO, "turn_without_token", False),
+    ({"messages": THINKING, "model": "DeepSeek-V3.2"}, "other_release", False),
 ]
 
 
@@ -667,6 +733,8 @@ def test_reasoning_that_examples_keep_is_not_noted(vocabulary: Path, tmp_path: P
 
 def test_a_clean_run_has_nothing_to_note(vocabulary: Path, tmp_path: Path) -> None:
     assert run([THINKING], tmp_path, vocabulary)[1].notes == {}
+    weighted = [*HI, {**THINKING[1], "weight": 1}]
+    assert run([weighted], tmp_path, vocabulary, strict_data=True)[1].notes == {}
 
 
 # Files of rows.
@@ -699,6 +767,17 @@ def test_rows_of_a_file_are_lines(
     rows = [json.loads(text) for text in out.read_text().splitlines()]
     ids, mask = by_hand(wanted, vocabulary)
     assert rows == [{"input_ids": ids, "loss_mask": mask}] * 2
+
+
+def test_pictures_beside_messages_in_parquet(vocabulary: Path, tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    path, out = tmp_path / "in.parquet", tmp_path / "out.jsonl"
+    table = arrow.Table.from_pylist([{"messages": HELLO, "image": {"bytes": b"x"}}])
+    pytest.importorskip("pyarrow.parquet").write_table(table, path)
+    options = DatasetOptions(tokenizer=vocabulary, jobs=1)
+    with pytest.raises(DatasetError, match="column image: pictures are read where the messages"):
+        encode_files([path], out, options)
+    assert encode_files([path], out, replace(options, column="messages")).examples == 1
 
 
 def test_labels_and_pairs_in_parquet(vocabulary: Path, tmp_path: Path) -> None:

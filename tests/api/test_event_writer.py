@@ -384,6 +384,15 @@ def test_ids_of_calls(protocol: str) -> None:
     )
 
 
+@each_row("number", ["1e999", "-1e999", "1" * 5000])
+def test_a_number_that_is_too_large_stays_text_where_input_is_an_object(number: str) -> None:
+    call = asked("messages")
+    text = f"Hm.</think>{block(calling('ping', n=7).replace('>7<', f'>{number}<'))}"
+    whole = PROTOCOLS["messages"].whole(call, events_of(call, text))
+    assert whole["content"][-1]["input"] == {"n": number}
+    json.dumps(whole, allow_nan=False)
+
+
 # Ends.
 
 CUT = TEXT[: TEXT.index("MARK") + 4]

@@ -108,6 +108,7 @@ HEARD = Answer("Hello")
 ONE = (("bash", {"a": 1}),)
 TWO = (("bash", {"a": 1}), ("read", {}))
 JSON = "application/json"
+FAILED = {"type": "response.failed", "response": {"error": {"message": "out of memory"}}}
 
 
 @dataclass(frozen=True)
@@ -230,6 +231,47 @@ FORMS: dict[str, Form] = {
             for id in ("x", None)
         ),
     ),
+    "pieces of a call that only its `id` tells": Form(
+        Answer(calls=TWO),
+        tuple(
+            called(piece("bash", '{"a"', n, "x"))
+            + called(piece("read", "{", n, "y"))
+            + called(piece(None, ": 1}", n, "x"))
+            + called(piece(None, "}", n, "y"))
+            + CALLED
+            for n in (0, None)
+        ),
+    ),
+    "another `id` with every piece, or an `index` with the first alone": Form(
+        Answer(calls=ONE),
+        (
+            called(piece("bash", "", 0, "x")) + called(piece(None, '{"a": 1}', 0, "y")) + CALLED,
+            called(piece("bash", '{"a"', 0, "x"))
+            + called(piece(None, ": ", 0, "y"))
+            + called(piece(None, "1}", 0, "z"))
+            + CALLED,
+            called(piece("bash", '{"a"', 0, "x")) + called(piece(None, ": 1}", None)) + CALLED,
+        ),
+    ),
+    "a call that is sent once more": Form(
+        Answer(calls=ONE),
+        (
+            called(BASH) + called(BASH) + CALLED + DONE,
+            called(piece("bash", '{"a"', 0, "x"))
+            + called(piece(None, ": 1}"))
+            + called(piece("bash", '{"a": 1}', 0, "x"))
+            + CALLED,
+        ),
+    ),
+    "arguments that are no JSON, or that belong to no call": Form(
+        Answer(),
+        (
+            called(piece("bash", '{"a": NaN}')) + CALLED,
+            called(piece("bash", '{"a": 1}}')) + CALLED,
+            called(piece("bash", "", 0, "x")) + called(piece(None, '{"a": 1}', 1)) + CALLED,
+            called(piece(None, '{"a": 1}', 0, "x")) + CALLED,
+        ),
+    ),
     "`arguments` as an object, or as the text of a text": Form(
         Answer(calls=ONE),
         (
@@ -266,12 +308,13 @@ FORMS: dict[str, Form] = {
         tuple(Sent(HELLO + STOP + DONE, kind) for kind in (JSON, "text/plain", None)),
     ),
     "gzip or deflate, although nobody asked": Form(HEARD, packed(HELLO + STOP + DONE)),
-    "comments, other events, empty data, a byte order mark, CR": Form(
+    "comments, other events, empty data, spaces, a byte order mark, CR": Form(
         HEARD,
         (
             b": hi\n\n" + HELLO + b"event: ping\ndata: {}\n\ndata:\n\ndata: null\n\n" + STOP + DONE,
             b"\xef\xbb\xbf" + HELLO + STOP + DONE,
             (HELLO + STOP + DONE).replace(b"\n", b"\r"),
+            HELLO + STOP + b"data:  [DONE] \n\n",
         ),
     ),
     # Ends.
@@ -281,6 +324,13 @@ FORMS: dict[str, Form] = {
     ),
     "a finish reason, `[DONE]`, and a connection that breaks": Form(
         HEARD, (Sent(HELLO + STOP + DONE, ends="reset"),)
+    ),
+    "text behind a finish reason, and `[DONE]`": Form(
+        HEARD,
+        (
+            choice({"content": "Hel"}, "stop") + choice({"content": "lo"}, "stop") + DONE,
+            text("Hel") + STOP + text("lo") + DONE,
+        ),
     ),
     "a last event without its blank line": Form(
         HEARD,
@@ -312,10 +362,11 @@ FORMS: dict[str, Form] = {
             HELLO + event({"type": "error", "error": {"message": "out of memory"}}),
         ),
     ),
-    "an event that is named `error`": Form(
+    "an event that is named `error`, `exception` or `failed`": Form(
         Failure("out of memory"),
         tuple(
-            called(BASH) + CALLED + b"event: error\ndata: " + data + b"\n\n" + DONE
+            called(BASH) + CALLED + b"event: " + name + b"\ndata: " + data + b"\n\n" + DONE
+            for name in (b"error", b"Exception", b"response.failed")
             for data in (
                 b'{"message": "out of memory"}',
                 b'{"error": {"message": "out of memory"}}',
@@ -325,14 +376,25 @@ FORMS: dict[str, Form] = {
             )
         ),
     ),
-    "an event that is an error by its `object` or `type`": Form(
+    "a field `error` in place of `data`": Form(
+        Failure("out of memory"),
+        (
+            HELLO + b'error: {"code": 500, "message": "out of memory"}\n\n' + STOP + DONE,
+            HELLO + b"error: out of memory\n\n",
+        ),
+    ),
+    "an event that is an error by its `object`, `type`, `status` or `success`": Form(
         Failure("out of memory"),
         (
             HELLO + event({"object": "error", "message": "out of memory", "code": 500}) + DONE,
             HELLO + event({"type": "error", "message": "out of memory"}) + DONE,
+            HELLO + event(FAILED) + STOP + DONE,
+            HELLO + event({"status": "error", "why": "out of memory"}) + STOP + DONE,
+            HELLO + event({"status": 500, "title": "out of memory"}) + STOP + DONE,
+            HELLO + event({"success": False, "why": "out of memory"}) + STOP + DONE,
         ),
     ),
-    "an event without `choices`, with `message`, `detail`, `code`, `msg` or `errors`": Form(
+    "an event without `choices`, with `message`, `detail`, `code`, `msg` or any `error`": Form(
         Failure("out of memory"),
         (
             HELLO + event({"message": "out of memory"}) + DONE,
@@ -341,6 +403,10 @@ FORMS: dict[str, Form] = {
             HELLO + event({"choices": None, "code": "out of memory"}) + DONE,
             HELLO + event({"success": False, "msg": "out of memory"}) + DONE,
             HELLO + event({"errors": ["out of memory"]}) + STOP + DONE,
+            HELLO + event({"error_code": 1, "error_msg": "out of memory"}) + STOP + DONE,
+            HELLO + event({"Error": {"Message": "out of memory"}}) + STOP + DONE,
+            HELLO + event({"fault": {"faultstring": "out of memory"}}) + STOP + DONE,
+            HELLO + event({"error": {}, "why": "out of memory"}) + STOP + DONE,
         ),
     ),
     "an event that is no object": Form(
@@ -360,7 +426,12 @@ FORMS: dict[str, Form] = {
     ),
     "`choices` with an error in them": Form(
         Failure("out of memory"),
-        (HELLO + choice({}, "error", error={"message": "out of memory"}) + DONE,),
+        (
+            HELLO + choice({}, "error", error={"message": "out of memory"}) + DONE,
+            HELLO + choice({}, "stop", error={"message": "out of memory"}) + DONE,
+            HELLO + choice({}, error="out of memory") + STOP + DONE,
+            HELLO + choice({"content": "", "error": {"msg": "out of memory"}}) + STOP + DONE,
+        ),
     ),
     "a finish reason that is no end": Form(
         Failure("gave up"), (HELLO + choice({}, "error") + DONE, HELLO + choice({}, "abort"))
@@ -385,11 +456,26 @@ FORMS: dict[str, Form] = {
             Sent(json.dumps(WHOLE).encode()[:-9], JSON, ends="close"),
         ),
     ),
-    "text that is no JSON, another type, another coding": Form(
+    "text behind a finish reason, without `[DONE]`": Form(
+        Failure("the backend broke off"),
+        tuple(
+            Sent(said, ends=ends)
+            for ends in ("reset", "close", "whole")
+            for said in (
+                choice({"content": "Hel"}, "stop") + choice({"content": "lo"}, "stop"),
+                STOP + HELLO,
+            )
+        ),
+    ),
+    "text that is no JSON or no event, another type, another coding": Form(
         Failure("the backend"),
         (
             HELLO + b"data: {no json\n\n" + STOP + DONE,
             Sent(b"<html>", "text/html"),
+            Sent(b"<html>"),
+            Sent(json.dumps([WHOLE]).encode(), JSON),
+            HELLO + b"<html>Gateway Timeout</html>\n\n" + STOP + DONE,
+            HELLO + b'{"error": {"message": "out of memory"}}\n' + STOP + DONE,
             Sent(HELLO + STOP, "application/x-ndjson"),
             with_coding("br", b"\x0b\x02\x80"),
             with_coding("gzip", HELLO + STOP + DONE),
@@ -405,7 +491,17 @@ FORMS: dict[str, Form] = {
         ),
     ),
     "a load that is told in the stream": Form(
-        Failure("busy", 429), (Sent(event({"error": {"code": 429, "message": "busy"}})),)
+        Failure("busy", 429),
+        tuple(
+            event({"error": {**said, "message": "busy"}})
+            for said in (
+                {"code": 429},
+                {"code": "429"},
+                {"status": 429},
+                {"type": "rate_limit_error"},
+                {"code": "rate_limit_exceeded"},
+            )
+        ),
     ),
 }
 
@@ -580,6 +676,48 @@ def test_every_form_is_read_for_what_it_is_and_everything_else_is_a_failure(rout
             assert not failed, "\n\n".join(failed)
 
     run(scenario(), 300)
+
+
+@pytest.mark.parametrize("cut", ["length", "content_filter"])
+def test_of_two_finish_reasons_the_one_of_a_cut_counts(cut: str) -> None:
+    ends = (choice({}, cut) + STOP + DONE, STOP + choice({}, cut) + DONE)
+
+    async def scenario() -> None:
+        server = RawServer()
+        async with server.running() as url, gateway(**chat_server(url)) as g:
+            for path, end in product(BODIES, ends):
+                server.sent = Sent(HELLO + end)
+                _, _, answer = await g.post(path, BODIES[path])
+                assert told_finish(path, answer) not in ("stop", "end_turn", "completed")
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("cut", ["length", "content_filter"])
+def test_a_call_that_was_cut_before_its_arguments_is_none(cut: str) -> None:
+    async def scenario() -> None:
+        server = RawServer()
+        async with server.running() as url, gateway(**chat_server(url)) as g:
+            server.sent = Sent(called(piece("bash", "", 0, "x")) + choice({}, cut) + DONE)
+            for path, body in BODIES.items():
+                _, _, answer = await g.post(path, body)
+                assert told_finish(path, answer) not in ("tool_calls", "tool_use", "completed")
+                items = answer.get("output") or ()  # Responses has a place for what was cut
+                assert all(item["status"] == "incomplete" for item in items)
+                if not items:
+                    assert answer_of(path, answer) == Answer()
+
+    run(scenario())
+
+
+def chat_server(url: str) -> dict[str, Any]:
+    return {"settings_backend": "chat", "upstream": url, "dialect": "v4"}
+
+
+def told_finish(path: str, answer: Any) -> str:
+    if path == "/v1/chat/completions":
+        return str(answer["choices"][0]["finish_reason"])
+    return str(answer.get("stop_reason") or answer["status"])
 
 
 def test_the_table_of_the_documentation_has_the_same_rows() -> None:

@@ -17,7 +17,7 @@ RIGHT = {name: picture.tokens for name, picture in PICTURES.items()}
 
 def test_they_are_pictures_of_these_sizes_and_cost_what_engines_count() -> None:
     assert [dsv4.image_size(png(each)) for each in PICTURES.values()] == [
-        picture.shown for picture in PICTURES.values()
+        picture.upright_size for picture in PICTURES.values()
     ]
     assert list(RIGHT.values()) == [184, 968, 986, 204, 1001]
     request = picture_request(Picture(4032, 3024))

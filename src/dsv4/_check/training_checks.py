@@ -13,12 +13,13 @@ from typing import Any
 
 from dsv4._check.call_checks import arguments_that_are_not_json
 from dsv4._check.findings import CheckedConversation, RuleFinding
+from dsv4._completion.events import DiagnosticKind
+from dsv4._completion.message import Message
 from dsv4._encode.inputs import maybe_dict, text_of
 from dsv4._encode.turns import NATIVE
 from dsv4._format import tokens
 from dsv4._format.dialects import Dialect
-from dsv4._parse.events import DiagnosticKind
-from dsv4._parse.parse import Message, parse
+from dsv4._parse.parse import parse
 from dsv4.errors import Error
 
 # Reasoning and calls in an assistant's text, which a parser should have taken out of it.
@@ -36,6 +37,11 @@ _OTHER_KINDS: set[DiagnosticKind] = {
     *_REASONING_KINDS,
     *("unclosed_reasoning", "markup_as_text", "stray_token"),
     *("made_up_turn", "more_departures"),
+}
+# Other models' tags at the start of an answer, as published data sets have them.
+_OTHER_TAGS = {
+    REASONING: re.compile(r"\s*<(?:thinking|thoughts?|reasoning|\|begin_of_thought\|)>"),
+    CALLS: re.compile(r"\s*<(?:tool_call|functioncall|\|python_tag\|)>"),
 }
 # What does not make it doubtful what was meant.
 _HARMLESS_KINDS: set[DiagnosticKind] = {"other_release", "undeclared_tool"}
@@ -65,7 +71,7 @@ def leaked_kinds(text: str, tools: Sequence[Any] = (), dialect: Dialect | None =
     kinds = {each.kind for each in read.diagnostics}
     is_called = read.tool_calls or read.incomplete or kinds - _OTHER_KINDS
     leaks = {REASONING: kinds & _REASONING_KINDS, CALLS: is_called}
-    return [kind for kind, signs in leaks.items() if signs]
+    return [kind for kind, signs in leaks.items() if signs or _OTHER_TAGS[kind].match(text)]
 
 
 def is_json_call(text: str, tools: Sequence[Any]) -> bool:

@@ -230,6 +230,15 @@ _ADVICE: Mapping[str, Callable[[int, Summary, DatasetOptions], str]] = {
         "{} with a model whose dialect is not known, read as v4 (--dialect chooses another)",
         "conversation",
     ),
+    notes.OTHER_RELEASE: _sentence(
+        "{} in the format of another release than v4, as the line says (--dialect chooses one)",
+        "conversation",
+    ),
+    notes.UNOPENED: _sentence(
+        "{} of the assistant after no question: the token that opens it is missing "
+        "(join such turns with the one before, or leave them out)",
+        "turn",
+    ),
 }
 
 

@@ -137,6 +137,7 @@ def _conversation(
     rules: BodyRules = "released",
 ) -> LineConversation:
     """Messages with the options of the line. `used` are fields that are none."""
+    _refuse_beside_messages(line)
     no_options = {*LINE_FIELDS, *used} - ({"context"} - {*used})
     options = {name: value for name, value in line.items() if name not in no_options}
     tools = _tools(line)
@@ -147,7 +148,7 @@ def _conversation(
 # Messages under one of these fields.
 _LISTS = ("messages", "conversations", "conversation")
 # A system prompt beside the messages.
-_SYSTEMS = ("system", "system_prompt")
+SYSTEM_FIELDS = ("system", "system_prompt", "system_message")
 # A question under one of these fields, and an answer under one of those.
 _QUESTIONS = ("prompt", "instruction", "query", "question", "input")
 _ANSWERS = ("completion", "output", "response", "answer")
@@ -160,8 +161,8 @@ _OPENAI_PAIRS = ("preferred_output", "non_preferred_output")
 _LABELS = ("label", "kto_tag")
 
 LINE_FIELDS = frozenset(
-    (*_LISTS, *_SYSTEMS, *_QUESTIONS, *_ANSWERS, *_ADDITIONS, *_PAIRS, *_OPENAI_PAIRS, *_LABELS)
-) | {"history", "rejected_response", "tools", "functions", "instructions"}
+    (*_LISTS, *_QUESTIONS, *_ANSWERS, *_ADDITIONS, *_PAIRS, *_OPENAI_PAIRS, *_LABELS)
+) | {*SYSTEM_FIELDS, "history", "rejected_response", "tools", "functions", "instructions"}
 """The fields that tell shapes apart, or that one of them reads."""
 
 
@@ -206,11 +207,29 @@ def _refuse_other_data(line: Line) -> None:
             raise InputError(f"{name}: found an answer with a label, which --kto reads")
 
 
+# What other programs put into the prompt from beside the messages; SmolLM3 does it by its template.
+PICTURE_FIELDS = ("image", "images", "videos", "audios")
+_BESIDE_MESSAGES: tuple[Location, ...] = (
+    *((name,) for name in PICTURE_FIELDS),
+    ("chat_template_kwargs", "custom_instructions"),
+    ("chat_template_kwargs", "xml_tools"),
+    ("chat_template_kwargs", "python_tools"),
+)
+
+
+def _refuse_beside_messages(line: Line) -> None:
+    for location in _BESIDE_MESSAGES:
+        value: Any = line
+        for name in location:
+            value = value.get(name) if isinstance(value, dict) else None
+        if value:
+            problem = f"found {short_repr(value)}, expected it in the messages"
+            raise InputError(f"{path_of(location)}: {problem}")
+
+
 def _only_meaning(line: Line) -> LineConversation:
     fitting = [shape for shape in SHAPES if shape.field in line and shape.fits(line)]
     if not fitting:
-        if "messages" in line:  # which is no list
-            return LineConversation({**line})
         raise InputError(_nothing_fits(line))
     first, *others = ((shape.name, shape.read(line)) for shape in fitting)
     for name, other in others:
@@ -261,12 +280,18 @@ def _is_list(line: Line, field: str) -> bool:
 
 
 def _fits_list(field: str, line: Line) -> bool:
-    return _is_list(line, field) and not (field == "messages" and _is_anthropic(line))
+    if not _is_list(line, field) or any(_fits_answer(field, name, line) for name in _ANSWERS):
+        return False
+    return not (field == "messages" and _is_anthropic(line))
 
 
 def _read_list(field: str, line: Line) -> LineConversation:
-    rules = recognise(line).rules if field == "messages" else "released"
-    return _conversation(_with_system(line, _listed(line[field], (field,))), line, rules=rules)
+    listed = _listed(line[field], (field,))
+    return _conversation(_with_system(line, listed), line, rules=_rules(field, line))
+
+
+def _rules(field: str, line: Line) -> BodyRules:
+    return recognise(line).rules if field == "messages" else "released"
 
 
 _TURN_NAMES = {"content": "value", "role": "from", "tool_calls": "value"}
@@ -320,7 +345,7 @@ def _plain_message(message: object, place: Location) -> object:
 
 def _with_system(line: Line, transcript: Transcript) -> Transcript:
     """The messages after the system prompt that stands beside them, if there is one."""
-    name = next((name for name in _SYSTEMS if line.get(name)), None)
+    name = next((name for name in SYSTEM_FIELDS if line.get(name)), None)
     if name is None:
         return transcript
     message = {"role": "system", "content": line[name]}
@@ -434,15 +459,25 @@ def _answer_field(line: Line) -> str | None:
 
 def _fits_answer(question: str, answer: str, line: Line) -> bool:
     value = line.get(answer)
-    if question not in _question_fields(line) or not isinstance(value, (str, list)):
+    if not isinstance(value, (str, list)):
+        return False
+    if question in _LISTS:
+        return bool(value) and _ends_without_answer(line[question])
+    if question not in _question_fields(line):
         return False
     return not (question == "input" and isinstance(value, list))  # those are items
+
+
+def _ends_without_answer(turns: object) -> bool:
+    last = turns[-1] if isinstance(turns, list) and turns and _is_dict(turns[-1]) else {}
+    return last.get("role", last.get("from")) in ("user", "human", "tool", "observation")
 
 
 def _read_answer(question: str, answer: str, line: Line) -> LineConversation:
     before = _before_answer(line, question)
     used = (*_reasoning_fields(line), *(["context"] if question == "instruction" else []))
-    return _conversation(before + _answer(line, answer), line, used, given=len(before))
+    whole, rules = before + _answer(line, answer), _rules(question, line)
+    return _conversation(whole, line, used, len(before), rules)
 
 
 def _before_answer(line: Line, question: str) -> Transcript:
@@ -484,6 +519,8 @@ def _reasoning_fields(line: Line) -> Iterator[str]:
 
 
 def _answer(line: Line, field: str) -> Transcript:
+    if field == "answer" and line.get("solution") not in (None, "", line[field]):
+        raise InputError("found answer and solution in one line, expected one of them")
     answer = _answer_turns(line[field], (field,))
     name = next(_reasoning_fields(line), None)
     if name is not None and isinstance(line[field], str):
@@ -519,7 +556,7 @@ def _shapes() -> Iterator[LineShape]:
     yield LineShape("Anthropic's blocks", "messages", _fits_messages, _read_messages)
     yield LineShape("OpenAI's calls", "messages", _fits_both, partial(_read_list, "messages"))
     yield LineShape("Responses items", "input", _fits_responses, _read_responses)
-    for question in _QUESTIONS:
+    for question in (*_LISTS, *_QUESTIONS):
         for answer in _ANSWERS:
             fits = partial(_fits_answer, question, answer)
             read = partial(_read_answer, question, answer)
@@ -575,9 +612,9 @@ def _pair_parts(line: Line) -> tuple[Line, Transcript, Transcript, Transcript]:
 
 def _pair_prompt(line: Line) -> Transcript:
     """The messages before both answers, without the system prompt beside them."""
-    bare = {name: value for name, value in line.items() if name not in _SYSTEMS}
+    bare = {name: value for name, value in line.items() if name not in SYSTEM_FIELDS}
     questions = _question_fields(line)
-    if len(questions) > 1:
+    if any(line[name] != line[questions[0]] for name in questions):
         raise InputError(f"found {questions[0]} and {questions[1]}, expected one question")
     if questions:
         return _before_answer(bare, questions[0])

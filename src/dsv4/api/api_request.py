@@ -10,11 +10,11 @@ from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, TypeVar
 
+from dsv4._completion.random_ids import new_id
 from dsv4._encode.inputs import fields_of
 from dsv4._encode.prompt import Prompt
 from dsv4._format.dialects import V4, Dialect, dialect_for, dialect_named
 from dsv4._parse.parser import StreamParser
-from dsv4._parse.random_ids import new_id
 from dsv4.api import neutral_request as neutral
 from dsv4.api import request_content as contents
 from dsv4.api.errors import ApiError
@@ -200,8 +200,8 @@ def client_path(call: ApiRequest, location: Location) -> str:
 
 def _tool_path(call: ApiRequest, index: str | int) -> str:
     """Where a tool is declared that may have had others before it, or another name."""
-    shown = [fields_of(tool) for tool in call.request.tools or ()]
-    return call.names[shown[int(index)]["name"]].path
+    functions = [fields_of(tool) for tool in call.request.tools or ()]
+    return call.names[functions[int(index)]["name"]].path
 
 
 # The turns of a conversation.
@@ -218,15 +218,15 @@ class TurnBuilder:
 
     images = replaced = 0  # of nearly all requests, which should not take time for it
 
-    def __init__(self, asked: NeutralRequest, dialect: Dialect, settings: ApiSettings) -> None:
+    def __init__(self, request: NeutralRequest, dialect: Dialect, settings: ApiSettings) -> None:
         self.messages: list[neutral.Entry] = []
         self.marks: dict[int, tuple[str, ...]] = {}
-        self._path = asked.path
+        self._path = request.path
         self._dialect = dialect
         self._settings = settings
         self._system: list[str] = []  # texts before the first turn
         self._later = settings.later_system if dialect.system_token is None else "in_place"
-        for message in asked.messages:
+        for message in request.messages:
             self._add(message)
         self._end()
         self._begin()
@@ -264,10 +264,10 @@ class TurnBuilder:
         if block["type"] == "text":
             return block
         if self._settings.read_images == "unchecked" and block.get("problem") != contents.NO_FILES:
-            sent = contents.maybe_missing(block)
-            self.images += sent is block
-            self.replaced += sent is not block
-            return sent
+            content = contents.maybe_missing(block)
+            self.images += content is block
+            self.replaced += content is not block
+            return content
         self.images += 1
         if self.images > contents.MAX_IMAGES:
             raise ApiError(f"found more than {contents.MAX_IMAGES} images", path=block["path"])
@@ -331,43 +331,43 @@ def reminder(text: str) -> neutral.UserEntry:
     return {"role": "user", "content": REMINDER.format(text)}
 
 
-def is_finished(asked: NeutralRequest, settings: ApiSettings) -> bool:
+def is_finished(request: NeutralRequest, settings: ApiSettings) -> bool:
     """Whether the messages end with an assistant turn that is complete, and no prefix."""
-    last = asked.messages[-1] if asked.messages else None
+    last = request.messages[-1] if request.messages else None
     if last is None or last["role"] != "assistant" or last.get("prefix"):
         return False
-    keeps = settings.last_answer == "keep" and not asked.continues
+    keeps = settings.last_answer == "keep" and not request.continues
     return keeps or settings.last_answer == "finish"
 
 
-def check_end(asked: NeutralRequest) -> None:
+def check_end(request: NeutralRequest) -> None:
     """Raises where the messages end with a turn that the model is not asked to continue."""
-    last = asked.messages[-1] if asked.messages else None
+    last = request.messages[-1] if request.messages else None
     if last is None or last["role"] != "assistant":
         return
-    if not (asked.continues or last.get("prefix")):
+    if not (request.continues or last.get("prefix")):
         expected = 'a message of the user or a tool, or "prefix": true to continue this one'
         message = f"found an assistant message at the end, expected {expected}"
-        raise ApiError(message, path=asked.last_path)
-    turn = len(asked.messages)
-    while turn and asked.messages[turn - 1]["role"] == "assistant":
+        raise ApiError(message, path=request.last_path)
+    turn = len(request.messages)
+    while turn and request.messages[turn - 1]["role"] == "assistant":
         turn -= 1
-    if any(m["role"] == "assistant" and m.get("tool_calls") for m in asked.messages[turn:]):
-        raise ApiError("found calls at the end, expected their results", path=asked.last_path)
-    if not any(message["role"] in ("user", "tool") for message in asked.messages[:turn]):
-        raise ApiError("found nobody to answer, expected a user message", path=asked.last_path)
+    if any(m["role"] == "assistant" and m.get("tool_calls") for m in request.messages[turn:]):
+        raise ApiError("found calls at the end, expected their results", path=request.last_path)
+    if not any(message["role"] in ("user", "tool") for message in request.messages[:turn]):
+        raise ApiError("found nobody to answer, expected a user message", path=request.last_path)
 
 
 def continued_turns(
-    messages: list[neutral.Entry], asked: NeutralRequest, thinking: bool, settings: ApiSettings
+    messages: list[neutral.Entry], request: NeutralRequest, thinking: bool, settings: ApiSettings
 ) -> tuple[list[neutral.Entry], str]:
     """The messages, and the text that the model continues where a message cannot hold it.
 
     A last assistant turn is left open. One that has only reasoning cannot be: it is given as text.
     """
-    if is_finished(asked, settings):
+    if is_finished(request, settings):
         return messages, ""
-    check_end(asked)
+    check_end(request)
     last = messages[-1]
     if last["role"] != "assistant":
         return messages, ""
@@ -401,13 +401,13 @@ def _dialect_of_model(model: str) -> tuple[Dialect, tuple[str, ...]]:
 
 
 def resolve(
-    asked: NeutralRequest,
+    request: NeutralRequest,
     protocol: ProtocolName,
     dialect: DialectName | Dialect | None,
     settings: ApiSettings,
 ) -> ApiRequest:
     """The request as a dialect and a server's settings make it."""
-    return ResolvedOptions(asked, protocol, dialect, settings).with_messages(asked)
+    return ResolvedOptions(request, protocol, dialect, settings).with_messages(request)
 
 
 class ResolvedOptions:
@@ -418,24 +418,24 @@ class ResolvedOptions:
 
     def __init__(
         self,
-        asked: NeutralRequest,
+        request: NeutralRequest,
         protocol: ProtocolName,
         dialect: DialectName | Dialect | None,
         settings: ApiSettings,
     ) -> None:
-        self.asked = asked
-        self.dialect, notes = chosen_dialect(dialect, asked.model)
+        self.request = request
+        self.dialect, notes = chosen_dialect(dialect, request.model)
         self.settings = settings
-        tools = _visible_tools(asked, self.dialect)
-        self.thinking = _thinking(asked, settings)
-        effort = _effort(asked, self.dialect, settings) if self.thinking else None
+        tools = _visible_tools(request, self.dialect)
+        self.thinking = _thinking(request, settings)
+        effort = _effort(request, self.dialect, settings) if self.thinking else None
         self._request_fields = self._prompt_options(tools, effort)
         self._api_fields: dict[str, Any] = {
             **API_REQUEST_DEFAULTS,
-            **_server_fields(asked),
+            **_server_fields(request),
             "protocol": protocol,
-            "model": asked.model or settings.model,
-            "max_tokens": asked.max_tokens or most_tokens(self.thinking, effort, settings),
+            "model": request.model or settings.model,
+            "max_tokens": request.max_tokens or most_tokens(self.thinking, effort, settings),
             "names": tools.names,
             "settings": settings,
             "notes": notes,
@@ -445,28 +445,28 @@ class ResolvedOptions:
         self, tools: neutral.VisibleTools, effort: str | int | None
     ) -> dict[str, Any]:
         """The fields of the `Request`, all but its messages."""
-        asked = self.asked
+        request = self.request
         prompted: dict[str, Any] = {"effort": effort, "dialect": self.dialect}
         if not self.thinking:
             prompted["thinking"] = False
         if tools.functions is not None:
             prompted["tools"] = tools.functions
-        if asked.choice is not neutral.AUTO:
-            prompted["tool_choice"] = _prompt_choice(asked, tools)
-        if asked.format is not None:
-            prompted["response_format"] = _response_format(asked.format)
-        if asked.stop:
-            prompted["stop"] = asked.stop
+        if request.choice is not neutral.AUTO:
+            prompted["tool_choice"] = _prompt_choice(request, tools)
+        if request.format is not None:
+            prompted["response_format"] = _response_format(request.format)
+        if request.stop:
+            prompted["stop"] = request.stop
         if not self.settings.drop_thinking:
             prompted["drop_thinking"] = False
         return prompted
 
     def with_messages(
-        self, asked: NeutralRequest, own: Mapping[str, Any] = NO_FIELDS
+        self, request: NeutralRequest, own: Mapping[str, Any] = NO_FIELDS
     ) -> ApiRequest:
-        """The request with the messages of `asked`."""
-        turns = TurnBuilder(asked, self.dialect, self.settings)
-        messages, prefix = continued_turns(turns.messages, asked, self.thinking, self.settings)
+        """The request with the messages of `request`."""
+        turns = TurnBuilder(request, self.dialect, self.settings)
+        messages, prefix = continued_turns(turns.messages, request, self.thinking, self.settings)
         request_fields = {"prefix": prefix} if prefix else NO_FIELDS
         values = {**own, "marks": turns.marks}
         if turns.images or turns.replaced:
@@ -489,11 +489,11 @@ class ResolvedOptions:
         if request_fields:
             options = {**options, **request_fields}
         call = object.__new__(ApiRequest)
-        held = call.__dict__
-        held |= self._api_fields
+        values = call.__dict__
+        values |= self._api_fields
         if own:
-            held |= own
-        held["request"] = Request._trusted(messages, options)
+            values |= own
+        values["request"] = Request._trusted(messages, options)
         return call
 
 
@@ -515,48 +515,48 @@ SERVER_FIELDS = (
 )
 
 
-def _server_fields(asked: NeutralRequest) -> dict[str, Any]:
+def _server_fields(request: NeutralRequest) -> dict[str, Any]:
     """The fields of an `ApiRequest` that are taken as they are."""
-    served = asked.given_fields(SERVER_FIELDS)
-    served |= {"ignored": asked.declared.ignored, "echo": asked.echo}
-    if asked.parallel is False:
+    served = request.own_fields(SERVER_FIELDS)
+    served |= {"ignored": request.declared.ignored, "echo": request.echo}
+    if request.parallel is False:
         served["parallel"] = False
     return served
 
 
-def _visible_tools(asked: NeutralRequest, dialect: Dialect) -> neutral.VisibleTools:
-    if asked.choice is neutral.AUTO:
-        return neutral.visible_tools(asked.declared, dialect)
-    return neutral.visible_tools_for(asked.declared, asked.choice, dialect)
+def _visible_tools(request: NeutralRequest, dialect: Dialect) -> neutral.VisibleTools:
+    if request.choice is neutral.AUTO:
+        return neutral.visible_tools(request.declared, dialect)
+    return neutral.visible_tools_for(request.declared, request.choice, dialect)
 
 
-def _thinking(asked: NeutralRequest, settings: ApiSettings) -> bool:
+def _thinking(request: NeutralRequest, settings: ApiSettings) -> bool:
     """Whether the model thinks, which depends on whether it must call a tool."""
-    thinking = False if asked.effort == OFF else asked.thinking
-    if asked.choice.mode not in ("required", "tool"):
+    thinking = False if request.effort == OFF else request.thinking
+    if request.choice.mode not in ("required", "tool"):
         return settings.thinking if thinking is None else thinking
     # A call is forced by writing its beginning, which a model that thinks first cannot follow.
-    if thinking is False or not asked.wants_thinking:
+    if thinking is False or not request.wants_thinking:
         return False
     if not settings.grammars:
         message = (
             "found a call that must be made, and thinking, expected one of them: the backend takes "
             "no grammars. Switch thinking off, or leave the choice to the model"
         )
-        raise ApiError(message, path=asked.choice.path)
+        raise ApiError(message, path=request.choice.path)
     return True
 
 
-def _effort(asked: NeutralRequest, dialect: Dialect, settings: ApiSettings) -> str | int | None:
-    effort = asked.effort if asked.effort is not None else settings.effort
-    return dialect_effort(effort, dialect, asked.effort_path)
+def _effort(request: NeutralRequest, dialect: Dialect, settings: ApiSettings) -> str | int | None:
+    effort = request.effort if request.effort is not None else settings.effort
+    return dialect_effort(effort, dialect, request.effort_path)
 
 
-def _prompt_choice(asked: NeutralRequest, tools: neutral.VisibleTools) -> ToolChoice:
+def _prompt_choice(request: NeutralRequest, tools: neutral.VisibleTools) -> ToolChoice:
     name = tools.forced
     if name in ("auto", "none", "required"):  # a tool may have the name of a mode
         return {"type": "function", "function": {"name": name}}
-    return asked.choice.mode if name is None else name
+    return request.choice.mode if name is None else name
 
 
 def _response_format(form: neutral.AnswerFormat) -> dict[str, Any]:
@@ -573,15 +573,15 @@ def most_tokens(thinking: bool, effort: str | int | None, settings: ApiSettings)
 
 
 @lru_cache
-def dialect_effort(asked: str | int | None, dialect: Dialect, path: str) -> str | int | None:
+def dialect_effort(effort: str | int | None, dialect: Dialect, path: str) -> str | int | None:
     """The effort as the dialect names it, None where it has no such text."""
     efforts = dialect.efforts
-    if isinstance(asked, int):
+    if isinstance(effort, int):
         numbers = [each for each in efforts if isinstance(each, int)]
-        if asked in numbers:
-            return asked
+        if effort in numbers:
+            return effort
         expected = f"{min(numbers)} to {max(numbers)}" if numbers else "a name: it has no numbers"
-        message = f"found {asked}, expected for the dialect {dialect.name}: {expected}"
+        message = f"found {effort}, expected for the dialect {dialect.name}: {expected}"
         raise ApiError(message, path=path)
-    name = EFFORTS.get(asked, asked) if asked is not None else None
+    name = EFFORTS.get(effort, effort) if effort is not None else None
     return name if name in efforts else None

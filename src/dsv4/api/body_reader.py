@@ -56,12 +56,13 @@ def recognise(body: object) -> RecognisedBody:
         return RecognisedBody("chat", "released", True)
     switch = body.get("thinking")
     is_own = isinstance(switch, bool) or _has_any(body, own_bodies.OWN_OPTIONS)
-    is_sent = isinstance(switch, dict) or _has_any(body, _CHAT_SIGNS)
-    if is_own and not is_sent:
+    is_api_body = isinstance(switch, dict) or _has_any(body, _CHAT_SIGNS)
+    if is_own and not is_api_body:
         return RecognisedBody("chat", "released", True)
-    if _is_of_anthropic(body) or (is_sent and _has_blocks(body, ("image",))):
+    has_image = is_api_body and _has_blocks(body, ("image",)) and not _has_chat_messages(body)
+    if has_image or _is_of_anthropic(body):
         return RecognisedBody("messages", "body", True)
-    return RecognisedBody("chat", "body" if is_sent else "released", is_own is not is_sent)
+    return RecognisedBody("chat", "body" if is_api_body else "released", is_own is not is_api_body)
 
 
 def _has_any(body: JsonObject, names: Container[str]) -> bool:
@@ -133,8 +134,10 @@ def read(
     settings = settings or api_request.DEFAULT_SETTINGS
     if protocol is not None and protocol not in PROTOCOLS:
         raise wrong(protocol, f"one of {', '.join(PROTOCOLS)}", "protocol")
+    if rules not in (None, "released", "body"):
+        raise wrong(rules, "released or body", "rules")
     if protocol is not None and rules is None:
-        fields = {"messages": body} if isinstance(body, list) else body
+        fields = {_list_field(protocol): body} if isinstance(body, list) else body
         return PROTOCOLS[protocol].read(fields, dialect=dialect, settings=settings)
     value = json_value(body, settings.loads)
     if protocol is None or rules is None:
@@ -144,13 +147,18 @@ def read(
     return read(value, protocol, dialect, settings)
 
 
+def _list_field(protocol: ProtocolName) -> str:
+    """What a protocol calls the list of messages."""
+    return "input" if protocol == "responses" else "messages"
+
+
 def _read_sent(
     value: Any, protocol: ProtocolName, dialect: DialectName | Dialect | None, settings: ApiSettings
 ) -> ApiRequest:
     """A body as a server reads it. Options that only dsv4 has hold as well."""
-    body = value if isinstance(value, dict) and "messages" in value else {"messages": value}
-    if protocol == "responses":
-        body = value
+    field = _list_field(protocol)
+    is_body = isinstance(value, dict) and (field in value or protocol == "responses")
+    body = value if is_body else {field: value}
     own = {name: body[name] for name in own_bodies.OWN_OPTIONS if body.get(name) is not None}
     named: Any = own.pop("dialect", None)
     release = named if dialect is None else dialect

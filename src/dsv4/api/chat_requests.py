@@ -46,7 +46,7 @@ def read(
     system = fields.get("system")
     if system is None and are_plain_turns(messages):
         return options.with_turns(messages[:], own)
-    return options.with_messages(_with_messages(options.asked, messages, system), own)
+    return options.with_messages(_with_messages(options.request, messages, system), own)
 
 
 def neutral_chat_request(body: JsonObject) -> NeutralRequest:
@@ -68,13 +68,13 @@ def chat_options(body: JsonObject) -> NeutralRequest:
 
 
 def _with_messages(
-    options: NeutralRequest, given: list[Any], system: object = None
+    options: NeutralRequest, items: list[Any], system: object = None
 ) -> NeutralRequest:
     """With the messages, and with a system prompt beside them, as many data sets have it."""
     content = contents.system_content(system, "system", PART_READERS)
     messages: list[neutral.Entry] = [{"role": "system", "content": content}] if content else []
-    messages += [m for n, message in enumerate(given) for m in _read_message(message, n)]
-    return options.replaced(messages=messages, given=len(given))
+    messages += [m for n, message in enumerate(items) for m in _read_message(message, n)]
+    return options.replaced(messages=messages, message_count=len(items))
 
 
 _known_options = neutral.ReadCache[ResolvedOptions]()
@@ -121,10 +121,10 @@ def _resolved(
 # care, and made anew from the fields that are known.
 
 
-def _message_list(given: object) -> list[Any]:
-    if given is None:
-        raise wrong(given, "a list of messages", "messages")
-    return request_fields.json_list(given, "messages")
+def _message_list(value: object) -> list[Any]:
+    if value is None:
+        raise wrong(value, "a list of messages", "messages")
+    return request_fields.json_list(value, "messages")
 
 
 def are_plain_turns(messages: list[Any]) -> bool:
@@ -259,8 +259,8 @@ def _read_assistant(message: JsonObject, path: str) -> list[neutral.Entry]:
         value = message.get(field)
         if value is not None and request_fields.boolean(value, f"{path}.{field}"):
             read["prefix"] = True
-    kept = {field: message[field] for field in neutral.TRAINING_FIELDS if field in message}
-    cast("JsonObject", read).update(kept)
+    training = {field: message[field] for field in neutral.TRAINING_FIELDS if field in message}
+    cast("JsonObject", read).update(training)
     return [read]
 
 
@@ -308,7 +308,8 @@ MESSAGE_READERS = {
 
 PART_READERS: dict[str, BlockReader] = {
     "text": contents.read_text_block,
-    "image_url": contents.read_openai_image,
+    **dict.fromkeys(("image_url", "input_image"), contents.read_openai_image),
+    "image": contents.read_anthropic_image,
     "refusal": contents.text_reader("refusal"),
 }
 
@@ -424,17 +425,17 @@ SHARED_FIELDS = frozenset(FIELDS.keys() - OWN_FIELDS.keys() - {"tools"})
 THINKING_FIELDS = {"thinking", "effort", "options"}
 
 
-def _combine_thinking(said: JsonObject) -> None:
+def _combine_thinking(fields: JsonObject) -> None:
     """The switch and the effort, which have several places. What says off wins."""
-    options = said.pop("options", {})
-    switches = [said.get("thinking"), options.get("thinking"), options.get("enable_thinking")]
-    said["thinking"] = False if False in switches else True if True in switches else None
-    said["effort_path"] = "reasoning_effort"
-    if "effort" not in said and "reasoning_effort" in options:
-        said["effort"] = options["reasoning_effort"]
-        said["effort_path"] = "chat_template_kwargs.reasoning_effort"
-    wanted = said.get("effort") not in (None, request_fields.OFF)
-    said["wants_thinking"] = said["thinking"] is True or wanted
+    options = fields.pop("options", {})
+    switches = [fields.get("thinking"), options.get("thinking"), options.get("enable_thinking")]
+    fields["thinking"] = False if False in switches else True if True in switches else None
+    fields["effort_path"] = "reasoning_effort"
+    if "effort" not in fields and "reasoning_effort" in options:
+        fields["effort"] = options["reasoning_effort"]
+        fields["effort_path"] = "chat_template_kwargs.reasoning_effort"
+    wanted = fields.get("effort") not in (None, request_fields.OFF)
+    fields["wants_thinking"] = fields["thinking"] is True or wanted
 
 
 # A neutral request -> a body.
@@ -447,29 +448,29 @@ def _dump_bias(bias: tuple[tuple[int, float], ...]) -> dict[str, float]:
     return {str(id): logit for id, logit in bias}
 
 
-def dump_chat_request(asked: NeutralRequest) -> dict[str, Any]:
+def dump_chat_request(request: NeutralRequest) -> dict[str, Any]:
     """The body. Raises `ApiError` for what Chat Completions cannot say."""
-    messages = [_dump_message(message) for message in neutral.joined_turns(asked)]
+    messages = [_dump_message(message) for message in neutral.joined_turns(request)]
     if messages[-1]["role"] == "assistant":
         messages[-1]["prefix"] = True
-    tools = [_dump_tool(tool) for tool in neutral.function_tools(asked, PROTOCOL_TITLE)]
-    sampling, thinking = asked.sampling, neutral.thinking_choice(asked)
+    tools = [_dump_tool(tool) for tool in neutral.function_tools(request, PROTOCOL_TITLE)]
+    sampling, thinking = request.sampling, neutral.thinking_choice(request)
     return neutral.without_nulls(
-        model=asked.model,
+        model=request.model,
         messages=messages,
         tools=tools or None,
-        tool_choice=_dump_choice(asked.choice),
-        parallel_tool_calls=asked.parallel,
-        response_format=_dump_format(asked.format),
+        tool_choice=_dump_choice(request.choice),
+        parallel_tool_calls=request.parallel,
+        response_format=_dump_format(request.format),
         thinking=None if thinking is None else {"type": "enabled" if thinking else "disabled"},
-        reasoning_effort=None if asked.effort == OFF or thinking is False else asked.effort,
-        max_tokens=asked.max_tokens,
-        stop=list(asked.stop) or None,
-        stream=asked.stream or None,
-        stream_options={"include_usage": True} if asked.include_usage else None,
-        n=asked.n if asked.n > 1 else None,
-        logprobs=asked.logprobs or None,
-        top_logprobs=asked.top_logprobs or None,
+        reasoning_effort=None if request.effort == OFF or thinking is False else request.effort,
+        max_tokens=request.max_tokens,
+        stop=list(request.stop) or None,
+        stream=request.stream or None,
+        stream_options={"include_usage": True} if request.include_usage else None,
+        n=request.n if request.n > 1 else None,
+        logprobs=request.logprobs or None,
+        top_logprobs=request.top_logprobs or None,
         temperature=sampling.temperature,
         top_p=sampling.top_p,
         top_k=sampling.top_k,
@@ -477,8 +478,8 @@ def dump_chat_request(asked: NeutralRequest) -> dict[str, Any]:
         presence_penalty=sampling.presence_penalty,
         frequency_penalty=sampling.frequency_penalty,
         logit_bias=None if sampling.logit_bias is None else _dump_bias(sampling.logit_bias),
-        user=asked.user,
-        prompt_cache_key=asked.cache_key,
+        user=request.user,
+        prompt_cache_key=request.cache_key,
     )
 
 

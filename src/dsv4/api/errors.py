@@ -88,9 +88,9 @@ class ContextOverflow(ApiError):
         self.limit = limit
 
 
-def wrong(found: object, expected: str, path: str) -> ApiError:
+def wrong(value: object, expected: str, path: str) -> ApiError:
     """The error for a field that holds something else than it should."""
-    return ApiError(f"found {short_repr(found)}, expected {expected}", path=path)
+    return ApiError(f"found {short_repr(value)}, expected {expected}", path=path)
 
 
 def as_api_error(error: BaseException) -> ApiError:

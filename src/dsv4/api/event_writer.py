@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from dsv4._parse.call_arguments import without_duplicates
-from dsv4._parse.events import (
+from dsv4._completion.events import (
     ArgumentsDelta,
     ContentDelta,
     Diagnostic,
@@ -28,8 +27,9 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4._parse.random_ids import new_id
-from dsv4._parse.reasons import Ended, Reason, ended_by
+from dsv4._completion.json_text import without_duplicates
+from dsv4._completion.random_ids import new_id
+from dsv4._completion.reasons import Ended, Reason, ended_by
 from dsv4.api.api_request import ApiRequest, protocol_call_id
 from dsv4.api.neutral_request import NAMESPACE_SEPARATOR, ToolName
 
@@ -123,21 +123,21 @@ class Outcome:
     """One choice so far: its calls, and how it ended."""
 
     open: dict[int, HeldCall] = field(default_factory=dict)
-    sent: int = 0
+    call_count: int = 0
     complete: int = 0
     cut: list[HeldCall] = field(default_factory=list)
     repeats_keys: bool = False
     finish: str = "stop"
     stop: str | None = None
 
-    def reason(self, said: str | None) -> str:
+    def reason(self, engine_reason: str | None) -> str:
         """Why it ended: "tool_calls", "content_filter", "length", "stop_string" or "stop".
 
         A client that has seen a part of a call that was cut must run none, so that counts most.
         Then complete calls, because clients run none of them after "length". A stop string that
-        was hit stays hit. Then a cut, of which the engine (`said`) or the parser knows.
+        was hit stays hit. Then a cut, of which the engine (`engine_reason`) or the parser knows.
         """
-        ended = ended_by(said)
+        ended = ended_by(engine_reason)
         if any(call.position is not None for call in self.cut):
             return "content_filter" if ended is Ended.FILTER else "length"
         if self.complete:
@@ -248,20 +248,20 @@ class EventWriter:
         return self._all_frames(events, choice, logprobs)
 
     def _arguments_frame(self, event: ArgumentsDelta, choice: int) -> bytes:
-        held = self.outcomes[choice].open.get(event.index)
-        if held is None:
+        call = self.outcomes[choice].open.get(event.index)
+        if call is None:
             return b""
-        if self._streamed and (held.around is None or not event.text):
+        if self._streamed and (call.around is None or not event.text):
             return self._all_frames([event], choice, None)
-        held.parts.append(event.text)
-        if held.around is None:
+        call.parts.append(event.text)
+        if call.around is None:
             return b""
-        before, after = held.around
+        before, after = call.around
         return f"{before}{quoted(event.text)}{after}".encode()
 
     def _all_frames(self, events: Sequence[Event], choice: int, logprobs: Logprobs) -> bytes:
-        written = [e for event in events for e in self.write(event, choice, logprobs)]
-        return b"".join(map(self.frame, written)) if written else b""
+        protocol_events = [e for event in events for e in self.write(event, choice, logprobs)]
+        return b"".join(map(self.frame, protocol_events)) if protocol_events else b""
 
     def set_template(self, event: type, choice: int, delta: ProtocolEvent) -> None:
         """Sets the template for pieces of the text that is open. `delta` is how a piece of it is
@@ -291,9 +291,9 @@ class EventWriter:
         """What closes a response: `usage` is what was counted, `reason` why the engine stopped."""
         raise NotImplementedError
 
-    def _reason(self, choice: int, said: FinishReason) -> str:
+    def _reason(self, choice: int, reason: FinishReason) -> str:
         """Why a choice ended, as `Outcome.reason` names it."""
-        own = said if said is None or isinstance(said, str) else said[choice]
+        own = reason if reason is None or isinstance(reason, str) else reason[choice]
         return self.outcomes[choice].reason(own)
 
     # How a protocol writes. `position` counts the calls of a choice that are sent.
@@ -340,52 +340,52 @@ class EventWriter:
         return self.content(event.text, choice, logprobs) if event.text else []
 
     def _start(self, event: ToolCallStart, choice: int, outcome: Outcome, _: Logprobs) -> Events:
-        held = HeldCall(protocol_call_id(self.call.protocol, event.id), self._tool(event))
-        outcome.open[event.index] = held
-        return self._begin(held, choice, outcome) if self._streamed else []
+        call = HeldCall(protocol_call_id(self.call.protocol, event.id), self._tool(event))
+        outcome.open[event.index] = call
+        return self._begin(call, choice, outcome) if self._streamed else []
 
     def _arguments(
         self, event: ArgumentsDelta, choice: int, outcome: Outcome, _: Logprobs
     ) -> Events:
-        held = outcome.open.get(event.index)
-        if held is None:
+        call = outcome.open.get(event.index)
+        if call is None:
             return []
-        held.parts.append(event.text)
-        return self.call_arguments(held, event.text, choice) if self._streamed else []
+        call.parts.append(event.text)
+        return self.call_arguments(call, event.text, choice) if self._streamed else []
 
     def _end_call(self, event: ToolCallEnd, choice: int, outcome: Outcome, _: Logprobs) -> Events:
-        held = outcome.open.pop(event.index, None)
-        if held is None:
+        call = outcome.open.pop(event.index, None)
+        if call is None:
             return []
         outcome.complete += 1
         if self._streamed:
-            return self.call_end(held, choice)
-        arguments = "".join(held.parts)
+            return self.call_end(call, choice)
+        arguments = "".join(call.parts)
         if outcome.repeats_keys:
             arguments = without_duplicates(arguments)
-            held.parts = [arguments]
+            call.parts = [arguments]
         return [
-            *self._begin(held, choice, outcome),
-            *self.call_arguments(held, arguments, choice),
-            *self.call_end(held, choice),
+            *self._begin(call, choice, outcome),
+            *self.call_arguments(call, arguments, choice),
+            *self.call_end(call, choice),
         ]
 
-    def _begin(self, held: HeldCall, choice: int, outcome: Outcome) -> Events:
-        held.position = outcome.sent
-        outcome.sent += 1
-        events = self.call_start(held, choice)
-        delta = self.call_delta(held, choice) if self._streamed else None
-        held.around = None if delta is None else self._around(delta)
+    def _begin(self, call: HeldCall, choice: int, outcome: Outcome) -> Events:
+        call.position = outcome.call_count
+        outcome.call_count += 1
+        events = self.call_start(call, choice)
+        delta = self.call_delta(call, choice) if self._streamed else None
+        call.around = None if delta is None else self._around(delta)
         return events
 
     def _abort(self, event: ToolCallAborted, choice: int, outcome: Outcome, _: Logprobs) -> Events:
-        held = outcome.open.pop(event.index, None)
-        if held is None:
+        call = outcome.open.pop(event.index, None)
+        if call is None:
             return []
-        outcome.cut.append(held)
-        if held.position is not None:
-            return self.call_cut(held, choice)
-        held.parts.append(event.closing)
+        outcome.cut.append(call)
+        if call.position is not None:
+            return self.call_cut(call, choice)
+        call.parts.append(event.closing)
         return []
 
     def _diagnose(self, event: Diagnostic, choice: int, outcome: Outcome, _: Logprobs) -> Events:
@@ -429,8 +429,8 @@ def protocol_events(
     of_each: Any = [events] if writer.call.n == 1 else events  # which of the two it is, `n` says
     for choice, choice_events in enumerate(of_each):
         for event in choice_events:
-            said, logprobs = event if isinstance(event, tuple) else (event, None)
-            yield from writer.write(said, choice, logprobs)
+            parser_event, logprobs = event if isinstance(event, tuple) else (event, None)
+            yield from writer.write(parser_event, choice, logprobs)
     yield from writer.finish(usage=usage, reason=reason)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 from typing import Any
 
-from dsv4._parse.events import ContentDelta, ReasoningDelta
+from dsv4._completion.events import ContentDelta, ReasoningDelta
 from dsv4.api import event_writer
 from dsv4.api.errors import ApiError, ContextOverflow, as_api_error
 from dsv4.api.event_writer import Events, EventWriter, HeldCall, Logprobs, ProtocolEvent, Usage
@@ -215,9 +216,15 @@ def _finished(block: dict[str, Any], text: str) -> dict[str, Any]:
 
 def _parse_arguments(text: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, parse_float=_maybe_float)
     except ValueError:  # an integer with more digits than Python converts: it stays text
-        return json.loads(text, parse_int=_maybe_number)
+        return json.loads(text, parse_int=_maybe_number, parse_float=_maybe_float)
+
+
+def _maybe_float(text: str) -> float | str:
+    """A number that is too large for Python's would be written as no JSON: it stays text."""
+    number = float(text)
+    return number if math.isfinite(number) else text
 
 
 def _maybe_number(digits: str) -> int | str:

@@ -36,8 +36,8 @@ def read(
     into the body first. Raises `ApiError`.
     """
     settings = settings or DEFAULT_SETTINGS
-    asked = neutral_messages_request(json_body(body, settings.loads))
-    return resolve(asked, "messages", dialect, settings)
+    request = neutral_messages_request(json_body(body, settings.loads))
+    return resolve(request, "messages", dialect, settings)
 
 
 def neutral_messages_request(body: JsonObject) -> NeutralRequest:
@@ -45,14 +45,18 @@ def neutral_messages_request(body: JsonObject) -> NeutralRequest:
     fields = request_fields.shared_fields(body, FIELDS)
     if "messages" not in fields:
         raise wrong(body.get("messages"), "a list of messages", "messages")
-    given = fields["messages"]
-    if not given:
+    items = fields["messages"]
+    if not items:
         raise ApiError("found no message, expected at least one", path="messages")
     system = fields.pop("system", "")
     messages: list[neutral.Entry] = [{"role": "system", "content": system}] if system else []
-    for n, message in enumerate(given):
+    for n, message in enumerate(items):
         messages += _read_message(message, f"messages[{n}]")
-    fields |= {"messages": messages, "given": len(given), "effort_path": "output_config.effort"}
+    fields |= {
+        "messages": messages,
+        "message_count": len(items),
+        "effort_path": "output_config.effort",
+    }
     fields |= fields.pop("output", {})
     fields["wants_thinking"] = fields.get("thinking") is True
     if "choice" in fields:
@@ -99,9 +103,9 @@ def _read_user(content: object, path: str) -> list[neutral.Entry]:
     return messages
 
 
-def _add_user(said: list[BlockContent], messages: list[neutral.Entry]) -> None:
-    if said:
-        messages.append({"role": "user", "content": contents.joined_content(said)})
+def _add_user(parts: list[BlockContent], messages: list[neutral.Entry]) -> None:
+    if parts:
+        messages.append({"role": "user", "content": contents.joined_content(parts)})
 
 
 def _read_result(block: JsonObject, path: str) -> neutral.ResultEntry:
@@ -161,23 +165,6 @@ def _read_call(block: JsonObject, path: str) -> contents.HistoryCall:
 # Blocks.
 
 
-def _read_image(block: JsonObject, path: str) -> BlockContent:
-    source = block.get("source")
-    if source is None:
-        return contents.image_block(None, path)
-    where = f"{path}.source"
-    fields = request_fields.json_object(source, where)
-    kind = request_fields.type_at(fields, where)
-    if kind == "url":
-        return contents.image_block(request_fields.maybe_text_at(fields, "url", where), path)
-    if kind != "base64":
-        problem = f"found {kind!r} as the type of its source, expected 'base64' or 'url'"
-        return contents.missing_image(contents.NO_FILES if kind == "file" else problem, path)
-    data = request_fields.maybe_text_at(fields, "data", where)
-    media = request_fields.maybe_text_at(fields, "media_type", where) or "image/png"
-    return contents.image_block(f"data:{media};base64,{data}" if data else None, path)
-
-
 def _read_document(block: JsonObject, path: str) -> BlockContent:
     """A document as its title, what is said about it, and its text and images."""
     about = [request_fields.maybe_text_at(block, field, path) for field in ("title", "context")]
@@ -213,7 +200,7 @@ def _read_reference(block: JsonObject, path: str) -> BlockContent:
 
 BLOCK_READERS: dict[str, BlockReader] = {
     "text": contents.read_text_block,
-    "image": _read_image,
+    "image": contents.read_anthropic_image,
     "document": _read_document,
     "tool_reference": _read_reference,
     "search_result": _read_search_result,
@@ -320,38 +307,39 @@ CHOICE_TYPES = {mode: kind for kind, mode in CHOICE_MODES.items()}
 _DATA_URL = re.compile(r"data:([^;,]+);base64,(.*)", re.DOTALL)
 
 
-def dump_messages_request(asked: NeutralRequest) -> dict[str, Any]:
+def dump_messages_request(request: NeutralRequest) -> dict[str, Any]:
     """The body. Raises `ApiError` for what Messages cannot say."""
-    system, messages = _dump_conversation(list(neutral.joined_turns(asked)))
-    thinking = neutral.thinking_choice(asked)
+    system, messages = _dump_conversation(list(neutral.joined_turns(request)))
+    thinking = neutral.thinking_choice(request)
     switch = None if thinking is None else {"type": "adaptive" if thinking else "disabled"}
     output = neutral.without_nulls(
-        effort=None if asked.effort == OFF or thinking is False else asked.effort,
-        format=_dump_format(asked.format),
+        effort=None if request.effort == OFF or thinking is False else request.effort,
+        format=_dump_format(request.format),
     )
     return neutral.without_nulls(
-        model=asked.model,
+        model=request.model,
         system=system or None,
         messages=messages,
-        max_tokens=asked.max_tokens or _max_tokens(asked, thinking),
-        tools=[_dump_tool(tool) for tool in neutral.function_tools(asked, PROTOCOL_TITLE)] or None,
-        tool_choice=_dump_choice(asked.choice, asked.parallel),
+        max_tokens=request.max_tokens or _max_tokens(request, thinking),
+        tools=[_dump_tool(tool) for tool in neutral.function_tools(request, PROTOCOL_TITLE)]
+        or None,
+        tool_choice=_dump_choice(request.choice, request.parallel),
         thinking=switch,
         output_config=output or None,
-        stop_sequences=list(asked.stop) or None,
-        stream=asked.stream or None,
-        temperature=asked.sampling.temperature,
-        top_p=asked.sampling.top_p,
-        top_k=asked.sampling.top_k,
-        metadata={"user_id": asked.user} if asked.user is not None else None,
+        stop_sequences=list(request.stop) or None,
+        stream=request.stream or None,
+        temperature=request.sampling.temperature,
+        top_p=request.sampling.top_p,
+        top_k=request.sampling.top_k,
+        metadata={"user_id": request.user} if request.user is not None else None,
     )
 
 
-def _max_tokens(asked: NeutralRequest, thinking: bool | None) -> int:
+def _max_tokens(request: NeutralRequest, thinking: bool | None) -> int:
     """Messages has no default for it: so it says ours."""
     if thinking is False:
         return DEFAULT_SETTINGS.max_tokens
-    most = asked.effort in ("max", "ultra")
+    most = request.effort in ("max", "ultra")
     return DEFAULT_SETTINGS.max_tokens_max_effort if most else DEFAULT_SETTINGS.max_tokens_thinking
 
 
@@ -361,13 +349,13 @@ def _dump_conversation(messages: list[neutral.Entry]) -> tuple[list[JsonObject],
     while first < len(messages) - 1 and messages[first]["role"] == "system":
         first += 1
     system = [{"type": "text", "text": message["content"]} for message in messages[:first]]
-    said: list[JsonObject] = []
+    turns: list[JsonObject] = []
     for is_user, run in groupby(messages[first:], _is_user):
         if is_user:
-            said.append({"role": "user", "content": _dump_user(run)})
+            turns.append({"role": "user", "content": _dump_user(run)})
         else:
-            said += (_dump_other(message) for message in run)
-    return system, said
+            turns += (_dump_other(message) for message in run)
+    return system, turns
 
 
 def _is_user(message: neutral.Entry) -> bool:

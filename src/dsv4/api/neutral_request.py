@@ -269,20 +269,20 @@ class NeutralRequest:
     cache_key: str | None = None
     # Where the request has its messages, and how many it has: for errors.
     path: str = "messages"
-    given: int = 0
+    message_count: int = 0
     echo: Mapping[str, Any] = MappingProxyType({})
 
     @property
     def last_path(self) -> str:
         """Where the last message stands."""
-        return f"{self.path}[{self.given - 1}]"
+        return f"{self.path}[{self.message_count - 1}]"
 
-    def __init__(self, given_fields: dict[str, Any]) -> None:
+    def __init__(self, fields: dict[str, Any]) -> None:
         # What a request does not say is the class's own. Most say little, and a constructor that
         # sets every field takes longer than reading a short conversation.
-        self.__dict__ = given_fields
+        self.__dict__ = fields
 
-    def given_fields(self, names: Iterable[str]) -> dict[str, Any]:
+    def own_fields(self, names: Iterable[str]) -> dict[str, Any]:
         """Those of the fields that the request gives."""
         value = self.__dict__
         return {name: value[name] for name in names if name in value}
@@ -354,15 +354,15 @@ def prompt_functions(tools: Iterable[RequestTool], dialect: Dialect) -> list[dic
 
 
 def _prompt_function(tool: RequestTool, dialect: Dialect) -> dict[str, Any]:
-    shown: dict[str, Any] = {"name": prompt_name(tool.key, dialect)}
+    function: dict[str, Any] = {"name": prompt_name(tool.key, dialect)}
     description = tool_description(tool)
     if description is not None:
-        shown["description"] = description
+        function["description"] = description
     if tool.kind == "custom":
-        shown["parameters"] = CUSTOM_INPUT_SCHEMA
+        function["parameters"] = CUSTOM_INPUT_SCHEMA
     elif tool.parameters is not None:
-        shown["parameters"] = tool.parameters
-    return shown
+        function["parameters"] = tool.parameters
+    return function
 
 
 def tool_description(tool: RequestTool) -> str | None:
@@ -508,14 +508,14 @@ _format_kind = request_fields.one_of("text", "json_object", "json_schema")
 def read_openai_format(value: object, path: str, holder: str | None = None) -> AnswerFormat | None:
     """The form as OpenAI's protocols write it. `holder` is the field with the schema and its name,
     where these do not stand beside the type."""
-    given = request_fields.json_object(value, path)
-    kind = _format_kind(given.get("type"), f"{path}.type")
+    form = request_fields.json_object(value, path)
+    kind = _format_kind(form.get("type"), f"{path}.type")
     if kind != "json_schema":
         return AnswerFormat() if kind == "json_object" else None
     if holder is not None:
         path = f"{path}.{holder}"
-        given = request_fields.json_object(given.get(holder), path)
-    return read_answer_format(given, path)
+        form = request_fields.json_object(form.get(holder), path)
+    return read_answer_format(form, path)
 
 
 def read_answer_format(holder: JsonObject, path: str) -> AnswerFormat:
@@ -531,11 +531,11 @@ def read_answer_format(holder: JsonObject, path: str) -> AnswerFormat:
 # What all protocols need to write a request again.
 
 
-def joined_turns(asked: NeutralRequest) -> Iterator[Entry]:
+def joined_turns(request: NeutralRequest) -> Iterator[Entry]:
     """The messages, those of one assistant turn as one. Only those of users and tools have images:
     others are named."""
     open_turn: AssistantEntry | None = None
-    for message in asked.messages:
+    for message in request.messages:
         if message["role"] in ("system", "assistant") and not isinstance(message["content"], str):
             message = message.copy()
             message["content"] = contents.without_images(message["content"])
@@ -565,15 +565,15 @@ def joined_turn(first: AssistantEntry, second: AssistantEntry) -> AssistantEntry
     if second.get("prefix"):
         turn["prefix"] = True
     for part in (first, second):
-        kept = {field: part[field] for field in TRAINING_FIELDS if field in part}  # type: ignore[literal-required]
-        turn.update(cast("AssistantEntry", kept))
+        training = {field: part[field] for field in TRAINING_FIELDS if field in part}  # type: ignore[literal-required]
+        turn.update(cast("AssistantEntry", training))
     return turn
 
 
-def function_tools(asked: NeutralRequest, protocol: str) -> list[RequestTool]:
+def function_tools(request: NeutralRequest, protocol: str) -> list[RequestTool]:
     """The tools that are shown, in a protocol that has only functions."""
-    allowed = asked.choice.allowed
-    tools = [t for t in asked.declared.tools if allowed is None or t.key in allowed]
+    allowed = request.choice.allowed
+    tools = [t for t in request.declared.tools if allowed is None or t.key in allowed]
     for tool in tools:
         if tool.kind == "custom" or tool.namespace is not None:
             what = "a custom tool" if tool.kind == "custom" else "a tool of a namespace"
@@ -608,14 +608,14 @@ def arguments_object(arguments: contents.Arguments) -> JsonObject:
     return value if isinstance(value, dict) else {contents.RAW_ARGUMENTS: arguments}
 
 
-def thinking_choice(asked: NeutralRequest) -> bool | None:
+def thinking_choice(request: NeutralRequest) -> bool | None:
     """Whether thinking is on or off, None where the request leaves it open."""
-    if asked.effort == OFF:
+    if request.effort == OFF:
         return False
-    forced = asked.choice.mode in ("required", "tool")
-    if asked.thinking is None and forced:
-        return asked.wants_thinking
-    return asked.thinking
+    forced = request.choice.mode in ("required", "tool")
+    if request.thinking is None and forced:
+        return request.wants_thinking
+    return request.thinking
 
 
 def without_nulls(**fields: object) -> dict[str, Any]:

@@ -23,8 +23,8 @@ class NotAConversation(ApiError):
     else in its place."""
 
 
-def _not_read(found: object, expected: str, path: str) -> NotAConversation:
-    return NotAConversation(f"found {short_repr(found)}, expected {expected}", path=path)
+def _not_read(value: object, expected: str, path: str) -> NotAConversation:
+    return NotAConversation(f"found {short_repr(value)}, expected {expected}", path=path)
 
 
 # ShareGPT conversations (`from` and `value`), as many datasets have them.
@@ -84,8 +84,8 @@ _BESIDE_VALUE = (*("reasoning_content", "reasoning", "thinking"), *TRAINING_FIEL
 
 def _calls(value: object, path: str, index: int) -> list[dict[str, Any]]:
     """Calls as JSON: one object with name and arguments, or a list of these."""
-    given = json_of(value, f"{path}.value") if isinstance(value, str) else value
-    calls: list[Any] = given if isinstance(given, list) else [given]
+    calls: Any = json_of(value, f"{path}.value") if isinstance(value, str) else value
+    calls = calls if isinstance(calls, list) else [calls]
     if not all(isinstance(call, dict) and isinstance(call.get("name"), str) for call in calls):
         raise _not_read(value, "calls as JSON, each with name and arguments", f"{path}.value")
     return [
@@ -244,12 +244,12 @@ def own_options(body: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _template_options(given: object) -> dict[str, Any]:
+def _template_options(value: object) -> dict[str, Any]:
     """Those that are given. The request's own fields come before them."""
-    if not isinstance(given, dict):
+    if not isinstance(value, dict):
         return {}
     options = TEMPLATE_OPTIONS.items()
-    return {option: given[name] for name, option in options if given.get(name) is not None}
+    return {option: value[name] for name, option in options if value.get(name) is not None}
 
 
 _THINKING = {"enabled": True, "disabled": False}
@@ -263,7 +263,7 @@ def _thinking(value: object) -> object:
 
 
 # The options that a request is written with if they differ from the defaults.
-_WRITTEN = {"drop_thinking": True, "bos": True, "prefix": "", "tool_choice": "auto"}
+_DEFAULTS = {"drop_thinking": True, "bos": True, "prefix": "", "tool_choice": "auto"}
 
 
 def body_of_request(request: Request, dialect: str) -> dict[str, Any]:
@@ -277,5 +277,5 @@ def body_of_request(request: Request, dialect: str) -> dict[str, Any]:
         body["effort"] = request.effort
     if request.context:
         body["context"] = list(request.context)
-    own = {name: getattr(request, name) for name in _WRITTEN}
-    return body | {name: value for name, value in own.items() if value != _WRITTEN[name]}
+    own = {name: getattr(request, name) for name in _DEFAULTS}
+    return body | {name: value for name, value in own.items() if value != _DEFAULTS[name]}

@@ -142,18 +142,18 @@ HARMLESS_FIELDS: Mapping[ProtocolName, frozenset[str]] = {
 # descriptions and parameters that the model is shown in a dialect without namespaces.
 
 
-def with_functions_only(asked: neutral.NeutralRequest) -> neutral.NeutralRequest:
+def with_functions_only(request: neutral.NeutralRequest) -> neutral.NeutralRequest:
     """The request with functions in the place of all other tools. Raises `ApiError` where two
     would have one name."""
-    tools = tuple(map(_flat_tool, asked.declared.tools))
+    tools = tuple(map(_flat_tool, request.declared.tools))
     neutral.refuse_duplicate_names((tool.name, tool.path) for tool in tools)
-    choice = asked.choice
+    choice = request.choice
     named = None if choice.tool is None else _flat_key(choice.tool)
     allowed = None if choice.allowed is None else frozenset(map(_flat_key, choice.allowed))
-    return asked.replaced(
-        declared=neutral.RequestTools(tools, asked.declared.ignored),
+    return request.replaced(
+        declared=neutral.RequestTools(tools, request.declared.ignored),
         choice=replace(choice, tool=named, allowed=allowed),
-        messages=list(map(_flat_message, asked.messages)),
+        messages=list(map(_flat_message, request.messages)),
     )
 
 
@@ -215,9 +215,9 @@ def marked_chat_body(body: JsonObject, source: ProtocolName) -> tuple[JsonObject
     of its turns, which Chat Completions has no field for."""
     if source == "chat":
         return body, {}
-    asked = READERS[source](body)
-    check_end(asked)
-    flat = with_functions_only(asked)
+    request = READERS[source](body)
+    check_end(request)
+    flat = with_functions_only(request)
     marks = {
         n: message["marks"]
         for n, message in enumerate(neutral.joined_turns(flat))
@@ -248,14 +248,16 @@ def left_out(body: Body, source: ProtocolName, target: ProtocolName) -> tuple[st
     `body`, `source` and `target` are those of `convert`. Returns the names in `source`. Raises what
     `convert` raises.
     """
-    asked = _neutral(body, source, target)
+    request = _neutral(body, source, target)
     usual = neutral.NeutralRequest({})
-    lost = [name for name in _NOT_SAID[target] if _said(asked, name) != _said(usual, name)]
+    lost = [
+        name for name in _NOT_SAID[target] if _value_of(request, name) != _value_of(usual, name)
+    ]
     return tuple(_OWN_NAMES[source].get(name, name) for name in lost)
 
 
-def _said(asked: neutral.NeutralRequest, name: str) -> object:
-    return getattr(asked.sampling if name in neutral.Sampling.__slots__ else asked, name)
+def _value_of(request: neutral.NeutralRequest, name: str) -> object:
+    return getattr(request.sampling if name in neutral.Sampling.__slots__ else request, name)
 
 
 def _neutral(body: Body, source: ProtocolName, target: ProtocolName) -> neutral.NeutralRequest:
@@ -263,11 +265,11 @@ def _neutral(body: Body, source: ProtocolName, target: ProtocolName) -> neutral.
         if protocol not in READERS:
             raise wrong(protocol, f"one of {', '.join(READERS)}", name)
     try:
-        asked = READERS[source](json_body(body))
+        request = READERS[source](json_body(body))
     except RecursionError:
         raise ApiError("nested too deep", path="body") from None
-    check_end(asked)
-    return asked
+    check_end(request)
+    return request
 
 
 def convert(body: Body, source: ProtocolName, target: ProtocolName) -> dict[str, Any]:
@@ -279,5 +281,5 @@ def convert(body: Body, source: ProtocolName, target: ProtocolName) -> dict[str,
     `ApiError` for a body that cannot be read, and where the prompt depends on something that the
     other protocol cannot say.
     """
-    asked = _neutral(body, source, target)
-    return DUMPERS[target](asked)
+    request = _neutral(body, source, target)
+    return DUMPERS[target](request)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from dsv4._parse.events import ContentDelta, Event, ReasoningDelta
+from dsv4._completion.events import ContentDelta, Event, ReasoningDelta
 from dsv4.api import event_writer
 from dsv4.api.errors import ApiError, ContextOverflow, as_api_error, error, error_body
 from dsv4.api.event_writer import Events, EventWriter, HeldCall, Logprobs, ProtocolEvent, Usage
@@ -42,48 +42,48 @@ class CustomInputStream:
     """The same, piece by piece: for arguments that are sent as they come."""
 
     def __init__(self) -> None:
-        self._given: list[str] = []
-        self._held = ""
+        self._pieces: list[str] = []
+        self._waiting = ""
         self._state = "opening"
 
     def feed(self, text: str) -> str:
         """The raw text that a piece of arguments brings."""
         if self._state == "closed":
             return ""
-        self._held += text
+        self._waiting += text
         if self._state == "opening" and not self._opens():
             return ""
-        taken = self._taken()
-        self._given.append(taken)
-        return taken
+        piece = self._next_piece()
+        self._pieces.append(piece)
+        return piece
 
     @property
     def text(self) -> str:
         """What was given so far."""
-        return "".join(self._given)
+        return "".join(self._pieces)
 
     def rest(self, arguments: str) -> str:
         """What is still missing once the arguments are complete."""
-        whole, sent = custom_input(arguments), self.text
-        rest = whole[len(sent) :] if whole.startswith(sent) else ""
-        self._given.append(rest)
+        whole, start = custom_input(arguments), self.text
+        rest = whole[len(start) :] if whole.startswith(start) else ""
+        self._pieces.append(rest)
         return rest
 
     def _opens(self) -> bool:
-        if len(self._held) < len(INPUT_OPENING):
+        if len(self._waiting) < len(INPUT_OPENING):
             return False
-        if not self._held.startswith(INPUT_OPENING):
+        if not self._waiting.startswith(INPUT_OPENING):
             self._state = "closed"
             return False
-        self._held = self._held[len(INPUT_OPENING) :]
+        self._waiting = self._waiting[len(INPUT_OPENING) :]
         self._state = "open"
         return True
 
-    def _taken(self) -> str:
-        match = _COMPLETE.match(self._held)
+    def _next_piece(self) -> str:
+        match = _COMPLETE.match(self._waiting)
         end = match.end() if match else 0
-        escaped, self._held = self._held[:end], self._held[end:]
-        if self._held[:1] == '"':
+        escaped, self._waiting = self._waiting[:end], self._waiting[end:]
+        if self._waiting[:1] == '"':
             self._state = "closed"
         return str(json.loads(f'"{escaped}"', strict=False)) if escaped else ""
 
@@ -238,13 +238,13 @@ class ResponsesWriter(EventWriter):
         item = prose.item(status, [part])
         if prose.thinks:
             item["encrypted_content"] = self._sealed() or mark_text(text)
-            done = self._event("response.reasoning_text.done", **prose.place, text=text)
+            text_event = self._event("response.reasoning_text.done", **prose.place, text=text)
         else:
             probabilities = [_without_bytes(token) for token in prose.logprobs]
             kind = "response.output_text.done"
-            done = self._event(kind, **prose.place, text=text, logprobs=probabilities)
-        closed = self._event("response.content_part.done", **prose.place, part=part)
-        return [done, closed, self._item_done(item, prose.index)]
+            text_event = self._event(kind, **prose.place, text=text, logprobs=probabilities)
+        part_event = self._event("response.content_part.done", **prose.place, part=part)
+        return [text_event, part_event, self._item_done(item, prose.index)]
 
     # Calls.
 
@@ -374,8 +374,8 @@ def _with_bytes(token: dict[str, Any]) -> dict[str, Any]:
 
 
 def _byte_form(token: dict[str, Any]) -> dict[str, Any]:
-    known = token.get("bytes")
-    data = list(token["token"].encode("utf-8", "replace")) if known is None else known
+    values = token.get("bytes")
+    data = list(token["token"].encode("utf-8", "replace")) if values is None else values
     return {"token": token["token"], "bytes": data, "logprob": token["logprob"]}
 
 

@@ -137,26 +137,26 @@ def read(
     first. Raises `ApiError`.
     """
     settings = settings or DEFAULT_SETTINGS
-    asked = neutral_responses_request(json_body(body, settings.loads))
-    return resolve(asked, "responses", dialect, settings)
+    request = neutral_responses_request(json_body(body, settings.loads))
+    return resolve(request, "responses", dialect, settings)
 
 
 def neutral_responses_request(body: JsonObject) -> NeutralRequest:
     """What a body asks for."""
     fields = request_fields.shared_fields(body, FIELDS)
     _refuse_stored(body)
-    if "given" not in fields:
+    if "items" not in fields:
         raise wrong(body.get("input"), "text or a list of items", "input")
     fields |= fields.pop("text", {})
     fields |= fields.pop("reasoning", {})
     fields["echo"] = echoed_fields(body, fields)
-    instructions, items = fields.pop("instructions", None), fields["given"]
+    instructions, items = fields.pop("instructions", None), fields.pop("items")
     messages: list[neutral.Entry] = []
     if instructions:
         messages.append({"role": "system", "content": instructions})
     for n, item in enumerate(items):
         messages += _read_item(item, f"input[{n}]")
-    fields |= {"messages": messages, "path": "input", "given": len(items)}
+    fields |= {"messages": messages, "path": "input", "message_count": len(items)}
     effort = fields.get("effort")
     if effort is not None:
         fields["thinking"] = fields["wants_thinking"] = effort != OFF
@@ -272,8 +272,8 @@ def _read_output(item: JsonObject, path: str) -> list[neutral.Entry]:
 
 def _read_screenshot(item: JsonObject, path: str) -> list[neutral.Entry]:
     """What a computer shows after a call: one picture."""
-    shown = item.get("output")
-    return _read_output({**item, "output": [shown] if isinstance(shown, dict) else shown}, path)
+    output = item.get("output")
+    return _read_output({**item, "output": [output] if isinstance(output, dict) else output}, path)
 
 
 def _read_shell_call(item: JsonObject, path: str) -> list[neutral.Entry]:
@@ -435,7 +435,7 @@ TEXT: dict[str, Check] = {"format": neutral.read_openai_format}
 
 # Fields that are read: the name that all protocols share, and the check.
 FIELDS: dict[str, tuple[str, Check]] = {
-    "input": ("given", _read_input),
+    "input": ("items", _read_input),
     "instructions": ("instructions", _read_instructions),
     "model": ("model", request_fields.text),
     "tools": ("declared", neutral.cached_tools(_read_tools, "responses")),
@@ -458,42 +458,42 @@ FIELDS: dict[str, tuple[str, Check]] = {
 # A neutral request -> a body.
 
 
-def dump_responses_request(asked: NeutralRequest) -> dict[str, Any]:
+def dump_responses_request(request: NeutralRequest) -> dict[str, Any]:
     """The body. Raises `ApiError` for what Responses cannot say."""
     items = [
-        item for message in neutral.joined_turns(asked) for item in _dump_items(message, asked)
+        item for message in neutral.joined_turns(request) for item in _dump_items(message, request)
     ]
-    effort = _dump_effort(asked)
+    effort = _dump_effort(request)
     return neutral.without_nulls(
-        model=asked.model,
+        model=request.model,
         input=items,
-        tools=dump_tools(asked.declared) or None,
-        tool_choice=dump_choice(asked.choice),
-        parallel_tool_calls=asked.parallel,
-        text=None if asked.format is None else {"format": dump_format(asked.format)},
+        tools=dump_tools(request.declared) or None,
+        tool_choice=dump_choice(request.choice),
+        parallel_tool_calls=request.parallel,
+        text=None if request.format is None else {"format": dump_format(request.format)},
         reasoning=None if effort is None else {"effort": effort},
-        max_output_tokens=asked.max_tokens,
-        stream=asked.stream or None,
-        include=["message.output_text.logprobs"] if asked.logprobs else None,
-        top_logprobs=asked.top_logprobs or None,
-        temperature=asked.sampling.temperature,
-        top_p=asked.sampling.top_p,
-        user=asked.user,
-        prompt_cache_key=asked.cache_key,
+        max_output_tokens=request.max_tokens,
+        stream=request.stream or None,
+        include=["message.output_text.logprobs"] if request.logprobs else None,
+        top_logprobs=request.top_logprobs or None,
+        temperature=request.sampling.temperature,
+        top_p=request.sampling.top_p,
+        user=request.user,
+        prompt_cache_key=request.cache_key,
     )
 
 
-def _dump_effort(asked: NeutralRequest) -> str | int | None:
+def _dump_effort(request: NeutralRequest) -> str | int | None:
     """The effort is the only switch that Responses has."""
-    thinking = neutral.thinking_choice(asked)
+    thinking = neutral.thinking_choice(request)
     if thinking is False:
         return OFF
-    return DEFAULT_SETTINGS.effort if thinking and asked.effort is None else asked.effort
+    return DEFAULT_SETTINGS.effort if thinking and request.effort is None else request.effort
 
 
-def _dump_items(message: neutral.Entry, asked: NeutralRequest) -> list[JsonObject]:
+def _dump_items(message: neutral.Entry, request: NeutralRequest) -> list[JsonObject]:
     if message["role"] == "assistant":
-        return _dump_assistant(message, asked)
+        return _dump_assistant(message, request)
     if message["role"] == "tool":
         output = _dump_content(message["content"])
         return [
@@ -520,7 +520,7 @@ def _dump_part(block: TextPartParam | contents.ImageBlock) -> JsonObject:
     }
 
 
-def _dump_assistant(message: neutral.AssistantEntry, asked: NeutralRequest) -> list[JsonObject]:
+def _dump_assistant(message: neutral.AssistantEntry, request: NeutralRequest) -> list[JsonObject]:
     items: list[JsonObject] = []
     if thinking := message.get("reasoning_content"):
         thought = {"type": "reasoning_text", "text": thinking}
@@ -528,16 +528,16 @@ def _dump_assistant(message: neutral.AssistantEntry, asked: NeutralRequest) -> l
     if message.get("content"):
         fields = {"type": "output_text", "text": message["content"], "annotations": []}
         items.append({"type": "message", "role": "assistant", "content": [fields]})
-    return [*items, *(_dump_call(call, asked) for call in message.get("tool_calls", ()))]
+    return [*items, *(_dump_call(call, request) for call in message.get("tool_calls", ()))]
 
 
-def _dump_call(call: contents.HistoryCall, asked: NeutralRequest) -> JsonObject:
+def _dump_call(call: contents.HistoryCall, request: NeutralRequest) -> JsonObject:
     function = call["function"]
     head = {"call_id": call["id"], "name": function["name"]}
     if "namespace" in call:
         head["namespace"] = call["namespace"]
     arguments = neutral.arguments_object(function["arguments"])
-    is_custom = (call.get("namespace"), function["name"]) in _custom_tool_keys(asked)
+    is_custom = (call.get("namespace"), function["name"]) in _custom_tool_keys(request)
     if is_custom and [*arguments] == [neutral.CUSTOM_INPUT]:
         return {"type": "custom_tool_call", **head, "input": arguments[neutral.CUSTOM_INPUT]}
     return {
@@ -547,5 +547,5 @@ def _dump_call(call: contents.HistoryCall, asked: NeutralRequest) -> JsonObject:
     }
 
 
-def _custom_tool_keys(asked: NeutralRequest) -> set[neutral.ToolKey]:
-    return {tool.key for tool in asked.declared.tools if tool.kind == "custom"}
+def _custom_tool_keys(request: NeutralRequest) -> set[neutral.ToolKey]:
+    return {tool.key for tool in request.declared.tools if tool.kind == "custom"}

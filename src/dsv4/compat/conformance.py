@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 from zipfile import ZipFile
 
+from dsv4._completion.message import assemble
 from dsv4._encode.encode import encode
 from dsv4._format.dialects import DIALECTS, dialect_named
 from dsv4._format.tokens import Special, markup
-from dsv4._parse.parse import assemble, parse
+from dsv4._parse.parse import parse
 from dsv4._parse.parser import StreamParser
 from dsv4.compat import release, release_v32
 from dsv4.errors import Error, short_repr

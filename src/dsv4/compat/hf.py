@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
+from dsv4._completion.message import Message, assemble
 from dsv4._encode.inputs import as_inputs, as_message, maybe_dict
 from dsv4._encode.prompt import Prompt, maybe_open_reasoning, without_final_header
 from dsv4._encode.turns import NATIVE
@@ -22,7 +23,6 @@ from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, Dialect, dialect_named
 from dsv4._inputs.input_files import InputError
 from dsv4._inputs.request_bodies import RequestOverrides
-from dsv4._parse.parse import Message, assemble
 from dsv4._parse.parser import StreamParser
 from dsv4.compat import hf_tokenizers
 from dsv4.compat.hf_tokenizers import HfTokenizer, dialect_of

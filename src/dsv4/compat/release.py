@@ -258,7 +258,7 @@ class ReleasedFunctions:
         if thinking_mode not in _MODES:
             raise _unknown_mode(thinking_mode)
         _check_kind(text, str, "text", "text")
-        from dsv4._parse.strict import read_strictly  # many only encode
+        from dsv4._completion.strict import read_strictly  # many only encode
 
         message = read_strictly(text, thinking_mode == "thinking", self.dialect.tags)
         calls = [{"name": name, "arguments": arguments} for name, arguments in message.calls]
@@ -283,7 +283,7 @@ class ReleasedFunctions:
         if not text.startswith(opened, index):
             found = short_repr(text[index : index + 2])
             raise ParseError(index, f"found {found}, expected {opened!r}")
-        from dsv4._parse.strict import read_calls  # many only encode
+        from dsv4._completion.strict import read_calls  # many only encode
 
         end, calls = read_calls(text, index + len(opened), tags)
         results = [{"name": name, "arguments": arguments} for name, arguments in calls]
@@ -398,7 +398,7 @@ def decode_dsml_to_arguments(
         key: to_json(value) if string == "true" else value
         for key, (value, string) in tool_args.items()
     }
-    from dsv4._parse.call_arguments import object_text  # many only encode
+    from dsv4._completion.json_text import object_text  # many only encode
 
     return {"name": tool_name, "arguments": object_text(members)}
 

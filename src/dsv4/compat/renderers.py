@@ -24,10 +24,10 @@ from renderers import (
 )
 
 from dsv4 import types
+from dsv4._completion.message import ToolCall, assemble
 from dsv4._encode.encode import encode
 from dsv4._encode.prompt import Piece, Prompt, without_final_header
 from dsv4._format import tokens
-from dsv4._parse.parse import ToolCall, assemble
 from dsv4._parse.parser import StreamParser
 from dsv4.tokens import IdParser, Tokenizer
 

@@ -18,6 +18,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from dsv4._check.findings import CheckedConversation
+from dsv4._check.message_checks import turns_without_token
 from dsv4._check.training_checks import find_unfit
 from dsv4._encode.prompt import Piece, Prompt
 from dsv4._encode.turns import NATIVE
@@ -340,7 +341,7 @@ class ChunkEncoder:
         conversation = CheckedConversation(request, prompt)
         for finding in find_unfit(conversation):
             if finding.kind not in self.job.options.ignore:
-                fix = "dsv4 check --fix moves it to where it belongs, "
+                fix = "dsv4 check --fix moves it to where it belongs, if that is certain; "
                 hint = f"--ignore {finding.kind} trains on it as it is"
                 if finding.kind == "arguments_not_json":
                     fix = ""
@@ -354,6 +355,13 @@ class ChunkEncoder:
         declared = {tool.name for tool in conversation.tools} if conversation.calls else ()
         calls = [call for call in conversation.calls if call.name not in declared]
         tally.note(dataset_notes.UNDECLARED_TOOL, len(calls))
+        if self.job.options.dialect is None:
+            tally.note(dataset_notes.OTHER_RELEASE, int(prompt.dialect.name != "v4"))
+        before = {
+            conversation.role(n - 1) if n else None for n, _ in conversation.of_role("assistant")
+        }
+        if before - {"user", "tool"}:
+            tally.note(dataset_notes.UNOPENED, sum(1 for _ in turns_without_token(conversation)))
         return prompt
 
     def _leave_out(self, kind: str, location: Location, tally: _ChunkTally) -> None:
@@ -368,7 +376,10 @@ class ChunkEncoder:
         for omission in prompt.dropped:
             index, name, rule = omission
             with_it = [part.prompt for part in parts if index < len(list(part.request.messages))]
-            if all(each is not None and omission in each.dropped for each in with_it):
+            # Of a weight the mask tells.
+            if name != "weight" and all(
+                each is not None and omission in each.dropped for each in with_it
+            ):
                 kind = dataset_notes.KINDS_OF_OMISSIONS.get(rule, dataset_notes.LEFT_FIELD)
                 self._leave_out(kind, ("messages", index, name), tally)
 

@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from dsv4._inputs.line_shapes import LINE_FIELDS
+from dsv4._inputs.line_shapes import LINE_FIELDS, PICTURE_FIELDS, SYSTEM_FIELDS
 from dsv4.dataset.dataset_errors import DatasetError, pyarrow
 
 
@@ -113,6 +113,9 @@ def conversation_column(
     carried = tuple(column for column in carry if column in schema.names)
     flags = [field.name for field in schema if pyarrow().types.is_boolean(field.type)]
     if wanted is None:
+        if (beside := next((n for n in PICTURE_FIELDS if n in schema.names), None)) is not None:
+            problem = "pictures are read where the messages have them: choose a column (--column)"
+            raise DatasetError(f"{name}: column {beside}: {problem}")
         fields = [n for n in schema.names if n in LINE_FIELDS and n in (*texts, *exact, *flags)]
         inexact = [n for n in LINE_FIELDS & lists.keys() if lists[n]]
         if len(fields) > 1 and not inexact:
@@ -143,7 +146,7 @@ def conversation_column(
 
 
 # Columns of text that a list of messages may have beside it.
-_COMPANION_COLUMNS = ("tools", "system", "system_prompt")
+_COMPANION_COLUMNS = ("tools", *SYSTEM_FIELDS)
 
 
 def _names_in(struct: ArrowType) -> set[str]:

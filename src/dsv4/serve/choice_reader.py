@@ -11,9 +11,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from dsv4._encode.prompt import Prompt
-from dsv4._format.tokens import THINK_END
-from dsv4._parse.events import (
+from dsv4._completion.events import (
     ArgumentsDelta,
     ContentDelta,
     Event,
@@ -21,7 +19,9 @@ from dsv4._parse.events import (
     StopHit,
     ToolCallEnd,
 )
-from dsv4._parse.reasons import Reason
+from dsv4._completion.reasons import Reason, ended_by
+from dsv4._encode.prompt import Prompt
+from dsv4._format.tokens import THINK_END
 from dsv4.api import ApiRequest, Usage
 from dsv4.api.event_writer import Logprobs
 from dsv4.grammar import Grammar
@@ -198,12 +198,17 @@ class ChoiceReader(ABC):
         if self.is_done:
             return []
         if chunk.finish is not None:
-            self.finish = read_finish(chunk.finish) or self.finish
-            self._stop_string = chunk.stop_string
+            self._note_finish(chunk)
         events = self._logged(self._read(chunk))
         if self._logprobs is not None:
             self._logprobs.give(chunk.logprobs, events)
         return events
+
+    def _note_finish(self, chunk: Chunk) -> None:
+        """Some servers give two reasons. One that says that the text was cut counts."""
+        reason, before = read_finish(chunk.finish), ended_by(self.finish)
+        if reason and not (before and before.is_cut):
+            self.finish, self._stop_string = reason, chunk.stop_string
 
     def _logged(self, events: list[Event]) -> list[Event]:
         self._log.add(events)

@@ -20,6 +20,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
+from dsv4._completion.events import Event
+from dsv4._completion.reasons import Reason
 from dsv4._decode.dialect_detection import dialects_of
 from dsv4._encode.inputs import as_list
 from dsv4._encode.prompt import Piece, Prompt, RawTurn, prompt_from_tokens
@@ -28,9 +30,7 @@ from dsv4._format.spellings import COMPLETION_TOKENS
 from dsv4._format.tokens import BOS, DSML, EOS, THINK_END, THINK_START
 from dsv4._images.image_grid import image_grid
 from dsv4._images.image_source import why_no_size
-from dsv4._parse.events import Event
 from dsv4._parse.parser import StreamParser
-from dsv4._parse.reasons import Reason
 from dsv4.errors import EncodeError, ImageError, Location, OptionError, short_repr
 from dsv4.tokens.masks import AttributedIds, Policy, Span, piece_token_ends, weigher
 from dsv4.tokens.vocabulary import (

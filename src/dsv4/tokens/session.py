@@ -7,13 +7,13 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dsv4._completion.message import Message, assemble
 from dsv4._encode.inputs import MessageFields, as_inputs, as_message, maybe_list
 from dsv4._encode.prompt import Omission, Piece, Prompt
 from dsv4._encode.turns import NATIVE, last_turn_start, turn_stop
 from dsv4._format import tokens
 from dsv4._images.image_grid import ImageGrid, grids_of
 from dsv4._images.image_source import maybe_size
-from dsv4._parse.parse import Message, assemble
 from dsv4._parse.parser import StreamParser
 from dsv4.errors import EncodeError, Error, OptionError
 from dsv4.request import Request, RequestOptions

@@ -55,14 +55,14 @@ NASTY_REQUESTS = 2 * len(NASTY) - 1
 ANSWER_REQUESTS = 2 + 1 + 1 + 1 + 1 + 1 + NASTY_REQUESTS + RATE_REQUESTS
 
 
-def _asked(text: str, **fields: Any) -> dict[str, Any]:
+def _body_of(text: str, **fields: Any) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": text}], **NOT_THINKING, **fields}
 
 
 def _length_finding(post: Post) -> ServerFinding:
     """An answer that is cut at a number of tokens has no more, and says so."""
     for most in (1, 8):
-        reply = post(CHAT, _asked("Tell me a very long story.", max_tokens=most))
+        reply = post(CHAT, _body_of("Tell me a very long story.", max_tokens=most))
         answer = whole_answer(reply)
         count = value_at(reply.body, "usage", "completion_tokens")
         if answer is None or type(count) is not int:
@@ -76,7 +76,7 @@ def _length_finding(post: Post) -> ServerFinding:
 
 def _stop_finding(post: Post) -> ServerFinding:
     stop = "5"
-    body = _asked("Count from 1 to 9, with spaces between.", max_tokens=40, stop=[stop])
+    body = _body_of("Count from 1 to 9, with spaces between.", max_tokens=40, stop=[stop])
     answer = whole_answer(post(CHAT, body))
     if answer is None:
         return check_finding("stops-string-unseen")
@@ -92,7 +92,7 @@ def _reasoning_stop_finding(post: Post) -> ServerFinding:
     Servers do either: a client has to know which."""
     stop = "5"
     text = "Count from 1 to 9 in your thoughts, with spaces between. Then answer: done."
-    body = {**_asked(text, max_tokens=400, stop=[stop]), **THINKING}
+    body = {**_body_of(text, max_tokens=400, stop=[stop]), **THINKING}
     answer = whole_answer(post(CHAT, body))
     if answer is None or not answer.reasoning:
         return check_finding("stops-reasoning-unseen")
@@ -102,14 +102,14 @@ def _reasoning_stop_finding(post: Post) -> ServerFinding:
         return check_finding("stops-reasoning:passed", finish=answer.finish)
     if answer.content or answer.finish == "length":
         return check_finding("stops-reasoning-unwritten")
-    left = ", which keeps it" if stop in answer.reasoning else ""
-    seen = f"{len(answer.reasoning):,} characters of reasoning, no text, `{answer.finish}`"
-    return check_finding("stops-reasoning", left=left, seen=seen)
+    remark = ", which keeps it" if stop in answer.reasoning else ""
+    answer_words = f"{len(answer.reasoning):,} characters of reasoning, no text, `{answer.finish}`"
+    return check_finding("stops-reasoning", left=remark, seen=answer_words)
 
 
 def _logprobs_finding(post: Post) -> ServerFinding:
     """The tokens of log probabilities join to the text, and none is more than certain."""
-    reply = post(CHAT, _asked("Say hello.", max_tokens=8, logprobs=True, top_logprobs=2))
+    reply = post(CHAT, _body_of("Say hello.", max_tokens=8, logprobs=True, top_logprobs=2))
     answer = whole_answer(reply)
     rows = value_at(reply.body, "choices", 0, "logprobs", "content")
     if answer is None or not isinstance(rows, list) or not rows:
@@ -126,24 +126,24 @@ def _number(value: object) -> float:
 
 
 def _bytes(row: object) -> bytes:
-    given = value_at(row, "bytes")
-    if isinstance(given, list) and all(type(byte) is int and 0 <= byte < 256 for byte in given):
-        return bytes(given)
+    values = value_at(row, "bytes")
+    if isinstance(values, list) and all(type(byte) is int and 0 <= byte < 256 for byte in values):
+        return bytes(values)
     token = value_at(row, "token")
     return token.encode("utf-8", "replace") if isinstance(token, str) else b""
 
 
 def _reasoning_finding(post: Post) -> ServerFinding:
     """Where reasoning comes back; never in the content."""
-    body = {**_asked("What is 17 times 23?", max_tokens=400), **THINKING}
+    body = {**_body_of("What is 17 times 23?", max_tokens=400), **THINKING}
     reply = post(CHAT, body)
     answer = whole_answer(reply)
     if answer is None:
         return check_finding("reasoning-unseen:answer")
     if any(token in answer.content for token in (THINK_START, THINK_END)):
         return check_finding("reasoning-leaks")
-    given = value_at(reply.body, "choices", 0, "message")
-    names = [name for name in ("reasoning_content", "reasoning") if value_at(given, name)]
+    message = value_at(reply.body, "choices", 0, "message")
+    names = [name for name in ("reasoning_content", "reasoning") if value_at(message, name)]
     if not names:
         return check_finding("reasoning-unseen")
     counted = value_at(reply.body, "usage", "completion_tokens_details", "reasoning_tokens")
@@ -154,7 +154,7 @@ def _reasoning_finding(post: Post) -> ServerFinding:
 def _parallel_finding(post: Post) -> ServerFinding:
     """Three calls at once are three, and none is merged with another."""
     text = "Call the tool weather three times at once: for Paris, for Rome and for Oslo."
-    body = _asked(text, max_tokens=400, tools=[WEATHER], stream=True)
+    body = _body_of(text, max_tokens=400, tools=[WEATHER], stream=True)
     answer = streamed_answer(post(CHAT, body))
     if answer is None or len(answer.calls) < 2:
         return check_finding("calls-parallel-unseen")
@@ -203,10 +203,10 @@ def _nasty_findings(post: Post, way: ForcingWay | None) -> Iterator[ServerFindin
 def _nasty_body(command: str, way: ForcingWay | None) -> dict[str, Any]:
     most = len(command) // 2 + 200
     if way is not None:
-        written = call_of("run", json.dumps({"command": command}, ensure_ascii=False))
-        return way.request(written, tools=TOOLS, max_tokens=most)
+        completion = call_of("run", json.dumps({"command": command}, ensure_ascii=False))
+        return way.request(completion, tools=TOOLS, max_tokens=most)
     text = f"Call the tool run with exactly this command: {json.dumps(command)}"
-    return _asked(text, max_tokens=most, tools=TOOLS[:1])
+    return _body_of(text, max_tokens=most, tools=TOOLS[:1])
 
 
 def _exact(command: str) -> tuple[str, ...]:
@@ -220,10 +220,10 @@ def _command(answer: ServerAnswer | None) -> Any:
 
 def _cut(answer: ServerAnswer | None, command: str) -> str:
     """The start of a command that came in place of all of it; empty where none did."""
-    found = _command(answer)
-    if answer is None or answer.finish == "length" or not isinstance(found, str):
+    text = _command(answer)
+    if answer is None or answer.finish == "length" or not isinstance(text, str):
         return ""
-    return found if found not in _exact(command) and command.startswith(found) else ""
+    return text if text not in _exact(command) and command.startswith(text) else ""
 
 
 def _exact_finding(wrong: list[str], *, is_forced: bool) -> ServerFinding:
@@ -244,6 +244,6 @@ def _first_byte_finding(streamed: Reply) -> ServerFinding:
     if not times:
         return check_finding("calls-nasty-first-byte-unseen")
     first, last = times[0], times[-1]
-    seen = f"first byte after {first:.1f} of {last:.1f} seconds, {len(times):,} pieces"
+    times_words = f"first byte after {first:.1f} of {last:.1f} seconds, {len(times):,} pieces"
     is_late = len(times) == 1 or first > HELD_BACK * last
-    return check_finding(f"calls-nasty-first-byte{':late' * is_late}", size=LONG, seen=seen)
+    return check_finding(f"calls-nasty-first-byte{':late' * is_late}", size=LONG, seen=times_words)

@@ -132,7 +132,7 @@ def rate_findings(post: Post) -> Iterator[ServerFinding]:
 
 
 def _finding(rate: AnswerRate, post: Post) -> ServerFinding:
-    held: list[bool] = []
+    outcomes: list[bool] = []
     for trial in range(TRIALS):
         is_streamed = trial % 2 == 1
         reply = post(CHAT, {**rate.body, "stream": True} if is_streamed else rate.body)
@@ -140,10 +140,12 @@ def _finding(rate: AnswerRate, post: Post) -> ServerFinding:
         if reply.refused or answer is None:
             return check_finding(f"{rate.probe}-none")
         holds = rate.holds(answer)
-        held += [] if holds is None else [holds]
-    if not held or (len(held) < LEAST_JUDGED and not all(held)):
+        outcomes += [] if holds is None else [holds]
+    if not outcomes or (len(outcomes) < LEAST_JUDGED and not all(outcomes)):
         return check_finding(f"{rate.probe}-unseen")
-    seen = rate_words(sum(held), len(held))
-    if all(held):
-        return check_finding(f"{rate.probe}-valid", seen=seen)
-    return check_finding(f"{rate.probe}-invalid", expected=f"{len(held)} of {len(held)}", seen=seen)
+    rate_text = rate_words(sum(outcomes), len(outcomes))
+    if all(outcomes):
+        return check_finding(f"{rate.probe}-valid", seen=rate_text)
+    return check_finding(
+        f"{rate.probe}-invalid", expected=f"{len(outcomes)} of {len(outcomes)}", seen=rate_text
+    )

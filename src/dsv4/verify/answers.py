@@ -39,8 +39,8 @@ def whole_answer(reply: Reply) -> ServerAnswer | None:
     message = value_at(reply.body, "choices", 0, "message")
     if not isinstance(message, dict):
         return None
-    given = message.get("tool_calls")
-    calls = given[:MOST_CALLS] if isinstance(given, list) else []
+    value = message.get("tool_calls")
+    calls = value[:MOST_CALLS] if isinstance(value, list) else []
     return ServerAnswer(
         _text(message.get("content")),
         _text(message.get("reasoning_content") or message.get("reasoning")),

@@ -25,23 +25,23 @@ from dsv4.verify.prompt_matches import is_shown
 
 
 def next_probe(
-    remaining: Mapping[Hypothesis, Counts | Mapping[str, str | None]], asked: Collection[str]
+    remaining: Mapping[Hypothesis, Counts | Mapping[str, str | None]], sent_probes: Collection[str]
 ) -> str | None:
     """The probe after whose answer the fewest hypotheses remain, on average.
 
     `remaining` are the hypotheses that explain everything so far, with the counts that they
-    forecast, or the prompts where a server shows them; `asked` are the probes that were sent. None:
-    no probe tells any of them apart.
+    forecast, or the prompts where a server shows them; `sent_probes` are not sent again. None: no
+    probe tells any of them apart.
     """
     candidates = dict.fromkeys(id for counts in remaining.values() for id in counts)
     best: tuple[int, str] | None = None
     for id in candidates:
-        if id in asked:
+        if id in sent_probes:
             continue
         answers = Counter(_answer(counts, id) for counts in remaining.values())
-        left = sum(size * size for size in answers.values())
-        if len(answers) > 1 and (best is None or left < best[0]):
-            best = left, id
+        size_sum = sum(size * size for size in answers.values())
+        if len(answers) > 1 and (best is None or size_sum < best[0]):
+            best = size_sum, id
     return None if best is None else best[1]
 
 
@@ -73,20 +73,20 @@ def _is_likely(fault: FaultVariant) -> bool:
 
 
 def still_possible(
-    remaining: Mapping[Hypothesis, Counts], id: str, seen: int | None
+    remaining: Mapping[Hypothesis, Counts], id: str, count: int | None
 ) -> dict[Hypothesis, Counts]:
     """The hypotheses that also explain this answer; None is a refusal."""
     return {
         hypothesis: counts
         for hypothesis, counts in remaining.items()
-        if id not in counts or _is_answer(counts[id], seen)
+        if id not in counts or _is_answer(counts[id], count)
     }
 
 
-def _is_answer(prediction: Prediction, seen: int | None) -> bool:
+def _is_answer(prediction: Prediction, count: int | None) -> bool:
     if prediction is None or isinstance(prediction, int):
-        return prediction == seen
-    return seen in prediction.values()
+        return prediction == count
+    return count in prediction.values()
 
 
 class QuickSearch:
@@ -102,30 +102,30 @@ class QuickSearch:
         """Whether no likely server is left."""
         return not self._remaining
 
-    def next(self, asked: Collection[str]) -> str | None:
+    def next(self, sent_probes: Collection[str]) -> str | None:
         """The probe that tells most of them apart, then one that confirms the fault of one. The
         first is no large one: how the server counts is not known yet, and one answer might say
         that it cost more than the whole run may."""
-        if FIRST not in asked:
+        if FIRST not in sent_probes:
             return FIRST
         if not self._remaining:
-            return next((id for id in FURTHER_PROBES if id not in asked), None)
+            return next((id for id in FURTHER_PROBES if id not in sent_probes), None)
         of = self._forecaster.prompts if self._prompts_are_shown else self._forecaster.counts
-        found = next_probe({each: of(each) for each in self._remaining}, asked)
-        return found or self._confirming(asked)
+        best = next_probe({each: of(each) for each in self._remaining}, sent_probes)
+        return best or self._confirming(sent_probes)
 
-    def _confirming(self, asked: Collection[str]) -> str | None:
+    def _confirming(self, sent_probes: Collection[str]) -> str | None:
         """A probe that shows the fault of what is left, and few other faults; then one that is much
         like it and does not show it, as another fault there would."""
-        left = self._remaining[0]
-        if not left.faults or self._prompts_are_shown:
+        server = self._remaining[0]
+        if not server.faults or self._prompts_are_shown:
             return None
-        forecast = self._forecaster.counts(left)
-        usual = self._forecaster.counts(Hypothesis(left.profile, left.dialect))
+        forecast = self._forecaster.counts(server)
+        usual = self._forecaster.counts(Hypothesis(server.profile, server.dialect))
         changing = {id: self._changing(id) for id in forecast}
         changed = [id for id in forecast if forecast[id] != usual.get(id)]
         showing = [id for id in changed if not is_mixed(id)]
-        new = [id for id in showing if id not in asked]
+        new = [id for id in showing if id not in sent_probes]
         silent = [id for id in forecast if id not in changed and forecast[id] is not None]
         least = LEAST_SHOWING if silent else LEAST_WITHOUT_CONTRAST
         if new and len(showing) - len(new) < least:
@@ -134,35 +134,35 @@ class QuickSearch:
         if plainest is None or not silent:
             return None
         like = max(silent, key=lambda id: len(changing[id] & changing[plainest]))
-        return None if like in asked else like
+        return None if like in sent_probes else like
 
     def _changing(self, id: str) -> set[FaultVariant]:
         """The faults that can change this request."""
         return {fault for fault in variants() if id in self._forecaster.touched(fault)}
 
-    def narrow(self, seen: Observation) -> None:
+    def narrow(self, observation: Observation) -> None:
         """Rules out what does not explain this answer."""
-        known = {each: self._forecaster.counts(each) for each in self._remaining}
-        fitting = still_possible(known, seen.probe, seen.seen)
-        if seen.shows_prompt:
+        counts = {each: self._forecaster.counts(each) for each in self._remaining}
+        fitting = still_possible(counts, observation.probe, observation.count)
+        if observation.shows_prompt:
             self._prompts_are_shown = True
-            shown = self._shown_by(seen)
-            self._remaining = [each for each in fitting if shown(each)]
+            is_its_prompt = self._shown_by(observation)
+            self._remaining = [each for each in fitting if is_its_prompt(each)]
         else:
             self._remaining = list(fitting)
 
-    def _shown_by(self, seen: Observation) -> Callable[[Hypothesis], bool]:
+    def _shown_by(self, observation: Observation) -> Callable[[Hypothesis], bool]:
         """Whether a hypothesis writes what was shown. Many write the same, which is read once."""
         forecasts = MadeForecasts(self._forecaster)
-        known: dict[tuple[str, str | None], bool] = {}
+        results: dict[tuple[str, str | None], bool] = {}
 
-        def shown(hypothesis: Hypothesis) -> bool:
-            key = hypothesis.texts, forecasts.prompt(hypothesis, seen.probe)
-            if key not in known:
-                known[key] = is_shown(forecasts, hypothesis, seen)
-            return known[key]
+        def is_its_prompt(hypothesis: Hypothesis) -> bool:
+            key = hypothesis.texts, forecasts.prompt(hypothesis, observation.probe)
+            if key not in results:
+                results[key] = is_shown(forecasts, hypothesis, observation)
+            return results[key]
 
-        return shown
+        return is_its_prompt
 
 
 def _answer(counts: Counts | Mapping[str, str | None], id: str) -> Hashable:

@@ -44,19 +44,19 @@ def common_causes(unexplained: Collection[str], requests: Mapping[str, Object]) 
     `unexplained` names some of the `requests`, which are all that were seen.
     """
     having = {aspect: _named_with(aspect, requests) for aspect in ASPECTS}
-    left, groups = set(unexplained), dict[str, str]()
-    while left:
+    open_names, groups = set(unexplained), dict[str, str]()
+    while open_names:
         likely = [
-            (len(names & left), len(names & set(unexplained)) / len(names), aspect)
+            (len(names & open_names), len(names & set(unexplained)) / len(names), aspect)
             for aspect, names in having.items()
-            if len(names & left) >= LEAST_IN_COMMON
+            if len(names & open_names) >= LEAST_IN_COMMON
         ]
         likely = [each for each in likely if each[1] >= LEAST_SHARE]
         if not likely:
             break
         aspect = max(likely, key=lambda each: each[:2])[2]
-        groups |= dict.fromkeys(having[aspect] & left, ASPECTS[aspect])
-        left -= having[aspect]
+        groups |= dict.fromkeys(having[aspect] & open_names, ASPECTS[aspect])
+        open_names -= having[aspect]
     return groups
 
 

@@ -45,46 +45,48 @@ Counted = Sequence[tuple[str, int]]
 
 @dataclass(frozen=True)
 class UsageReading:
-    """What was `seen` by one reading of usage, and the `fault` of a server that means it so."""
+    """The `observations` by one reading of usage, and the `fault` of a server that means it so."""
 
-    seen: Sequence[Observation]
+    observations: Sequence[Observation]
     fault: str = ""
 
 
-def usage_readings(seen: Sequence[Observation]) -> list[UsageReading]:
+def usage_readings(observations: Sequence[Observation]) -> list[UsageReading]:
     """The ways to read what usage says: `prompt_tokens` as they are, and without what was cached,
     so that both together are the prompt."""
     whole = [
         replace(o, count=o.count + o.cached) if o.count is not None and o.cached else o
-        for o in seen
+        for o in observations
     ]
-    readings = [UsageReading(seen)]
-    return readings if whole == list(seen) else [*readings, UsageReading(whole, WITHOUT_CACHED)]
+    readings = [UsageReading(observations)]
+    if whole != list(observations):
+        readings.append(UsageReading(whole, WITHOUT_CACHED))
+    return readings
 
 
 WITHOUT_CACHED = "counts-without-cached"
 
 
-def counting_doubt(seen: Sequence[Observation]) -> tuple[str, str] | None:
+def counting_doubt(observations: Sequence[Observation]) -> tuple[str, str] | None:
     """The fault of a counter that is none, and what shows it, in words.
 
     None where the counts are of this vocabulary, or too few were seen to tell.
     """
-    counts = {o.probe: o.count for o in seen if o.count is not None and not o.refused}
+    counts = {o.probe: o.count for o in observations if o.count is not None and not o.refused}
     values = set(counts.values())
     if len(counts) >= LEAST_CONSTANT and len(values) == 1:
         return "counts-constant", f"{len(counts)} requests are counted as {values.pop():,} tokens"
     divisor = gcd(*values) if values else 1
     if len(values) >= LEAST_ROUNDED and divisor >= LEAST_DIVISOR:
         return "counts-estimated", f"all {len(counts)} counts are multiples of {divisor}"
-    return _doubt_of_texts(seen)
+    return _doubt_of_texts(observations)
 
 
-def _doubt_of_texts(seen: Sequence[Observation]) -> tuple[str, str] | None:
+def _doubt_of_texts(observations: Sequence[Observation]) -> tuple[str, str] | None:
     # Two servers in turn have two prompts around the same texts. What was cached may be left out.
     counted_texts = [
         (o.probe, count)
-        for o in seen
+        for o in observations
         if o.probe in TEXT_TOKENS and o.count is not None and not o.refused
         for count in {o.count, o.count + (o.cached or 0)}
     ]

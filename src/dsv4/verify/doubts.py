@@ -25,7 +25,7 @@ MOST_ONCE = 3
 
 def next_doubts(
     verdict: ServerVerdict,
-    seen: Sequence[Observation],
+    observations: Sequence[Observation],
     forecaster: Forecaster,
     most: int,
     *,
@@ -35,23 +35,25 @@ def next_doubts(
     run sends one request again for each fault."""
     if verdict.outcome in ("void", "nothing seen"):
         return []
-    times = Counter(o.probe for o in seen if o.tells)
+    times = Counter(o.probe for o in observations if o.tells)
     again = [
-        *_varying(verdict, seen, times),
+        *_varying(verdict, observations, times),
         *_deviating(verdict, times, forecaster, 1 if quick else REPEATED_OF_FAULT),
     ]
-    found = _confirming(verdict, times, forecaster)
-    found += [PROBES[id] for id in dict.fromkeys(again) if id in PROBES]
-    if not found:
-        found = _telling_apart(verdict, times, forecaster)
-    return found[:most]
+    doubts = _confirming(verdict, times, forecaster)
+    doubts += [PROBES[id] for id in dict.fromkeys(again) if id in PROBES]
+    if not doubts:
+        doubts = _telling_apart(verdict, times, forecaster)
+    return doubts[:most]
 
 
-def _varying(verdict: ServerVerdict, seen: Sequence[Observation], times: Counter[str]) -> list[str]:
+def _varying(
+    verdict: ServerVerdict, observations: Sequence[Observation], times: Counter[str]
+) -> list[str]:
     """What was answered in two ways, once more: the more answers, the surer whose they are."""
     answers: dict[str, set[int | None]] = {}
-    for o in seen:
-        answers.setdefault(o.probe, set()).add(o.seen)
+    for o in observations:
+        answers.setdefault(o.probe, set()).add(o.count)
     return [
         id
         for id, values in answers.items()
@@ -78,17 +80,17 @@ def _deviating(
 def _confirming(verdict: ServerVerdict, times: Counter[str], forecaster: Forecaster) -> list[Probe]:
     """A second request for each fault that only one shows, and two for one that only refusals
     do, or requests with everything in them."""
-    found: list[Probe] = []
-    for id, shown in verdict.shown_by.items():
-        ids = [each for each in shown if not is_mixed(each)]
+    probes: list[Probe] = []
+    for id, showing in verdict.shown_by.items():
+        ids = [each for each in showing if not is_mixed(each)]
         if not FAULTS[id].changes_prompts or len(ids) >= LEAST_SHOWING:
             continue
         if ids:
-            found += [SIBLINGS[each] for each in ids if each in SIBLINGS]
-        elif verdict.best is not None and (shown or verdict.refused):
+            probes += [SIBLINGS[each] for each in ids if each in SIBLINGS]
+        elif verdict.best is not None and (showing or verdict.refused):
             telling = _counted_otherwise(verdict.best.hypothesis, times, forecaster)
-            found += islice(telling, LEAST_SHOWING)
-    return [each for each in found if not times[each.id]]
+            probes += islice(telling, LEAST_SHOWING)
+    return [each for each in probes if not times[each.id]]
 
 
 def _counted_otherwise(
@@ -98,9 +100,9 @@ def _counted_otherwise(
     count."""
     clean = Hypothesis(best.profile, best.dialect)
     for probe in TELLING:
-        known, count = forecaster.count(best, probe.id)
-        usual = forecaster.count(clean, probe.id)
-        if known and count is not None and not times[probe.id] and usual != (known, count):
+        forecast = forecaster.count(best, probe.id)
+        is_new = forecast != forecaster.count(clean, probe.id) and not times[probe.id]
+        if is_new and forecast[1] is not None:
             yield probe
 
 
@@ -108,26 +110,26 @@ def _telling_apart(
     verdict: ServerVerdict, times: Counter[str], forecaster: Forecaster
 ) -> list[Probe]:
     """The request that tells most of the explanations apart which are as good."""
-    found = [verdict.best, *verdict.alternatives]
-    if verdict.outcome != "explained" or len(found) < 2:
+    explanations = [verdict.best, *verdict.alternatives]
+    if verdict.outcome != "explained" or len(explanations) < 2:
         return []
     new = [
         probe
         for probe in (*PROBES.values(), *FOLLOW_UPS)
         if not times[probe.id] and not is_mixed(probe.id)
     ]
-    answers = [len(possible_answers(found, probe, forecaster)) for probe in new]
+    answers = [len(possible_answers(explanations, probe, forecaster)) for probe in new]
     most = max(answers, default=0)
     return [new[answers.index(most)]] if most > 1 else []
 
 
 def possible_answers(
-    found: Sequence[Explanation | None], probe: Probe, forecaster: Forecaster
+    explanations: Sequence[Explanation | None], probe: Probe, forecaster: Forecaster
 ) -> set[Hashable]:
     """The answers that there may be; none where one of them is not known, or is a refusal, which
     would say little."""
     answers: set[Hashable] = set()
-    for each in filter(None, found):
+    for each in filter(None, explanations):
         _, count = forecaster.count(each.hypothesis, probe.id)
         if count is None:
             return set()

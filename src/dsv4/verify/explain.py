@@ -59,31 +59,31 @@ def explain(
     itself names, `dialect` is what its address tells, a key of `dsv4.DIALECTS`: of explanations
     that are as good, theirs come first.
     """
-    seen = [o for o in observations if o.tells and o.body is not None]
-    if not seen:
+    telling = [o for o in observations if o.tells and o.body is not None]
+    if not telling:
         return ServerVerdict("nothing seen")
-    doubt = counting_doubt(seen)
+    doubt = counting_doubt(telling)
     if doubt is not None:
         fault, reason = doubt
-        return ServerVerdict("void", faults=(fault,), of=len(seen), reason=reason)
+        return ServerVerdict("void", faults=(fault,), of=len(telling), reason=reason)
     forecasts = (
-        MadeForecasts(forecaster or _forecaster_for(seen), clean_servers())
+        MadeForecasts(forecaster or _forecaster_for(telling), clean_servers())
         if counts is None
         else GivenForecasts(counts)
     )
-    first, *others = usage_readings(seen)
-    found = _Search(Fits(first.seen, forecasts), preferred, dialect).verdict()
-    for reading in others if found.outcome != "explained" else ():
-        other = _Search(Fits(reading.seen, forecasts), preferred, dialect).verdict()
+    first, *others = usage_readings(telling)
+    verdict = _Search(Fits(first.observations, forecasts), preferred, dialect).verdict()
+    for reading in others if verdict.outcome != "explained" else ():
+        other = _Search(Fits(reading.observations, forecasts), preferred, dialect).verdict()
         if other.outcome == "explained":
             return replace(other, faults=tuple(sorted({*other.faults, reading.fault})))
-    return found
+    return verdict
 
 
-def _forecaster_for(seen: Sequence[Observation]) -> Forecaster:
-    if all(o.request is None for o in seen):
+def _forecaster_for(observations: Sequence[Observation]) -> Forecaster:
+    if all(o.request is None for o in observations):
         return forecasts_of_probes()
-    return Forecaster({o.probe: o.body or {} for o in seen})
+    return Forecaster({o.probe: o.body or {} for o in observations})
 
 
 class _Search:
@@ -98,24 +98,24 @@ class _Search:
             return self._varied(varying)
         for level in (self._clean, self._one_fault, self._two_faults, self._three_faults):
             enough = filter(self._explains_enough, level())
-            found = _simplest(enough, self._fits, self._preferred, self._dialect)
-            if found:
-                return self._explained(found)
+            explanations = _simplest(enough, self._fits, self._preferred, self._dialect)
+            if explanations:
+                return self._explained(explanations)
         return self._nearest()
 
     @cached_property
     def _varying(self) -> list[str]:
         """The requests that were answered in two ways."""
         answers: dict[str, set[int | None]] = {}
-        for observation in self._seen:
-            answers.setdefault(observation.probe, set()).add(observation.seen)
+        for observation in self._observations:
+            answers.setdefault(observation.probe, set()).add(observation.count)
         different = [probe for probe, values in answers.items() if len(values) > 1]
         return [] if self._explained_by_completions(different) else different
 
     def _explained_by_completions(self, probes: Sequence[str]) -> bool:
         """Whether the answers to these differ by no more than the tokens of the completions."""
         for probe in probes:
-            own = [o for o in self._seen if o.probe == probe]
+            own = [o for o in self._observations if o.probe == probe]
             if any(o.refused for o in own):
                 return False
             if len({(o.count or 0) - o.completion_tokens for o in own}) > 1:
@@ -126,18 +126,20 @@ class _Search:
         """A hypothesis without a forecast for some requests must explain more than any clean server
         does: of nothing that it forecasts, nothing is wrong."""
         hypothesis = each.hypothesis
-        known = sum(self._fits.forecasts.prediction(hypothesis, o.probe)[0] for o in self._seen)
-        return known == len(self._seen) or known > self._explained_by_clean
+        forecasts = sum(
+            self._fits.forecasts.prediction(hypothesis, o.probe)[0] for o in self._observations
+        )
+        return forecasts == len(self._observations) or forecasts > self._explained_by_clean
 
     @property
-    def _seen(self) -> Sequence[Observation]:
-        return self._fits.seen
+    def _observations(self) -> Sequence[Observation]:
+        return self._fits.observations
 
     @cached_property
     def _explained_by_clean(self) -> int:
         """How many observations any clean server explains."""
         servers = self._fits.forecasts.servers()
-        return max(sum(self._fits.explains(s, o) for o in self._seen) for s in servers)
+        return max(sum(self._fits.explains(s, o) for o in self._observations) for s in servers)
 
     # From the simplest on.
 
@@ -151,9 +153,9 @@ class _Search:
             yield from self._miscounted(server)
             failed = self._fits.failed(server)
             for hypothesis in self._fits.forecasts.with_one_fault(server, failed):
-                found = self._matched(hypothesis)
-                if found is not None:
-                    yield found
+                explanation = self._matched(hypothesis)
+                if explanation is not None:
+                    yield explanation
             yield from (
                 Explanation(hypothesis, hypothesis.ids)
                 for hypothesis in self._limits(server, failed)
@@ -170,9 +172,9 @@ class _Search:
                 else self._pairs_of_faults(server)
             )
             for hypothesis in pairs:
-                found = self._matched(hypothesis)
-                if found is not None:
-                    yield found
+                explanation = self._matched(hypothesis)
+                if explanation is not None:
+                    yield explanation
 
     def _pairs_of_faults(self, server: Hypothesis) -> Iterator[Hypothesis]:
         """The pairs of faults that are not ruled out by what each does by itself.
@@ -180,7 +182,7 @@ class _Search:
         Sets of observations are bits of a number. Where only one fault of a pair has to do with a
         request, that fault must explain it by itself.
         """
-        everything = (1 << len(self._seen)) - 1
+        everything = (1 << len(self._observations)) - 1
         clean = self._fits.bits(lambda o: self._fits.fits(server, o))
         touched = {fault: self._touched_bits(fault) for fault in variants()}
         single = [
@@ -216,7 +218,7 @@ class _Search:
             if not fault.fault.any_length and not fault.fault.replaces_prompt
         ]
         # What few faults have to do with tells most.
-        specific = sorted(self._seen, key=lambda o: sum(o.probe in t for _, t in faults))
+        specific = sorted(self._observations, key=lambda o: sum(o.probe in t for _, t in faults))
         tried: set[frozenset[FaultVariant]] = set()
 
         def search(chosen: frozenset[FaultVariant]) -> Iterator[Hypothesis]:
@@ -249,7 +251,9 @@ class _Search:
         """The server with a limit of characters that the first request it fails would show."""
         if isinstance(self._fits.forecasts, GivenForecasts):
             return
-        first = next((o for o in self._seen if o.probe in failed and o.count is not None), None)
+        first = next(
+            (o for o in self._observations if o.probe in failed and o.count is not None), None
+        )
         if first is None:
             return
 
@@ -260,8 +264,8 @@ class _Search:
                 return server.having(FaultVariant(id, characters))
 
             def long_enough(characters: int, cut: Callable[[int], Hypothesis] = cut) -> bool:
-                _, found = self._fits.forecasts.prediction(cut(characters), first.probe)
-                return not isinstance(found, int) or found >= (first.count or 0)
+                _, count = self._fits.forecasts.prediction(cut(characters), first.probe)
+                return not isinstance(count, int) or count >= (first.count or 0)
 
             least = bisect_left(range(1, longest), True, key=long_enough) + 1
             yield from (cut(n) for n in range(least, min(least + WORD, longest)))
@@ -273,8 +277,8 @@ class _Search:
         if len(unknown) != 1:
             return None
         touched = self._fits.forecasts.touched(unknown[0])
-        free = [o for o in self._seen if o.probe in touched]
-        fixed = [o for o in self._seen if o.probe not in touched]
+        free = [o for o in self._observations if o.probe in touched]
+        fixed = [o for o in self._observations if o.probe not in touched]
         if not self._mostly_fails(replace(hypothesis, faults=()), free):
             return None
         added = self._constant(hypothesis, free)
@@ -288,8 +292,8 @@ class _Search:
         """Whether these prompts are longer than a clean server's, as with a text that is added."""
         for observation in free:
             _, usual = self._fits.forecasts.prediction(server, observation.probe)
-            if isinstance(usual, int) and observation.seen is not None:
-                return observation.seen > usual
+            if isinstance(usual, int) and observation.count is not None:
+                return observation.count > usual
         return False
 
     def _constant(self, hypothesis: Hypothesis, free: Sequence[Observation]) -> int:
@@ -297,15 +301,15 @@ class _Search:
         difference: int | None = None
         counted: set[str] = set()
         for observation in free:
-            known, prediction = self._fits.forecasts.prediction(hypothesis, observation.probe)
-            if not known:
+            is_forecast, prediction = self._fits.forecasts.prediction(hypothesis, observation.probe)
+            if not is_forecast:
                 continue
-            if prediction is None or observation.seen is None:
-                if prediction is not observation.seen:
+            if prediction is None or observation.count is None:
+                if prediction is not observation.count:
                     return 0
                 continue
             if isinstance(prediction, int):
-                own = observation.seen - prediction
+                own = observation.count - prediction
                 if not own or (difference is not None and own != difference):
                     return 0
                 difference = own
@@ -318,11 +322,11 @@ class _Search:
         """The hypothesis with a counter that adds something to every count."""
         if any(fault.fault.any_length for fault in hypothesis.faults):
             return
-        if not self._mostly_fails(replace(hypothesis, faults=()), self._seen):
+        if not self._mostly_fails(replace(hypothesis, faults=()), self._observations):
             return
-        for found in self._miscounts(hypothesis):
+        for explanation in self._miscounts(hypothesis):
             if not hypothesis.faults or self._shows_plainly(hypothesis):
-                yield found
+                yield explanation
 
     def _miscounts(self, hypothesis: Hypothesis) -> Iterator[Explanation]:
         if self._without_completions.exact(hypothesis):
@@ -333,10 +337,10 @@ class _Search:
             faults = tuple(sorted((*hypothesis.ids, "counts-offset")))
             yield Explanation(hypothesis, faults, added)
 
-    def _mostly_fails(self, server: Hypothesis, seen: Sequence[Observation]) -> bool:
+    def _mostly_fails(self, server: Hypothesis, observations: Sequence[Observation]) -> bool:
         """Whether a clean server explains few of these. A number that is added to all counts is
         seen in most of them: where it is not, it only makes up for a fault that is none."""
-        counted = [o for o in seen if o.seen is not None]
+        counted = [o for o in observations if o.count is not None]
         failed = self._fits.failed(server)
         return sum(o.probe in failed for o in counted) * 2 >= len(counted)
 
@@ -347,7 +351,7 @@ class _Search:
         predict = self._fits.forecasts.prediction
         return any(
             predict(hypothesis, o.probe) != predict(clean, o.probe)
-            for o in self._seen
+            for o in self._observations
             if not is_mixed(o.probe)
         )
 
@@ -356,17 +360,17 @@ class _Search:
         """The same observations, with the tokens of answers taken out of every count."""
         corrected = [
             o if o.count is None else replace(o, count=o.count - o.completion_tokens)
-            for o in self._seen
+            for o in self._observations
         ]
         return Fits(corrected, self._fits.forecasts)
 
     # What comes of it.
 
-    def _explained(self, found: Sequence[Explanation]) -> ServerVerdict:
+    def _explained(self, explanations: Sequence[Explanation]) -> ServerVerdict:
         fits = self._fits
-        if "counts-include-completion" in found[0].faults:
+        if "counts-include-completion" in explanations[0].faults:
             fits = self._without_completions
-        first, *rest = self._by_prompts(found)
+        first, *rest = self._by_prompts(explanations)
         best, *synonyms = first
         others = [each[0] for each in rest]
         acting, inert = fits.safety(best)
@@ -377,30 +381,31 @@ class _Search:
             and (not FAULTS[id].changes_prompts or fits.is_shown(best, id))
         }
         every = {id for each in (best, *others) for id in each.faults}
-        clean, known = replace(best.hypothesis, faults=()), fits.forecasts.prediction
+        all_of_them = self._observations
+        clean, predict = replace(best.hypothesis, faults=()), fits.forecasts.prediction
         return ServerVerdict(
             "explained",
             best,
             tuple(others),
             tuple(synonyms),
             explained=len(fits.explained_by(best)),
-            of=len(self._seen),
+            of=len(self._observations),
             acting=acting,
             inert=inert,
             faults=_with_injections(best, certain, acting),
             possible=tuple(sorted(every - certain)),
             shown_by={id: _names(fits.showing(best, id)) for id in best.faults},
-            refused=_names(o for o in self._seen if o.refused and not self._fits.fits(clean, o)),
-            unforecast=_names(o for o in self._seen if not known(best.hypothesis, o.probe)[0]),
+            refused=_names(o for o in all_of_them if o.refused and not self._fits.fits(clean, o)),
+            unforecast=_names(o for o in all_of_them if not predict(best.hypothesis, o.probe)[0]),
         )
 
-    def _by_prompts(self, found: Sequence[Explanation]) -> list[list[Explanation]]:
+    def _by_prompts(self, explanations: Sequence[Explanation]) -> list[list[Explanation]]:
         """Explanations, those together that are one server by several names, the usual one first.
         A rarer form of a fault may come to another fault: SGLang's template has no effort, so that
         a default of it there is nothing but thinking by default."""
         sets: list[list[Explanation]] = []
-        compared = found if len(found) <= MOST_COMPARED else ()
-        for each in found:
+        compared = explanations if len(explanations) <= MOST_COMPARED else ()
+        for each in explanations:
             same = (one for one in sets if self._are_one(one[0], each))
             one = next(same, None) if each in compared else None
             if one is None:
@@ -421,14 +426,14 @@ class _Search:
             best, others = Explanation(replace(best.hypothesis, faults=()), ()), []
         explained = len(self._fits.explained_by(best))
         acting, inert = self._fits.safety(best)
-        if explained * 2 < len(self._seen):  # so it may well be another server
+        if explained * 2 < len(self._observations):  # so it may well be another server
             acting = inert = frozenset()
         return ServerVerdict(
             "not explained",
             best,
             tuple(others),
             explained=explained,
-            of=len(self._seen),
+            of=len(self._observations),
             unexplained=tuple(self._fits.mismatches(best)),
             acting=acting,
             inert=inert,
@@ -450,8 +455,8 @@ class _Search:
         return ServerVerdict(
             "explained",
             best,
-            explained=len(self._seen),
-            of=len(self._seen),
+            explained=len(self._observations),
+            of=len(self._observations),
             acting=acting,
             inert=inert,
             faults=best.faults,
@@ -467,7 +472,7 @@ class _FitsOfFault:
     def __init__(self, fits: Fits, server: Hypothesis, fault: FaultVariant, clean: int) -> None:
         self._fits, self._hypothesis, self._clean = fits, server.having(fault), clean
         self._any_length = fault.fault.any_length
-        self._known = self._failing = 0
+        self._tested_bits = self._failing = 0
 
     def all_of(self, wanted: int) -> bool:
         """Whether it explains all of these. What the clean server does not is asked first."""
@@ -476,7 +481,7 @@ class _FitsOfFault:
         for bits in (wanted & ~self._clean, wanted & self._clean):
             if wanted & self._failing:
                 return False
-            self._ask(bits & ~self._known)
+            self._ask(bits & ~self._tested_bits)
         return not wanted & self._failing
 
     def _ask(self, bits: int) -> None:
@@ -484,8 +489,8 @@ class _FitsOfFault:
         while bits:
             bit = bits & -bits
             bits ^= bit
-            self._known |= bit
-            if not self._fits.fits(self._hypothesis, self._fits.seen[bit.bit_length() - 1]):
+            self._tested_bits |= bit
+            if not self._fits.fits(self._hypothesis, self._fits.observations[bit.bit_length() - 1]):
                 self._failing |= bit
                 return
 
@@ -495,8 +500,8 @@ def _is_rare(each: Explanation) -> bool:
     return any(fault.variant and not fault.fault.family for fault in each.hypothesis.faults)
 
 
-def _names(seen: Iterable[Observation]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(o.probe for o in seen))
+def _names(observations: Iterable[Observation]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(o.probe for o in observations))
 
 
 def _with_injections(
@@ -521,12 +526,12 @@ _COMMON = Counter(
 
 
 def _simplest(
-    found: Iterable[Explanation], fits: Fits, preferred: Sequence[str], dialect: str | None
+    explanations: Iterable[Explanation], fits: Fits, preferred: Sequence[str], dialect: str | None
 ) -> list[Explanation]:
     """Each explanation once, in a fixed order: those that explain most first, then what the server
     itself and its address say, then as servers are common."""
     unique: dict[tuple[str, str, tuple[str, ...]], Explanation] = {}
-    for each in found:
+    for each in explanations:
         key = each.hypothesis.profile, each.hypothesis.texts, each.faults
         unique.setdefault(key, each)
     order = {id: n for n, id in enumerate(FAULTS)}

@@ -24,34 +24,34 @@ LEAST_WITHOUT_CONTRAST = 3
 
 
 class Fits:
-    """Which of the observations that were `seen` hypotheses explain.
+    """Which of the `observations` a hypothesis explains.
 
     A hypothesis has no forecast for some requests. It does not contradict what was seen of them,
     and does not explain it.
     """
 
     def __init__(
-        self, seen: Sequence[Observation], forecasts: MadeForecasts | GivenForecasts
+        self, observations: Sequence[Observation], forecasts: MadeForecasts | GivenForecasts
     ) -> None:
-        self.seen = seen
+        self.observations = observations
         self.forecasts = forecasts
         self._order: dict[Hypothesis, Sequence[Observation]] = {}
         self._failing: dict[Hypothesis, frozenset[str]] = {}
 
     def fits(self, hypothesis: Hypothesis, observation: Observation, added: int = 0) -> bool:
         """Whether a hypothesis does not contradict an observation."""
-        known, prediction = self.forecasts.prediction(hypothesis, observation.probe)
-        return not known or self._agrees(hypothesis, observation, prediction, added)
+        is_forecast, prediction = self.forecasts.prediction(hypothesis, observation.probe)
+        return not is_forecast or self._agrees(hypothesis, observation, prediction, added)
 
     def explains(self, hypothesis: Hypothesis, observation: Observation, added: int = 0) -> bool:
         """Whether a hypothesis forecasts what was observed."""
-        known, prediction = self.forecasts.prediction(hypothesis, observation.probe)
-        return known and self._agrees(hypothesis, observation, prediction, added)
+        is_forecast, prediction = self.forecasts.prediction(hypothesis, observation.probe)
+        return is_forecast and self._agrees(hypothesis, observation, prediction, added)
 
     def _agrees(
         self, hypothesis: Hypothesis, observation: Observation, prediction: Prediction, added: int
     ) -> bool:
-        if not _is_count(prediction, observation.seen, added):
+        if not _is_count(prediction, observation.count, added):
             return False
         stands_in = any(
             fault.fault.any_length and observation.probe in self.forecasts.touched(fault)
@@ -62,7 +62,11 @@ class Fits:
 
     def explained_by(self, each: Explanation) -> list[Observation]:
         """The observations that an explanation forecasts."""
-        return [o for o in self.seen if self.explains(each.hypothesis, o, self.added_to(each, o))]
+        return [
+            o
+            for o in self.observations
+            if self.explains(each.hypothesis, o, self.added_to(each, o))
+        ]
 
     def added_to(self, each: Explanation, observation: Observation) -> int:
         """How many tokens an explanation adds to this count."""
@@ -71,7 +75,7 @@ class Fits:
     def failed(self, server: Hypothesis) -> frozenset[str]:
         """The requests that a server contradicts."""
         if server not in self._failing:
-            failing = (o.probe for o in self.seen if not self.fits(server, o))
+            failing = (o.probe for o in self.observations if not self.fits(server, o))
             self._failing[server] = frozenset(failing)
         return self._failing[server]
 
@@ -83,22 +87,22 @@ class Fits:
 
     def hardest_first(self, server: Hypothesis) -> Sequence[Observation]:
         if server not in self._order:
-            self._order[server] = sorted(self.seen, key=lambda o: self.fits(server, o))
+            self._order[server] = sorted(self.observations, key=lambda o: self.fits(server, o))
         return self._order[server]
 
     def bits(self, holds: Callable[[Observation], bool]) -> int:
         """The observations of which something holds, as bits of a number."""
-        return sum(1 << n for n, observation in enumerate(self.seen) if holds(observation))
+        return sum(1 << n for n, observation in enumerate(self.observations) if holds(observation))
 
     def mismatches(self, each: Explanation) -> Iterator[Mismatch]:
         """What an explanation contradicts."""
         server = each.hypothesis
-        for observation in self.seen:
+        for observation in self.observations:
             if self.fits(server, observation, self.added_to(each, observation)):
                 continue
             _, prediction = self.forecasts.prediction(server, observation.probe)
             expected = usual_count(prediction, server.server.special_text_acts)
-            yield Mismatch(observation.probe, expected, observation.seen)
+            yield Mismatch(observation.probe, expected, observation.count)
 
     # What shows a fault.
 
@@ -110,7 +114,7 @@ class Fits:
         return [
             o
             for o in self.explained_by(each)
-            if (o.seen is not None or (refuses and not o.failed))
+            if (o.count is not None or (refuses and not o.failed))
             and not self.fits(without.hypothesis, o, without.added)
         ]
 
@@ -120,7 +124,9 @@ class Fits:
         if any(o.shows_prompt for o in showing):
             return True
         names = {o.probe for o in showing}
-        contrast = any(o.seen is not None and o.probe not in names for o in self.explained_by(each))
+        contrast = any(
+            o.count is not None and o.probe not in names for o in self.explained_by(each)
+        )
         is_plain = contrast and not FAULTS[id].refuses
         least = LEAST_SHOWING if is_plain else LEAST_WITHOUT_CONTRAST
         plain = (o for o in showing if not is_mixed(o.probe))
@@ -130,11 +136,11 @@ class Fits:
         """The places whose special tokens act, and those where they do not, by the counts."""
         acts: set[TextPlace] = set()
         inert: set[TextPlace] = set()
-        for observation in self.seen:
+        for observation in self.observations:
             _, prediction = self.forecasts.prediction(best.hypothesis, observation.probe)
-            if prediction is None or isinstance(prediction, int) or observation.seen is None:
+            if prediction is None or isinstance(prediction, int) or observation.count is None:
                 continue
-            fitting = [a for a, n in prediction.items() if n + best.added == observation.seen]
+            fitting = [a for a, n in prediction.items() if n + best.added == observation.count]
             if len(fitting) == 1:
                 acts |= fitting[0]
                 inert |= frozenset().union(*prediction) - fitting[0]
@@ -143,18 +149,18 @@ class Fits:
 
 def _without(each: Explanation, id: str) -> Explanation:
     """The same explanation without one of its faults, and without what that adds."""
-    kept = tuple(fault for fault in each.hypothesis.faults if fault.id != id)
+    others = tuple(fault for fault in each.hypothesis.faults if fault.id != id)
     adds = any(fault.id == id and fault.fault.any_length for fault in each.hypothesis.faults)
-    hypothesis = replace(each.hypothesis, faults=kept)
+    hypothesis = replace(each.hypothesis, faults=others)
     return Explanation(hypothesis, (), 0 if adds or id == "counts-offset" else each.added)
 
 
-def _is_count(prediction: Prediction, seen: int | None, added: int) -> bool:
-    if prediction is None or seen is None:
-        return prediction is None and seen is None
+def _is_count(prediction: Prediction, tokens: int | None, added: int) -> bool:
+    if prediction is None or tokens is None:
+        return prediction is None and tokens is None
     if isinstance(prediction, int):
-        return prediction + added == seen
-    return any(count + added == seen for count in prediction.values())
+        return prediction + added == tokens
+    return any(count + added == tokens for count in prediction.values())
 
 
 def usual_count(prediction: Prediction, acts: bool) -> int | None:

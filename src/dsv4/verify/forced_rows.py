@@ -90,9 +90,9 @@ def _arguments() -> dict[str, str]:
         "json-as-text": '{"a": [1, 2]}',
         "html": "<p class='x'>a &amp; b</p>",
     }
-    written = {name: json.dumps({"command": command}) for name, command in commands.items()}
-    written |= {"no-arguments": "{}", "nested": '{"count": [1, {"a": null}, 0.5]}'}
-    return {name: call_of("run", arguments) for name, arguments in written.items()}
+    by_name = {name: json.dumps({"command": command}) for name, command in commands.items()}
+    by_name |= {"no-arguments": "{}", "nested": '{"count": [1, {"a": null}, 0.5]}'}
+    return {name: call_of("run", arguments) for name, arguments in by_name.items()}
 
 
 def _spelled_otherwise() -> dict[str, str]:
@@ -149,8 +149,8 @@ def _forced_finding(
     not come is not misread."""
     wrong: dict[str, str] = {}
     answered = 0
-    for asked, (name, text) in enumerate(rows.items()):
-        if asked >= MOST_UNANSWERED and not answered:
+    for number, (name, text) in enumerate(rows.items()):
+        if number >= MOST_UNANSWERED and not answered:
             break
         problems = _read_both_ways(post, bodies[name], text)
         answered += problems is not None
@@ -216,16 +216,16 @@ def _problems(
     calls = [(call.name, call.arguments) for call in read.tool_calls]
     right = ServerAnswer(read.content, read.reasoning, tuple(calls))
     for answer in (whole, streamed):
-        found, expected = answer.read_calls, right.read_calls
+        own_calls, expected = answer.read_calls, right.read_calls
         if answer.leaks_markup and not right.leaks_markup:
             yield "markup leaks"
-        if any(arguments is None for _, arguments in found):
+        if any(arguments is None for _, arguments in own_calls):
             yield "arguments are no JSON"
-        elif len(found) < len(expected):
+        elif len(own_calls) < len(expected):
             yield "a call is lost"
-        elif len(found) > len(expected):
+        elif len(own_calls) > len(expected):
             yield "a call that is none"
-        elif found != expected:
+        elif own_calls != expected:
             yield "wrong arguments"
         if right.content.strip() and not answer.content.strip():
             yield "the text is lost"

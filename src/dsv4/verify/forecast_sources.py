@@ -49,8 +49,8 @@ class MadeForecasts:
         return all(self.prompt(a, id) == self.prompt(b, id) for id in self._forecaster.every_id)
 
     def prompt(self, hypothesis: Hypothesis, id: str) -> str | None:
-        found = self._forecaster.forecast(hypothesis, id)
-        return None if found is None else found.prompt
+        forecast = self._forecaster.forecast(hypothesis, id)
+        return None if forecast is None else forecast.prompt
 
     def ids(
         self, hypothesis: Hypothesis, prompt: str, acting: frozenset[TextPlace]

@@ -118,19 +118,19 @@ class _WrittenOnce:
     many others make the same of it."""
 
     def __init__(self) -> None:
-        self._made: dict[tuple[str, str, str], str | EncodeError] = {}
+        self._prompts: dict[tuple[str, str, str], str | EncodeError] = {}
 
     def __call__(self, body: Object, profile: Profile, dialect: str) -> str:
         key = profile.name, dialect, repr(body)
-        if key not in self._made:
+        if key not in self._prompts:
             try:
-                self._made[key] = written_prompt(body, profile, dialect)
+                self._prompts[key] = written_prompt(body, profile, dialect)
             except EncodeError as refusal:
-                self._made[key] = refusal.with_traceback(None)
-        found = self._made[key]
-        if isinstance(found, EncodeError):
-            raise found.with_traceback(None)
-        return found
+                self._prompts[key] = refusal.with_traceback(None)
+        prompt = self._prompts[key]
+        if isinstance(prompt, EncodeError):
+            raise prompt.with_traceback(None)
+        return prompt
 
 
 class Forecaster:
@@ -148,7 +148,7 @@ class Forecaster:
         self._follow_ups = {each.id: shielded(each.request) for each in further}
         self.counter = counter or PromptCounter()
         self._touched: dict[FaultVariant, frozenset[str]] = {}
-        self._made: dict[tuple[str, str, tuple[FaultVariant, ...], str], Forecast | None] = {}
+        self._forecasts: dict[tuple[str, str, tuple[FaultVariant, ...], str], Forecast | None] = {}
         self._counts: dict[Hypothesis, Counts] = {}
         self._write = _WrittenOnce()
 
@@ -159,9 +159,9 @@ class Forecaster:
         """
         needed = self.needed(hypothesis, id)
         key = needed.profile, needed.dialect, needed.faults, id
-        if key not in self._made:
-            self._made[key] = self._new(needed, self._body(id))
-        return self._made[key]
+        if key not in self._forecasts:
+            self._forecasts[key] = self._new(needed, self._body(id))
+        return self._forecasts[key]
 
     @property
     def every_id(self) -> Iterator[str]:
@@ -181,27 +181,29 @@ class Forecaster:
     def count(self, hypothesis: Hypothesis, id: str) -> tuple[bool, Prediction]:
         """Whether anything is known of the prompt that a `hypothesis` makes of the request with
         this `id`, and its count."""
-        found = self.forecast(hypothesis, id)
-        return (False, None) if found is None else (True, found.count)
+        forecast = self.forecast(hypothesis, id)
+        return (False, None) if forecast is None else (True, forecast.count)
 
     def counts(self, hypothesis: Hypothesis) -> Counts:
         """The counts that a `hypothesis` forecasts, by the ids of requests, where it does."""
         if hypothesis not in self._counts:
-            found = {id: self.count(hypothesis, id) for id in self.requests}
-            self._counts[hypothesis] = {id: count for id, (known, count) in found.items() if known}
+            counts = {id: self.count(hypothesis, id) for id in self.requests}
+            self._counts[hypothesis] = {
+                id: count for id, (is_forecast, count) in counts.items() if is_forecast
+            }
         return self._counts[hypothesis]
 
     def prompts(self, hypothesis: Hypothesis) -> Mapping[str, str | None]:
         """The prompts that a `hypothesis` forecasts, as `counts` has their counts."""
-        found = {id: self.forecast(hypothesis, id) for id in self.requests}
-        return {id: each.prompt for id, each in found.items() if each is not None}
+        forecasts = {id: self.forecast(hypothesis, id) for id in self.requests}
+        return {id: each.prompt for id, each in forecasts.items() if each is not None}
 
     def touched(self, fault: FaultVariant) -> frozenset[str]:
         """The requests of which a `fault` can change what becomes, on whatever server."""
-        found = self._touched.get(fault)
-        if found is None:
-            found = self._touched[fault] = frozenset(self._touched_by(fault))
-        return found
+        ids = self._touched.get(fault)
+        if ids is None:
+            ids = self._touched[fault] = frozenset(self._touched_by(fault))
+        return ids
 
     def _touched_by(self, fault: FaultVariant) -> Iterator[str]:
         for id, body in (*self.requests.items(), *self._follow_ups.items()):

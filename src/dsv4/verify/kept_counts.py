@@ -57,15 +57,15 @@ class KeptForecaster(Forecaster):
     ) -> None:
         super().__init__({**requests_of_probes(), **(own or {})})
         self._own = tuple(own or ())
-        self._kept = _KeptRows(self.counter, notice or (lambda: None))
+        self._kept_rows = _KeptRows(self.counter, notice or (lambda: None))
 
     def count(self, hypothesis: Hypothesis, id: str) -> tuple[bool, Prediction]:
         needed = self.needed(hypothesis, id) if len(hypothesis.faults) > 1 else hypothesis
-        row = self._kept.row(needed) if id in PROBES else None
+        row = self._kept_rows.row(needed) if id in PROBES else None
         return super().count(needed, id) if row is None else (id in row, row.get(id))
 
     def counts(self, hypothesis: Hypothesis) -> Counts:
-        row = self._kept.row(hypothesis)
+        row = self._kept_rows.row(hypothesis)
         if row is None or self._own:
             return super().counts(hypothesis)
         return row
@@ -77,15 +77,15 @@ class _KeptRows:
     def __init__(self, counter: PromptCounter, notice: Callable[[], None]) -> None:
         self._counter, self._notice = counter, notice
         self._rows: Mapping[Hypothesis, Counts] | None = None
-        self._is_made = False
+        self._has_tried = False
 
     def row(self, hypothesis: Hypothesis) -> Counts | None:
         """The counts of one; None where they are not kept. Clean servers are few: only a faulty
         one is a reason to make what is not kept yet."""
         if self._rows is None:
             self._rows = _read(self._path) if self._path else {}
-        if not self._rows and len(hypothesis.faults) == 1 and not self._is_made:
-            self._rows, self._is_made = self._made(), True
+        if not self._rows and len(hypothesis.faults) == 1 and not self._has_tried:
+            self._rows, self._has_tried = self._new_rows(), True
         return self._rows.get(hypothesis)
 
     @cached_property
@@ -96,7 +96,7 @@ class _KeptRows:
         except (OSError, RuntimeError, Error):
             return None
 
-    def _made(self) -> Mapping[Hypothesis, Counts]:
+    def _new_rows(self) -> Mapping[Hypothesis, Counts]:
         if self._path is None or not _can_be_kept(self._path):
             return {}
         self._notice()
@@ -117,9 +117,9 @@ def kept_forecasts() -> KeptForecaster:
 
 def cache_folder() -> Path:
     """The folder of the user's caches that is dsv4's. Raises `RuntimeError` where there is none."""
-    given = os.environ.get(FOLDER_VARIABLE)
-    if given:
-        return Path(given)
+    folder = os.environ.get(FOLDER_VARIABLE)
+    if folder:
+        return Path(folder)
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
     elif sys.platform == "darwin":
@@ -143,9 +143,9 @@ def _fingerprint() -> str:
 def determining_files() -> Iterator[Path]:
     """The source that determines prompts and their counts."""
     for name in _DETERMINING:
-        found = _PACKAGE / name
-        inside = sorted(p for p in found.rglob("*") if p.is_file() and p.suffix != ".pyc")
-        yield from inside if found.is_dir() else [found]
+        path = _PACKAGE / name
+        inside = sorted(p for p in path.rglob("*") if p.is_file() and p.suffix != ".pyc")
+        yield from inside if path.is_dir() else [path]
 
 
 # Reading and writing: a line with a hash of the rest, and the rest as JSON, one list of counts for
@@ -169,10 +169,10 @@ def _decoded(data: bytes) -> Mapping[Hypothesis, Counts]:
     if len(data) > MOST_BYTES or checksum != _checksum(text):
         raise ValueError("damaged")
     rows = json.loads(text)
-    known = list(hypotheses())
-    if not isinstance(rows, list) or len(rows) != len(known):
+    expected = list(hypotheses())
+    if not isinstance(rows, list) or len(rows) != len(expected):
         raise ValueError("found other hypotheses")
-    return {each: _decoded_row(row) for each, row in zip(known, rows, strict=True)}
+    return {each: _decoded_row(row) for each, row in zip(expected, rows, strict=True)}
 
 
 def _checksum(text: bytes) -> bytes:
@@ -239,6 +239,6 @@ def _write(path: Path, rows: Mapping[Hypothesis, Counts]) -> None:
 
 
 def _remove_old(folder: Path) -> None:
-    found = sorted(folder.glob(f"{PREFIX}*.json"), key=lambda path: path.stat().st_mtime)
-    for path in found[:-MOST_KEPT]:
+    paths = sorted(folder.glob(f"{PREFIX}*.json"), key=lambda path: path.stat().st_mtime)
+    for path in paths[:-MOST_KEPT]:
         path.unlink()

@@ -15,7 +15,9 @@ def with_known(
     """The report in which what is known differs, and is no fault: findings with an `allowed` id,
     and those that the `baseline` has, which is an earlier report as JSON has it."""
     before = set(_keys(baseline or {}))
-    findings = tuple(_known(f, f.id in allowed or _key(vars(f)) in before) for f in report.findings)
+    findings = tuple(
+        _as_difference(f, f.id in allowed or _key(vars(f)) in before) for f in report.findings
+    )
     groups = {
         group: _standing(standing, (f for f in findings if f.group == group))
         for group, standing in report.groups.items()
@@ -23,8 +25,8 @@ def with_known(
     return replace(report, findings=findings, groups=groups)
 
 
-def _known(finding: ServerFinding, known: bool) -> ServerFinding:
-    if not known or finding.verdict != "fault":
+def _as_difference(finding: ServerFinding, is_known: bool) -> ServerFinding:
+    if not is_known or finding.verdict != "fault":
         return finding
     return replace(finding, verdict="differs", message=f"{finding.message} (known)")
 

@@ -37,10 +37,11 @@ def nearest(fits: Fits, preferred: Sequence[str] = ()) -> list[Explanation]:
         ),
     )
     best = _with_one_more(fits, servers, preferred) or [likeliest]
-    if (len(fits.seen) - _explained(fits, best[0])) * LEAST_PROMISE <= len(fits.seen):
+    total = len(fits.observations)
+    if (total - _explained(fits, best[0])) * LEAST_PROMISE <= total:
         best = _with_one_more(fits, best, preferred) or best
-    left = [len(fits.seen) - _explained(fits, each) for each in (likeliest, best[0])]
-    if left[1] * LEAST_SHARE > len(fits.seen) or left[1] * LEAST_RELIEF > left[0]:
+    clean, faulty = (total - _explained(fits, each) for each in (likeliest, best[0]))
+    if faulty * LEAST_SHARE > total or faulty * LEAST_RELIEF > clean:
         best = [likeliest]
     unique = {(each.profile, each.texts, each.ids): each for each in reversed(best)}
     return [Explanation(each, each.ids) for each in reversed(unique.values())]
@@ -64,20 +65,20 @@ def _with_one_more(
 
 
 def _explained(fits: Fits, hypothesis: Hypothesis) -> int:
-    return sum(fits.explains(hypothesis, o) for o in fits.seen)
+    return sum(fits.explains(hypothesis, o) for o in fits.observations)
 
 
 def _alike(fits: Fits, server: Hypothesis) -> int:
     """How many counts are off by the same number, which may be none: a text that is added to
     every request changes all of them."""
     off: Counter[int | None] = Counter()
-    for observation in fits.seen:
+    for observation in fits.observations:
         _, prediction = fits.forecasts.prediction(server, observation.probe)
         expected = usual_count(prediction, server.server.special_text_acts)
-        if expected is None or observation.seen is None:
-            off[None] += expected is observation.seen
+        if expected is None or observation.count is None:
+            off[None] += expected is observation.count
         else:
-            off[observation.seen - expected] += 1
+            off[observation.count - expected] += 1
     refused = off.pop(None, 0)
     return refused + max(off.values(), default=0)
 
@@ -103,7 +104,7 @@ def _faulty(fits: Fits) -> Iterator[Explanation]:
 def _pair(
     fits: Fits, first: Sequence[Explanation], second: Sequence[Explanation], least: int
 ) -> tuple[Explanation, Explanation] | None:
-    everything = (1 << len(fits.seen)) - 1
+    everything = (1 << len(fits.observations)) - 1
     best: tuple[int, tuple[Explanation, Explanation]] | None = None
     masks = {
         each.hypothesis: fits.bits(lambda o, each=each: fits.explains(each.hypothesis, o))  # type: ignore[misc]
@@ -127,10 +128,10 @@ def _is_no_jitter(fits: Fits, one: Explanation, other: Explanation, only: int) -
     if not other.faults:
         return True
     added = set()
-    for n, observation in enumerate(fits.seen):
+    for n, observation in enumerate(fits.observations):
         _, expected = fits.forecasts.prediction(one.hypothesis, observation.probe)
-        if only >> n & 1 and isinstance(expected, int) and observation.seen is not None:
-            added.add(observation.seen - expected)
+        if only >> n & 1 and isinstance(expected, int) and observation.count is not None:
+            added.add(observation.count - expected)
     return len(added) > 1
 
 

@@ -13,11 +13,12 @@ class Observation:
     """One request and what came of it.
 
     - `probe`: the id of a built-in probe, or any other name, with the `request` then given.
-    - `count`: the tokens of the prompt, as the server says. `refused`: it answered with an error.
+    - `count`: the tokens of the prompt, as the server says; None where it was refused.
+    - `refused`: the server answered with an error.
     - `completion_tokens`: those of the answer. `cached`: how many of the prompt were known.
     - `ids`, `prompt`: the prompt itself, where the server shows it.
-    - `note`: why there is no count, in words. `said`: why it was refused, in the server's words;
-      `failed`: with a status that servers also give when they fail.
+    - `note`: why there is no count, in words. `refusal`: why it was refused, in the server's
+      words; `failed`: with a status that servers also give when they fail.
     """
 
     probe: str
@@ -29,7 +30,7 @@ class Observation:
     prompt: str | None = None
     request: Object | None = field(default=None, hash=False)
     note: str = ""
-    said: str = field(default="", compare=False)
+    refusal: str = field(default="", compare=False)
     failed: bool = field(default=False, compare=False)
 
     @property
@@ -48,8 +49,3 @@ class Observation:
     def tells(self) -> bool:
         """Whether anything follows from it for the prompt."""
         return self.refused or self.count is not None
-
-    @property
-    def seen(self) -> int | None:
-        """The count; None is a refusal."""
-        return None if self.refused else self.count

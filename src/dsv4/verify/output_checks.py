@@ -52,7 +52,7 @@ def call_findings(post: Post) -> Iterator[ServerFinding]:
         "output-schema": any(not follows_schema(arguments) for _, arguments in calls),
     }
     yield from (check_finding(id) for id, is_wrong in wrong.items() if is_wrong)
-    if whole and streamed and _said(whole) != _said(streamed):
+    if whole and streamed and _words_and_calls(whole) != _words_and_calls(streamed):
         yield check_finding("output-streams")
     elif calls:
         yield check_finding("output-calls", calls=len(calls))
@@ -65,16 +65,16 @@ def has_own_ids(answer: ServerAnswer) -> bool:
     return "" not in answer.call_ids and len(set(answer.call_ids)) == len(answer.call_ids)
 
 
-def _said(answer: ServerAnswer) -> tuple[str, Any]:
+def _words_and_calls(answer: ServerAnswer) -> tuple[str, Any]:
     return answer.content.strip(), answer.read_calls
 
 
 def follows_schema(arguments: Any) -> bool:
     """Whether the arguments of a call are what the tool `weather` takes."""
-    given = arguments if isinstance(arguments, dict) else {}
+    values = arguments if isinstance(arguments, dict) else {}
     types = {"city": ["string"], "days": ["integer"]}
-    return "city" in given and all(
-        key in types and has_type(value, types[key]) for key, value in given.items()
+    return "city" in values and all(
+        key in types and has_type(value, types[key]) for key, value in values.items()
     )
 
 
@@ -115,8 +115,8 @@ def other_routes(post: Post, plain: Sequence[int]) -> Iterator[ServerFinding]:
         yield check_finding("protocols-counted", routes=", ".join(offered))
 
 
-def _counted_otherwise(key: str, expected: int, seen: int) -> ServerFinding:
-    return check_finding(key, expected=f"{expected:,} tokens", seen=f"{seen:,} tokens")
+def _counted_otherwise(key: str, expected: int, count: int) -> ServerFinding:
+    return check_finding(key, expected=f"{expected:,} tokens", seen=f"{count:,} tokens")
 
 
 def _counted_beforehand(post: Post, plain: Sequence[int]) -> Iterator[ServerFinding]:

@@ -55,17 +55,17 @@ class OwnWay:
     reference: Hypothesis
     forecaster: Forecaster
 
-    def is_shown_by(self, probe: str, seen: int | None) -> bool:
+    def is_shown_by(self, probe: str, tokens: int | None) -> bool:
         """Whether this answer is not the reference's, and the fault would make no other of it.
         Requests of other groups may differ for another reason."""
         fault, count = FaultVariant(self.id), self.forecaster.count
         own = probe not in PROBES or PROBES[probe].group == fault.fault.group
-        if seen is None or not own or probe not in self.forecaster.touched(fault):
+        if tokens is None or not own or probe not in self.forecaster.touched(fault):
             return False
         usual = count(self.reference, probe)
         return (
             usual[0]
-            and usual_count(usual[1], acts=True) != seen
+            and usual_count(usual[1], acts=True) != tokens
             and count(self.server.having(fault), probe) == count(self.server, probe)
         )
 

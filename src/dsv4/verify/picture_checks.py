@@ -29,10 +29,10 @@ class Picture:
     @property
     def tokens(self) -> int:
         """What it costs in V4.1."""
-        return image_grid(*self.shown).tokens
+        return image_grid(*self.upright_size).tokens
 
     @property
-    def shown(self) -> tuple[int, int]:
+    def upright_size(self) -> tuple[int, int]:
         turned = self.orientation == TURNED
         return (self.height, self.width) if turned else (self.width, self.height)
 
@@ -109,13 +109,13 @@ def _judged(counts: Mapping[str, int]) -> ServerFinding:
 
 
 def _finding(name: str, counts: Mapping[str, int], probe: str = "") -> ServerFinding:
-    seen = ", ".join(f"{each:,}" for each in counts.values())
+    counts_text = ", ".join(f"{each:,}" for each in counts.values())
     right = ", ".join(f"{each.tokens:,}" for each in PICTURES.values())
     finding = check_finding(
         f"images-{name}",
         probe=probe,
         expected="" if name == "right" else right,
-        seen=seen,
+        seen=counts_text,
         each=counts["image-1x1"],
     )
     return replace(finding, shown_by=tuple(counts))

@@ -40,26 +40,26 @@ def is_shown(
     prompt = forecasts.prompt(hypothesis, observation.probe)
     if prompt is None:
         return True
-    written = unshielded(prompt)
+    text = unshielded(prompt)
     if observation.prompt is not None:
         if other is None:
-            return written == observation.prompt
-        return _is_but_for_a_text(written, observation.prompt, other * LETTERS)
+            return text == observation.prompt
+        return _is_but_for_a_text(text, observation.prompt, other * LETTERS)
     ids = list(observation.ids or ())
-    acting = (_NOWHERE,) if written == prompt else (_NOWHERE, frozenset(TEXT_PLACES))
+    acting = (_NOWHERE,) if text == prompt else (_NOWHERE, frozenset(TEXT_PLACES))
     return any(_are_shown(forecasts.ids(hypothesis, prompt, at), ids, other) for at in acting)
 
 
-def _are_shown(forecast: Sequence[int | None], seen: Sequence[int], other: int | None) -> bool:
+def _are_shown(forecast: Sequence[int | None], ids: Sequence[int], other: int | None) -> bool:
     if other is not None:
-        return None in forecast or _is_but_for_a_text(forecast, seen, other)
-    return len(forecast) == len(seen) and all(
-        a is None or a == b for a, b in zip(forecast, seen, strict=True)
+        return None in forecast or _is_but_for_a_text(forecast, ids, other)
+    return len(forecast) == len(ids) and all(
+        a is None or a == b for a, b in zip(forecast, ids, strict=True)
     )
 
 
-def _is_but_for_a_text(forecast: Sequence[Any], seen: Sequence[Any], most: int) -> bool:
+def _is_but_for_a_text(forecast: Sequence[Any], parts: Sequence[Any], most: int) -> bool:
     """Whether all of the forecast is there but for one place, which holds at most so much of it."""
-    start = common_prefix_length(forecast, seen)
-    end = common_prefix_length(forecast[start:][::-1], seen[start:][::-1])
+    start = common_prefix_length(forecast, parts)
+    end = common_prefix_length(forecast[start:][::-1], parts[start:][::-1])
     return len(forecast) - start - end <= most

@@ -60,16 +60,16 @@ def shown_prompts(
     for route in routes:
         for id in probes:
             reply = post(route.path, PROBES[id].request)
-            found = _shown(reply, id, route, forecaster)
-            if found is not None:
-                yield found
+            observation = _observation(reply, id, route, forecaster)
+            if observation is not None:
+                yield observation
             elif id == probes[0]:
                 break
         else:
             return
 
 
-def _shown(
+def _observation(
     reply: Reply, id: str, route: ShowingRoute, forecaster: Forecaster
 ) -> Observation | None:
     value = value_at(reply.body, route.field)
@@ -177,14 +177,14 @@ def order_findings(
         this, earlier = _text_of_a_run(), _text_of_a_run()
         first, second = (this(probe.body(*texts)) for texts in (_LONG, _LONG[::-1]))
         expected = _shared(hypothesis, forecaster, first, second)
-        known = _shared(hypothesis, forecaster, second, earlier(probe.body(*_LONG[::-1])))
+        earlier_tokens = _shared(hypothesis, forecaster, second, earlier(probe.body(*_LONG[::-1])))
         post(CHAT, {**first, "max_tokens": 1})
         usage = value_at(post(CHAT, {**second, "max_tokens": 1}).body, "usage")
         total = value_at(usage, "prompt_tokens")
         cached = value_at(usage, "prompt_tokens_details", "cached_tokens")
         if expected is None or type(total) is not int or type(cached) is not int or not cached:
             continue
-        yield _order_finding(id, expected, (known or 0) + RUN_LENGTH, cached, total)
+        yield _order_finding(id, expected, (earlier_tokens or 0) + RUN_LENGTH, cached, total)
 
 
 def _text_of_a_run() -> Callable[[Object], Object]:
@@ -194,12 +194,12 @@ def _text_of_a_run() -> Callable[[Object], Object]:
     return lambda body: {**body, "messages": [message, *body["messages"]]}
 
 
-def _order_finding(id: str, expected: int, known: int, cached: int, total: int) -> ServerFinding:
+def _order_finding(id: str, expected: int, earlier: int, cached: int, total: int) -> ServerFinding:
     probe = ORDERS[id]
-    seen = f"{cached:,} of {total:,} tokens reused"
+    reuse = f"{cached:,} of {total:,} tokens reused"
     forecast = f"{expected:,} tokens in common"
     # A cache reuses whole blocks, so less than expected says little; half of it says enough.
-    if cached > max(expected, known) or cached * 2 < expected:
+    if cached > max(expected, earlier) or cached * 2 < expected:
         return ServerFinding(
             id,
             probe.group,
@@ -209,10 +209,10 @@ def _order_finding(id: str, expected: int, known: int, cached: int, total: int) 
             "compare with the server's own configuration; `dsv4 show` draws the right prompt",
             id,
             forecast,
-            seen,
+            reuse,
         )
     message = f"{probe.what} share what they should"
-    return ServerFinding(id, "cache", "pass", message, probe=id, expected=forecast, seen=seen)
+    return ServerFinding(id, "cache", "pass", message, probe=id, expected=forecast, seen=reuse)
 
 
 # A loop, as an agent has it: each request continues the one before.
@@ -263,11 +263,11 @@ def loop_findings(
 
 def _loop_finding(rows: Sequence[tuple[int, int]]) -> ServerFinding:
     forecast = ", ".join(f"{expected:,}" for expected, _ in rows) + " tokens in common"
-    seen = ", ".join(f"{cached:,}" for _, cached in rows) + " tokens reused"
+    reuse = ", ".join(f"{cached:,}" for _, cached in rows) + " tokens reused"
     missed = [n for n, (expected, cached) in enumerate(rows, 2) if cached + MOST_UNUSED < expected]
     if missed:
-        return check_finding("cache-loop:fault", turn=missed[0], expected=forecast, seen=seen)
-    return check_finding("cache-loop", turns=LOOP_TURNS, expected=forecast, seen=seen)
+        return check_finding("cache-loop:fault", turn=missed[0], expected=forecast, seen=reuse)
+    return check_finding("cache-loop", turns=LOOP_TURNS, expected=forecast, seen=reuse)
 
 
 def _shared(

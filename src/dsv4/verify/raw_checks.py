@@ -51,8 +51,8 @@ def _tokens_finding(count: int, acting: int, plain: int) -> ServerFinding:
 
 def _bos_finding(bare: int | None) -> ServerFinding:
     kinds = {None: ":no-second", ITS_TOKENS: ":none", ITS_TOKENS + 1: ":added"}
-    seen = "" if bare in kinds else f"{bare:,} tokens"
-    return check_finding(f"raw-bos{kinds.get(bare, '')}", seen=seen)
+    count_text = "" if bare in kinds else f"{bare:,} tokens"
+    return check_finding(f"raw-bos{kinds.get(bare, '')}", seen=count_text)
 
 
 def _echoed(post: Post) -> tuple[Reply, ServerFinding]:

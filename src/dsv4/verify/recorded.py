@@ -58,8 +58,8 @@ def explain_recorded(lines: Iterable[str], forecaster: Forecaster | None = None)
     groups = maker.groups(findings)
     if observations and verdict.outcome == "explained":
         groups["prompt"] = "fault" if verdict.faults else "pass"
-    shown = any(o.shows_prompt for o in observations)
-    evidence = ("E0",) if shown else ("E1",) if observations else ()
+    has_prompts = any(o.shows_prompt for o in observations)
+    evidence = ("E0",) if has_prompts else ("E1",) if observations else ()
     tokens = sum(o.count or 0 for o in observations)
     return VerifyReport(
         "", "", verdict, groups, findings, len(observations), tokens, 0, evidence, ()
@@ -121,8 +121,8 @@ def logged_request(row: object) -> LoggedRequest | None:
             read = token_number(usage.get("cache_read_input_tokens"))
             answer = token_number(usage.get(completion)) or 0
             return LoggedRequest(body, count + (read or 0), answer, cached_tokens(usage))
-    shown = row.get("prompt") if "protocol" in row else None
-    return LoggedRequest(body, prompt=shown if isinstance(shown, str) else None)
+    prompt_text = row.get("prompt") if "protocol" in row else None
+    return LoggedRequest(body, prompt=prompt_text if isinstance(prompt_text, str) else None)
 
 
 def logged_answer(row: object) -> ServerAnswer | None:

@@ -101,10 +101,10 @@ class VerifyReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON has it."""
-        found = self.verdict
-        best = None if found.best is None else explanation_dict(found.best)
-        known = found.outcome == "explained"
-        uncertain = [found.best] if found.best and found.possible else []
+        verdict = self.verdict
+        best = None if verdict.best is None else explanation_dict(verdict.best)
+        is_explained = verdict.outcome == "explained"
+        uncertain = [verdict.best] if verdict.best and verdict.possible else []
         return {
             "url": self.url,
             "model": self.model,
@@ -115,20 +115,25 @@ class VerifyReport:
             "prompt": {
                 "profile": best["profile"] if best else None,
                 "dialect": best["dialect"] if best else None,
-                "faults": sorted(found.faults),
-                "outcome": found.outcome,
-                "added": found.best.added if found.best and known else 0,
+                "faults": sorted(verdict.faults),
+                "outcome": verdict.outcome,
+                "added": verdict.best.added if verdict.best and is_explained else 0,
                 "alternatives": [
                     explanation_dict(each)
-                    for each in (*found.others, *uncertain, *found.alternatives, *found.synonyms)
+                    for each in (
+                        *verdict.others,
+                        *uncertain,
+                        *verdict.alternatives,
+                        *verdict.synonyms,
+                    )
                 ],
-                "synonyms": [explanation_dict(each) for each in found.synonyms],
-                "possible": list(found.possible),
-                "explained": found.explained,
-                "of": found.of,
-                "unexplained": [asdict(each) for each in found.unexplained],
+                "synonyms": [explanation_dict(each) for each in verdict.synonyms],
+                "possible": list(verdict.possible),
+                "explained": verdict.explained,
+                "of": verdict.of,
+                "unexplained": [asdict(each) for each in verdict.unexplained],
             },
-            "acting": sorted(found.acting),
+            "acting": sorted(verdict.acting),
             "groups": dict(self.groups),
             "findings": [asdict(each) for each in self.findings],
             "notes": list(self.notes),
@@ -186,26 +191,26 @@ class Findings:
         model: str = "",
     ) -> None:
         self._verdict = verdict
-        self._seen = [o for o in observations if o.tells]
+        self._observations = [o for o in observations if o.tells]
         self._forecaster = forecaster
         self._url, self._model = url, model
 
     def all(self) -> tuple[ServerFinding, ...]:
-        found = [
+        findings = [
             *(*self._faults(), *self._one_of_several(), *self._safety()),
             *(*self._unexplained(), *self._own_ways()),
         ]
-        return tuple(sorted(found, key=lambda f: -_RANK[f.verdict]))
+        return tuple(sorted(findings, key=lambda f: -_RANK[f.verdict]))
 
     def groups(self, findings: Iterable[ServerFinding]) -> dict[str, Standing]:
         """The worst of each group's findings; a group that was not looked at, or not explained, is
         inconclusive."""
         void = self._verdict.outcome in ("void", "nothing seen")
         standing: dict[str, Standing] = dict.fromkeys(GROUPS, "inconclusive")
-        if not void and self._seen:
+        if not void and self._observations:
             unanswered = self._failing | {*self._verdict.refused}
-            open_questions = {_group(o) for o in self._seen if o.probe in unanswered}
-            looked_at = {"prompt", *filter(None, map(_group, self._seen))}
+            open_questions = {_group(o) for o in self._observations if o.probe in unanswered}
+            looked_at = {"prompt", *filter(None, map(_group, self._observations))}
             open_questions |= {*self._unseen_ways()}
             standing |= dict.fromkeys(looked_at - open_questions, "pass")
         for finding in findings:
@@ -230,10 +235,10 @@ class Findings:
             if fault.group == "safety":
                 continue
             finding = self._finding(id, "fault", self._shown_by(self._clean, id))
-            shown = self._verdict.shown_by.get(id, ())
+            showing = self._verdict.shown_by.get(id, ())
             if not fault.changes_prompts:
                 finding = replace(finding, seen=finding.seen or self._verdict.reason)
-            yield replace(finding, shown_by=shown)
+            yield replace(finding, shown_by=showing)
 
     def _one_of_several(self) -> Iterator[ServerFinding]:
         """Faults of which one is there, and those that too few requests show."""
@@ -246,21 +251,21 @@ class Findings:
             for each in (verdict.best, *verdict.alternatives)
         ]
         sets = [ids for ids in dict.fromkeys(sets) if ids]
-        shown = tuple(
+        showing = tuple(
             dict.fromkeys(probe for id in sets[0] for probe in verdict.shown_by.get(id, ()))
         )
         # One fault that is not certain has no finding under its own name.
-        many = len(shown) >= LEAST_SHOWING and sum(map(len, sets)) > 1
+        many = len(showing) >= LEAST_SHOWING and sum(map(len, sets)) > 1
         causes = "; ".join(
             " and ".join(f"{FAULTS[id].message} ({id})" for id in ids) for ids in sets
         )
-        first = shown[:1] or verdict.refused[:1]
-        observation = next((o for o in self._seen if o.probe in first), None)
+        first = showing[:1] or verdict.refused[:1]
+        observation = next((o for o in self._observations if o.probe in first), None)
         # Refusals alone show that something is refused, and not why.
-        is_counted = any(o.probe in shown and not o.refused for o in self._seen)
+        is_counted = any(o.probe in showing and not o.refused for o in self._observations)
         finding = self._finding(sets[0][0], "fault" if is_counted else "inconclusive", observation)
-        message = "one of these" if many else f"possible, by {_requests(shown, verdict.refused)}"
-        quoted = next((o.said for o in self._seen if o.probe in first and o.said), "")
+        message = "one of these" if many else f"possible, by {_requests(showing, verdict.refused)}"
+        quoted = next((o.refusal for o in self._observations if o.probe in first and o.refusal), "")
         yield replace(
             finding,
             id="|".join("+".join(ids) for ids in sets) if many else NOT_EXPLAINED,
@@ -268,7 +273,7 @@ class Findings:
             effect=finding.effect if len(sets) == 1 else "",
             mend=finding.mend if len(sets) == 1 else "",
             seen=f"{finding.seen} ({quoted})" if quoted else finding.seen,
-            shown_by=shown or verdict.refused,
+            shown_by=showing or verdict.refused,
         )
 
     @property
@@ -281,7 +286,7 @@ class Findings:
     def _safety(self) -> Iterator[ServerFinding]:
         for place in sorted(self._verdict.acting):
             id = f"inject-{place}"
-            observation = next((o for o in self._seen if o.probe == id), None)
+            observation = next((o for o in self._observations if o.probe == id), None)
             finding = self._finding(id, "fault", observation)
             best = self._verdict.best
             if observation is not None and best is not None:
@@ -312,14 +317,16 @@ class Findings:
         if "plain" in failing:  # so every request is changed, whatever it is about
             own = {probe: _group_of(probe) for probe in failing}
             return {probe: g if g in EVERYWHERE else "prompt" for probe, g in own.items()}
-        requests = {o.probe: o.body for o in self._seen if o.body is not None}
+        requests = {o.probe: o.body for o in self._observations if o.body is not None}
         causes = common_causes(failing, requests)
         return {probe: causes.get(probe, _group_of(probe)) for probe in failing}
 
     def _not_explained(self, each: Mismatch, group: str, own: tuple[str, ...]) -> ServerFinding:
         server = self._clean.server.server if self._clean else "any known server"
         refused = each.seen is None
-        said = next((o.said for o in self._seen if o.probe == each.probe and o.said), "")
+        refusal = next(
+            (o.refusal for o in self._observations if o.probe == each.probe and o.refusal), ""
+        )
         way = "takes it with its usual settings" if refused else "would have counted otherwise"
         if not refused and each.seen == each.expected:
             way = "would have written another prompt of as many tokens"
@@ -332,8 +339,8 @@ class Findings:
             "compare with the server's own configuration; `dsv4 show` draws the right prompt",
             each.probe,
             _count_words(each.expected),
-            _count_words(each.seen) + (f" ({said})" if said else ""),
-            self._curl(next((o for o in self._seen if o.probe == each.probe), None)),
+            _count_words(each.seen) + (f" ({refusal})" if refusal else ""),
+            self._curl(next((o for o in self._observations if o.probe == each.probe), None)),
             own,
         )
 
@@ -341,34 +348,34 @@ class Findings:
         """What the server does by itself: each is shown by a request of its own, if one does."""
         used: set[str] = set()
         for way in self._possible_ways():
-            shown = [
+            showing = [
                 o
-                for o in self._seen
-                if o.probe not in self._failing and way.is_shown_by(o.probe, o.seen)
+                for o in self._observations
+                if o.probe not in self._failing and way.is_shown_by(o.probe, o.count)
             ]
-            plainest = min(shown, key=lambda o: o.probe in used, default=None)
+            plainest = min(showing, key=lambda o: o.probe in used, default=None)
             if plainest is not None:
                 used.add(plainest.probe)
                 finding = self._finding(way.id, "differs", plainest, way.reference)
-                seen = f"{finding.seen}, as {way.server.server.server}"
-                yield replace(finding, seen=seen, shown_by=(plainest.probe,))
+                words = f"{finding.seen}, as {way.server.server.server}"
+                yield replace(finding, seen=words, shown_by=(plainest.probe,))
 
     def _possible_ways(self) -> Iterator[OwnWay]:
         best = self._verdict.best
         if best is None:
             return
-        known = {*self._verdict.faults, *self._verdict.possible}
+        named = {*self._verdict.faults, *self._verdict.possible}
         reference = released_server(best.hypothesis, self._forecaster)
         for id in OWN_WAYS[best.hypothesis.profile]:
-            if id not in known:
+            if id not in named:
                 yield OwnWay(id, best.hypothesis, reference, self._forecaster)
 
     def _unseen_ways(self) -> Iterator[str]:
         """The groups of what the server is known to do, and no request was sent to show."""
-        asked = {o.probe for o in self._seen}
+        sent_probes = {o.probe for o in self._observations}
         for way in self._possible_ways():
             showing = set(way.showing())
-            if showing and not showing & asked:
+            if showing and not showing & sent_probes:
                 yield FAULTS[way.id].group
 
     def _shown_by(self, other: Hypothesis | None, id: str) -> Observation | None:
@@ -377,14 +384,14 @@ class Findings:
         fault = FAULTS[id]
         if other is None or not (fault.variants or fault.family):
             return None
-        own = sorted(self._seen, key=lambda o: _group(o) != fault.group)
+        own = sorted(self._observations, key=lambda o: _group(o) != fault.group)
         variant = fault_named(f"{id}/{fault.usual[0]}") if fault.family else fault_named(id)
         touched = self._forecaster.touched(variant)
         for observation in own:
             if observation.probe not in touched or is_mixed(observation.probe):
                 continue
-            known, count = self._forecaster.count(other, observation.probe)
-            if known and usual_count(count, True) != observation.seen:
+            is_forecast, count = self._forecaster.count(other, observation.probe)
+            if is_forecast and usual_count(count, True) != observation.count:
                 return observation
         return None
 
@@ -392,14 +399,14 @@ class Findings:
         self,
         id: str,
         verdict: Standing,
-        shown: Observation | None,
+        observation: Observation | None,
         other: Hypothesis | None = None,
     ) -> ServerFinding:
         fault = FAULTS[id]
         expected = ""
         other = other or self._clean
-        if shown is not None and other is not None:
-            count = self._forecaster.count(other, shown.probe)[1]
+        if observation is not None and other is not None:
+            count = self._forecaster.count(other, observation.probe)[1]
             expected = _count_words(usual_count(count, True))
         return ServerFinding(
             id,
@@ -408,16 +415,16 @@ class Findings:
             fault.message,
             fault.effect,
             fault.mend,
-            shown.probe if shown else "",
+            observation.probe if observation else "",
             expected,
-            _count_words(shown.seen) if shown else "",
-            self._curl(shown),
+            _count_words(observation.count) if observation else "",
+            self._curl(observation),
         )
 
-    def _curl(self, shown: Observation | None) -> str:
-        if shown is None or shown.body is None:
+    def _curl(self, observation: Observation | None) -> str:
+        if observation is None or observation.body is None:
             return ""
-        return curl_line(self._url, self._model, shown.body)
+        return curl_line(self._url, self._model, observation.body)
 
 
 def adapted_finding(id: str, probe: Probe) -> ServerFinding:
@@ -452,11 +459,11 @@ def _group_of(name: str) -> str:
     return "content" if group == "counting" else group
 
 
-def _requests(shown: Sequence[str], refused: Sequence[str] = ()) -> str:
+def _requests(showing: Sequence[str], refused: Sequence[str] = ()) -> str:
     """How many requests, in words."""
-    if not shown:
+    if not showing:
         return f"{len(refused)} refusal{'s' * (len(refused) != 1)}"
-    return f"{len(shown)} request{'s' * (len(shown) != 1)}"
+    return f"{len(showing)} request{'s' * (len(showing) != 1)}"
 
 
 def _count_words(count: int | None) -> str:

@@ -36,16 +36,16 @@ def printable(text: str) -> str:
 
 def headline(report: VerifyReport) -> str:
     """What the server is, in one line."""
-    found = report.verdict
-    if found.best is None:
+    verdict = report.verdict
+    if verdict.best is None:
         reasons = {"void": "the counts cannot be believed", "nothing seen": "nothing was counted"}
-        return reasons.get(found.outcome, "not explained")
-    hypothesis = found.best.hypothesis
+        return reasons.get(verdict.outcome, "not explained")
+    hypothesis = verdict.best.hypothesis
     named = f"{hypothesis.server.server} with {_RELEASES[hypothesis.texts]}"
-    if found.outcome == "not explained":
-        faults = f", with {', '.join(found.best.faults)}" if found.best.faults else ""
+    if verdict.outcome == "not explained":
+        faults = f", with {', '.join(verdict.best.faults)}" if verdict.best.faults else ""
         return f"not explained; nearest is {named}{faults}"
-    others = {each.hypothesis.server.server for each in found.others}
+    others = {each.hypothesis.server.server for each in verdict.others}
     if others:
         return f"{named}, in turn with {', '.join(sorted(others))}"
     return named
@@ -57,12 +57,12 @@ def report_text(report: VerifyReport) -> str:
 
 
 def _text_lines(report: VerifyReport) -> Iterator[str]:
-    found = report.verdict
+    verdict = report.verdict
     yield f"{report.url or 'a log'}  {report.model}".rstrip()
     tokens = f"{report.prompt_tokens:,} prompt tokens"
     yield f"{report.requests} requests, {tokens}, evidence {', '.join(report.evidence) or 'none'}"
     yield ""
-    yield f"prompt      {headline(report)}    {found.explained} of {found.of} counts explained"
+    yield f"prompt      {headline(report)}    {verdict.explained} of {verdict.of} counts explained"
     yield from (f"            {line}" for line in _further_words(report))
     for group, standing in report.groups.items():
         own = [f for f in report.findings if f.group == group]
@@ -82,9 +82,9 @@ def _text_lines(report: VerifyReport) -> Iterator[str]:
 
 def _further_words(report: VerifyReport) -> Iterator[str]:
     """What else the server may be, and what it says that it is."""
-    found = report.verdict
-    yield from (f"or {_named(each)}" for each in found.alternatives)
-    yield from (f"which is the same as {_named(each)}" for each in found.synonyms)
+    verdict = report.verdict
+    yield from (f"or {_named(each)}" for each in verdict.alternatives)
+    yield from (f"which is the same as {_named(each)}" for each in verdict.synonyms)
     if str(report.own_word):
         yield f"it says of itself: {report.own_word}"
 
@@ -99,8 +99,8 @@ def _word(standing: Standing) -> str:
 
 
 def _finding_line(finding: ServerFinding) -> str:
-    shown = [f"{finding.expected} expected" if finding.expected else "", finding.seen]
-    return "  ".join([finding.message, ", ".join(filter(None, shown))]).rstrip()
+    counts = [f"{finding.expected} expected" if finding.expected else "", finding.seen]
+    return "  ".join([finding.message, ", ".join(filter(None, counts))]).rstrip()
 
 
 def _details(finding: ServerFinding) -> Iterator[str]:
@@ -147,9 +147,9 @@ def _html_parts(report: VerifyReport) -> Iterator[str]:
     yield '<meta name="viewport" content="width=device-width,initial-scale=1">'
     yield f"<title>{title}</title><style>{STYLE}</style></head><body><main>"
     yield f"<h1>{html_text(headline(report))}</h1>"
-    found = report.verdict
+    verdict = report.verdict
     yield f'<p class="soft">{html_text(report.url)} {html_text(report.model)}<br>'
-    yield f"{found.explained} of {found.of} counts explained · {report.requests} requests · "
+    yield f"{verdict.explained} of {verdict.of} counts explained · {report.requests} requests · "
     yield f"{report.prompt_tokens:,} prompt tokens · evidence {', '.join(report.evidence)}</p>"
     yield from (f"<p>{html_text(line)}</p>" for line in _further_words(report))
     yield "<table><thead><tr><th>group</th><th>verdict</th><th>what was found</th></tr></thead>"
@@ -204,8 +204,8 @@ def report_junit(report: VerifyReport) -> str:
     head = f'<testsuite name="dsv4 verify" tests="{len(cases)}" failures="{failed}">'
     start = '<?xml version="1.0" encoding="UTF-8"?>\n'
     named = "\n".join([headline(report), *_further_words(report)])
-    said = f"<system-out>{html_text(named)}</system-out>"
-    return start + head + "".join(cases) + said + "</testsuite>\n"
+    output = f"<system-out>{html_text(named)}</system-out>"
+    return start + head + "".join(cases) + output + "</testsuite>\n"
 
 
 def matrix_text(matrices: list[Matrix]) -> str:

@@ -119,13 +119,16 @@ def planned(
         most = MOST_QUICK + MOST_REPEATS_QUICKLY + len(ROUTES) + len(QUICKLY_SHOWN) + own
         return most + OWN_WORD_REQUESTS, QUICK_TOKENS + own_tokens
     chosen = [probe for probe in probes() if not only or probe.group in only or probe.id in ALWAYS]
-    sent = sum(probe.repeats for probe in chosen) + MOST_REPEATS + OWN_WORD_REQUESTS + own
+    requests = sum(probe.repeats for probe in chosen) + MOST_REPEATS + OWN_WORD_REQUESTS + own
     if only:
-        return sent, 250 * sent + own_tokens
-    sent, tokens = min(sent + OUTPUT_REQUESTS + IMAGE_REQUESTS, MOST_DEFAULT), DEFAULT_TOKENS
+        return requests, 250 * requests + own_tokens
+    requests, tokens = (
+        min(requests + OUTPUT_REQUESTS + IMAGE_REQUESTS, MOST_DEFAULT),
+        DEFAULT_TOKENS,
+    )
     if mode == "full":
-        sent, tokens = sent + sum(FULL_REQUESTS), tokens + FULL_TOKENS
-    return sent, tokens + own_tokens
+        requests, tokens = requests + sum(FULL_REQUESTS), tokens + FULL_TOKENS
+    return requests, tokens + own_tokens
 
 
 class ServerRun:
@@ -144,7 +147,7 @@ class ServerRun:
         self._only, self._request, self._forecaster = only, request, forecaster
         self._word = OwnWord()
         self._planned_counts = 0
-        self._shown: list[Observation] = []
+        self._shown_prompts: list[Observation] = []
         self._is_lost = False
         self._verdicts: dict[tuple[int, int], ServerVerdict] = {}
         self._notes: list[str] = []
@@ -163,7 +166,7 @@ class ServerRun:
         except BudgetSpent:
             self._notes.append("All requests that were announced were sent: the run ended there.")
         url = sender.client.url
-        if not any(o.tells for o in sender.seen) and not sender.adapted:
+        if not any(o.tells for o in sender.observations) and not sender.adapted:
             first = next(iter(sender.failures), "nothing could be measured")
             raise ServerProblem(f"{url}: {first}")
         if sender.refuses_all:
@@ -188,10 +191,10 @@ class ServerRun:
     def _compared(self) -> list[Observation]:
         """What tells of the server. Where `dsv4 heal` adapts requests, a refusal may be its own; a
         failure that came once and not again was none of the request."""
-        answered = {o.probe for o in self._sender.seen if o.count is not None}
+        answered = {o.probe for o in self._sender.observations if o.count is not None}
         return [
             o
-            for o in self._sender.seen
+            for o in self._sender.observations
             if not o.refused or not (self._sender.adapted or (o.failed and o.probe in answered))
         ]
 
@@ -208,12 +211,14 @@ class ServerRun:
             verdict,
             maker.groups(findings),
             findings,
-            sender.client.sent if isinstance(sender.client, HttpServer) else sender.sent,
+            sender.client.requests
+            if isinstance(sender.client, HttpServer)
+            else sender.request_count,
             sender.budget.spent,
             sender.completion,
             tuple(self._evidence()),
             (*dict.fromkeys(self._notes), *self._unsent(), *self._failures()),
-            too_little=len({o.probe for o in sender.seen if o.tells}) * 2 < planned_counts
+            too_little=len({o.probe for o in sender.observations if o.tells}) * 2 < planned_counts
             and not sender.adapted,
             own_word=self._own_word,
             first_token_seconds=sender.first_token,
@@ -232,13 +237,13 @@ class ServerRun:
         failed = self._sender.failures
         if failed:
             reasons = "; ".join(f"{reason} ({many})" for reason, many in failed.most_common())
-            total = f"{failed.total()} of {self._sender.asked} requests"
+            total = f"{failed.total()} of {self._sender.probe_count} requests"
             yield f"{total} got no count: {reasons}."
 
     def _verdict(self) -> ServerVerdict:
         """What explains all that was seen so far. It is asked for more than once, and may have
         taken a long search."""
-        key = len(self._sender.seen), len(self._shown)
+        key = len(self._sender.observations), len(self._shown_prompts)
         if key not in self._verdicts:
             self._verdicts[key] = self._new_verdict()
         return self._verdicts[key]
@@ -254,25 +259,25 @@ class ServerRun:
             preferred=preferred,
             dialect=None if by_address is None else by_address.name,
         )
-        seen = self._compared
-        verdict = why(seen)
+        observations = self._compared
+        verdict = why(observations)
         if self._mode == "quick":
             verdict = _in_doubt(verdict, lost=self._is_lost)
-        if not self._shown:
+        if not self._shown_prompts:
             return verdict
         if verdict.outcome == "void":
-            by_prompt = why(self._shown)
+            by_prompt = why(self._shown_prompts)
             return replace(by_prompt, faults=tuple(sorted({*by_prompt.faults, *verdict.faults})))
-        both = why([*seen, *self._shown])
+        both = why([*observations, *self._shown_prompts])
         return both if both.outcome == "explained" else verdict
 
     def _evidence(self) -> Iterator[str]:
-        seen, further = self._sender.seen, self._further
-        if any(o.shows_prompt for o in (*seen, *self._shown)):
+        observations, further = self._sender.observations, self._further
+        if any(o.shows_prompt for o in (*observations, *self._shown_prompts)):
             yield "E0"
-        if any(o.count is not None for o in seen):
+        if any(o.count is not None for o in observations):
             yield "E1"
-        if any(o.cached is not None for o in seen):
+        if any(o.cached is not None for o in observations):
             yield "E2"
         if self._mode != "quick" and not self._only:
             yield "E3"
@@ -304,20 +309,20 @@ class ServerRun:
 
     def _ask_quickly(self) -> None:
         search = QuickSearch(self._forecaster)
-        asked = [OWN_REQUEST]
-        while len(asked) <= MOST_QUICK and self._sender.silent < MOST_SILENCE:
-            probe = search.next(asked)
+        names = [OWN_REQUEST]
+        while len(names) <= MOST_QUICK and self._sender.silent < MOST_SILENCE:
+            probe = search.next(names)
             if probe is None:
                 break
-            asked.append(probe)
+            names.append(probe)
             self._planned_counts += 1
-            found = self._sender.ask(Asking(PROBES[probe]))
-            if found.tells:
-                search.narrow(found)
+            observation = self._sender.ask(Asking(PROBES[probe]))
+            if observation.tells:
+                search.narrow(observation)
         self._is_lost = search.is_lost
         if search.is_lost:
             self._notes.append("No known server does this: the default run looks closer.")
-        elif search.next(asked) is not None:
+        elif search.next(names) is not None:
             self._notes.append("Other faults are possible: --quick did not look for all of them.")
 
     def _ask_again(self) -> None:
@@ -325,18 +330,18 @@ class ServerRun:
         most = MOST_REPEATS
         if self._mode == "quick":
             most = 1 if self._is_lost else MOST_REPEATS_QUICKLY
-        sent = 0
-        while sent < most and self._sender.silent < MOST_SILENCE:
+        repeats = 0
+        while repeats < most and self._sender.silent < MOST_SILENCE:
             doubts = next_doubts(
                 self._verdict(),
                 self._compared,
                 self._forecaster,
-                most - sent,
+                most - repeats,
                 quick=self._mode == "quick",
             )
             if not doubts:
                 return
-            sent += len(doubts)
+            repeats += len(doubts)
             for _ in self._sender.ask_all([Asking(probe) for probe in doubts]):
                 pass
 
@@ -361,7 +366,9 @@ class ServerRun:
         if self._mode == "quick":
             yield "prompts", self._look_at_prompts(post, QUICKLY_SHOWN)
             return
-        plain = [o.count for o in self._sender.seen if o.probe == "plain" and o.count is not None]
+        plain = [
+            o.count for o in self._sender.observations if o.probe == "plain" and o.count is not None
+        ]
         counter, full = self._forecaster.counter, self._mode == "full"
         yield "calls", self._shown_by_last(call_findings(post))
         yield "protocols", self._shown_by_last(other_routes(post, plain))
@@ -379,7 +386,7 @@ class ServerRun:
             yield "loop", self._shown_by_last(loop_findings(post, server, self._forecaster))
 
     def _look_at_prompts(
-        self, post: Post, shown: Sequence[str] = SHOWN_PROBES
+        self, post: Post, names: Sequence[str] = SHOWN_PROBES
     ) -> Iterator[ServerFinding]:
         """The prompt itself, where no answer showed it. A quick run needs it where counts leave
         open whose it is, and asks only where the server says what it is."""
@@ -388,8 +395,8 @@ class ServerRun:
         routes: Sequence[ShowingRoute] = ROUTES
         if self._mode == "quick":
             routes = () if is_certain else routes_of(self._own_word.profiles)
-        if not any(o.shows_prompt for o in self._sender.seen):
-            self._shown = list(shown_prompts(post, self._forecaster, shown, routes))
+        if not any(o.shows_prompt for o in self._sender.observations):
+            self._shown_prompts = list(shown_prompts(post, self._forecaster, names, routes))
         yield from ()
 
     def _look_at_answers(self, post: Post) -> Iterator[ServerFinding]:
@@ -404,9 +411,9 @@ class ServerRun:
         if best is not None and best.hypothesis.texts == V4_1.name and not best.added:
             yield from self._shown_by_last(picture_findings(post, plain))
 
-    def _shown_by_last(self, found: Iterable[ServerFinding]) -> Iterator[ServerFinding]:
+    def _shown_by_last(self, findings: Iterable[ServerFinding]) -> Iterator[ServerFinding]:
         """Findings with the request that shows each, which is the last one before it."""
-        for finding in found:
+        for finding in findings:
             if finding.verdict in ("fault", "differs"):
                 path, body = self._last
                 line = curl_line(self._sender.client.url, self._sender.model, body, path)

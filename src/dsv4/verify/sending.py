@@ -47,8 +47,8 @@ class Sender:
     """Sends the requests of one run, at most `planned` of them and within a `budget` of tokens,
     several at once where asked to.
 
-    `unsent` are the probes that would have passed the budget. `seen` is what tells of prompts, in
-    the order of asking. Until a server has shown that it takes them, ids of prompts are asked for;
+    `unsent` are the probes that would have passed the budget. `observations` are in the
+    order of asking. Until a server has shown that it takes them, ids of prompts are asked for;
     where only streams have usage, all requests are streamed.
     """
 
@@ -62,10 +62,10 @@ class Sender:
     ) -> None:
         self.client, self.model, self._planned = client, model, planned
         self.budget = budget
-        self._progress = progress or (lambda done, of: None)
+        self._progress = progress or (lambda number, of: None)
         self.key = client.key if isinstance(client, HttpServer) else ""
-        self.seen: list[Observation] = []
-        self.asked = self.sent = self.silent = 0
+        self.observations: list[Observation] = []
+        self.probe_count = self.request_count = self.silent = 0
         self.completion = 0
         self.unsent: list[str] = []
         self.failures: Counter[str] = Counter()
@@ -82,18 +82,18 @@ class Sender:
 
     @property
     def refuses_all(self) -> bool:
-        return bool(self.seen) and all(o.refused for o in self.seen)
+        return bool(self.observations) and all(o.refused for o in self.observations)
 
     def ask(self, asking: Asking) -> Observation:
         """What a server makes of a probe; kept, unless it says that it changed the request."""
-        return self._kept(asking, *self._observed(asking))
+        return self._keep(asking, *self._observed(asking))
 
     def ask_all(self, askings: Sequence[Asking], parallel: int = 1) -> Iterator[Observation]:
         """Each of them, in their order, until the server does not answer any more. How many are
         under way at once makes no difference to which are sent."""
-        found = map(self._observed, askings) if parallel < 2 else self._at_once(askings, parallel)
-        for asking, each in zip(askings, found, strict=False):
-            yield self._kept(asking, *each)
+        results = map(self._observed, askings) if parallel < 2 else self._at_once(askings, parallel)
+        for asking, result in zip(askings, results, strict=False):
+            yield self._keep(asking, *result)
             if self.silent >= MOST_SILENCE:
                 return
 
@@ -109,7 +109,7 @@ class Sender:
     def _have_room(self, askings: Sequence[Asking]) -> bool:
         """Whether all of them may be sent, whatever comes of each."""
         most_requests = len(askings) * (1 + MOST_FAILURES)
-        return self._sent_in_all + most_requests <= self._planned and self.budget.has_room(
+        return self._requests_so_far + most_requests <= self._planned and self.budget.has_room(
             [self._body(asking) for asking in askings]
         )
 
@@ -145,15 +145,16 @@ class Sender:
             self.budget.settle(*reserved, counted)
 
     @property
-    def _sent_in_all(self) -> int:
-        return self.sent + (self.client.resent if isinstance(self.client, HttpServer) else 0)
+    def _requests_so_far(self) -> int:
+        repeats = self.client.repeats if isinstance(self.client, HttpServer) else 0
+        return self.request_count + repeats
 
     def _count(self) -> None:
         with self._lock:
-            if self._sent_in_all >= self._planned:
+            if self._requests_so_far >= self._planned:
                 raise BudgetSpent
-            self.sent += 1
-            self._progress(self._sent_in_all, self._planned)
+            self.request_count += 1
+            self._progress(self._requests_so_far, self._planned)
 
     # One request.
 
@@ -175,9 +176,9 @@ class Sender:
             if streamed.count is not None:
                 self._only_streams, observation = True, streamed
         if reply.refused:
-            self.refusal = said = self.words_of(reply)
-            observation = replace(observation, said=said.removeprefix(": "))
-            if _CONTEXT.search(said):  # so nothing was said of the request itself
+            self.refusal = refusal = self.words_of(reply)
+            observation = replace(observation, refusal=refusal.removeprefix(": "))
+            if _CONTEXT.search(refusal):  # so nothing was said of the request itself
                 observation = Observation(probe.id, note=TOO_LONG)
         if probe.id == OWN_REQUEST or probe.follow_up:
             observation = replace(observation, request=probe.request)
@@ -200,12 +201,12 @@ class Sender:
             self._asks_for_ids = reply.refused
         return reply
 
-    def _kept(self, asking: Asking, observation: Observation, reply: Reply) -> Observation:
+    def _keep(self, asking: Asking, observation: Observation, reply: Reply) -> Observation:
         probe = asking.probe
         if observation.note == UNSENT:
             self.unsent.append(probe.id)
             return observation
-        self.asked += 1
+        self.probe_count += 1
         if observation.completion_tokens > asking.most:
             self.longer.append(probe.id)
         self.completion += observation.completion_tokens
@@ -221,30 +222,30 @@ class Sender:
         self.silent = 0 if observation.tells or observation.note == TOO_LONG else self.silent + 1
         if observation.note:
             self.failures[struck_out(observation.note, self.key)] += 1
-        self.seen.append(observation)
+        self.observations.append(observation)
         return observation
 
     def _check_first(self, reply: Reply) -> None:
         """Problems that no other request will do without."""
-        if any(o.tells for o in self.seen):
+        if any(o.tells for o in self.observations):
             return
         if reply.status in (401, 403):
             raise ServerProblem(f"the server does not accept the key (status {reply.status})")
         if reply.status in (404, 405):
             where = f"{self.client.url}{CHAT}"
-            said = self.words_of(reply)
-            what = "the server knows no such model or route" if said else "no chat route"
+            words = self.words_of(reply)
+            what = "the server knows no such model or route" if words else "no chat route"
             hint = "" if re.search(r"/v\d+$", self.client.url) else "; most addresses end in /v1"
-            raise ServerProblem(f"{what} at {where} (status {reply.status}){said}{hint}")
+            raise ServerProblem(f"{what} at {where} (status {reply.status}){words}{hint}")
         if reply.problem and not reply.status:
             raise ServerProblem(f"{self.client.url}: {reply.problem}")
 
     def words_of(self, reply: Reply) -> str:
         """What a server says of a request that it does not take, as the end of a sentence."""
         for path in (("error", "message"), ("error",), ("message",), ("detail",)):
-            said = value_at(reply.body, *path)
-            if isinstance(said, str) and said.strip():
-                return f": {struck_out(' '.join(said.split()), self.key)[:MOST_WORDS]}"
+            text = value_at(reply.body, *path)
+            if isinstance(text, str) and text.strip():
+                return f": {struck_out(' '.join(text.split()), self.key)[:MOST_WORDS]}"
         return ""
 
 
@@ -260,8 +261,8 @@ class _Parallel:
         have_room: Callable[[Sequence[int]], bool],
     ) -> None:
         self._tasks, self._have_room = tasks, have_room
-        self._started = 0
-        self._done: dict[int, Any] = {}
+        self._next_number = 0
+        self._results: dict[int, Any] = {}
         self._changed = threading.Condition()
         self._stopped = False
         self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(threads)]
@@ -273,34 +274,34 @@ class _Parallel:
         try:
             for number in range(len(self._tasks)):
                 with self._changed:
-                    while number not in self._done:
+                    while number not in self._results:
                         self._changed.wait(0.5)  # so that a signal is seen
-                    found = self._done[number]
-                if isinstance(found, BaseException):
-                    raise found
-                yield found
+                    result = self._results[number]
+                if isinstance(result, BaseException):
+                    raise result
+                yield result
         finally:
             self._stopped = True
 
     def _work(self) -> None:
         while (number := self._next()) is not None:
-            found: Any
+            result: Any
             try:
-                found = self._tasks[number]()
+                result = self._tasks[number]()
             except BaseException as error:  # raised where the result is taken
-                found = error
+                result = error
             with self._changed:
-                self._done[number] = found
+                self._results[number] = result
                 self._changed.notify_all()
 
     def _next(self) -> int | None:
         """The number of the next task, once it may start; None where there is no further one."""
         with self._changed:
-            while not self._stopped and self._started < len(self._tasks):
-                number = self._started
-                under_way = [n for n in range(number) if n not in self._done]
+            while not self._stopped and self._next_number < len(self._tasks):
+                number = self._next_number
+                under_way = [n for n in range(number) if n not in self._results]
                 if not under_way or self._have_room([*under_way, number]):
-                    self._started += 1
+                    self._next_number += 1
                     return number
                 self._changed.wait(0.5)
         return None
@@ -336,8 +337,8 @@ def observed(probe: str, reply: Reply) -> Observation:
 
 def usage_of(reply: Reply) -> Mapping[str, Any]:
     """The usage of a reply, whole or streamed; empty where it has none."""
-    for found in (reply.body, *reversed(reply.events)):
-        usage = found.get("usage") if isinstance(found, dict) else None
+    for body in (reply.body, *reversed(reply.events)):
+        usage = body.get("usage") if isinstance(body, dict) else None
         if isinstance(usage, dict):
             return usage
     return {}
@@ -350,7 +351,7 @@ def prompt_tokens(usage: Mapping[str, Any]) -> int | None:
     if whole is not None:
         return whole
     own = token_number(usage.get("input_tokens"))
-    cached = (usage.get(f"cache_{done}_input_tokens") for done in ("read", "creation"))
+    cached = (usage.get(f"cache_{action}_input_tokens") for action in ("read", "creation"))
     return None if own is None else own + sum(token_number(each) or 0 for each in cached)
 
 
@@ -358,9 +359,9 @@ def cached_tokens(usage: Mapping[str, Any]) -> int | None:
     """How many tokens of the prompt a cache knew, under each name that servers have for it."""
     for name in ("prompt_tokens_details", "input_tokens_details"):
         details = usage.get(name)
-        found = token_number(details.get("cached_tokens")) if isinstance(details, dict) else None
-        if found is not None:
-            return found
+        count = token_number(details.get("cached_tokens")) if isinstance(details, dict) else None
+        if count is not None:
+            return count
     read = token_number(usage.get("cache_read_input_tokens"))
     return token_number(usage.get("prompt_cache_hit_tokens")) if read is None else read
 
@@ -383,8 +384,8 @@ def ids_in(reply: Reply) -> tuple[int, ...] | None:
 
 
 def _fingerprint(reply: Reply) -> str:
-    for found in (reply.body, *reply.events[:1]):
-        named = value_at(found, "system_fingerprint")
+    for body in (reply.body, *reply.events[:1]):
+        named = value_at(body, "system_fingerprint")
         if isinstance(named, str):
             return named[:MOST_WORDS]
     return ""

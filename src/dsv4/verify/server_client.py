@@ -105,8 +105,9 @@ def check_url(url: str, *, has_key: bool, insecure: bool = False) -> str:
 class HttpServer:
     """A server at a `url`, such as `https://api.example.com/v1`.
 
-    `key` goes with each request. `seconds` is how long one may take altogether. `resent` counts
-    what was sent again because the server asked to wait; with all others it is at most `most`.
+    `key` goes with each request. `seconds` is how long one may take altogether. `requests` counts
+    what was sent, at most `most`; `repeats` are those of them that were sent again because the
+    server asked to wait.
     """
 
     url: str
@@ -114,8 +115,8 @@ class HttpServer:
     seconds: float = SECONDS_FOR_ONE
     waited: float = 0.0
     most: int | None = None
-    sent: int = 0
-    resent: int = 0
+    requests: int = 0
+    repeats: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def get(self, path: str) -> Reply:
@@ -146,10 +147,10 @@ class HttpServer:
     def _may_send(self, *, again: bool = False) -> bool:
         """Counts a request. Whether one that is sent again is still within what was planned."""
         with self._lock:
-            if again and self.most is not None and self.sent >= self.most:
+            if again and self.most is not None and self.requests >= self.most:
                 return False
-            self.sent += 1
-            self.resent += again
+            self.requests += 1
+            self.repeats += again
             return True
 
     def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> Reply:

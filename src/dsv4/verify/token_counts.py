@@ -24,7 +24,7 @@ class PromptCounter:
     """Counts and ids of prompts with marks in what callers spelled. Each prompt is counted once."""
 
     def __init__(self, tokenizer: Tokenizer | None = None) -> None:
-        self._given = tokenizer
+        self._own_tokenizer = tokenizer
         self._patterns: dict[str, tuple[re.Pattern[str], dict[str, Special]]] = {}
         self.count = lru_cache(REMEMBERED_PROMPTS)(self._count)
         # Prompts differ in a few places, and share the long texts between them.
@@ -32,7 +32,7 @@ class PromptCounter:
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        return self._given or Tokenizer.load(engine="one-shot")
+        return self._own_tokenizer or Tokenizer.load(engine="one-shot")
 
     def _count(self, prompt: str, dialect: Dialect, acting: frozenset[TextPlace]) -> int:
         """The tokens of a prompt. Special tokens that callers spelled count as one in the places
@@ -67,7 +67,7 @@ class PromptCounter:
         return [run.id] if isinstance(run, Special) else [*self.tokenizer.encode_text(run)]
 
     def _parts(self, prompt: str, dialect: Dialect, acting: Collection[TextPlace]) -> Iterator[str]:
-        pattern, specials = self._known(dialect)
+        pattern, specials = self._special_tokens(dialect)
         at = 0
         marked = bool(places_in(prompt))
         prompt = unshielded(prompt, acting)
@@ -80,7 +80,7 @@ class PromptCounter:
         if at < len(prompt):
             yield unshielded(prompt[at:])
 
-    def _known(self, dialect: Dialect) -> tuple[re.Pattern[str], dict[str, Special]]:
+    def _special_tokens(self, dialect: Dialect) -> tuple[re.Pattern[str], dict[str, Special]]:
         """The tokens of the vocabulary, and those of a dialect that it lacks."""
         if dialect.name not in self._patterns:
             added = self.tokenizer.vocabulary.named_for(dialect).added

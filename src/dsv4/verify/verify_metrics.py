@@ -25,8 +25,8 @@ def metrics_text(report: VerifyReport | None, url: str, ended: float) -> str:
         lines += (f"# HELP dsv4_verify_{name} {_HELP[name]}", f"# TYPE dsv4_verify_{name} gauge")
         for labels, value in values:
             all_labels = {"url": url, **labels}
-            written = ",".join(f'{key}="{_escaped(text)}"' for key, text in all_labels.items())
-            lines.append(f"dsv4_verify_{name}{{{written}}} {value:.10g}")
+            label_text = ",".join(f'{key}="{_escaped(text)}"' for key, text in all_labels.items())
+            lines.append(f"dsv4_verify_{name}{{{label_text}}} {value:.10g}")
     return "\n".join(lines) + "\n"
 
 

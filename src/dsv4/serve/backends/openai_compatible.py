@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, cast
 
 from dsv4._encode.prompt import Prompt
-from dsv4._parse.reasons import Reason
 from dsv4.api.request_fields import JsonObject
 from dsv4.serve import backend
 from dsv4.serve.backend import Chunk, Chunks, Logprob, Model, Options
@@ -19,7 +18,6 @@ from dsv4.serve.backends.http_backend import HttpBackend
 from dsv4.serve.served_model import model_asked_for
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstreams.http_client import HttpConnection
-from dsv4.serve.upstreams.upstream_failures import error_text
 from dsv4.tokens import Tokenizer
 
 
@@ -95,7 +93,7 @@ class _ChatEvents:
         return Chunk(
             delta=delta if delta and self._has_deltas else self._delta(choice),
             logprobs=() if known is None else _chat_logprobs(known),
-            finish=None if reason is None else _finish(choice),
+            finish=None if reason is None else backend.read_finish(reason),
             stop_string=None if reason is None else backend.read_text(choice.get("stop_reason")),
             counts=None if usage is None else vllm.read_counts(usage),
             id=event.get("id"),
@@ -115,12 +113,6 @@ class _ChatEvents:
         if message := choice.get("message"):
             return cast(JsonObject, message)
         return {"content": choice["text"]} if choice.get("text") else {}
-
-
-def _finish(choice: JsonObject) -> Reason | None:
-    """Why a choice ended. Some routers say there what went wrong."""
-    error = choice.get("error")
-    return backend.read_finish(choice["finish_reason"], error_text(error) if error else None)
 
 
 def _chat_logprobs(given: object) -> tuple[Logprob, ...]:

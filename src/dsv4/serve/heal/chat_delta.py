@@ -92,11 +92,10 @@ def _garbage(value: object, place: str) -> BackendError:
 class UpstreamCall:
     """A call as far as it has come."""
 
-    def __init__(self, id: str, is_echo: bool) -> None:
-        """`is_echo` says that it begins with the name of the call before it: servers that repeat
-        the name with every piece do so once more at the end, and no arguments follow."""
+    def __init__(self, id: str, before: UpstreamCall | None) -> None:
+        """`before` is the call before it, if it begins with that one's name."""
         self.id = id
-        self.is_echo = is_echo
+        self._before = before
         self.name = ""
         self._pieces: list[str] = []
 
@@ -106,6 +105,15 @@ class UpstreamCall:
     @property
     def arguments(self) -> str:
         return "".join(self._pieces)
+
+    @property
+    def is_echo(self) -> bool:
+        """Whether it is the call before it, once more: servers that repeat the name with every
+        piece do so again at the end, and no arguments follow; some repeat the whole call."""
+        before = self._before
+        if before is None or not self.arguments:
+            return before is not None
+        return bool(self.id) and (self.id, self.arguments) == (before.id, before.arguments)
 
     @property
     def is_complete(self) -> bool:
@@ -131,7 +139,7 @@ class UpstreamCalls:
         self._current: dict[object, UpstreamCall] = {}  # by the server's own number
 
     def __iter__(self) -> Iterator[UpstreamCall]:
-        return (call for call in self._calls if not (call.is_echo and not call.arguments))
+        return (call for call in self._calls if not call.is_echo)
 
     def add(self, piece: Mapping[str, Any]) -> None:
         """Takes a piece of a call."""
@@ -149,12 +157,24 @@ class UpstreamCalls:
         """The call that a piece belongs to: the last of its number, or a new one."""
         number = index if isinstance(index, (int, str)) else None  # some number nothing
         call = self._current.get(number)
-        if call is None or self._begins(call, id, name):
-            is_echo = call is not None and name == call.name and id in ("", call.id)
-            call = self._current[number] = UpstreamCall(id, is_echo)
+        if not name and (known := self._continued(call, number, id)):
+            call = known
+        elif call is None or self._begins(call, id, name):
+            is_same = call is not None and name == call.name and id in ("", call.id)
+            call = self._current[number] = UpstreamCall(id, call if is_same else None)
             self._calls.append(call)
         call.id = call.id or id
         return call
+
+    def _continued(self, call: UpstreamCall | None, number: object, id: str) -> UpstreamCall | None:
+        """The call that a piece without a name is more of, unless that is `call`, the last of its
+        number: some number or name only a call's first piece, or give each piece another id."""
+        if id:
+            same = [other for other in self._calls if other.id == id]
+            found = same[-1] if same and call not in same else call
+            return found if same or (found and not found.is_complete) else None
+        last = self._calls[-1] if self._calls and number is None else None
+        return last if call is None and last and not last.is_complete else None
 
     def _begins(self, call: UpstreamCall, id: str, name: str) -> bool:
         """Whether a piece begins another call than the last one of its number: by another id, by a

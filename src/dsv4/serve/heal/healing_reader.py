@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any, Literal
 
-from dsv4._format.tokens import THINK_END, THINK_START, Special
-from dsv4._parse.events import (
+from dsv4._completion.events import (
     ArgumentsDelta,
     ContentDelta,
     Diagnostic,
@@ -25,11 +24,12 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4._parse.parse import assemble
-from dsv4._parse.reasons import Ended, ended_by
+from dsv4._completion.message import assemble
+from dsv4._completion.reasons import Ended, ended_by
+from dsv4._format.tokens import THINK_END, THINK_START, Special
 from dsv4.api import ApiRequest
 from dsv4.api.api_request import protocol_call_id
-from dsv4.serve.backend import Chunk
+from dsv4.serve.backend import Chunk, read_text
 from dsv4.serve.choice_reader import ChoiceReader
 from dsv4.serve.heal.chat_delta import UpstreamCall, UpstreamCalls, called, spoken_texts
 from dsv4.serve.heal.upstream_habits import UpstreamHabits
@@ -66,7 +66,7 @@ class HealingReader(ChoiceReader):
         self._tail = ""  # of the content, in which the end of thinking may have begun
 
     def _read(self, chunk: Chunk) -> list[Event]:
-        self.id = self.id or chunk.id
+        self.id = self.id or read_text(chunk.id)
         delta = chunk.delta or {}
         if len(delta) == 1:  # as nearly all have
             [(name, value)] = delta.items()
@@ -230,7 +230,10 @@ class HealingReader(ChoiceReader):
 
     def _call_events(self, call: UpstreamCall, index: int, id: str) -> list[Event]:
         written = call.arguments
-        arguments = _object_text(written)
+        is_cut = ended_by(self.finish) not in (Ended.END, Ended.STOP)
+        # Nothing stands for an empty object, unless there were arguments, or might have been.
+        is_lost = not written and (is_cut or self._has_lost_arguments)
+        arguments = None if is_lost else _object_text(written)
         start = ToolCallStart(index, call.name, id)
         if arguments is not None:
             # As it was meant: nothing for an empty object, or the text of a text.
@@ -238,10 +241,14 @@ class HealingReader(ChoiceReader):
             wrong = [] if is_right else [self._report("broken_call")]
             return [start, ArgumentsDelta(index, arguments), ToolCallEnd(index), *wrong]
         # It is aborted, because some clients would run what they can make of it.
-        is_cut = ended_by(self.finish) not in (Ended.END, Ended.STOP)
         why: Literal["cut_short", "unreadable"] = "cut_short" if is_cut else "unreadable"
         aborted: list[Event] = [start, ArgumentsDelta(index, written), ToolCallAborted(index, why)]
         return aborted if is_cut else [*aborted, self._report("broken_call")]
+
+    @property
+    def _has_lost_arguments(self) -> bool:
+        """Whether there are arguments that belong to no call."""
+        return any(call.arguments and not call.name for call in self._calls)
 
     @property
     def completion_tokens(self) -> int:
@@ -292,13 +299,21 @@ def _is_mixed_up(event: Event, expected: type) -> bool:
     return isinstance(event, Diagnostic) and event.kind in _THINK_KINDS
 
 
+def _no_json(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+# Python's reader takes NaN and Infinity, which clients cannot read.
+_strict_json = json.JSONDecoder(parse_constant=_no_json).decode
+
+
 def _object_text(text: str) -> str | None:
     """The arguments of a call as they are, where they are an object. Some servers write nothing for
     an empty one, and some write the text of a text. None for everything else."""
     try:
-        value = json.loads(text or "{}")
+        value = _strict_json(text or "{}")
         if isinstance(value, str):
-            text, value = value, json.loads(value)
+            text, value = value, _strict_json(value)
     except (ValueError, RecursionError):
         return None
     if value is None:

@@ -26,7 +26,7 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.samples import Sample
 
-from dsv4._parse.events import (
+from dsv4._completion.events import (
     Diagnostic,
     DiagnosticKind,
     Event,

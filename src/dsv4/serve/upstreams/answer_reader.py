@@ -21,7 +21,11 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # An event with one of these has a piece of an answer, whatever else is in it.
 _PIECES = ("choices", "text", "content", "meta_info")
 # What an event has that is an error and does not call itself one.
-_ERROR_FIELDS = ("message", "detail", "code", "msg", "errors")
+_ERROR_FIELD = re.compile(
+    r"message|detail|code|msg|err|errmsg|errno|fault|exception|.*error.*", re.IGNORECASE
+)
+_NOTHING: tuple[object, ...] = (None, False, "", 0, [])
+_FAILURE = re.compile("error|fail", re.IGNORECASE)
 
 
 class AnswerReader:
@@ -56,7 +60,7 @@ class AnswerReader:
     def _begun(self, data: bytes) -> bytes:
         """The first piece, which tells what the body is: servers say that it is a stream, or JSON,
         and send the other."""
-        data = data.removeprefix(_BYTE_ORDER_MARK)
+        data = data.lstrip(_BYTE_ORDER_MARK)  # which may come byte by byte
         first = data.lstrip()[:1]
         self._has_begun = bool(first)
         if first == b"{":
@@ -72,20 +76,27 @@ class AnswerReader:
     def _read(self, found: list[bytes]) -> list[JsonObject]:
         events: list[JsonObject] = []
         for data in found:
+            if data.__class__ is ErrorData:
+                raise told_failure(_error_value(data), self._key)
             if data == _DONE:
                 self.is_done = True
                 break
-            if data.__class__ is ErrorData:
-                raise told_failure(_error_value(data), self._key)
             try:
                 event = _parse_event(data)
             except (ValueError, RecursionError):
+                if data.strip() == _DONE:
+                    self.is_done = True
+                    break
                 event = _slow_event_json(data)
             # Half of a pair has no bytes of its own, so it comes as an escape.
             if self._halves or b"\\ud" in data or b"\\uD" in data:
                 event = self._joined(event, ())
             # Every token passes here, and what nearly all events are needs no other question.
-            if event.__class__ is not dict or "error" in event or not event.get("choices"):
+            if (
+                event.__class__ is not dict
+                or not event.get("choices")
+                or b'"error"' in data  # quotes within a text are escaped
+            ):
                 self._refuse_errors(event)
             if event:
                 events.append(event)
@@ -95,8 +106,8 @@ class AnswerReader:
         if not isinstance(event, dict):
             if event is not None and event != "":  # which are signs of life
                 raise told_failure(event, self._key)
-        elif event.get("error"):
-            raise told_failure(event["error"], self._key)
+        elif error := event.get("error") or _error_of_choices(event.get("choices")):
+            raise told_failure(error, self._key)
         elif is_error(event):
             raise told_failure(event, self._key)
 
@@ -119,9 +130,24 @@ def is_error(event: JsonObject) -> bool:
     for name in _PIECES:
         if event.get(name) is not None:
             return False
-    if "error" in (event.get("object"), event.get("type")):
+    for name in ("object", "type", "status"):
+        if _FAILURE.search(str(event.get(name))):
+            return True
+    status = event.get("status")
+    if event.get("success") is False or (isinstance(status, int) and status >= 400):
         return True
-    return any(event.get(name) for name in _ERROR_FIELDS)
+    return any(_ERROR_FIELD.fullmatch(n) and v not in _NOTHING for n, v in event.items())
+
+
+def _error_of_choices(choices: object) -> object:
+    """What one of the choices has failed with, where one says so: beside its delta or in it."""
+    for choice in choices if isinstance(choices, list) else ():
+        if isinstance(choice, dict):
+            said = choice.get("delta") or choice.get("message")
+            error = choice.get("error") or (isinstance(said, dict) and said.get("error"))
+            if error:
+                return error
+    return None
 
 
 def _error_value(data: bytes) -> object:

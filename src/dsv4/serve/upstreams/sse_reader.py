@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import re
+
 from dsv4.serve.backend import BackendError
 
 # No server sends a line this long; one that does is not sending events.
 LONGEST_LINE = 64 * 1024 * 1024
 
 
+# What is in the name of an event that is a failure: `error`, `response.failed`.
+_FAILURE = re.compile(rb"error|exception|fail", re.IGNORECASE)
+# No field of an event begins so, but JSON and the pages of proxies do.
+_NO_FIELD = (b"{", b"[", b"<")
+
+
 class ErrorData(bytes):
-    """The data of an event that is named `error`, whatever it has in it."""
+    """The data of an event that is named a failure, whatever it has in it."""
 
 
 class SseReader:
     """Bytes in, the data of each complete event out.
 
     Line ends may be LF, CRLF or CR, and may be cut anywhere; comments and other fields are passed
-    over; the data of several lines is one event. Of the names of events one means something here.
+    over; the data of several lines is one event. Of the names of events, those of failures mean
+    something here; some servers write a field `error` in place of data.
     """
 
     def __init__(self) -> None:
@@ -50,10 +59,16 @@ class SseReader:
         for line in lines:
             if line.startswith(b"data:"):
                 self._data.append(line[6:] if line.startswith(b"data: ") else line[5:])
-            elif line.startswith(b"event:"):
-                self._is_error = line[6:].strip() == b"error"
             elif not line:
                 events += self._dispatched()
+            elif line.startswith(b"event:"):
+                self._is_error = bool(_FAILURE.search(line, 6))
+            elif line.startswith(b"error:"):
+                self._is_error = True
+                self._data.append(line[6:])
+            elif line.startswith(_NO_FIELD):
+                problem = "the backend sent something else than events"
+                raise BackendError(problem, quoted=line[:80].decode("utf-8", "replace"))
         return events
 
     def _dispatched(self) -> list[bytes]:

@@ -117,13 +117,14 @@ class Upstream:
         their own around this one: each would take as long again.
         """
         reader, last, has_reason = AnswerReader(self._key), None, False
+        goes_on = False  # behind a reason: then it was none, and only an end of the stream is
         async with self._opened(path, await asked()) as answer:
             body = body_of(answer)
             while not reader.is_done:
                 try:
                     data = await body.read()
                 except HttpError:
-                    if has_reason:  # nothing but a count of tokens can be missing
+                    if has_reason and not goes_on:  # only a count of tokens can be missing
                         break
                     raise
                 events = reader.feed(data) if data else reader.end()
@@ -131,6 +132,8 @@ class Upstream:
                 for event in events:
                     more -= 1
                     chunk = _read_chunk(read, event, more > 0)
+                    if has_reason and _says_something(chunk):
+                        goes_on = True
                     if chunk.finish is not None:
                         has_reason = True
                     if chunk.ids or chunk.text or last is None:
@@ -142,7 +145,7 @@ class Upstream:
         # What ends without a word was cut: no client may take it for the whole.
         if last is None:
             raise BackendError("the backend sent an empty answer")
-        if not (has_reason or _ends_with_eos(last)):
+        if not (has_reason or _ends_with_eos(last)) or (goes_on and not reader.is_done):
             raise BackendError(_CUT[reader.is_done])
 
     @asynccontextmanager
@@ -201,6 +204,11 @@ def _read_chunk(read: ReadEvent, event: JsonObject, more: bool) -> Chunk:
         pass
     fields = short_repr(list(event))
     raise BackendError(f"the backend sent an event of another form, with the fields {fields}")
+
+
+def _says_something(chunk: Chunk) -> bool:
+    delta = chunk.delta or {}
+    return bool(chunk.ids or chunk.text) or any(delta[name] for name in delta if name != "role")
 
 
 def _ends_with_eos(chunk: Chunk) -> bool:

@@ -29,6 +29,7 @@ _REDIRECTED = "the backend redirects to another address: see `upstream`"
 # Load is for the client to wait for; a request that the backend refuses is the client's own;
 # everything else is ours and the backend's.
 _STATUSES = {429: 429, 503: 503, 529: 503, 400: 400, 413: 400, 422: 400}
+_LOAD_WORDS = {"rate_limit": 429, "overloaded": 503}
 
 # How servers say that a prompt is too long: OpenAI, DeepSeek and vLLM, SGLang, llama.cpp.
 _OVERFLOW_CODES = ("context_length_exceeded", "exceed_context_size_error")
@@ -99,8 +100,18 @@ def told_failure(said: object, key: str | None) -> BackendError:
     fields = said if isinstance(said, dict) else {}
     if overflow := overflow_of(fields, text):
         return overflow
-    status = _STATUSES.get(read_number(fields.get("code")) or 0, 502)
-    return BackendError("the backend failed", status, quoted=text)
+    return BackendError("the backend failed", _told_status(fields), quoted=text)
+
+
+def _told_status(said: JsonObject) -> int:
+    """The status to answer with: servers have that of their own in many places, or a word."""
+    for name in ("code", "status", "status_code"):
+        value = said.get(name)
+        code = int(value) if isinstance(value, str) and value.isdecimal() else read_number(value)
+        if code in _STATUSES:
+            return _STATUSES[code]
+    words = f"{said.get('type')} {said.get('code')}"
+    return next((status for word, status in _LOAD_WORDS.items() if word in words), 502)
 
 
 def _hidden(text: str, key: str | None) -> str:
@@ -120,7 +131,7 @@ def _error_object(body: str) -> JsonObject:
 
 
 # Where errors have their words, in the order of how much they say.
-_WORDS = ("message", "detail", "msg", "error", "errors", "type", "code")
+_WORDS = ("message", "detail", "msg", "error", "errors", "response", "type", "code")
 
 
 def error_text(error: object) -> str:
