@@ -35,7 +35,7 @@ import uvloop
 from loads import agent
 from serve_load import MODEL, answer_pieces, answer_tokens
 
-from dsv4._parse.events import ContentDelta, ReasoningDelta
+from dsv4._completion.events import ContentDelta, ReasoningDelta
 from dsv4.api import chat
 from dsv4.tokens import IdParser, Tokenizer
 

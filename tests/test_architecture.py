@@ -24,6 +24,7 @@ ENGINE = (
     {"dsv4.types"},
     {"dsv4._format"},
     {"dsv4._images"},
+    {"dsv4._completion"},
     {"dsv4._encode", "dsv4._parse"},
     {"dsv4.request"},
     {"dsv4._decode"},

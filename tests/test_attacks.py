@@ -13,7 +13,7 @@ import pytest
 
 import dsv4
 from counting import functions_called
-from dsv4._parse.limits import LONGEST_ORPHANS, LONGEST_TAG
+from dsv4._completion.limits import LONGEST_ORPHANS, LONGEST_TAG
 from dsv4._parse.reading import ParserState
 from dsv4._parse.text_buffer import TextBuffer
 from loading import loaded

@@ -6,16 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dsv4 import dataset, profiles, types
     from dsv4._check import FINDING_KINDS, Finding, FindingKind, check
-    from dsv4._decode import Decoded, Note, decode
-    from dsv4._encode.encode import encode
-    from dsv4._encode.prompt import Field, Omission, OmissionRule, Origin, Piece, Prompt
-    from dsv4._encode.tools import set_cache_size
-    from dsv4._format.dialects import DIALECTS, V3_2_SERVED, Dialect, dialect_for
-    from dsv4._format.endings import Ending, EndingKind
-    from dsv4._format.tokens import Special
-    from dsv4._images.image_grid import ImageGrid, image_grid
-    from dsv4._inputs.image_inputs import image_block, image_size
-    from dsv4._parse.events import (
+    from dsv4._completion.events import (
         AbortReason,
         ArgumentsDelta,
         ContentDelta,
@@ -30,8 +21,19 @@ if TYPE_CHECKING:
         ToolCallEnd,
         ToolCallStart,
     )
+    from dsv4._completion.message import Message, ToolCall, assemble
+    from dsv4._completion.task_answers import parse_task
+    from dsv4._decode import Decoded, Note, decode
+    from dsv4._encode.encode import encode
+    from dsv4._encode.prompt import Field, Omission, OmissionRule, Origin, Piece, Prompt
+    from dsv4._encode.tools import set_cache_size
+    from dsv4._format.dialects import DIALECTS, V3_2_SERVED, Dialect, dialect_for
+    from dsv4._format.endings import Ending, EndingKind
+    from dsv4._format.tokens import Special
+    from dsv4._images.image_grid import ImageGrid, image_grid
+    from dsv4._inputs.image_inputs import image_block, image_size
     from dsv4._parse.holds import Hold
-    from dsv4._parse.parse import Message, ToolCall, assemble, parse, parse_task
+    from dsv4._parse.parse import parse
     from dsv4._parse.parser import StreamParser
     from dsv4.errors import EncodeError, Error, ImageError, OptionError, ParseError, UnknownModel
     from dsv4.request import Request
@@ -109,6 +111,27 @@ _NAMES_OF_MODULES = {
         "FindingKind",
         "check",
     ),
+    "dsv4._completion.events": (
+        "AbortReason",
+        "ArgumentsDelta",
+        "ContentDelta",
+        "Diagnostic",
+        "DiagnosticKind",
+        "End",
+        "Event",
+        "Finish",
+        "ReasoningDelta",
+        "StopHit",
+        "ToolCallAborted",
+        "ToolCallEnd",
+        "ToolCallStart",
+    ),
+    "dsv4._completion.message": (
+        "Message",
+        "ToolCall",
+        "assemble",
+    ),
+    "dsv4._completion.task_answers": ("parse_task",),
     "dsv4._decode": (
         "Decoded",
         "Note",
@@ -143,29 +166,8 @@ _NAMES_OF_MODULES = {
         "image_block",
         "image_size",
     ),
-    "dsv4._parse.events": (
-        "AbortReason",
-        "ArgumentsDelta",
-        "ContentDelta",
-        "Diagnostic",
-        "DiagnosticKind",
-        "End",
-        "Event",
-        "Finish",
-        "ReasoningDelta",
-        "StopHit",
-        "ToolCallAborted",
-        "ToolCallEnd",
-        "ToolCallStart",
-    ),
     "dsv4._parse.holds": ("Hold",),
-    "dsv4._parse.parse": (
-        "Message",
-        "ToolCall",
-        "assemble",
-        "parse",
-        "parse_task",
-    ),
+    "dsv4._parse.parse": ("parse",),
     "dsv4._parse.parser": ("StreamParser",),
     "dsv4.errors": (
         "EncodeError",

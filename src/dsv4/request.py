@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, MISSING, dataclass, fields
 from typing import Any, NamedTuple, TypedDict
 
+from dsv4._completion.random_ids import new_call_id
 from dsv4._encode.encode import check_options, visible_tools
 from dsv4._encode.encode import encode as encode
 from dsv4._encode.inputs import maybe_dict
@@ -14,7 +15,6 @@ from dsv4._format.dialects import Dialect
 from dsv4._format.endings import Ending
 from dsv4._parse.parser import StreamParser
 from dsv4._parse.parser_options import CallDelivery
-from dsv4._parse.random_ids import new_call_id
 from dsv4.types import DialectName, Effort, MessageInput, ResponseFormatParam, ToolChoice, ToolInput
 
 

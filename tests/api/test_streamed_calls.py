@@ -14,8 +14,8 @@ import httpx2
 import openai
 import pytest
 
+from dsv4._completion.events import Event
 from dsv4._format.tokens import DSML, EOS, THINK_END
-from dsv4._parse.events import Event
 from dsv4.api import chat, messages, responses
 from dsv4.api.api_request import ApiSettings
 

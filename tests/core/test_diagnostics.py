@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 import dsv4
-from dsv4._parse.events import UNREAD_CALL_KINDS, sentences
+from dsv4._completion.events import UNREAD_CALL_KINDS, sentences
 
 KINDS = get_args(dsv4.DiagnosticKind)
 

@@ -89,6 +89,7 @@ def test_a_beginning_that_is_talked_about(text: str) -> None:
         (f'{BLOCK}bash\n\n```json\n{{"command": "ls"}}\n```', LS),
         (f'{BLOCK}bash\n```\n{{"command": "ls"}}\n```\n{BLOCK_END}', LS),
         (f'{BLOCK}\nbash\n~~~json\n{{"command":\n "ls"}}\n~~~\n{INVOKE_END}{BLOCK_END}{EOS}', LS),
+        (f'{BLOCK}bash\n``` JSON\n{{"command": "ls"}}\n```\n{BLOCK_END}', LS),
         (f'{BLOCK}bash\n```\n{{"cmd": "ls"}}\n```\n{BLOCK_END}', []),
         (f'{BLOCK}zsh\n```\n{{"command": "ls"}}\n```\n{BLOCK_END}', []),
         (f'{BLOCK}bash\n```\n{{"command": "ls"}}\n{BLOCK_END}', []),

@@ -153,7 +153,7 @@ class TestSpellings:
     @pytest.mark.parametrize(
         ("old", "new"),
         [
-            *(("｜", bar) for bar in "│¦∣︱ǀ"),
+            *(("｜", bar) for bar in "│¦∣︱ǀ❘┃║⏐丨"),
             *((DSML, "｜dsml｜"), ("invoke", "INVOKE"), ("name=", "Name="), ("string=", "STRING=")),
             *(("<", "＜"), (' string="true"', '\n string="true"'), ('"true"', '"True"')),
             *(('invoke name="bash"', 'invoke="bash"'), ("invoke name=", "invoke tool=")),

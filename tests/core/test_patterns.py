@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from dsv4._parse.patterns import pattern
+from dsv4._completion.patterns import pattern
 
 
 def test_it_does_what_a_compiled_one_does() -> None:

@@ -48,6 +48,10 @@ MARKED_B = f'<{DSML}invoke name="read_file">\n{marked("path", "b")}</{DSML}invok
          [("write_file", {"path": "p", "content": "x = 1"}), A]),
         (PLAIN_A.replace("\n", "") + PLAIN_B.replace("\n", ""), [A, B]),
         (f"{READ}<path>a</path></invoke>\n{PLAIN_B}", [A, B]),
+        (PLAIN_A.replace("invoke", "INVOKE") + PLAIN_B, [A, B]),
+        # A plain wrapper inside, and its close.
+        (f"<tool_calls>\n{PLAIN_A}{PLAIN_B}</tool_calls>\n", [A, B]),
+        (f"<function_calls>\n{MARKED_B}</function_calls>\n", [B]),
         # A value that passes over its own close: nobody knows which was which.
         (f"{PLAIN_A}{READ}\n{plain('path', 'b</parameter> c')}</invoke>\n", []),
         # A DSML value does not end at a plain close.

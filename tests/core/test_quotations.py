@@ -106,6 +106,22 @@ QUOTED = {
         'He said "use <a href="x">this</a>: CALL" there.',
         "He said “the ‘odd one: CALL” there.",
         'He said "the ‘odd one: CALL" there.',
+        "‚CALL’ geht auch.",
+        "›CALL‹ geht auch.",
+        "｢CALL｣",
+        "﹁CALL﹂",
+    ],
+    "strings of programs": [
+        '{"content": "say \\"hi\\" CALL"}',
+        'x = "a \\"b\\" c CALL d";',
+        "x = 'it\\'s CALL';",
+        '\\"CALL\\"',
+        '"a": "\\"CALL\\""',
+        '"""\nCALL\n"""',
+        "'''\nCALL\n'''",
+        'x = """It\'s "so.\n\nCALL\n"""\n',
+        "``CALL'' in LaTeX.",
+        "``so: CALL'' in LaTeX.",
     ],
     "directly before": [
         '5"CALL"',
@@ -173,6 +189,14 @@ REAL = {
         "「没有结束 CALL",
         "a ” CALL ”",
     ],
+    "strings of programs": [
+        '"""a""" CALL """b"""',
+        'A """ begins one.\n\nCALL',
+        "y''' + y'' = 0: CALL z'''",
+        "``a'' CALL ``b''",
+        "x'' = 2: CALL f''",
+        'a \\"b\\" CALL \\"c\\"',
+    ],
     "lines": [
         "> so CALL",
         "> A quotation.\n\nCALL",
@@ -214,6 +238,24 @@ def test_what_is_left_open_is_no_quotation(text: str, form: str) -> None:
     assert DSML not in message.content
     for end in ("", "</think>Good."):
         assert made(dsv4.parse(text + end, tools=TOOLS)) == RM
+
+
+@each_row(
+    "form",
+    ["plain", "plain wrapper", "one line", "lines", "no wrapper"],
+)
+def test_a_name_with_example_in_it_is_no_wrapper(form: str) -> None:
+    for name in ("tool_use_example", "function_calls_sample", "tool_examples"):
+        text = f"<{name}>\n{FORMS[form]}\n</{name}>"
+        message = read(f"{text}{EOS}")
+        assert (made(message), message.content) == ([], text)
+    assert made(read(f"<tool_use>\n{FORMS[form]}\n</tool_use>{EOS}")) == RM
+
+
+def test_a_plain_wrapper_directly_behind_a_quote_is_quoted_with_its_call() -> None:
+    text = f"print(r'{FORMS['plain wrapper']}')"
+    message = read(f"{text}{EOS}")
+    assert (made(message), message.content) == ([], text)
 
 
 @each_row(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsv4._parse.reasons import Ended, ended_by
+from dsv4._completion.reasons import Ended, ended_by
 
 TABLE = {
     Ended.END: "eos eos_token end_turn tool_calls function_call tool_use",

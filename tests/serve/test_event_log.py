@@ -6,7 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dsv4
-from dsv4._parse.events import ArgumentsDelta, ContentDelta, Event, ReasoningDelta, ToolCallStart
+from dsv4._completion.events import (
+    ArgumentsDelta,
+    ContentDelta,
+    Event,
+    ReasoningDelta,
+    ToolCallStart,
+)
 from dsv4.serve.choice_reader import EventLog, joined_events
 
 

@@ -13,7 +13,7 @@ from gateway import TOOLS, Gateway, gateway, run
 from standins import THINK_END, THINK_START, ChatServer, event
 from test_healing import answer, body_for, folded, in_pieces
 
-from dsv4._parse.events import ContentDelta, ReasoningDelta
+from dsv4._completion.events import ContentDelta, ReasoningDelta
 from dsv4.api import chat
 from dsv4.profiles import render
 from dsv4.serve.backend import Chunk

@@ -10,8 +10,8 @@ import pytest
 from gateway import TOOLS, Gateway, gateway_before, run
 from standins import ChatServer
 
+from dsv4._completion.events import ContentDelta, ReasoningDelta
 from dsv4._format.tokens import DSML, THINK_END, THINK_START
-from dsv4._parse.events import ContentDelta, ReasoningDelta
 from dsv4.api import chat
 from dsv4.serve.backend import Chunk
 from dsv4.serve.heal.healing_reader import HealingReader

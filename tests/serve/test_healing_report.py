@@ -12,8 +12,8 @@ from gateway import TOOLS, gateway, run
 from standins import ChatServer
 from test_healing import MARKUP, answer
 
+from dsv4._completion.message import assemble
 from dsv4._format.tokens import THINK_END, THINK_START
-from dsv4._parse.parse import assemble
 from dsv4.api import chat
 from dsv4.api.api_request import ApiSettings
 from dsv4.serve.backend import Chunk

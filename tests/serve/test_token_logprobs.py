@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dsv4._parse.events import ContentDelta, Event, ReasoningDelta, ToolCallStart
+from dsv4._completion.events import ContentDelta, Event, ReasoningDelta, ToolCallStart
 from dsv4.serve.backend import Logprob
 from dsv4.serve.choice_reader import TokenLogprobs
 from dsv4.tokens import Tokenizer

@@ -13,12 +13,13 @@ from typing import Any
 
 from dsv4._check.call_checks import arguments_that_are_not_json
 from dsv4._check.findings import CheckedConversation, RuleFinding
+from dsv4._completion.events import DiagnosticKind
+from dsv4._completion.message import Message
 from dsv4._encode.inputs import maybe_dict, text_of
 from dsv4._encode.turns import NATIVE
 from dsv4._format import tokens
 from dsv4._format.dialects import Dialect
-from dsv4._parse.events import DiagnosticKind
-from dsv4._parse.parse import Message, parse
+from dsv4._parse.parse import parse
 from dsv4.errors import Error
 
 # Reasoning and calls in an assistant's text, which a parser should have taken out of it.

@@ -15,9 +15,9 @@ from dsv4._cli.command_options import ColorOption, DialectOptions, ModeOption, d
 from dsv4._cli.command_output import DONE, FINDINGS, Failure, Paint, json_text, output, plural
 from dsv4._cli.conversation_files import hint_at_json, read_text, read_tools
 from dsv4._cli.option_fields import argument, option, switch
+from dsv4._completion.message import reads_like_an_answer
 from dsv4._format.tokens import EOS, THINK_END
 from dsv4._inputs.input_files import decode_utf8, input_name, line_and_column, open_input
-from dsv4._parse.parse import reads_like_an_answer
 from dsv4._view.characters import terminal_safe
 
 EXAMPLE = """
@@ -195,16 +195,16 @@ def _chunks(source: BinaryIO, name: str) -> Iterator[str]:
 
 def _without_last_newline(chunks: Iterable[str]) -> Iterator[str]:
     """The text without a newline after EOS, which an editor added."""
-    held, before = "", ""
+    newlines, before = "", ""
     for chunk in chunks:
-        text = held + chunk
-        kept = text.rstrip("\r\n")
-        held = text[len(kept) :]
-        before = (before + kept)[-len(EOS) :]
-        if kept:
-            yield kept
-    if held and before != EOS:
-        yield held
+        text = newlines + chunk
+        line = text.rstrip("\r\n")
+        newlines = text[len(line) :]
+        before = (before + line)[-len(EOS) :]
+        if line:
+            yield line
+    if newlines and before != EOS:
+        yield newlines
 
 
 def _write_events(events: Iterable[dsv4.Event], file: TextIO) -> None:

@@ -10,13 +10,15 @@ from dsv4._format import tokens
 # The word inside the DSML token, and what passes for the bars around it.
 WORD = "DSML"
 BAR = str(tokens.DSML)[0]
-BARS = "｜|‖│¦∣︱ǀ￨"
+BARS = "｜|‖│¦∣︱ǀ￨❘┃║⏐丨"
 # Characters that nobody sees, among the bars.
 ZERO_WIDTH = "\u200b\u200c\u200d\u2060\ufeff"
 # What opens and closes a tag: ASCII, or full-width.
 OPENING_BRACKETS = "<＜"
 CLOSING_BRACKETS = ">＞"
 SLASHES = "/／"
+# What a tag may begin with: a bracket, or the DSML token that lost its bracket.
+MARKS = (*OPENING_BRACKETS, BAR)
 EQUALS = "=＝"
 # How the names of tags end that stand around all parameters of a call.
 PARAMETER_CONTAINERS = ("args", "arguments", "input", "params", "parameters")

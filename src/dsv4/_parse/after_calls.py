@@ -5,11 +5,11 @@ quoted, and whether those in doubt are made.
 
 from __future__ import annotations
 
+from dsv4._completion.events import Diagnostic, DiagnosticKind
+from dsv4._completion.limits import LONGEST_SPACE
+from dsv4._completion.patterns import pattern
 from dsv4._format import tokens
 from dsv4._format.spellings import PLAIN_CLOSES
-from dsv4._parse.events import Diagnostic, DiagnosticKind
-from dsv4._parse.limits import LONGEST_SPACE
-from dsv4._parse.patterns import pattern
 from dsv4._parse.quoted_calls import Quotation, Refused
 from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.steps import Steps

@@ -5,23 +5,23 @@ from __future__ import annotations
 import re
 from itertools import repeat
 
+from dsv4._completion.events import DiagnosticKind
+from dsv4._completion.json_text import read_json
+from dsv4._completion.limits import LONGEST_NAME
+from dsv4._completion.patterns import pattern
+from dsv4._completion.reasons import Ended
 from dsv4._parse.after_calls import read_after, settle_quotations
-from dsv4._parse.call_arguments import read_json
 from dsv4._parse.calls import begin_call, next_part
-from dsv4._parse.events import DiagnosticKind
-from dsv4._parse.limits import LONGEST_NAME
-from dsv4._parse.patterns import pattern
 from dsv4._parse.quoting import QUOTES_AN_INVOKE
 from dsv4._parse.reading import Block, ParserState, Reading
-from dsv4._parse.reasons import Ended
 from dsv4._parse.steps import Steps
-from dsv4._parse.strict import StrictAlongside
+from dsv4._parse.strict_alongside import StrictAlongside
 from dsv4._parse.tag import TOKENS, PartialTag, Tag
 from dsv4._parse.values import JsonCallList
 
 # Between text in a wrapper and prose: a blank line. Between text and JSON: a line's start.
 _BREAK = pattern(r"\n[ \t\r]*(?:\n\s*|(?=[\[{]))")
-_FENCED_OBJECT = pattern(r"\s*(```|~~~)(?:json)?\s*(\{.*\})\s*\1\s*", re.DOTALL)
+_FENCED_OBJECT = pattern(r"\s*(```|~~~)[ \t]*\w*\s*(\{.*\})\s*\1\s*", re.DOTALL)
 _OPEN_BREAK = pattern(r"\n\s*\Z")
 
 
@@ -161,7 +161,12 @@ class BlockReader:
             broken = self._read_broken if is_call else self._read_junk
             return (yield from broken(tag.start))
         if kind == "wrapper":
-            return (yield from (self._close if tag.closing else self._read_wrapper)(tag))
+            if not tag.closing:
+                return (yield from self._read_wrapper(tag))
+            ahead = tag if tag.marked else (yield from rules.look_past(tag.end))
+            if tag is ahead or not rules.closes(ahead, "wrapper"):
+                return (yield from self._close(tag))
+            return self._remove(tag)  # of a plain wrapper, inside this one
         if kind == "invoke" and not tag.closing:
             return (yield from self._read_invoke(tag))
         if kind == "parameter" and not tag.closing and tag.marked:
@@ -177,7 +182,8 @@ class BlockReader:
 
     def _remove(self, tag: Tag) -> None:
         reading, block = self._reading, self._block
-        if tag.closing and not (block.after_invoke and self._rules.closes(tag, "invoke")):
+        again = block.after_invoke and self._rules.closes(tag, "invoke")
+        if tag.closing and not again and (tag.marked or tag.kind != "wrapper"):
             reading.note_surplus(tag.end)
         block.after_invoke = False
         reading.report("unexpected_tag", tag.start, tag.raw)

@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from dsv4._completion.limits import LONGEST_TAG
+from dsv4._completion.patterns import pattern
 from dsv4._format import spellings, tokens
 from dsv4._format.spellings import BAR, BARS, CLOSING_BRACKETS, EQUALS, OPENING_BRACKETS, WORD
-from dsv4._parse.limits import LONGEST_TAG
-from dsv4._parse.patterns import pattern
 from dsv4._parse.quoting import ATTRIBUTE_QUOTES, SMART_QUOTES
 from dsv4._parse.tag import PartialTag, Tag
 from dsv4._parse.text_buffer import TextBuffer, Waiting
@@ -322,7 +322,13 @@ class _TagReader:
             at = run
 
     def _end_before(self, label: str, at: int, after: int) -> Waiting[Tag]:
-        """The tag has no bracket at its end: it ends before the newline, or the next bracket."""
+        """The tag has no bracket at its end: it ends before the newline, or the next bracket.
+
+        What looks like an attribute of a parameter may be its value then (`string="true"id = 7`).
+        """
+        may_hold = self.marked and kind_of(label) == "parameter" and not self.is_quoted
+        if may_hold and not _KNOWN.issuperset(self.attributes):
+            raise _NoTag
         newline = self.source.slice(at, after).find("\n")
         if newline >= 0:
             return self._made(label, at, at + newline)

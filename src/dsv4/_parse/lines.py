@@ -8,8 +8,8 @@ A fence inside a quotation ends with the quotation.
 
 from __future__ import annotations
 
+from dsv4._completion.patterns import pattern
 from dsv4._format.spellings import FENCE_LENGTH, FENCES
-from dsv4._parse.patterns import pattern
 
 _PARTS = pattern(rf"\n|`+|~+|[^\n{FENCES}]+")
 # What may stand before a fence on its line, the marker of a list or of a quotation; and what may

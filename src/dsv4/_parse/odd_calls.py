@@ -8,17 +8,19 @@ import re
 from dataclasses import replace
 from typing import NamedTuple
 
+from dsv4._completion.events import ArgumentsDelta
+from dsv4._completion.json_text import json_string, object_in, without_duplicates
+from dsv4._completion.patterns import pattern
+from dsv4._completion.reasons import Ended
 from dsv4._format import spellings
-from dsv4._parse.call_arguments import json_calls_in, json_string, object_in, without_duplicates
 from dsv4._parse.calls import begin_call, read_call
-from dsv4._parse.events import ArgumentsDelta
+from dsv4._parse.json_calls import json_calls_in
 from dsv4._parse.lexer import read_tag
-from dsv4._parse.patterns import pattern
 from dsv4._parse.reading import Block, Reading
-from dsv4._parse.reasons import Ended
 from dsv4._parse.speculation import Speculation
 from dsv4._parse.steps import Steps
 from dsv4._parse.tag import TOKENS, Tag
+from dsv4._parse.tag_rules import is_plain_call
 from dsv4._parse.text_buffer import TextBuffer
 
 _NATIVE_CALL = pattern(spellings.NATIVE_CALL, re.DOTALL)
@@ -64,7 +66,7 @@ def find_plain_calls(reading: Reading, first: Tag, tag: Tag) -> Steps[OddCalls]:
                 arguments = _plain_arguments(reading, name, inner)
                 calls = [] if arguments is None else [(name, arguments)]
                 return OddCalls(calls, ahead.end, wraps, has_rest=not calls)
-        again = ahead.label.rpartition(":")[2] in spellings.PLAIN_INVOKES and not ahead.closing
+        again = is_plain_call(ahead.label) and not ahead.closing
         if ahead.marked or ahead.kind in TOKENS or (again and ahead.name is not None):
             # Not a bracket that doubles the next tag's.
             doubles = isinstance(rules.doubled(ahead.start - 1), Tag)

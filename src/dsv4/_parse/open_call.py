@@ -8,7 +8,8 @@ import re
 from copy import copy
 from typing import NamedTuple
 
-from dsv4._parse.call_arguments import (
+from dsv4._completion.events import AbortReason, DiagnosticKind
+from dsv4._completion.json_text import (
     is_item,
     json_string,
     members_of,
@@ -16,9 +17,8 @@ from dsv4._parse.call_arguments import (
     object_text,
     typed_json,
 )
-from dsv4._parse.events import AbortReason, DiagnosticKind
-from dsv4._parse.limits import MOST_PARAMETERS
-from dsv4._parse.patterns import pattern
+from dsv4._completion.limits import MOST_PARAMETERS
+from dsv4._completion.patterns import pattern
 from dsv4._parse.reading import Reading
 from dsv4._parse.tag import TOKENS, Tag
 from dsv4._parse.tag_rules import is_argument
@@ -27,7 +27,9 @@ from dsv4._parse.tag_rules import is_argument
 RAW_PARAMETER = "arguments"
 # Text that gives a key (rule 30): before a colon or an equals sign, in an attribute, or as an
 # element.
-_GIVES_KEY = r"(?:^|[\s,;(\[{{])[\"'`*]*{0}[\"'`*]*\s*[:=：＝]|name\s*=\s*[\"']?{0}\b|>\s*{0}\s*</"
+_GIVES_KEY = (
+    r"(?<![A-Za-z0-9_./-])[\"'`*_-]*{0}[\"'`*_]*\s*[:=：＝]|name\s*=\s*[\"']?{0}\b|>\s*{0}\s*</"
+)
 _GIVES_ANY = pattern(r"name\s*=\s*[\"']?[\w.-]+")
 
 
@@ -114,12 +116,17 @@ class Call:
 
     @property
     def may_have_body(self) -> bool:
-        return not self.writer.parameters and self.body is None
+        return not self.writer.keys and self.body is None
 
     @property
     def _is_untouched(self) -> bool:
         """Whether nothing has come behind the opening."""
         return self.may_have_body and not self._remarks
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether nothing but the opening has come, and arguments were meant to (rule 33)."""
+        return self._is_untouched and bool(self.reading.tools.keys(self.name))
 
     def acts(self, tag: Tag) -> bool:
         """Whether a tag means anything between parameters."""
@@ -159,9 +166,9 @@ class Call:
         if key is None:
             self.drop("unreadable")
             key = ""
-        elif writer.has(key) and self.hidden is None:
+        elif key in writer.keys and self.hidden is None:
             self._report_again(key, tag)
-        if writer.parameters >= MOST_PARAMETERS and writer.visible:
+        if len(writer.keys) >= MOST_PARAMETERS and writer.visible:
             reading.report("limit", tag.start, tag.raw)
             self.drop("limit")
         if self._is_checked and tag.string not in ("true", "false") and not tag.self_closed:
@@ -174,7 +181,7 @@ class Call:
 
     def may_hold_all(self, key: str) -> bool:
         """Whether a first parameter may turn out to hold all arguments (rule 8)."""
-        return not self.writer.parameters and self.reading.tools.may_unwrap(self.name, key)
+        return not self.writer.keys and self.reading.tools.may_unwrap(self.name, key)
 
     def _report_again(self, key: str, tag: Tag) -> None:
         """A parameter is given once more: what it was before is quoted, because it may be lost."""
@@ -220,11 +227,12 @@ class Call:
         if not joins:
             return
         keys, members = self.reading.tools.keys(self.name), members_of(arguments)
-        fits = all((k in keys or not keys) and not self.writer.has(k) for k, _ in members)
+        fits = all((k in keys or not keys) and k not in self.writer.keys for k, _ in members)
         if fits and is_json:
             self._spread_body()
         else:
             self.body = None
+            self.remark(start, raw)
             self.drop("unreadable")
 
     def _spread_body(self) -> None:
@@ -255,7 +263,7 @@ class Call:
             if not keys and _GIVES_ANY.search(remark):
                 return False
             for key in keys:
-                lacks = key in remark and not self.writer.has(key) and key not in members
+                lacks = key in remark and key not in self.writer.keys and key not in members
                 if lacks and re.search(_GIVES_KEY.format(re.escape(key)), remark, re.MULTILINE):
                     return False
         return True
@@ -307,9 +315,7 @@ class Call:
         """The text ends inside the call (rule 10)."""
         reading, buffer = self.reading, self.reading.buffer
         reading.end_inside()
-        # Where nothing but the opening has come, arguments were meant to follow (rule 33).
-        is_bare = self._is_untouched and bool(reading.tools.keys(self.name))
-        if not buffer.stopped or is_bare:
+        if not buffer.stopped or self.is_bare:
             self.cut()
             return
         if reading.breaks_off(reading.pos):  # a parameter may be lost (rule 11)

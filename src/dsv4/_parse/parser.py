@@ -18,22 +18,24 @@ from collections.abc import Callable
 from json.encoder import encode_basestring
 from typing import TypeAlias
 
+from dsv4._completion.declared import DeclaredTools
+from dsv4._completion.events import ArgumentsDelta, ContentDelta, End, Event, Finish, ReasoningDelta
+from dsv4._completion.limits import LONGEST_SPACE
+from dsv4._completion.plain_completion import read_plainly
+from dsv4._completion.random_ids import new_call_id
+from dsv4._completion.reasons import Ended, Reason
+from dsv4._completion.strict import StrictMessage
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4._format.endings import Ending
+from dsv4._format.spellings import MARKS
 from dsv4._parse import parser_options as options
-from dsv4._parse.declared import DeclaredTools
-from dsv4._parse.events import ArgumentsDelta, ContentDelta, End, Event, Finish, ReasoningDelta
 from dsv4._parse.holds import Hold, hold_of
 from dsv4._parse.lexer import read_tag
-from dsv4._parse.limits import LONGEST_SPACE
-from dsv4._parse.random_ids import new_call_id
 from dsv4._parse.read_completion import read_completion, read_strict_completion
 from dsv4._parse.reading import ParserState, Reading
-from dsv4._parse.reasons import Ended, Reason
 from dsv4._parse.speculation import Speculation
 from dsv4._parse.stop_strings import StopStrings
-from dsv4._parse.strict import StrictMessage, read_plainly
-from dsv4._parse.text_buffer import MARKS, TextBuffer
+from dsv4._parse.text_buffer import TextBuffer
 from dsv4._parse.values import ParameterValue
 from dsv4.errors import OptionError
 from dsv4.types import DialectName
@@ -163,9 +165,7 @@ class StreamParser:
 
     def _in_lines(self, text: str, words: _DeltaClass) -> list[Event]:
         """Words with line breaks among them, or after some. Breaks at the end wait."""
-        if not text or _BRACKET in text:
-            return self._read(text)
-        if not text.isascii() and (_BAR in text or _WIDE in text):
+        if not text or _BRACKET in text or (not text.isascii() and (_BAR in text or _WIDE in text)):
             return self._read(text)
         waiting = self._newlines + text
         shown = waiting.removesuffix(_LINE_BREAK).removesuffix(_LINE_BREAK)

@@ -8,22 +8,23 @@ import re
 from collections.abc import Callable
 from copy import copy
 
+from dsv4._completion.events import ContentDelta, DiagnosticKind, ReasoningDelta, StopHit
+from dsv4._completion.limits import LONGEST_ORPHANS, LONGEST_QUOTE, LONGEST_SPACE, LONGEST_TAG
+from dsv4._completion.patterns import pattern
+from dsv4._completion.reasons import Ended
+from dsv4._completion.strict import StrictBlock
 from dsv4._format import tokens
 from dsv4._format.spellings import BARS, ECHO, JSON_WRAPPERS, TAG_PREFIXES, WORD, ZERO_WIDTH
 from dsv4._parse import after_calls
 from dsv4._parse.blocks import open_block
 from dsv4._parse.calls import begin_call
-from dsv4._parse.events import ContentDelta, DiagnosticKind, ReasoningDelta, StopHit
 from dsv4._parse.lexer import PLAIN_LABEL, PLAIN_NAME
-from dsv4._parse.limits import LONGEST_ORPHANS, LONGEST_QUOTE, LONGEST_SPACE, LONGEST_TAG
 from dsv4._parse.odd_calls import OddCalls, find_native_calls, find_plain_calls
-from dsv4._parse.patterns import pattern
 from dsv4._parse.quoted_calls import Quotation
 from dsv4._parse.quoting import PAIRS, QUOTES, Quoting
 from dsv4._parse.reading import ParserState, Reading
-from dsv4._parse.reasons import Ended
 from dsv4._parse.steps import Steps
-from dsv4._parse.strict import StrictBlock, is_last
+from dsv4._parse.strict_alongside import is_last
 from dsv4._parse.tag import CALL_TAGS, TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import is_plain_label, is_plain_wrapper
 from dsv4._parse.text_buffer import NOWHERE
@@ -72,7 +73,7 @@ class ProseReader:
                     if steps is not None:
                         yield from steps
                     at = prose.at
-                elif (yield from self._more_of(tag, at)):
+                elif (yield from buffer.more_of(at, None if tag is PartialTag.NAME else tag)):
                     pass
                 elif tag is None:
                     return self._show_up_to(at, complete=True)
@@ -83,12 +84,6 @@ class ProseReader:
             reading.enter(ParserState.PROSE)
             reading.enter(ParserState.HALTED)
         return None
-
-    def _more_of(self, partial: PartialTag | None, at: int) -> Steps[bool]:
-        """Waits for what may say more of a tag that has begun, or for more text."""
-        if partial is None or partial is PartialTag.NAME:
-            return self._buffer.more()
-        return self._buffer.more_of(at, partial)
 
     def _is_talk(self, at: int) -> bool:
         """Whether the name of a tag without the DSML token says that it means nothing in prose."""
@@ -427,9 +422,8 @@ class ProseReader:
         if not tag.closing:
             if not after_quote:
                 return self._turn_to(True, tag)
-            self._pass(tag)
             prose.names_think_tag = True
-            return None
+            return self._pass(tag)
         if prose.names_think_tag:
             prose.names_think_tag = False
             return self._pass(tag)
@@ -667,21 +661,17 @@ class ProseReader:
         That is, if its close comes soon, and after it more markup or the end of reasoning or
         content; where prose goes on it is talked about.
         """
-        rules, at = self._rules, tag.end
-        while (
-            next_tag := (yield from self._buffer.next_tag(at, tag.end + LONGEST_TAG))
-        ) is not None:
-            if next_tag.marked or next_tag.kind in ("eos", "think"):
-                break
-            at = next_tag.start + 1
-        if next_tag is None or not rules.closes(next_tag, "parameter"):
+        rules, limit = self._rules, tag.end + LONGEST_TAG
+        close = yield from self._buffer.next_marked(tag.end, limit)
+        while close is not None and not (close.marked or close.kind in ("eos", "think")):
+            close = yield from self._buffer.next_marked(close.end, limit)
+        if close is None or not rules.closes(close, "parameter"):
             return tag.end, False
-        ahead = yield from rules.look_ahead(next_tag.end)
+        ahead = yield from rules.look_ahead(close.end)
         goes = rules.is_end(ahead) or rules.opens(ahead, "parameter")
         goes = goes or rules.closes(ahead, "invoke") or rules.closes(ahead, "wrapper")
-        if goes or (ahead.kind == "think" and ahead.closing):
-            return next_tag.end, True
-        return tag.end, False
+        goes = goes or (ahead.kind == "think" and ahead.closing)
+        return close.end if goes else tag.end, goes
 
     def _end_of_lost(self, tag: Tag) -> Steps[tuple[int, bool]]:
         """Parameters in the middle of a line whose call has lost its opening (rule 34).
@@ -726,7 +716,9 @@ class ProseReader:
         """A plain call, or a plain wrapper before a call."""
         rules, ahead = self._rules, tag
         if self._buffer.char_before(tag.start) in QUOTES:
-            return self._pass(tag)
+            if is_plain_wrapper(tag.label):  # the call in it is quoted with it
+                ahead = yield from rules.look_ahead(tag.end)
+            return self._pass(ahead if rules.is_plain_invoke(ahead) else tag)
         if rules.is_plain_invoke(tag):
             return (yield from self._read_plain_calls(tag, tag))
         if not (tag.attributes or tag.self_closed) and is_plain_wrapper(tag.label):

@@ -9,19 +9,20 @@ from __future__ import annotations
 from copy import copy
 from typing import NamedTuple
 
+from dsv4._completion.limits import LONGEST_TAG
+from dsv4._completion.patterns import pattern
 from dsv4._format.spellings import BAR
-from dsv4._parse.limits import LONGEST_TAG
 from dsv4._parse.lines import LineTracker
-from dsv4._parse.patterns import pattern
 
 # What reaches to the end of the section; all else reaches to that of the paragraph.
-_REACH_FAR = frozenset({"element", "comment"})
+_REACH_FAR = frozenset({"element", "comment", "triple quotes"})
 
 # What opens a quotation -> what closes it: either of two, in some languages.
 PAIRS = {
-    **dict(zip("“‘「『«»‹‚《〈〝", "”’」』»«›‘》〉〞", strict=True)),
+    **dict(zip("“‘「『«»‹›《〈〝｢﹁﹃", "”’」』»«›‹》〉〞｣﹂﹄", strict=True)),
     **{quote: quote for quote in "＂＇\"'`"},
     "„": "“”",
+    "‚": "‘’",
 }
 # Quotes of attributes; those that are not ASCII close each other, and an ASCII one closes them.
 SMART_QUOTES = "“”‘’＂＇"
@@ -38,16 +39,16 @@ _NO_OPENING_BEHIND = frozenset("_.,;:!?)")
 _FIRST_WIDE = "\u2e80"  # letters from here on have no spaces between words
 # Elements that quote what they hold: those of HTML, and any whose name has one of two words.
 _ELEMENTS = "pre|code|samp|kbd|xmp|tt|q|blockquote|listing|plaintext"
-_QUOTES_CONTENT = pattern(rf"(?i).*(?:example|sample).*|{_ELEMENTS}")
+QUOTES_CONTENT = pattern(rf"(?i).*(?:example|sample).*|{_ELEMENTS}")
 # Quotes in the tag of any element open and close nothing: `"use <a href="x">this</a>: CALL"`.
 _TAG = rf"<(?P<slash>/?)(?P<name>[A-Za-z|{BAR}][^\s<>/]{{0,128}})(?P<rest>(?:\s[^<>]{{0,512}})?/?)>"
 _PARTS = pattern(
     r"(?P<blank>\n\s*\n)|(?P<code>`+)|(?P<comment><!--)|(?P<uncomment>-->)"
-    rf"|{_TAG}|(?P<quote>[{''.join(sorted(QUOTES - {'`'}))}])"
+    rf"|{_TAG}|(?P<triple>\"{{3}}|'{{3}})|(?P<quote>[{''.join(sorted(QUOTES - {'`'}))}])"
 )
 _OF_INTEREST = pattern(rf"[`~<{''.join(sorted(QUOTES - {'`'}))}]|-->|\n\s*\n")
 # What may mean something else with more behind it.
-_UNDECIDED = pattern(rf"(?:<[^<>]{{0,{LONGEST_TAG}}}|`+|\s+|['\"’]|-{{1,2}})\Z")
+_UNDECIDED = pattern(rf"(?:<[^<>]{{0,{LONGEST_TAG}}}|`+|\s+|['\"]+|’|-{{1,2}})\Z")
 
 _LONGEST_UNREAD = 4096
 # Nobody opens so many by accident; each costs something at every close.
@@ -64,7 +65,7 @@ class Opening(NamedTuple):
     @property
     def marks(self) -> str:
         """One of these must come before the quotation is over."""
-        return ">" if self.kind in _REACH_FAR else self.close + "\n"
+        return ">" if self.kind in ("element", "comment") else self.close + "\n"
 
 
 class Quoting:
@@ -162,50 +163,60 @@ class Quoting:
     def _read(self, text: str, start: int, following: str) -> None:
         for match in _PARTS.finditer(text):
             place, end = start + match.start(), start + match.end()
+            before = text[match.start() - 1] if match.start() else self._last
             if match["blank"]:
                 self._end_paragraph()
             elif match["code"]:
-                self._read_code(match["code"], place, end)
+                self._read_run("inline code", match["code"], place, end)
+            elif match["triple"]:  # of a program, but for `y'''`
+                self._read_run("triple quotes", match["triple"], place, end, before.isalnum())
             elif match["quote"]:
-                before = text[match.start() - 1] if match.start() else self._last
                 behind = text[match.end() : match.end() + 1] or following
                 self._read_quote(match["quote"], before, behind, place)
             elif match["comment"]:
                 self._add("comment", place, "-->")
             elif match["uncomment"]:
                 self._close("comment", "-->", end)
-            elif _QUOTES_CONTENT.fullmatch(match["name"]) is None:
+            elif QUOTES_CONTENT.fullmatch(match["name"]) is None:
                 continue
             elif match["slash"]:
                 self._close("element", match["name"].lower(), end)
             elif not match["rest"].rstrip().endswith("/"):
                 self._add("element", place, match["name"].lower())
 
-    def _read_code(self, run: str, place: int, end: int) -> None:
-        """Code in a line closes with a run as long as its own. What it holds opens nothing."""
-        opened = self._close("inline code", run, end)
+    def _read_run(self, kind: str, run: str, place: int, end: int, closes: bool = False) -> None:
+        """Code in a line closes with a run as long as its own. What it holds opens nothing.
+
+        `closes`: it opens nothing itself.
+        """
+        opened = self._close(kind, run, end)
         if opened is None:
-            self._add("inline code", place, run)
+            if not closes:
+                self._add(kind, place, run)
         else:
             self.open = [one for one in self.open if one.place < opened.place]
 
     def _read_quote(self, quote: str, before: str, behind: str, place: int) -> None:
         if quote in "'’" and before.isalpha() and behind.isalpha():
             return  # an apostrophe
+        if quote == before == "'" and self._close("inline code", "``", place + 1):
+            return  # as LaTeX has it
+        # In the string of a program, quotes with a backslash do not close it.
+        kind = "escaped quotes" if before == "\\" else "quotes"
         closes, opens = True, quote in PAIRS
         if quote in _STRAIGHT:
             closes = not ((before.isspace() or not before) and behind.isalpha())
             in_word = before.isalnum() and before < _FIRST_WIDE
             opens = not (in_word or before in _NO_OPENING_BEHIND)
             opens = opens and not behind.isspace()
-        around = [one for one in self.open if one.kind == "quotes"] if closes else []
+        around = [one for one in self.open if one.kind == kind] if closes else []
         if opens:  # only the innermost can be closed by what would open another
             around = around[-1:]
         close = next((one.close for one in reversed(around) if quote in one.close), None)
         if close is not None:
-            self._close("quotes", close, place + 1)
+            self._close(kind, close, place + 1)
         elif opens:
-            self._add("quotes", place, PAIRS[quote])
+            self._add(kind, place, PAIRS[quote])
 
     def _add(self, kind: str, place: int, close: str) -> None:
         if len(self.open) < _MOST_OPEN:

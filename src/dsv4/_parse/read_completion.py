@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from dsv4._completion.events import ContentDelta, ReasoningDelta
+from dsv4._completion.reasons import Ended
+from dsv4._completion.strict import read_strictly
 from dsv4._format.dialects import NAMESPACE_END
 from dsv4._parse.after_calls import end_quotations
 from dsv4._parse.blocks import read_block
 from dsv4._parse.calls import read_call
-from dsv4._parse.events import ContentDelta, ReasoningDelta
 from dsv4._parse.prose import ProseReader
 from dsv4._parse.reading import ParserState, Reading
-from dsv4._parse.reasons import Ended
 from dsv4._parse.steps import Steps
-from dsv4._parse.strict import read_strictly
 from dsv4.errors import ParseError
 
 

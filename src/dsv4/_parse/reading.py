@@ -11,24 +11,24 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from dsv4._format import tokens
-from dsv4._format.dialects import NAMESPACE_END, Tags
-from dsv4._format.spellings import RELEASED_TAGS, SLASHES
-from dsv4._parse.call_arguments import CallWriter
-from dsv4._parse.events import (
+from dsv4._completion.call_writer import CallWriter
+from dsv4._completion.events import (
     UNREAD_CALL_KINDS,
     Diagnostic,
     DiagnosticKind,
     Event,
     ToolCallStart,
 )
-from dsv4._parse.limits import LONGEST_NAME, MOST_CALLS, MOST_DIAGNOSTICS
+from dsv4._completion.limits import LONGEST_NAME, MOST_CALLS, MOST_DIAGNOSTICS
+from dsv4._completion.patterns import pattern
+from dsv4._format import tokens
+from dsv4._format.dialects import NAMESPACE_END, Tags
+from dsv4._format.spellings import RELEASED_TAGS, SLASHES
 from dsv4._parse.parser_options import ParserSettings
-from dsv4._parse.patterns import pattern
 from dsv4._parse.quoted_calls import Doubt, Quotation, Refused
 from dsv4._parse.quoting import Quoting
 from dsv4._parse.steps import Steps
-from dsv4._parse.strict import StrictAlongside
+from dsv4._parse.strict_alongside import StrictAlongside
 from dsv4._parse.tag import PartialTag, Tag
 from dsv4._parse.tag_rules import TagRules
 from dsv4._parse.text_buffer import NOWHERE, TextBuffer
@@ -397,10 +397,7 @@ class Reading:
     # Calls that may be quoted (rules 21 and 29).
 
     def begin_doubt(
-        self,
-        call: CallWriter | None = None,
-        rest: str = "",
-        drops_if_cut: bool = False,
+        self, call: CallWriter | None = None, rest: str = "", drops_if_cut: bool = False
     ) -> None:
         """From here on no call is made if surplus closers come, nor `call`, which is open."""
         if self.doubt is None:

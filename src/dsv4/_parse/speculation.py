@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dsv4._parse.events import Event
+from dsv4._completion.events import Event
 from dsv4._parse.quoted_calls import Refused
 from dsv4._parse.reading import Reading
 from dsv4._parse.steps import Steps
@@ -71,7 +71,7 @@ class Speculation:
 
     def _is_tried(self) -> bool:
         reading, level = self.reading, len(self._tried) - 1
-        return reading.refuses == level or any(one.level == level for one in reading.quotations)
+        return reading.refuses == level or level in [one.level for one in reading.quotations]
 
     def _commit(self) -> None:
         """What was tried takes the place of what asked for it."""

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from dsv4._completion.declared import DeclaredTools
+from dsv4._completion.limits import LONGEST_SPACE
+from dsv4._completion.patterns import pattern
+from dsv4._completion.reasons import Ended
 from dsv4._format import spellings, tokens
-from dsv4._parse.declared import DeclaredTools
-from dsv4._parse.limits import LONGEST_SPACE
-from dsv4._parse.patterns import pattern
-from dsv4._parse.reasons import Ended
+from dsv4._parse.quoting import QUOTES_CONTENT
 from dsv4._parse.steps import Steps
 from dsv4._parse.tag import CALL_TAGS, TOKENS, PartialTag, Tag
-from dsv4._parse.text_buffer import MARKS, NOWHERE, TextBuffer
+from dsv4._parse.text_buffer import NOWHERE, TextBuffer
 
 # A bracket too many, before the head of a tag.
 _DOUBLED = f"<<{tokens.DSML}"
@@ -62,7 +63,7 @@ class TagRules:
 
     def _look_at(self, at: int) -> Steps[Tag]:
         character = self.buffer.at(at)
-        if character in MARKS:
+        if character in spellings.MARKS:
             tag = yield from self.buffer.tag(at)
             if isinstance(tag, Tag) and not tag.broken:
                 return tag
@@ -265,7 +266,7 @@ class TagRules:
                 return self.buffer.stopped or level == ("wrapper" if in_block else "invoke")
             outer = _OUTER.get(level)
             if ahead.kind == "eos" or outer is None:
-                return ahead.kind == "eos"
+                return ahead.kind == "eos" or self.closes(ahead, "wrapper")
             if ahead.marked and not ahead.bare and self._goes_on(ahead, level, tool):
                 return True
             if not self.is_odd_close(ahead, outer, tool):
@@ -289,8 +290,7 @@ class TagRules:
         if tag.marked or tag.closing or tag.self_closed:
             return False
         name = self.tools.as_declared(tag.attributes.get("name"))
-        plain = tag.label.rpartition(":")[2] in spellings.PLAIN_INVOKES
-        return plain and name is not None and self.tools.declares(name)
+        return is_plain_call(tag.label) and name is not None and self.tools.declares(name)
 
     def opens_json_calls(self, tag: Tag) -> Steps[bool]:
         """Whether a tag opens JSON calls without the DSML token (rule 13)."""
@@ -319,11 +319,17 @@ def is_argument(attribute: str, keys: Collection[str]) -> bool:
 
 def is_plain_label(label: str) -> bool:
     """Whether a tag without the DSML token may mean anything in prose."""
-    return label.rpartition(":")[2] in spellings.PLAIN_INVOKES or is_plain_wrapper(label)
+    return is_plain_call(label) or is_plain_wrapper(label)
+
+
+def is_plain_call(label: str) -> bool:
+    return label.rpartition(":")[2].lower() in spellings.PLAIN_INVOKES
 
 
 def is_plain_wrapper(label: str) -> bool:
     label = label.rpartition(":")[2].lower()
+    if QUOTES_CONTENT.fullmatch(label):  # `<tool_example>` (rule 29)
+        return False
     return label.startswith(spellings.PLAIN_WRAPPER_PREFIXES) or label.endswith(
         spellings.PLAIN_WRAPPER_END
     )

@@ -12,10 +12,10 @@ import re
 from collections.abc import Callable, Generator
 from typing import Any, TypeAlias, TypeVar
 
-from dsv4._format.spellings import BAR, OPENING_BRACKETS
-from dsv4._parse.limits import LONGEST_SPACE
-from dsv4._parse.patterns import pattern
-from dsv4._parse.reasons import Ended
+from dsv4._completion.limits import LONGEST_SPACE
+from dsv4._completion.patterns import pattern
+from dsv4._completion.reasons import Ended
+from dsv4._format.spellings import BAR, MARKS
 from dsv4._parse.steps import Steps
 from dsv4._parse.tag import TOKENS, PartialTag, Tag
 
@@ -34,9 +34,6 @@ _THINK = "think>"  # the end of a think tag
 REMEMBERED = LONGEST_SPACE + 1
 # Text that is done with is forgotten in stretches, because each time costs something.
 _LEAST_TRIMMED = 512
-
-# What a tag may begin with: a bracket, or the DSML token that lost its bracket.
-MARKS = (*OPENING_BRACKETS, BAR)
 
 MARK = pattern(f"[{''.join(MARKS)}]")
 _SPACE = pattern(r"\s+")
@@ -197,8 +194,10 @@ class TextBuffer:
             yield None
         return True
 
-    def more_of(self, at: int, partial: PartialTag) -> Steps[bool]:
-        """Waits while what begins at `at` is still the same part of a tag."""
+    def more_of(self, at: int, partial: PartialTag | None) -> Steps[bool]:
+        """Waits while what begins at `at` is still the same part of a tag; or for any text."""
+        if partial is None:
+            return (yield from self.more())
         while not self.final:
             yield None
             if self.final or self.tag_at(at) is not partial:

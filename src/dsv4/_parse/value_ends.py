@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from collections import Counter
 
+from dsv4._completion.json_text import json_string, member_text
+from dsv4._completion.limits import LONGEST_REMARK
+from dsv4._completion.patterns import pattern
 from dsv4._format import tokens
 from dsv4._format.spellings import PARAMETER_PREFIX
-from dsv4._parse.call_arguments import json_string, member_text
-from dsv4._parse.limits import LONGEST_REMARK
 from dsv4._parse.open_call import Call
 from dsv4._parse.quoting import QUOTES_A_CLOSE
 from dsv4._parse.reading import Reading
@@ -17,6 +18,7 @@ from dsv4._parse.steps import Steps
 from dsv4._parse.tag import CALL_TAGS, TOKENS, Tag
 from dsv4._parse.value_reader import Value, Verdict
 
+_COMMAS = pattern(r"\s*[,;，；、]?\s*")
 _BARE_PARAMETER = f"{tokens.DSML}{PARAMETER_PREFIX}"
 
 
@@ -49,7 +51,7 @@ class CallValue(Value):
         key, keys = self.rules.key(tag, tool), self.reading.tools.keys(tool)
         if key is None or not keys:
             return key is not None
-        return key in keys and key != self.key and not self.call.writer.has(key)
+        return key in keys and key != self.key and key not in self.call.writer.keys
 
     def ends_at_outer_close(self, tag: Tag, kind: str | None) -> Steps[bool]:
         """Whether the close of a wrapper or an invoke ends the value."""
@@ -223,6 +225,8 @@ class QuotingValue(CallValue):
             return True
         if ahead.closing and rules.is_container(ahead, tool):
             return True
+        if rules.closes(ahead, "parameter", tool):  # in place of the invoke's, before the wrapper's
+            return rules.closes((yield from rules.look_past(ahead.end)), "wrapper")
         if (yield from self._plain_call_follows(tag, ahead)):
             self.is_remarked = True  # so that calls behind it are held
             return True
@@ -236,12 +240,12 @@ class QuotingValue(CallValue):
         plain = self.call.is_plain if close.marked else not self.tag.marked
         if not plain or self.reading.block is None or ahead.marked:
             return False
-        if not ahead.closing or ahead.label != "invoke":
+        if not ahead.closing or ahead.label.lower() != "invoke":
             return self.rules.is_plain_invoke(ahead)
         behind = yield from self.rules.look_past(ahead.end)
         if behind.marked or behind.closing:
             return False
-        return behind.label == "invoke" and "name" in behind.attributes
+        return behind.label.lower() == "invoke" and "name" in behind.attributes
 
     def _breaks_off(self, at: int) -> Steps[bool]:
         """Whether the tag of a parameter or a call follows a close, but breaks off.
@@ -279,10 +283,17 @@ class QuotingValue(CallValue):
             kind = self.rules.kind(tag, self.call.name)
             if kind in ("invoke", "wrapper"):
                 return tag.closing
-            if kind == "parameter" and (tag.closing or self.lets_act(tag)):
+            if kind == "parameter" and (tag.closing or self._follows(tag, start)):
                 return not tag.closing
             at = tag.end
         return False
+
+    def _follows(self, tag: Tag, start: int) -> bool:
+        """Whether a parameter that the call lacks follows, on a line of its own or in a list."""
+        if self.lets_act(tag):
+            return True
+        listed = _COMMAS.fullmatch(self.buffer.slice(start, tag.start)) is not None
+        return listed and not self.quoted and self.is_missing(tag)
 
     # Quoted regions: their tags are counted, and are text until their own close (rule 4).
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from enum import Enum
 
+from dsv4._completion.json_text import read_json
+from dsv4._completion.limits import LONGEST_SPACE
+from dsv4._completion.patterns import pattern
 from dsv4._format import tokens
 from dsv4._format.spellings import BAR, OPENING_BRACKETS, WORD
-from dsv4._parse.call_arguments import read_json
-from dsv4._parse.limits import LONGEST_SPACE
-from dsv4._parse.patterns import pattern
 from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.steps import Steps
 from dsv4._parse.tag import PartialTag, Tag
@@ -156,8 +156,7 @@ class Value:
                     continue
                 partial = tag
             self.take(self._before_newline(at))
-            waits = buffer.more() if partial is None else buffer.more_of(at, partial)
-            if not (yield from waits):
+            if not (yield from buffer.more_of(at, partial)):
                 return None
 
     def _cannot_act(self, at: int) -> bool:

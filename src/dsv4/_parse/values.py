@@ -6,12 +6,9 @@ from __future__ import annotations
 
 from copy import copy
 
-from dsv4._format.spellings import CDATA, JSON_ARGUMENTS, PARAMETER_PREFIX
-from dsv4._parse.call_arguments import (
-    JsonCalls,
+from dsv4._completion.events import DiagnosticKind
+from dsv4._completion.json_text import (
     JsonReading,
-    complete_part,
-    json_calls_in,
     json_string,
     member_text,
     members_of,
@@ -20,8 +17,9 @@ from dsv4._parse.call_arguments import (
     read_json,
     typed_json,
 )
-from dsv4._parse.events import DiagnosticKind
-from dsv4._parse.limits import LONGEST_SPACE
+from dsv4._completion.limits import LONGEST_SPACE
+from dsv4._format.spellings import CDATA, JSON_ARGUMENTS, PARAMETER_PREFIX
+from dsv4._parse.json_calls import JsonCalls, complete_part, json_calls_in
 from dsv4._parse.open_call import RAW_PARAMETER, Body, Call
 from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.steps import Steps

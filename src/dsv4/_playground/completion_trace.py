@@ -28,13 +28,13 @@ from dataclasses import asdict, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from dsv4._completion.events import ArgumentsDelta, ContentDelta, Diagnostic, Event, ReasoningDelta
+from dsv4._completion.message import Message, assemble, reads_like_an_answer
+from dsv4._completion.reasons import Reason
 from dsv4._format import tokens
-from dsv4._parse.events import ArgumentsDelta, ContentDelta, Diagnostic, Event, ReasoningDelta
 from dsv4._parse.holds import Hold
-from dsv4._parse.parse import Message, assemble, reads_like_an_answer
 from dsv4._parse.parser import StreamParser
 from dsv4._parse.reading import NEXT, ParserState
-from dsv4._parse.reasons import Reason
 from dsv4._playground.page_examples import COMPLETION_TOOLS, EXAMPLE_COMPLETIONS
 from dsv4._playground.page_request import PlaygroundContext
 from dsv4._playground.provenance import Utf16Offsets, utf16_length

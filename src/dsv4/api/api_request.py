@@ -10,11 +10,11 @@ from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, TypeVar
 
+from dsv4._completion.random_ids import new_id
 from dsv4._encode.inputs import fields_of
 from dsv4._encode.prompt import Prompt
 from dsv4._format.dialects import V4, Dialect, dialect_for, dialect_named
 from dsv4._parse.parser import StreamParser
-from dsv4._parse.random_ids import new_id
 from dsv4.api import neutral_request as neutral
 from dsv4.api import request_content as contents
 from dsv4.api.errors import ApiError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from dsv4._parse.events import ContentDelta, ReasoningDelta
+from dsv4._completion.events import ContentDelta, ReasoningDelta
 from dsv4.api import event_writer
 from dsv4.api.chat_requests import read
 from dsv4.api.errors import error, error_body

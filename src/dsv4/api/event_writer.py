@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from dsv4._parse.call_arguments import without_duplicates
-from dsv4._parse.events import (
+from dsv4._completion.events import (
     ArgumentsDelta,
     ContentDelta,
     Diagnostic,
@@ -28,8 +27,9 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4._parse.random_ids import new_id
-from dsv4._parse.reasons import Ended, Reason, ended_by
+from dsv4._completion.json_text import without_duplicates
+from dsv4._completion.random_ids import new_id
+from dsv4._completion.reasons import Ended, Reason, ended_by
 from dsv4.api.api_request import ApiRequest, protocol_call_id
 from dsv4.api.neutral_request import NAMESPACE_SEPARATOR, ToolName
 

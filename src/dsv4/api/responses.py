@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from dsv4._parse.events import ContentDelta, Event, ReasoningDelta
+from dsv4._completion.events import ContentDelta, Event, ReasoningDelta
 from dsv4.api import event_writer
 from dsv4.api.errors import ApiError, ContextOverflow, as_api_error, error, error_body
 from dsv4.api.event_writer import Events, EventWriter, HeldCall, Logprobs, ProtocolEvent, Usage

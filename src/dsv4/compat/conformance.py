@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 from zipfile import ZipFile
 
+from dsv4._completion.message import assemble
 from dsv4._encode.encode import encode
 from dsv4._format.dialects import DIALECTS, dialect_named
 from dsv4._format.tokens import Special, markup
-from dsv4._parse.parse import assemble, parse
+from dsv4._parse.parse import parse
 from dsv4._parse.parser import StreamParser
 from dsv4.compat import release, release_v32
 from dsv4.errors import Error, short_repr
@@ -370,18 +371,18 @@ def _encode_outcome(case: ConformanceCase, answer: Mapping[str, Any]) -> Conform
     return ConformanceOutcome(case, "fail", difference, section_of(case, at))
 
 
-def _ids_outcome(case: ConformanceCase, found: object) -> ConformanceOutcome:
+def _ids_outcome(case: ConformanceCase, value: object) -> ConformanceOutcome:
     """Ids in place of a prompt, or beside it."""
     expected = prompt_ids(case.expected["prompt"], case.dialect)
     if None in expected:
         return ConformanceOutcome(case, "unsupported", "the vocabulary has no ids for this dialect")
-    if not isinstance(found, list):
+    if not isinstance(value, list):
         return ConformanceOutcome(case, "fail", "found no list of ids, expected one")
-    if found == expected:
+    if value == expected:
         return ConformanceOutcome(case, "pass")
-    at = _first_difference(found, expected)
+    at = _first_difference(value, expected)
     around = slice(max(0, at - 3), at + 3)
-    difference = f"at id {at:,}: found {found[around]}, expected {expected[around]}"
+    difference = f"at id {at:,}: found {value[around]}, expected {expected[around]}"
     return ConformanceOutcome(case, "fail", difference, "docs/format.md, section 1")
 
 

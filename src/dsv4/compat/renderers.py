@@ -24,10 +24,10 @@ from renderers import (
 )
 
 from dsv4 import types
+from dsv4._completion.message import ToolCall, assemble
 from dsv4._encode.encode import encode
 from dsv4._encode.prompt import Piece, Prompt, without_final_header
 from dsv4._format import tokens
-from dsv4._parse.parse import ToolCall, assemble
 from dsv4._parse.parser import StreamParser
 from dsv4.tokens import IdParser, Tokenizer
 
@@ -158,8 +158,8 @@ class Renderer:
 
     def _declares(self, prompt_ids: list[int], tools: Sequence[types.ToolInput]) -> bool:
         """Whether a prompt has exactly these tools."""
-        shown = encode([{"role": "system", "content": ""}], tools=tools, **self._options)
-        section = "".join(piece.text for piece in shown.pieces if piece.field == "tools")
+        prompt = encode([{"role": "system", "content": ""}], tools=tools, **self._options)
+        section = "".join(piece.text for piece in prompt.pieces if piece.field == "tools")
         return section in self._tokenizer.decode(prompt_ids)
 
     def _thinks_after(self, prompt_ids: list[int]) -> bool:

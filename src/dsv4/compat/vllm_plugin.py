@@ -27,10 +27,10 @@ from vllm.entrypoints.generate.base.protocol import (
 from vllm.reasoning.abs_reasoning_parsers import ReasoningParser, ReasoningParserManager
 from vllm.tool_parsers.abstract_tool_parser import ToolParser, ToolParserManager
 
+from dsv4._completion.events import ContentDelta, Event, ReasoningDelta
+from dsv4._completion.message import Message, assemble
+from dsv4._completion.message import ToolCall as ReadCall
 from dsv4._format.tokens import THINK_END, THINK_START
-from dsv4._parse.events import ContentDelta, Event, ReasoningDelta
-from dsv4._parse.parse import Message, assemble
-from dsv4._parse.parse import ToolCall as ReadCall
 from dsv4._parse.parser import StreamParser
 from dsv4.types import DialectName
 
@@ -268,10 +268,10 @@ def _delta(
     reasoning: str, content: str, calls: Iterable[DeltaToolCall] = ()
 ) -> DeltaMessage | None:
     """One delta, None if there is nothing to send."""
-    sent = list(calls)
-    if not (reasoning or content or sent):
+    deltas = list(calls)
+    if not (reasoning or content or deltas):
         return None
-    return DeltaMessage(reasoning=reasoning or None, content=content or None, tool_calls=sent)
+    return DeltaMessage(reasoning=reasoning or None, content=content or None, tool_calls=deltas)
 
 
 class Dsv4ToolParser(ToolParser):  # type: ignore[misc]

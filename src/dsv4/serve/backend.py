@@ -11,8 +11,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
+from dsv4._completion.reasons import Ended, Reason, ended_by
 from dsv4._encode.prompt import Prompt
-from dsv4._parse.reasons import Ended, Reason, ended_by
 from dsv4.errors import short_repr
 
 if TYPE_CHECKING:

@@ -11,9 +11,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from dsv4._encode.prompt import Prompt
-from dsv4._format.tokens import THINK_END
-from dsv4._parse.events import (
+from dsv4._completion.events import (
     ArgumentsDelta,
     ContentDelta,
     Event,
@@ -21,7 +19,9 @@ from dsv4._parse.events import (
     StopHit,
     ToolCallEnd,
 )
-from dsv4._parse.reasons import Reason, ended_by
+from dsv4._completion.reasons import Reason, ended_by
+from dsv4._encode.prompt import Prompt
+from dsv4._format.tokens import THINK_END
 from dsv4.api import ApiRequest, Usage
 from dsv4.api.event_writer import Logprobs
 from dsv4.grammar import Grammar

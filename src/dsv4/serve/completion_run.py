@@ -17,10 +17,10 @@ from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
 
+from dsv4._completion.events import Diagnostic, End, Event, ReasoningDelta
+from dsv4._completion.message import ToolCall, assemble
+from dsv4._completion.reasons import Reason
 from dsv4._encode.prompt import Prompt
-from dsv4._parse.events import Diagnostic, End, Event, ReasoningDelta
-from dsv4._parse.parse import ToolCall, assemble
-from dsv4._parse.reasons import Reason
 from dsv4.api import ApiError, ApiRequest, ContextOverflow, Usage
 from dsv4.api.event_writer import Events, EventWriter, FinishReason, LoggedEvent
 from dsv4.api.neutral_request import mark_id

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
+from dsv4._completion.reasons import Reason, ended_by
 from dsv4._encode.prompt import Prompt
 from dsv4._format.tokens import EOS, THINK_END, markup
-from dsv4._parse.reasons import Reason, ended_by
 from dsv4.api import ApiRequest
 from dsv4.serve.backend import AnyBackend, Backend, Chunk, Chunks, Counts, Options
 from dsv4.serve.choice_reader import estimated_tokens

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import TypeAlias
 
-from dsv4._parse.events import Event
+from dsv4._completion.events import Event
 from dsv4.serve.asgi import ClientGone, StreamTimer
 from dsv4.serve.backend import BackendError, Chunks
 from dsv4.serve.choice_reader import ChoiceReader, joined_events

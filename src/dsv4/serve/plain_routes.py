@@ -11,9 +11,9 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict
 from typing import Any, TypeAlias, TypeVar
 
+from dsv4._completion.events import Event
+from dsv4._completion.message import assemble
 from dsv4._encode.prompt import Piece
-from dsv4._parse.events import Event
-from dsv4._parse.parse import assemble
 from dsv4._parse.parser import StreamParser
 from dsv4.api import ApiError, request_fields
 from dsv4.api.api_request import ProtocolName
@@ -293,7 +293,7 @@ class PlainRoutes:
         call = server.model.read(body, protocol)
         if call.images and not server.heals:  # this thread has no loop of its own
             call = asyncio.run(server.images.settled(call, server.behind.image_support))
-        return encoded_now(call, server)
+        return encoded_now(call, body, server)
 
 
 def _pieces(whole: T) -> Iterator[T]:

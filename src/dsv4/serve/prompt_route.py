@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias, cast
 
+from dsv4._completion.random_ids import new_id
 from dsv4._encode.prompt import Prompt
-from dsv4._parse.random_ids import new_id
 from dsv4.api import ApiError, ApiRequest, ContextOverflow
 from dsv4.api.api_request import client_path
 from dsv4.api.request_fields import JsonObject
@@ -100,7 +100,9 @@ class PromptRoute(CompletionRoute[PromptedRequest]):
             given = await server.images.settled(given, server.behind.image_support)
         call, recalled, engine = await server.storage.turns.recalled(key.name, given)
         server.metrics.count("replayed_turns", "used", by=recalled)
-        prompt, ids, tokens, is_exact = await encode_prompt(call, server, received.size)
+        prompt, ids, tokens, is_exact = await encode_prompt(
+            call, received.body, server, received.size
+        )
         if tokens >= server.model.context:
             raise ContextOverflow(tokens, server.model.context)
         grammar, later = await self._grammars(call)

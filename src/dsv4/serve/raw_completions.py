@@ -8,11 +8,11 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
+from dsv4._completion.events import ContentDelta, End, Event
+from dsv4._completion.random_ids import new_id
+from dsv4._completion.reasons import Ended, ended_by
 from dsv4._encode.prompt import Prompt
 from dsv4._format.tokens import markup
-from dsv4._parse.events import ContentDelta, End, Event
-from dsv4._parse.random_ids import new_id
-from dsv4._parse.reasons import Ended, ended_by
 from dsv4.api import ApiError, ApiRequest, ContextOverflow
 from dsv4.api.errors import wrong
 from dsv4.serve import asgi, text_completions

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from dsv4._completion.reasons import Reason
 from dsv4._encode.prompt import Prompt
-from dsv4._parse.reasons import Reason
 from dsv4.api.request_fields import JsonObject
 from dsv4.serve import backend
 from dsv4.serve.backends import engine_fields

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any, Literal
 
-from dsv4._format.tokens import THINK_END, THINK_START, Special
-from dsv4._parse.events import (
+from dsv4._completion.events import (
     ArgumentsDelta,
     ContentDelta,
     Diagnostic,
@@ -25,8 +24,9 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4._parse.parse import assemble
-from dsv4._parse.reasons import Ended, ended_by
+from dsv4._completion.message import assemble
+from dsv4._completion.reasons import Ended, ended_by
+from dsv4._format.tokens import THINK_END, THINK_START, Special
 from dsv4.api import ApiRequest
 from dsv4.api.api_request import protocol_call_id
 from dsv4.serve.backend import Chunk, read_text

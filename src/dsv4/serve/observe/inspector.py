@@ -19,9 +19,9 @@ from functools import partial
 from sys import getsizeof
 from typing import Any, Protocol, TypeAlias
 
+from dsv4._completion.events import Diagnostic, End
 from dsv4._encode.prompt import Prompt
 from dsv4._images.image_source import identity
-from dsv4._parse.events import Diagnostic, End
 from dsv4._playground.provenance import Utf16Offsets
 from dsv4.api import ApiRequest
 from dsv4.serve.asgi import ClientGone
@@ -276,12 +276,7 @@ class Inspector:
 
     @contextmanager
     def watched(
-        self,
-        owner: str,
-        protocol: str,
-        data: bytes,
-        session: str | None = None,
-        client: str = "",
+        self, owner: str, protocol: str, data: bytes, session: str | None = None, client: str = ""
     ) -> Iterator[OnBegin]:
         """A request, from its arrival to its end. Gives what is to be called when it begins."""
         self._count += 1

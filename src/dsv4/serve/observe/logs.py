@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dsv4._parse.events import Diagnostic, Event
-from dsv4._parse.random_ids import new_id
+from dsv4._completion.events import Diagnostic, Event
+from dsv4._completion.random_ids import new_id
 from dsv4.api import ApiError, ApiRequest, Usage
 from dsv4.serve.access.api_keys import Key
 from dsv4.serve.asgi import AsgiApp, Receive, Scope, Send, headers_of

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields, replace
 from typing import Any
 
+from dsv4._completion.message import assemble
 from dsv4._encode.prompt import Prompt
 from dsv4._format.dialects import dialect_named
-from dsv4._parse.parse import assemble
 from dsv4.api import ApiRequest
 from dsv4.api.api_request import ApiSettings
 from dsv4.api.protocols import PROTOCOLS, ApiProtocol

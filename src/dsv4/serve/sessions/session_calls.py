@@ -19,10 +19,10 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
+from dsv4._completion.message import assemble
+from dsv4._completion.random_ids import new_id
 from dsv4._encode.prompt import Prompt
 from dsv4._images.image_source import identity, image_bytes
-from dsv4._parse.parse import assemble
-from dsv4._parse.random_ids import new_id
 from dsv4.api import ApiError, ApiRequest
 from dsv4.errors import short_repr
 from dsv4.serve.access.api_keys import Key

@@ -9,18 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Sequence
-from functools import cache
 from typing import NamedTuple, TypeAlias, TypeVar
 
+from dsv4._completion.json_text import json_string, object_text
+from dsv4._completion.limits import LONGEST_TAG
+from dsv4._completion.patterns import pattern
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, Tags
-from dsv4._format.spellings import COMPLETION_TOKENS, FENCE_LENGTH, FENCES, HOLDS_ALL
-from dsv4._parse.call_arguments import json_string, object_text, read_json
-from dsv4._parse.declared import DeclaredTools
-from dsv4._parse.limits import LONGEST_NAME, LONGEST_TAG, MOST_CALLS, MOST_PARAMETERS
-from dsv4._parse.patterns import pattern
-from dsv4._parse.steps import Steps
-from dsv4._parse.text_buffer import MARKS, NOWHERE, TextBuffer
+from dsv4._format.spellings import COMPLETION_TOKENS
 from dsv4.errors import ParseError
 
 T = TypeVar("T")
@@ -35,9 +31,6 @@ _KEY_END = pattern('" string="(true|false)">')
 # What no name and no key holds, where tags are read one by one (recovery.md, rule 18).
 _NO_NAME = ("\n", tokens.DSML, *(spelling for spelling, _, _ in COMPLETION_TOKENS))
 _LONGEST_CLOSE = 32
-_EOS = str(tokens.EOS)
-# So many stretches of text between values are kept.
-_MOST_PASSED = 256
 
 
 class StrictMessage(NamedTuple):
@@ -107,85 +100,6 @@ def read_calls(text: str, at: int, tags: Tags) -> tuple[int, list[tuple[str, str
     """The calls of a block, from after its opening tag's newline on. Returns where it ends."""
     end, calls = _read_block(text, at, tags)
     return end, [call.named_in(text) for call in calls]
-
-
-# Completions that no rule of recovery.md could read in another way than the grammar.
-
-
-def read_plainly(
-    text: str, thinking: bool, tags: Tags, tools: DeclaredTools
-) -> StrictMessage | None:
-    """A whole completion of that kind.
-
-    None for any other, well-formed or not: one with a mark in its prose or in a value, for example.
-    """
-    thought = text.find(tokens.THINK_END) if thinking else 0
-    if thought < 0:
-        return None
-    at = thought + len(tokens.THINK_END) if thinking else 0
-    has_eos = text.endswith(tokens.EOS)
-    end = len(text) - len(tokens.EOS) if has_eos else len(text)
-    block = text.find(tags.block_open, at)
-    reasoning, content = text[:thought], text[at : end if block < 0 else block]
-    if _has_mark(reasoning) or _has_mark(content):
-        return None
-    calls: list[tuple[str, str]] | None = []
-    if block >= 0:
-        if any(fence * FENCE_LENGTH in content for fence in FENCES):
-            return None
-        calls = _plain_calls(text[block + len(tags.block_open) : end], tags, tools)
-    return None if calls is None else StrictMessage(reasoning, content, calls, "", has_eos)
-
-
-def _plain_calls(text: str, tags: Tags, tools: DeclaredTools) -> list[tuple[str, str]] | None:
-    """The calls of a block: a bracket in it begins a tag, and nothing else."""
-    before, *tags_and_values = text.split("<")
-    opening, parameter = _plain_tags(tags)
-    calls: list[tuple[str, str]] = []
-    rest = iter(tags_and_values)
-    for piece in rest:
-        invoke = opening.fullmatch(piece)
-        if invoke is None:
-            is_last = piece == tags.block_close[2:] and next(rest, None) is None
-            return calls if is_last and not before and 0 < len(calls) <= MOST_CALLS else None
-        members: dict[str, str] = {}
-        while (piece := next(rest, "")) != f"{tags.invoke_close[2:]}\n":
-            match = parameter.match(piece)
-            if match is None or match[1] in members or match[1] in HOLDS_ALL or invoke[2]:
-                return None
-            value = _plain_json(piece[match.end() :], match[2] == "true")
-            if value is None or next(rest, "") != f"{tags.parameter_close[1:]}\n":
-                return None
-            members[match[1]] = value
-        if len(members) > MOST_PARAMETERS or not tools.may_be_tool(invoke[1]):
-            return None
-        calls.append((invoke[1], object_text(members)))
-    return None
-
-
-@cache
-def _plain_tags(tags: Tags) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """The openings of a call and of a parameter, with names that the tolerant reading takes, too.
-
-    An empty line behind a call's is there if it has no parameters.
-    """
-    name = rf'name="([\w-]{{1,{LONGEST_NAME}}})"'
-    invoke, parameter = f"{tokens.DSML}{tags.invoke}", f"{tokens.DSML}{tags.parameter}"
-    return (
-        re.compile(rf"{invoke}\s*{name}>\n(\n?)"),
-        re.compile(rf'{parameter} {name} string="(true|false)">'),
-    )
-
-
-def _plain_json(value: str, is_string: bool) -> str | None:
-    if is_string or _has_mark(value):
-        return None if _has_mark(value) else json_string(value)
-    reading = read_json(value)
-    return None if reading is None or reading.repaired else reading.text
-
-
-def _has_mark(text: str) -> bool:
-    return any(mark in text for mark in MARKS)
 
 
 # Reading in pieces.
@@ -355,62 +269,3 @@ class StrictBlock:
     def _refuse(self, refused: Sequence[str], expected: str, end: int) -> None:
         if refused:
             _refuse(self._text, refused, expected, self._at - self._base, end, self._base)
-
-
-class StrictAlongside(StrictBlock):
-    """The strict grammar beside the tolerant reading of a block (recovery.md, rule 20).
-
-    Few blocks are ever doubted. So what stands between values is only kept, and read strictly when
-    the first doubt arises.
-    """
-
-    def __init__(self, tags: Tags, start: int) -> None:
-        super().__init__(tags, start)
-        self.passed: list[tuple[str, int]] = []  # text between values, and its places
-        self.refuted_to = NOWHERE  # a value that closes before this is in no strict block
-
-    def keeps_few(self) -> bool:
-        """Reads what has been passed, if it is much. False: it leaves the grammar."""
-        return len(self.passed) <= _MOST_PASSED or self._catches_up()
-
-    def _catches_up(self) -> bool:
-        try:
-            for text, start in self.passed:
-                self.feed(text, start)
-        except ParseError:
-            return False
-        self.passed.clear()
-        return True
-
-    def accepts(self, buffer: TextBuffer, value: int, at: int) -> Steps[bool]:
-        """Whether the strict grammar accepts the block, and it is the last thing in the text.
-
-        `at` is where the first doubt arises, in the value that begins at `value`.
-        """
-        if not self._catches_up():
-            return False
-        fed = max(value, at - 2)  # a bracket and a slash may stand before the tag
-        while self.end is None:
-            try:
-                self.feed(buffer.acting(fed, buffer.end), fed, buffer.final)
-            except ParseError:
-                last = buffer.final and self.closed_at < at
-                self.refuted_to = buffer.end if last else self.closed_at
-                return False
-            fed = buffer.end
-            if self.end is None and not (yield from buffer.more()):
-                return False
-        return (yield from is_last(buffer, self.end))
-
-
-def is_last(buffer: TextBuffer, end: int) -> Steps[bool]:
-    """Whether nothing but EOS and white space follows a place to the end of all text."""
-    while True:
-        rest = buffer.acting(end, buffer.end)
-        while (kept := rest.lstrip().removeprefix(_EOS)) != rest:
-            rest = kept
-        end = buffer.end - len(rest)
-        if rest and (buffer.final or not _EOS.startswith(rest)):
-            return False
-        if not (yield from buffer.more()):
-            return True

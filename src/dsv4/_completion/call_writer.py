@@ -1,0 +1,121 @@
+"""A tool call while it is read: its arguments, written as JSON fragments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+
+from dsv4._completion.events import (
+    AbortReason,
+    ArgumentsDelta,
+    Event,
+    ToolCallAborted,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from dsv4._completion.json_text import json_string, list_text, member_text, without_duplicates
+
+
+class CallWriter:
+    """One call. What it writes goes to `emit`; a call that is not visible writes nothing.
+
+    A call that is to be seen whole writes nothing before its end, and nothing at all where it is
+    given up.
+    """
+
+    def __init__(
+        self, start: ToolCallStart, emit: Callable[[Event], None], visible: bool, whole: bool
+    ) -> None:
+        self.visible = visible
+        self._start = start
+        self._emit = emit
+        self.keys: set[str] = set()  # of the parameters that were written
+        self._in_string = False
+        self._repeats = False  # a key was written twice
+        self._lists: dict[str, list[str]] = {}  # of values that came one by one
+        self._waiting: list[str] | None = [] if whole else None
+        self.begun = visible and not whole
+        if self.begun:
+            emit(start)
+
+    @property
+    def index(self) -> int:
+        return self._start.index
+
+    @property
+    def streams(self) -> bool:
+        """Whether what is written is seen at once."""
+        return self.visible and self._waiting is None
+
+    def copy(self, emit: Callable[[Event], None] | None = None) -> CallWriter:
+        """A copy of the call as it is now, which may write to somebody else."""
+        twin = copy(self)
+        twin._emit = emit or self._emit
+        twin.keys = {*self.keys}
+        twin._lists = {key: [*items] for key, items in self._lists.items()}
+        twin._waiting = None if self._waiting is None else [*self._waiting]
+        return twin
+
+    # Arguments.
+
+    def open_string(self, key: str) -> None:
+        self._in_string = True
+        self._write(self._separator(key) + json_string(key) + ': "')
+
+    def write_string(self, text: str) -> None:
+        self._write(json_string(text)[1:-1])
+
+    def close_string(self) -> None:
+        self._in_string = False
+        self._write('"')
+
+    def add(self, key: str, json_text: str) -> None:
+        self._lists.pop(key, None)
+        self._write(self._separator(key) + member_text(key, json_text))
+
+    def add_item(self, key: str, first: str, item: str) -> None:
+        """One more value of a list, whose `first` was written alone. The list comes at the end."""
+        self._repeats = True
+        self._lists.setdefault(key, [first]).append(item)
+
+    # The end.
+
+    def end(self, body: str | None = None) -> None:
+        """Completes the call, whose arguments may come as one JSON object."""
+        self._write(self._closing("") if body is None else body)
+        if not self.visible:
+            return
+        if self._waiting is not None:
+            arguments = "".join(self._waiting)
+            whole = without_duplicates(arguments) if self._repeats else arguments
+            self._emit(self._start)
+            self._emit(ArgumentsDelta(self.index, whole))
+        self._emit(ToolCallEnd(self.index))
+
+    def abort(self, reason: AbortReason, rest: str = "") -> None:
+        """Gives the call up. `rest` is a member of the arguments that was not written."""
+        if self.streams:
+            self._emit(ToolCallAborted(self.index, reason, self._closing(rest)))
+        self.visible = False
+
+    def _closing(self, rest: str) -> str:
+        """What closes the arguments: lists of values that came one by one, and the rest."""
+        members = [member_text(key, list_text(items)) for key, items in self._lists.items()]
+        members += [rest] if rest else []
+        if not self.keys:
+            return "{" + rest + "}"
+        return ('"' if self._in_string else "") + "".join(f", {m}" for m in members) + "}"
+
+    def _separator(self, key: str) -> str:
+        first = not self.keys
+        self._repeats = self._repeats or key in self.keys
+        self.keys.add(key)
+        return "{" if first else ", "
+
+    def _write(self, text: str) -> None:
+        if not self.visible or not text:
+            return
+        if self._waiting is not None:
+            self._waiting.append(text)
+        else:
+            self._emit(ArgumentsDelta(self._start.index, text))

@@ -1,0 +1,74 @@
+"""Calls that are written as JSON (recovery.md, rules 5, 13 and 14)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dsv4._completion.json_text import (
+    elements_of,
+    list_text,
+    members_of,
+    object_in,
+    read_json,
+    values_in,
+)
+from dsv4._completion.patterns import pattern
+from dsv4._format.spellings import JSON_ARGUMENTS, JSON_FRAME
+
+_LIST_OF_CALLS = pattern(r'\s*(?:\{\s*"tool_calls"\s*:\s*)?\[')  # how one begins
+
+
+class JsonCalls(NamedTuple):
+    """The calls that JSON describes: names and arguments; and how many of them are no calls."""
+
+    read: list[tuple[str, str]]
+    unread: int
+
+
+def json_calls_in(text: str) -> JsonCalls:
+    """The calls in a JSON object or list."""
+    reading = read_json(text)
+    if reading is None or not isinstance(reading.value, (dict, list)):
+        return JsonCalls([], 1)
+    text = reading.text
+    if isinstance(reading.value, dict):
+        listed = isinstance(reading.value.get("tool_calls"), list)
+        items = elements_of(dict(members_of(text))["tool_calls"]) if listed else [text]
+    else:
+        items = elements_of(text)
+    calls = [call for call in map(_described, items) if call is not None]
+    return JsonCalls(calls, len(items) - len(calls))
+
+
+def _described(item: str) -> tuple[str, str] | None:
+    """A call's name and arguments, from its JSON."""
+    if not item.startswith("{"):
+        return None
+    members = dict(members_of(item))
+    if members.get("function", "").startswith("{"):
+        members = dict(members_of(members["function"]))
+    named = read_json(members.get("name", "null"))
+    if named is None or not isinstance(named.value, str):
+        return None
+    name = named.value
+    arguments = next((members[key] for key in JSON_ARGUMENTS if key in members), "null")
+    if arguments in ("null", '""'):
+        # Not where they may stand under another name (rule 11).
+        return (name, "{}") if members.keys() <= JSON_FRAME | {*JSON_ARGUMENTS} else None
+    described = object_in(arguments)
+    return None if described is None else (name, described.text.strip())
+
+
+def complete_part(text: str) -> str:
+    """A list of calls that was cut, without the element in which it was.
+
+    A list inside of arguments is none: what is quoted never runs.
+    """
+    elements: list[str] = []
+    begun = _LIST_OF_CALLS.match(text)
+    try:
+        if begun is not None:
+            elements.extend(values_in(text, begun.end()))
+    except (ValueError, RecursionError):
+        pass
+    return list_text(elements)
