@@ -12,7 +12,7 @@ from dsv4._format.dialects import Dialect
 from dsv4.api import api_request, own_bodies
 from dsv4.api.api_request import ApiRequest, ApiSettings, BodyRules, ProtocolName
 from dsv4.api.chat_requests import FIELDS as CHAT
-from dsv4.api.errors import as_api_error, wrong
+from dsv4.api.errors import ApiError, as_api_error, wrong
 from dsv4.api.messages_requests import FIELDS as MESSAGES
 from dsv4.api.protocols import PROTOCOLS, convert
 from dsv4.api.request_fields import Body, JsonObject, json_value
@@ -162,16 +162,42 @@ def _read_sent(
     own = {name: body[name] for name in own_bodies.OWN_OPTIONS if body.get(name) is not None}
     named: Any = own.pop("dialect", None)
     release = named if dialect is None else dialect
-    if isinstance(body.get("thinking"), bool):
-        body = {**body, "thinking": {"type": "enabled" if body["thinking"] else "disabled"}}
-    if "effort" in own and "reasoning_effort" not in body:
-        body = {**body, "reasoning_effort": own["effort"]}
-    own = {name: own[name] for name in own if name not in ("dialect", "effort")}
+    sent = _in_words_of_servers(body, protocol, own.pop("effort", None))
     try:
-        call = PROTOCOLS[protocol].read(body, dialect=release, settings=settings)
+        call = PROTOCOLS[protocol].read(sent, dialect=release, settings=settings)
         return replace(call, request=replace(call.request, **own)) if own else call
     except OptionError as error:
         raise as_api_error(error) from None
+    except ApiError as error:
+        name, *_ = place = _EFFORT_PLACES[protocol]
+        if error.path == ".".join(place) and sent.get(name) is not body.get(name):
+            raise ApiError(error.message, path="effort") from None
+        raise
+
+
+# Where a protocol has what is `effort` here.
+_EFFORT_PLACES: dict[ProtocolName, tuple[str, ...]] = {
+    "chat": ("reasoning_effort",),
+    "responses": ("reasoning", "effort"),
+    "messages": ("output_config", "effort"),
+}
+
+
+def _in_words_of_servers(body: JsonObject, protocol: ProtocolName, effort: object) -> JsonObject:
+    """A body whose switch of thinking and whose effort stand where the protocol has them. An effort
+    that it has there already goes before."""
+    switch = body.get("thinking")
+    if isinstance(switch, bool):
+        body = {**body, "thinking": {"type": "enabled" if switch else "disabled"}}
+    is_off = switch is False and protocol == "responses"  # which has no other switch
+    name, *inside = _EFFORT_PLACES[protocol]
+    given = body.get(name)
+    fields = given if isinstance(given, dict) else {}
+    is_given = given is not None and (not inside or fields.get("effort") is not None)
+    if (is_given or effort is None) and not is_off:
+        return body
+    word = "none" if is_off else effort
+    return {**body, name: {**fields, "effort": word} if inside else word}
 
 
 def _read_released(
