@@ -7,7 +7,6 @@ raise is a refusal; `Unsupported` says that the implementation does not do it.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Collection
 from importlib import import_module
@@ -117,20 +116,6 @@ def flat(request: Request) -> Request:
     return {**request, **changed}
 
 
-def put_reasoning_into_contents(messages: list[Request]) -> None:
-    """For implementations that have reasoning as it is written, in the text."""
-    for message in messages:
-        if reasoning := message.pop("reasoning_content", None):
-            message["content"] = f"<think>{reasoning}</think>{message.get('content') or ''}"
-
-
-def set_variable(name: str, value: object) -> None:
-    """For implementations with options in the environment: None is none."""
-    os.environ.pop(name, None)
-    if value is not None:
-        os.environ[name] = str(value)
-
-
 def thinking_of(request: Request) -> Request:
     """Thinking, as the official API has it."""
     return {"type": "enabled" if request["thinking_mode"] == "thinking" else "disabled"}
@@ -170,22 +155,6 @@ def stand_ins(*names: str) -> None:
     sys.meta_path.insert(0, _StandIns(names))
 
 
-class CodePoints:
-    """A tokenizer for packages that give ids where a prompt is wanted: an id is a character."""
-
-    bos_token_id, eos_token_id, pad_token_id = 0, 1, 1
-    bos_token, eos_token, pad_token = "<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", None
-
-    def __call__(self, text: str, **_: Any) -> Request:
-        return {"input_ids": self.encode(text)}
-
-    def encode(self, text: str, **_: Any) -> list[int]:
-        return [*map(ord, text)]
-
-    def convert_tokens_to_ids(self, token: str) -> int:
-        return {self.bos_token: 0}.get(token, 1)
-
-
 class _StandIn(MagicMock):
     def __get_pydantic_core_schema__(self, *_: Any) -> Any:
         """As the type of a field of pydantic's it is anything."""
@@ -203,7 +172,6 @@ class _StandIns(MetaPathFinder, Loader):
     def create_module(self, spec: ModuleSpec) -> Any:
         module = _StandIn(name=spec.name)
         module.__path__, module.__version__ = [], "3.0"
-        module.inference_mode = module.no_grad = lambda *_: lambda function: function
         return module
 
     def exec_module(self, module: ModuleType) -> None:

@@ -1,4 +1,5 @@
-"""Dynamo's frontend, which writes prompts and reads completions, in front of a stand-in worker.
+"""Dynamo's frontend, which writes prompts and reads completions, in front of a worker that stands
+in for an engine: it says what it is told, and keeps the ids that it was asked with.
 
 Runs in Dynamo's environment. Worker and frontend are processes of one machine, which find each
 other through a folder.
@@ -7,30 +8,84 @@ other through a folder.
 from __future__ import annotations
 
 import asyncio
+import atexit
+import json
 import os
+import socket
+import subprocess
 import sys
 import threading
+import time
+import urllib.error
+import urllib.request
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
-from frontends import MODELS, Frontend, free_port
+# The model's name, and its kind, by which Dynamo chooses how it writes prompts; so are its parsers
+# named.
+MODELS = {
+    "v4": ("DeepSeek-V4-Pro", "deepseek_v4"),
+    "v4.1": ("DeepSeek-V4.1-Flash", "deepseek_v41"),
+}
+ARCHITECTURES = {"v4": ["DeepseekV4ForCausalLM"], "v4.1": ["DeepseekV41ForCausalLM"]}
+# What V4.1 calls reserved tokens of V4's vocabulary.
+RENAMED = {128799: "<｜System｜>", 129264: "<｜deepseek_image｜>"}
+SECONDS = 60
 
 
-class DynamoFrontend(Frontend):
-    """One frontend for both dialects."""
+def write_model(folder: Path, dialect: str, vocabulary: Path) -> None:
+    """What a frontend reads of a model: no weights."""
+    folder.mkdir(parents=True)
+    written = json.loads(vocabulary.read_text("utf-8"))
+    if dialect == "v4.1":
+        for token in written["added_tokens"]:
+            token["content"] = RENAMED.get(token["id"], token["content"])
+    (folder / "tokenizer.json").write_text(json.dumps(written), "utf-8")
+    ends = {"bos_token_id": 0, "eos_token_id": 1}
+    (folder / "generation_config.json").write_text(json.dumps(ends), "utf-8")
+    kind = {"architectures": ARCHITECTURES[dialect], "model_type": MODELS[dialect][1]}
+    sizes = {"vocab_size": 129280, "max_position_embeddings": 1_048_576}
+    (folder / "config.json").write_text(json.dumps({**kind, **sizes, **ends}), "utf-8")
+    options = {"tokenizer_class": "PreTrainedTokenizerFast"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(options), "utf-8")
+
+
+class DynamoFrontend:
+    """A frontend that serves both dialects for as long as this process lives."""
 
     def __init__(self, vocabulary: Path) -> None:
-        super().__init__(vocabulary)
+        from tokenizers import Tokenizer
+
+        self._folder = Path(mkdtemp())
+        self._tokenizers = {}
+        for dialect, (model, _) in MODELS.items():
+            write_model(self._folder / model, dialect, vocabulary)
+            file = str(self._folder / model / "tokenizer.json")
+            self._tokenizers[dialect] = Tokenizer.from_file(file)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        self._url = f"http://127.0.0.1:{port}/v1"
+        self._said = ""
+        self._asked: list[int] = []
         os.environ |= {
-            **{"DYN_DISCOVERY_BACKEND": "file", "DYN_FILE_KV": str(self.folder / "discovery")},
+            **{"DYN_DISCOVERY_BACKEND": "file", "DYN_FILE_KV": str(self._folder / "discovery")},
             **{"DYN_REQUEST_PLANE": "tcp", "DYN_EVENT_PLANE": "zmq", "HF_HUB_OFFLINE": "1"},
-            "HOME": str(self.folder),  # where it caches what it knows of models
+            "HOME": str(self._folder),  # where it caches what it knows of models
             **{"DYN_LOG": "error", "DYN_SELF_HOST_METADATA": "0"},
         }
         threading.Thread(target=self._work, daemon=True).start()
-        port = free_port()
+        self._process = self._started(port)
+        atexit.register(self._process.kill)
+        self._wait()
+
+    def _started(self, port: int) -> subprocess.Popen[bytes]:
         options = ["--http-host", "127.0.0.1", "--http-port", str(port)]
-        self.start([sys.executable, "-m", "dynamo.frontend", *options], port, *MODELS)
+        return subprocess.Popen(
+            [sys.executable, "-m", "dynamo.frontend", *options],
+            stdout=subprocess.DEVNULL,
+            stderr=(self._folder / "frontend.log").open("wb"),
+        )
 
     def _work(self) -> None:
         from dynamo.runtime import dynamo_worker
@@ -46,7 +101,9 @@ class DynamoFrontend(Frontend):
         from dynamo.llm import ModelInput, ModelRuntimeConfig, ModelType, WorkerType, register_model
 
         async def generate(request: Any, context: Any) -> Any:
-            for id in self.generated(dialect, request["token_ids"]):
+            self._asked = request["token_ids"]
+            encoded = self._tokenizers[dialect].encode(self._said, add_special_tokens=False)
+            for id in encoded.ids:
                 yield {"token_ids": [id]}
             yield {"token_ids": [1], "finish_reason": "stop"}
 
@@ -55,9 +112,48 @@ class DynamoFrontend(Frontend):
         options = ModelRuntimeConfig()
         options.tool_call_parser = options.reasoning_parser = parser
         await register_model(
-            *(ModelInput.Tokens, ModelType.Chat, endpoint, str(self.folder / model), model),
+            *(ModelInput.Tokens, ModelType.Chat, endpoint, str(self._folder / model), model),
             runtime_config=options,
             worker_type=WorkerType.Aggregated,
             ignore_weights=True,
         )
         await endpoint.serve_endpoint(generate)
+
+    def _wait(self) -> None:
+        for _ in range(SECONDS * 10):
+            time.sleep(0.1)
+            try:
+                with urllib.request.urlopen(f"{self._url}/models", timeout=5) as answer:
+                    if len(json.load(answer)["data"]) == len(MODELS):
+                        return
+            except OSError:
+                continue
+        raise SystemExit(f"no frontend: {(self._folder / 'frontend.log').read_text('utf-8')}")
+
+    def _post(self, dialect: str, body: Any, *, stream: bool = False) -> bytes:
+        headers = {"content-type": "application/json"}
+        data = json.dumps({**body, "model": MODELS[dialect][0], "stream": stream}).encode()
+        request = urllib.request.Request(f"{self._url}/chat/completions", data, headers)
+        try:
+            with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+                return bytes(answer.read())
+        except urllib.error.HTTPError as error:
+            raise ValueError(error.read().decode("utf-8", "replace")) from None
+
+    def prompt(self, dialect: str, body: Any) -> str:
+        """The prompt that the worker is asked with. Raises a `ValueError` for what is refused."""
+        self._said, self._asked = "", []
+        self._post(dialect, body)
+        return str(self._tokenizers[dialect].decode(self._asked, skip_special_tokens=False))
+
+    def message(self, dialect: str, said: str, body: Any) -> Any:
+        """What becomes of a completion."""
+        self._said = said
+        return json.loads(self._post(dialect, body))["choices"][0]["message"]
+
+    def chunks(self, dialect: str, said: str, body: Any) -> list[Any]:
+        """The same, streamed: the chunks of the answer."""
+        self._said = said
+        events = self._post(dialect, body, stream=True).decode("utf-8").splitlines()
+        data = [line[len("data: ") :] for line in events if line.startswith("data: ")]
+        return [json.loads(each) for each in data if each != "[DONE]"]
