@@ -11,6 +11,7 @@ Who asks what follows a tag waits until it is known (`Steps`), and has the answe
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from dsv4._completion.limits import LONGEST_SPACE
 from dsv4._completion.patterns import pattern
@@ -31,8 +32,6 @@ _JSON_CALLS = pattern(rf'\[\s{{0,{LONGEST_SPACE}}}\{{|\{{\s{{0,{LONGEST_SPACE}}}
 
 class TagRules:
     """Answers questions about tags, from the text around them and the declared tools."""
-
-    __slots__ = ("buffer", "close_at", "eos_run", "tools", "unclosed")
 
     def __init__(self, buffer: TextBuffer, tools: DeclaredTools) -> None:
         self.buffer = buffer
@@ -77,7 +76,7 @@ class TagRules:
         if rest == _DOUBLED:
             tag = buffer.tag_at(at + 1)
             if isinstance(tag, Tag):
-                return None if tag.broken else tag.with_bracket(rest[0])
+                return None if tag.broken else replace(tag, start=at, raw=rest[0] + tag.raw)
             return None if buffer.final else tag
         waits = len(rest) > 1 and _DOUBLED.startswith(rest) and not buffer.final
         return PartialTag.MAYBE if waits else None
