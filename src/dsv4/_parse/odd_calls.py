@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from dsv4._completion.events import ArgumentsDelta
-from dsv4._completion.json_text import json_string, object_in, without_duplicates
+from dsv4._completion.json_text import json_string, member_text, object_in, without_duplicates
 from dsv4._completion.patterns import pattern
 from dsv4._completion.reasons import Ended
 from dsv4._format import spellings
@@ -56,10 +56,8 @@ def find_plain_calls(reading: Reading, first: Tag, tag: Tag) -> Steps[OddCalls]:
         if not ahead.marked and ahead.closing:
             own = ahead.label == tag.label or (ahead.kind == "invoke" and not is_json)
             if own or (wrapped and ahead.label == first.label):
-                inner, wraps = (
-                    buffer.slice(tag.end, ahead.start),
-                    wrapped and ahead.label != first.label,
-                )
+                inner = buffer.slice(tag.end, ahead.start)
+                wraps = wrapped and ahead.label != first.label
                 if is_json:
                     return OddCalls(_json_calls(reading, inner), ahead.end, wraps)
                 name = reading.tools.as_declared(tag.attributes.get("name")) or ""
@@ -134,9 +132,7 @@ def _native_found(reading: Reading, tag: Tag, end: int, after: int) -> OddCalls:
     first = calls[0][0] if calls else "" if head is None else head[1]
     if not first or not reading.tools.may_be_tool(first):
         return OddCalls(None, end)
-    cut = None
-    if head is not None:
-        cut = head[1], f'"arguments": {json_string(rest[head.end() :])}'
+    cut = head and (head[1], member_text("arguments", json_string(rest[head.end() :])))
     return OddCalls(calls, after, cut=cut, has_rest=bool(rest.strip()))
 
 

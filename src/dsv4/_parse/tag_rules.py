@@ -48,11 +48,10 @@ class TagRules:
         if after - at > LONGEST_SPACE:
             return Tag("text", after, "")
         ahead = yield from self._look_at(after)
-        if ahead.kind == "text":
-            while isinstance(doubled := self.doubled(after), PartialTag):
-                if not (yield from self.buffer.more()):
-                    return ahead
-            return ahead if doubled is None else doubled
+        while ahead.kind == "text" and (doubled := self.doubled(after)) is not None:
+            if isinstance(doubled, Tag):
+                return doubled
+            yield from self.buffer.more()
         return ahead
 
     def look_past(self, at: int) -> Steps[Tag]:
@@ -137,17 +136,12 @@ class TagRules:
         """
         if tool is not None and tag.marked and not tag.closing and self._names_key(tag, tool):
             return "parameter"
-        if (
-            not tag.marked
-            or not tag.label
-            or tag.label in spellings.RELEASED_LABELS
-            or tag.name is not None
-        ):
-            return None if tag.kind == "named" else tag.kind
-        if tool is not None and tag.label in self.tools.keys(tool):
-            return "parameter"
-        if tag.label in self.tools.parameters:
-            return "invoke"
+        if tag.marked and tag.label and tag.name is None:
+            released = tag.label in spellings.RELEASED_LABELS
+            if tool is not None and tag.label in self.tools.keys(tool) and not released:
+                return "parameter"
+            if tag.label in self.tools.parameters and not released:
+                return "invoke"
         return None if tag.kind == "named" else tag.kind
 
     def _names_key(self, tag: Tag, tool: str) -> bool:
@@ -184,13 +178,10 @@ class TagRules:
 
     def opens(self, ahead: Tag, kind: str, tool: str | None = None) -> bool:
         """Whether a tag with the DSML token opens something of this kind."""
-        return self._is_proper(ahead, kind, tool) and not ahead.closing
+        return ahead.marked and not ahead.closing and self.kind(ahead, tool) == kind
 
     def closes(self, ahead: Tag, kind: str, tool: str | None = None) -> bool:
-        return self._is_proper(ahead, kind, tool) and ahead.closing
-
-    def _is_proper(self, ahead: Tag, kind: str, tool: str | None) -> bool:
-        return ahead.marked and self.kind(ahead, tool) == kind
+        return ahead.marked and ahead.closing and self.kind(ahead, tool) == kind
 
     def is_plain_argument(self, ahead: Tag, tool: str) -> bool:
         """Whether an argument of a declared tool opens here without the DSML token (rule 14).
@@ -199,23 +190,17 @@ class TagRules:
         """
         if ahead.closing or ahead.marked or not ahead.raw:
             return False
-        if (
-            ahead.label in self.tools.keys(tool)
-            and ahead.attributes.keys() <= spellings.ELEMENT_ATTRIBUTES
-        ):
+        is_element = ahead.attributes.keys() <= spellings.ELEMENT_ATTRIBUTES
+        if is_element and ahead.label in self.tools.keys(tool):
             return True
         return tool in self.tools.parameters and ahead.kind == "parameter" and bool(ahead.name)
-
-    def carries_arguments(self, tag: Tag) -> bool:
-        """Whether an invoke has arguments among its attributes (rule 14)."""
-        keys = self.tools.keys(self.tool_called(tag) or "")
-        return any(is_argument(attribute, keys) for attribute in tag.attributes)
 
     def is_certain(self, tag: Tag, wrapped: bool) -> Steps[bool]:
         """Whether an invoke is followed by what must follow (rule 2)."""
         tool = self.tool_called(tag) or ""
-        if tag.self_closed:
-            return wrapped or self.carries_arguments(tag)
+        if tag.self_closed:  # it may have arguments among its attributes (rule 14)
+            keys = self.tools.keys(tool)
+            return wrapped or any(is_argument(one, keys) for one in tag.attributes)
         ahead = yield from (self.look_past if wrapped else self.look_ahead)(tag.end)
         if ahead.kind == "end":
             return wrapped and self.buffer.ended in (Ended.END, Ended.STOP)
@@ -293,9 +278,7 @@ class TagRules:
 
     def opens_json_calls(self, tag: Tag) -> Steps[bool]:
         """Whether a tag opens JSON calls without the DSML token (rule 13)."""
-        if tag.marked or tag.closing or tag.attributes:
-            return False
-        if tag.label not in spellings.JSON_WRAPPERS:
+        if tag.marked or tag.closing or tag.attributes or tag.label not in spellings.JSON_WRAPPERS:
             return False
         ahead = yield from self.look_ahead(tag.end)
         return ahead.kind == "brace" and not tag.self_closed

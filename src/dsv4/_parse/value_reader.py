@@ -146,17 +146,15 @@ class Value:
         buffer = self.buffer
         while True:
             at = self._at = buffer.next_mark(max(self._at, self.reading.pos))
-            partial: PartialTag | None = None
-            if at < buffer.end:
-                tag = None if self._cannot_act(at) else buffer.tag_at(at)
-                if isinstance(tag, Tag):
-                    return tag
-                if tag is None:
-                    self._at += 1
-                    continue
-                partial = tag
+            in_text = at < buffer.end
+            tag = buffer.tag_at(at) if in_text and not self._cannot_act(at) else None
+            if isinstance(tag, Tag):
+                return tag
+            if tag is None and in_text:
+                self._at += 1
+                continue
             self.take(self._before_newline(at))
-            if not (yield from buffer.more_of(at, partial)):
+            if not (yield from buffer.more_of(at, tag)):
                 return None
 
     def _cannot_act(self, at: int) -> bool:
