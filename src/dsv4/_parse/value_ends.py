@@ -148,7 +148,7 @@ class QuotingValue(CallValue):
         if verdict is Verdict.IMPLIED and tag.kind != "eos":  # nobody can tell which was meant
             reading.report("quoted_markup", tag.start, tag.raw)
         block.reads_strictly = True
-        return Verdict.STRICT
+        return Verdict.TEXT
 
     def _is_repair(self, tag: Tag, verdict: Verdict) -> Steps[bool]:
         """Whether a value ends at a tag though the strict grammar may go on behind it.
@@ -232,7 +232,7 @@ class QuotingValue(CallValue):
                 return True
             if not (yield from buffer.more()):
                 break
-        tag = buffer.tag_at(at) if at < buffer.end and buffer.is_mark(at) else None
+        tag = buffer.tag_at(at) if buffer.is_mark(at) else None
         if not isinstance(tag, Tag) or not tag.broken or tag.closing:
             return False
         return self.rules.kind(tag, self.call.name) in ("invoke", "parameter")
