@@ -160,13 +160,12 @@ def next_part(
                 at = begun
                 continue
             return begun, end
-        if mark < buffer.end:
-            tag = buffer.tag_at(mark)
-            if isinstance(tag, Tag):
-                return tag
-            if tag is None:
-                at = mark + 1
-                continue
+        tag = buffer.tag_at(mark) if mark < buffer.end else PartialTag.MAYBE
+        if isinstance(tag, Tag):
+            return tag
+        if tag is None:
+            at = mark + 1
+            continue
         match = buffer.search(pending, at, mark)
         at, match = mark if match is None else buffer.place(match.start()), None
         if not (yield from buffer.more()):

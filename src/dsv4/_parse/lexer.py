@@ -9,7 +9,7 @@ at a time costs what any text costs; only the head, of a few dozen characters, i
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from dsv4._completion.limits import LONGEST_TAG
@@ -231,8 +231,7 @@ class _TagReader:
         tag = yield from self._read_name(at)
         if tag is None or tag.broken or tag.attributes or tag.raw[-1] not in _CLOSING:
             return None
-        tag.bare = True
-        return tag
+        return replace(tag, bare=True)
 
     # The name, the attributes and the end.
 
@@ -253,9 +252,7 @@ class _TagReader:
             strict = yield from self._read_strictly()
         if strict is not None or not self.marked:
             return strict
-        broken = self._made(label, at, at)
-        broken.broken = True
-        return broken
+        return replace(self._made(label, at, at), broken=True)
 
     def _read_attributes(self, label: str, at: int) -> Waiting[Tag]:
         source = self.source
@@ -448,8 +445,7 @@ class _TagReader:
         source = self.source
         while True:
             match = source.match(pattern, at)
-            if match is not None:
-                at = source.place(match.end())
+            at, match = at if match is None else source.place(match.end()), None
             self._check_length(at)
             if at < source.end or source.final:
                 return at

@@ -88,10 +88,7 @@ class TagRules:
         begun, reached = self.eos_run
         if not begun <= tag.start < reached:
             begun, reached = tag.start, tag.end
-        while True:
-            ahead = yield from self.look_past(reached)
-            if ahead.kind != "eos":
-                break
+        while (ahead := (yield from self.look_past(reached))).kind == "eos":
             reached = ahead.end
         self.eos_run = begun, reached
         return reached, ahead

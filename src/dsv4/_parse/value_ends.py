@@ -239,15 +239,11 @@ class QuotingValue(CallValue):
 
     def _comes_soon(self, start: int) -> Steps[bool]:
         """Whether a remark stands between the close and what must follow it (rule 11)."""
-        buffer = self.buffer
-        behind = buffer.at(start)
-        if behind in QUOTES_A_CLOSE:  # as a program or JSON has it, in a string
+        buffer, at = self.buffer, start
+        behind = yield from buffer.past_space(start, LONGEST_REMARK)
+        # As a program or JSON has it, in a string; or JSON's line end.
+        if buffer.at(start) in QUOTES_A_CLOSE or buffer.at(behind) == "\\":
             return False
-        if behind.isspace():  # JSON's line end
-            at = yield from buffer.past_space(start, LONGEST_REMARK)
-            if buffer.at(at) == "\\":
-                return False
-        at = start
         while (tag := (yield from buffer.next_tag(at, start + LONGEST_REMARK))) is not None:
             if not tag.marked or tag.broken or tag.bare:
                 if self._is_own_close(tag, None):
