@@ -99,11 +99,10 @@ class Call:
             return
         reading.report("argument_in_tag", tag.start, tag.raw)
         for attribute, value in values.items():
-            inside = object_in(value) if attribute == RAW_PARAMETER not in keys else None
-            members = [] if inside is None else members_of(inside.text)
-            if inside is None:
-                types = reading.tools.types_of(self.name, attribute)
-                members = [(attribute, typed_json(value, None, types))]
+            types = reading.tools.types_of(self.name, attribute)
+            members = [(attribute, typed_json(value, None, types))]
+            if attribute == RAW_PARAMETER not in keys and (inside := object_in(value)) is not None:
+                members = members_of(inside.text)
             for key, json_text in members:
                 self.give(key, tag.start, tag.raw, json_text)
 

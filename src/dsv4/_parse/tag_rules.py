@@ -133,11 +133,11 @@ class TagRules:
         """
         if tool is not None and tag.marked and not tag.closing and self._names_key(tag, tool):
             return "parameter"
-        if tag.marked and tag.label and tag.name is None:
-            released = tag.label in spellings.RELEASED_LABELS
-            if tool is not None and tag.label in self.tools.keys(tool) and not released:
+        is_odd = tag.marked and tag.label and tag.label not in spellings.RELEASED_LABELS
+        if is_odd and tag.name is None:
+            if tool is not None and tag.label in self.tools.keys(tool):
                 return "parameter"
-            if tag.label in self.tools.parameters and not released:
+            if tag.label in self.tools.parameters:
                 return "invoke"
         return None if tag.kind == "named" else tag.kind
 
