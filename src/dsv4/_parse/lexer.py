@@ -86,8 +86,8 @@ _UNQUOTED = pattern(
 )
 # What may stand behind a quoted value in the same line.
 _BEHIND_VALUE = pattern(rf"[{OPENING_BRACKETS}{CLOSING_BRACKETS}{re.escape(BARS)}/A-Za-z_]")
-# What the word may begin with, and tokens in brackets alone, and one of the bars that is a letter.
-_FIRST_LETTERS = frozenset("DdTtǀ")
+# What the word may begin with, and tokens in brackets alone; and some bars are letters.
+_FIRST_LETTERS = frozenset(f"DdTt{BARS}")
 # What may stand after the bracket, if it is no letter.
 _SECOND = frozenset(f"{_SLASHES} \t\n\r{_ZERO_WIDTH}{BARS}")
 
