@@ -490,6 +490,54 @@ def test_rules_can_be_chosen() -> None:
     assert as_released == str(api.read(middle).request.encode())
 
 
+def test_own_options_beside_a_servers_fields_hold_at_every_door() -> None:
+    body = {
+        "model": "DeepSeek-V4.1-Flash",
+        "messages": ASKED,
+        "thinking": True,
+        "effort": "max",
+        "prefix": "So",
+    }
+    prompt = str(api.read(body).request.encode())
+    assert "Reasoning Effort" in prompt
+    assert prompt.endswith("So")
+    assert prompt_text({"request": body}, PlaygroundContext())["prompt"] == prompt
+    assert said("encode", stdin=json.dumps(body)).stdout == prompt
+
+
+@each_row(
+    "body, thinking, effort",
+    [
+        ({"input": "Hi", "effort": "max"}, True, "max"),
+        ({"input": "Hi", "effort": "max", "reasoning": {"summary": "auto"}}, True, "max"),
+        ({"input": "Hi", "effort": "max", "reasoning": {"effort": "low"}}, True, "low"),
+        ({"input": "Hi", "thinking": True, "effort": 55}, True, 55),
+        ({"input": "Hi", "thinking": False}, False, None),
+        ({"input": "Hi", "thinking": False, "reasoning": {"effort": "high"}}, False, None),
+        ({"messages": ASKED, "max_tokens": 9, "system": "S", "effort": "max"}, True, "max"),
+        ({"messages": ASKED, "max_tokens": 9, "system": "S", "thinking": False}, False, None),
+        ({"messages": ASKED, "max_tokens": 9, "effort": "max"}, True, "max"),
+    ],
+)
+def test_own_effort_and_thinking_hold_in_every_protocol(
+    body: Any, thinking: bool, effort: Any
+) -> None:
+    read = api.read({**body, "model": "DeepSeek-V4.1"}).request
+    assert (read.thinking, read.effort) == (thinking, effort)
+    with pytest.raises(api.ApiError, match=r"^effort: found 'most'"):
+        api.read({"input": "Hi", "effort": "most"})
+
+
+def test_a_list_in_any_protocol() -> None:
+    for protocol in ("chat", "responses", "messages"):
+        for rules in (None, "body"):
+            read = api.read(ASKED, protocol=protocol, rules=rules)
+            assert "<｜User｜>Hi<｜Assistant｜>" in str(read.request.encode())
+    unknown: Any = "mine"
+    with pytest.raises(api.ApiError, match="rules: found 'mine', expected released or body"):
+        api.read(ASKED, rules=unknown)
+
+
 def test_an_answer_at_the_end() -> None:
     chat = {"model": "DeepSeek-V4", "messages": [user(), assistant("Yes.")]}
     with pytest.raises(api.ApiError, match="assistant message at the end"):

@@ -123,6 +123,33 @@ def test_a_picture_that_no_engine_could_read(url: str, problem: str) -> None:
         assert caught.value.path in ("messages[0].content[1]", "input[0].content[1]")
 
 
+@each_row("protocol", PROTOCOLS)
+def test_base64_goes_on_as_every_engine_takes_it(protocol: Any) -> None:
+    data = packed(png())
+    spaced = f"data:image/png;base64, {data[:20]}\n{data[20:]}\r\n"
+    for url in (spaced, data_url(png(), "IMAGE/PNG")):
+        written = api.read(with_images(protocol, url), protocol=protocol, dialect="v4.1")
+        assert written.request.encode().images == [{"type": "image", "url": data_url(png())}] * 2
+
+
+def test_the_label_of_a_picture_says_nothing() -> None:
+    for label in ("text/plain", "a;b,c", "image/jpeg", None):
+        source = {"type": "base64", "media_type": label, "data": packed(png())}
+        asked = {"role": "user", "content": [{"type": "image", "source": source}]}
+        [image] = api.messages.read(body("messages", asked), dialect="v4.1").request.encode().images
+        assert image["url"] == data_url(png())
+
+
+def test_blocks_of_other_protocols_beside_calls_of_chat() -> None:
+    """As in conversations in dsv4's own form, which a file may have with a server's fields."""
+    source = {"type": "base64", "media_type": "image/png", "data": packed(png())}
+    seen = [{"type": "image", "source": source}, block("responses", data_url(png()))]
+    asked = {"role": "user", "content": seen}
+    sent = body("chat", asked, *call("chat", "c", "shot", {}), *result("chat", "c", "Seen"))
+    read = api.read({**sent, "model": "DeepSeek-V4.1-Flash"})
+    assert (read.protocol, len(read.request.encode().images)) == ("chat", 2)
+
+
 @each_row(
     "protocol, image",
     [

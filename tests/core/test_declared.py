@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import dsv4
-from dsv4._parse.declared import DeclaredTools
+from dsv4._completion.declared import DeclaredTools
 
 TEXT, NULL = {"type": "string"}, {"type": "null"}
 PLACE, NODE = {"$ref": "#/$defs/Place"}, {"$ref": "#/$defs/Node"}

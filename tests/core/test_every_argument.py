@@ -54,6 +54,9 @@ def calling(body: str, name: str = "delete_rows") -> str:
         f'{TABLE}\n<{DSML}parameter name="where" value="id = 7">{PARAMETER_END}',
         f'{TABLE}\n<{DSML}parameter name="where" string="true" value="id = 7">{PARAMETER_END}',
         f'{TABLE}\n<{DSML}arg name="where" value="id = 7"></{DSML}arg>',
+        f"{TABLE}, {WHERE}",
+        f"{TABLE}；{WHERE}",
+        f"{parameter('table')[:-1]}/>users{PARAMETER_END}\n{WHERE}",
         f"{TABLE}\nwhere: see below\n{WHERE}",
         f"{TABLE}\n**where** = id = 7:\n{WHERE}",
         f"{TABLE}\nNow the condition.\n{WHERE}",
@@ -76,6 +79,8 @@ def test_is_read(body: str) -> None:
         f"{TABLE}\n**where**: id = 7",
         f"{TABLE}\n`where`：id = 7",
         f"{TABLE}\n- where: id = 7",
+        f"{TABLE}\n{parameter('where')[:-1]}id = 7{PARAMETER_END}",
+        f"{TABLE}\n{parameter('where')[:-1]} id = 7{PARAMETER_END}",
         f"{TABLE}\n_where_: id = 7",
         f"{TABLE}\n--where=id",
         f"{TABLE}\n<where=id>",
@@ -102,6 +107,32 @@ def test_is_not_lost_from_a_call_that_is_made(body: str) -> None:
     assert message.dropped
     quoted = "".join(found.raw for found in message.diagnostics)
     assert "7" not in body or "7" in quoted + message.incomplete[0].arguments
+
+
+OPENING, SLASHED = invoke("delete_rows"), invoke("delete_rows").replace(">", "/>")
+
+
+@each_row(
+    "text, arguments",
+    [
+        # A slash too many: the call's arguments follow.
+        (f"{SLASHED}\n{TABLE}\n{WHERE}\n{INVOKE_END}\n", BOTH),
+        (f"{SLASHED}{TABLE}{WHERE}", BOTH),
+        (SLASHED, {}),
+        # A parameter's close in place of the invoke's.
+        (f"{OPENING}{TABLE}{WHERE}{PARAMETER_END}", BOTH),
+        (f"{OPENING}\n{TABLE}\n{WHERE}\n{PARAMETER_END}\n", BOTH),
+        # Nothing but the opening has come, and the model ended there.
+        (OPENING, {}),
+        (f"{OPENING}{EOS}", None),
+    ],
+)
+def test_odd_tags_of_a_call(text: str, arguments: Any) -> None:
+    message = read(f"{BLOCK}\n{text}{BLOCK_END}{EOS}", tools=TOOLS)
+    if arguments is None:
+        message = read(f"{BLOCK}\n{text}", tools=TOOLS)
+    assert calls_of(message) == [("delete_rows", arguments)] * (arguments is not None)
+    assert message.tool_calls or is_not_made(message, "delete_rows")
 
 
 @each_row("remark", ["somewhere: here", "any_where: here", "else-where: x", "the where clause"])

@@ -79,8 +79,12 @@ def by_orientation(n: int) -> Iterator[tuple[str, bytes]]:
 
 def with_chunk(png: bytes, kind: bytes, data: bytes) -> bytes:
     """A PNG file with one more chunk, before its end."""
-    chunk = struct.pack(">I", len(data)) + kind + data
-    return png[:-12] + chunk + struct.pack(">I", zlib.crc32(kind + data)) + png[-12:]
+    return png[:-12] + chunk_of(kind, data) + png[-12:]
+
+
+def chunk_of(kind: bytes, data: bytes) -> bytes:
+    checksum = struct.pack(">I", zlib.crc32(kind + data))
+    return struct.pack(">I", len(data)) + kind + data + checksum
 
 
 @each_row(
@@ -154,6 +158,35 @@ def traps() -> Iterator[tuple[str, bytes]]:
     yield "a moving WebP", saved("WEBP", save_all=True, append_images=frames)
     for order in "<>":
         yield f"a TIFF with SHORTs, {order}", short_tiff(order)
+        for kind, value in ODD_ORIENTATIONS.items():
+            data = odd_exif(order, *value)
+            yield f"PNG, {kind}, {order}", with_chunk(saved("PNG"), b"eXIf", data)
+    png = saved("PNG")
+    yield "a PNG with something before its header", png[:8] + chunk_of(b"tEXt", b"a\0b") + png[8:]
+    longer = chunk_of(b"IHDR", png[16:29] + b"more")
+    yield "a PNG with a longer header", png[:8] + longer + png[33:]
+    yield "a JPEG with bytes behind its end", saved("JPEG") + bytes(99)
+
+
+# Type, number of values, what stands in the field, and behind the directory: as none should be
+# written, and as Pillow reads them.
+ODD_ORIENTATIONS = {
+    "two values": (3, 2, "HH", (6, 1), ()),
+    "a byte with a sign": (6, 1, "b3x", (6,), ()),
+    "a fraction": (5, 1, "I", (26,), (12, 2)),
+    "a fraction with a sign": (10, 1, "I", (26,), (8, 1)),
+    "a fraction that is no number": (5, 1, "I", (26,), (6, 4)),
+    "a fraction of nothing": (5, 1, "I", (26,), (6, 0)),
+    "a float": (11, 1, "f", (6.0,), ()),
+    "a float that is no number": (11, 1, "f", (float("nan"),), ()),
+}
+
+
+def odd_exif(order: str, kind: int, count: int, form: str, value: Any, behind: Any) -> bytes:
+    """EXIF data whose only entry says how the picture is turned, in its own way."""
+    magic = (b"II" if order == "<" else b"MM") + struct.pack(f"{order}HI", 42, 8)
+    entry = struct.pack(f"{order}HHHI{form}", 1, 0x112, kind, count, *value).ljust(14, b"\0")
+    return magic + entry + bytes(4) + struct.pack(f"{order}{len(behind)}I", *behind)
 
 
 def short_tiff(order: str) -> bytes:
@@ -177,6 +210,11 @@ def no_height() -> bytes:
     return bytes(data)
 
 
+def huge_tiff() -> bytes:
+    entries = struct.pack("<HHQQ", 256, 16, 1, 2**40) + struct.pack("<HHQQ", 257, 16, 1, 3)
+    return b"II" + struct.pack("<HHHQQ", 43, 8, 0, 16, 2) + entries + bytes(8)
+
+
 @each_row(
     "data, problem",
     [
@@ -187,6 +225,10 @@ def no_height() -> bytes:
         (saved("PNG")[:-1], "found a PNG file of 79 bytes, which is cut short"),
         (saved("WEBP")[:-1], "a WebP file of .* bytes, which is cut short"),
         (saved("JPEG")[:100], "a JPEG file of 100 bytes, which is cut short"),
+        (saved("JPEG")[:-1], "a JPEG file of .* bytes, which is cut short"),
+        (saved("PNG")[:8] + saved("PNG")[33:], "without its header IHDR"),
+        (bmp(30, 20)[:40], "cut short: expected at least 54"),
+        (huge_tiff(), "found a TIFF file of 1099511627776 × 3 pixels"),
         (saved("TIFF")[:20], "whose first directory is cut short, or has no width"),
         (saved("PNG").replace(b"\0\0\0\x1e", b"\0\0\0\x1f"), "header IHDR is damaged"),
         (no_height(), "gives its height behind its pixels"),

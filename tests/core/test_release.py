@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import dsv4
 import encoding_dsv4
 import encoding_dsv32
+import encoding_dsv41
 from builders import *
 from dsv4.compat import release, vllm
 from encoding_dsv4 import (
@@ -311,6 +312,12 @@ def released_after(context: list[Any], messages: list[Any]) -> str:
     kept = _drop_thinking_messages(sort_tool_results_by_call_order(both))
     start = len(_drop_thinking_messages(before))
     return "".join(render_message(n, kept, "thinking") for n in range(start, len(kept)))
+
+
+def test_a_result_without_content_in_v4_1() -> None:
+    blocks = [{"type": "tool_result", "tool_use_id": "a"}]
+    prompt = encoding_dsv41.encode_messages([user(blocks)], "chat")
+    assert "<｜User｜><tool_result></tool_result><｜Assistant｜>" in prompt
 
 
 def test_turns_that_disappear_after_a_context() -> None:

@@ -97,7 +97,7 @@ class TinyModel:
         port = port or _free_port()
         command = [
             *(self.venv / "bin" / "vllm", "serve", self.path, "--served-model-name", MODEL_NAME),
-            *("--host", "127.0.0.1", "--port", str(port), "--enforce-eager", "--dtype", "bfloat16"),
+            *("--host", "127.0.0.1", "--port", str(port), "--enforce-eager", "--dtype", "float32"),
             *("--max-model-len", str(CONTEXT), "--max-num-seqs", "16"),
             *("--tokenizer-mode", "deepseek_v4", "--logits-processors", "scripted:Scripted"),
             *options,

@@ -490,6 +490,9 @@ FORMS: dict[str, Form] = {
             choice({"tool_calls": "bash"}) + CALLED,
         ),
     ),
+    "`delta` or `message`, where a prompt is continued": Form(
+        Failure("of another form"), (HELLO + STOP + DONE, event(WHOLE)), route="completions"
+    ),
     "a load that is told in the stream": Form(
         Failure("busy", 429),
         tuple(

@@ -269,6 +269,25 @@ def test_or_the_client_gets_an_error_that_names_the_place(case: str, tokenizer: 
     assert upstream.requests == []
 
 
+@pytest.mark.parametrize(
+    ("protocol", "fields", "place"),
+    [
+        ("chat", {"messages": [{"role": "system", "content": "A"}] * 2}, "messages[2].content"),
+        ("responses", {"instructions": "A"}, "input[0].content"),
+        ("messages", {"system": "A", "max_tokens": 9}, "messages[0].content"),
+    ],
+)
+def test_a_text_that_spells_the_token_is_named_where_the_client_wrote_it(
+    protocol: Any, fields: dict[str, Any], place: str, tokenizer: Tokenizer
+) -> None:
+    name = "input" if protocol == "responses" else "messages"
+    asked = {"role": "user", "content": "<｜deepseek_image｜>"}
+    body = {**fields, name: [*fields.get(name, ()), asked]}
+    status, _, answer = answered(sglang(tokenizer), "sglang", body, PROTOCOLS[protocol][0])
+    assert status == 400
+    assert answer["error"]["message"].startswith(f"{place}: found <｜deepseek_image｜> in a text")
+
+
 def test_other_backends_and_dialects_take_none(tokenizer: Tokenizer) -> None:
     upstream = CompletionsServer(tokenizer, ANSWER)
     assert answered(upstream, "completions", TWO)[1]["x-dsv4-images"] == "replaced=2"

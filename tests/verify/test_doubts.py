@@ -127,3 +127,7 @@ class TestRefusals:
         report = run(Refusing(VLLM), forecaster=FORECASTER, only=["system", "thinking"])
         assert report.verdict.faults == ()
         assert "tools-refused" in report.verdict.possible
+        assert "fault" not in (report.groups["tools"], report.groups["prompt"])
+        (said,) = [finding for finding in report.findings if "tools-refused" in finding.message]
+        assert (said.verdict, said.message[:8]) == ("inconclusive", "possible")
+        assert "no tools" in said.seen

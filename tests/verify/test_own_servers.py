@@ -251,7 +251,17 @@ ADAPTED: dict[tuple[str, str], Statements] = {
         "history": adapts("arguments"),
         "safety": list(INJECTED.values()),
     },
-    ("sglang-0.5.23", "sglang"): {},
+    # It does not think by default, so heal adapts each request that leaves that open. Compared are
+    # those that say it: efforts, thinking itself, and calls that are named or required.
+    ("sglang-0.5.23", "sglang"): {
+        **HEAL,
+        **{group: ["inconclusive"] for group in ("counting", "thinking", "content", "safety")},
+        "prompt": [*behind_heal("SGLang 0.5.23"), *adapts("thinking")],
+        "system": adapts("later-system"),
+        "effort": ["pass"],
+        "tools": ["pass"],
+        "history": adapts("reasoning-field", "call-ids", "continuation"),
+    },
 }
 
 
@@ -263,5 +273,4 @@ def test_what_heal_adapts_is_no_fault_of_the_server(profile: str, adapt_for: str
     assert "adapted-later-system" in [finding.id for finding in adapted]
     assert {finding.verdict for finding in adapted} == {"differs"}
     assert {group for group, found in report.groups.items() if found == "fault"} <= {"safety"}
-    if expected := ADAPTED[profile, adapt_for]:
-        assert statements(report) == counted(expected, report)
+    assert statements(report) == counted(ADAPTED[profile, adapt_for], report)

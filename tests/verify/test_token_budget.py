@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import time
+from collections.abc import Callable, Mapping
+from itertools import product
 from typing import Any
+from zlib import crc32
 
 import pytest
 from gauntlet_servers import Noisy, _counted
 from stand_ins import FORECASTER, VLLM, server
 
-from dsv4.verify import PROBES, Report, run
+from dsv4.verify import PROBES, Reply, Report, run
 from dsv4.verify.picture_checks import PICTURES, picture_request
 from dsv4.verify.runner import RunMode, planned
 from dsv4.verify.token_budget import TokenBudget, TokensSpent, forecast_tokens
+from parts import part
 
 MODES: tuple[RunMode, ...] = ("quick", "default", "full")
 COUNTERS: dict[str, Callable[[int], int]] = {
@@ -80,6 +85,60 @@ def test_whoever_allows_more_is_told_more() -> None:
 def test_a_request_of_ones_own_is_announced_too() -> None:
     body = {"messages": [{"role": "user", "content": "word " * 30_000}]}
     assert planned("default", (), body)[1] > planned()[1] + 30_000
+
+
+class Slow(Noisy):
+    """A server that takes another time for each request, and fails at some. `bodies` is what it was
+    sent."""
+
+    def __init__(self, count: Callable[[int, str], int], failing: int) -> None:
+        super().__init__(VLLM, _counted(count))
+        self.bodies: list[str] = []
+        self._failing = failing
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Reply:
+        text = json.dumps([path, body])
+        self.bodies.append(text)
+        number = crc32(text.encode())
+        time.sleep(number % 7 / 2_000)
+        if number % 10 < self._failing:
+            return Reply(500, body={})
+        return super().post(path, body)
+
+
+# By the count that is usual, and the text of a request.
+SURPRISES: dict[str, Callable[[int, str], int]] = {
+    **{name: lambda usual, _, count=count: count(usual) for name, count in COUNTERS.items()},  # type: ignore[misc]
+    "tools three times as much": lambda usual, text: usual * (3 if '"function"' in text else 1),
+}
+
+
+LIMITS = (1_500, 3_000, 6_000, 9_000, 12_000, 16_000)
+
+
+class TestAtOnce:
+    """How many requests are under way at once makes no difference, where limits bind too."""
+
+    def sent_at_once(self, parallel: int, tokens: int, *of: Any) -> tuple[list[str], Any]:
+        client = Slow(*of)
+        report = run(client, forecaster=FORECASTER, parallel=parallel, tokens=tokens)
+        return sorted(client.bodies), report.to_dict()
+
+    @pytest.mark.parametrize(("name", "tokens"), part([*product(SURPRISES, LIMITS)], 7))
+    def test_tokens(self, name: str, tokens: int) -> None:
+        alone, *others = (
+            self.sent_at_once(parallel, tokens, SURPRISES[name], 0) for parallel in (1, 4, 8)
+        )
+        assert all(other == alone for other in others)
+
+    @pytest.mark.parametrize("failing", [1, 3])
+    def test_requests(self, failing: int) -> None:
+        alone, *others = (
+            self.sent_at_once(parallel, 20_000, lambda usual, _: usual, failing)
+            for parallel in (1, 4, 8)
+        )
+        assert all(other == alone for other in others)
+        assert len(alone[0]) <= planned()[0]
 
 
 class TestForecasts:

@@ -1,1 +1,1 @@
-"""What a completion is read into: events, the message that they make, and why the text ended."""
+"""What a completion is, by its grammar, and what it is read into: events, and a message."""

@@ -17,6 +17,8 @@ ZERO_WIDTH = "\u200b\u200c\u200d\u2060\ufeff"
 OPENING_BRACKETS = "<＜"
 CLOSING_BRACKETS = ">＞"
 SLASHES = "/／"
+# What a tag may begin with: a bracket, or the DSML token that lost its bracket.
+MARKS = (*OPENING_BRACKETS, BAR)
 EQUALS = "=＝"
 # How the names of tags end that stand around all parameters of a call.
 PARAMETER_CONTAINERS = ("args", "arguments", "input", "params", "parameters")

@@ -14,14 +14,13 @@ from math import ceil, sqrt
 from typing import NamedTuple
 
 from dsv4._format.dialects import DIALECTS, Dialect, ImageRule, dialect_named
+from dsv4._images.image_size import LONGEST_SIDE
 from dsv4.errors import OptionError, short_repr
 from dsv4.types import DialectName
 
 # Pixels of a patch, patches of a cell's side, and pixels of a cell's side.
 PATCH, PATCHES = 14, 3
 CELL = PATCH * PATCHES
-# More pixels on a side than any file can have.
-LONGEST_SIDE = 2**32 - 1
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 from dsv4.errors import ImageError, OptionError, short_repr
 
+# More pixels on a side are in no file that says the truth.
+LONGEST_SIDE = 2**32 - 1
 # A file of more parts than this is made to take long.
 MOST_PARTS = 100_000
 # Orientations that turn the picture by a quarter, so that its sides are swapped.
@@ -50,14 +52,14 @@ def read_image(data: bytes) -> ImageFile:
     for format, (start, read) in _FORMATS.items():
         if start.match(file.data):
             width, height, orientation = read(file.named(format))
-            if not width or not height:
+            if not (0 < width <= LONGEST_SIDE and 0 < height <= LONGEST_SIDE):
                 raise ImageError(f"found a {format} file of {width} × {height} pixels")
             swapped = orientation in _TURNED
             return ImageFile(format, *((height, width) if swapped else (width, height)))
-    raise ImageError(f"{_found(file.data)}, expected one of {', '.join(_FORMATS)}")
+    raise ImageError(f"{_first_bytes(file.data)}, expected one of {', '.join(_FORMATS)}")
 
 
-def _found(data: bytes) -> str:
+def _first_bytes(data: bytes) -> str:
     if not data:
         return "found no bytes"
     brand = data[8:12].decode("latin-1") if data[4:8] == b"ftyp" else ""
@@ -111,20 +113,14 @@ class _Bytes:
 
 
 # Width, height, orientation.
-_Found = tuple[int, int, int]
+_SizeFields = tuple[int, int, int]
 
 
 # PNG: chunks, each with its length. Metadata may stand behind the pixels.
 
 
-def _read_png(file: _Bytes) -> _Found:
-    length, kind = file.unpack(">I4s", 8)
-    header = file.slice(12, 4 + 13)
-    if (length, kind) != (13, b"IHDR"):
-        raise file.broken(f"that begins with {kind!r}, expected its header IHDR")
-    if zlib.crc32(header) != file.unpack(">I", 29)[0]:
-        raise file.broken("whose header IHDR is damaged: its checksum is another")
-    width, height = struct.unpack(">II", header[4:12])
+def _read_png(file: _Bytes) -> _SizeFields:
+    size: tuple[int, int] | None = None
     exif: bytes | None = None
     raw: bytes | None = None
     xmp = b""
@@ -133,7 +129,9 @@ def _read_png(file: _Bytes) -> _Found:
         length, kind = file.unpack(">I4s", at)
         if at + 12 + length > len(file.data):
             raise file.cut(at + 12 + length)
-        if kind == b"eXIf":
+        if kind == b"IHDR":
+            size = _png_size(file, at, length)
+        elif kind == b"eXIf":
             exif = file.slice(at + 8, length)
         elif kind in _PNG_TEXTS:
             name, text = _PNG_TEXTS[kind](file.slice(at + 8, length))
@@ -142,9 +140,20 @@ def _read_png(file: _Bytes) -> _Found:
         elif kind == b"IEND":
             break
         at += 12 + length
+    if size is None:
+        raise file.broken("without its header IHDR")
     if exif is None and raw is not None:
         exif = _from_hex(raw, file)
-    return width, height, _orientation(exif, xmp, file)
+    return *size, _orientation(exif, xmp, file)
+
+
+def _png_size(file: _Bytes, at: int, length: int) -> tuple[int, int]:
+    """The size in the header, which is nearly always the first chunk."""
+    (checksum,) = file.unpack(">I", at + 8 + length)
+    if length < 13 or checksum != zlib.crc32(file.slice(at + 4, 4 + length)):
+        raise file.broken("whose header IHDR is damaged: its checksum is another")
+    width, height = file.unpack(">II", at + 8)
+    return width, height
 
 
 def _from_hex(raw: bytes, file: _Bytes) -> bytes:
@@ -191,15 +200,17 @@ _PNG_TEXTS: dict[bytes, Callable[[bytes], tuple[bytes, bytes]]] = {
 
 
 # JPEG: segments, each with its length, up to the first scan. The frame's size may stand last, and
-# thumbnails inside of segments have sizes of their own.
+# thumbnails inside of segments have sizes of their own. The mark of the end cannot stand between
+# pixels, so a file without it is cut.
 
 _FRAMES = frozenset((*range(0xC0, 0xD0),)) - {0xC4, 0xC8, 0xCC}
 _BARE = frozenset((0x01, *range(0xD0, 0xDA)))
 _SCAN = 0xDA
+_JPEG_END = b"\xff\xd9"
 _JPEG_XMP = b"http://ns.adobe.com/xap/1.0/\0"
 
 
-def _read_jpeg(file: _Bytes) -> _Found:
+def _read_jpeg(file: _Bytes) -> _SizeFields:
     size: tuple[int, ...] | None = None
     exif, xmp = b"", b""
     at = 2
@@ -211,6 +222,8 @@ def _read_jpeg(file: _Bytes) -> _Found:
         if length < 2:
             raise file.broken(f"with a segment of {length} bytes, expected at least 2")
         if marker == _SCAN:
+            if file.data.rfind(_JPEG_END, at) < 0:
+                raise file.cut(len(file.data) + len(_JPEG_END))
             break
         if marker in _FRAMES:
             size = file.unpack(">HH", at + 3)
@@ -247,7 +260,7 @@ def _marker(file: _Bytes, at: int) -> tuple[int, int]:
 # GIF: a screen, which a first frame that is larger enlarges.
 
 
-def _read_gif(file: _Bytes) -> _Found:
+def _read_gif(file: _Bytes) -> _SizeFields:
     width, height, flags = file.unpack("<HHB", 6)
     at = 13 + (3 << (flags & 7) + 1 if flags & 0x80 else 0)
     for _ in file.parts():
@@ -273,7 +286,7 @@ def _after_blocks(file: _Bytes, at: int) -> int:
 # WebP: the size stands in the header of one of three kinds of pictures.
 
 
-def _read_webp(file: _Bytes) -> _Found:
+def _read_webp(file: _Bytes) -> _SizeFields:
     length, kind = file.unpack("<I4x4s", 4)
     if length + 8 > len(file.data):
         raise file.cut(length + 8)
@@ -316,7 +329,7 @@ def _webp_metadata(file: _Bytes, end: int) -> tuple[bytes | None, bytes]:
 _BMP_HEADERS = (40, 52, 56, 64, 108, 124)
 
 
-def _read_bmp(file: _Bytes) -> _Found:
+def _read_bmp(file: _Bytes) -> _SizeFields:
     (size,) = file.unpack("<I", 14)
     if size == 12:
         width, height = file.unpack("<HH", 18)
@@ -325,6 +338,7 @@ def _read_bmp(file: _Bytes) -> _Found:
     else:
         lengths = ", ".join(map(str, (12, *_BMP_HEADERS)))
         raise file.broken(f"with a header of {size} bytes, expected one of {lengths}")
+    file.slice(14, size)
     if width < 0:
         raise file.broken(f"whose width is {width}")
     return width, abs(height), 1
@@ -337,9 +351,10 @@ _WANTED = (_WIDTH, _HEIGHT, _XMP, _ORIENTATION)
 # By the number of an entry's type: bytes of a value, and how one that is a number is read.
 _UNITS = dict(enumerate((1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4), 1)) | {16: 8, 17: 8, 18: 8}
 _NUMBERS = {3: "H", 4: "I", 8: "h", 9: "i", 11: "f", 12: "d", 13: "I", 16: "Q", 17: "q", 18: "Q"}
+_NUMBERS |= {5: "II", 6: "b", 10: "ii"}  # fractions, and a byte with a sign
 
 
-def _read_tiff(file: _Bytes) -> _Found:
+def _read_tiff(file: _Bytes) -> _SizeFields:
     tags = _directory(file, file.data)
     width, height = (tags.get(tag) for tag in (_WIDTH, _HEIGHT))
     if not isinstance(width, int) or not isinstance(height, int) or min(width, height) < 0:
@@ -360,14 +375,14 @@ def _directory(file: _Bytes, data: bytes) -> dict[int, int | bytes]:
     inside = _Bytes(data, file.format)
     tags: dict[int, int | bytes] = {}
     with suppress(ImageError):  # where a value is cut, nothing behind it is read
-        for tag, kind, values, field in _entries(inside, order, version == 43):
+        for tag, kind, field in _entries(inside, order, version == 43):
             if tag in _WANTED:
-                tags.setdefault(tag, _value(order, kind, values, field))
+                tags.setdefault(tag, _value(order, kind, field))
     return tags
 
 
-def _entries(file: _Bytes, order: str, is_big: bool) -> Iterator[tuple[int, int, int, bytes]]:
-    """The entries of the first directory: tag, type, number of values, and their bytes."""
+def _entries(file: _Bytes, order: str, is_big: bool) -> Iterator[tuple[int, int, bytes]]:
+    """The entries of the first directory: tag, type, and the bytes of the values."""
     counting, entry, offset = ("Q", "HHQ8s", "Q") if is_big else ("H", "HHI4s", "I")
     length = struct.calcsize(order + entry)
     (at,) = file.unpack(order + offset, 8 if is_big else 4)
@@ -383,15 +398,15 @@ def _entries(file: _Bytes, order: str, is_big: bool) -> Iterator[tuple[int, int,
         if not size or size > len(file.data):
             continue
         (place,) = struct.unpack(order + offset, inline)
-        yield tag, kind, values, inline[:size] if size <= len(inline) else file.slice(place, size)
+        yield tag, kind, inline[:size] if size <= len(inline) else file.slice(place, size)
 
 
-def _value(order: str, kind: int, values: int, field: bytes) -> int | bytes:
-    """One number, or what there is in bytes."""
-    if kind not in _NUMBERS or values != 1:
+def _value(order: str, kind: int, field: bytes) -> int | bytes:
+    """The first number that is there, or the bytes of a text."""
+    if kind not in _NUMBERS:
         return field
-    (number,) = struct.unpack(order + _NUMBERS[kind], field)
-    return int(number) if number == int(number) else field
+    number, divisor = (*struct.unpack_from(order + _NUMBERS[kind], field), 1)[:2]
+    return int(number // divisor) if divisor and number % divisor == 0 else field
 
 
 def _orientation(exif: bytes | None, xmp: bytes, file: _Bytes) -> int:
@@ -412,7 +427,7 @@ def _orientation_in_xmp(xmp: bytes) -> int:
     return int(match[1]) if match else 1
 
 
-_FORMATS: dict[str, tuple[re.Pattern[bytes], Callable[[_Bytes], _Found]]] = {
+_FORMATS: dict[str, tuple[re.Pattern[bytes], Callable[[_Bytes], _SizeFields]]] = {
     "PNG": (re.compile(rb"\x89PNG\r\n\x1a\n"), _read_png),
     "JPEG": (re.compile(rb"\xff\xd8\xff"), _read_jpeg),
     "GIF": (re.compile(rb"GIF8[79]a"), _read_gif),

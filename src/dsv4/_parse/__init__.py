@@ -1,1 +1,1 @@
-"""From the text of a completion, in pieces, to events and a message."""
+"""From the text of a completion, in pieces and well-formed or not, to events."""

@@ -38,8 +38,11 @@ def _why_hidden(
         return "prompt_example"
     if tag is None or name is None or is_quoted:
         return "dropped_call"
+    first = yield from rules.look_ahead(tag.end)
+    if tag.self_closed and not rules.carries_arguments(tag) and reading.block is not None:
+        # A slash too many: its arguments follow (rule 30).
+        tag.self_closed = not rules.opens(first, "parameter", name)
     if not tag.self_closed:
-        first = yield from rules.look_ahead(tag.end)
         # Where the first parameter has no name, the call does not even begin (rule 9).
         nameless = rules.key(first, name) is None and not rules.is_container(first, name)
         if nameless and rules.opens(first, "parameter", name):
@@ -106,9 +109,11 @@ def _read_tag(reading: Reading, call: Call, tag: Tag) -> Steps[None]:
         return call.skip(tag)
     if call.is_parameter(tag):
         key = call.prepare_parameter(tag)
-        if tag.self_closed:
+        if tag.self_closed and not (yield from _has_text(reading, tag)):
             return call.give(key, tag.start, tag.raw, call.own_value(tag, key))
         return (yield from ParameterValue(reading, call, key, tag).read_parameter())
+    if tag.kind == "eos" and call.is_bare:
+        call.drop("cut_short")
     if tag.kind in TOKENS or kind == "wrapper":
         return call.complete_implied()
     if kind == "invoke" and not tag.closing:
@@ -126,6 +131,14 @@ def _read_tag(reading: Reading, call: Call, tag: Tag) -> Steps[None]:
     if tag.closing:
         reading.note_surplus(tag.end)
     call.skip(tag)
+
+
+def _has_text(reading: Reading, tag: Tag) -> Steps[bool]:
+    """Whether a parameter's tag has a slash too many, and its value follows."""
+    if "value" in tag.attributes or tag.string not in ("true", "false"):
+        return False
+    ahead = yield from reading.rules.look_past(tag.end)
+    return ahead.kind in ("text", "brace") or reading.rules.closes(ahead, "parameter")
 
 
 def _read_remark(reading: Reading, call: Call) -> Steps[None]:

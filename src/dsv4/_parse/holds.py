@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from dsv4._format.spellings import MARKS
 from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.tag import PartialTag
-from dsv4._parse.text_buffer import MARKS
 from dsv4._parse.values import JsonBody, ParameterValue
 
 

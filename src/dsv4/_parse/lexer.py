@@ -291,7 +291,13 @@ class _TagReader:
             at = run
 
     def _end_before(self, label: str, at: int, after: int) -> Waiting[Tag]:
-        """The tag has no bracket at its end: it ends before the newline, or the next bracket."""
+        """The tag has no bracket at its end: it ends before the newline, or the next bracket.
+
+        What looks like an attribute of a parameter may be its value then (`string="true"id = 7`).
+        """
+        may_hold = self.marked and kind_of(label) == "parameter" and not self.is_quoted
+        if may_hold and not _KNOWN.issuperset(self.attributes):
+            raise _NoTag
         newline = self.source.slice(at, after).find("\n")
         if newline >= 0:
             return self._made(label, at, at + newline)

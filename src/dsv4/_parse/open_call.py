@@ -122,6 +122,11 @@ class Call:
         """Whether nothing has come behind the opening."""
         return self.may_have_body and not self._remarks
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether nothing but the opening has come, and arguments were meant to (rule 33)."""
+        return self._is_untouched and bool(self.reading.tools.keys(self.name))
+
     def acts(self, tag: Tag) -> bool:
         """Whether a tag means anything between parameters."""
         rules = self.reading.rules
@@ -298,9 +303,7 @@ class Call:
         """The text ends inside the call (rule 10)."""
         reading, buffer = self.reading, self.reading.buffer
         reading.end_inside()
-        # Where nothing but the opening has come, arguments were meant to follow (rule 33).
-        is_bare = self._is_untouched and bool(reading.tools.keys(self.name))
-        if not buffer.stopped or is_bare:
+        if not buffer.stopped or self.is_bare:
             return self.cut()
         if reading.breaks_off(reading.pos):  # a parameter may be lost (rule 11)
             self.drop("unreadable")

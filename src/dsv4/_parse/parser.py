@@ -18,23 +18,24 @@ from collections.abc import Callable
 from json.encoder import encode_basestring
 from typing import TypeAlias
 
+from dsv4._completion.declared import DeclaredTools
 from dsv4._completion.events import ArgumentsDelta, ContentDelta, End, Event, Finish, ReasoningDelta
 from dsv4._completion.limits import LONGEST_SPACE
+from dsv4._completion.plain_completion import read_plainly
 from dsv4._completion.random_ids import new_call_id
 from dsv4._completion.reasons import Ended, Reason
 from dsv4._completion.strict import StrictMessage
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4._format.endings import Ending
+from dsv4._format.spellings import MARKS
 from dsv4._parse import parser_options as options
-from dsv4._parse.declared import DeclaredTools
 from dsv4._parse.holds import Hold, hold_of
 from dsv4._parse.lexer import read_tag
-from dsv4._parse.plain_completion import read_plainly
 from dsv4._parse.read_completion import read_completion, read_strict_completion
 from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.speculation import Speculation
 from dsv4._parse.stop_strings import StopStrings
-from dsv4._parse.text_buffer import MARKS, TextBuffer
+from dsv4._parse.text_buffer import TextBuffer
 from dsv4._parse.values import ParameterValue
 from dsv4.errors import OptionError
 from dsv4.types import DialectName

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar
 
+from dsv4._completion.declared import DeclaredTools, GivenObject
 from dsv4._completion.reasons import Ended, ended_by
 from dsv4._format.dialects import Dialect
-from dsv4._parse.declared import DeclaredTools, GivenObject
 from dsv4._parse.stop_strings import StopStrings
 from dsv4.errors import OptionError, short_repr
 

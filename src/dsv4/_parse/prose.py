@@ -73,7 +73,7 @@ class ProseReader:
                     if steps is not None:
                         yield from steps
                     at = prose.at
-                elif (yield from buffer.more_of(at, tag)):
+                elif (yield from buffer.more_of(at, None if tag is PartialTag.NAME else tag)):
                     pass
                 elif tag is None:
                     return self._show_up_to(at, complete=True)

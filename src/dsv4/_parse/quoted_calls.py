@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dsv4._parse.call_writer import CallWriter
+from dsv4._completion.call_writer import CallWriter
 from dsv4._parse.quoting import Opening
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+from dsv4._completion.call_writer import CallWriter
 from dsv4._completion.events import (
     UNREAD_CALL_KINDS,
     Diagnostic,
@@ -23,7 +24,6 @@ from dsv4._completion.patterns import pattern
 from dsv4._format import tokens
 from dsv4._format.dialects import NAMESPACE_END, Tags
 from dsv4._format.spellings import RELEASED_TAGS, SLASHES
-from dsv4._parse.call_writer import CallWriter
 from dsv4._parse.parser_options import ParserSettings
 from dsv4._parse.quoted_calls import Doubt, Quotation, Refused
 from dsv4._parse.quoting import Quoting

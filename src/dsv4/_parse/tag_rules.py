@@ -13,15 +13,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from dsv4._completion.declared import DeclaredTools
 from dsv4._completion.limits import LONGEST_SPACE
 from dsv4._completion.patterns import pattern
 from dsv4._completion.reasons import Ended
 from dsv4._format import spellings, tokens
-from dsv4._parse.declared import DeclaredTools
 from dsv4._parse.quoting import QUOTES_CONTENT
 from dsv4._parse.steps import Steps
 from dsv4._parse.tag import CALL_TAGS, TOKENS, PartialTag, Tag
-from dsv4._parse.text_buffer import MARKS, NOWHERE, TextBuffer
+from dsv4._parse.text_buffer import NOWHERE, TextBuffer
 
 # A bracket too many, before the head of a tag.
 _DOUBLED = f"<<{tokens.DSML}"
@@ -61,7 +61,7 @@ class TagRules:
 
     def _look_at(self, at: int) -> Steps[Tag]:
         character = self.buffer.at(at)
-        if character in MARKS:
+        if character in spellings.MARKS:
             tag = yield from self.buffer.tag(at)
             if isinstance(tag, Tag) and not tag.broken:
                 return tag

@@ -15,7 +15,7 @@ from typing import TypeAlias, TypeVar
 from dsv4._completion.limits import LONGEST_SPACE
 from dsv4._completion.patterns import pattern
 from dsv4._completion.reasons import Ended
-from dsv4._format.spellings import BAR, OPENING_BRACKETS
+from dsv4._format.spellings import BAR, MARKS
 from dsv4._parse.steps import Steps
 from dsv4._parse.tag import TOKENS, PartialTag, Tag
 
@@ -33,9 +33,6 @@ _THINK = "think>"  # the end of a think tag
 REMEMBERED = LONGEST_SPACE + 1
 # Text that is done with is forgotten in stretches, because each time costs something.
 _LEAST_TRIMMED = 512
-
-# What a tag may begin with: a bracket, or the DSML token that lost its bracket.
-MARKS = (*OPENING_BRACKETS, BAR)
 
 MARK = pattern(f"[{''.join(MARKS)}]")
 _SPACE = pattern(r"\s+")

@@ -8,6 +8,7 @@ from collections import Counter
 
 from dsv4._completion.json_text import json_string, member_text
 from dsv4._completion.limits import LONGEST_REMARK
+from dsv4._completion.patterns import pattern
 from dsv4._format import tokens
 from dsv4._format.spellings import PARAMETER_PREFIX
 from dsv4._parse.open_call import Call
@@ -17,6 +18,7 @@ from dsv4._parse.steps import Steps
 from dsv4._parse.tag import CALL_TAGS, TOKENS, Tag
 from dsv4._parse.value_reader import Value, Verdict
 
+_COMMAS = pattern(r"\s*[,;，；、]?\s*")
 _BARE_PARAMETER = f"{tokens.DSML}{PARAMETER_PREFIX}"
 
 
@@ -203,6 +205,8 @@ class QuotingValue(CallValue):
         closes_all = ahead.closing and rules.is_container(ahead, tool)
         if fits or closes_all or rules.is_plain_argument(ahead, tool):
             return True
+        if rules.closes(ahead, "parameter", tool):  # in place of the invoke's, before the wrapper's
+            return rules.closes((yield from rules.look_past(ahead.end)), "wrapper")
         if (yield from self._plain_call_follows(tag, ahead)):
             self.is_remarked = True  # so that calls behind it are held
             return True
@@ -253,10 +257,17 @@ class QuotingValue(CallValue):
             kind = self.rules.kind(tag, self.call.name)
             if kind in ("invoke", "wrapper"):
                 return tag.closing
-            if kind == "parameter" and (tag.closing or self.lets_act(tag)):
+            if kind == "parameter" and (tag.closing or self._follows(tag, start)):
                 return not tag.closing
             at = tag.end
         return False
+
+    def _follows(self, tag: Tag, start: int) -> bool:
+        """Whether a parameter that the call lacks follows, on a line of its own or in a list."""
+        if self.lets_act(tag):
+            return True
+        listed = _COMMAS.fullmatch(self.buffer.slice(start, tag.start)) is not None
+        return listed and not self.quoted and self.is_missing(tag)
 
     # Quoted regions: their tags are counted, and are text until their own close (rule 4).
 

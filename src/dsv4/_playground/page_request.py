@@ -119,7 +119,7 @@ def request_from(
     if protocol == "file":
         call = read(value, rules="released", dialect=dialect)
     else:
-        call = read(value, protocol=protocol, dialect=dialect, settings=_SETTINGS)
+        call = read(value, protocol=protocol, rules="body", dialect=dialect, settings=_SETTINGS)
     return switches.on(call.request)
 
 

@@ -12,7 +12,7 @@ from dsv4._format.dialects import Dialect
 from dsv4.api import api_request, own_bodies
 from dsv4.api.api_request import ApiRequest, ApiSettings, BodyRules, ProtocolName
 from dsv4.api.chat_requests import FIELDS as CHAT
-from dsv4.api.errors import as_api_error, wrong
+from dsv4.api.errors import ApiError, as_api_error, wrong
 from dsv4.api.messages_requests import FIELDS as MESSAGES
 from dsv4.api.protocols import PROTOCOLS, convert
 from dsv4.api.request_fields import Body, JsonObject, json_value
@@ -59,7 +59,8 @@ def recognise(body: object) -> RecognisedBody:
     is_api_body = isinstance(switch, dict) or _has_any(body, _CHAT_SIGNS)
     if is_own and not is_api_body:
         return RecognisedBody("chat", "released", True)
-    if _is_of_anthropic(body) or (is_api_body and _has_blocks(body, ("image",))):
+    has_image = is_api_body and _has_blocks(body, ("image",)) and not _has_chat_messages(body)
+    if has_image or _is_of_anthropic(body):
         return RecognisedBody("messages", "body", True)
     return RecognisedBody("chat", "body" if is_api_body else "released", is_own is not is_api_body)
 
@@ -133,8 +134,10 @@ def read(
     settings = settings or api_request.DEFAULT_SETTINGS
     if protocol is not None and protocol not in PROTOCOLS:
         raise wrong(protocol, f"one of {', '.join(PROTOCOLS)}", "protocol")
+    if rules not in (None, "released", "body"):
+        raise wrong(rules, "released or body", "rules")
     if protocol is not None and rules is None:
-        fields = {"messages": body} if isinstance(body, list) else body
+        fields = {_list_field(protocol): body} if isinstance(body, list) else body
         return PROTOCOLS[protocol].read(fields, dialect=dialect, settings=settings)
     value = json_value(body, settings.loads)
     if protocol is None or rules is None:
@@ -144,26 +147,57 @@ def read(
     return read(value, protocol, dialect, settings)
 
 
+def _list_field(protocol: ProtocolName) -> str:
+    """What a protocol calls the list of messages."""
+    return "input" if protocol == "responses" else "messages"
+
+
 def _read_sent(
     value: Any, protocol: ProtocolName, dialect: DialectName | Dialect | None, settings: ApiSettings
 ) -> ApiRequest:
     """A body as a server reads it. Options that only dsv4 has hold as well."""
-    body = value if isinstance(value, dict) and "messages" in value else {"messages": value}
-    if protocol == "responses":
-        body = value
+    field = _list_field(protocol)
+    is_body = isinstance(value, dict) and (field in value or protocol == "responses")
+    body = value if is_body else {field: value}
     own = {name: body[name] for name in own_bodies.OWN_OPTIONS if body.get(name) is not None}
     named: Any = own.pop("dialect", None)
     release = named if dialect is None else dialect
-    if isinstance(body.get("thinking"), bool):
-        body = {**body, "thinking": {"type": "enabled" if body["thinking"] else "disabled"}}
-    if "effort" in own and "reasoning_effort" not in body:
-        body = {**body, "reasoning_effort": own["effort"]}
-    own = {name: own[name] for name in own if name not in ("dialect", "effort")}
+    sent = _in_words_of_servers(body, protocol, own.pop("effort", None))
     try:
-        call = PROTOCOLS[protocol].read(body, dialect=release, settings=settings)
+        call = PROTOCOLS[protocol].read(sent, dialect=release, settings=settings)
         return replace(call, request=replace(call.request, **own)) if own else call
     except OptionError as error:
         raise as_api_error(error) from None
+    except ApiError as error:
+        name, *_ = place = _EFFORT_PLACES[protocol]
+        if error.path == ".".join(place) and sent.get(name) is not body.get(name):
+            raise ApiError(error.message, path="effort") from None
+        raise
+
+
+# Where a protocol has what is `effort` here.
+_EFFORT_PLACES: dict[ProtocolName, tuple[str, ...]] = {
+    "chat": ("reasoning_effort",),
+    "responses": ("reasoning", "effort"),
+    "messages": ("output_config", "effort"),
+}
+
+
+def _in_words_of_servers(body: JsonObject, protocol: ProtocolName, effort: object) -> JsonObject:
+    """A body whose switch of thinking and whose effort stand where the protocol has them. An effort
+    that it has there already goes before."""
+    switch = body.get("thinking")
+    if isinstance(switch, bool):
+        body = {**body, "thinking": {"type": "enabled" if switch else "disabled"}}
+    is_off = switch is False and protocol == "responses"  # which has no other switch
+    name, *inside = _EFFORT_PLACES[protocol]
+    given = body.get(name)
+    fields = given if isinstance(given, dict) else {}
+    is_given = given is not None and (not inside or fields.get("effort") is not None)
+    if (is_given or effort is None) and not is_off:
+        return body
+    word = "none" if is_off else effort
+    return {**body, name: {**fields, "effort": word} if inside else word}
 
 
 def _read_released(

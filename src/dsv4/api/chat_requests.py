@@ -308,7 +308,8 @@ MESSAGE_READERS = {
 
 PART_READERS: dict[str, BlockReader] = {
     "text": contents.read_text_block,
-    "image_url": contents.read_openai_image,
+    **dict.fromkeys(("image_url", "input_image"), contents.read_openai_image),
+    "image": contents.read_anthropic_image,
     "refusal": contents.text_reader("refusal"),
 }
 

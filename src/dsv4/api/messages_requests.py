@@ -165,23 +165,6 @@ def _read_call(block: JsonObject, path: str) -> contents.HistoryCall:
 # Blocks.
 
 
-def _read_image(block: JsonObject, path: str) -> BlockContent:
-    source = block.get("source")
-    if source is None:
-        return contents.image_block(None, path)
-    where = f"{path}.source"
-    fields = request_fields.json_object(source, where)
-    kind = request_fields.type_at(fields, where)
-    if kind == "url":
-        return contents.image_block(request_fields.maybe_text_at(fields, "url", where), path)
-    if kind != "base64":
-        problem = f"found {kind!r} as the type of its source, expected 'base64' or 'url'"
-        return contents.missing_image(contents.NO_FILES if kind == "file" else problem, path)
-    data = request_fields.maybe_text_at(fields, "data", where)
-    media = request_fields.maybe_text_at(fields, "media_type", where) or "image/png"
-    return contents.image_block(f"data:{media};base64,{data}" if data else None, path)
-
-
 def _read_document(block: JsonObject, path: str) -> BlockContent:
     """A document as its title, what is said about it, and its text and images."""
     about = [request_fields.maybe_text_at(block, field, path) for field in ("title", "context")]
@@ -217,7 +200,7 @@ def _read_reference(block: JsonObject, path: str) -> BlockContent:
 
 BLOCK_READERS: dict[str, BlockReader] = {
     "text": contents.read_text_block,
-    "image": _read_image,
+    "image": contents.read_anthropic_image,
     "document": _read_document,
     "tool_reference": _read_reference,
     "search_result": _read_search_result,

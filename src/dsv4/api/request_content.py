@@ -134,6 +134,25 @@ def read_openai_image(part: JsonObject, path: str) -> BlockContent:
     return image_block(url, path, inside.get("detail", part.get("detail")))
 
 
+def read_anthropic_image(block: JsonObject, path: str) -> BlockContent:
+    """An image as Anthropic's protocol writes it, and as dsv4's own messages may have it."""
+    source = block.get("source")
+    if source is None:
+        return image_block(None, path)
+    where = f"{path}.source"
+    fields = json_object(source, where)
+    kind = type_at(fields, where)
+    if kind == "url":
+        return image_block(maybe_text_at(fields, "url", where), path)
+    if kind != "base64":
+        problem = f"found {kind!r} as the type of its source, expected 'base64' or 'url'"
+        return missing_image(NO_FILES if kind == "file" else problem, path)
+    data = maybe_text_at(fields, "data", where)
+    media = maybe_text_at(fields, "media_type", where) or ""
+    label = media if media.startswith("image/") and "," not in media else "image/png"
+    return image_block(f"data:{label};base64,{data}" if data else None, path)
+
+
 def sayable(content: list[TextPartParam | ImageBlock]) -> list[TextPartParam | ImageBlock]:
     """The blocks for another protocol: images that the request does not have are named."""
     return [block if block["type"] == "text" else maybe_missing(block) for block in content]
@@ -178,9 +197,9 @@ def checked_image(block: ImageBlock) -> ImageBlock:
         problem = f"an image: found {size}, expected at most {MAX_IMAGE_PIXELS} in all"
         raise ApiError(problem, path=block["path"])
     label = f"data:image/{picture.format.lower()};base64,"
-    if url.startswith(label):
+    if url.startswith(label) and len(url) == len(label) + -(-len(data) // 3) * 4:
         return block
-    packed = url[url.index(",") + 1 :]
+    packed = "".join(url[url.index(",") + 1 :].split())  # not every engine passes over spaces
     return {**block, "image_url": {**block["image_url"], "url": label + packed}}
 
 

@@ -240,7 +240,7 @@ def _process_image_blocks(
             block = {"type": "text", "text": image_placeholder}
         elif (
             inputs.type_of(block) == "tool_result"
-            and inputs.maybe_list(block["content"]) is not None
+            and inputs.maybe_list(block.get("content")) is not None
         ):
             inside, pictures = _process_image_blocks(block["content"], image_placeholder)
             images += pictures

@@ -23,12 +23,7 @@ from dsv4.serve.access.api_keys import Key
 from dsv4.serve.backend import BackendError, Options
 from dsv4.serve.body_limits import check_choices, check_counts, read_json
 from dsv4.serve.client_errors import unknown_model
-from dsv4.serve.completion_run import (
-    CompletionClient,
-    CompletionRun,
-    PreparedT,
-    ReceivedRequest,
-)
+from dsv4.serve.completion_run import CompletionClient, CompletionRun, PreparedT, ReceivedRequest
 from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.observe.inspector import OnBegin
 from dsv4.serve.observe.logs import RequestReport

@@ -293,7 +293,7 @@ class PlainRoutes:
         call = server.model.read(body, protocol)
         if call.images and not server.heals:  # this thread has no loop of its own
             call = asyncio.run(server.images.settled(call, server.behind.image_support))
-        return encoded_now(call, server)
+        return encoded_now(call, body, server)
 
 
 def _pieces(whole: T) -> Iterator[T]:

@@ -6,7 +6,10 @@ import asyncio
 from typing import NamedTuple
 
 from dsv4._encode.prompt import Prompt
+from dsv4._inputs.text_origins import origins_of, place_in_body
 from dsv4.api import ApiError, ApiRequest
+from dsv4.api.request_fields import JsonObject
+from dsv4.errors import EncodeError, path_of
 from dsv4.serve.choice_reader import estimated_tokens
 from dsv4.serve.gateway_state import GatewayState
 from dsv4.tokens import VocabularyError
@@ -26,19 +29,26 @@ class EncodedPrompt(NamedTuple):
     is_exact: bool
 
 
-async def encode_prompt(call: ApiRequest, server: GatewayState, size: int) -> EncodedPrompt:
-    """The prompt of a request of `size` bytes."""
+async def encode_prompt(
+    call: ApiRequest, body: JsonObject, server: GatewayState, size: int
+) -> EncodedPrompt:
+    """The prompt of a request that was read from a `body` of `size` bytes."""
     if size > LARGE_BODY or call.images:
-        return await asyncio.to_thread(encoded_now, call, server)
-    return encoded_now(call, server)
+        return await asyncio.to_thread(encoded_now, call, body, server)
+    return encoded_now(call, body, server)
 
 
-def encoded_now(call: ApiRequest, server: GatewayState) -> EncodedPrompt:
+def encoded_now(call: ApiRequest, body: JsonObject, server: GatewayState) -> EncodedPrompt:
     """The same, in the calling thread."""
     model = server.model
     if model.guesses_dialect:
         raise ApiError(f"The server cannot make prompts: {model.dialect_problem}.", status=500)
-    prompt = call.request.encode()
+    try:
+        prompt = call.request.encode()
+    except EncodeError as error:  # it names a message of ours, which the client never saw
+        origins = origins_of(body, lambda marked: model.read(marked, call.protocol).request)
+        path = path_of(place_in_body(error.location, body, origins))
+        raise ApiError(error.problem, path=path) from None
     try:
         ids = model.ids_of(prompt)
     except VocabularyError:

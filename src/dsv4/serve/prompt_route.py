@@ -100,7 +100,9 @@ class PromptRoute(CompletionRoute[PromptedRequest]):
             given = await server.images.settled(given, server.behind.image_support)
         call, recalled, engine = await server.storage.turns.recalled(key.name, given)
         server.metrics.count("replayed_turns", "used", by=recalled)
-        prompt, ids, tokens, is_exact = await encode_prompt(call, server, received.size)
+        prompt, ids, tokens, is_exact = await encode_prompt(
+            call, received.body, server, received.size
+        )
         if tokens >= server.model.context:
             raise ContextOverflow(tokens, server.model.context)
         grammar, later = await self._grammars(call)

@@ -33,10 +33,7 @@ _UNSUPPORTED: dict[str, tuple[object, ...]] = {
 
 
 def read(
-    body: Body,
-    *,
-    dialect: DialectName | Dialect | None = None,
-    settings: ApiSettings | None = None,
+    body: Body, *, dialect: DialectName | Dialect | None = None, settings: ApiSettings | None = None
 ) -> ApiRequest:
     """The fields that it shares with Chat Completions, read as there."""
     fields = json_body(body)

@@ -261,7 +261,9 @@ class Findings:
         )
         first = showing[:1] or verdict.refused[:1]
         observation = next((o for o in self._observations if o.probe in first), None)
-        finding = self._finding(sets[0][0], "fault" if showing else "inconclusive", observation)
+        # Refusals alone show that something is refused, and not why.
+        is_counted = any(o.probe in showing and not o.refused for o in self._observations)
+        finding = self._finding(sets[0][0], "fault" if is_counted else "inconclusive", observation)
         message = "one of these" if many else f"possible, by {_requests(showing, verdict.refused)}"
         quoted = next((o.refusal for o in self._observations if o.probe in first and o.refusal), "")
         yield replace(

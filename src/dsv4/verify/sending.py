@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 from dsv4.verify.answers import value_at
@@ -88,19 +89,29 @@ class Sender:
         return self._keep(asking, *self._observed(asking))
 
     def ask_all(self, askings: Sequence[Asking], parallel: int = 1) -> Iterator[Observation]:
-        """Each of them, in their order, until the server does not answer any more."""
-        if parallel < 2:
-            for asking in askings:
-                yield self.ask(asking)
-                if self.silent >= MOST_SILENCE:
-                    return
-            return
-        work = _Parallel([lambda each=each: self._observed(each) for each in askings], parallel)  # type: ignore[misc]
-        for asking, result in zip(askings, work.results(), strict=False):
+        """Each of them, in their order, until the server does not answer any more. How many are
+        under way at once makes no difference to which are sent."""
+        results = map(self._observed, askings) if parallel < 2 else self._at_once(askings, parallel)
+        for asking, result in zip(askings, results, strict=False):
             yield self._keep(asking, *result)
             if self.silent >= MOST_SILENCE:
-                work.stop()
                 return
+
+    def _at_once(
+        self, askings: Sequence[Asking], parallel: int
+    ) -> Iterator[tuple[Observation, Reply]]:
+        def have_room(numbers: Sequence[int]) -> bool:
+            return self._have_room([askings[number] for number in numbers])
+
+        tasks = [partial(self._observed, asking) for asking in askings]
+        return _Parallel(tasks, parallel, have_room).results()
+
+    def _have_room(self, askings: Sequence[Asking]) -> bool:
+        """Whether all of them may be sent, whatever comes of each."""
+        most_requests = len(askings) * (1 + MOST_FAILURES)
+        return self._requests_so_far + most_requests <= self._planned and self.budget.has_room(
+            [self._body(asking) for asking in askings]
+        )
 
     def post(self, path: str, body: Mapping[str, Any]) -> Reply:
         """The reply to a `body` sent to a `path`, counted as a request of this run. A server that
@@ -133,24 +144,26 @@ class Sender:
         finally:
             self.budget.settle(*reserved, counted)
 
+    @property
+    def _requests_so_far(self) -> int:
+        repeats = self.client.repeats if isinstance(self.client, HttpServer) else 0
+        return self.request_count + repeats
+
     def _count(self) -> None:
         with self._lock:
-            repeats = self.client.repeats if isinstance(self.client, HttpServer) else 0
-            if self.request_count + repeats >= self._planned:
+            if self._requests_so_far >= self._planned:
                 raise BudgetSpent
             self.request_count += 1
-            self._progress(self.request_count + repeats, self._planned)
+            self._progress(self._requests_so_far, self._planned)
 
     # One request.
 
+    def _body(self, asking: Asking) -> dict[str, Any]:
+        settings = {"model": self.model, "max_tokens": asking.most, "temperature": 0}
+        return {**settings, **asking.probe.request}
+
     def _observed(self, asking: Asking) -> tuple[Observation, Reply]:
-        probe = asking.probe
-        body: dict[str, Any] = {
-            "model": self.model,
-            "max_tokens": asking.most,
-            "temperature": 0,
-            **probe.request,
-        }
+        probe, body = asking.probe, self._body(asking)
         try:
             is_streamed = asking.stream or self._only_streams
             reply = self._streamed(body) if is_streamed else self._whole(body)
@@ -238,10 +251,17 @@ class Sender:
 
 class _Parallel:
     """Tasks that several threads do, whose results come in order. Threads that wait for a server
-    do not keep the process from ending."""
+    do not keep the process from ending. Tasks start in order, and those that do not all `have_room`
+    one after the other."""
 
-    def __init__(self, tasks: Sequence[Callable[[], Any]], threads: int) -> None:
-        self._tasks, self._numbers = tasks, iter(range(len(tasks)))
+    def __init__(
+        self,
+        tasks: Sequence[Callable[[], Any]],
+        threads: int,
+        have_room: Callable[[Sequence[int]], bool],
+    ) -> None:
+        self._tasks, self._have_room = tasks, have_room
+        self._next_number = 0
         self._results: dict[int, Any] = {}
         self._changed = threading.Condition()
         self._stopped = False
@@ -261,17 +281,10 @@ class _Parallel:
                     raise result
                 yield result
         finally:
-            self.stop()
-
-    def stop(self) -> None:
-        self._stopped = True
+            self._stopped = True
 
     def _work(self) -> None:
-        while not self._stopped:
-            with self._changed:
-                number = next(self._numbers, None)
-            if number is None:
-                return
+        while (number := self._next()) is not None:
             result: Any
             try:
                 result = self._tasks[number]()
@@ -280,6 +293,18 @@ class _Parallel:
             with self._changed:
                 self._results[number] = result
                 self._changed.notify_all()
+
+    def _next(self) -> int | None:
+        """The number of the next task, once it may start; None where there is no further one."""
+        with self._changed:
+            while not self._stopped and self._next_number < len(self._tasks):
+                number = self._next_number
+                under_way = [n for n in range(number) if n not in self._results]
+                if not under_way or self._have_room([*under_way, number]):
+                    self._next_number += 1
+                    return number
+                self._changed.wait(0.5)
+        return None
 
 
 # What a reply says.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dsv4._format.dialects import V4_0731, V4_1, Dialect
@@ -12,6 +12,8 @@ from dsv4.errors import Error
 from dsv4.profiles.gateway_prompts import prompt_of
 from dsv4.verify.token_counts import PromptCounter
 
+# What is under way may cost so many times its forecast, and change none of what is sent after it.
+MOST_SURPRISE = 4
 # Requests have two sizes where one is so many times as long as the other.
 TWO_SIZES = 2
 
@@ -43,6 +45,13 @@ class TokenBudget:
                 raise TokensSpent
             self._reserved += expected
         return own, expected
+
+    def has_room(self, bodies: Sequence[Mapping[str, Any]]) -> bool:
+        """Whether all of these requests may be sent, even if the server counts them far higher
+        than forecast."""
+        own = [forecast_tokens(body, self._counter) for body in bodies]
+        with self._lock:
+            return self.spent + MOST_SURPRISE * sum(map(self._expected, own)) <= self.most
 
     def settle(self, own: int, expected: int, counted: int | None) -> None:
         """What came of a request that was reserved; None where the server did not say, so that

@@ -96,11 +96,7 @@ class VllmBackend(HttpBackend):
         return self._upstream.chunks("/v1/completions", asked, read_completion)
 
     async def _body(
-        self,
-        prompt: Prompt,
-        ids: Sequence[int] | None,
-        options: Options,
-        grammar: Grammar | None,
+        self, prompt: Prompt, ids: Sequence[int] | None, options: Options, grammar: Grammar | None
     ) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": await self._name(),
@@ -143,12 +139,14 @@ def read_completion(event: JsonObject, more: bool = False) -> Chunk:
     choice = choices[0] if choices else {}
     if choice.get("index"):  # of some other choice than the one that was asked for
         choice = first_choice(choices)
-    ids, known = choice.get("token_ids"), choice.get("logprobs")
+    text, ids, known = choice.get("text"), choice.get("token_ids"), choice.get("logprobs")
     reason, usage = choice.get("finish_reason"), event.get("usage")
+    if text is None and (choice.get("delta") or choice.get("message")):
+        raise ValueError("a form of chat")
     if isinstance(known, dict) and isinstance(ids, list):
         _check_count(known.get("token_logprobs"), ids)
     return Chunk(
-        text=choice.get("text") or "",
+        text=text or "",
         ids=ids if isinstance(ids, list) else None,
         # Of nearly all there is nothing more to read.
         logprobs=() if known is None else _logprobs(known),

@@ -121,7 +121,7 @@ class HealingRoute(CompletionRoute[HealedRequest]):
         sent = await self._sent(received, client)
         call = sent.read_with(received.call)
         # The server makes a prompt of its own. This one is only counted and shown.
-        prompt, ids, tokens, _ = await encode_prompt(call, server, received.size)
+        prompt, ids, tokens, _ = await encode_prompt(call, received.body, server, received.size)
         options = self._options(call, tokens)
         return HealedRequest(
             key=key,

@@ -25,12 +25,7 @@ from dsv4.serve.heal.adaptations import (
 )
 from dsv4.serve.heal.adapted_messages import reasoning_of, text_of
 from dsv4.serve.observe.logs import NO_IMAGES, ImageFacts
-from dsv4.serve.storage.stored_turns import (
-    SampledTurn,
-    SampledTurns,
-    keys_of_turns,
-    says_the_same,
-)
+from dsv4.serve.storage.stored_turns import SampledTurn, SampledTurns, keys_of_turns, says_the_same
 from dsv4.types import ToolInput
 
 _BY_ID = {adaptation.id: adaptation for adaptation in ADAPTATIONS}

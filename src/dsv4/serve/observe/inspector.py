@@ -276,12 +276,7 @@ class Inspector:
 
     @contextmanager
     def watched(
-        self,
-        owner: str,
-        protocol: str,
-        data: bytes,
-        session: str | None = None,
-        client: str = "",
+        self, owner: str, protocol: str, data: bytes, session: str | None = None, client: str = ""
     ) -> Iterator[OnBegin]:
         """A request, from its arrival to its end. Gives what is to be called when it begins."""
         self._count += 1

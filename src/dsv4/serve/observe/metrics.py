@@ -26,13 +26,7 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.samples import Sample
 
-from dsv4._completion.events import (
-    Diagnostic,
-    DiagnosticKind,
-    Event,
-    ToolCallAborted,
-    ToolCallEnd,
-)
+from dsv4._completion.events import Diagnostic, DiagnosticKind, Event, ToolCallAborted, ToolCallEnd
 from dsv4.api import Usage
 from dsv4.api.api_request import ProtocolName
 from dsv4.api.protocols import HARMLESS_FIELDS

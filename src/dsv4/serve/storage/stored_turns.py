@@ -397,8 +397,8 @@ class TurnKeys:
 
     def add(self, message: Mapping[str, Any]) -> None:
         """Adds a message to what was said."""
-        for part in _compared_parts(message):
-            self._digest.update(part.encode("utf-8", "surrogatepass") + b"\0")
+        text = "\0".join([*_compared_parts(message), ""])
+        self._digest.update(text.encode("utf-8", "surrogatepass"))
 
     def key(self, content: str) -> str:
         """The name of a turn that says `content` next."""
@@ -432,17 +432,14 @@ def turn_keys(messages: Sequence[Mapping[str, Any]], *, with_calls: bool = False
     return names
 
 
-def _compared_parts(message: Mapping[str, Any]) -> Iterable[str]:
-    yield str(message.get("role"))
-    content = message.get("content")
+def _compared_parts(message: Mapping[str, Any]) -> list[str]:
+    parts, content = [str(message.get("role"))], message.get("content")
     if isinstance(content, str):
-        yield content.strip()
+        parts.append(content.strip())
     elif content:
-        yield json.dumps(content, ensure_ascii=False, default=str)
-    for call in message.get("tool_calls") or ():
-        yield str(call.get("id"))
-    if message.get("tool_call_id"):
-        yield str(message["tool_call_id"])
+        parts.append(json.dumps(content, ensure_ascii=False, default=str))
+    parts += [str(call.get("id")) for call in message.get("tool_calls") or ()]
+    return [*parts, str(message["tool_call_id"])] if message.get("tool_call_id") else parts
 
 
 class RecalledTurns(NamedTuple):
@@ -519,12 +516,7 @@ class SampledTurns:
         return RecalledTurns(replace(call, request=request), found, engine)
 
     async def _turn(
-        self,
-        owner: str,
-        call: ApiRequest,
-        message: Mapping[str, Any],
-        n: int,
-        names: Sequence[str],
+        self, owner: str, call: ApiRequest, message: Mapping[str, Any], n: int, names: Sequence[str]
     ) -> SampledTurn | None:
         def fits(turn: SampledTurn) -> bool:
             return says_the_same(turn, message)

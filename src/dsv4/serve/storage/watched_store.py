@@ -33,10 +33,7 @@ class StoreWatch:
     """
 
     def __init__(
-        self,
-        name: str,
-        changed: Callable[[bool], None] = lambda is_up: None,
-        meanwhile: str = "",
+        self, name: str, changed: Callable[[bool], None] = lambda is_up: None, meanwhile: str = ""
     ) -> None:
         self.name = name
         self._changed = changed

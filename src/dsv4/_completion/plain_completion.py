@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from dsv4._completion.declared import DeclaredTools
 from dsv4._completion.json_text import json_string, object_text, read_json
 from dsv4._completion.limits import LONGEST_NAME, MOST_CALLS, MOST_PARAMETERS
 from dsv4._completion.strict import StrictMessage
 from dsv4._format import tokens
 from dsv4._format.dialects import Tags
-from dsv4._format.spellings import FENCE_LENGTH, FENCES, HOLDS_ALL
-from dsv4._parse.declared import DeclaredTools
-from dsv4._parse.text_buffer import MARKS
+from dsv4._format.spellings import FENCE_LENGTH, FENCES, HOLDS_ALL, MARKS
 
 
 def read_plainly(
