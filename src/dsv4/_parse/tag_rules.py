@@ -192,12 +192,16 @@ class TagRules:
             return True
         return tool in self.tools.parameters and ahead.kind == "parameter" and bool(ahead.name)
 
+    def carries_arguments(self, tag: Tag) -> bool:
+        """Whether an invoke has arguments among its attributes (rule 14)."""
+        keys = self.tools.keys(self.tool_called(tag) or "")
+        return any(is_argument(attribute, keys) for attribute in tag.attributes)
+
     def is_certain(self, tag: Tag, wrapped: bool) -> Steps[bool]:
         """Whether an invoke is followed by what must follow (rule 2)."""
         tool = self.tool_called(tag) or ""
-        if tag.self_closed:  # it may have arguments among its attributes (rule 14)
-            keys = self.tools.keys(tool)
-            return wrapped or any(is_argument(one, keys) for one in tag.attributes)
+        if tag.self_closed:
+            return wrapped or self.carries_arguments(tag)
         ahead = yield from (self.look_past if wrapped else self.look_ahead)(tag.end)
         if ahead.kind == "end":
             return wrapped and self.buffer.ended in (Ended.END, Ended.STOP)
