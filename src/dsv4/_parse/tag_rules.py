@@ -47,12 +47,7 @@ class TagRules:
         after = yield from self.buffer.past_space(at, LONGEST_SPACE)
         if after - at > LONGEST_SPACE:
             return Tag("text", after, "")
-        ahead = yield from self._look_at(after)
-        while ahead.kind == "text" and (doubled := self.doubled(after)) is not None:
-            if isinstance(doubled, Tag):
-                return doubled
-            yield from self.buffer.more()
-        return ahead
+        return (yield from self._look_at(after))
 
     def look_past(self, at: int) -> Steps[Tag]:
         """What stands at `at`, after any amount of white space: in calls, and behind EOS."""
@@ -65,7 +60,11 @@ class TagRules:
             tag = yield from self.buffer.tag(at)
             if isinstance(tag, Tag) and not tag.broken:
                 return tag
-            return Tag("end" if isinstance(tag, PartialTag) else "text", at, "")
+            if isinstance(tag, PartialTag):
+                return Tag("end", at, "")
+            while isinstance(doubled := self.doubled(at), PartialTag):
+                yield from self.buffer.more()
+            return doubled if isinstance(doubled, Tag) else Tag("text", at, "")
         return Tag("brace" if character in ("{", "[") else "text" if character else "end", at, "")
 
     def doubled(self, at: int) -> Tag | PartialTag | None:
