@@ -136,6 +136,111 @@ def test_results_of_v3_2_that_were_cut(results: str, messages: list[str]) -> Non
     assert in_short(dsv4.decode(CALLED_V32 + results, dialect="v3.2"), 2) == messages
 
 
+IMAGE, SYSTEM = "<｜deepseek_image｜>", "<｜System｜>"
+
+
+@each_row(
+    "turn, role",
+    [
+        # Where nothing was called, results are the user's text, unless a picture is in them.
+        (f"<tool_result>a{IMAGE}</tool_result>", "tool"),
+        ("<tool_result>a</tool_result>", "user"),
+        (f"a{IMAGE}", "user"),
+    ],
+)
+def test_a_picture_tells_results_from_text(turn: str, role: str) -> None:
+    decoded = dsv4.decode(f"{BOS}{USER}{turn}{ANSWER}", dialect="v4.1")
+    assert [message["role"] for message in decoded.request.messages] == [role]
+
+
+@each_row(
+    "prompt, has_context",
+    [
+        # The first system turn of all asks for no answer.
+        (f"{SYSTEM}a{ANSWER}", True),
+        (f"{SYSTEM}{ANSWER}", True),
+        (SYSTEM, False),
+        (f"{SYSTEM}a", False),
+        (f"{SYSTEM}{USER}a{ANSWER}", False),
+    ],
+)
+def test_what_cannot_be_the_first_system_turn_has_a_context(prompt: str, has_context: bool) -> None:
+    decoded = dsv4.decode(prompt)
+    assert bool(decoded.request.context) is has_context
+    assert decoded.request.messages[0]["role"] == "system"
+    assert SYSTEM not in decoded.request.messages[0]["content"]
+
+
+def notes(decoded: Any) -> list[str]:
+    """What is noted of single places: its kind, what stands there, and its message."""
+    return [
+        " ".join((note.kind, decoded.request.encode().text[note.start : note.end])).strip()
+        + ("" if note.message is None else f" [{note.message}]")
+        for note in decoded.notes
+        if note.kind not in ("effort-ambiguous", "mode-guessed")
+    ]
+
+
+@each_row(
+    "turns, messages, noted",
+    [
+        # A header asks for an action where nobody asked, if the action follows it directly.
+        (f"a{ANSWER}<｜action｜>", ["system a [action]"], []),
+        (f"a{ANSWER}", [f"system a{ANSWER}"], [f"token-as-text {ANSWER}"]),
+        (
+            f"a{ANSWER}b<｜action｜>",
+            [f"system a{ANSWER}b<｜action｜>"],
+            [f"token-as-text {ANSWER}", "token-as-text <｜action｜>"],
+        ),
+        # An answer to a task has no header, and none is missed. Others are.
+        (f"{USER}a<｜query｜>b{EOS}", ["user a [query]", "assistant b"], []),
+        (f"{USER}a<｜query｜>b", ["user a [query]", "assistant b"], ["open-turn b [1]"]),
+        (f"a{EOS}", ["assistant a"], ["boundary-lost a [0]"]),
+        # It spells a user token if it ends behind that; a header begins another answer.
+        (
+            f"a<｜title｜>{USER}b{EOS}{USER}c{ANSWER}",
+            ["system a [title]", f"assistant {USER}b", "user c"],
+            [f"token-as-text {USER}"],
+        ),
+        (
+            f"a<｜title｜>{USER}b{ANSWER}",
+            ["system a [title]", "assistant", "user b"],
+            ["open-turn [1]"],
+        ),
+        # Behind the end of an answer that thinks is another one, with its own reasoning, or a
+        # system text. An answer without reasoning goes on: its end was spelled.
+        (
+            f"{USER}a{THINK}r</think>b{EOS}s</think>c{EOS}",
+            ["user a", "assistant b", "assistant c"],
+            ["boundary-lost s</think>c [2]"],
+        ),
+        (f"{USER}a{THINK}r</think>b{EOS}c", ["user a", "assistant b", "system c"], []),
+        (
+            f"{USER}a{THINK}r</think>b{EOS}c{EOS}",
+            ["user a", f"assistant b{EOS}c"],
+            [f"token-as-text {EOS}"],
+        ),
+    ],
+)
+def test_where_a_turn_begins_and_what_is_noted_of_it(
+    turns: str, messages: list[str], noted: list[str]
+) -> None:
+    decoded = dsv4.decode(f"{BOS}{turns}", dialect="v4")
+    assert (in_short(decoded), notes(decoded)) == (messages, noted)
+
+
+def test_an_ambiguous_dialect_has_no_place() -> None:
+    [note] = dsv4.decode(f"{BOS}{USER}a{ANSWER}").notes
+    assert (note.kind, note.start, note.end, note.message) == ("dialect-ambiguous", 0, 0, None)
+
+
+def test_tools_in_a_text_of_v3_2_are_noted_at_their_message() -> None:
+    body = {"role": "system", "content": "a", "response_format": {"type": "object"}}
+    prompt = dsv4.encode([body, {"role": "user", "content": "b"}], dialect="v3.2").text
+    [note] = (n for n in dsv4.decode(prompt, dialect="v3.2").notes if n.kind == "tools-from-text")
+    assert note.message == 0
+
+
 PROMPT = f"{BOS}{USER}It's so.\n{ANSWER}"
 ESCAPED = f"{BOS}{USER}It\\'s so.\\n{ANSWER}"
 

@@ -243,10 +243,10 @@ def _harmless_message(message: object) -> dict[str, Any]:
 def _traps(body: object, overrides: RequestOverrides, profile: str | Profile) -> list[RuleFinding]:
     try:
         read = overrides.read(body)
-        request, sent = read.request, _as_body(body)
+        request, server_body = read.request, _as_body(body)
         if str(overrides.dialect) == "v4":  # a server asks for the model, which has this name then
-            sent = {"model": "deepseek-v4", **sent}
-        findings = traps(sent, profile, dialect=_served_dialect(request.dialect))
+            server_body = {"model": "deepseek-v4", **server_body}
+        findings = traps(server_body, profile, dialect=_served_dialect(request.dialect))
     except Error as error:
         location = error_location(error)
         return [] if location[:1] != ("profile",) else [_not_encodable(error)]

@@ -34,16 +34,16 @@ def fix_body(body: object) -> FixedBody:
     request = {"messages": body} if listed else _from_sharegpt(body)
     if not isinstance(request, dict) or not isinstance(request.get("messages"), list):
         return FixedBody(body, [])
-    done: list[str] = []
+    fixes: list[str] = []
     for what, fix in _FIXES:
         better = fix(request)
         if better is not None:
             request = better
-            done.append(what)
-    if not done:
+            fixes.append(what)
+    if not fixes:
         return FixedBody(body, [])
     return FixedBody(
-        request["messages"] if listed and list(request) == ["messages"] else request, done
+        request["messages"] if listed and list(request) == ["messages"] else request, fixes
     )
 
 
@@ -74,8 +74,8 @@ def _thinking(request: RequestBody) -> RequestBody | None:
         n: v for n, v in request.items() if n not in ("enable_thinking", "chat_template_kwargs")
     }
     others = {n: v for n, v in arguments.items() if n not in _SWITCHES}
-    kept = {"chat_template_kwargs": others} if others else {}
-    return {**rest, **kept, "thinking": {"type": "enabled" if flags[0] else "disabled"}}
+    options = {"chat_template_kwargs": others} if others else {}
+    return {**rest, **options, "thinking": {"type": "enabled" if flags[0] else "disabled"}}
 
 
 _SWITCHES = ("thinking", "enable_thinking")
@@ -112,8 +112,8 @@ def _same_tools(request: RequestBody) -> RequestBody | None:
     tools = request.get("tools")
     if not isinstance(tools, list):
         return None
-    kept = [tool for n, tool in enumerate(tools) if tool not in tools[:n]]
-    return {**request, "tools": kept} if len(kept) < len(tools) else None
+    unique = [tool for n, tool in enumerate(tools) if tool not in tools[:n]]
+    return {**request, "tools": unique} if len(unique) < len(tools) else None
 
 
 # The messages.
@@ -121,24 +121,24 @@ def _same_tools(request: RequestBody) -> RequestBody | None:
 
 def _old_calls(messages: Messages) -> Messages:
     """OpenAI's older form of calls and results: `function_call`, and the role `function`."""
-    done: Messages = []
+    result: Messages = []
     waiting: tuple[str, str] | None = None
     for index, message in enumerate(messages):
         call = message.get("function_call") if role_of(message) == "assistant" else None
         if isinstance(call, dict) and _is_repeated(call, message.get("tool_calls")):
-            done.append({n: v for n, v in message.items() if n != "function_call"})
+            result.append({n: v for n, v in message.items() if n != "function_call"})
         elif isinstance(call, dict) and not message.get("tool_calls"):
             waiting = (str(call.get("name")), f"call_{index}")
             rest = {n: v for n, v in message.items() if n != "function_call"}
             calls = [{"id": waiting[1], "type": "function", "function": call}]
-            done.append({**rest, "tool_calls": calls})
+            result.append({**rest, "tool_calls": calls})
         elif role_of(message) == "function" and waiting and message.get("name") == waiting[0]:
             rest = {n: v for n, v in message.items() if n not in ("role", "name")}
-            done.append({"role": "tool", "tool_call_id": waiting[1], **rest})
+            result.append({"role": "tool", "tool_call_id": waiting[1], **rest})
             waiting = None
         else:
-            done.append(message)
-    return done
+            result.append(message)
+    return result
 
 
 def _is_repeated(call: object, calls: object) -> bool:

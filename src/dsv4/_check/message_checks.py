@@ -101,9 +101,9 @@ def _of_message(field: str, role: object) -> tuple[str, str] | None:
         return None
     if field in _EVERY:
         return "unread_field", f"messages of role {role} have no {field}: it is not read"
-    meant = _MEANT.get(field) or closest_name(field, _EVERY)
-    if meant:
-        return "unread_field", f"{field} is not read: did you mean {meant}?"
+    name = _MEANT.get(field) or closest_name(field, _EVERY)
+    if name:
+        return "unread_field", f"{field} is not read: did you mean {name}?"
     return "unknown_field", f"{field} is not read"
 
 
@@ -114,10 +114,10 @@ def unread_options(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     for field, value in body.items():
         if not isinstance(field, str) or field in _OF_REQUEST or not _is_given(value):
             continue
-        meant = _MEANT_OF_REQUEST.get(field) or closest_name(field, set(_OF_REQUEST))
-        if meant:
+        name = _MEANT_OF_REQUEST.get(field) or closest_name(field, set(_OF_REQUEST))
+        if name:
             yield RuleFinding(
-                "unread_field", (field,), f"{field} is not read: did you mean {meant}?"
+                "unread_field", (field,), f"{field} is not read: did you mean {name}?"
             )
 
 
@@ -195,10 +195,10 @@ def developer_as_system(conversation: CheckedConversation) -> Iterator[RuleFindi
     """OpenAI calls the system prompt `developer`; here it is a turn that can disappear."""
     if conversation.opens_as_developer:
         problem = "a developer message is a turn of its own in this format, not the system prompt"
-        gone = "" if 0 in conversation.present else ", and is dropped before the last user turn"
+        remark = "" if 0 in conversation.present else ", and is dropped before the last user turn"
         hint = 'give it the role "system"'
         yield RuleFinding(
-            "developer_as_system", ("messages", 0, "role"), f"{problem}{gone}: {hint}"
+            "developer_as_system", ("messages", 0, "role"), f"{problem}{remark}: {hint}"
         )
 
 
@@ -319,15 +319,15 @@ def kept_reasoning(conversation: CheckedConversation) -> Iterator[RuleFinding]:
         return
     # Not before results: in a round of calls, the reasoning is meant to stay.
     last = max((n for n, _ in conversation.of_role("user", "developer")), default=-1)
-    kept = [
+    places = [
         index
         for index, _ in _with_reasoning(conversation)
         if index < last and (index, "reasoning") in conversation.written
     ]
-    if kept:
+    if places:
         tools = conversation.tools
         place: Location = tools[0].location[:-1] if tools else ("messages",)
-        problem = f"tools keep all reasoning in the prompt: that of {_listed(kept)} as well"
+        problem = f"tools keep all reasoning in the prompt: that of {_listed(places)} as well"
         yield RuleFinding("tools_keep_reasoning", place, problem)
 
 

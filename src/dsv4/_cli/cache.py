@@ -149,14 +149,14 @@ def _turn_json(place: str, turn: CacheTurn) -> str:
 
 def _summary_json(summary: CacheSummary) -> str:
     lost = [asdict(each) for each in summary.lost]
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "requests": summary.requests,
         "tokens": summary.tokens,
         "reusable": summary.reusable,
         "reused": summary.reused if summary.reported else None,
         "lost": lost,
     }
-    return json_text({"summary": found})
+    return json_text({"summary": fields})
 
 
 def _summary_lines(summary: CacheSummary, paint: Paint) -> Iterator[str]:

@@ -108,24 +108,26 @@ def write_fixed(args: CheckOptions) -> int:
     from dsv4._check.fixes import fix_body
 
     overrides, ignored = prompt_overrides(args), _ignored(args.ignore)
-    done: Counter[str] = Counter()
-    left: Counter[str] = Counter()
+    fix_counts: Counter[str] = Counter()
+    open_counts: Counter[str] = Counter()
     with output(args.output, args.files) as file:
         for document in read_all_documents(args):
             if document.problem is not None:
                 raise document.problem
             body, fixes = fix_body(document.value)
-            done.update(fixes)
+            fix_counts.update(fixes)
             findings = run_checks(body, overrides, profile=args.profile, purpose=args.purpose)
-            left.update(each.level for each in findings if each.kind not in ignored)
+            open_counts.update(each.level for each in findings if each.kind not in ignored)
             whole = document.place in map(input_name, args.files or ["-"])
             file.write(json_text(body, indent=2 if whole else None) + "\n")
-    for what, times in done.items():
+    for what, times in fix_counts.items():
         complain(f"{what}{f' ({times:,} times)' if times > 1 else ''}")
-    remaining = [plural(left[level], level) for level in ("error", "warning") if left[level]]
+    remaining = [
+        plural(open_counts[level], level) for level in ("error", "warning") if open_counts[level]
+    ]
     if remaining:
         complain(f"{' and '.join(remaining)} left, which cannot be fixed without guessing")
-    elif not done:
+    elif not fix_counts:
         complain("nothing to fix")
     return FINDINGS if remaining else DONE
 

@@ -35,7 +35,7 @@ _JSON_WORDS = {"None": "null", "True": "true", "False": "false", "a dict": "an o
 
 def in_json_words(problem: str) -> str:
     """A problem with the values that it quotes written as in JSON."""
-    return _PYTHON_LITERAL.sub(lambda found: _json_spelling(found[0]), problem)
+    return _PYTHON_LITERAL.sub(lambda match: _json_spelling(match[0]), problem)
 
 
 def _json_spelling(quoted: str) -> str:
@@ -105,16 +105,16 @@ def silenced_libraries() -> Iterator[None]:
         yield
         return
     sys.stderr.flush()
-    before, kept = sys.stderr, os.dup(2)
+    before, terminal = sys.stderr, os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
     os.close(nowhere)
-    sys.stderr = open(kept, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
+    sys.stderr = open(terminal, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
     try:
         yield
     finally:
         sys.stderr.flush()
-        os.dup2(kept, 2)
+        os.dup2(terminal, 2)
         sys.stderr.close()
         sys.stderr = before
 
@@ -187,7 +187,7 @@ _UNSAFE = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufe
 def json_text(value: object, indent: int | None = None) -> str:
     """A value as JSON that any terminal can show and UTF-8 can encode."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def plural(count: int, noun: str) -> str:

@@ -169,18 +169,18 @@ class _Peer:
         try:
             self._process.stdin.write(line.encode())
             self._process.stdin.flush()
-            found = self._lines.get(timeout=self._seconds)
+            reply = self._lines.get(timeout=self._seconds)
         except BrokenPipeError:
-            found = b""
+            reply = b""
         except queue.Empty:
             raise Failure(f"{case.name}: no answer in {self._seconds} seconds") from None
-        if not found:
+        if not reply:
             status = self._process.wait()
             raise Failure(f"{case.name}: the command ended with status {status}, without an answer")
         try:
-            value = json.loads(found)
+            value = json.loads(reply)
         except (ValueError, RecursionError):
-            return found[:200].decode("utf-8", "replace")
+            return reply[:200].decode("utf-8", "replace")
         if isinstance(value, dict) and value.get("id", self._number) != self._number:
             return f"an answer to {value['id']!r}, expected one to {self._number}"
         return value
@@ -240,10 +240,10 @@ def _report(outcomes: list[ConformanceOutcome]) -> dict[str, Any]:
 
 def _by_section(outcomes: list[ConformanceOutcome]) -> dict[str, list[ConformanceOutcome]]:
     """What failed, by the section that says how it should be; most failures first."""
-    found: dict[str, list[ConformanceOutcome]] = {}
+    sections: dict[str, list[ConformanceOutcome]] = {}
     for each in _failed(outcomes):
-        found.setdefault(each.section or "the form of answers (docs/verify.md)", []).append(each)
-    return dict(sorted(found.items(), key=lambda item: -len(item[1])))
+        sections.setdefault(each.section or "the form of answers (docs/verify.md)", []).append(each)
+    return dict(sorted(sections.items(), key=lambda item: -len(item[1])))
 
 
 def _text(outcomes: list[ConformanceOutcome], shows_all: bool) -> Iterator[str]:
@@ -254,8 +254,8 @@ def _text(outcomes: list[ConformanceOutcome], shows_all: bool) -> Iterator[str]:
     for section, own in _by_section(outcomes).items():
         yield ""
         yield f"{section}: {plural(len(own), 'answer')} {'differs' if len(own) == 1 else 'differ'}"
-        shown = own if shows_all else own[:1]
-        yield from (terminal_safe(f"    {each.case.name}: {each.difference}") for each in shown)
+        examples = own if shows_all else own[:1]
+        yield from (terminal_safe(f"    {each.case.name}: {each.difference}") for each in examples)
     if not shows_all and len(_failed(outcomes)) > len(_by_section(outcomes)):
         yield ""
         yield "Of each section the first is shown; --all prints all of them."

@@ -242,5 +242,5 @@ _ADVICE: Mapping[str, Callable[[int, Summary, DatasetOptions], str]] = {
 }
 
 
-def _resume_hint(kept: int) -> str:
-    return f" (--resume continues after {plural(kept, 'conversation')})" if kept else ""
+def _resume_hint(count: int) -> str:
+    return f" (--resume continues after {plural(count, 'conversation')})" if count else ""

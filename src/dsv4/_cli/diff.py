@@ -98,7 +98,7 @@ class DiffSide:
     picture: str | None = None
 
     @property
-    def shown(self) -> str:
+    def text(self) -> str:
         return self.rest if self.picture is None else f"({self.picture}) {self.rest}"
 
 
@@ -131,9 +131,9 @@ def diff_prompts(a: LocatedRequest, b: LocatedRequest, tokenizer: Tokenizer) -> 
     first, second = a.encode(), b.encode()
     with shared.tokenizer_errors_at(f"{a.place}, {b.place}"):
         tokenizer = tokenizer.with_dialect(first.dialect)
-        found = why_not_prefix(first, second, tokenizer)
+        break_cause = why_not_prefix(first, second, tokenizer)
         ids, other_ids = tokenizer.encode(first), tokenizer.encode(second)
-    token = len(ids) if found is None else found.token
+    token = len(ids) if break_cause is None else break_cause.token
     characters = common_prefix_length(str(first), str(second))
     difference = PromptDifference(
         DiffSide(a.place, len(ids), len(first), _excerpt(tokenizer, ids, token)),
@@ -142,9 +142,9 @@ def diff_prompts(a: LocatedRequest, b: LocatedRequest, tokenizer: Tokenizer) -> 
         characters,
         tokenizer.decode(ids[max(0, token - CONTEXT_TOKENS) : token]),
     )
-    if found is None:
+    if break_cause is None:
         return difference
-    if found.cause == PICTURE:
+    if break_cause.cause == PICTURE:
         before = sum(id == tokens.IMAGE.id for id in ids[:token])
         difference = replace(
             difference,
@@ -152,12 +152,12 @@ def diff_prompts(a: LocatedRequest, b: LocatedRequest, tokenizer: Tokenizer) -> 
             b=replace(difference.b, picture=_picture_in_words(second, before, tokenizer)),
             characters=len(tokenizer.decode(ids[:token])),
         )
-    cause = _cause_in_order(found.cause, why_not_prefix(second, first, tokenizer))
-    if characters == len(first) and found.cause != PICTURE:
+    cause = _cause_in_order(break_cause.cause, why_not_prefix(second, first, tokenizer))
+    if characters == len(first) and break_cause.cause != PICTURE:
         added = tokenizer.vocabulary.added.values()
         spelled = any(id in added for id in (*ids[token:][:1], *other_ids[token:][:1]))
         cause = SPELLED_TOKEN if spelled else LAST_TOKEN_DIFFERS
-    return replace(difference, message=found.message, field=found.field, cause=cause)
+    return replace(difference, message=break_cause.message, field=break_cause.field, cause=cause)
 
 
 def _picture_in_words(prompt: Prompt, index: int, tokenizer: Tokenizer) -> str:
@@ -199,7 +199,7 @@ def _difference_lines(difference: PromptDifference, paint: Paint) -> Iterator[st
     yield f"They part after {shared}, in {owner}{difference.field}:"
     yield paint(str(difference.cause), "yellow")
     yield ""
-    yield from _excerpt_lines(difference.before, difference.a.shown, difference.b.shown, paint)
+    yield from _excerpt_lines(difference.before, difference.a.text, difference.b.text, paint)
 
 
 def _excerpt_lines(before: str, a: str, b: str, paint: Paint) -> Iterator[str]:

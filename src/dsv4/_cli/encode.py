@@ -38,14 +38,12 @@ def run(args: EncodeOptions) -> int:
     only_one = len(args.files) < 2 and not args.jsonl
     with output(args.output, args.files) as file:
         for request in read_requests(args):
-            written = _encoded_value(request, args, tokenizer)
+            value = _encoded_value(request, args, tokenizer)
             whole = only_one and request.place == input_name(next(iter(args.files), None))
-            if isinstance(written, str) and whole:
-                file.write(
-                    terminal_safe_lines(written) if _is_on_terminal(args.output) else written
-                )
+            if isinstance(value, str) and whole:
+                file.write(terminal_safe_lines(value) if _is_on_terminal(args.output) else value)
             else:
-                file.write(json_text(written) + "\n")
+                file.write(json_text(value) + "\n")
     return DONE
 
 

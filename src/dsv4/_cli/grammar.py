@@ -77,5 +77,5 @@ def run(args: GrammarOptions) -> int:
     return DONE
 
 
-def _with_tool_choice(given: dsv4.Request, args: GrammarOptions) -> dsv4.Request:
-    return given if args.tool_choice is None else replace(given, tool_choice=args.tool_choice)
+def _with_tool_choice(request: dsv4.Request, args: GrammarOptions) -> dsv4.Request:
+    return request if args.tool_choice is None else replace(request, tool_choice=args.tool_choice)

@@ -209,8 +209,8 @@ def _run(arguments: list[str]) -> int:
 def _options_of(parser: argparse.ArgumentParser, command: str) -> list[str]:
     """The options of a command, as they are written."""
     commands = next(action for action in parser._actions if isinstance(action.choices, dict))
-    known = dict(commands.choices or {})[command]
-    return [name for action in known._actions for name in action.option_strings]
+    own_parser = dict(commands.choices or {})[command]
+    return [name for action in own_parser._actions for name in action.option_strings]
 
 
 def load_command(name: str) -> CommandModule:

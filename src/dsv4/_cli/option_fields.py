@@ -62,7 +62,7 @@ def add_options(parser: argparse.ArgumentParser, options: type) -> None:
         if group not in groups:
             groups[group] = parser.add_mutually_exclusive_group()
         names = (f"--{each.name.replace('_', '-')}",) if names is None else names
-        details = {**_details(each, kinds[each.name]), **_given(metadata)}
+        details = {**_details(each, kinds[each.name]), **_without_nones(metadata)}
         if names:
             details["dest"] = each.name
         groups[group].add_argument(*(names or [each.name]), **details)
@@ -106,7 +106,7 @@ def _without_none(kind: Any) -> Any:
     return kind
 
 
-def _given(metadata: dict[str, Any]) -> dict[str, Any]:
+def _without_nones(metadata: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in metadata.items() if value is not None}
 
 

@@ -195,16 +195,16 @@ def _chunks(source: BinaryIO, name: str) -> Iterator[str]:
 
 def _without_last_newline(chunks: Iterable[str]) -> Iterator[str]:
     """The text without a newline after EOS, which an editor added."""
-    held, before = "", ""
+    newlines, before = "", ""
     for chunk in chunks:
-        text = held + chunk
-        kept = text.rstrip("\r\n")
-        held = text[len(kept) :]
-        before = (before + kept)[-len(EOS) :]
-        if kept:
-            yield kept
-    if held and before != EOS:
-        yield held
+        text = newlines + chunk
+        line = text.rstrip("\r\n")
+        newlines = text[len(line) :]
+        before = (before + line)[-len(EOS) :]
+        if line:
+            yield line
+    if newlines and before != EOS:
+        yield newlines
 
 
 def _write_events(events: Iterable[dsv4.Event], file: TextIO) -> None:

@@ -17,7 +17,7 @@ dsv4 playground --profile server.json
 PLAYGROUND = serve.GatewayCommand(
     {"playground": True},
     {"port": 8004},
-    shown=("port", "backend", "upstream", "model", "dialect", "tokenizer", "profile", "inspect"),
+    visible=("port", "backend", "upstream", "model", "dialect", "tokenizer", "profile", "inspect"),
     opens_page=True,
 )
 

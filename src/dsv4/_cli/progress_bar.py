@@ -65,9 +65,9 @@ class ProgressBar(Watcher):
         whole = sum(self._sizes) or 1
         read, read_before = self._read(progress), self._read(self._begin)
         cells = CELLS * read // whole
-        left = (whole - read) * seconds / max(read - read_before, 1)
+        seconds_left = (whole - read) * seconds / max(read - read_before, 1)
         drawn = "█" * cells + "░" * (CELLS - cells)
-        return f"{drawn} {read / whole:4.0%}  {rate}, {_clock(left)} left"
+        return f"{drawn} {read / whole:4.0%}  {rate}, {_clock(seconds_left)} left"
 
     def _read(self, progress: Progress) -> int:
         position = progress.after

@@ -28,7 +28,7 @@ class GatewayCommand:
 
     fixed: Mapping[str, Any] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    shown: tuple[str, ...] = ()
+    visible: tuple[str, ...] = ()
     opens_page: bool = False  # it is started for the playground
 
 
@@ -38,9 +38,9 @@ SERVE = GatewayCommand()
 def add_arguments(parser: argparse.ArgumentParser, command: GatewayCommand = SERVE) -> None:
     from dsv4.serve.settings import add_flags
 
-    add_flags(parser, command.fixed, command.defaults, command.shown)
+    add_flags(parser, command.fixed, command.defaults, command.visible)
     for option, words in _QUESTIONS.items():
-        hidden = argparse.SUPPRESS if command.shown else words
+        hidden = argparse.SUPPRESS if command.visible else words
         parser.add_argument(option, action="store_true", help=hidden)
 
 

@@ -24,9 +24,11 @@ class SpecialOptions(DialectOptions):
 def run(args: SpecialOptions) -> int:
     from dsv4._format import tokens
 
-    known = dsv4.DIALECTS[dialect_option(args) or "v4"].special_tokens
+    spellings = dsv4.DIALECTS[dialect_option(args) or "v4"].special_tokens
     named = {name: token for name, token in vars(tokens).items() if token.__class__ is dsv4.Special}
-    rows = [(name.lower(), str(token), token.id) for name, token in named.items() if token in known]
+    rows = [
+        (name.lower(), str(token), token.id) for name, token in named.items() if token in spellings
+    ]
     with output() as file:
         if args.json:
             listed = [dict(zip(("name", "spelling", "id"), row, strict=True)) for row in rows]

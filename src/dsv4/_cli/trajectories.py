@@ -79,7 +79,7 @@ def run(args: TrajectoriesOptions) -> int:
 def _export(args: TrajectoriesOptions, path: str) -> int:
     from dsv4.trajectories import export
 
-    done = export(
+    summary = export(
         args.source,
         path,
         format=args.format,
@@ -91,8 +91,8 @@ def _export(args: TrajectoriesOptions, path: str) -> int:
         resume=args.resume,
         overwrite=args.overwrite,
     )
-    complain(f"{plural(done.rows, 'row')} of {plural(done.sessions, 'session')}")
-    for reason, count in sorted(done.left_out.items()):
+    complain(f"{plural(summary.rows, 'row')} of {plural(summary.sessions, 'session')}")
+    for reason, count in sorted(summary.left_out.items()):
         complain(f"left out: {plural(count, 'trajectory')}: {reason}")
     return DONE
 

@@ -197,11 +197,11 @@ def _measured(
         requests, tokens = planned(mode, args.only, own)
         each = " for each server" if len(args.url) > 1 else ""
         ask_first(_budget(requests, args.tokens or tokens) + f"{each}.", args.yes)
-    shown = sys.stderr is not None and sys.stderr.isatty()
+    is_terminal = sys.stderr is not None and sys.stderr.isatty()
 
-    def progress(done: int, of: int) -> None:
-        if shown:
-            print(f"\r{done} of {of} requests", end="", file=sys.stderr, flush=True)
+    def progress(count: int, of: int) -> None:
+        if is_terminal:
+            print(f"\r{count} of {of} requests", end="", file=sys.stderr, flush=True)
 
     _end_as_interrupted()
     try:
@@ -219,7 +219,7 @@ def _measured(
             tokens=args.tokens,
         )
     finally:
-        if shown:
+        if is_terminal:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 

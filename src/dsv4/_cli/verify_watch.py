@@ -79,10 +79,10 @@ class VerifyWatch:
         if report is None:
             return {**line, "problem": problem, "changes": changes}
         whole = report.to_dict()
-        kept = {key: whole[key] for key in ("model", "requests", "prompt_tokens", "groups")}
+        fields = {key: whole[key] for key in ("model", "requests", "prompt_tokens", "groups")}
         faults = sorted({f.id for f in report.findings if f.verdict == "fault"})
         named = {key: whole["prompt"][key] for key in ("profile", "dialect")}
-        return {**line, **kept, **named, "faults": faults, "changes": changes}
+        return {**line, **fields, **named, "faults": faults, "changes": changes}
 
     def _write_metrics(self, report: Report | None) -> None:
         from dsv4.verify.verify_metrics import metrics_text

@@ -72,5 +72,5 @@ def _effort_texts(name: str) -> set[str]:
 def _effort_in_front(text: str) -> str | None:
     """The effort text of V4 or of its revision that opens a prompt."""
     start = len(tokens.BOS) if text.startswith(tokens.BOS) else 0
-    written = {effort for name in _FAMILY for effort in _effort_texts(name) if effort}
-    return next((effort for effort in written if text.startswith(effort, start)), None)
+    efforts = {effort for name in _FAMILY for effort in _effort_texts(name) if effort}
+    return next((effort for effort in efforts if text.startswith(effort, start)), None)

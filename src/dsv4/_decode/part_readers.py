@@ -135,8 +135,8 @@ class CallBlocks:
         # What a parameter's value ends with: the call goes on, or ends.
         self._goes_on = f"{self._close}\n{self._open}"
         self._ends = self._close + self._invoke_close
-        self.found: dict[int, tuple[int, list[Any]]] = dict(self._all())
-        self._starts = list(self.found)
+        self.by_start: dict[int, tuple[int, list[Any]]] = dict(self._all())
+        self._starts = list(self.by_start)
 
     def _all(self) -> Iterator[tuple[int, tuple[int, list[Any]]]]:
         attempts, at = MAX_ATTEMPTS, 0
@@ -155,7 +155,7 @@ class CallBlocks:
             return None
         index = bisect_left(self._starts, start)
         for at in self._starts[index : index + MAX_ATTEMPTS]:
-            stop, calls = self.found[at]
+            stop, calls = self.by_start[at]
             if stop >= end:
                 return (at, calls) if stop == end else None
         return None
@@ -166,7 +166,7 @@ class CallBlocks:
         if index == len(self._starts):
             return None
         at = self._starts[index]
-        return at if self.found[at][0] <= end else None
+        return at if self.by_start[at][0] <= end else None
 
     def _block(self, at: int) -> tuple[int, list[Any]]:
         text = self._text
@@ -190,8 +190,8 @@ class CallBlocks:
         arguments: dict[str, str] = {}
         if not text.startswith(self._invoke_close, at):
             at = self._parameters(self._past(self._open, at), arguments)
-        written = ", ".join([f"{to_json(key)}: {value}" for key, value in arguments.items()])
-        return at + len(self._invoke_close), text[start:stop], f"{{{written}}}"
+        members = ", ".join([f"{to_json(key)}: {value}" for key, value in arguments.items()])
+        return at + len(self._invoke_close), text[start:stop], f"{{{members}}}"
 
     def _parameters(self, at: int, arguments: dict[str, str]) -> int:
         """Reads parameters from the name of the first on. Returns where the last one ends."""

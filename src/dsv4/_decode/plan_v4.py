@@ -25,7 +25,7 @@ from dsv4._format.dialects import Dialect
 
 
 def separate_unmarked_turns(
-    turns: list[PromptTurn], shown: list[bool], scan: ScannedPrompt
+    turns: list[PromptTurn], shows_reasoning: list[bool], scan: ScannedPrompt
 ) -> list[PromptTurn]:
     """The turns, with those as turns of their own that no token separates from the turn before.
 
@@ -34,11 +34,11 @@ def separate_unmarked_turns(
     tokens, the end of reasoning and a block of calls can only be an answer's, and a tools section
     only a system's.
 
-    `shown` says of each turn whether an answer in its place has a thinking part.
+    `shows_reasoning` says of each turn whether an answer in its place has a thinking part.
     """
     return [
         part
-        for turn, reasons in zip(turns, shown, strict=True)
+        for turn, reasons in zip(turns, shows_reasoning, strict=True)
         for part in _separated(turn, reasons, scan)
     ]
 
@@ -56,15 +56,19 @@ def _separated(turn: PromptTurn, reasons: bool, scan: ScannedPrompt) -> Iterator
 
 def _without_sections(turn: PromptTurn, scan: ScannedPrompt) -> Iterator[PromptTurn]:
     """A turn, and the system texts with tools or a format that follow it."""
-    taken = scan.sections_in(turn.start, turn.end)
-    if turn.role == "system" or not taken or (turn.role == "user" and taken[-1].end == turn.end):
+    sections = scan.sections_in(turn.start, turn.end)
+    if (
+        turn.role == "system"
+        or not sections
+        or (turn.role == "user" and sections[-1].end == turn.end)
+    ):
         yield turn
         return
     at = turn.start
     if turn.role != "assistant" or turn.header is not None or turn.after_task:
-        yield replace(turn, end=taken[0].start, closed=False, task=None)
-        at = taken[0].start
-    for section in taken:
+        yield replace(turn, end=sections[0].start, closed=False, task=None)
+        at = sections[0].start
+    for section in sections:
         yield PromptTurn("system", at, section.end)
         at = section.end
     if turn.role == "assistant" and turn.closed:
@@ -75,8 +79,8 @@ def _without_sections(turn: PromptTurn, scan: ScannedPrompt) -> Iterator[PromptT
 
 def _without_answer(turn: PromptTurn, reasons: bool, scan: ScannedPrompt) -> Iterator[PromptTurn]:
     """A turn, and the open answers that follow it."""
-    taken = scan.sections_in(turn.start, turn.end)
-    begin = taken[-1].end if taken else turn.start
+    sections = scan.sections_in(turn.start, turn.end)
+    begin = sections[-1].end if sections else turn.start
     at = _first_trace(begin, turn.end, reasons, scan)
     if at is None:
         yield turn
@@ -117,7 +121,7 @@ def _end_of_content(start: int, end: int, reasons: bool, scan: ScannedPrompt) ->
     thought = scan.text.find(tokens.THINK_END, start, end) if reasons else -1
     block = scan.blocks.next_in(start, end)
     if block is not None and (thought < 0 or block < thought):
-        stop = scan.blocks.found[block][0]
+        stop = scan.blocks.by_start[block][0]
         return stop if stop < end else None
     return thought if thought >= 0 else None
 
@@ -128,11 +132,11 @@ ASSUMED_CONTEXT = ({"role": "latest_reminder", "content": ""},)
 
 def _efforts(dialect: Dialect) -> list[tuple[str | int, str]]:
     """The efforts that write something, each once: a number rather than a name."""
-    written: dict[str, str | int] = {}
+    by_text: dict[str, str | int] = {}
     for effort, text in dialect.efforts.items():
-        if text and effort is not None and not isinstance(written.get(text), int):
-            written[text] = effort
-    return [(effort, text) for text, effort in written.items()]
+        if text and effort is not None and not isinstance(by_text.get(text), int):
+            by_text[text] = effort
+    return [(effort, text) for text, effort in by_text.items()]
 
 
 class PromptPlan:
@@ -169,8 +173,8 @@ class PromptPlan:
             if self.reading.thinking and self._has_loose_ends():
                 self._rejoin()
         else:
-            shown = [self.shows_reasoning(n) for n in range(len(self.turns))]
-            self.turns = separate_unmarked_turns(self.turns, shown, scan)
+            reasons = [self.shows_reasoning(n) for n in range(len(self.turns))]
+            self.turns = separate_unmarked_turns(self.turns, reasons, scan)
             self._look_at_turns()
 
     def _look_at_turns(self) -> None:
@@ -195,10 +199,10 @@ class PromptPlan:
         if token is not None and text.startswith(token, at):
             self.opened, at = True, at + len(token)
         if self.interpretation.thinking is not False and (self.opened or token is None):
-            for effort, written in _efforts(self.dialect):
-                if text.startswith(written, at):
+            for effort, spelling in _efforts(self.dialect):
+                if text.startswith(spelling, at):
                     reading.effort = effort
-                    return at + len(written)
+                    return at + len(spelling)
         return at
 
     def _settle_context(self, listed: list[PromptLexeme]) -> None:
@@ -224,8 +228,8 @@ class PromptPlan:
         """Where systems have a token, only the first turn of a conversation has none."""
         reading, turns = self.reading, self.turns
         plain = bool(turns) and turns[0].role == "system" and not turns[0].opened
-        shown = self.opened and not reading.context
-        if shown and not plain and (reading.effort is None or _starts_opened(turns)):
+        is_first = self.opened and not reading.context
+        if is_first and not plain and (reading.effort is None or _starts_opened(turns)):
             turns.insert(0, self._first_system())
         for turn in turns if reading.context or not self.opened else turns[1:]:
             if turn.role == "system" and not turn.opened:
@@ -238,8 +242,8 @@ class PromptPlan:
         """
         end, first = self.start, self.turns[0] if self.turns else None
         if first is not None and first.role == "assistant" and self.interpretation.sections:
-            taken = self.scan.sections_in(first.start, first.end)
-            end = first.start = taken[-1].end if taken else first.start
+            sections = self.scan.sections_in(first.start, first.end)
+            end = first.start = sections[-1].end if sections else first.start
         return PromptTurn("system", self.start, end)
 
     def _settle_dropping(self) -> None:
@@ -273,8 +277,8 @@ class PromptPlan:
 
     def shows_reasoning(self, n: int) -> bool:
         """Whether a turn, an answer, has a thinking part."""
-        shown = self.reading.thinking and (not self.dropping or n > self.last)
-        return shown and not self.turns[n].after_task
+        shows = self.reading.thinking and (not self.dropping or n > self.last)
+        return shows and not self.turns[n].after_task
 
     def _find_answer(self, n: int) -> None:
         """Where an answer begins that nothing parts from the turn before it.

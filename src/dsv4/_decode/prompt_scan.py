@@ -75,11 +75,11 @@ class SpellingMask:
 
     def _masked(self, text: str, places: list[int]) -> str:
         parts: list[str] = []
-        done = 0
+        end = 0
         for place in places:
-            parts += text[done:place], self._stand_ins[text[place]]
-            done = place + 1
-        return "".join([*parts, text[done:]])
+            parts += text[end:place], self._stand_ins[text[place]]
+            end = place + 1
+        return "".join([*parts, text[end:]])
 
     def unmasked(self, value: object) -> Any:
         """A value read from the masked text, with all texts in it as they were."""
@@ -262,13 +262,13 @@ class ScannedPrompt:
     @cached_property
     def first_call(self) -> int:
         """Where the first block of calls stands: after the end, if there is none."""
-        return next(iter(self.blocks.found), len(self.text))
+        return next(iter(self.blocks.by_start), len(self.text))
 
     @property
     def protected(self) -> Iterator[tuple[int, int]]:
         """Stretches in which nothing structures the prompt."""
         yield from ((section.start, section.end) for section in self.sections)
-        yield from ((start, end) for start, (end, _) in self.blocks.found.items())
+        yield from ((start, end) for start, (end, _) in self.blocks.by_start.items())
 
     def sections_in(self, start: int, end: int) -> list[Section]:
         if not self.sections:

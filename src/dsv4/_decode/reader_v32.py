@@ -213,14 +213,14 @@ class _ReaderV32:
 
     def _user(self, n: int, turn: _TurnV32) -> None:
         at = turn.start
-        taken = [s for s in self._sections(at, turn.end) if s.start == at]
-        if taken:
-            at = taken[0].end
+        sections = [s for s in self._sections(at, turn.end) if s.start == at]
+        if sections:
+            at = sections[0].end
         if self._interpretation.sections and self._text.startswith(DEVELOPER_MESSAGE, at, turn.end):
             content = self._text[at + len(DEVELOPER_MESSAGE) : turn.end]
             if content:
                 message = self._add("developer", content)
-                for section in taken:
+                for section in sections:
                     _put_section(section, message, self.reading)
                 if self.reading.thinking and n < self._last:
                     self.reading.drop = False

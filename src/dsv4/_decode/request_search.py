@@ -88,15 +88,15 @@ class _PromptSource:
     def is_known(self) -> bool:
         return self.spellings is not None
 
-    def is_same_text(self, written: Prompt | None) -> bool:
-        return written is not None and str(written) == self.text
+    def is_same_text(self, prompt: Prompt | None) -> bool:
+        return prompt is not None and str(prompt) == self.text
 
-    def other_token(self, written: Prompt) -> tuple[int, int] | None:
+    def other_token(self, prompt: Prompt) -> tuple[int, int] | None:
         """The first spelling that is a token in one of two prompts of the same text, and text in
         the other; None where the same are tokens, or where nobody knows."""
         if self.spellings is None:
             return None
-        return min({*self.spellings} ^ {*written.special_text}, default=None)
+        return min({*self.spellings} ^ {*prompt.special_text}, default=None)
 
 
 def _decode_as(source: _PromptSource, dialect: Dialect, likely: tuple[Dialect, ...]) -> Decoded:
@@ -111,18 +111,18 @@ def _decode_as(source: _PromptSource, dialect: Dialect, likely: tuple[Dialect, .
         reading = _READERS[dialect.layout](scan, interpretation)
         try:
             request = reading.request(dialect, source.mask)
-            written = _maybe_encoded(request)
+            prompt = _maybe_encoded(request)
         except RecursionError:  # tools that are nested too deep: they can stay text
             continue
         notes = (*log_notes(source.text), *reading.notes, *_dialect_notes(names, served))
-        if written is not None and source.is_same_text(written):
-            differing = source.other_token(written)
+        if prompt is not None and source.is_same_text(prompt):
+            differing = source.other_token(prompt)
             if differing is None:
                 return Decoded(request, True, notes, names)
             foreign = _token_note(source.text, differing)
             same_text = same_text or Decoded(request, False, (*notes, foreign), names)
         elif first is None:
-            foreign = _foreign_note(source.text, written, dialect)
+            foreign = _foreign_note(source.text, prompt, dialect)
             first = Decoded(request, False, (*notes, foreign), names)
     best = same_text or first
     assert best is not None
@@ -166,9 +166,9 @@ def _unescaped(escape: re.Match[str]) -> str:
     return chr(int(code, 16)) if code else _ESCAPED[letter]
 
 
-def _interpretations(known: bool) -> Iterator[Interpretation]:
+def _interpretations(has_ids: bool) -> Iterator[Interpretation]:
     """What is known of tokens is used first."""
-    for trusted in (known, not known):
+    for trusted in (has_ids, not has_ids):
         yield from (replace(each, trusted=trusted) for each in INTERPRETATIONS)
 
 
@@ -187,14 +187,14 @@ def _dialect_notes(names: tuple[str, ...], served: bool) -> Iterator[Note]:
         yield Note("dialect-ambiguous", 0, 0, None, f"it may be of {', '.join(names)}")
 
 
-def _foreign_note(text: str, written: Prompt | None, dialect: Dialect) -> Note:
+def _foreign_note(text: str, prompt: Prompt | None, dialect: Dialect) -> Note:
     """Where the prompt stops being what the encoder writes, and who may have written it."""
-    ours = "" if written is None else str(written)
+    ours = "" if prompt is None else str(prompt)
     pairs = enumerate(zip(text, ours, strict=False))
     at = next((n for n, (a, b) in pairs if a != b), min(len(text), len(ours)))
-    shown = short_repr(text[at : at + 30])
+    excerpt = short_repr(text[at : at + 30])
     hints = "".join(f"; {hint}" for hint in _hints(text, dialect))
-    return Note("not-this-encoder", at, len(text), None, f"no request writes {shown} here{hints}")
+    return Note("not-this-encoder", at, len(text), None, f"no request writes {excerpt} here{hints}")
 
 
 def _token_note(text: str, place: tuple[int, int]) -> Note:

@@ -58,8 +58,6 @@ class TurnSplitter:
     turns: list[PromptTurn] = field(default_factory=list)
     # Lexemes that were taken for text.
     demoted: list[PromptLexeme] = field(default_factory=list)
-    # How the prompt ends: with the header of an answer that is to come, or not.
-    pending: LexemeKind | None = None
     # Every header, whatever it is of.
     headers: list[LexemeKind] = field(default_factory=list)
     # Whether a question follows another; whether an answer stands without a header; and whether
@@ -239,9 +237,8 @@ class TurnSplitter:
         return False
 
     def _finish(self, index: int, lexeme: PromptLexeme) -> bool:
-        if self._state is TurnState.ANSWER and not self._text_before(lexeme):
-            self.pending = self._header
-        elif self._state is not TurnState.TASKED or self._text_before(lexeme):
+        is_awaited = self._state in (TurnState.ANSWER, TurnState.TASKED)
+        if not is_awaited or self._text_before(lexeme):
             self._close(lexeme)
         return True
 

@@ -264,16 +264,16 @@ def _encode_with_options(
     if extras is not None:
         tools, response_format = extras
         listed = tools if type(tools) is list else _tool_list(tools)
-        written = _request_extras(() if mode == "none" else listed, response_format, release)
-        if written:
-            new, before, preamble = _with_extras(written, new, before)
+        sections = _request_extras(() if mode == "none" else listed, response_format, release)
+        if sections:
+            new, before, preamble = _with_extras(sections, new, before)
     forced = mode not in _UNFORCED
     if forced:
         tool = chosen_tool(tool, listed, before, new, release)
-    done = render_conversation(new, before, release, rules, *options, preamble)
+    rendered = render_conversation(new, before, release, rules, *options, preamble)
     if prefix.__class__ is not str or prefix or forced:
-        _open_answer(done.flat, prefix, forced, tool, release)
-    return Prompt(done.flat, release, done.images, done.omissions, done.sampled)
+        _open_answer(rendered.flat, prefix, forced, tool, release)
+    return Prompt(rendered.flat, release, rendered.images, rendered.omissions, rendered.sampled)
 
 
 def _tool_list(tools: Iterable[types.ToolInput] | None) -> Sequence[Any]:
@@ -313,8 +313,8 @@ def check_options(
 
 
 def _flag_error(**flags: object) -> OptionError:
-    name, shown = next((n, short_repr(f)) for n, f in flags.items() if f.__class__ is not bool)
-    return OptionError(name, f"found {shown}, expected True or False")
+    name, value = next((n, short_repr(f)) for n, f in flags.items() if f.__class__ is not bool)
+    return OptionError(name, f"found {value}, expected True or False")
 
 
 def _check_stop(stop: object) -> None:
@@ -379,8 +379,8 @@ def maybe_response_schema(response_format: object) -> tuple[dict[str, Any], Loca
         return None
     fields = maybe_dict(response_format)
     if fields is None:
-        shown = short_repr(response_format)
-        raise OptionError(location, f"found {shown}, expected a JSON schema")
+        words = short_repr(response_format)
+        raise OptionError(location, f"found {words}, expected a JSON schema")
     kind = type_of(fields)
     if kind == "text":
         return None
@@ -450,8 +450,8 @@ def visible_tools(
 ) -> Iterator[tuple[Location, Any]]:
     """The tools that messages bring, where the prompt shows them, and where they stand."""
     for name, listed in (("context", context), ("messages", messages)):
-        for index, given in enumerate(listed):
-            message = given if given.__class__ is dict else as_message(given, (name, index))
+        for index, item in enumerate(listed):
+            message = item if item.__class__ is dict else as_message(item, (name, index))
             if "tools" in message and _may_show_tools(message.get("role")):
                 for n, tool in enumerate(maybe_list(message["tools"]) or ()):
                     yield (name, index, "tools", n), tool

@@ -141,8 +141,8 @@ def _is_sampled(message: object) -> TypeGuard[types.Sampled]:
 def _as_sampled_message(sampled: types.Sampled, location: Location) -> SampledMessage:
     message = SampledMessage(as_message(sampled.message, location))
     if message.get("role") != "assistant":
-        shown = short_repr(message.get("role"))
-        problem = f'found {shown}, expected "assistant" for what was sampled'
+        role = short_repr(message.get("role"))
+        problem = f'found {role}, expected "assistant" for what was sampled'
         raise EncodeError((*location, "role"), problem)
     message.sampled = sampled
     return message
@@ -234,9 +234,9 @@ def _text_field(fields: MessageFields, location: Location) -> str:
 def image_record(block: MessageFields, location: Location) -> MessageFields:
     """What `Prompt.images` holds of an image (docs/format.md, section 12.2)."""
     if block["type"] == "image_url":
-        given = block.get("image_url")
-        inside = maybe_dict(given)
-        url = given if inside is None else inside.get("url")
+        source = block.get("image_url")
+        inside = maybe_dict(source)
+        url = source if inside is None else inside.get("url")
         record = {"type": "image", "url": url}
         place, expected = "image_url", 'an image such as {"url": "https://…"}'
     else:
@@ -246,8 +246,8 @@ def image_record(block: MessageFields, location: Location) -> MessageFields:
         }
         place, expected = "source", f"one of {', '.join(_IMAGE_SOURCES)}"
     if not any(is_nonempty(value) for name, value in record.items() if name != "type"):
-        shown = short_repr(block.get(place))
-        raise EncodeError((*location, place), f"found {shown}, expected {expected}")
+        words = short_repr(block.get(place))
+        raise EncodeError((*location, place), f"found {words}, expected {expected}")
     return record
 
 

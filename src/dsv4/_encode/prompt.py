@@ -83,8 +83,8 @@ class Fragment(str):
         return self
 
     def __reduce__(self) -> tuple[object, ...]:
-        known = (self.label, self.announces, self.message, self.begins, self.ending)
-        return Fragment, (MarkupText(self.parts), *known)
+        state = (self.label, self.announces, self.message, self.begins, self.ending)
+        return Fragment, (MarkupText(self.parts), *state)
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -513,8 +513,8 @@ class Prompt:
         return hash(self.text)
 
     def __reduce__(self) -> tuple[object, ...]:
-        known = (self._flat, self.dialect, self.images, self.dropped)
-        return Prompt, (*known, dict(self.sampled), self._image_sizes)
+        state = (self._flat, self.dialect, self.images, self.dropped)
+        return Prompt, (*state, dict(self.sampled), self._image_sizes)
 
     @property
     def ending(self) -> Ending:

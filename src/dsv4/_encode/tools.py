@@ -244,14 +244,14 @@ def qualified_function(
 ) -> MessageFields:
     """A tool's function object as the model sees it: with the qualified name."""
     outside = tool.get("namespace") if function is not tool else None
-    given = function.get("namespace") if outside is None else outside
+    own = function.get("namespace") if outside is None else outside
     inside = function_location(tool, function, location)
     place = (*(inside if outside is None else location), "namespace")
-    described = None if given is None or isinstance(given, str) else maybe_dict(given)
-    namespace = given if described is None else described.get("name")
-    if given is not None and not isinstance(namespace, str):
+    described = None if own is None or isinstance(own, str) else maybe_dict(own)
+    namespace = own if described is None else described.get("name")
+    if own is not None and not isinstance(namespace, str):
         raise refusal(
-            place, f'found {short_repr(given)}, expected a name or {{"name", "description"}}'
+            place, f'found {short_repr(own)}, expected a name or {{"name", "description"}}'
         )
     name = qualified_name(function["name"], namespace, (*inside, "name"))
     shown_function = {key: value for key, value in function.items() if key != "namespace"}
@@ -275,17 +275,15 @@ def function_location(tool: MessageFields, function: MessageFields, location: Lo
 def qualified_call_name(call: MessageFields, function: MessageFields, location: Location) -> str:
     """The name of a call as the model writes it."""
     name = function["name"]
-    given, place = call.get("namespace"), (*location, "namespace")
-    if not is_nonempty(given):
-        given, place = function.get("namespace"), (*location, "function", "namespace")
-    described = None if given is None or isinstance(given, str) else maybe_dict(given)
+    own, place = call.get("namespace"), (*location, "namespace")
+    if not is_nonempty(own):
+        own, place = function.get("namespace"), (*location, "function", "namespace")
+    described = None if own is None or isinstance(own, str) else maybe_dict(own)
     if described is not None and NAMESPACE_END in name:
-        raise refusal(
-            place, f"found {short_repr(given)}, expected a name beside {short_repr(name)}"
-        )
-    namespace = given if described is None else described.get("name")
-    if given is not None and not isinstance(namespace, str):
-        raise refusal(place, f"found {short_repr(given)}, expected a name")
+        raise refusal(place, f"found {short_repr(own)}, expected a name beside {short_repr(name)}")
+    namespace = own if described is None else described.get("name")
+    if own is not None and not isinstance(namespace, str):
+        raise refusal(place, f"found {short_repr(own)}, expected a name")
     return qualified_name(name, namespace, (*location, "function", "name"))
 
 
@@ -295,14 +293,14 @@ def qualified_name(name: str, namespace: str | None, location: Location) -> str:
     if not separator:
         inside, rest = namespace, inside  # type: ignore[assignment]
     elif namespace is not None and namespace != inside:
-        shown = f"{short_repr(name)} and the namespace {short_repr(namespace)}"
-        problem = f"found {shown}, expected one of them"
+        words = f"{short_repr(name)} and the namespace {short_repr(namespace)}"
+        problem = f"found {words}, expected one of them"
         raise refusal(location, problem)
     if inside is None:
         return rest
     if NAMESPACE_END in rest or NAMESPACE_END in inside:
-        shown = short_repr(f"{inside}{NAMESPACE_END}{rest}")
-        raise refusal(location, f"found {shown}, expected one {NAMESPACE_END} in a name")
+        words = short_repr(f"{inside}{NAMESPACE_END}{rest}")
+        raise refusal(location, f"found {words}, expected one {NAMESPACE_END} in a name")
     return f"{str.__str__(inside)}{NAMESPACE_END}{rest}"
 
 
@@ -457,11 +455,11 @@ class ParametersWriter:
     def write(self, arguments: object) -> str:
         """The parameters. Raises an `EncodeError` whose location starts at the arguments."""
         if type(arguments) is str:
-            known = self.cache.get(arguments)
-            if known is None:
-                known = self._from_text(arguments)
-                self.cache.put(arguments, known)
-            return known
+            parameters = self.cache.get(arguments)
+            if parameters is None:
+                parameters = self._from_text(arguments)
+                self.cache.put(arguments, parameters)
+            return parameters
         if isinstance(arguments, str):
             return self._from_text(str.__str__(arguments))
         fields = maybe_dict(arguments)

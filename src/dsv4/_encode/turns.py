@@ -309,9 +309,9 @@ def omissions(
                     for name in rules.reasoning_fields
                     if is_nonempty(first.get(name))
                 )
-        written = start if _has_no_blocks(messages[start:stop]) else None
+        begin = start if _has_no_blocks(messages[start:stop]) else None
         for index in range(start, stop):
-            left_out += _of_message(messages[index], index, index > start, dialect, rules, written)
+            left_out += _of_message(messages[index], index, index > start, dialect, rules, begin)
         task = first.get("task") if first["role"] != "tool" else None
         if task is not None and stop < len(messages) and messages[stop]["role"] not in _ANSWERING:
             left_out.append(Omission(start, "task", "not_asked"))
@@ -362,9 +362,9 @@ def _of_message(
     joined: bool,
     dialect: Dialect,
     rules: Conventions,
-    written: int | None,
+    first: int | None,
 ) -> Iterator[Omission]:
-    """`written` is the message whose text is written though it has blocks."""
+    """`first` is the message whose text is written though it has blocks."""
     role = message["role"]
     read = {"role", "content", *_READ.get(role, ())}
     if role == "assistant":
@@ -376,7 +376,7 @@ def _of_message(
     # Of another role's blocks nothing is written beside a text.
     if blocks and (role == "user" or not isinstance(message.get("content"), str)):
         read.add("content_blocks")
-        if role == "user" and is_nonempty(message.get("content")) and index != written:
+        if role == "user" and is_nonempty(message.get("content")) and index != first:
             yield Omission(index, "content", "unread")
     for field, value in message.items():
         if not is_nonempty(value):
@@ -481,14 +481,14 @@ class TurnWriter:
             kind = type_of(block)
             if kind in IMAGE_TYPES:
                 self._add_image(block, (*location, n))
-                written: str = image
+                text: str = image
             elif kind == "text":
-                written = read_block(block, (*location, n)).content
+                text = read_block(block, (*location, n)).content
             else:
                 continue
             if not is_first:
                 self.flat.append(between)
-            self.flat.append(written)
+            self.flat.append(text)
             is_first = False
 
     def _reasoning(self, message: MessageFields, index: int) -> str:
@@ -521,10 +521,8 @@ class TurnWriter:
             ):
                 name = qualified_call_name(call, function, ("messages", index, "tool_calls", n))
             arguments = function.get("arguments")
-            written = writer.cache.recent.get(arguments) if arguments.__class__ is str else None
-            parameters = (
-                self._parameters(writer, function, index, n) if written is None else written
-            )
+            text = writer.cache.recent.get(arguments) if arguments.__class__ is str else None
+            parameters = self._parameters(writer, function, index, n) if text is None else text
             flat += opening, words.invoke_open, name, CALL_NAME_END, parameters, words.invoke_close
             opening = BETWEEN_CALLS
         flat.append(words.block_close)

@@ -26,10 +26,10 @@ else:
                 return super().__new__(cls, name, bases, body)
             fields = body["__annotations__"]
             defaults = [body.pop(field) for field in fields if field in body]
-            made = namedtuple(name, fields, defaults=defaults)
+            kind = namedtuple(name, fields, defaults=defaults)
             for attribute, value in body.items():
-                setattr(made, attribute, value)
-            return made
+                setattr(kind, attribute, value)
+            return kind
 
     class NamedTuple(metaclass=_NamedTupleMaker):
         """Makes a class with annotated fields one of tuples."""

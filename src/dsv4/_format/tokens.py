@@ -42,9 +42,9 @@ class MarkupText(str):
     parts: tuple[str, ...]
 
     def __new__(cls, parts: Iterable[str]) -> MarkupText:
-        kept = tuple(part for part in parts if part)
-        self = super().__new__(cls, "".join(kept))
-        self.parts = kept
+        pieces = tuple(part for part in parts if part)
+        self = super().__new__(cls, "".join(pieces))
+        self.parts = pieces
         return self
 
     def __getnewargs__(self) -> tuple[tuple[str, ...]]:  # type: ignore[override]

@@ -56,10 +56,10 @@ def read_image(data: bytes) -> ImageFile:
                 raise ImageError(f"found a {format} file of {width} × {height} pixels")
             swapped = orientation in _TURNED
             return ImageFile(format, *((height, width) if swapped else (width, height)))
-    raise ImageError(f"{_found(file.data)}, expected one of {', '.join(_FORMATS)}")
+    raise ImageError(f"{_first_bytes(file.data)}, expected one of {', '.join(_FORMATS)}")
 
 
-def _found(data: bytes) -> str:
+def _first_bytes(data: bytes) -> str:
     if not data:
         return "found no bytes"
     brand = data[8:12].decode("latin-1") if data[4:8] == b"ftyp" else ""
@@ -113,13 +113,13 @@ class _Bytes:
 
 
 # Width, height, orientation.
-_Found = tuple[int, int, int]
+_SizeFields = tuple[int, int, int]
 
 
 # PNG: chunks, each with its length. Metadata may stand behind the pixels.
 
 
-def _read_png(file: _Bytes) -> _Found:
+def _read_png(file: _Bytes) -> _SizeFields:
     size: tuple[int, int] | None = None
     exif: bytes | None = None
     raw: bytes | None = None
@@ -210,7 +210,7 @@ _JPEG_END = b"\xff\xd9"
 _JPEG_XMP = b"http://ns.adobe.com/xap/1.0/\0"
 
 
-def _read_jpeg(file: _Bytes) -> _Found:
+def _read_jpeg(file: _Bytes) -> _SizeFields:
     size: tuple[int, ...] | None = None
     exif, xmp = b"", b""
     at = 2
@@ -260,7 +260,7 @@ def _marker(file: _Bytes, at: int) -> tuple[int, int]:
 # GIF: a screen, which a first frame that is larger enlarges.
 
 
-def _read_gif(file: _Bytes) -> _Found:
+def _read_gif(file: _Bytes) -> _SizeFields:
     width, height, flags = file.unpack("<HHB", 6)
     at = 13 + (3 << (flags & 7) + 1 if flags & 0x80 else 0)
     for _ in file.parts():
@@ -286,7 +286,7 @@ def _after_blocks(file: _Bytes, at: int) -> int:
 # WebP: the size stands in the header of one of three kinds of pictures.
 
 
-def _read_webp(file: _Bytes) -> _Found:
+def _read_webp(file: _Bytes) -> _SizeFields:
     length, kind = file.unpack("<I4x4s", 4)
     if length + 8 > len(file.data):
         raise file.cut(length + 8)
@@ -329,7 +329,7 @@ def _webp_metadata(file: _Bytes, end: int) -> tuple[bytes | None, bytes]:
 _BMP_HEADERS = (40, 52, 56, 64, 108, 124)
 
 
-def _read_bmp(file: _Bytes) -> _Found:
+def _read_bmp(file: _Bytes) -> _SizeFields:
     (size,) = file.unpack("<I", 14)
     if size == 12:
         width, height = file.unpack("<HH", 18)
@@ -354,7 +354,7 @@ _NUMBERS = {3: "H", 4: "I", 8: "h", 9: "i", 11: "f", 12: "d", 13: "I", 16: "Q", 
 _NUMBERS |= {5: "II", 6: "b", 10: "ii"}  # fractions, and a byte with a sign
 
 
-def _read_tiff(file: _Bytes) -> _Found:
+def _read_tiff(file: _Bytes) -> _SizeFields:
     tags = _directory(file, file.data)
     width, height = (tags.get(tag) for tag in (_WIDTH, _HEIGHT))
     if not isinstance(width, int) or not isinstance(height, int) or min(width, height) < 0:
@@ -427,7 +427,7 @@ def _orientation_in_xmp(xmp: bytes) -> int:
     return int(match[1]) if match else 1
 
 
-_FORMATS: dict[str, tuple[re.Pattern[bytes], Callable[[_Bytes], _Found]]] = {
+_FORMATS: dict[str, tuple[re.Pattern[bytes], Callable[[_Bytes], _SizeFields]]] = {
     "PNG": (re.compile(rb"\x89PNG\r\n\x1a\n"), _read_png),
     "JPEG": (re.compile(rb"\xff\xd8\xff"), _read_jpeg),
     "GIF": (re.compile(rb"GIF8[79]a"), _read_gif),

@@ -92,13 +92,13 @@ JsonPairs: TypeAlias = list[tuple[str, Any]]
 
 
 def parse_json(
-    text: str, name: str, line: int = 1, made: Callable[[JsonPairs], Any] | None = None
+    text: str, name: str, line: int = 1, make_object: Callable[[JsonPairs], Any] | None = None
 ) -> Any:
-    """The value of JSON text that starts at a line of a file; `made` makes its objects."""
+    """The value of JSON text that starts at a line of a file; `make_object` makes its objects."""
     if not text.strip():
         raise InputError(f"{name}: found nothing, expected JSON")
     try:
-        return json.loads(text, object_pairs_hook=made)
+        return json.loads(text, object_pairs_hook=make_object)
     except json.JSONDecodeError as error:
         place = f"{name}:{error.lineno + line - 1}:{error.colno}"
         raise InputError(f"{place}: {json_problem(error)}") from None
@@ -113,16 +113,16 @@ def parse_unambiguous_json(text: str, name: str, line: int | None = None) -> Any
     the last, so that a server may see another request."""
     repeated: dict[int, str] = {}
 
-    def made(pairs: JsonPairs) -> dict[str, Any]:
+    def make_object(pairs: JsonPairs) -> dict[str, Any]:
         value = dict(pairs)
         if len(value) < len(pairs):
             names = Counter(name for name, _ in pairs)
             repeated[id(value)] = next(name for name in names if names[name] > 1)
-            kept.append(value)
+            objects.append(value)
         return value
 
-    kept: list[dict[str, Any]] = []  # so that no other object gets its id
-    value = parse_json(text, name, line or 1, made)
+    objects: list[dict[str, Any]] = []  # so that no other object gets its id
+    value = parse_json(text, name, line or 1, make_object)
     if repeated:
         path = next(_paths_to(value, repeated))
         place = name if line is None else f"{name}:{line}"
@@ -132,14 +132,14 @@ def parse_unambiguous_json(text: str, name: str, line: int | None = None) -> Any
 
 def _paths_to(value: Any, keys: Mapping[int, str]) -> Iterator[str]:
     """The paths to keys, each in the object that has this id."""
-    left: list[tuple[Location, Any]] = [((), value)]
-    while left:
-        place, value = left.pop()
+    stack: list[tuple[Location, Any]] = [((), value)]
+    while stack:
+        place, value = stack.pop()
         if id(value) in keys:
             yield path_of((*place, keys[id(value)]))
         if isinstance(value, (dict, list)):
             inside = value.items() if isinstance(value, dict) else enumerate(value)
-            left += [((*place, step), item) for step, item in inside]
+            stack += [((*place, step), item) for step, item in inside]
 
 
 def line_and_column(text: str, at: int) -> tuple[int, int]:

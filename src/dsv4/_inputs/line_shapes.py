@@ -51,14 +51,14 @@ class LineConversation:
     """The conversation in a line: a request, and where the line has each of its messages, if that
     is not where the request has it.
 
-    The first `given` messages are those before the answer, where the line keeps them apart. `rules`
-    are those that the request is read by, in its `protocol`, and `is_open` says that the line
-    leaves its end open.
+    `before_answer` messages stand before the answer, where the line keeps them apart. `rules` are
+    those that the request is read by, in its `protocol`, and `is_open` says that the line leaves
+    its end open.
     """
 
     body: Mapping[str, Any]
     places: tuple[MessagePlace, ...] = ()
-    given: int | None = None
+    before_answer: int | None = None
     rules: BodyRules = "released"
     protocol: ProtocolName = "chat"
     is_open: bool = False
@@ -70,7 +70,7 @@ class LineConversation:
     def read(self, overrides: RequestOverrides) -> ReadBody:
         """The request, with options that hold for all lines."""
         last_answer: LastAnswer = "keep" if self.is_open else "finish"
-        return overrides.read(dict(self.body), last_answer, self.rules, self.protocol)
+        return overrides.read(dict(self.body), last_answer, self.rules, self.protocol, is_line=True)
 
     def location(self, location: Location) -> Location:
         """A place in the request, as the line has it."""
@@ -133,7 +133,7 @@ def _conversation(
     transcript: Transcript,
     line: Line,
     used: Iterable[str] = (),
-    given: int | None = None,
+    before_answer: int | None = None,
     rules: BodyRules = "released",
 ) -> LineConversation:
     """Messages with the options of the line. `used` are fields that are none."""
@@ -142,7 +142,9 @@ def _conversation(
     options = {name: value for name, value in line.items() if name not in no_options}
     tools = _tools(line)
     body = {**options, **({"tools": tools} if tools else {}), "messages": _messages(transcript)}
-    return LineConversation(body, tuple(placed.place for placed in transcript), given, rules)
+    return LineConversation(
+        body, tuple(placed.place for placed in transcript), before_answer, rules
+    )
 
 
 # Messages under one of these fields.
@@ -496,8 +498,8 @@ def _before_answer(line: Line, question: str) -> Transcript:
     elif question != "instruction" and line.get("context") and isinstance(line["context"], str):
         raise InputError(f"context: found text beside {question}, expected it beside instruction")
     message = {"role": "user", "content": value}
-    asked = PlacedMessage(message, MessagePlace((question,), _TEXT_NAMES))
-    return _with_system(line, [*_history(line), asked])
+    question_message = PlacedMessage(message, MessagePlace((question,), _TEXT_NAMES))
+    return _with_system(line, [*_history(line), question_message])
 
 
 def _history(line: Line) -> Transcript:
@@ -647,8 +649,8 @@ def _parting(chosen: Transcript, rejected: Transcript) -> int:
     for name, side in zip(_PAIRS, (chosen, rejected), strict=True):
         role = role_of(side[start].message) if start < len(side) else None
         if role != "assistant":
-            shown = f"found {short_repr(role)}" if role is not None else "found no message"
-            problem = f"{shown}, expected both conversations to part at an answer"
+            words = f"found {short_repr(role)}" if role is not None else "found no message"
+            problem = f"{words}, expected both conversations to part at an answer"
             raise InputError(f"{name}[{start}]: {problem}")
     return start
 
@@ -669,7 +671,7 @@ def line_with_label(value: object) -> LabelledAnswer:
     if not isinstance(messages, list):
         problem = short_repr(messages)
         raise InputError(f"messages: found {problem}, expected a list of messages")
-    start = len(messages) - 1 if read.given is None else read.given
+    start = len(messages) - 1 if read.before_answer is None else read.before_answer
     if role_of(messages[start] if 0 <= start < len(messages) else None) != "assistant":
         raise InputError("found no answer at the end of the conversation, expected one")
     return LabelledAnswer(read, label, start)

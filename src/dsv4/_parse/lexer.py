@@ -15,7 +15,7 @@ from dsv4._completion.limits import LONGEST_TAG
 from dsv4._completion.patterns import pattern
 from dsv4._format import spellings, tokens
 from dsv4._format.spellings import BAR, BARS, CLOSING_BRACKETS, EQUALS, OPENING_BRACKETS, WORD
-from dsv4._parse.quoting import ATTRIBUTE_QUOTES, SMART_QUOTES
+from dsv4._parse.quoting import ATTRIBUTE_QUOTES, QUOTES, SMART_QUOTES
 from dsv4._parse.tag import PartialTag, Tag
 from dsv4._parse.text_buffer import TextBuffer, Waiting
 
@@ -64,9 +64,8 @@ _TIGHT = pattern(
 _PLAIN_HEAD = rf"{_OPEN}(/?)[ \t]{{0,4}}[{_BARRED}]{{0,2}}"
 _PLAIN = pattern(rf"{_PLAIN_HEAD}(?:(?=[A-Za-z])|(\Z))")
 
-_IN_LABEL = (
-    rf"[^\s{EQUALS}/{OPENING_BRACKETS}{CLOSING_BRACKETS}{_BARRED}{ATTRIBUTE_QUOTES}{{}}\[\](),;`]"
-)
+_NEVER_IN_LABEL = "".join(sorted(QUOTES)) + EQUALS + OPENING_BRACKETS + CLOSING_BRACKETS
+_IN_LABEL = rf"[^\s/{_NEVER_IN_LABEL}{_BARRED}{{}}\[\](),;]"
 _LABEL = pattern(f"{_IN_LABEL}+")
 # The name of a tag without the DSML token, as far as it has come. It must be the name that the tag
 # will have, or a tag would be another where the text is cut.

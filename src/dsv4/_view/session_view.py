@@ -34,11 +34,11 @@ class ShownTurn(NamedTuple):
 
 def shown_turns(session: Mapping[str, Any], decode: Decode) -> Iterator[ShownTurn]:
     """Every turn once, in the order of the trajectories: those that share turns come after them."""
-    shown: set[str] = set()
+    names: set[str] = set()
     for number, one in enumerate(session["trajectories"]):
         for turn in one["turns"]:
-            if turn["call"] not in shown:
-                shown.add(turn["call"])
+            if turn["call"] not in names:
+                names.add(turn["call"])
                 yield ShownTurn(number, turn, list(_runs(one, turn, decode)))
 
 
@@ -104,15 +104,15 @@ def session_facts(session: Mapping[str, Any], decode: Decode) -> dict[str, Any]:
     notes = _notes_by_call(session)
     turns = [
         {
-            "trajectory": shown.trajectory + 1,
-            "call": shown.turn["call"],
-            "facts": ", ".join(_facts(shown.turn)),
-            "notes": notes.pop(shown.turn["call"], []),
-            "runs": [[shade, _shortened(text, False)] for shade, text in shown.runs],
+            "trajectory": turn.trajectory + 1,
+            "call": turn.turn["call"],
+            "facts": ", ".join(_facts(turn.turn)),
+            "notes": notes.pop(turn.turn["call"], []),
+            "runs": [[shade, _shortened(text, False)] for shade, text in turn.runs],
         }
-        for shown in shown_turns(session, decode)
+        for turn in shown_turns(session, decode)
     ]
-    rest = [note for left in notes.values() for note in left]
+    rest = [note for rows in notes.values() for note in rows]
     return {"id": session["id"], "summary": _summary(session), "turns": turns, "notes": rest}
 
 
@@ -131,14 +131,14 @@ def session_lines(
     notes = _notes_by_call(session)
     yield styled(f"session {session['id']}", _HEAD) + f": {_summary(session)}\n"
     before = -1
-    for shown in shown_turns(session, decode):
-        if shown.trajectory != before:
-            yield "\n" + styled(f"── trajectory {shown.trajectory + 1} ", _HEAD) + "\n"
-            before = shown.trajectory
-        yield styled(f"{shown.turn['call']}  {', '.join(_facts(shown.turn))}\n", _HEAD)
-        for note in notes.pop(shown.turn["call"], ()):
+    for turn in shown_turns(session, decode):
+        if turn.trajectory != before:
+            yield "\n" + styled(f"── trajectory {turn.trajectory + 1} ", _HEAD) + "\n"
+            before = turn.trajectory
+        yield styled(f"{turn.turn['call']}  {', '.join(_facts(turn.turn))}\n", _HEAD)
+        for note in notes.pop(turn.turn["call"], ()):
             yield styled(f"  {note['kind']}: {note['message']}\n", _NOTE)
-        for shade, text in shown.runs:
+        for shade, text in turn.runs:
             code = {"written": _WRITTEN, "untrained": _UNTRAINED}.get(shade)
             text = _shortened(text, full) if shade == "written" else text
             mark = "" if color or shade == "written" else "▸"
@@ -177,15 +177,15 @@ def _html_parts(session: Mapping[str, Any], decode: Decode) -> Iterator[str]:
     untrained = '<span class="untrained"> not trained on </span>'
     yield f"<p>sampled, by probability: {legend} {untrained}</p>"
     before = -1
-    for shown in shown_turns(session, decode):
-        if shown.trajectory != before:
-            before = shown.trajectory
+    for turn in shown_turns(session, decode):
+        if turn.trajectory != before:
+            before = turn.trajectory
             yield f"<h2>trajectory {before + 1}</h2>"
-        facts = escape(", ".join(_facts(shown.turn)))
-        yield f'<p><b>{escape(shown.turn["call"])}</b> <span class="facts">{facts}</span></p>'
-        for note in notes.pop(shown.turn["call"], ()):
+        facts = escape(", ".join(_facts(turn.turn)))
+        yield f'<p><b>{escape(turn.turn["call"])}</b> <span class="facts">{facts}</span></p>'
+        for note in notes.pop(turn.turn["call"], ()):
             yield _html_note(note)
-        yield f"<pre>{''.join(_html_run(*run) for run in shown.runs)}</pre>"
+        yield f"<pre>{''.join(_html_run(*run) for run in turn.runs)}</pre>"
     for note in (note for rest in notes.values() for note in rest):
         yield _html_note(note)
 

@@ -250,8 +250,10 @@ def _row(
     lines = _lines(segment for piece in pieces for segment in _segments(piece, role))
     summary = _summary(pieces) if field == "tools" else None
     count_here = sum(piece.special and piece.field == "image" for piece in pieces)
-    shown = tuple(islice(images, count_here))
-    return ViewRow(index, role, field, count, lines, summary, images=shown, trained=trained(pieces))
+    own_images = tuple(islice(images, count_here))
+    return ViewRow(
+        index, role, field, count, lines, summary, images=own_images, trained=trained(pieces)
+    )
 
 
 def _summary(pieces: list[Piece]) -> str:
@@ -427,12 +429,12 @@ def maybe_folded(row: ViewRow) -> FoldedRow | None:
     characters = sum(map(_line_size, row.lines))
     if len(row.lines) <= MOST_LINES and characters <= MOST_CHARACTERS:
         return None
-    left = HEAD_CHARACTERS
+    space = HEAD_CHARACTERS
     for n, line in enumerate(row.lines[:HEAD_LINES]):
-        if _line_size(line) > left:
-            begin, end = _cut_line(line, left)
+        if _line_size(line) > space:
+            begin, end = _cut_line(line, space)
             return _folded((*row.lines[:n], begin), (end, *row.lines[n + 1 :]), is_cut=True)
-        left -= _line_size(line)
+        space -= _line_size(line)
     return _folded(row.lines[:HEAD_LINES], row.lines[HEAD_LINES:], is_cut=False)
 
 

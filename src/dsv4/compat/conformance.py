@@ -371,18 +371,18 @@ def _encode_outcome(case: ConformanceCase, answer: Mapping[str, Any]) -> Conform
     return ConformanceOutcome(case, "fail", difference, section_of(case, at))
 
 
-def _ids_outcome(case: ConformanceCase, found: object) -> ConformanceOutcome:
+def _ids_outcome(case: ConformanceCase, value: object) -> ConformanceOutcome:
     """Ids in place of a prompt, or beside it."""
     expected = prompt_ids(case.expected["prompt"], case.dialect)
     if None in expected:
         return ConformanceOutcome(case, "unsupported", "the vocabulary has no ids for this dialect")
-    if not isinstance(found, list):
+    if not isinstance(value, list):
         return ConformanceOutcome(case, "fail", "found no list of ids, expected one")
-    if found == expected:
+    if value == expected:
         return ConformanceOutcome(case, "pass")
-    at = _first_difference(found, expected)
+    at = _first_difference(value, expected)
     around = slice(max(0, at - 3), at + 3)
-    difference = f"at id {at:,}: found {found[around]}, expected {expected[around]}"
+    difference = f"at id {at:,}: found {value[around]}, expected {expected[around]}"
     return ConformanceOutcome(case, "fail", difference, "docs/format.md, section 1")
 
 

@@ -79,10 +79,10 @@ def parse_response(
     return parsed if batched else parsed[0]
 
 
-def _rows(given: hf_tokenizers.WrittenBatch) -> tuple[list[hf_tokenizers.Written], bool]:
+def _rows(batch: hf_tokenizers.WrittenBatch) -> tuple[list[hf_tokenizers.Written], bool]:
     """Texts or lists of ids, and whether there were many."""
-    to_list = getattr(given, "tolist", None)
-    rows: Any = given if to_list is None else to_list()
+    to_list = getattr(batch, "tolist", None)
+    rows: Any = batch if to_list is None else to_list()
     if isinstance(rows, (list, tuple)) and rows and not isinstance(rows[0], int):
         return list(rows), True
     return [rows], False
@@ -143,8 +143,8 @@ def response_template(dialect: DialectName | Dialect) -> dict[str, Any]:
     tags = dialect_named(dialect).tags
     block_open, block_close = re.escape(tags.block_open), re.escape(tags.block_close)
     invoke_open, name_end = re.escape(tags.invoke_open), re.escape(NAME_END)
-    written = (re.escape(STRING_TRUE), re.escape(STRING_FALSE))
-    value = f"(?:{'|'.join(written)})(?P<value>.*?){re.escape(tags.parameter_close)}"
+    spellings = (re.escape(STRING_TRUE), re.escape(STRING_FALSE))
+    value = f"(?:{'|'.join(spellings)})(?P<value>.*?){re.escape(tags.parameter_close)}"
     return {
         "defaults": {"role": "assistant"},
         "start_anchor_pattern": f"{re.escape(tokens.ASSISTANT)}(?:{tokens.THINK_END})?",
@@ -276,8 +276,8 @@ class _OutputForm:
         self, tokenizer: Any, prompts: list[Prompt], batched: bool, more: dict[str, Any]
     ) -> Any:
         """The ids of prompts. `more` are further options of padding."""
-        kept = self._kept(tokenizer) if self.truncation else slice(None)
-        ids, masks = _ids_and_masks(tokenizer, prompts, self.masked, kept)
+        part = self._kept(tokenizer) if self.truncation else slice(None)
+        ids, masks = _ids_and_masks(tokenizer, prompts, self.masked, part)
         is_single = not batched and not self.tensors
         rows = ids[0] if is_single else ids
         if not (self.as_dict or self.padding or self.tensors):
@@ -536,8 +536,8 @@ def _check_keywords(keywords: Mapping[str, object]) -> None:
 def _padding_options(tokenizer_kwargs: dict[str, Any] | None) -> dict[str, Any]:
     named = maybe_dict({} if tokenizer_kwargs is None else tokenizer_kwargs)
     if named is None:
-        shown = short_repr(tokenizer_kwargs)
-        raise OptionError("tokenizer_kwargs", f"found {shown}, expected a dict of options")
+        excerpt = short_repr(tokenizer_kwargs)
+        raise OptionError("tokenizer_kwargs", f"found {excerpt}, expected a dict of options")
     for name, value in named.items():
         if name not in _PADDING and (name not in _FIXED_OPTIONS or value != _FIXED_OPTIONS[name]):
             expected = ", ".join(_PADDING)
@@ -555,9 +555,9 @@ def _conversations(messages: hf_tokenizers.Chats) -> tuple[list[hf_tokenizers.Ch
     if hasattr(listed, "messages"):
         return [listed.messages], False
     if not isinstance(listed, (list, tuple)) or not listed:
-        shown = short_repr(listed)
+        excerpt = short_repr(listed)
         raise EncodeError(
-            ("messages",), f"found {shown}, expected a conversation or a list of them"
+            ("messages",), f"found {excerpt}, expected a conversation or a list of them"
         )
     if isinstance(listed[0], (list, tuple)) or hasattr(listed[0], "messages"):
         return [chat.messages if hasattr(chat, "messages") else chat for chat in listed], True
@@ -615,8 +615,8 @@ def _with_open_end(messages: hf_tokenizers.Chat, inside_reasoning: bool) -> hf_t
         raise EncodeError(("messages",), "found none, expected a message to continue")
     last = as_message(messages[-1], place)
     if last.get("role") != "assistant":
-        shown = short_repr(last.get("role"))
-        raise EncodeError((*place, "role"), f'found {shown}, expected "assistant" to continue')
+        role = short_repr(last.get("role"))
+        raise EncodeError((*place, "role"), f'found {role}, expected "assistant" to continue')
     for field in ("tool_calls", "task", *(("content",) if inside_reasoning else ())):
         if last.get(field):
             problem = (
@@ -630,14 +630,14 @@ def _with_open_end(messages: hf_tokenizers.Chat, inside_reasoning: bool) -> hf_t
 
 
 def _ids_and_masks(
-    tokenizer: object, prompts: list[Prompt], masked: bool, kept: slice
+    tokenizer: object, prompts: list[Prompt], masked: bool, part: slice
 ) -> tuple[list[list[int]], list[list[int]]]:
     ours = hf_tokenizers.tokenizer_over(tokenizer)
     if not masked:
-        return [ours.encode(prompt)[kept] for prompt in prompts], []
+        return [ours.encode(prompt)[part] for prompt in prompts], []
     weighed = [ours.encode_masked(prompt, "assistant") for prompt in prompts]
-    masks = [[int(weight) for weight in weights[kept]] for _, weights in weighed]
-    return [ids[kept] for ids, _ in weighed], masks
+    masks = [[int(weight) for weight in weights[part]] for _, weights in weighed]
+    return [ids[part] for ids, _ in weighed], masks
 
 
 def _check_for_processor(prompts: list[Prompt], masked: bool, truncated: bool) -> None:

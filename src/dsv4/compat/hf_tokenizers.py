@@ -77,9 +77,9 @@ class _KnowsDialect(Protocol):
     def dialect_for(self, wanted: str | Dialect | None) -> Dialect: ...
 
 
-def as_tokenizer(given: Any) -> HfTokenizer:
+def as_tokenizer(value: Any) -> HfTokenizer:
     """A tokenizer as its caller gave it. What it lacks shows when it is used."""
-    tokenizer: HfTokenizer = given
+    tokenizer: HfTokenizer = value
     return tokenizer
 
 
@@ -136,7 +136,7 @@ def as_schema(tool: HfTool) -> ToolInput:
 
 
 # To read a vocabulary takes long, so each tokenizer's is read once.
-_known: WeakKeyDictionary[object, Tokenizer] = WeakKeyDictionary()
+_tokenizers: WeakKeyDictionary[object, Tokenizer] = WeakKeyDictionary()
 
 
 def tokenizer_over(tokenizer: object) -> Tokenizer:
@@ -145,9 +145,9 @@ def tokenizer_over(tokenizer: object) -> Tokenizer:
     if isinstance(tokenizer, Tokenizer):
         return tokenizer
     try:
-        wrapped = _known.get(tokenizer)
+        wrapped = _tokenizers.get(tokenizer)
     except TypeError:  # no weak reference to it can be made
         return Tokenizer.wrap(tokenizer)
     if wrapped is None:
-        wrapped = _known[tokenizer] = Tokenizer.wrap(tokenizer)
+        wrapped = _tokenizers[tokenizer] = Tokenizer.wrap(tokenizer)
     return wrapped

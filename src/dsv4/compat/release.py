@@ -214,7 +214,7 @@ class ReleasedFunctions:
                     text = text_of(message.get("content"), ("messages", index, "content"))
                     message["content"], blocks = text, [{"type": "text", "text": text}]
                 if turn is None or turn.get("task") is not None:
-                    turn = {f: message[f] for f in message if keeps_all or f in _KEPT}
+                    turn = {f: message[f] for f in message if keeps_all or f in _FIELDS}
                     turn["content_blocks"] = []
                     merged.append(turn)
                 turn["content_blocks"] += blocks
@@ -236,9 +236,9 @@ class ReleasedFunctions:
     def _drop_thinking_messages(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """What dropping leaves of merged messages, reasoning before the last user turn removed."""
         last = self.find_last_user_index(messages)
-        kept = (m for m in messages[: max(last, 0)] if survives_dropping(m))
+        others = (m for m in messages[: max(last, 0)] if survives_dropping(m))
         hidden = RELEASED.reasoning_fields
-        stripped = [{k: v for k, v in m.items() if k not in hidden} for m in kept]
+        stripped = [{k: v for k, v in m.items() if k not in hidden} for m in others]
         return [*stripped, *messages[max(last, 0) :]]
 
     def encode_arguments_to_dsml(self, tool_call: dict[str, Any]) -> str:
@@ -281,8 +281,8 @@ class ReleasedFunctions:
         tags = self.dialect.tags
         opened = tags.block_open[-2:]
         if not text.startswith(opened, index):
-            found = short_repr(text[index : index + 2])
-            raise ParseError(index, f"found {found}, expected {opened!r}")
+            excerpt = short_repr(text[index : index + 2])
+            raise ParseError(index, f"found {excerpt}, expected {opened!r}")
         from dsv4._completion.strict import read_calls  # many only encode
 
         end, calls = read_calls(text, index + len(opened), tags)
@@ -304,8 +304,8 @@ parse_tool_calls = _FUNCTIONS.parse_tool_calls
 
 
 def _unknown_mode(thinking_mode: object) -> OptionError:
-    shown = short_repr(thinking_mode)
-    return OptionError("thinking_mode", f'found {shown}, expected "chat" or "thinking"')
+    excerpt = short_repr(thinking_mode)
+    return OptionError("thinking_mode", f'found {excerpt}, expected "chat" or "thinking"')
 
 
 def _check_kind(value: object, kind: type | tuple[type, ...], name: str, expected: str) -> None:
@@ -324,7 +324,7 @@ _MERGED = replace(V4, lists_are_blocks=True)
 
 
 # What a user turn keeps of its first message in V4.
-_KEPT = ("role", "content", "task", "wo_eos", "mask")
+_FIELDS = ("role", "content", "task", "wo_eos", "mask")
 
 
 def _copied(message: dict[str, Any], index: int) -> dict[str, Any]:

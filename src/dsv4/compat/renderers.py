@@ -158,8 +158,8 @@ class Renderer:
 
     def _declares(self, prompt_ids: list[int], tools: Sequence[types.ToolInput]) -> bool:
         """Whether a prompt has exactly these tools."""
-        shown = encode([{"role": "system", "content": ""}], tools=tools, **self._options)
-        section = "".join(piece.text for piece in shown.pieces if piece.field == "tools")
+        prompt = encode([{"role": "system", "content": ""}], tools=tools, **self._options)
+        section = "".join(piece.text for piece in prompt.pieces if piece.field == "tools")
         return section in self._tokenizer.decode(prompt_ids)
 
     def _thinks_after(self, prompt_ids: list[int]) -> bool:

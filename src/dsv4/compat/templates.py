@@ -32,13 +32,13 @@ def chat_template(dialect: DialectName | Dialect = "v4", engine: str = "transfor
     template; raises `OptionError` where there is none for a dialect or an engine.
     """
     if not isinstance(engine, str) or engine not in ENGINES:
-        shown, expected = short_repr(engine), ", ".join(ENGINES)
-        raise OptionError("engine", f"found {shown}, expected one of {expected}")
+        excerpt, expected = short_repr(engine), ", ".join(ENGINES)
+        raise OptionError("engine", f"found {excerpt}, expected one of {expected}")
     dialect = dialect_named(dialect)
     if dialect.name not in TEMPLATED:
-        shown, expected = short_repr(dialect.name), ", ".join(TEMPLATED)
+        excerpt, expected = short_repr(dialect.name), ", ".join(TEMPLATED)
         raise OptionError(
-            "dialect", f"found {shown}, expected one of {expected}: those of templates"
+            "dialect", f"found {excerpt}, expected one of {expected}: those of templates"
         )
     template = _source()
     if engine != "transformers":
@@ -51,12 +51,12 @@ def chat_template(dialect: DialectName | Dialect = "v4", engine: str = "transfor
         # llama.cpp sets `enable_thinking` for every request: there, `thinking` counts before it.
         ("ENABLES_UNASKED", _literal(engine == "llama.cpp")),
     ]
-    written = "".join(f"{{%- set {name} = {word} -%}}\n" for name, word in words)
+    settings = "".join(f"{{%- set {name} = {word} -%}}\n" for name, word in words)
     for placeholder, text in (
         ("@DIALECT@", dialect.name),
         ("@ENGINE@", engine),
         ("@EFFORTS@", dialect.efforts_described.replace("None", "none")),
-        ("{#- @WORDS@ -#}\n", written),
+        ("{#- @WORDS@ -#}\n", settings),
     ):
         template = template.replace(placeholder, text)
     return template

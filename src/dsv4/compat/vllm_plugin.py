@@ -268,10 +268,10 @@ def _delta(
     reasoning: str, content: str, calls: Iterable[DeltaToolCall] = ()
 ) -> DeltaMessage | None:
     """One delta, None if there is nothing to send."""
-    sent = list(calls)
-    if not (reasoning or content or sent):
+    deltas = list(calls)
+    if not (reasoning or content or deltas):
         return None
-    return DeltaMessage(reasoning=reasoning or None, content=content or None, tool_calls=sent)
+    return DeltaMessage(reasoning=reasoning or None, content=content or None, tool_calls=deltas)
 
 
 class Dsv4ToolParser(ToolParser):  # type: ignore[misc]

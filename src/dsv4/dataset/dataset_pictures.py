@@ -31,8 +31,8 @@ def picture_size(record: Mapping[str, Any], folder: str | None) -> tuple[int, in
         with open(path, "rb") as file:
             return image_size(file.read())
     except OSError as error:
-        shown = short_repr(maybe_address(record))
-        raise ImageError(f"found {shown}: {os_error_reason(error)}") from None
+        address = short_repr(maybe_address(record))
+        raise ImageError(f"found {address}: {os_error_reason(error)}") from None
 
 
 def picture_address(record: Mapping[str, Any], folder: str | None) -> str:

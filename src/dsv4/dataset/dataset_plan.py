@@ -233,15 +233,15 @@ def _check_trainer(plan: DatasetPlan, trainer: output_formats.Trainer) -> None:
 def _check_columns(plan: DatasetPlan) -> None:
     """Checks that rows of the output can hold the carried columns."""
     options = plan.options
-    taken = [*output_formats.OWN_COLUMNS]
+    reserved = [*output_formats.OWN_COLUMNS]
     if options.trainer is not None:
-        taken += output_formats.trainer_named(options.trainer).texts
+        reserved += output_formats.trainer_named(options.trainer).texts
     if options.preferences or options.kto:
-        taken += output_formats.ANSWER_COLUMNS
+        reserved += output_formats.ANSWER_COLUMNS
     for name in options.carry or ():
         if not isinstance(name, str):
             raise DatasetError(f"carry: found {short_repr(name)}, expected the name of a field")
-        if name in taken:
+        if name in reserved:
             raise DatasetError(f"carry: found {name}, which is a column of the output's own")
     if plan.format_name in output_formats.ARRAY_FORMATS:
         problem = f"found it with .{plan.format_name}, which holds only ids and masks"
@@ -351,8 +351,8 @@ def split_shares(split: Mapping[str, float]) -> dict[str, SplitShare]:
             expected = "expected a share up to 1"
             raise DatasetError(f"split: found {short_repr(share)} for {name}, {expected}")
     if abs(sum(split.values()) - 1) > 1e-9:
-        shown = " + ".join(map(str, split.values()))
-        raise DatasetError(f"split: found {shown}, expected shares that add up to 1")
+        sum_text = " + ".join(map(str, split.values()))
+        raise DatasetError(f"split: found {sum_text}, expected shares that add up to 1")
     # The last ends with the whole, whatever the sum is rounded to.
     borders = [*accumulate(list(split.values())[:-1], initial=0.0), 1.0]
     shares = (SplitShare(low, high) for low, high in pairwise(borders))

@@ -35,8 +35,8 @@ def source_of(path: str, column: str | None, carry: Sequence[str] | None = None)
     if path.endswith(".json") and column is None:
         return JsonArraySource(path)
     if column is not None:
-        found = f"{input_files.input_name(path)} is none"
-        raise DatasetError(f"column: only Parquet files have columns, and {found}")
+        problem = f"{input_files.input_name(path)} is none"
+        raise DatasetError(f"column: only Parquet files have columns, and {problem}")
     return JsonLinesSource(path)
 
 

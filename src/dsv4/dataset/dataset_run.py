@@ -127,13 +127,13 @@ def _run_to_sink(plan: DatasetPlan, sink: OutputSink, engine: Engine, watcher: W
     watcher.begin(input_sizes(plan.inputs), begin)
     try:
         with closing(engine(begin.after)) as all_done:
-            for done in all_done:
-                first_bad = first_bad or next(iter(done.bad), "")
-                rejects.add(done.rejects)
-                _report_bad_lines(done.bad, watcher, plan.options.on_error)
-                sink.add(done)
-                copies.add_chunk(done.hashes, done.name, done.first)
-                workers[done.worker.process] = done.worker
+            for chunk in all_done:
+                first_bad = first_bad or next(iter(chunk.bad), "")
+                rejects.add(chunk.rejects)
+                _report_bad_lines(chunk.bad, watcher, plan.options.on_error)
+                sink.add(chunk)
+                copies.add_chunk(chunk.hashes, chunk.name, chunk.first)
+                workers[chunk.worker.process] = chunk.worker
                 watcher.advance(sink.progress)
         if sink.progress.bad and not sink.progress.conversations:
             raise BadLine(f"all {sink.progress.bad} lines are bad, the first of them: {first_bad}")

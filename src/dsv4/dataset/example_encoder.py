@@ -137,9 +137,9 @@ def pack_examples(examples: Sequence[TrainingExample], length: int) -> list[Trai
             rows.append([n])
             insort(room, (length - needed, len(rows) - 1))
         else:
-            left, row = room.pop(at)
+            space, row = room.pop(at)
             rows[row].append(n)
-            insort(room, (left - needed, row))
+            insort(room, (space - needed, row))
     return [_packed_row([examples[n] for n in sorted(row)]) for row in sorted(rows, key=min)]
 
 
@@ -308,10 +308,10 @@ class ChunkEncoder:
                 rows: list[OutputRow] = list(self._answers(value, carried, tally))
             else:
                 drafts = self._drafts(line_conversation(value), tally)
-                kept = [d for draft in drafts if (d := self._fitting(draft, tally)) is not None]
-                self._count(kept, tally)
-                written = self._text_rows if options.trainer in ROW_WRITERS else self._examples
-                rows = list(written(kept, carried, tally))
+                fitting = [d for draft in drafts if (d := self._fitting(draft, tally)) is not None]
+                self._count(fitting, tally)
+                write = self._text_rows if options.trainer in ROW_WRITERS else self._examples
+                rows = list(write(fitting, carried, tally))
         tally.note(dataset_notes.NOTHING_TO_LEARN, sum(not any(row.mask) for row in rows))
         if not options.keep_untrained:
             rows = [row for row in rows if any(row.mask)]
@@ -526,8 +526,8 @@ class ChunkEncoder:
         self, line: LineConversation, profile: str, tally: _ChunkTally
     ) -> Iterator[_Draft]:
         # The options are for the server to read: here, only the answers are of interest.
-        shown = {name: line.body[name] for name in _READ_BESIDE_SERVER if name in line.body}
-        request = LineConversation(shown).read(self.job.options.overrides).request
+        fields = {name: line.body[name] for name in _READ_BESIDE_SERVER if name in line.body}
+        request = LineConversation(fields).read(self.job.options.overrides).request
         whole = self._checked(request, tally)
         if whole.images:
             problem = f"found {len(whole.images)} images with a profile, expected text"
@@ -557,7 +557,7 @@ class ChunkEncoder:
                 owned = AttributedIds()
                 drafts.append(_Draft(owned.ids, [], owned, request))
             owned, mask = drafts[-1].owned, drafts[-1].mask
-            owned.add(prompt_ids[len(owned.ids) :], _ASKED)
+            owned.add(prompt_ids[len(owned.ids) :], _QUESTION)
             mask += [0] * (len(owned.ids) - len(mask))
             owned.add(answer, _ANSWERED)
             mask += [int(index not in skipped)] * len(answer)
@@ -643,7 +643,7 @@ def _locations_of(line: LineConversation, name: str = "messages") -> Iterator[No
 # What is read of a line whose options a server reads.
 _READ_BESIDE_SERVER = ("messages", "tools", "model", "dialect")
 
-_ASKED = Piece("", False, "template", None, "content")
+_QUESTION = Piece("", False, "template", None, "content")
 _ANSWERED = Piece("", False, "model", None, "content")
 
 

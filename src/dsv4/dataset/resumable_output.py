@@ -41,12 +41,12 @@ class Progress(RunCounts):
     rejects: int = 0
     complete: bool = False
 
-    def after_chunk(self, done: EncodedChunk) -> Progress:
+    def after_chunk(self, chunk: EncodedChunk) -> Progress:
         return replace(
-            self.plus(done.counted),
-            after=done.after,
-            size=self.size + len(done.data),
-            rejects=self.rejects + len(done.rejects),
+            self.plus(chunk.counted),
+            after=chunk.after,
+            size=self.size + len(chunk.data),
+            rejects=self.rejects + len(chunk.rejects),
         )
 
     @classmethod
@@ -71,11 +71,11 @@ class OutputSink:
         """Whether there is nothing left to do: an earlier run has completed the output."""
         return False
 
-    def add(self, done: EncodedChunk) -> None:
+    def add(self, chunk: EncodedChunk) -> None:
         with write_errors(self._name):
-            _write_all(self._file, done.data)
+            _write_all(self._file, chunk.data)
             self._file.flush()
-        self.progress = self.progress.after_chunk(done)
+        self.progress = self.progress.after_chunk(chunk)
 
     def finish(self) -> None:
         """Completes the output."""
@@ -128,9 +128,9 @@ class ResumableSink(OutputSink):
     def _refuse_interrupted(self) -> None:
         """Raises if an earlier run was interrupted: its work is not discarded silently."""
         entry = _journal_entry(self._journal)
-        done = 0 if entry is None else entry["progress"].get("conversations")
-        if done:
-            problem = f"an earlier run was stopped after {done} conversations"
+        count = 0 if entry is None else entry["progress"].get("conversations")
+        if count:
+            problem = f"an earlier run was stopped after {count} conversations"
             ways = "continue it (--resume) or replace it (--overwrite)"
             raise DatasetError(f"{self._path}: {problem}: {ways}")
 
@@ -144,8 +144,8 @@ class ResumableSink(OutputSink):
             problem = "is there already: replace it (--overwrite) or choose another name"
             raise DatasetError(f"{self._path} {problem}")
 
-    def add(self, done: EncodedChunk) -> None:
-        super().add(done)
+    def add(self, chunk: EncodedChunk) -> None:
+        super().add(chunk)
         if monotonic() - self._journaled_at >= SECONDS_BETWEEN_JOURNAL_ENTRIES:
             self._write_journal()
 
@@ -211,8 +211,10 @@ class ResumableSink(OutputSink):
             return Progress()
         for what, then in entry["job"].items():
             if then != self._job.get(what):
-                found = f"{what} was {short_repr(then)} and is {short_repr(self._job.get(what))}"
-                raise _not_resumable(f"{found} ({self._journal})")
+                difference = (
+                    f"{what} was {short_repr(then)} and is {short_repr(self._job.get(what))}"
+                )
+                raise _not_resumable(f"{difference} ({self._journal})")
         try:
             progress = Progress.from_json(entry["progress"])
         except (TypeError, ValueError, KeyError, AttributeError):
@@ -247,9 +249,9 @@ def _open_and_lock(partial: str, path: str) -> FileIO:
 
 
 def _write_all(file: BinaryIO | FileIO, data: bytes) -> None:
-    left = memoryview(data)
-    while left:
-        left = left[file.write(left) :]
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) :]
 
 
 def _not_resumable(problem: str) -> DatasetError:

@@ -155,10 +155,10 @@ def _check_expressible(conversation: CheckedConversation, pieces: Sequence[Piece
 
 
 def _shown_text(pieces: Sequence[Piece]) -> str:
-    shown = [piece for piece in pieces if piece.field in _SHOWN_FIELDS]
-    while shown and shown[0].field == "separator":  # from the message before it
-        del shown[0]
-    return "".join(IMAGE_TAG if piece.field == "image" else piece.text for piece in shown)
+    visible = [piece for piece in pieces if piece.field in _SHOWN_FIELDS]
+    while visible and visible[0].field == "separator":  # from the message before it
+        del visible[0]
+    return "".join(IMAGE_TAG if piece.field == "image" else piece.text for piece in visible)
 
 
 def _turn(

@@ -192,8 +192,8 @@ def _modes(body: Object, sides: tuple[Side, Side], dialect: str) -> Iterator[Rea
         message = f"{thinks} lets the model think, {not_} does not"
         yield Reason("thinking", _mode_location(body), message)
     elif first.effort != second.effort:
-        written = [_effort_words(mode.effort) for mode in (first, second)]
-        message = f"{names[0]} writes {written[0]}, {names[1]} {written[1]}"
+        words = [_effort_words(mode.effort) for mode in (first, second)]
+        message = f"{names[0]} writes {words[0]}, {names[1]} {words[1]}"
         yield Reason("effort", _mode_location(body), message)
 
 

@@ -48,8 +48,8 @@ def render(body: Object, dialect: str) -> str:
         messages = server.with_extras(messages, extras, None if dialect == "v4" else 1)
     release = server.served_dialect(dialect, DIALECTS)
     words = effort_text(effort if thinking else None, release, _ENCODING)
-    done = render_conversation(messages, (), release, _ENCODING, thinking, drop, True, words)
-    return "".join(done.flat)
+    rendered = render_conversation(messages, (), release, _ENCODING, thinking, drop, True, words)
+    return "".join(rendered.flat)
 
 
 # Options.
@@ -87,11 +87,11 @@ def _options(body: Object, dialect: str) -> tuple[bool, Effort, bool]:
     return thinks, server.v4_1_effort(effort, _V4_1_EFFORTS), drops
 
 
-def _thinking(given: object) -> bool | None:
+def _thinking(value: object) -> bool | None:
     """What the field `thinking` says: a flag, or a type."""
-    if given is None or isinstance(given, bool):
-        return given
-    kind = server.object_at(given, "thinking").get("type")
+    if value is None or isinstance(value, bool):
+        return value
+    kind = server.object_at(value, "thinking").get("type")
     return server.one_of(kind, THINKING_TYPES, "thinking.type") != "disabled"
 
 
@@ -105,13 +105,13 @@ def _message(message: Object, path: str, dialect: str) -> Object:
     server.maybe_text(message.get("name"), f"{path}.name")
     if role == "system" and message.get("tools"):
         raise server_refusal(f"{path}.tools", "found tools, expected them beside the messages")
-    kept: Object = {"role": role, "content": _content(message, role, f"{path}.content", dialect)}
+    fields: Object = {"role": role, "content": _content(message, role, f"{path}.content", dialect)}
     if role == "tool":
-        kept["tool_call_id"] = server.text_at(message.get("tool_call_id"), f"{path}.tool_call_id")
+        fields["tool_call_id"] = server.text_at(message.get("tool_call_id"), f"{path}.tool_call_id")
     if role == "assistant":
-        kept["reasoning_content"] = _reasoning(message, path)
-        kept["tool_calls"] = list(_calls(message.get("tool_calls"), f"{path}.tool_calls"))
-    return kept
+        fields["reasoning_content"] = _reasoning(message, path)
+        fields["tool_calls"] = list(_calls(message.get("tool_calls"), f"{path}.tool_calls"))
+    return fields
 
 
 def _content(message: Object, role: str, path: str, dialect: str) -> str | list[Object]:
@@ -162,11 +162,11 @@ def _calls(calls: object, path: str) -> Iterator[Object]:
         yield {"id": id, "function": {"name": name, "arguments": arguments}}
 
 
-def _arguments(given: object, path: str) -> object:
+def _arguments(value: object, path: str) -> object:
     """The arguments as an object, or a text of nothing."""
-    arguments = read_object(given) if isinstance(given, str) and given.strip() else given
+    arguments = read_object(value) if isinstance(value, str) and value.strip() else value
     if not isinstance(arguments, (dict, str)):
-        raise server_refusal(path, f"found {short_repr(given)}, expected a JSON object")
+        raise server_refusal(path, f"found {short_repr(value)}, expected a JSON object")
     return arguments
 
 
@@ -183,9 +183,9 @@ def _extras(body: Object) -> Object:
     return extras
 
 
-def _response_format(given: object, path: str) -> Object:
+def _response_format(value: object, path: str) -> Object:
     """What is written of a format, which is any of them, of plain text too."""
-    fields = server.object_at(given, path)
+    fields = server.object_at(value, path)
     kind = server.one_of(fields.get("type"), RESPONSE_FORMATS, f"{path}.type")
     if kind != "json_schema":
         return {"type": kind}
@@ -253,8 +253,8 @@ def _check_strict(schema: object, path: str, root: bool = False) -> None:
         if schema.get("additionalProperties") is not False:
             raise server_refusal(path, "found an open object, expected additionalProperties: false")
         if {*map(repr, required)} != {*map(repr, properties)}:
-            shown = short_repr(required)
-            raise server_refusal(f"{path}.required", f"found {shown}, expected all properties")
+            excerpt = short_repr(required)
+            raise server_refusal(f"{path}.required", f"found {excerpt}, expected all properties")
     for name in ("properties", "$defs", "definitions"):
         for key, inside in server.maybe_object(schema.get(name), f"{path}.{name}").items():
             _check_strict(inside, f"{path}.{name}.{key}")

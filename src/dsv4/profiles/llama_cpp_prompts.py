@@ -32,10 +32,10 @@ def _render(release: LlamaRelease, body: Object, dialect: str) -> str:
         problem = f"found {short_repr(dialect)}, expected v4: llama.cpp has no other template"
         raise server_refusal("dialect", problem)
     request = llama_cpp_request.read_request(body, release)
-    written = mode(body, dialect)
-    effort = written.effort if request.messages else ""
-    turns = _turns(request, written.thinking)
-    return "".join([tokens.BOS, effort, _front(request), *turns, _end(request, written.thinking)])
+    modes = mode(body, dialect)
+    effort = modes.effort if request.messages else ""
+    turns = _turns(request, modes.thinking)
+    return "".join([tokens.BOS, effort, _front(request), *turns, _end(request, modes.thinking)])
 
 
 PromptRenderer: TypeAlias = Callable[[Object, str], str]
@@ -46,11 +46,13 @@ render_october: PromptRenderer = partial(_render, llama_cpp_request.OCTOBER_2026
 def mode(body: Object, dialect: str) -> ThinkingMode:
     options = llama_cpp_request.template_options(body)
     value = body.get("reasoning_effort")
-    asked = value if isinstance(value, str) and value else None
-    effort = options.get("reasoning_effort") if asked is None else asked
-    thinking = next(iter(llama_cpp_request.RULES.switches(options)), asked != "none")
-    shown = thinking and isinstance(effort, str) and effort in EFFORTS
-    return ThinkingMode(thinking, server.served_dialect("v4").efforts[effort] if shown else "")
+    name = value if isinstance(value, str) and value else None
+    effort = options.get("reasoning_effort") if name is None else name
+    thinking = next(iter(llama_cpp_request.RULES.switches(options)), name != "none")
+    shows_effort = thinking and isinstance(effort, str) and effort in EFFORTS
+    return ThinkingMode(
+        thinking, server.served_dialect("v4").efforts[effort] if shows_effort else ""
+    )
 
 
 def _front(request: llama_cpp_request.LlamaRequest) -> str:
@@ -110,9 +112,9 @@ def _block(message: LlamaMessage) -> str:
     return tokens.RESULT_START + message.text + tokens.RESULT_END
 
 
-def _answer(message: LlamaMessage, shown: bool) -> str:
+def _answer(message: LlamaMessage, shows_reasoning: bool) -> str:
     """An answer with its own header."""
-    thought = tokens.THINK_START + message.reasoning if shown else ""
+    thought = tokens.THINK_START + message.reasoning if shows_reasoning else ""
     answer = tokens.ASSISTANT + thought + tokens.THINK_END + message.text
     return answer + _calls(message.calls) + tokens.EOS
 
@@ -137,7 +139,7 @@ def _calls(calls: Sequence[LlamaCall]) -> str:
     if not calls:
         return ""
     tags = server.served_dialect("v4").tags
-    written = (
+    texts = (
         f"{tags.invoke_open}{call.name}{NAME_END}"
         + "\n".join(
             f"{tags.parameter_open}{key}{_typed(value)}{tags.parameter_close}"
@@ -146,7 +148,7 @@ def _calls(calls: Sequence[LlamaCall]) -> str:
         + tags.invoke_close
         for call in calls
     )
-    return tags.block_open + "\n".join(written) + tags.block_close
+    return tags.block_open + "\n".join(texts) + tags.block_close
 
 
 def _typed(value: object) -> str:

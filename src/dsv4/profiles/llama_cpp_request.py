@@ -237,8 +237,8 @@ def _call(call: object, path: str, release: LlamaRelease) -> LlamaCall:
         arguments = _read_json(arguments, place, release)
     if arguments is None and not release.python_json:
         arguments = {}
-    held = _as_held(arguments, place, release)
-    return LlamaCall(server.text_at(fields.get("id", ""), f"{path}.id"), name, held)
+    stored = _as_held(arguments, place, release)
+    return LlamaCall(server.text_at(fields.get("id", ""), f"{path}.id"), name, stored)
 
 
 # Tools and the format of the answer.

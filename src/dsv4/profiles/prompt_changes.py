@@ -82,7 +82,7 @@ def _ascii(value: object) -> str:
     return json.dumps(value)
 
 
-def _written(**style: Any) -> Callable[[object], str]:
+def _json_writer(**style: Any) -> Callable[[object], str]:
     return lambda value: json.dumps(value, ensure_ascii=False, **style)
 
 
@@ -107,11 +107,13 @@ def _rewritten(line: str, write: Callable[[Any], str]) -> str:
         return line
 
 
-tools_wrapped = schemas_written(lambda schema: _written()({"type": "function", "function": schema}))
-tools_compact = schemas_written(_written(separators=(",", ":")))
-tools_indented = schemas_written(_written(indent=2))
-tools_indented_more = schemas_written(_written(indent=4))
-tools_sorted = schemas_written(_written(sort_keys=True))
+tools_wrapped = schemas_written(
+    lambda schema: _json_writer()({"type": "function", "function": schema})
+)
+tools_compact = schemas_written(_json_writer(separators=(",", ":")))
+tools_indented = schemas_written(_json_writer(indent=2))
+tools_indented_more = schemas_written(_json_writer(indent=4))
+tools_sorted = schemas_written(_json_writer(sort_keys=True))
 tools_ascii = schemas_written(_ascii)
 
 
@@ -122,7 +124,7 @@ def arguments_compact(prompt: str, body: Object, dialect: Dialect) -> str:
     """Values that are no text as JSON without spaces."""
     tags = dialect.tags
     pattern = f"{re.escape(STRING_FALSE)}(.*?){re.escape(tags.parameter_close)}"
-    compact = _written(separators=(",", ":"))
+    compact = _json_writer(separators=(",", ":"))
 
     def value(match: re.Match[str]) -> str:
         return STRING_FALSE + _rewritten(match[1], compact) + tags.parameter_close
@@ -185,14 +187,14 @@ def template_v3(*, think_token: bool) -> PromptChange:
         )
         header = tokens.ASSISTANT + (tokens.THINK_END if think_token else "")
         systems = "\n\n".join(text for role, text in turns if role == "system")
-        written = [tokens.BOS, systems]
+        parts = [tokens.BOS, systems]
         for role, text in turns:
             if role == "user":
-                written += tokens.USER, text
+                parts += tokens.USER, text
             elif role == "assistant":
-                written += header, text, tokens.EOS
-        written += tokens.ASSISTANT, end if think_token else ""
-        return "".join(written)
+                parts += header, text, tokens.EOS
+        parts += tokens.ASSISTANT, end if think_token else ""
+        return "".join(parts)
 
     return changed
 
@@ -200,8 +202,8 @@ def template_v3(*, think_token: bool) -> PromptChange:
 def template_chatml(*, bos: bool) -> PromptChange:
     def changed(prompt: str, body: Object, dialect: Dialect) -> str:
         start, end = "<|im_start|>", "<|im_end|>\n"
-        written = [f"{start}{role}\n{text}{end}" for role, text in _plain_turns(body)]
-        return "".join([tokens.BOS if bos else "", *written, f"{start}assistant\n"])
+        turns = [f"{start}{role}\n{text}{end}" for role, text in _plain_turns(body)]
+        return "".join([tokens.BOS if bos else "", *turns, f"{start}assistant\n"])
 
     return changed
 
@@ -211,12 +213,12 @@ def format_v3_2(dialect: Dialect = V3_2_SERVED) -> PromptChange:
 
     def changed(prompt: str, body: Object, _: Dialect) -> str:
         thinking = prompt.endswith(tokens.THINK_START)
-        kept = {
+        fields = {
             key: value
             for key, value in body.items()
             if key not in ("reasoning_effort", "chat_template_kwargs")
         }
-        kept["thinking"] = {"type": "enabled" if thinking else "disabled"}
-        return str(prompt_of(kept, dialect))
+        fields["thinking"] = {"type": "enabled" if thinking else "disabled"}
+        return str(prompt_of(fields, dialect))
 
     return changed

@@ -106,9 +106,11 @@ def _by_id(messages: Sequence[RecipeMessage]) -> Iterator[RecipeMessage]:
 
 
 def _v4_answer(message: RecipeMessage, conversation: RecipeConversation) -> Iterator[str]:
-    shown = message.reasoning is not None and (message.prefix or bool(conversation.schemas))
+    shows_reasoning = message.reasoning is not None and (
+        message.prefix or bool(conversation.schemas)
+    )
     yield tokens.ASSISTANT
-    if shown:
+    if shows_reasoning:
         yield f"{tokens.THINK_START}{message.reasoning}"
     if not (conversation.thinking and message.prefix and not message.text):
         yield tokens.THINK_END
@@ -140,8 +142,8 @@ def v4_1_prompt(conversation: RecipeConversation) -> str:
     dialect = served_dialect("v4.1")
     messages = _with_extras(_v4_1_messages(conversation), _extras(conversation, dialect, to_json))
     # The effort is written with the first turn: no turn, no line.
-    shown = conversation.thinking and messages
-    effort = dialect.efforts[conversation.effort] if shown else ""
+    shows_effort = conversation.thinking and messages
+    effort = dialect.efforts[conversation.effort] if shows_effort else ""
     opens = effort or (messages and messages[0].role == "system")
     start = (tokens.SYSTEM if opens else "") + effort
     turns = _v4_1_turns(messages, conversation, dialect)
@@ -206,11 +208,11 @@ def _v4_1_turns(
 def _v4_1_answer(
     message: RecipeMessage, index: int, conversation: RecipeConversation, dialect: Dialect
 ) -> Iterator[str]:
-    shown = conversation.thinking and index and (conversation.schemas or message.prefix)
+    shows_reasoning = conversation.thinking and index and (conversation.schemas or message.prefix)
     yield tokens.ASSISTANT
-    if shown:
+    if shows_reasoning:
         yield f"{tokens.THINK_START}{message.reasoning}"
-    if not (shown and message.prefix and not message.text):
+    if not (shows_reasoning and message.prefix and not message.text):
         yield tokens.THINK_END
     yield message.text
     if message.calls:
@@ -221,13 +223,13 @@ def _v4_1_answer(
 
 def _v4_1_calls(calls: Sequence[RecipeCall], dialect: Dialect) -> str:
     tags = dialect.tags
-    written = (
+    texts = (
         f"{tags.invoke_open}{call.name}{NAME_END}"
         + "\n".join(_parameters(call, dialect, to_json))
         + tags.invoke_close
         for call in calls
     )
-    return tags.block_open + "\n".join(written) + tags.block_close
+    return tags.block_open + "\n".join(texts) + tags.block_close
 
 
 PROMPTS: dict[str, Callable[[RecipeConversation], str]] = {"v4": v4_prompt, "v4.1": v4_1_prompt}

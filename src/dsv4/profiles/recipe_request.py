@@ -197,11 +197,11 @@ def read_recipe_request(
     schemas, forced = _tools(body, thinking)
     messages = tuple(_messages(body, thinking, dialect))
     _check_results(messages)
-    kept = tuple(m for m in messages if m.role != "system" or m.text)
-    format, json_object = _format(body, kept)
-    if kept and kept[-1].prefix:
-        _check_prefix(kept, bool(body.get("tools")), json_object)
-    return RecipeConversation(kept, thinking, effort, schemas, format, json_object, forced)
+    others = tuple(m for m in messages if m.role != "system" or m.text)
+    format, json_object = _format(body, others)
+    if others and others[-1].prefix:
+        _check_prefix(others, bool(body.get("tools")), json_object)
+    return RecipeConversation(others, thinking, effort, schemas, format, json_object, forced)
 
 
 def mode(body: Object, dialect: str) -> ThinkingMode:

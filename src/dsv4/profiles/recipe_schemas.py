@@ -226,39 +226,39 @@ def _strict_schema(schema: object, path: str, top: bool = False) -> Object:
     kind = fields.get("type")
     if isinstance(kind, list):
         types = [one_of(name, LISTED_TYPES, f"{path}.type[{n}]") for n, name in enumerate(kind)]
-        return {"type": types, **_kept(fields, path, {"description": text_at})}
+        return {"type": types, **_read_keys(fields, path, {"description": text_at})}
     if kind == "object":
         return _object(fields, path, top)
     if kind is not None:
         keys = _KEYS[one_of(kind, ("object", *_KEYS), f"{path}.type")]
-        rebuilt = {"type": kind, **_kept(fields, path, keys)}
+        rebuilt = {"type": kind, **_read_keys(fields, path, keys)}
         if kind == "array" and "items" not in rebuilt:
             raise server_refusal(f"{path}.items", "found nothing, expected the schema of the items")
         return rebuilt
     if fields.get("anyOf") is not None:
-        return _kept(fields, path, {"anyOf": _choices, "description": text_at})
+        return _read_keys(fields, path, {"anyOf": _choices, "description": text_at})
     if fields.get("$ref") is not None:
-        return _kept(fields, path, {"$ref": text_at})
+        return _read_keys(fields, path, {"$ref": text_at})
     raise server_refusal(
         path, f"found {short_repr(schema)}, expected a schema with type, anyOf or $ref"
     )
 
 
-def _kept(given: Object, path: str, keys: dict[str, FieldReader]) -> Object:
+def _read_keys(schema: Object, path: str, keys: dict[str, FieldReader]) -> Object:
     """The keys that come through, each read by its own function; null counts as absent."""
     return {
-        key: read(given[key], f"{path}.{key}")
+        key: read(schema[key], f"{path}.{key}")
         for key, read in keys.items()
-        if given.get(key) is not None or (key == "items" and key in given)
+        if schema.get(key) is not None or (key == "items" and key in schema)
     }
 
 
-def _object(given: Object, path: str, top: bool) -> Object:
-    properties = _properties(given.get("properties"), f"{path}.properties")
-    required = given.get("required")
+def _object(schema: Object, path: str, top: bool) -> Object:
+    properties = _properties(schema.get("properties"), f"{path}.properties")
+    required = schema.get("required")
     if required is not None:
         _check_required(required, properties, f"{path}.required")
-    additional = given.get("additionalProperties")
+    additional = schema.get("additionalProperties")
     if additional is not None and additional is not False:
         raise _unexpected(additional, "false", f"{path}.additionalProperties")
     if not properties and not top:
@@ -268,7 +268,7 @@ def _object(given: Object, path: str, top: bool) -> Object:
         "properties": properties,
         "additionalProperties": False,
         "required": list(properties),
-        **_kept(given, path, {"description": text_at, "$def": _properties}),
+        **_read_keys(schema, path, {"description": text_at, "$def": _properties}),
     }
 
 

@@ -69,8 +69,8 @@ def without(*fields: str) -> RequestChange:
 
 
 def _template_options(body: Object) -> Object:
-    given = body.get("chat_template_kwargs")
-    return given if isinstance(given, dict) else {}
+    options = body.get("chat_template_kwargs")
+    return options if isinstance(options, dict) else {}
 
 
 # Systems and developers.
@@ -314,8 +314,8 @@ def _schema_without(schema: object, field: str, goes: Callable[[object], bool]) 
         return [_schema_without(item, field, goes) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    kept = {key: item for key, item in schema.items() if key != field or not goes(item)}
-    return {key: _schema_without(item, field, goes) for key, item in kept.items()}
+    fields = {key: item for key, item in schema.items() if key != field or not goes(item)}
+    return {key: _schema_without(item, field, goes) for key, item in fields.items()}
 
 
 def _without_description(function: Object) -> Object:
@@ -392,10 +392,10 @@ def reasoning_dropped_in_loop(body: Object) -> Object:
 
 def _only_reasoning(message: Object) -> Object:
     """`reasoning` is what is read, `reasoning_content` is not."""
-    kept = _without_reasoning(message)
+    new = _without_reasoning(message)
     if "reasoning" not in message:
-        return kept
-    return {**kept, "reasoning_content": message["reasoning"]}
+        return new
+    return {**new, "reasoning_content": message["reasoning"]}
 
 
 def _only_reasoning_content(message: Object) -> Object:
@@ -448,18 +448,20 @@ def one_call_kept(which: int, *, results_too: bool) -> RequestChange:
     """One call of each answer; the results of the others go with them, or stay."""
 
     def changed(body: Object) -> Object:
-        kept: list[Object] = []
-        gone: set[object] = set()
+        messages: list[Object] = []
+        lost_ids: set[object] = set()
         for message in messages_in(body):
             calls = message.get("tool_calls")
             if message.get("role") == "assistant" and isinstance(calls, list) and len(calls) > 1:
                 one = calls[which]
-                gone |= {str(c.get("id")) for c in calls if isinstance(c, dict) and c is not one}
+                lost_ids |= {
+                    str(c.get("id")) for c in calls if isinstance(c, dict) and c is not one
+                }
                 message = {**message, "tool_calls": [one]}
-            elif results_too and str(message.get("tool_call_id")) in gone:
+            elif results_too and str(message.get("tool_call_id")) in lost_ids:
                 continue
-            kept.append(message)
-        return with_messages(body, kept)
+            messages.append(message)
+        return with_messages(body, messages)
 
     return changed
 
@@ -558,14 +560,14 @@ def parts_joined(separator: str | None) -> RequestChange:
 texts_stripped = each_text(str.strip)
 
 
-def history_truncated(kept: int) -> RequestChange:
+def history_truncated(most: int) -> RequestChange:
     """Only the last messages, besides those of the system."""
 
     def changed(body: Object) -> Object:
         listed = messages_in(body)
         others = [n for n, m in enumerate(listed) if m.get("role") not in ("system", "developer")]
-        gone = set(others[:-kept])
-        return with_messages(body, [m for n, m in enumerate(listed) if n not in gone])
+        lost = set(others[:-most])
+        return with_messages(body, [m for n, m in enumerate(listed) if n not in lost])
 
     return changed
 

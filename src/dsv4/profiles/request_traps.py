@@ -162,8 +162,8 @@ def _ignored_arguments(request: AcceptedRequest) -> Location | None:
 def _effort(*names: str) -> TrapFinder:
     def find(request: AcceptedRequest) -> Location | None:
         effort = request.body.get("reasoning_effort")
-        written = isinstance(effort, str) and effort in names and request.thinking
-        return ("reasoning_effort",) if written else None
+        is_written = isinstance(effort, str) and effort in names and request.thinking
+        return ("reasoning_effort",) if is_written else None
 
     return find
 

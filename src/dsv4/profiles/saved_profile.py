@@ -49,8 +49,8 @@ def load(path: str | os.PathLike[str]) -> Profile:
 def _checked(value: Any, file: str) -> Profile:
     fields = object_at(value, "profile")
     if fields.get("dsv4_server") != VERSION:
-        shown = short_repr(fields.get("dsv4_server"))
-        raise server_refusal("profile.dsv4_server", f"found {shown}, expected {VERSION}")
+        excerpt = short_repr(fields.get("dsv4_server"))
+        raise server_refusal("profile.dsv4_server", f"found {excerpt}, expected {VERSION}")
     base = profile_named(text_at(fields.get("profile"), "profile.profile"))
     dialect = text_at(fields.get("dialect"), "profile.dialect")
     if dialect not in base.dialects:

@@ -21,12 +21,12 @@ HIGHEST_NUMBER = 0.99
 
 
 def render(body: Object, dialect: str) -> str:
-    written = mode(body, dialect)
+    modes = mode(body, dialect)
     rewritten: Object = {
         "messages": list(_messages(body)),
         "tools": _tools(body),
         "response_format": _response_format(body.get("response_format")),
-        "thinking": {"type": "enabled" if written.thinking else "disabled"},
+        "thinking": {"type": "enabled" if modes.thinking else "disabled"},
     }
     effort = body.get("reasoning_effort")
     if isinstance(effort, str) and effort != "none":
@@ -34,8 +34,8 @@ def render(body: Object, dialect: str) -> str:
     # The body arrives as Python objects, so an integer that has no place in it is an error.
     conversation = recipe_request.read_recipe_request(rewritten, dialect, big_integers=False)
     prompt = recipe_prompts.PROMPTS[dialect](conversation)
-    if written.effort and not isinstance(effort, str):
-        prompt = prompt.replace(server.served_dialect(dialect).efforts["high"], written.effort, 1)
+    if modes.effort and not isinstance(effort, str):
+        prompt = prompt.replace(server.served_dialect(dialect).efforts["high"], modes.effort, 1)
     return _with_task(prompt, body.get("task"), conversation)
 
 
@@ -61,10 +61,10 @@ def _number(effort: object, dialect: str) -> int:
 
 def _thinking(body: Object) -> bool:
     """Off unless `chat_template_kwargs` or an effort asks for it."""
-    given, effort = body.get("chat_template_kwargs"), body.get("reasoning_effort")
-    if effort is not None and not isinstance(given, dict):
-        given = None
-    arguments = server.maybe_object(given, "chat_template_kwargs")
+    options, effort = body.get("chat_template_kwargs"), body.get("reasoning_effort")
+    if effort is not None and not isinstance(options, dict):
+        options = None
+    arguments = server.maybe_object(options, "chat_template_kwargs")
     return next(iter(RULES.switches(arguments)), effort is not None and effort != "none")
 
 
@@ -90,14 +90,14 @@ def _tools(body: Object) -> list[Object]:
     return [tool for tool, name in zip(tools, names, strict=True) if name == wanted]
 
 
-def _response_format(given: object) -> object:
+def _response_format(value: object) -> object:
     """Without nulls. A schema must have a name."""
-    if not isinstance(given, dict):
-        return given
-    schema = given.get("json_schema")
-    if given.get("type") == "json_schema" and isinstance(schema, dict):
+    if not isinstance(value, dict):
+        return value
+    schema = value.get("json_schema")
+    if value.get("type") == "json_schema" and isinstance(schema, dict):
         server.text_at(schema.get("name"), "response_format.json_schema.name")
-    return _fields_without_nulls(given)
+    return _fields_without_nulls(value)
 
 
 def _fields_without_nulls(value: Object) -> Object:

@@ -51,7 +51,7 @@ def _message(message: object) -> object:
 
 def _marked(value: Any, mark: str) -> Any:
     if isinstance(value, str):
-        return _SPELLING.sub(lambda found: f"{found[0][0]}{mark}{found[0][1:]}", value)
+        return _SPELLING.sub(lambda match: f"{match[0][0]}{mark}{match[0][1:]}", value)
     if isinstance(value, list):
         return [_marked(item, mark) for item in value]
     if isinstance(value, dict):

@@ -148,8 +148,8 @@ def _tools_section(tools: Sequence[object], path: str) -> str:
 def _calls(calls: object, path: str) -> str:
     tags = V4.tags
     texts = [str(tags.block_open)]
-    for n, given in enumerate(server.list_at(calls, path)):
-        call = server.object_at(given, f"{path}[{n}]")
+    for n, item in enumerate(server.list_at(calls, path)):
+        call = server.object_at(item, f"{path}[{n}]")
         function = server.object_at(call.get("function", call), f"{path}[{n}].function")
         name = server.text_at(function.get("name"), f"{path}[{n}].function.name")
         parameters = "\n".join(_parameters(function.get("arguments")))

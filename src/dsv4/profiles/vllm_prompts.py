@@ -49,7 +49,7 @@ V4_1_EFFORTS: dict[str, Effort] = {"low": "low", "high": "high", "xhigh": "high"
 _ENCODING = replace(NATIVE, known_roles_only=False, named_tools=False)
 RESPONSE_FORMATS = ("text", "json_object", "json_schema", "structural_tag")
 # What is kept of a message besides its role and text. On V4 only a developer has `tools`.
-KEPT = ("tool_call_id", "task")
+OTHER_FIELDS = ("tool_call_id", "task")
 
 
 def render(body: Object, dialect: str, served: ServedDialects = server.SERVED_DIALECTS) -> str:
@@ -63,8 +63,8 @@ def render(body: Object, dialect: str, served: ServedDialects = server.SERVED_DI
         return str(tokens.BOS)
     release = server.served_dialect(dialect, served)
     words = effort_text(effort if thinking else None, release, _ENCODING)
-    done = render_conversation(messages, (), release, _ENCODING, thinking, drop, True, words)
-    prompt = Prompt(done.flat, release, done.images, done.omissions, done.sampled)
+    rendered = render_conversation(messages, (), release, _ENCODING, thinking, drop, True, words)
+    prompt = Prompt(rendered.flat, release, rendered.images, rendered.omissions, rendered.sampled)
     if dialect == "v4":
         return _with_asking_systems(prompt, messages, thinking, drop)
     return str(prompt)
@@ -73,12 +73,12 @@ def render(body: Object, dialect: str, served: ServedDialects = server.SERVED_DI
 # The request.
 
 
-def _check_response_format(given: object) -> None:
+def _check_response_format(value: object) -> None:
     """Refuses what vLLM refuses. A format that it takes is no part of the prompt."""
     path = "response_format"
-    if given is None:
+    if value is None:
         return
-    fields = server.object_at(given, path)
+    fields = server.object_at(value, path)
     kind = server.one_of(fields.get("type"), RESPONSE_FORMATS, f"{path}.type")
     if kind == "structural_tag":
         server.object_at(fields.get("format"), f"{path}.format")
@@ -163,18 +163,18 @@ def _message(message: Object, path: str, dialect: str) -> Object:
     for field in ("name", "tool_call_id"):
         if field in message:
             server.maybe_text(message[field], f"{path}.{field}")
-    kept: Object = {"role": role, "content": _content(message, role, path, dialect)}
-    for field in KEPT:
+    fields: Object = {"role": role, "content": _content(message, role, path, dialect)}
+    for field in OTHER_FIELDS:
         if message.get(field) is not None:
-            kept[field] = message[field]
+            fields[field] = message[field]
     if message.get("tools") and (dialect == "v4.1" or role == "developer"):
-        kept["tools"] = message["tools"]
+        fields["tools"] = message["tools"]
     reasoning = rules.reasoning(message)
     if role == "assistant" or reasoning:  # of others it is only looked through
-        kept["reasoning"] = str(reasoning) if reasoning else ""
+        fields["reasoning"] = str(reasoning) if reasoning else ""
     if role == "assistant":
-        kept["tool_calls"] = list(_calls(message.get("tool_calls"), f"{path}.tool_calls"))
-    return kept
+        fields["tool_calls"] = list(_calls(message.get("tool_calls"), f"{path}.tool_calls"))
+    return fields
 
 
 def _content(message: Object, role: str, path: str, dialect: str) -> str | list[Object]:

@@ -190,8 +190,8 @@ class Coder:
         """
         backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
         if not isinstance(backend, _FastTokenizer):
-            shown = short_repr(tokenizer)
-            raise OptionError("tokenizer", f"found {shown}, expected a fast tokenizer")
+            excerpt = short_repr(tokenizer)
+            raise OptionError("tokenizer", f"found {excerpt}, expected a fast tokenizer")
         name = getattr(tokenizer, "name_or_path", None) or "the given tokenizer"
         return cls(_shared_vocabulary(backend.to_str()), engine, dialect, checkpoint=str(name))
 
@@ -315,7 +315,7 @@ class Coder:
         """
         if isinstance(prompt, str):
             return len(self.encode_text(prompt))
-        counts = _known(self.image_tokens(prompt), prompt)
+        counts = _numbers(self.image_tokens(prompt), prompt)
         return len(self.encode(prompt)) + sum(counts) - len(counts)
 
     def image_tokens(self, prompt: Prompt) -> list[int | None]:
@@ -449,7 +449,7 @@ class Coder:
         if rule is not None and rule.pairs_rows:
             problem = f'found "expanded" for {prompt.dialect}, in which engines differ in the ids'
             raise OptionError("images", f'{problem} of an image, expected "compact"')
-        return self._expanded(attributed, prompt, _known(self.image_tokens(prompt), prompt))
+        return self._expanded(attributed, prompt, _numbers(self.image_tokens(prompt), prompt))
 
     def _given_ids(self, turns: Mapping[int, RawTurn]) -> dict[int, Sequence[int]]:
         think_end, eos = self.special_id(THINK_END), self.special_id(EOS)
@@ -547,13 +547,13 @@ def _check_places(places: Sequence[int], images: Sequence[object]) -> None:
         raise OptionError("prompt", f"{problem}, expected as many")
 
 
-def _known(counts: Sequence[int | None], prompt: Prompt) -> list[int]:
+def _numbers(counts: Sequence[int | None], prompt: Prompt) -> list[int]:
     """The tokens of all images. Raises where one is not known."""
-    known = [count for count in counts if count is not None]
-    if len(known) < len(counts):
+    numbers = [count for count in counts if count is not None]
+    if len(numbers) < len(counts):
         first = next(n for n, count in enumerate(counts) if count is None)
         raise ImageError(f"image {first + 1} of {len(counts)}: {why_no_size(prompt.images[first])}")
-    return known
+    return numbers
 
 
 class _HalfCharacter(Exception):

@@ -57,9 +57,9 @@ class AttributedIds:
 
     def expanded(self, token: str, counts: Sequence[int]) -> AttributedIds:
         """The same, with each image's one id as often as the image has tokens."""
-        longer, left = AttributedIds(), iter(counts)
+        longer, following = AttributedIds(), iter(counts)
         for start, end, piece in self:
-            times = next(left) if piece.special and piece.text == token else 1
+            times = next(following) if piece.special and piece.text == token else 1
             longer.add(self.ids[start:end] * times, piece)
         return longer
 
@@ -126,8 +126,8 @@ def weigher(policy: Policy, pieces: Sequence[Piece]) -> Weigh:
     if callable(policy):
         return lambda piece: policy(piece.message, piece.field)
     if not isinstance(policy, str) or policy not in POLICIES:
-        shown, expected = short_repr(policy), ", ".join(POLICIES)
-        raise OptionError("policy", f"found {shown}, expected a function or one of {expected}")
+        excerpt, expected = short_repr(policy), ", ".join(POLICIES)
+        raise OptionError("policy", f"found {excerpt}, expected a function or one of {expected}")
     return POLICIES[policy](pieces)
 
 

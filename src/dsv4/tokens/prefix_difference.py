@@ -307,10 +307,10 @@ def _is_moved(c: _Change) -> bool:
 
 def _is_vanished(c: _Change) -> bool:
     """Whether a message is left out of the second prompt: this one, or one with the same text."""
-    gone = {omission.message for omission in c.new.rules if omission.rule == "vanished"}
+    messages = {omission.message for omission in c.new.rules if omission.rule == "vanished"}
     if c.was.message is None or c.was.message == c.now.message:
         return False
-    return bool(gone & c.old.messages)
+    return bool(messages & c.old.messages)
 
 
 def _is_back(c: _Change) -> bool:

@@ -326,9 +326,9 @@ class Session:
     def _as_sampled(self, index: int) -> _SampledTurn:
         """A message that was not sampled, as if it had been."""
         self.prompt_ids()
-        written = [piece for piece in self._tail.pieces if piece.message == index]
-        thinking = any(piece.field == "reasoning" for piece in written)
-        model = [piece for piece in written if piece.origin == "model"]
+        pieces = [piece for piece in self._tail.pieces if piece.message == index]
+        thinking = any(piece.field == "reasoning" for piece in pieces)
+        model = [piece for piece in pieces if piece.origin == "model"]
         return _SampledTurn(self._tokenizer.ids_of(model), thinking)
 
     def _read(self, sampled: _SampledTurn) -> Message:
@@ -351,10 +351,10 @@ class Session:
     def _sampled_from(self, start: int) -> list[int]:
         return [n for n in range(start, len(self._messages)) if n in self._sampled]
 
-    def _ids_now(self, index: int, written: list[Piece]) -> list[int]:
+    def _ids_now(self, index: int, pieces: list[Piece]) -> list[int]:
         """The ids of a sampled message that the format has written like this."""
         ids, thinking = self._sampled[index]
-        if not thinking or any(piece.field == "reasoning" for piece in written):
+        if not thinking or any(piece.field == "reasoning" for piece in pieces):
             return ids
         # The reasoning has been dropped.
         end = self._tokenizer.special_id(tokens.THINK_END)
@@ -362,8 +362,8 @@ class Session:
             return ids[ids.index(end) + 1 :]
         # It was never ended: only the message as it was read tells what is left.
         if self._messages[index].get("wo_eos"):
-            written = [piece for piece in written if piece.field != "eos"]
-        return self._tokenizer.ids_of(written)
+            pieces = [piece for piece in pieces if piece.field != "eos"]
+        return self._tokenizer.ids_of(pieces)
 
     # What changes settled turns.
 

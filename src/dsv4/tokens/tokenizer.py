@@ -127,9 +127,9 @@ def fit(count_of: Callable[[Prompt], int], request: Request, limit: int) -> Fitt
 
     def without(count: int) -> Fitted:
         removed = sorted(index for group in groups[:count] for index in group)
-        gone = set(removed)
-        kept = [message for n, message in enumerate(messages) if n not in gone]
-        fitted = replace(request, messages=kept) if removed else request
+        indices = set(removed)
+        others = [message for n, message in enumerate(messages) if n not in indices]
+        fitted = replace(request, messages=others) if removed else request
         return Fitted(fitted, removed, count_of(fitted.encode()))
 
     whole = without(0)

@@ -34,16 +34,16 @@ class BreakExplainer:
         return decode(self._tokenizer.prompt(ids)).request
 
 
-def _cause(found: Difference, before: Request, now: Request) -> BreakCause:
-    at = found.message
-    where = "" if at is None else f"messages[{at}].{found.field}: "
-    if found.cause in _KINDS:
-        return BreakCause(_KINDS[found.cause], where + found.cause)
+def _cause(difference: Difference, before: Request, now: Request) -> BreakCause:
+    at = difference.message
+    where = "" if at is None else f"messages[{at}].{difference.field}: "
+    if difference.cause in _KINDS:
+        return BreakCause(_KINDS[difference.cause], where + difference.cause)
     if at is not None and _is_system(before, at):
-        return BreakCause("new_conversation", where + found.cause)
-    if found.cause == ENDS or len(list(now.messages)) < len(list(before.messages)):
+        return BreakCause("new_conversation", where + difference.cause)
+    if difference.cause == ENDS or len(list(now.messages)) < len(list(before.messages)):
         return BreakCause("compacted", where + COMPACTED)
-    return BreakCause("rewritten", where + found.cause)
+    return BreakCause("rewritten", where + difference.cause)
 
 
 def _is_system(request: Request, at: int) -> bool:

@@ -66,22 +66,22 @@ class TokenArrivals:
     ) -> tuple[WeightsSpan, ...]:
         """The versions of the tokens of a call that began with one. A token that came alone after
         a change was sampled after it; of several that came together this is not known."""
-        made: list[WeightsSpan] = []
+        spans: list[WeightsSpan] = []
         counts, start = self._counts, 0
         for at, following in changes:
             pieces = bisect_left(self._times, at)
             low = max(counts[pieces - 1] if pieces else 0, start)
             high = counts[pieces] if pieces < len(counts) else low
             if version == following or high <= low:
-                made.append(WeightsSpan(version, start, low))
+                spans.append(WeightsSpan(version, start, low))
                 start = low
             else:
                 middle = high if high - low > 1 else low
-                made += (WeightsSpan(version, start, low), WeightsSpan(MIXED, low, middle))
+                spans += (WeightsSpan(version, start, low), WeightsSpan(MIXED, low, middle))
                 start = middle
             version = following
-        made.append(WeightsSpan(version, start, counts[-1] if counts else 0))
-        return tuple(span for span in made if span.start < span.end)
+        spans.append(WeightsSpan(version, start, counts[-1] if counts else 0))
+        return tuple(span for span in spans if span.start < span.end)
 
 
 # Bytes of an id in memory and in a store.
@@ -267,8 +267,8 @@ def unpack_call(id: str, number: int, packed: PackedCall) -> RecordedCall:
     """A call that was kept. Raises a `ValueError` for one that is damaged."""
     try:
         head = json.loads(packed.head)
-        known = _LOGPROB_BYTES * sum(length for length, _, has in head["runs"] if has)
-        numbers = packed.numbers[: known if "experts" in head else None]
+        logprob_bytes = _LOGPROB_BYTES * sum(length for length, _, has in head["runs"] if has)
+        numbers = packed.numbers[: logprob_bytes if "experts" in head else None]
         prompt, *runs = _cut(head, unpacked_ids(packed.ids), _logprobs(numbers))
         base = head["base"]
         return RecordedCall(
@@ -277,7 +277,7 @@ def unpack_call(id: str, number: int, packed: PackedCall) -> RecordedCall:
             pictures=tuple(RecordedPicture(*each) for each in head.get("pictures", ())),
             weights=tuple(head["weights"]),
             spans=tuple(WeightsSpan(*span) for span in head.get("spans", ())),
-            experts=_experts(head.get("experts"), packed.numbers[known:]),
+            experts=_experts(head.get("experts"), packed.numbers[logprob_bytes:]),
             **{name: head[name] for name in _AS_IN_HEAD},
         )
     except (KeyError, TypeError, IndexError) as error:
@@ -293,21 +293,21 @@ def _experts(shape: Sequence[int] | None, data: bytes) -> RoutedExperts | None:
     if shape is None:
         return None
     layers, per_token, size, start = shape
-    found = RoutedExperts(layers, per_token, size, data, start)
-    if (found.end - start) * found.width != len(data):
+    experts = RoutedExperts(layers, per_token, size, data, start)
+    if (experts.end - start) * experts.width != len(data):
         raise ValueError(f"found {len(data)} bytes of experts, expected whole rows")
-    return found
+    return experts
 
 
 def _cut(head: dict[str, Any], ids: array[int], logprobs: list[float | None]) -> list[TokenRun]:
-    made, at, known = [], 0, 0
+    runs, at, logprob = [], 0, 0
     for length, sampled, has_logprobs in [[head["prompt"], False, False], *head["runs"]]:
-        values = logprobs[known : known + length] if has_logprobs else None
-        made.append(TokenRun(ids[at : at + length], sampled, values))
-        at, known = at + length, known + (length if has_logprobs else 0)
-    if at != len(ids) or known != len(logprobs):
+        values = logprobs[logprob : logprob + length] if has_logprobs else None
+        runs.append(TokenRun(ids[at : at + length], sampled, values))
+        at, logprob = at + length, logprob + (length if has_logprobs else 0)
+    if at != len(ids) or logprob != len(logprobs):
         raise ValueError(f"found {len(ids)} ids, expected {at}")
-    return made
+    return runs
 
 
 def _logprobs(data: bytes) -> list[float | None]:

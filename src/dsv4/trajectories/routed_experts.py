@@ -124,17 +124,17 @@ def _decoded(text: str) -> bytes:
 def joined_experts(parts: Iterable[RoutedExperts], length: int) -> RoutedExperts | None:
     """The rows of the first `length` tokens, of parts in the order in which they were given: a
     token has the row that it was sampled or first read with. None where one has none."""
-    shape, rows, done = None, bytearray(), 0
+    shape, rows, end = None, bytearray(), 0
     for part in parts:
-        if not part.width or part.start > done:
+        if not part.width or part.start > end:
             continue
         if shape is not None and part[:3] != shape:
             return None
         shape = part[:3]
-        if part.end > done:
-            rows += part.between(done, part.end).data
-            done = part.end
-    if shape is None or done < length:
+        if part.end > end:
+            rows += part.between(end, part.end).data
+            end = part.end
+    if shape is None or end < length:
         return None
     whole = RoutedExperts(*shape, bytes(rows))
     return whole.between(0, length)

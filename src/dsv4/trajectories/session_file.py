@@ -131,9 +131,9 @@ def call_after_base(call: RecordedCall, find_ends: FindEnds) -> tuple[RecordedCa
     base = _base_of(prompt, find_ends)
     digest = new_digest()
     digest.update(prompt)
-    asked = CallEnd(len(call.prompt), digest.hexdigest(), call.id)
+    prompt_end = CallEnd(len(call.prompt), digest.hexdigest(), call.id)
     length = 0 if base is None else base.length
-    stored = replace(call, prompt=call.prompt[length:], base=base, digest=asked.digest)
+    stored = replace(call, prompt=call.prompt[length:], base=base, digest=prompt_end.digest)
     if call.pictures:
         new = set(stored.prompt)
         pictures = tuple(each for each in call.pictures if picture_id(each.name) in new)
@@ -146,29 +146,29 @@ def call_after_base(call: RecordedCall, find_ends: FindEnds) -> tuple[RecordedCa
         return stored, []
     for run in call.runs:
         digest.update(packed_ids(run.ids))
-    whole = asked.length + sum(len(run.ids) for run in call.runs)
-    return stored, [asked, CallEnd(whole, digest.hexdigest(), call.id)]
+    whole = prompt_end.length + sum(len(run.ids) for run in call.runs)
+    return stored, [prompt_end, CallEnd(whole, digest.hexdigest(), call.id)]
 
 
 def _base_of(prompt: bytes, find_ends: FindEnds) -> PromptBase | None:
-    known = 0
-    while ends := find_ends(len(prompt) // ID_BYTES, known):
+    count = 0
+    while ends := find_ends(len(prompt) // ID_BYTES, count):
         digests = _digests_at(prompt, {end.length for end in ends})
         for end in ends:
             if digests[end.length] == end.digest:
                 return PromptBase(end.call, end.length)
-        known += len(ends)
+        count += len(ends)
     return None
 
 
 def _digests_at(prompt: bytes, lengths: Iterable[int]) -> dict[int, str]:
     """The digests of the beginnings of a prompt, all in one go."""
-    digest, at, found = new_digest(), 0, {}
+    digest, at, digests = new_digest(), 0, {}
     for length in sorted(lengths):
         digest.update(prompt[at : length * ID_BYTES])
         at = length * ID_BYTES
-        found[length] = digest.hexdigest()
-    return found
+        digests[length] = digest.hexdigest()
+    return digests
 
 
 def new_session_id() -> str:
@@ -233,29 +233,37 @@ class SessionFile:
     def create(self, record: SessionRecord) -> SessionRecord:
         """Makes a session. Raises `SessionRefused` where there is one of this id."""
         now = time.time()
-        said = json.dumps(said_of(record), ensure_ascii=False)
+        description = json.dumps(description_of(record), ensure_ascii=False)
         try:
             self._db.execute(
                 "INSERT INTO sessions (id, owner, grouped, said, created, touched, size)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (record.id, record.owner, record.group, said, now, now, SESSION_BYTES + len(said)),
+                (
+                    record.id,
+                    record.owner,
+                    record.group,
+                    description,
+                    now,
+                    now,
+                    SESSION_BYTES + len(description),
+                ),
             )
         except sqlite3.IntegrityError:
             raise SessionRefused("exists") from None
-        return self._known(record.id)
+        return self._existing(record.id)
 
     def enter(
         self, id: str, owner: str, calls: Sequence[str], keep: Retention
     ) -> tuple[SessionRecord, WeightsVersion]:
         """Begins calls in a session, which is made where there is none. Returns the session as it
         was before, and the version of the weights. Raises `SessionRefused`."""
-        found = self.session(id)
-        if found is None:
-            found = self.create(SessionRecord(id, owner))
-        if found.owner != owner:
+        session = self.session(id)
+        if session is None:
+            session = self.create(SessionRecord(id, owner))
+        if session.owner != owner:
             raise SessionRefused("unknown")
         now = time.time()
-        if found.is_closed or now - found.touched > keep.idle:
+        if session.is_closed or now - session.touched > keep.idle:
             raise SessionRefused("closed")
         if self._size() > keep.size and not self._make_room(keep.size):
             raise SessionRefused("full")
@@ -263,7 +271,7 @@ class SessionFile:
         self._db.executemany(
             "INSERT INTO calls (session, id, head, ids, logprobs) VALUES (?, ?, ?, ?, ?)",
             [
-                (found.number, call, *pack_call(RecordedCall.begun(call, 0, weights, now)))
+                (session.number, call, *pack_call(RecordedCall.begun(call, 0, weights, now)))
                 for call in calls
             ],
         )
@@ -271,11 +279,11 @@ class SessionFile:
             "UPDATE sessions SET turns = turns + 1, calls = calls + ?, touched = ? WHERE id = ?",
             (len(calls), now, id),
         )
-        return found, weights
+        return session, weights
 
     def abandon(self, id: str, calls: Sequence[str]) -> None:
         """Takes back calls that never began: their request was refused."""
-        number = self._known(id).number
+        number = self._existing(id).number
         self._db.executemany(
             "DELETE FROM calls WHERE session = ? AND id = ?", [(number, call) for call in calls]
         )
@@ -287,7 +295,7 @@ class SessionFile:
     def finish(self, id: str, call: RecordedCall) -> None:
         """Keeps a call that has ended, with its whole prompt. Raises `SessionRefused` where the
         session is gone."""
-        number = self._known(id).number
+        number = self._existing(id).number
         if call.arrivals is not None:
             call = call.with_changes(self._changes_since(call.arrivals.began))
 
@@ -327,13 +335,13 @@ class SessionFile:
         """The bytes of a picture in a session; None where they are not kept."""
         row = self._row(
             "SELECT data FROM pictures WHERE session = ? AND name = ?",
-            *(self._known(id).number, name),
+            *(self._existing(id).number, name),
         )
         return None if row is None else bytes(row["data"])
 
     def undelivered(self, id: str, calls: Sequence[str]) -> None:
         """Notes that the client did not get all of calls that had ended."""
-        number = self._known(id).number
+        number = self._existing(id).number
         self._db.executemany(
             "UPDATE calls SET head = json_set(head, '$.delivered', json('false'))"
             " WHERE session = ? AND id = ?",
@@ -347,13 +355,13 @@ class SessionFile:
     def update(self, id: str, change: Callable[[SessionRecord], dict[str, Any]]) -> None:
         """Changes fields of what is said of a session to what `change` makes of it: `reward`,
         `reward_metadata`, `rewards`. Raises `SessionRefused` where there is none."""
-        record = self._known(id)
-        text = json.dumps(said_of(replace(record, **change(record))), ensure_ascii=False)
+        record = self._existing(id)
+        text = json.dumps(description_of(replace(record, **change(record))), ensure_ascii=False)
         self._db.execute("UPDATE sessions SET said = ? WHERE id = ?", (text, id))
 
     def close_session(self, id: str) -> SessionRecord:
         """Closes a session: it takes no more calls. Raises `SessionRefused` where there is none."""
-        record = self._known(id)
+        record = self._existing(id)
         if not record.is_closed:
             record = replace(record, closed=time.time())
             self._db.execute("UPDATE sessions SET closed = ? WHERE id = ?", (record.closed, id))
@@ -388,10 +396,10 @@ class SessionFile:
     def calls(self, id: str) -> Iterator[RecordedCall]:
         """The calls of a session, in the order in which they began. Raises a `ValueError` for one
         that is damaged."""
-        found = self.session(id)
+        session = self.session(id)
         rows = self._db.execute(
             "SELECT number, id, head, ids, logprobs FROM calls WHERE session = ? ORDER BY number",
-            (-1 if found is None else found.number,),
+            (-1 if session is None else session.number,),
         )
         for number, call, head, ids, logprobs in rows:
             yield unpack_call(call, number, PackedCall(head, ids, logprobs))
@@ -434,22 +442,22 @@ class SessionFile:
     def _make_room(self, size: int) -> bool:
         """Deletes closed sessions, the oldest first. Says whether what is left fits."""
         while self._size() > size:
-            gone = self._db.execute(
+            deletion = self._db.execute(
                 "DELETE FROM sessions WHERE number = (SELECT number FROM sessions"
                 " WHERE closed IS NOT NULL ORDER BY touched LIMIT 1)"
             )
-            if not gone.rowcount:
+            if not deletion.rowcount:
                 return False
         return True
 
     def _size(self) -> int:
         return int(self._db.execute("SELECT value FROM facts WHERE name = 'size'").fetchone()[0])
 
-    def _known(self, id: str) -> SessionRecord:
-        found = self.session(id)
-        if found is None:
+    def _existing(self, id: str) -> SessionRecord:
+        session = self.session(id)
+        if session is None:
             raise SessionRefused("unknown")
-        return found
+        return session
 
     def _row(self, query: str, *values: object) -> dict[str, Any] | None:
         return next(iter(self._rows(query, *values)), None)
@@ -465,21 +473,21 @@ class SessionFile:
 
 
 # What is said of a session, in one column: it is written seldom, and never asked for by its parts.
-_SAID = ("metadata", "options", "reward", "reward_metadata", "rewards")
+_DESCRIPTION = ("metadata", "options", "reward", "reward_metadata", "rewards")
 
 
-def said_of(record: SessionRecord) -> dict[str, Any]:
+def description_of(record: SessionRecord) -> dict[str, Any]:
     """What was said of a session."""
-    return {name: getattr(record, name) for name in _SAID}
+    return {name: getattr(record, name) for name in _DESCRIPTION}
 
 
 def session_of(row: Mapping[str, Any]) -> SessionRecord:
     """The session of a row."""
-    said = json.loads(row["said"])
+    description = json.loads(row["said"])
     same = ("id", "owner", "number", "created", "touched", "closed", "turns", "calls", "sampled")
     return SessionRecord(
         **{name: row[name] for name in same},
-        **{name: said.get(name, getattr(_EMPTY, name)) for name in _SAID},
+        **{name: description.get(name, getattr(_EMPTY, name)) for name in _DESCRIPTION},
         group=row["grouped"],
         size=row["size"],
         complete=bool(row["complete"]),

@@ -32,16 +32,19 @@ def rows_of(
     "rows" for all that is known. Returns the rows, and what was left out, by the reason.
     """
     if format == "rows":
-        said = {"session": session["id"], **{name: session.get(name) for name in _OF_SESSION}}
-        return [{**said, **each} for each in session["trajectories"]], Counter()
-    usable, left = _usable(session)
+        session_fields = {
+            "session": session["id"],
+            **{name: session.get(name) for name in _OF_SESSION},
+        }
+        return [{**session_fields, **each} for each in session["trajectories"]], Counter()
+    usable, left_out = _usable(session)
     if format in _NEED_REWARD and session["reward"] is None:
-        return [], left + Counter({"no reward": len(usable)})
+        return [], left_out + Counter({"no reward": len(usable)})
     if format in _NEED_LOGPROBS:
-        known = [one for one in usable if one.logprobs is not None]
-        left += Counter({"log-probabilities are missing": len(usable) - len(known)})
-        usable = known
-    return [_ROWS[format](session, usable, n) for n in range(len(usable))], left
+        with_logprobs = [one for one in usable if one.logprobs is not None]
+        left_out += Counter({"log-probabilities are missing": len(usable) - len(with_logprobs)})
+        usable = with_logprobs
+    return [_ROWS[format](session, usable, n) for n in range(len(usable))], left_out
 
 
 def batch_of(rows: Iterable[Row]) -> dict[str, list[Any]]:
@@ -90,20 +93,20 @@ def _parted(one: Mapping[str, Any]) -> _Parted:
     at = min(sampled, default=len(ids))
     unknown = any(on and value is None for on, value in zip(mask, logprobs, strict=True))
     # What is masked out counts as certain: a null would make the whole loss not a number.
-    known = [0.0 if value is None else value for value in logprobs[at:]]
-    return _Parted(ids[:at], ids[at:], mask[at:], None if unknown else known, one["turns"], one)
+    values = [0.0 if value is None else value for value in logprobs[at:]]
+    return _Parted(ids[:at], ids[at:], mask[at:], None if unknown else values, one["turns"], one)
 
 
 def _usable(session: Mapping[str, Any]) -> tuple[list[_Parted], Counter[str]]:
     """The trajectories that train something or ended at a limit, by the time of their last call."""
-    found = session["trajectories"]
-    whole = [expanded for one in found if (expanded := _expanded(one)) is not None]
+    trajectories = session["trajectories"]
+    whole = [expanded for one in trajectories if (expanded := _expanded(one)) is not None]
     parted = [_parted(one) for one in whole]
     usable = [p for p in parted if any(p.mask) or (p.is_truncated and p.response)]
     usable.sort(key=lambda p: p.turns[-1].get("started") or 0)
-    left = Counter({"nothing to train on": len(parted) - len(usable)})
-    left["images of unknown size"] = len(found) - len(whole)
-    return usable, +left
+    left_out = Counter({"nothing to train on": len(parted) - len(usable)})
+    left_out["images of unknown size"] = len(trajectories) - len(whole)
+    return usable, +left_out
 
 
 def _expanded(one: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -151,8 +154,8 @@ def _place(session: Mapping[str, Any], parted: Sequence[_Parted], n: int) -> Row
     }
 
 
-def _trl_row(session: Mapping[str, Any], known: Sequence[_Parted], n: int) -> Row:
-    one = known[n]
+def _trl_row(session: Mapping[str, Any], usable: Sequence[_Parted], n: int) -> Row:
+    one = usable[n]
     return {
         "prompt_ids": one.prompt,
         "completion_ids": one.response,
@@ -160,7 +163,7 @@ def _trl_row(session: Mapping[str, Any], known: Sequence[_Parted], n: int) -> Ro
         "env_mask": one.mask,
         # Other fields are passed to the reward functions.
         "reward": session["reward"],
-        **_place(session, known, n),
+        **_place(session, usable, n),
     }
 
 
@@ -186,8 +189,8 @@ def _verl_row(session: Mapping[str, Any], usable: Sequence[_Parted], n: int) -> 
     }
 
 
-def _skyrl_row(session: Mapping[str, Any], known: Sequence[_Parted], n: int) -> Row:
-    one = known[n]
+def _skyrl_row(session: Mapping[str, Any], usable: Sequence[_Parted], n: int) -> Row:
+    one = usable[n]
     return {
         "prompt_token_ids": one.prompt,
         "response_ids": one.response,
@@ -200,15 +203,15 @@ def _skyrl_row(session: Mapping[str, Any], known: Sequence[_Parted], n: int) -> 
             "instance_id": session["group"] or session["id"],
             "repetition_id": session.get("number", 0),
         },
-        "is_last_step": n == len(known) - 1,
+        "is_last_step": n == len(usable) - 1,
     }
 
 
-def _verifiers_row(session: Mapping[str, Any], known: Sequence[_Parted], n: int) -> Row:
+def _verifiers_row(session: Mapping[str, Any], usable: Sequence[_Parted], n: int) -> Row:
     return {
-        "turns": list(_turn_tokens(known[n])),
+        "turns": list(_turn_tokens(usable[n])),
         "reward": session["reward"],
-        **_place(session, known, n),
+        **_place(session, usable, n),
     }
 
 
@@ -256,8 +259,8 @@ def _global_steps(weights: Sequence[Mapping[str, Any]]) -> Row:
 
 def _seconds(turns: Sequence[Mapping[str, Any]]) -> float:
     times = [(turn.get("started"), turn.get("ended")) for turn in turns]
-    known = [(start, end) for start, end in times if start is not None and end is not None]
-    seconds: float = sum(max(end - start, 0.0) for start, end in known)
+    spans = [(start, end) for start, end in times if start is not None and end is not None]
+    seconds: float = sum(max(end - start, 0.0) for start, end in spans)
     return round(seconds, 3)
 
 

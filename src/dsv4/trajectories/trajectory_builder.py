@@ -213,20 +213,20 @@ class _Node:
 
     def ids_after(self, above: _Node | None) -> bytes:
         """The ids between a node further up and this one."""
-        found: list[bytes] = []
+        edges: list[bytes] = []
         node: _Node | None = self
         while node is not None and node is not above:
-            found.append(node.edge)
+            edges.append(node.edge)
             node = node.parent
-        return b"".join(reversed(found))
+        return b"".join(reversed(edges))
 
 
 class _Descent(NamedTuple):
-    """Where a sequence ends in the tree; `left` is the node whose way it left, if it did, and
+    """Where a sequence ends in the tree; `sibling` is the node whose way it left, if it did, and
     `depth` how many ids it shares with that."""
 
     node: _Node
-    left: _Node | None
+    sibling: _Node | None
     depth: int
 
 
@@ -235,8 +235,8 @@ def _descend(node: _Node, ids: bytes, owner: _CallNode) -> _Descent:
     while ids:
         child = node.children.get(ids[:ID_BYTES])
         if child is None:
-            left = next(iter(node.children.values()), None)
-            return _Descent(node.add_child(ids, owner), left, node.depth)
+            sibling = next(iter(node.children.values()), None)
+            return _Descent(node.add_child(ids, owner), sibling, node.depth)
         same = common_prefix_length(child.edge, ids) // ID_BYTES * ID_BYTES
         if same < len(child.edge):
             middle = child.split(same)
@@ -288,12 +288,12 @@ class _CallNode:
 
     def path(self) -> list[_CallNode]:
         """The calls from the root to this one."""
-        found: list[_CallNode] = []
+        nodes: list[_CallNode] = []
         node: _CallNode | None = self
         while node is not None:
-            found.append(node)
+            nodes.append(node)
             node = node.parent
-        return found[::-1]
+        return nodes[::-1]
 
 
 class _Builder:
@@ -325,25 +325,25 @@ class _Builder:
         return session
 
     def _trajectory(self, leaf: _CallNode, shared: str) -> Trajectory:
-        made = Trajectory()
+        trajectory = Trajectory()
         for node in leaf.path():
             is_own = shared == "all" or node.rank[1] is leaf
-            _add_turn(made, node, node.is_trained and is_own)
+            _add_turn(trajectory, node, node.is_trained and is_own)
         if self._pictures:
-            self._put_placeholders(made)
+            self._put_placeholders(trajectory)
         if any(node.call.experts is not None for node in leaf.path()):
-            length = len(made.input_ids) - 1
-            made.experts = joined_experts(self._experts(leaf), length)
-            if made.experts is None:
+            length = len(trajectory.input_ids) - 1
+            trajectory.experts = joined_experts(self._experts(leaf), length)
+            if trajectory.experts is None:
                 self._note("experts_missing", leaf.call, "the experts of some tokens did not come")
-        return made
+        return trajectory
 
-    def _put_placeholders(self, made: Trajectory) -> None:
+    def _put_placeholders(self, trajectory: Trajectory) -> None:
         """What the model was given has no ids of pictures."""
-        for at, id in enumerate(made.input_ids):
+        for at, id in enumerate(trajectory.input_ids):
             if id >= FIRST_PICTURE:
-                made.images[at] = self._pictures[id]
-                made.input_ids[at] = self._pictures[id].placeholder
+                trajectory.images[at] = self._pictures[id]
+                trajectory.input_ids[at] = self._pictures[id].placeholder
 
     def _experts(self, leaf: _CallNode) -> Iterator[RoutedExperts]:
         """The parts that a path's experts are made of: of each call, first what it has from calls
@@ -353,11 +353,11 @@ class _Builder:
             call: RecordedCall | None = node.call
             limit: int | None = None
             while call is not None and call.experts is not None:
-                known = call.experts
-                end = known.end if limit is None else min(limit, known.end)
-                if known.width and known.start < end:
-                    parts.append(known.between(known.start, end))
-                base = call.base if known.start else None
+                experts = call.experts
+                end = experts.end if limit is None else min(limit, experts.end)
+                if experts.width and experts.start < end:
+                    parts.append(experts.between(experts.start, end))
+                base = call.base if experts.start else None
                 limit = None if base is None else base.length
                 placed = None if base is None else self._placed.get(base.call)
                 call = None if placed is None else placed.call
@@ -420,8 +420,8 @@ class _Builder:
             base = self._placed.get(call.base.call)
             start = None if base is None else _node_at(base, call.base.length)
             if base is not None and start is not None:
-                known = base.end_digest if start is base.end else base.prompt_digest
-                digest = known.copy()
+                state = base.end_digest if start is base.end else base.prompt_digest
+                digest = state.copy()
         digest.update(packed_ids(call.prompt))
         if call.digest is not None and call.digest != digest.hexdigest():
             return None
@@ -430,22 +430,22 @@ class _Builder:
 
     def _met(self, node: _Node) -> Sequence[int]:
         """The ids up to a node, as the model met them."""
-        made = Trajectory(list(unpacked_ids(node.ids_after(None))))
-        self._put_placeholders(made)
-        return made.input_ids
+        trajectory = Trajectory(list(unpacked_ids(node.ids_after(None))))
+        self._put_placeholders(trajectory)
+        return trajectory.input_ids
 
     def _tell_break(self, node: _CallNode, descent: _Descent) -> None:
         """Says why a call does not go on where an earlier one ended."""
-        left = descent.left
-        if left is None or left.owner is None:
+        sibling = descent.sibling
+        if sibling is None or sibling.owner is None:
             is_continued = node.parent is not None and node.parent.end is node.prompt
             if node.prompt.owner is not node and not is_continued:
                 self._note("repeated", node.call, "this prompt was sent before")
             return
-        other = left.owner
+        other = sibling.owner
         if node.parent is not None and descent.depth < other.prompt.depth:
-            asked = f"two calls go on from {node.parent.call.id} in different ways"
-            self._note("branch", node.call, asked)
+            text = f"two calls go on from {node.parent.call.id} in different ways"
+            self._note("branch", node.call, text)
             return
         old = other.latest
         cause = None
@@ -484,47 +484,47 @@ def _node_at(base: _CallNode, length: int) -> _Node | None:
 # A path as a trajectory.
 
 
-def _add_turn(made: Trajectory, node: _CallNode, is_trained: bool) -> None:
+def _add_turn(trajectory: Trajectory, node: _CallNode, is_trained: bool) -> None:
     call = node.call
-    start = len(made.input_ids)
+    start = len(trajectory.input_ids)
     above = None if node.parent is None else node.parent.end
-    _add_ids(made, unpacked_ids(node.prompt.ids_after(above)), 0, None)
-    prompt = (start, len(made.input_ids))
+    _add_ids(trajectory, unpacked_ids(node.prompt.ids_after(above)), 0, None)
+    prompt = (start, len(trajectory.input_ids))
     spans: list[tuple[int, int]] = []
     for run in call.runs:
-        at = len(made.input_ids)
-        _add_ids(made, run.ids, int(run.sampled and is_trained), run.logprobs)
+        at = len(trajectory.input_ids)
+        _add_ids(trajectory, run.ids, int(run.sampled and is_trained), run.logprobs)
         if run.sampled:
-            spans.append((at, len(made.input_ids)))
-    made.exact = made.exact and not call.problem
-    made.turns.append(
+            spans.append((at, len(trajectory.input_ids)))
+    trajectory.exact = trajectory.exact and not call.problem
+    trajectory.turns.append(
         TrajectoryTurn(
             *(call.id, prompt, tuple(spans), is_trained),
             *(call.state, call.delivered, call.details),
         )
     )
     for version, begin, end in _weights_runs(call, spans):
-        if made.weights and made.weights[-1].version == version:
-            begin = made.weights.pop().start
-        made.weights.append(WeightsRun(version, begin, end))
+        if trajectory.weights and trajectory.weights[-1].version == version:
+            begin = trajectory.weights.pop().start
+        trajectory.weights.append(WeightsRun(version, begin, end))
 
 
 def _add_ids(
-    made: Trajectory, ids: Sequence[int], mask: int, logprobs: Sequence[float | None] | None
+    trajectory: Trajectory, ids: Sequence[int], mask: int, logprobs: Sequence[float | None] | None
 ) -> None:
-    made.input_ids.extend(ids)
-    made.loss_mask.extend([mask] * len(ids))
-    made.logprobs.extend([None] * len(ids) if logprobs is None else logprobs)
+    trajectory.input_ids.extend(ids)
+    trajectory.loss_mask.extend([mask] * len(ids))
+    trajectory.logprobs.extend([None] * len(ids) if logprobs is None else logprobs)
 
 
 def _weights_runs(call: RecordedCall, spans: Sequence[tuple[int, int]]) -> Iterator[WeightsRun]:
     """The versions of what a call sampled: the engine's, with their borders; else what was said of
     them at its start and end."""
     first, last = call.weights
-    known = call.spans or (WeightsSpan(MIXED if first != last else first, 0, call.sampled),)
+    versions = call.spans or (WeightsSpan(MIXED if first != last else first, 0, call.sampled),)
     before = 0  # tokens that were sampled before a span
     for start, end in spans:
-        for version, low, high in known:
+        for version, low, high in versions:
             begin, stop = max(low - before, 0), min(high - before, end - start)
             if begin < stop:
                 yield WeightsRun(version, start + begin, start + stop)

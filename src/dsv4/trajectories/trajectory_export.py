@@ -195,7 +195,7 @@ def export(
             partial.finish()
     except OSError as error:
         raise ExportError(f"{path}: {error.strerror or error}") from None
-    return partial.done
+    return partial.summary
 
 
 class _PartialRows:
@@ -207,48 +207,50 @@ class _PartialRows:
         self._journal = path.with_name(path.name + ".journal")
         self._job = job
         self.after = 0
-        self.done = Exported()
-        known = self._known() if resume else None
-        self._file: BinaryIO = open(self._partial, "r+b" if known else "wb")  # noqa: SIM115
-        if known:
-            self.after = known["after"]
-            self.done = Exported(known["sessions"], known["rows"], Counter(known["left_out"]))
-            self._file.truncate(known["size"])
-            self._file.seek(known["size"])
+        self.summary = Exported()
+        journal = self._read_journal() if resume else None
+        self._file: BinaryIO = open(self._partial, "r+b" if journal else "wb")  # noqa: SIM115
+        if journal:
+            self.after = journal["after"]
+            self.summary = Exported(
+                journal["sessions"], journal["rows"], Counter(journal["left_out"])
+            )
+            self._file.truncate(journal["size"])
+            self._file.seek(journal["size"])
 
-    def _known(self) -> dict[str, Any] | None:
+    def _read_journal(self) -> dict[str, Any] | None:
         try:
-            known: dict[str, Any] = json.loads(self._journal.read_text("utf-8"))
+            journal: dict[str, Any] = json.loads(self._journal.read_text("utf-8"))
         except (OSError, ValueError):
             return None
-        if known.get("job") != self._job:
+        if journal.get("job") != self._job:
             problem = "it was begun with other options"
             raise ExportError(f"{self._journal}: {problem}; give the same ones, or start anew")
-        return known if self._partial.exists() else None
+        return journal if self._partial.exists() else None
 
     def add(self, number: int, rows: list[Row], left_out: Counter[str]) -> None:
         for row in rows:
             line = json.dumps(row, ensure_ascii=False, separators=(",", ":"))
             self._file.write(line.encode("utf-8", "replace") + b"\n")
-        self.done.sessions += 1
-        self.done.rows += len(rows)
-        self.done.left_out += left_out
+        self.summary.sessions += 1
+        self.summary.rows += len(rows)
+        self.summary.left_out += left_out
         self.after = number
-        if self.done.sessions % _PAGE == 0:
+        if self.summary.sessions % _PAGE == 0:
             self._note()
 
     def _note(self) -> None:
         self._file.flush()
-        known = {
+        journal = {
             "job": self._job,
             "after": self.after,
             "size": self._file.tell(),
-            "sessions": self.done.sessions,
-            "rows": self.done.rows,
-            "left_out": self.done.left_out,
+            "sessions": self.summary.sessions,
+            "rows": self.summary.rows,
+            "left_out": self.summary.left_out,
         }
         beside = self._journal.with_name(self._journal.name + ".new")
-        beside.write_text(json.dumps(known), "utf-8")
+        beside.write_text(json.dumps(journal), "utf-8")
         beside.replace(self._journal)
 
     def finish(self) -> None:

@@ -10,7 +10,7 @@ from itertools import combinations
 from dsv4.profiles.fault_table import FAULTS
 from dsv4.profiles.server_faults import FaultVariant, variants
 from dsv4.verify.fits import LEAST_SHOWING, LEAST_WITHOUT_CONTRAST
-from dsv4.verify.forecast_sources import MadeForecasts
+from dsv4.verify.forecast_sources import Forecasts
 from dsv4.verify.hypotheses import (
     Counts,
     Forecaster,
@@ -153,7 +153,7 @@ class QuickSearch:
 
     def _shown_by(self, observation: Observation) -> Callable[[Hypothesis], bool]:
         """Whether a hypothesis writes what was shown. Many write the same, which is read once."""
-        forecasts = MadeForecasts(self._forecaster)
+        forecasts = Forecasts(self._forecaster)
         results: dict[tuple[str, str | None], bool] = {}
 
         def is_its_prompt(hypothesis: Hypothesis) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import combinations
@@ -15,14 +15,8 @@ from dsv4.profiles.server_faults import KNOWN_TOGETHER, FaultVariant, variants
 from dsv4.profiles.text_shields import TextPlace
 from dsv4.verify.counting_checks import counting_doubt, usage_readings
 from dsv4.verify.fits import Fits
-from dsv4.verify.forecast_sources import GivenForecasts, MadeForecasts
-from dsv4.verify.hypotheses import (
-    Counts,
-    Forecaster,
-    Hypothesis,
-    clean_servers,
-    forecasts_of_probes,
-)
+from dsv4.verify.forecast_sources import Forecasts
+from dsv4.verify.hypotheses import Forecaster, Hypothesis, clean_servers, forecasts_of_probes
 from dsv4.verify.nearest import in_turn, nearest, two_servers
 from dsv4.verify.observations import Observation
 from dsv4.verify.probes import is_mixed
@@ -45,15 +39,13 @@ WORD = 8
 def explain(
     observations: Iterable[Observation],
     *,
-    counts: Mapping[Hypothesis, Counts] | None = None,
     forecaster: Forecaster | None = None,
     preferred: Sequence[str] = (),
     dialect: str | None = None,
 ) -> ServerVerdict:
     """The servers that explain all `observations`, the simplest first.
 
-    Observations may be in any order, and any part of what a run would give. `counts` are forecasts
-    that were made before, by hypothesis and the names of probes: then nothing else is tried.
+    Observations may be in any order, and any part of what a run would give.
     `forecaster` has the forecasts for all requests that were seen, and keeps those that it makes;
     without one they are made with the bundled vocabulary. `preferred` are profiles that the server
     itself names, `dialect` is what its address tells, a key of `dsv4.DIALECTS`: of explanations
@@ -66,11 +58,7 @@ def explain(
     if doubt is not None:
         fault, reason = doubt
         return ServerVerdict("void", faults=(fault,), of=len(telling), reason=reason)
-    forecasts = (
-        MadeForecasts(forecaster or _forecaster_for(telling), clean_servers())
-        if counts is None
-        else GivenForecasts(counts)
-    )
+    forecasts = Forecasts(forecaster or _forecaster_for(telling), clean_servers())
     first, *others = usage_readings(telling)
     verdict = _Search(Fits(first.observations, forecasts), preferred, dialect).verdict()
     for reading in others if verdict.outcome != "explained" else ():
@@ -166,12 +154,7 @@ class _Search:
         for server in self._fits.forecasts.servers():
             for hypothesis in self._fits.forecasts.with_one_fault(server, frozenset()):
                 yield from self._miscounted(hypothesis)
-            pairs = (
-                self._fits.forecasts.with_two_faults(server)
-                if isinstance(self._fits.forecasts, GivenForecasts)
-                else self._pairs_of_faults(server)
-            )
-            for hypothesis in pairs:
+            for hypothesis in self._pairs_of_faults(server):
                 explanation = self._matched(hypothesis)
                 if explanation is not None:
                     yield explanation
@@ -199,8 +182,6 @@ class _Search:
     def _three_faults(self) -> Iterator[Explanation]:
         """Three faults, as a proxy has them that rewrites much. Where no known one does, many
         requests must show them: with few, three faults would explain anything."""
-        if isinstance(self._fits.forecasts, GivenForecasts):
-            return
         for server in self._fits.forecasts.servers():
             for hypothesis in (server.having(*faults) for faults in KNOWN_TOGETHER):
                 if self._fits.exact(hypothesis):
@@ -249,8 +230,6 @@ class _Search:
 
     def _limits(self, server: Hypothesis, failed: frozenset[str]) -> Iterator[Hypothesis]:
         """The server with a limit of characters that the first request it fails would show."""
-        if isinstance(self._fits.forecasts, GivenForecasts):
-            return
         first = next(
             (o for o in self._observations if o.probe in failed and o.count is not None), None
         )
@@ -373,7 +352,7 @@ class _Search:
         first, *rest = self._by_prompts(explanations)
         best, *synonyms = first
         others = [each[0] for each in rest]
-        acting, inert = fits.safety(best)
+        acting = fits.acting(best)
         certain = {
             id
             for id in best.faults
@@ -391,7 +370,6 @@ class _Search:
             explained=len(fits.explained_by(best)),
             of=len(self._observations),
             acting=acting,
-            inert=inert,
             faults=_with_injections(best, certain, acting),
             possible=tuple(sorted(every - certain)),
             shown_by={id: _names(fits.showing(best, id)) for id in best.faults},
@@ -425,9 +403,9 @@ class _Search:
             # Only refusals speak for them, which whatever else is wrong would explain as well.
             best, others = Explanation(replace(best.hypothesis, faults=()), ()), []
         explained = len(self._fits.explained_by(best))
-        acting, inert = self._fits.safety(best)
+        acting = self._fits.acting(best)
         if explained * 2 < len(self._observations):  # so it may well be another server
-            acting = inert = frozenset()
+            acting = frozenset()
         return ServerVerdict(
             "not explained",
             best,
@@ -436,7 +414,6 @@ class _Search:
             of=len(self._observations),
             unexplained=tuple(self._fits.mismatches(best)),
             acting=acting,
-            inert=inert,
             faults=_with_injections(best, (), acting),
             possible=tuple(sorted({id for each in (best, *others) for id in each.faults})),
             shown_by={id: _names(self._fits.showing(best, id)) for id in best.faults},
@@ -451,14 +428,12 @@ class _Search:
             faults = tuple(sorted({*verdict.faults, "counts-vary"}))
             return replace(verdict, faults=faults, reason=reason)
         best = in_turn(pair)
-        acting, inert = self._fits.safety(pair[0])
         return ServerVerdict(
             "explained",
             best,
             explained=len(self._observations),
             of=len(self._observations),
-            acting=acting,
-            inert=inert,
+            acting=self._fits.acting(pair[0]),
             faults=best.faults,
             others=pair[1:],
             reason=reason,

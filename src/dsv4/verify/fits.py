@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from dsv4.profiles.fault_table import FAULTS
 from dsv4.profiles.text_shields import TextPlace
-from dsv4.verify.forecast_sources import GivenForecasts, MadeForecasts
+from dsv4.verify.forecast_sources import Forecasts
 from dsv4.verify.hypotheses import Hypothesis, Prediction
 from dsv4.verify.observations import Observation
 from dsv4.verify.probes import is_mixed
@@ -30,9 +30,7 @@ class Fits:
     and does not explain it.
     """
 
-    def __init__(
-        self, observations: Sequence[Observation], forecasts: MadeForecasts | GivenForecasts
-    ) -> None:
+    def __init__(self, observations: Sequence[Observation], forecasts: Forecasts) -> None:
         self.observations = observations
         self.forecasts = forecasts
         self._order: dict[Hypothesis, Sequence[Observation]] = {}
@@ -132,19 +130,17 @@ class Fits:
         plain = (o for o in showing if not is_mixed(o.probe))
         return len({json.dumps(o.body, default=str) for o in plain}) >= least
 
-    def safety(self, best: Explanation) -> tuple[frozenset[TextPlace], frozenset[TextPlace]]:
-        """The places whose special tokens act, and those where they do not, by the counts."""
-        acts: set[TextPlace] = set()
-        inert: set[TextPlace] = set()
+    def acting(self, best: Explanation) -> frozenset[TextPlace]:
+        """The places whose special tokens act, by the counts."""
+        acting: set[TextPlace] = set()
         for observation in self.observations:
             _, prediction = self.forecasts.prediction(best.hypothesis, observation.probe)
             if prediction is None or isinstance(prediction, int) or observation.count is None:
                 continue
             fitting = [a for a, n in prediction.items() if n + best.added == observation.count]
             if len(fitting) == 1:
-                acts |= fitting[0]
-                inert |= frozenset().union(*prediction) - fitting[0]
-        return frozenset(acts), frozenset(inert - acts)
+                acting |= fitting[0]
+        return frozenset(acting)
 
 
 def _without(each: Explanation, id: str) -> Explanation:

@@ -1,18 +1,17 @@
-"""Where the forecasts of a search come from: made when they are asked for, or given."""
+"""The forecasts of a search, made when they are asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 
 from dsv4.profiles.server_faults import FaultVariant, variants
 from dsv4.profiles.text_shields import TextPlace
-from dsv4.verify.hypotheses import Counts, Forecaster, Hypothesis, Prediction
+from dsv4.verify.hypotheses import Forecaster, Hypothesis, Prediction
 from dsv4.verify.verdicts import Explanation
 
 
-class MadeForecasts:
-    """Forecasts that are made when they are asked for."""
+class Forecasts:
+    """What hypotheses forecast of requests. Each prompt is made once."""
 
     def __init__(self, forecaster: Forecaster, servers: Sequence[Hypothesis] = ()) -> None:
         self._forecaster, self._servers = forecaster, servers
@@ -60,48 +59,3 @@ class MadeForecasts:
         if key not in self._ids:
             self._ids[key] = self._forecaster.counter.ids(prompt, dialect, acting)
         return self._ids[key]
-
-
-class GivenForecasts:
-    """Forecasts of counts that were given, and no others."""
-
-    def __init__(self, counts: Mapping[Hypothesis, Counts]) -> None:
-        self._counts = counts
-        self._by_server: dict[tuple[Hypothesis, int], list[Hypothesis]] = {}
-        for hypothesis in counts:
-            server = replace(hypothesis, faults=())
-            key = server, len(hypothesis.faults)
-            self._by_server.setdefault(key, []).append(hypothesis)
-
-    def servers(self) -> Sequence[Hypothesis]:
-        return [hypothesis for hypothesis in self._counts if not hypothesis.faults]
-
-    def with_one_fault(self, server: Hypothesis, needed: frozenset[str]) -> Iterator[Hypothesis]:
-        return iter(self._by_server.get((server, 1), ()))
-
-    def with_one_more(self, base: Hypothesis) -> Iterator[Hypothesis]:
-        server, size = replace(base, faults=()), len(base.faults)
-        for each in self._by_server.get((server, size + 1), ()):
-            if set(base.faults) <= set(each.faults):
-                yield each
-
-    def with_two_faults(self, server: Hypothesis) -> Iterator[Hypothesis]:
-        return iter(self._by_server.get((server, 2), ()))
-
-    def touched(self, fault: FaultVariant) -> frozenset[str]:
-        return frozenset()
-
-    def prediction(self, hypothesis: Hypothesis, id: str) -> tuple[bool, Prediction]:
-        counts = self._counts[hypothesis]
-        return id in counts, counts.get(id)
-
-    def are_same(self, one: Explanation, other: Explanation) -> bool:
-        return False
-
-    def prompt(self, hypothesis: Hypothesis, id: str) -> str | None:
-        return None
-
-    def ids(
-        self, hypothesis: Hypothesis, prompt: str, acting: frozenset[TextPlace]
-    ) -> list[int | None]:
-        return []

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from dsv4.profiles.text_shields import TEXT_PLACES, TextPlace, unshielded
 from dsv4.tokens.coder import common_prefix_length
+from dsv4.verify.forecast_sources import Forecasts
 from dsv4.verify.hypotheses import Hypothesis
 from dsv4.verify.observations import Observation
 
@@ -17,18 +18,8 @@ LETTERS = 5
 _NOWHERE: frozenset[TextPlace] = frozenset()
 
 
-class PromptForecasts(Protocol):
-    """Forecasts of prompts, as text and as ids. None: nothing is known of the prompt."""
-
-    def prompt(self, hypothesis: Hypothesis, id: str) -> str | None: ...
-
-    def ids(
-        self, hypothesis: Hypothesis, prompt: str, acting: frozenset[TextPlace]
-    ) -> list[int | None]: ...
-
-
 def is_shown(
-    forecasts: PromptForecasts,
+    forecasts: Forecasts,
     hypothesis: Hypothesis,
     observation: Observation,
     other: int | None = None,

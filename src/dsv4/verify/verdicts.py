@@ -57,8 +57,7 @@ class ServerVerdict:
     - `shown_by`: by the id of a fault of `best`, the requests whose answers show it.
     - `refused`: the requests that were refused, and that `best` without faults would take.
     - `unforecast`: the requests of which `best` forecasts nothing.
-    - `acting`: the places whose special tokens become control tokens, and `inert` those where they
-      stay text, as far as that was seen.
+    - `acting`: the places whose special tokens become control tokens, as far as that was seen.
     - `others`: where several servers answer in turn, those besides `best`.
     - `reason`: why counts cannot be believed, or do not stay the same, in words.
     """
@@ -71,7 +70,6 @@ class ServerVerdict:
     of: int = 0
     unexplained: tuple[Mismatch, ...] = ()
     acting: frozenset[TextPlace] = frozenset()
-    inert: frozenset[TextPlace] = frozenset()
     faults: tuple[str, ...] = ()
     others: tuple[Explanation, ...] = ()
     possible: tuple[str, ...] = ()

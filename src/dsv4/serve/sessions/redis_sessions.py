@@ -31,7 +31,7 @@ from dsv4.trajectories.session_file import (
     SessionRecord,
     SessionRefused,
     call_after_base,
-    said_of,
+    description_of,
     session_of,
 )
 
@@ -163,7 +163,7 @@ class RedisSessionStore:
     # Sessions.
 
     async def create(self, record: SessionRecord) -> SessionRecord:
-        said = json.dumps(said_of(record), ensure_ascii=False)
+        said = json.dumps(description_of(record), ensure_ascii=False)
         group = record.group or ""
         keys = self._keys(record.id, "session", "index", "facts")
         values = (record.id, record.owner, group, said, time.time(), SESSION_BYTES + len(said))
@@ -212,7 +212,7 @@ class RedisSessionStore:
                 raise SessionRefused("unknown")
             record = _record(fields)
             pipe.multi()
-            pipe.hset(key, "said", json.dumps(said_of(replace(record, **change(record)))))
+            pipe.hset(key, "said", json.dumps(description_of(replace(record, **change(record)))))
 
         await self._asked(self._client.transaction(do, key))
 
