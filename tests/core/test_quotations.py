@@ -347,6 +347,11 @@ def test_a_paragraph_ends_behind_an_orphan_as_elsewhere(text: str) -> None:
     assert read(text.format(INVOKE_END)).content == text.format("")
 
 
+def test_what_was_closed_before_is_not_closed_by_a_tag_that_breaks_off() -> None:
+    message = read(f"a ``b, ``“c” <{DSML}inv", reason="length")
+    assert (message.content, message.finish) == ("a ``b, ``“c” ", "length")
+
+
 def test_the_quotes_of_an_attribute_close_nothing() -> None:
     message = read(f'He said "so. <{DSML}invoke name="ba', reason="length")
     assert (message.content, message.finish) == ('He said "so. ', "length")

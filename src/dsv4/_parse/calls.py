@@ -116,7 +116,7 @@ def _read_tag(reading: Reading, call: Call, tag: Tag) -> Steps[None]:
         if tag.self_closed and not (yield from _has_text(reading, tag)):
             return call.give(key, tag.start, tag.raw, call.own_value(tag, key))
         return (yield from ParameterValue(reading, call, key, tag).read_parameter())
-    if tag.kind == "eos" and call.is_bare:
+    if tag.kind in TOKENS and call.is_bare:
         call.drop("cut_short")
     if tag.kind in TOKENS or kind == "wrapper":
         return call.complete_implied()
@@ -134,6 +134,8 @@ def _read_tag(reading: Reading, call: Call, tag: Tag) -> Steps[None]:
         return call.close(tag)
     if tag.closing:
         reading.note_surplus(tag.end)
+        if kind == "parameter" and call.remarked_to == tag.start:  # a value without its opening
+            call.drop("unreadable")
     call.skip(tag)
 
 

@@ -22,6 +22,7 @@ from dsv4._completion.patterns import pattern
 from dsv4._parse.reading import Reading
 from dsv4._parse.tag import TOKENS, Tag
 from dsv4._parse.tag_rules import is_argument
+from dsv4._parse.text_buffer import NOWHERE
 
 # Under which arguments stand that are no JSON object.
 RAW_PARAMETER = "arguments"
@@ -67,6 +68,7 @@ class Call:
         self._start = reading.pos
         self._opening = None if tag is None else tag.raw
         self._remarks: list[str] = []  # text that nobody understood
+        self.remarked_to = NOWHERE  # where the last of it ends
         self.body: Body | None = None
         self._given: dict[str, GivenValue] = {}  # the last value of each parameter
         self.is_plain = tag is not None and not tag.marked
@@ -247,6 +249,8 @@ class Call:
 
     def remark(self, start: int, raw: str) -> None:
         self._remarks.append(raw)
+        if any(map(str.isalnum, raw)):
+            self.remarked_to = start + len(raw)
         if self.hidden is None:
             self.reading.report("unexpected_text", start, raw)
 

@@ -191,6 +191,7 @@ class ProseReader:
             return False
         quoting, rest = self._prose.quoting.copy(), self._buffer.slice(at, self._buffer.end)
         quoting.settle("<")
+        quoting.closed.clear()  # what closed before
         quoting.follow(_ATTRIBUTE.sub("=", rest), at)
         quoting.settle("\n")
         return bool(quoting.closed)

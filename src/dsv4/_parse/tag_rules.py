@@ -48,13 +48,7 @@ class TagRules:
         after = yield from self.buffer.past_space(at, LONGEST_SPACE)
         if after - at > LONGEST_SPACE:
             return Tag("text", after, "")
-        ahead = yield from self._look_at(after)
-        if ahead.kind == "text":
-            while isinstance(doubled := self.doubled(after), PartialTag):
-                if not (yield from self.buffer.more()):
-                    return ahead
-            return ahead if doubled is None else doubled
-        return ahead
+        return (yield from self._look_at(after))
 
     def look_past(self, at: int) -> Steps[Tag]:
         """What stands at `at`, after any amount of white space: in calls, and behind EOS."""
@@ -67,7 +61,12 @@ class TagRules:
             tag = yield from self.buffer.tag(at)
             if isinstance(tag, Tag) and not tag.broken:
                 return tag
-            return Tag("end" if isinstance(tag, PartialTag) else "text", at, "")
+            if isinstance(tag, PartialTag):
+                return Tag("end", at, "")
+            while isinstance(doubled := self.doubled(at), PartialTag):
+                if not (yield from self.buffer.more()):
+                    break
+            return doubled if isinstance(doubled, Tag) else Tag("text", at, "")
         return Tag("brace" if character in ("{", "[") else "text" if character else "end", at, "")
 
     def doubled(self, at: int) -> Tag | PartialTag | None:

@@ -18,7 +18,7 @@ from dsv4._parse.steps import Steps
 from dsv4._parse.tag import CALL_TAGS, TOKENS, Tag
 from dsv4._parse.value_reader import Value, Verdict
 
-_COMMAS = pattern(r"\s*[,;，；、]?\s*")
+_COMMAS = pattern(r"\s*(?:[,;，；、]|[-*•]\s|<!--[^<>]*-->)?\s*")
 _BARE_PARAMETER = f"{tokens.DSML}{PARAMETER_PREFIX}"
 
 
