@@ -71,7 +71,7 @@ class Speculation:
 
     def _is_tried(self) -> bool:
         reading, level = self.reading, len(self._tried) - 1
-        return reading.refuses == level or any(one.level == level for one in reading.quotations)
+        return reading.refuses == level or level in [one.level for one in reading.quotations]
 
     def _commit(self) -> None:
         """What was tried takes the place of what asked for it."""
