@@ -986,6 +986,19 @@ class TestImages:
         assert [record["url"] for record in kept["images"]] == ["shots/1.png"]
         assert kept["input_ids"].count(IMAGE_ID) == 968
 
+    def test_files_beside_logs_of_servers(
+        self, tmp_path: Path, v4_1_file: str, pictures: Path
+    ) -> None:
+        shot = {"type": "image", "source": {"type": "url", "url": "shots/1.png"}}
+        logs = [
+            {"model": "DeepSeek-V4.1", "messages": [user([image("shots/1.png")]), assistant()]},
+            {"max_tokens": 9, "system": "S", "messages": [user([shot]), assistant()]},
+        ]
+        pictures.write_text("".join(f"{json.dumps(log)}\n" for log in logs))
+        out = tmp_path / "out.jsonl"
+        encode_files([pictures], out, tokenizer=v4_1_file, dialect="v4.1", jobs=1)
+        assert [row["input_ids"].count(IMAGE_ID) for row in rows(out)] == [968, 968]
+
     @pytest.mark.parametrize("changed", [{"expand": True}, {"max_length": 400, "too_long": "left"}])
     def test_the_same_in_every_way_of_making_examples(
         self, tmp_path: Path, v4_1_file: str, pictures: Path, changed: Any

@@ -128,6 +128,12 @@ def test_a_prefix_is_continued_everywhere(last: Any, target: str) -> None:
     assert prompts("chat", convert(there, target, "chat")) == prompts("chat", request)
 
 
+@pytest.mark.parametrize("target", PROTOCOLS)
+def test_an_empty_answer_stays_a_turn(target: str) -> None:
+    request = body("chat", user("Hi"), {"role": "assistant", "content": ""}, user("And?"))
+    assert prompts(target, convert(request, "chat", target)) == prompts("chat", request)
+
+
 def test_images_survive() -> None:
     source = {"type": "base64", "media_type": "image/png", "data": PIXEL}
     result = {

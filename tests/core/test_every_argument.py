@@ -56,6 +56,10 @@ def calling(body: str, name: str = "delete_rows") -> str:
         f'{TABLE}\n<{DSML}arg name="where" value="id = 7"></{DSML}arg>',
         f"{TABLE}, {WHERE}",
         f"{TABLE}；{WHERE}",
+        f"{TABLE}\n- {WHERE}",
+        f"{TABLE}\n<!-- then -->{WHERE}",
+        f"{TABLE}\n<{WHERE}",
+        f"<{TABLE}<{WHERE}",
         f"{parameter('table')[:-1]}/>users{PARAMETER_END}\n{WHERE}",
         f"{TABLE}\nwhere: see below\n{WHERE}",
         f"{TABLE}\n**where** = id = 7:\n{WHERE}",
@@ -79,6 +83,7 @@ def test_is_read(body: str) -> None:
         f"{TABLE}\n**where**: id = 7",
         f"{TABLE}\n`where`：id = 7",
         f"{TABLE}\n- where: id = 7",
+        f"users{PARAMETER_END}\n{WHERE}",
         f"{TABLE}\n{parameter('where')[:-1]}id = 7{PARAMETER_END}",
         f"{TABLE}\n{parameter('where')[:-1]} id = 7{PARAMETER_END}",
         f"{TABLE}\n_where_: id = 7",
@@ -125,6 +130,7 @@ OPENING, SLASHED = invoke("delete_rows"), invoke("delete_rows").replace(">", "/>
         # Nothing but the opening has come, and the model ended there.
         (OPENING, {}),
         (f"{OPENING}{EOS}", None),
+        (f"{OPENING}</think>{EOS}", None),
     ],
 )
 def test_odd_tags_of_a_call(text: str, arguments: Any) -> None:

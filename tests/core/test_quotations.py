@@ -309,6 +309,11 @@ OPEN = f"{BLOCK}{BASH}{COMMAND}rm"
         f"Usage:\n\n    {OPEN}{PARAMETER_END}\n    {INVOKE_END}\n\nFour spaces.",
         f"Usage:\n\n    {OPEN}{PARAMETER_END}\n    {INVOKE_END}\n    </x>\n\nFour spaces.",
         f"> {OPEN}{PARAMETER_END}\n> {INVOKE_END}\n\nIn a block quote.",
+        f"<pre>\n{OPEN}{PARAMETER_END}{INVOKE_END}{BLOCK}\n</pre>\n\nNo slash.",
+        f"格式为「{BLOCK}\n{BASH}\n{_VALUE}\n</{DSML}invo」。",
+        f"<!-- {BLOCK}{BASH}{_VALUE}{INVOKE_END}</{DSML}tool --> No bracket.",
+        f"He said “so: <{DSML}tool_ca” there.",
+        f"„so {BLOCK}\n{BASH}\n<{DSML}para“ da",
     ],
 )
 def test_nothing_is_implied_in_a_quotation(text: str) -> None:
@@ -340,6 +345,16 @@ def test_nothing_that_is_quoted_is_removed(text: str, tools: Any) -> None:
 @each_row("text", ["a `b\n{}\n\nx` y", "a `b\n{}\n```\nx` y", "a “b\n{}\n\nx” y"])
 def test_a_paragraph_ends_behind_an_orphan_as_elsewhere(text: str) -> None:
     assert read(text.format(INVOKE_END)).content == text.format("")
+
+
+def test_what_was_closed_before_is_not_closed_by_a_tag_that_breaks_off() -> None:
+    message = read(f"a ``b, ``“c” <{DSML}inv", reason="length")
+    assert (message.content, message.finish) == ("a ``b, ``“c” ", "length")
+
+
+def test_the_quotes_of_an_attribute_close_nothing() -> None:
+    message = read(f'He said "so. <{DSML}invoke name="ba', reason="length")
+    assert (message.content, message.finish) == ('He said "so. ', "length")
 
 
 class TestSections:

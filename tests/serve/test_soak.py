@@ -155,9 +155,17 @@ def _target(fd: str) -> str:
         return ""
 
 
+class Counted(list[Any]):
+    """What a stand-in was sent, counted and not kept: nothing else here may grow."""
+
+    def append(self, value: Any) -> None:
+        super().append(None)
+
+
 async def engine_on(stack: AsyncExitStack, tokenizer: Tokenizer, port: int) -> VllmServer:
     text = f"Let me think.{THINK_END}" + WORDS * 12 + EOS
     made = VllmServer(tokenizer, text, pause=0.002)
+    made.requests, made.headers = Counted(), Counted()
     made.fault = lambda request, number: web.Response(status=503) if number % 50 == 49 else None
     await stack.enter_async_context(made.running(port))
     return made

@@ -70,7 +70,7 @@ class LineConversation:
     def read(self, overrides: RequestOverrides) -> ReadBody:
         """The request, with options that hold for all lines."""
         last_answer: LastAnswer = "keep" if self.is_open else "finish"
-        return overrides.read(dict(self.body), last_answer, self.rules, self.protocol)
+        return overrides.read(dict(self.body), last_answer, self.rules, self.protocol, is_line=True)
 
     def location(self, location: Location) -> Location:
         """A place in the request, as the line has it."""

@@ -30,6 +30,8 @@ TASKED_ROLES = ("user", "developer", "assistant")
 # A file, unlike a server, may hold conversations that have been answered.
 LastAnswer = Literal["keep", "finish"]
 _SETTINGS = {name: Settings(last_answer=name) for name in ("keep", "finish")}
+# The lines of a data set may name the files of pictures.
+_LINE_SETTINGS = {name: replace(_SETTINGS[name], read_images="paths") for name in _SETTINGS}
 
 
 @dataclass(frozen=True)
@@ -86,9 +88,11 @@ class RequestOverrides:
         last_answer: LastAnswer = "keep",
         rules: BodyRules | None = None,
         protocol: ProtocolName | None = None,
+        is_line: bool = False,
     ) -> ReadBody:
         """The request in a value, with these options. `rules` hold where these say nothing;
-        `protocol` is that of the value, where it is known.
+        `protocol` is that of the value, where it is known; `is_line` says that it is a line of a
+        data set.
 
         Raises an `InputError` for a value that holds no conversation, and what `dsv4.api.read`
         raises.
@@ -98,7 +102,7 @@ class RequestOverrides:
         if not isinstance(body, (dict, list)):
             problem = f"found {short_repr(body)}, expected a list of messages or a request"
             raise InputError(problem)
-        settings = _SETTINGS[last_answer]
+        settings = (_LINE_SETTINGS if is_line else _SETTINGS)[last_answer]
         try:
             call = read(
                 body,

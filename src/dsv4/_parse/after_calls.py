@@ -82,25 +82,34 @@ def _leave(reading: Reading, ahead: Tag, unwrapped: bool, holds_json: bool) -> S
 
 def settle_quotations(reading: Reading, ahead: Tag) -> Steps[None]:
     """Calls are over, or what is removed like them: what follows may say that they were quoted."""
+    if reading.quotations:
+        _look_inside(reading)
     for quotation in reading.quotations:
         if not quotation.is_over:
             yield from _settle_quotation(reading, quotation, ahead)
     check_quotations(reading)
 
 
+def _look_inside(reading: Reading) -> None:
+    """Whether a close stands inside calls that are not as they should be, behind the last tag."""
+    quoting, start = reading.prose.quoting, _last_tag_end(reading, reading.prose.at)
+    if start == reading.prose.at and (
+        all(one.is_over for one in reading.quotations)
+        or not any(isinstance(e, Diagnostic) and e.kind in _UNCLEAN for e in reading.events)
+    ):
+        return
+    inside = reading.buffer.slice(start, reading.pos)
+    for end in (tokens.THINK_END, tokens.EOS):  # which end the search
+        inside = inside.partition(end)[0]
+    quoting.begin_line(is_begun=True)  # the newline behind a tag is no blank line
+    quoting.follow(inside, start)
+    quoting.settle("\n")
+    check_quotations(reading)
+
+
 def _settle_quotation(reading: Reading, quotation: Quotation, ahead: Tag) -> Steps[None]:
     """Whether what follows the calls says that they were quoted (rules 24 and 29)."""
-    buffer, quoting = reading.buffer, reading.prose.quoting
-    if any(isinstance(e, Diagnostic) and e.kind in _UNCLEAN for e in reading.events):
-        # The close may stand inside, behind the last tag.
-        start = _last_tag_end(reading, quotation.start)
-        inside = buffer.slice(start, reading.pos)
-        for end in (tokens.THINK_END, tokens.EOS):  # which end the search
-            inside = inside.partition(end)[0]
-        quoting.begin_line(is_begun=True)  # the newline behind a tag is no blank line
-        quoting.follow(inside, start)
-        quoting.settle("\n")
-        check_quotations(reading)
+    buffer = reading.buffer
     quotation.is_over = True
     at = yield from buffer.past_space(reading.pos, LONGEST_SPACE)
     block, behind = buffer.slice(quotation.start, reading.pos), buffer.at(at)

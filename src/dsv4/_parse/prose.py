@@ -37,6 +37,7 @@ _ENDS_INLINE = {quote: pattern(f"[{quote}\n]") for quote in '`"'}
 _TOKEN_ALONE = pattern(rf"(<?{tokens.DSML}>?)[ \t\r]{{0,8}}(\n|\Z)")
 # The name in the head of a tag.
 _NAME_IN_HEAD = pattern(rf"(?i){WORD}[{BARS}{ZERO_WIDTH}\s]*([^\s>]*)(.*)", re.DOTALL)
+_ATTRIBUTE = pattern(r"=\s*([\"']).*?(?:\1|\Z)", re.DOTALL)
 _PREFIXES = tuple(prefix for prefix, _ in TAG_PREFIXES)
 _THINK_END = str(tokens.THINK_END)
 
@@ -181,8 +182,19 @@ class ProseReader:
 
     def _may_be_cut(self, at: int) -> bool:
         """Whether markup at the end of the text may be that of a call, and is not talked about."""
-        quoted = self._buffer.char_before(at) in QUOTES
+        quoted = self._buffer.char_before(at) in QUOTES or self._ends_quotation(at)
         return not (self._reading.tools.none_declared or self._is_example or quoted)
+
+    def _ends_quotation(self, at: int) -> bool:
+        """Whether a quotation that is open closes in a tag that breaks off; not in an attribute."""
+        if self._buffer.end - at > LONGEST_ORPHANS:  # no tag is so long
+            return False
+        quoting, rest = self._prose.quoting.copy(), self._buffer.slice(at, self._buffer.end)
+        quoting.settle("<")
+        quoting.closed.clear()  # what closed before
+        quoting.follow(_ATTRIBUTE.sub("=", rest), at)
+        quoting.settle("\n")
+        return bool(quoting.closed)
 
     def _is_cut(self, tag: Tag) -> Steps[bool]:
         """Whether a call that is not certain was cut, where the text ends behind its opening."""

@@ -41,7 +41,10 @@ _FIRST_WIDE = "\u2e80"  # letters from here on have no spaces between words
 _ELEMENTS = "pre|code|samp|kbd|xmp|tt|q|blockquote|listing|plaintext"
 QUOTES_CONTENT = pattern(rf"(?i).*(?:example|sample).*|{_ELEMENTS}")
 # Quotes in the tag of any element open and close nothing: `"use <a href="x">this</a>: CALL"`.
-_TAG = rf"<(?P<slash>/?)(?P<name>[A-Za-z|{BAR}][^\s<>/]{{0,128}})(?P<rest>(?:\s[^<>]{{0,512}})?/?)>"
+_TAG = (
+    rf"<(?P<slash>/?)(?P<name>[A-Za-z|{BAR}][^\s<>/]{{0,128}})"
+    r"(?P<rest>(?:\s[^<>]{0,512})?/?)(?<!--)>"
+)
 _PARTS = pattern(
     r"(?P<blank>\n\s*\n)|(?P<code>`+)|(?P<comment><!--)|(?P<uncomment>-->)"
     rf"|{_TAG}|(?P<triple>\"{{3}}|'{{3}})|(?P<quote>[{''.join(sorted(QUOTES - {'`'}))}])"

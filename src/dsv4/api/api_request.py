@@ -38,7 +38,8 @@ class ApiSettings:
       without a system token: a `"reminder"` in the user turn, `"in_place"` as the released encoder
       writes them, or `"in_front"`, joined to the first system message.
     - `read_images`: whether the backend reads images, in a dialect that has them. Their bytes are
-      checked, unless it is `"unchecked"`: then whoever gets the request does that.
+      checked, unless it is `"unchecked"`: then whoever gets the request does that. `"paths"`: an
+      image may also be the path of a file, as in a data set.
       `unsupported_images`: those that cannot be read are `"replace"`d by a text, or `"refuse"`d.
     - `last_answer`: what an assistant turn at the end is. `"refuse"`: it is continued as its
       protocol has it, which in Chat Completions takes a `prefix`, and refused otherwise. `"keep"`:
@@ -63,7 +64,7 @@ class ApiSettings:
     thinking: bool = True
     effort: str | int | None = "high"
     later_system: Literal["reminder", "in_place", "in_front"] = "reminder"
-    read_images: bool | Literal["unchecked"] = True
+    read_images: bool | Literal["unchecked", "paths"] = True
     unsupported_images: Literal["replace", "refuse"] = "replace"
     last_answer: Literal["refuse", "keep", "finish"] = "refuse"
     grammars: bool = False
@@ -271,7 +272,7 @@ class TurnBuilder:
         self.images += 1
         if self.images > contents.MAX_IMAGES:
             raise ApiError(f"found more than {contents.MAX_IMAGES} images", path=block["path"])
-        return contents.checked_image(block)
+        return contents.checked_image(block, self._settings.read_images == "paths")
 
     # Assistant messages in a row are one turn, and so is thinking between its other parts.
 

@@ -173,14 +173,15 @@ MAX_IMAGE_BYTES = 20 * 1024 * 1024
 MAX_IMAGE_PIXELS = 178_956_970
 
 
-def checked_image(block: ImageBlock) -> ImageBlock:
+def checked_image(block: ImageBlock, takes_paths: bool = False) -> ImageBlock:
     """An image whose bytes, where they are there, are a picture that engines can read, with the
-    type that they really have. An address of the network is left to whoever may fetch it."""
+    type that they really have. An address of the network is left to whoever may fetch it, and a
+    path, where they are taken, to whoever reads the file."""
     if "problem" in block:
         raise ApiError(block["problem"], path=block["path"])
     url = block["image_url"]["url"]
     if not is_data_url(url):
-        if not url.lower().startswith(("http://", "https://")):
+        if not takes_paths and not url.lower().startswith(("http://", "https://")):
             raise wrong(url, "an address with http, https or data", block["path"])
         return block
     try:

@@ -525,10 +525,11 @@ def _dump_assistant(message: neutral.AssistantEntry, request: NeutralRequest) ->
     if thinking := message.get("reasoning_content"):
         thought = {"type": "reasoning_text", "text": thinking}
         items.append({"type": "reasoning", "summary": [], "content": [thought]})
-    if message.get("content"):
+    calls = [_dump_call(call, request) for call in message.get("tool_calls", ())]
+    if message.get("content") or not (items or calls):  # an empty turn is one too
         fields = {"type": "output_text", "text": message["content"], "annotations": []}
         items.append({"type": "message", "role": "assistant", "content": [fields]})
-    return [*items, *(_dump_call(call, request) for call in message.get("tool_calls", ()))]
+    return [*items, *calls]
 
 
 def _dump_call(call: contents.HistoryCall, request: NeutralRequest) -> JsonObject:
