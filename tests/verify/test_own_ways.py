@@ -26,6 +26,7 @@ def test_each_is_shown_by_what_a_server_like_it_would_count(truth: Hypothesis) -
         expected, seen = count_on(reference, finding.probe), count_on(truth, finding.probe)
         assert (finding.expected, finding.shown_by) == (f"{expected} tokens", (finding.probe,)), id
         assert finding.seen.startswith(f"{seen} tokens, as "), id
+        assert "proxy" not in finding.mend, id  # it is the server itself
 
 
 # Dialects have rules of their own, and servers other defaults than the released encoder.

@@ -29,7 +29,8 @@ OWN_WAYS: Mapping[str, tuple[str, ...]] = {
     "llama.cpp-2026.10": _LLAMA_WAYS,
     "dsv4": (),
 }
-
+# What helps where the server itself, and no proxy, takes one effort for another.
+KNOWN_EFFORTS = "send `high` or `max`, which this server takes as they are"
 
 # Thinking is off, unless a request asks for it in whatever way.
 SILENT = FaultVariant("thinking-off-by-default", 1)

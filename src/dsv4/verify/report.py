@@ -14,7 +14,7 @@ from dsv4.verify.common_causes import common_causes
 from dsv4.verify.fits import LEAST_SHOWING, usual_count
 from dsv4.verify.hypotheses import Forecaster, Hypothesis
 from dsv4.verify.observations import Observation
-from dsv4.verify.own_ways import OWN_WAYS, OwnWay, released_server
+from dsv4.verify.own_ways import KNOWN_EFFORTS, OWN_WAYS, OwnWay, released_server
 from dsv4.verify.own_word import OwnWord
 from dsv4.verify.probes import PROBES, Probe, is_mixed
 from dsv4.verify.server_client import Reply
@@ -358,7 +358,8 @@ class Findings:
                 used.add(plainest.probe)
                 finding = self._finding(way.id, "differs", plainest, way.reference)
                 words = f"{finding.seen}, as {way.server.server.server}"
-                yield replace(finding, seen=words, shown_by=(plainest.probe,))
+                mend = KNOWN_EFFORTS if finding.group == "effort" else finding.mend
+                yield replace(finding, seen=words, shown_by=(plainest.probe,), mend=mend)
 
     def _possible_ways(self) -> Iterator[OwnWay]:
         best = self._verdict.best
