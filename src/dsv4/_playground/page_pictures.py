@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from dsv4._format.dialects import DIALECTS
-from dsv4._images.image_grid import LONGEST_SIDE, image_grid
-from dsv4._images.image_size import image_size
+from dsv4._images.image_grid import image_grid
+from dsv4._images.image_size import LONGEST_SIDE, image_size
 from dsv4._images.image_source import image_bytes
 from dsv4._playground.page_problem import PageProblem, choice_field, text_field
 from dsv4._playground.page_request import PageRequest, PlaygroundContext, pictures_in
