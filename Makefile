@@ -263,11 +263,13 @@ $(VENV)/installed-for-site: pyproject.toml
 	$(INSTALL) '.[docs,tokens]'
 	touch $(VENV)/installed-for-docs $@
 
-# TORCH is where PyTorch comes from: its CPU build, which is a tenth of the usual one in size.
+# TORCH is where PyTorch comes from: its CPU build, which is a tenth of the usual one in size. It is
+# installed first and alone: pip asks every index for each package, and waits long where there is none.
 TORCH ?= --extra-index-url https://download.pytorch.org/whl/cpu
 $(VENV)-training/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-training
-	$(VENV)-training/bin/python -m pip install --quiet $(TORCH) --editable '.[training]'
+	$(VENV)-training/bin/python -m pip install --quiet --retries 1 $(TORCH) --no-deps torch
+	$(VENV)-training/bin/python -m pip install --quiet --editable '.[training]'
 	touch $@
 
 # torchtune, Megatron and NeMo Automodel without what they ask for, of which the tests need little; torchtune 0.6

@@ -88,10 +88,9 @@ NEXT = """\
 source .venv/bin/activate                    puts dsv4 on your path
 dsv4 check examples/mistakes.json            finds mistakes and surprises
 dsv4 show --html prompt.html examples/conversation.json
-dsv4 --help                                  lists all commands
-pip install -e ".[tokens]"                   token ids: then try
 dsv4 diff examples/chat.json examples/chat-next.json
 dsv4 dataset examples/training.jsonl -o training.out.jsonl
+dsv4 --help                                  lists all commands
 """
 
 if __name__ == "__main__":

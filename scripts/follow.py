@@ -40,7 +40,7 @@ BUILD = ROOT / "build" / "follow"
 KNOWN_FIELDS = Path(__file__).with_name("follow_fields.json")
 KNOWN_READINGS = Path(__file__).with_name("follow_readings.json.gz")
 VECTORS = ("profiles.jsonl.gz", "profiles-vllm-0.33.jsonl.gz")
-SECONDS = 3600
+SECONDS = 1800
 MOST_BYTES = 80_000_000
 MOST_SHOWN = 3
 EXCERPT = 60
@@ -104,7 +104,8 @@ class FollowedLibrary:
 
     They run with the packages of `base`, an environment of the Makefile's, behind the library's
     own, and with what else they need. `variable` names the environment for tests that start a
-    program of it.
+    program of it. What the library asks for of `without` is that environment's, not the newest.
+    `only` chooses among the tests, as pytest's `-k` does.
     """
 
     tests: tuple[str, ...]
@@ -112,6 +113,8 @@ class FollowedLibrary:
     extra: str = ""
     variable: str = ""
     needs: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    only: str = ""
 
 
 _SDK_TESTS = (
@@ -136,7 +139,12 @@ LIBRARIES = {
     "transformers": FollowedLibrary(
         ("tests/test_hf.py", "tests/test_hf_responses.py", "tests/test_chat_template.py")
     ),
-    "trl": FollowedLibrary(("tests/test_trainers.py",), ".venv-training/installed-for-tests"),
+    "trl": FollowedLibrary(
+        ("tests/test_trainers.py",),
+        ".venv-training/installed-for-tests",
+        without=("torch",),
+        only="trl or dpo or kto",
+    ),
     "xllamacpp": FollowedLibrary(("tests/serve/test_llamacpp_real.py",), needs=("gguf",)),
 }
 # What comes of the tests, by the status that pytest ends with.
@@ -233,14 +241,19 @@ def running(package: FollowedPackage, wheel: Path) -> RunningPackage:
     return RunningPackage(package, unpacked(wheel), python)
 
 
-def environment(folder: Path, bare: Sequence[str], needs: Sequence[str]) -> Path:
-    """The Python of an environment with packages, `bare` ones without what they ask for."""
+def environment(
+    folder: Path, bare: Sequence[str], needs: Sequence[str], without: Sequence[str] = ()
+) -> Path:
+    """The Python of an environment with packages, `bare` ones without what they ask for, and none
+    with what `without` names."""
     python = folder / "bin" / "python"
     uv = [sys.executable, "-m", "uv"]
     if not (folder / "made").exists():
         subprocess.run([*uv, "venv", "--quiet", "--clear", folder], check=True)
-        (folder / "any-release.txt").write_text("\n".join(ANY_RELEASE), "utf-8")
-        install = [*uv, "pip", "install", "--quiet", "--python", python]
+        nowhere = [f"{name} ; sys_platform == 'none'" for name in without]
+        (folder / "any-release.txt").write_text("\n".join([*ANY_RELEASE, *nowhere]), "utf-8")
+        # Programs that are compiled as they start would start too late for the tests.
+        install = [*uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", python]
         if bare:
             subprocess.run([*install, "--no-deps", *bare], check=True)
         overrides = ["--override", folder / "any-release.txt"]
@@ -258,7 +271,7 @@ def follow_library(requirement: str, library: FollowedLibrary) -> int:
     wanted = f"{name}[{library.extra}]" if library.extra else name
     folder = BUILD / requirement.replace("==", "-") / "venv"
     release = wanted + (f"=={version}" if version else "")
-    python = environment(folder, [], [release, *library.needs])
+    python = environment(folder, [], [release, *library.needs], library.without)
     subprocess.run(["make", library.base], cwd=ROOT, check=True)
     _look_into(folder, ROOT / Path(library.base).parent)
     asked = f"from importlib.metadata import version; print(version({name!r}))"
@@ -266,12 +279,18 @@ def follow_library(requirement: str, library: FollowedLibrary) -> int:
     print(f"{name} {found.stdout.strip()}, held against {', '.join(library.tests)}", flush=True)
     runner = ROOT / ".venv" / "bin" / "python" if library.variable else python
     variables = {library.variable: str(folder)} if library.variable else {}
-    done = subprocess.run(
-        [runner, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", *library.tests],
-        cwd=ROOT,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **variables},
-    )
+    options = ["-q", "-p", "no:cacheprovider", "--tb=short", "-k", library.only]
+    try:
+        done = subprocess.run(
+            [runner, "-m", "pytest", *options, *library.tests],
+            cwd=ROOT,
+            check=False,
+            timeout=SECONDS,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **variables},
+        )
+    except subprocess.TimeoutExpired:
+        print(f"not known: the tests had not ended after {SECONDS // 60} minutes")
+        return 1
     print(VERDICTS.get(done.returncode, "changed: the tests above say what"))
     return done.returncode
 

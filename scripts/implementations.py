@@ -36,6 +36,8 @@ Result = tuple[ConformanceOutcome, dict[str, Any]]
 # What a parser may do to a completion, the worst first.
 MISTAKES = ("invented", "wrong arguments", "lost", "leaked", "refused", "other texts")
 EXAMPLE_LENGTH = 150
+# Packages with wheels for one platform, of which only Python files are run, which run anywhere.
+PLATFORMS = {"ftllm": "x86_64-manylinux_2_31"}
 
 
 # Running one.
@@ -49,6 +51,7 @@ def installed(name: str) -> Path:
         uv = [sys.executable, "-m", "uv"]
         subprocess.run([*uv, "venv", "--quiet", "--clear", folder], check=True)
         options = ["--quiet", "--no-deps", "--require-hashes", "--python", python]
+        options += ["--python-platform", PLATFORMS[name]] if name in PLATFORMS else []
         subprocess.run([*uv, "pip", "install", *options, "-r", lock], check=True)
         stamp.write_text(lock.read_text("utf-8"), "utf-8")
     return python

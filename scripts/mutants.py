@@ -26,14 +26,15 @@ ROOT = Path(__file__).resolve().parent.parent
 COPY = ROOT / "build" / "mutants"
 PYTHON = ROOT / ".venv" / "bin" / "python"
 
-# The tests that hold each package. Those of the parser have no use for tests of the encoder.
+# The tests that hold each package, those first that notice most. Those of the parser have no use
+# for tests of the encoder.
 CORE = "tests/core tests/test_attacks.py"
 TESTS = {
     "_parse": CORE,
     "_encode": CORE,
     "_decode": "tests/decoding",
     "api": "tests/api",
-    "verify/explain.py": "tests/verify",
+    "verify/explain.py": "tests/verify/test_explain.py tests/verify",
 }
 
 # The share of mutants that must be noticed, in percent: what samples of 12 places and more have

@@ -105,83 +105,31 @@ __all__ = [
 # Where each name is. What a program does not use is not loaded: a program that only encodes takes
 # a third of the time to start.
 _NAMES_OF_MODULES = {
-    "dsv4._check": (
-        "FINDING_KINDS",
-        "Finding",
-        "FindingKind",
-        "check",
-    ),
+    "dsv4._check": "FINDING_KINDS Finding FindingKind check",
     "dsv4._completion.events": (
-        "AbortReason",
-        "ArgumentsDelta",
-        "ContentDelta",
-        "Diagnostic",
-        "DiagnosticKind",
-        "End",
-        "Event",
-        "Finish",
-        "ReasoningDelta",
-        "StopHit",
-        "ToolCallAborted",
-        "ToolCallEnd",
-        "ToolCallStart",
+        "AbortReason ArgumentsDelta ContentDelta Diagnostic DiagnosticKind End Event "
+        "Finish ReasoningDelta StopHit ToolCallAborted ToolCallEnd ToolCallStart"
     ),
-    "dsv4._completion.message": (
-        "Message",
-        "ToolCall",
-        "assemble",
-    ),
-    "dsv4._completion.task_answers": ("parse_task",),
-    "dsv4._decode": (
-        "Decoded",
-        "Note",
-        "decode",
-    ),
-    "dsv4._encode.encode": ("encode",),
-    "dsv4._encode.prompt": (
-        "Field",
-        "Omission",
-        "OmissionRule",
-        "Origin",
-        "Piece",
-        "Prompt",
-    ),
-    "dsv4._encode.tools": ("set_cache_size",),
-    "dsv4._format.dialects": (
-        "DIALECTS",
-        "V3_2_SERVED",
-        "Dialect",
-        "dialect_for",
-    ),
-    "dsv4._format.endings": (
-        "Ending",
-        "EndingKind",
-    ),
-    "dsv4._format.tokens": ("Special",),
-    "dsv4._images.image_grid": (
-        "ImageGrid",
-        "image_grid",
-    ),
-    "dsv4._inputs.image_inputs": (
-        "image_block",
-        "image_size",
-    ),
-    "dsv4._parse.holds": ("Hold",),
-    "dsv4._parse.parse": ("parse",),
-    "dsv4._parse.parser": ("StreamParser",),
-    "dsv4.errors": (
-        "EncodeError",
-        "Error",
-        "ImageError",
-        "OptionError",
-        "ParseError",
-        "UnknownModel",
-    ),
-    "dsv4.request": ("Request",),
-    "dsv4.types": ("Sampled",),
-    "dsv4.version": ("__version__",),
+    "dsv4._completion.message": "Message ToolCall assemble",
+    "dsv4._completion.task_answers": "parse_task",
+    "dsv4._decode": "Decoded Note decode",
+    "dsv4._encode.encode": "encode",
+    "dsv4._encode.prompt": "Field Omission OmissionRule Origin Piece Prompt",
+    "dsv4._encode.tools": "set_cache_size",
+    "dsv4._format.dialects": "DIALECTS V3_2_SERVED Dialect dialect_for",
+    "dsv4._format.endings": "Ending EndingKind",
+    "dsv4._format.tokens": "Special",
+    "dsv4._images.image_grid": "ImageGrid image_grid",
+    "dsv4._inputs.image_inputs": "image_block image_size",
+    "dsv4._parse.holds": "Hold",
+    "dsv4._parse.parse": "parse",
+    "dsv4._parse.parser": "StreamParser",
+    "dsv4.errors": "EncodeError Error ImageError OptionError ParseError UnknownModel",
+    "dsv4.request": "Request",
+    "dsv4.types": "Sampled",
+    "dsv4.version": "__version__",
 }
-_MODULES = {name: module for module, names in _NAMES_OF_MODULES.items() for name in names}
+_MODULES = {n: module for module, names in _NAMES_OF_MODULES.items() for n in names.split()}
 _PACKAGES = ("dataset", "profiles", "types")
 
 

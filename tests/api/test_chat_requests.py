@@ -82,6 +82,27 @@ def test_the_parser_continues_what_the_prompt_leaves_open() -> None:
     assert [type(event).__name__ for event in events][:2] == ["ReasoningDelta", "ContentDelta"]
 
 
+@each_row(
+    "first, second, joined",
+    [
+        ({"weight": 0}, {}, {"weight": 0}),
+        ({}, {"train": False}, {"train": False}),
+        # Where both say it, the last one counts.
+        ({"weight": 0}, {"weight": 1}, {"weight": 1}),
+        ({}, {}, {}),
+    ],
+)
+def test_messages_that_are_one_turn_say_together_whether_it_is_trained_on(
+    first: Any, second: Any, joined: Any
+) -> None:
+    turns = [
+        {"role": "assistant", "content": text, **own} for text, own in (("b", first), ("c", second))
+    ]
+    _, turn, _ = chat.read({"messages": [user("a"), *turns, user("d")]}).request.messages
+    assert {name: turn[name] for name in ("weight", "train") if name in turn} == joined
+    assert turn["content"] == "b\n\nc"
+
+
 def test_old_calls_are_calls() -> None:
     old = {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}}
     turns = (user("Q"), old, {"role": "function", "name": "f", "content": "R"})

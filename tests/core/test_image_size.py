@@ -166,6 +166,7 @@ def traps() -> Iterator[tuple[str, bytes]]:
     longer = chunk_of(b"IHDR", png[16:29] + b"more")
     yield "a PNG with a longer header", png[:8] + longer + png[33:]
     yield "a JPEG with bytes behind its end", saved("JPEG") + bytes(99)
+    yield "a JPEG with zeros for its end", saved("JPEG")[:-2] + bytes(99)
 
 
 # Type, number of values, what stands in the field, and behind the directory: as none should be

@@ -34,7 +34,7 @@ ROUTES = {
     "compatible": ("deepseek", "vllm-0.32"),
     "official": ("deepseek", "recipe-0.2.0"),
 }
-STARTING = 120  # seconds that it may take
+STARTING = 300  # seconds that it may take
 
 
 @pytest.fixture(scope="module")

@@ -238,12 +238,9 @@ class FindingReport:
         return f"{where}: {level}: {terminal_safe(in_json_words(finding.message))} {kind}{more}"
 
     def _summary(self) -> str:
-        counted = [plural(n, level) for level, n in self._sorted() if n]
+        counted = [plural(n, level) for level in LEVEL_STYLES if (n := self.levels[level])]
         many = f" in {self.conversations:,} conversations" if self.conversations > 1 else ""
         return (", ".join(counted) or "nothing found") + many
-
-    def _sorted(self) -> list[tuple[str, int]]:
-        return [(level, self.levels[level]) for level in LEVEL_STYLES]
 
 
 def _as_dict(placed: LocatedFinding) -> dict[str, object]:

@@ -72,7 +72,8 @@ def run(args: DiffOptions) -> int:
     tokenizer = shared.load_tokenizer(args.tokenizer, (args.a, args.b))
     difference = diff_prompts(_request_in(args, args.a), _request_in(args, args.b), tokenizer)
     lines = _difference_lines(difference, Paint(args.color))
-    _print([_difference_json(difference)] if args.json else lines)
+    whole = {"prefix": difference.is_prefix, **asdict(difference)}
+    _print([json_text(whole)] if args.json else lines)
     return DONE if difference.is_prefix else FINDINGS
 
 
@@ -180,10 +181,6 @@ def _excerpt(tokenizer: Tokenizer, ids: list[int], start: int) -> str:
 
 
 # What is printed.
-
-
-def _difference_json(difference: PromptDifference) -> str:
-    return json_text({"prefix": difference.is_prefix, **asdict(difference)})
 
 
 def _difference_lines(difference: PromptDifference, paint: Paint) -> Iterator[str]:

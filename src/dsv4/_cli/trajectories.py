@@ -125,11 +125,7 @@ def _session(args: TrajectoriesOptions, id: str, tokenizer: Any) -> dict[str, An
 
     if not is_url(args.origin):
         return read_session(
-            args.origin,
-            id,
-            shared=args.shared,
-            include=_included(args),
-            tokenizer=tokenizer,
+            args.origin, id, shared=args.shared, include=_included(args), tokenizer=tokenizer
         )
     client = Client(args.origin, os.environ.get(KEY_VARIABLE))
     try:

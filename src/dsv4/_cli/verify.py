@@ -60,8 +60,7 @@ class VerifyOptions:
         metavar="N",
     )
     tokens: int | None = option(
-        "how many prompt tokens all requests may have at most (default: as announced)",
-        metavar="N",
+        "how many prompt tokens all requests may have at most (default: as announced)", metavar="N"
     )
     yes: bool = switch("do not ask before sending requests")
     timeout: int = option(
@@ -111,12 +110,7 @@ class VerifyOptions:
 def run(args: VerifyOptions) -> int:
     from dsv4.verify import ServerProblem
 
-    chosen = [
-        bool(args.url),
-        args.recorded is not None,
-        args.compare is not None,
-        args.matrix,
-    ]
+    chosen = [bool(args.url), args.recorded is not None, args.compare is not None, args.matrix]
     if sum(chosen) != 1:
         raise Failure("expected one of a URL, --recorded, --compare or --matrix")
     if args.watch is None and (args.metrics_file or args.on_change):

@@ -28,6 +28,7 @@ class CallWriter:
     ) -> None:
         self.visible = visible
         self._start = start
+        self.index = start.index
         self._emit = emit
         self.keys: set[str] = set()  # of the parameters that were written
         self._in_string = False
@@ -37,10 +38,6 @@ class CallWriter:
         self.begun = visible and not whole
         if self.begun:
             emit(start)
-
-    @property
-    def index(self) -> int:
-        return self._start.index
 
     @property
     def streams(self) -> bool:
@@ -118,4 +115,4 @@ class CallWriter:
         if self._waiting is not None:
             self._waiting.append(text)
         else:
-            self._emit(ArgumentsDelta(self._start.index, text))
+            self._emit(ArgumentsDelta(self.index, text))

@@ -19,8 +19,6 @@ class DeclaredTools:
     `given` is false where the caller said nothing: then any name may be one, inside a wrapper.
     """
 
-    __slots__ = ("given", "namespaced", "parameters")
-
     def __init__(self, tools: Iterable[GivenObject] | None) -> None:
         self.given = tools is not None
         self.parameters: dict[str, dict[str, frozenset[str]]] = {}

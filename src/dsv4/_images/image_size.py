@@ -201,7 +201,7 @@ _PNG_TEXTS: dict[bytes, Callable[[bytes], tuple[bytes, bytes]]] = {
 
 # JPEG: segments, each with its length, up to the first scan. The frame's size may stand last, and
 # thumbnails inside of segments have sizes of their own. The mark of the end cannot stand between
-# pixels, so a file without it is cut.
+# pixels, so a file without it is cut; zeros that fill up are taken for it.
 
 _FRAMES = frozenset((*range(0xC0, 0xD0),)) - {0xC4, 0xC8, 0xCC}
 _BARE = frozenset((0x01, *range(0xD0, 0xDA)))
@@ -222,7 +222,7 @@ def _read_jpeg(file: _Bytes) -> _SizeFields:
         if length < 2:
             raise file.broken(f"with a segment of {length} bytes, expected at least 2")
         if marker == _SCAN:
-            if file.data.rfind(_JPEG_END, at) < 0:
+            if not file.data.endswith(b"\0\0") and file.data.rfind(_JPEG_END, at) < 0:
                 raise file.cut(len(file.data) + len(_JPEG_END))
             break
         if marker in _FRAMES:

@@ -414,7 +414,8 @@ def _fits_responses(line: Line) -> bool:
         return "instructions" in line
     if isinstance(line["input"], str) and line.keys() <= FIELDS_READ["responses"]:
         return True
-    return _is_list(line, "output") or (_is_list(line, "input") and not _answer_field(line))
+    answered = any(line.get(name) is not None for name in _ANSWERS)
+    return _is_list(line, "output") or (_is_list(line, "input") and not answered)
 
 
 def _read_messages(line: Line) -> LineConversation:
@@ -453,10 +454,6 @@ def _question_fields(line: Line) -> list[str]:
     """The fields that may have the question. An `input` belongs to the instruction beside it."""
     names = [name for name in _QUESTIONS if line.get(name)]
     return [n for n in names if n != "input"] if "instruction" in names else names
-
-
-def _answer_field(line: Line) -> str | None:
-    return next((name for name in _ANSWERS if line.get(name) is not None), None)
 
 
 def _fits_answer(question: str, answer: str, line: Line) -> bool:

@@ -11,12 +11,7 @@ from typing import Any, Literal
 
 from dsv4._format.dialects import Dialect
 from dsv4._inputs.input_files import InputError
-from dsv4._inputs.text_origins import (
-    MessageOrigins,
-    origins_of,
-    place_in_body,
-    place_in_own_body,
-)
+from dsv4._inputs.text_origins import MessageOrigins, origins_of, place_in_body, place_in_own_body
 from dsv4.api import Settings, read
 from dsv4.api.api_request import ApiRequest, BodyRules, ProtocolName, dialect_effort
 from dsv4.api.own_bodies import NotAConversation, role_of

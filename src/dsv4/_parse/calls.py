@@ -26,19 +26,17 @@ def begin_call(reading: Reading, tag: Tag | None, is_quoted: bool = False) -> St
     """Begins a call, at its tag if it has one."""
     reading.enter(ParserState.INVOKE)
     name = None if tag is None else reading.rules.tool_called(tag)
-    hidden: DiagnosticKind | None = "dropped_call"
-    if not is_quoted:
-        hidden = yield from _why_hidden(reading, tag, name)
+    hidden = yield from _why_hidden(reading, tag, name, is_quoted)
     reading.call = Call(reading, tag, name, hidden)
 
 
 def _why_hidden(
-    reading: Reading, tag: Tag | None, name: str | None
+    reading: Reading, tag: Tag | None, name: str | None, is_quoted: bool
 ) -> Steps[DiagnosticKind | None]:
     rules = reading.rules
-    if rules.is_example(name):
+    if rules.is_example(name) and not is_quoted:
         return "prompt_example"
-    if tag is None or name is None:
+    if tag is None or name is None or is_quoted:
         return "dropped_call"
     first = yield from rules.look_ahead(tag.end)
     if tag.self_closed and not rules.carries_arguments(tag) and reading.block is not None:
@@ -76,9 +74,7 @@ def read_call(reading: Reading) -> Steps[None]:
 def _read_part(reading: Reading, call: Call) -> Steps[None]:
     """Reads what comes next in a call: a parameter, a body, a close, or a remark."""
     buffer = reading.buffer
-    if buffer.at(reading.pos) == "{" and (
-        call.may_have_body or (yield from _is_object(reading, call))
-    ):
+    if buffer.at(reading.pos) == "{" and (yield from _is_object(reading, call)):
         return (yield from JsonBody(reading, call).read(as_json=True))
     tag = (yield from buffer.tag(reading.pos)) if buffer.is_mark(reading.pos) else None
     if isinstance(tag, PartialTag):
@@ -95,12 +91,12 @@ def _read_part(reading: Reading, call: Call) -> Steps[None]:
 
 
 def _is_object(reading: Reading, call: Call) -> Steps[bool]:
-    """Whether a JSON object stands behind parameters, before any tag (rule 30).
+    """Whether JSON is a body; behind parameters an object is, before any tag (rule 30).
 
     So it is if the text ends in it: cut JSON is never complete.
     """
-    if call.hidden == "dropped_call":  # whatever it gives
-        return False
+    if call.may_have_body or call.hidden == "dropped_call":
+        return call.may_have_body
     buffer, start = reading.buffer, reading.pos
     tag = yield from buffer.next_marked(start)
     return tag is None or begins_with_object(buffer.slice(start, tag.start))
@@ -179,13 +175,12 @@ def next_part(
                 at = begun
                 continue
             return begun, end
-        if mark < buffer.end:
-            tag = buffer.tag_at(mark)
-            if isinstance(tag, Tag):
-                return tag
-            if tag is None:
-                at = mark + 1
-                continue
+        tag = buffer.tag_at(mark) if mark < buffer.end else PartialTag.MAYBE
+        if isinstance(tag, Tag):
+            return tag
+        if tag is None:
+            at = mark + 1
+            continue
         match = buffer.search(pending, at, mark)
         at, match = mark if match is None else buffer.place(match.start()), None
         if not (yield from buffer.more()):

@@ -9,6 +9,7 @@ at a time costs what any text costs; only the head, of a few dozen characters, i
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from dsv4._completion.limits import LONGEST_TAG
@@ -17,7 +18,7 @@ from dsv4._format import spellings, tokens
 from dsv4._format.spellings import BAR, BARS, CLOSING_BRACKETS, EQUALS, OPENING_BRACKETS, WORD
 from dsv4._parse.quoting import ATTRIBUTE_QUOTES, QUOTES, SMART_QUOTES
 from dsv4._parse.tag import PartialTag, Tag
-from dsv4._parse.text_buffer import TextBuffer, Waiting
+from dsv4._parse.text_buffer import NOWHERE, TextBuffer, Waiting
 
 _DSML = str(tokens.DSML)
 _LONGEST_HEAD = 64
@@ -84,9 +85,8 @@ _UNQUOTED = pattern(
 )
 # What may stand behind a quoted value in the same line.
 _BEHIND_VALUE = pattern(rf"[{OPENING_BRACKETS}{CLOSING_BRACKETS}{re.escape(BARS)}/A-Za-z_]")
-# What the word may begin with, and tokens in brackets alone: the other letters begin plain tags.
-_FIRST = WORD[0] + tokens.THINK_START[1]
-_FIRST_LETTERS = frozenset(_FIRST.lower() + _FIRST.upper())
+# What the word may begin with, and tokens in brackets alone; and some bars are letters.
+_FIRST_LETTERS = frozenset(f"DdTt{BARS}")
 # What may stand after the bracket, if it is no letter.
 _SECOND = frozenset(f"{_SLASHES} \t\n\r{_ZERO_WIDTH}{BARS}")
 
@@ -105,8 +105,6 @@ _SIMPLE = pattern(
     rf"|{_OPEN}(/?)((?!(?i:{WORD}|{tokens.THINK_START[1:-1]}))[A-Za-z]{_IN_LABEL}{{0,63}})"
     rf"(?:[{CLOSING_BRACKETS}]|(?=[{OPENING_BRACKETS}]))"
 )
-# A name is read from its beginning again while it has no more letters than this.
-_SHORT_NAME = 8
 # How the strict grammar writes tags, up to the name.
 _STRICT_HEAD = pattern(rf'<{_DSML} ?(invoke|parameter) name="')
 # Where the name ends, or holds what no name holds.
@@ -117,31 +115,20 @@ _STRICT_END = {
 _LONGEST_STRICT_END = 32
 
 
-def read_tag(source: TextBuffer, start: int) -> Waiting[Tag | None] | PartialTag | Tag | None:
+def read_tag(source: TextBuffer, start: int) -> Waiting[Tag | None] | Tag | None:
     """Reads what begins at `start`. Most tags and most text are recognised without a generator."""
     index = start - source.base
     second = source.text[index + 1 : index + 2]
     if source.text[index] == BAR:
-        if second and second != _DSML[1]:
-            return None
-    elif second == "/" and index + 2 == len(source.text) and not source.final:
-        return PartialTag.MAYBE  # a slash alone says no more than the bracket
-    elif second and not second.isalpha() and second not in _SECOND:
+        begins = second == _DSML[1]
+    else:
+        begins = second.isalpha() or second in _SECOND
+    if second and not begins:
         return None
     simple = source.match(_SIMPLE, start)
     if simple is not None and (simple[7] or not source.is_inert(start + 1, start + 2 + len(_DSML))):
         return _simple_tag(simple, start)
-    if second.isalpha() and _begins_name(source, start + 1):
-        return PartialTag.NAME
     return _TagReader(source, start).read()
-
-
-def _begins_name(source: TextBuffer, start: int) -> bool:
-    """Whether all that has come is a few letters, which are a plain tag's name so far."""
-    if source.final or source.end - start > _SHORT_NAME:
-        return False
-    name = source.slice(start, source.end)
-    return name.isascii() and name.isalpha() and name[0] not in _FIRST_LETTERS
 
 
 def _simple_tag(match: re.Match[str], start: int) -> Tag:
@@ -157,44 +144,33 @@ class _NoTag(Exception):
     """What was read turned out not to be a tag."""
 
 
+@dataclass(slots=True, eq=False)
 class _TagReader:
     """A tag while it is read."""
 
-    __slots__ = (
-        "attributes",
-        "closing",
-        "is_quoted",
-        "marked",
-        "partial",
-        "reached",
-        "source",
-        "spaced",
-        "start",
-    )
-
-    def __init__(self, source: TextBuffer, start: int) -> None:
-        self.source = source
-        self.start = start
-        self.partial = PartialTag.MAYBE
-        self.closing = self.marked = self.spaced = False
-        self.attributes: dict[str, str] = {}
-        self.reached = start  # in the value of an attribute
-        self.is_quoted = False  # the last such value
+    source: TextBuffer
+    start: int
+    partial: PartialTag = PartialTag.MAYBE
+    closing: bool = False
+    marked: bool = False
+    spaced: bool = False
+    attributes: dict[str, str] = field(default_factory=dict)
+    is_quoted: bool = False  # the value of the last attribute
+    reached: int = NOWHERE  # in the value of an attribute
 
     def read(self) -> Waiting[Tag | None]:
+        is_bare = self.source.at(self.start) == BAR
         try:
-            is_bare = self.source.at(self.start) == BAR
-            tag = yield from (self._read_bare() if is_bare else self._read_bracketed())
+            return (yield from self._read_bare() if is_bare else self._read_bracketed())
         except _NoTag:
             return None
-        return tag
 
     # The head: what it is that begins here.
 
     def _read_bracketed(self) -> Waiting[Tag | None]:
         source, start = self.source, self.start
         second = yield from self._at(start + 1)
-        if second.isalpha() and second not in _FIRST_LETTERS and second not in _SECOND:
+        if second.isalpha() and second not in _FIRST_LETTERS:  # as in most tags
             return (yield from self._read_plain())
         while True:
             rest = source.slice(start, start + _LONGEST_HEAD)
@@ -207,9 +183,8 @@ class _TagReader:
                 self.partial = PartialTag.SURELY if _TIGHT.match(rest) else PartialTag.MAYBE
                 if head.end() < len(rest):
                     return (yield from self._read_marked(head))
-            elif rest not in _FIXED_STARTS and not _HEAD_START.match(rest):
-                return (yield from self._read_plain())
-            if len(rest) == _LONGEST_HEAD:
+            may_become = head is not None or rest in _FIXED_STARTS or _HEAD_START.match(rest)
+            if not may_become or len(rest) == _LONGEST_HEAD:
                 return (yield from self._read_plain())
             yield self.partial
 
@@ -232,16 +207,14 @@ class _TagReader:
         return (yield from self._read_name(at))
 
     def _read_plain(self) -> Waiting[Tag | None]:
-        while True:
-            head = self.source.match(_PLAIN, self.start)
-            if head is None:
-                return None
+        while (head := self.source.match(_PLAIN, self.start)) is not None:
             closing, begun, at = bool(head[1]), head[2] is None, self.source.place(head.end())
             head = None  # nobody who waits keeps a match
             if begun:
                 self.closing, self.partial = closing, PartialTag.NAME
                 return (yield from self._read_name(at))
             yield self.partial
+        return None
 
     def _read_bare(self) -> Waiting[Tag | None]:
         """The DSML token with no bracket before it: what is left of a closing tag."""
@@ -257,14 +230,12 @@ class _TagReader:
         tag = yield from self._read_name(at)
         if tag is None or tag.broken or tag.attributes or tag.raw[-1] not in _CLOSING:
             return None
-        tag.bare = True
-        return tag
+        return replace(tag, bare=True)
 
     # The name, the attributes and the end.
 
     def _read_name(self, at: int) -> Waiting[Tag | None]:
-        start = at
-        at = yield from self._run(_LABEL, at)
+        start, at = at, (yield from self._run(_LABEL, at))
         label = self.source.slice(start, at)
         if not label:
             return None
@@ -280,9 +251,7 @@ class _TagReader:
             strict = yield from self._read_strictly()
         if strict is not None or not self.marked:
             return strict
-        broken = self._made(label, at, at)
-        broken.broken = True
-        return broken
+        return replace(self._made(label, at, at), broken=True)
 
     def _read_attributes(self, label: str, at: int) -> Waiting[Tag]:
         source = self.source
@@ -481,8 +450,7 @@ class _TagReader:
         source = self.source
         while True:
             match = source.match(pattern, at)
-            if match is not None:
-                at = source.place(match.end())
+            at, match = at if match is None else source.place(match.end()), None
             self._check_length(at)
             if at < source.end or source.final:
                 return at

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from dsv4._completion.events import ArgumentsDelta
-from dsv4._completion.json_text import json_string, object_in, without_duplicates
+from dsv4._completion.json_text import json_string, member_text, object_in, without_duplicates
 from dsv4._completion.patterns import pattern
 from dsv4._completion.reasons import Ended
 from dsv4._format import spellings
@@ -56,10 +56,8 @@ def find_plain_calls(reading: Reading, first: Tag, tag: Tag) -> Steps[OddCalls]:
         if not ahead.marked and ahead.closing:
             own = ahead.label == tag.label or (ahead.kind == "invoke" and not is_json)
             if own or (wrapped and ahead.label == first.label):
-                inner, wraps = (
-                    buffer.slice(tag.end, ahead.start),
-                    wrapped and ahead.label != first.label,
-                )
+                inner = buffer.slice(tag.end, ahead.start)
+                wraps = wrapped and ahead.label != first.label
                 if is_json:
                     return OddCalls(_json_calls(reading, inner), ahead.end, wraps)
                 name = reading.tools.as_declared(tag.attributes.get("name")) or ""
@@ -116,27 +114,19 @@ def find_native_calls(reading: Reading, tag: Tag) -> Steps[OddCalls]:
     """Calls as V3 and V3.1 wrote them."""
     buffer, at = reading.buffer, tag.end
     while (ahead := (yield from buffer.next_tag(at))) is not None:
-        if ahead.kind == "native" and ahead.closing:
-            return _native_found(reading, tag, ahead.start, ahead.end)
-        if ahead.kind == "eos":
-            return _native_found(reading, tag, ahead.start, ahead.start)
         if ahead.marked or ahead.kind in ("think", "role"):
             return OddCalls(None, ahead.start)
+        if ahead.kind == "eos" or (ahead.kind == "native" and ahead.closing):
+            break
         at = ahead.start + 1
-    return _native_found(reading, tag, buffer.end, buffer.end)
-
-
-def _native_found(reading: Reading, tag: Tag, end: int, after: int) -> OddCalls:
-    buffer = reading.buffer
+    end = buffer.end if ahead is None else ahead.start
     calls, rest = native_calls(buffer.slice(tag.start, end))
-    ended = buffer.final and end == buffer.end
-    head = _NATIVE_HEAD.match(rest) if ended and not buffer.stopped else None
+    head = _NATIVE_HEAD.match(rest) if ahead is None and not buffer.stopped else None
     first = calls[0][0] if calls else "" if head is None else head[1]
     if not first or not reading.tools.may_be_tool(first):
         return OddCalls(None, end)
-    cut = None
-    if head is not None:
-        cut = head[1], f'"arguments": {json_string(rest[head.end() :])}'
+    cut = head and (head[1], member_text("arguments", json_string(rest[head.end() :])))
+    after = end if ahead is None or ahead.kind == "eos" else ahead.end
     return OddCalls(calls, after, cut=cut, has_rest=bool(rest.strip()))
 
 

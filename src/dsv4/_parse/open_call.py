@@ -70,7 +70,7 @@ class Call:
         self._remarks: list[str] = []  # text that nobody understood
         self.remarked_to = NOWHERE  # where the last of it ends
         self.body: Body | None = None
-        self._given: dict[str, GivenValue] = {}  # the last value of each parameter
+        self.given: dict[str, GivenValue] = {}  # the last value of each parameter
         self.is_plain = tag is not None and not tag.marked
         self.closed = tag is not None and tag.self_closed
         self.was_cut = False
@@ -89,7 +89,7 @@ class Call:
         twin = copy(self)
         twin.reading = reading
         twin.writer = self.writer.copy(reading.emit)
-        twin._remarks, twin._given = [*self._remarks], {**self._given}
+        twin._remarks, twin.given = [*self._remarks], {**self.given}
         return twin
 
     def _read_attributes(self, tag: Tag) -> None:
@@ -101,11 +101,10 @@ class Call:
             return
         reading.report("argument_in_tag", tag.start, tag.raw)
         for attribute, value in values.items():
-            inside = object_in(value) if attribute == RAW_PARAMETER not in keys else None
-            members = [] if inside is None else members_of(inside.text)
-            if inside is None:
-                types = reading.tools.types_of(self.name, attribute)
-                members = [(attribute, typed_json(value, None, types))]
+            types = reading.tools.types_of(self.name, attribute)
+            members = [(attribute, typed_json(value, None, types))]
+            if attribute == RAW_PARAMETER not in keys and (inside := object_in(value)) is not None:
+                members = members_of(inside.text)
             for key, json_text in members:
                 self.give(key, tag.start, tag.raw, json_text)
 
@@ -181,34 +180,26 @@ class Call:
         reading.advance(tag.end)
         return key
 
-    def may_hold_all(self, key: str) -> bool:
-        """Whether a first parameter may turn out to hold all arguments (rule 8)."""
-        return not self.writer.keys and self.reading.tools.may_unwrap(self.name, key)
-
     def _report_again(self, key: str, tag: Tag) -> None:
         """A parameter is given once more: what it was before is quoted, because it may be lost."""
-        before = self._given.get(key)
+        before = self.given.get(key)
         if before is None or before.start < 0:  # the prompt has it
             before = GivenValue(tag.start, tag.raw)
         self.reading.report("duplicate_parameter", before.start, before.raw)
 
     def may_list(self, key: str) -> bool:
         """Whether one more value of a parameter may make a list of all of them (rule 28)."""
-        return key in self._given and "array" in self.reading.tools.types_of(self.name, key)
+        return key in self.given and "array" in self.reading.tools.types_of(self.name, key)
 
     def give(self, key: str, start: int, raw: str, json_text: str) -> None:
         """Writes a value. Those of a declared array make a list, if they come one by one."""
-        before = self._given[key] if self.may_list(key) else None
+        before = self.given[key] if self.may_list(key) else None
         first = "{" if before is None else before.json_text or json_string(before.raw)
         if is_item(first) and is_item(json_text):
             self.writer.add_item(key, first, json_text)
         else:
             self.writer.add(key, json_text)
-        self.remember(key, start, raw, json_text)
-
-    def remember(self, key: str, start: int, raw: str, json_text: str | None = None) -> None:
-        """Keeps a value, for the case that the parameter is given once more."""
-        self._given[key] = GivenValue(start, raw, json_text)
+        self.given[key] = GivenValue(start, raw, json_text)
 
     def own_value(self, tag: Tag, key: str) -> str:
         """The value of a parameter that is an attribute (rules 7, 14 and 30)."""
@@ -257,10 +248,8 @@ class Call:
     @property
     def _is_understood(self) -> bool:
         """Whether no argument stands in a remark (rules 11 and 30)."""
-        if not self._remarks:
-            return True
-        if self.may_have_body:
-            return False
+        if not self._remarks or self.may_have_body:
+            return not self._remarks
         keys = self.reading.tools.keys(self.name)
         members = () if self.body is None else dict(members_of(self.body.text))
         for remark in self._remarks:
@@ -278,8 +267,7 @@ class Call:
         """Gives up the call: no more events of it. `rest` is a member that was not written."""
         reading = self.reading
         self._spread_body()
-        if self.writer.visible:
-            self.writer.abort(reason, rest)
+        self.writer.abort(reason, rest)
         if reading.recorded is None:
             reading.recorded = []
             self._start = reading.pos
@@ -320,21 +308,19 @@ class Call:
         reading, buffer = self.reading, self.reading.buffer
         reading.end_inside()
         if not buffer.stopped or self.is_bare:
-            self.cut()
-            return
+            return self.cut()
         if reading.breaks_off(reading.pos):  # a parameter may be lost (rule 11)
             self.drop("unreadable")
             reading.advance(buffer.end)
         elif reading.pos < buffer.end:
             reading.report_cut(reading.pos)
-        self.complete_implied()
+        return self.complete_implied()
 
     def cut(self, rest: str = "") -> None:
         """Gives the call up where the text ends. `rest` is a member that was not written."""
         reading, buffer = self.reading, self.reading.buffer
         self._spread_body()
-        if self.writer.visible:
-            self.writer.abort("cut_short", rest)
+        self.writer.abort("cut_short", rest)
         if reading.recorded is not None:
             reading.advance(buffer.end)
             raw = reading.recorded_text()

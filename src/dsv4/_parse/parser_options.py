@@ -44,10 +44,9 @@ def checked(name: str | tuple[str | int, ...], value: object, kind: type[T], exp
 
 def checked_word(name: str, value: object, words: tuple[str, ...]) -> str:
     spelled = " or ".join(f'"{word}"' for word in words)
-    word = checked(name, value, str, spelled)
-    if word not in words:
+    if not isinstance(value, str) or value not in words:
         raise OptionError(name, f"found {short_repr(value)}, expected {spelled}")
-    return word
+    return value
 
 
 def checked_tools(tools: object) -> list[GivenObject] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 
 from dsv4._format import tokens
@@ -68,10 +68,6 @@ class Tag:
             return self.raw == self.canonical(label)
         # Any white space may stand before the name, or none (format.md, section 8).
         return self.raw[len(head) :].lstrip() == f'name="{self.name}">'
-
-    def with_bracket(self, bracket: str) -> Tag:
-        """The tag, together with a bracket that stands before it."""
-        return replace(self, start=self.start - len(bracket), raw=bracket + self.raw)
 
     def canonical(self, label: str) -> str:
         """The tag as a release spells it whose name for it is `label`."""

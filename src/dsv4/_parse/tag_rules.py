@@ -11,6 +11,7 @@ Who asks what follows a tag waits until it is known (`Steps`), and has the answe
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from dsv4._completion.declared import DeclaredTools
 from dsv4._completion.limits import LONGEST_SPACE
@@ -31,8 +32,6 @@ _JSON_CALLS = pattern(rf'\[\s{{0,{LONGEST_SPACE}}}\{{|\{{\s{{0,{LONGEST_SPACE}}}
 
 class TagRules:
     """Answers questions about tags, from the text around them and the declared tools."""
-
-    __slots__ = ("buffer", "close_at", "eos_run", "tools", "unclosed")
 
     def __init__(self, buffer: TextBuffer, tools: DeclaredTools) -> None:
         self.buffer = buffer
@@ -64,8 +63,7 @@ class TagRules:
             if isinstance(tag, PartialTag):
                 return Tag("end", at, "")
             while isinstance(doubled := self.doubled(at), PartialTag):
-                if not (yield from self.buffer.more()):
-                    break
+                yield from self.buffer.more()
             return doubled if isinstance(doubled, Tag) else Tag("text", at, "")
         return Tag("brace" if character in ("{", "[") else "text" if character else "end", at, "")
 
@@ -76,7 +74,7 @@ class TagRules:
         if rest == _DOUBLED:
             tag = buffer.tag_at(at + 1)
             if isinstance(tag, Tag):
-                return None if tag.broken else tag.with_bracket(rest[0])
+                return None if tag.broken else replace(tag, start=at, raw=rest[0] + tag.raw)
             return None if buffer.final else tag
         waits = len(rest) > 1 and _DOUBLED.startswith(rest) and not buffer.final
         return PartialTag.MAYBE if waits else None
@@ -89,10 +87,7 @@ class TagRules:
         begun, reached = self.eos_run
         if not begun <= tag.start < reached:
             begun, reached = tag.start, tag.end
-        while True:
-            ahead = yield from self.look_past(reached)
-            if ahead.kind != "eos":
-                break
+        while (ahead := (yield from self.look_past(reached))).kind == "eos":
             reached = ahead.end
         self.eos_run = begun, reached
         return reached, ahead
@@ -137,17 +132,12 @@ class TagRules:
         """
         if tool is not None and tag.marked and not tag.closing and self._names_key(tag, tool):
             return "parameter"
-        if (
-            not tag.marked
-            or not tag.label
-            or tag.label in spellings.RELEASED_LABELS
-            or tag.name is not None
-        ):
-            return None if tag.kind == "named" else tag.kind
-        if tool is not None and tag.label in self.tools.keys(tool):
-            return "parameter"
-        if tag.label in self.tools.parameters:
-            return "invoke"
+        is_odd = tag.marked and tag.label and tag.label not in spellings.RELEASED_LABELS
+        if is_odd and tag.name is None:
+            if tool is not None and tag.label in self.tools.keys(tool):
+                return "parameter"
+            if tag.label in self.tools.parameters:
+                return "invoke"
         return None if tag.kind == "named" else tag.kind
 
     def _names_key(self, tag: Tag, tool: str) -> bool:
@@ -184,13 +174,10 @@ class TagRules:
 
     def opens(self, ahead: Tag, kind: str, tool: str | None = None) -> bool:
         """Whether a tag with the DSML token opens something of this kind."""
-        return self._is_proper(ahead, kind, tool) and not ahead.closing
+        return ahead.marked and not ahead.closing and self.kind(ahead, tool) == kind
 
     def closes(self, ahead: Tag, kind: str, tool: str | None = None) -> bool:
-        return self._is_proper(ahead, kind, tool) and ahead.closing
-
-    def _is_proper(self, ahead: Tag, kind: str, tool: str | None) -> bool:
-        return ahead.marked and self.kind(ahead, tool) == kind
+        return ahead.marked and ahead.closing and self.kind(ahead, tool) == kind
 
     def is_plain_argument(self, ahead: Tag, tool: str) -> bool:
         """Whether an argument of a declared tool opens here without the DSML token (rule 14).
@@ -199,10 +186,8 @@ class TagRules:
         """
         if ahead.closing or ahead.marked or not ahead.raw:
             return False
-        if (
-            ahead.label in self.tools.keys(tool)
-            and ahead.attributes.keys() <= spellings.ELEMENT_ATTRIBUTES
-        ):
+        is_element = ahead.attributes.keys() <= spellings.ELEMENT_ATTRIBUTES
+        if is_element and ahead.label in self.tools.keys(tool):
             return True
         return tool in self.tools.parameters and ahead.kind == "parameter" and bool(ahead.name)
 
@@ -293,9 +278,7 @@ class TagRules:
 
     def opens_json_calls(self, tag: Tag) -> Steps[bool]:
         """Whether a tag opens JSON calls without the DSML token (rule 13)."""
-        if tag.marked or tag.closing or tag.attributes:
-            return False
-        if tag.label not in spellings.JSON_WRAPPERS:
+        if tag.marked or tag.closing or tag.attributes or tag.label not in spellings.JSON_WRAPPERS:
             return False
         ahead = yield from self.look_ahead(tag.end)
         return ahead.kind == "brace" and not tag.self_closed

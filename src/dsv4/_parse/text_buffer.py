@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from dsv4._completion.limits import LONGEST_SPACE
 from dsv4._completion.patterns import pattern
@@ -19,11 +19,10 @@ from dsv4._format.spellings import BAR, MARKS
 from dsv4._parse.steps import Steps
 from dsv4._parse.tag import TOKENS, PartialTag, Tag
 
-# How a tag is read: by asking for more until it is one, or is none. What is short may be read from
-# its beginning again.
+# How a tag is read: by asking for more until it is one, or is none.
 T = TypeVar("T")
 Waiting: TypeAlias = Generator[PartialTag, None, T]
-Lexer: TypeAlias = Callable[["TextBuffer", int], "Waiting[Tag | None] | PartialTag | Tag | None"]
+Lexer: TypeAlias = Callable[["TextBuffer", int], "Waiting[Tag | None] | Tag | None"]
 
 # Stands for a bar of ordinary text, where only tokens count.
 BLANK = "\0"
@@ -45,11 +44,6 @@ class TextBuffer:
     `base` is the place of the first character of `text`, `end` the place where the text ends for
     now. `final` says that no more will come, and `ended` why, where the caller knows.
     """
-
-    __slots__ = (
-        *("_inert", "_read", "_readings", "_unmarked"),
-        *("base", "end", "ended", "final", "no_json_before", "text"),
-    )
 
     def __init__(self, read: Lexer, start: int = 0) -> None:
         self._read = read
@@ -163,25 +157,18 @@ class TextBuffer:
 
     def tag_at(self, at: int) -> Tag | PartialTag | None:
         """What begins at `at`: a tag, no tag, or what may become one. Each is read once."""
-        reading: Any
-        if at in self._readings:
-            reading = self._readings[at]
-        elif at + 1 == self.end and not self.final:
-            return PartialTag.MAYBE  # one character says nothing
-        else:
-            reading = self._read(self, at)
-            if isinstance(reading, PartialTag):
-                return reading
-            self._readings[at] = reading
+        if at not in self._readings:
+            if at + 1 == self.end and not self.final:
+                return PartialTag.MAYBE  # one character says nothing
+            self._readings[at] = self._read(self, at)
+        reading = self._readings[at]
         if reading is None or isinstance(reading, Tag):
             return reading
         try:
-            partial: PartialTag = next(reading)
+            return next(reading)
         except StopIteration as done:
-            tag: Tag | None = done.value
-            self._readings[at] = tag
-            return tag
-        return partial
+            self._readings[at] = done.value
+            return self.tag_at(at)
 
     # Waiting.
 
@@ -218,8 +205,7 @@ class TextBuffer:
         while True:
             space = self.match(_SPACE, at)
             if space is not None:
-                at = self.place(space.end())
-                space = None
+                at, space = self.place(space.end()), None
             if at >= limit or at < self.end or not (yield from self.more()):
                 return min(at, limit)
 

@@ -57,35 +57,20 @@ class CallValue(Value):
         """Whether the close of a wrapper or an invoke ends the value."""
         if self.quoted:
             return False
-        ends = self._ends_at_invoke if kind == "invoke" else self._ends_at_wrapper
-        return (yield from ends(tag))
-
-    def _ends_at_wrapper(self, tag: Tag) -> Steps[bool]:
-        ahead = yield from self.rules.look_past(tag.end)
-        thought = ahead.kind == "think" and ahead.closing
-        self.reopens = self.rules.opens(ahead, "wrapper")
-        return self.reopens or thought or (yield from self._is_end(ahead))
-
-    def _ends_at_invoke(self, tag: Tag) -> Steps[bool]:
-        rules = self.rules
+        rules, of_invoke = self.rules, kind == "invoke"
         ahead = yield from rules.look_past(tag.end)
-        if rules.closes(ahead, "invoke"):  # an orphan (rule 28)
+        if of_invoke and rules.closes(ahead, "invoke"):  # an orphan (rule 28)
             ahead = yield from rules.look_past(ahead.end)
-        if not ahead.raw or ahead.kind == "eos":
-            return (yield from self._is_end(ahead))
-        if rules.opens(ahead, "wrapper"):
-            self.reopens = True
-            return True
-        if rules.opens(ahead, "invoke"):
+        if of_invoke and rules.opens(ahead, "invoke"):
             self.reopens = True
             return (yield from rules.is_certain(ahead, self.reading.block is not None))
-        return rules.closes(ahead, "wrapper") and (yield from self._ends_at_wrapper(ahead))
-
-    def _is_end(self, ahead: Tag) -> Steps[bool]:
-        """Whether the text ends here, or an EOS stands here that ends it (rule 22)."""
+        if of_invoke and rules.closes(ahead, "wrapper"):
+            return (yield from self.ends_at_outer_close(ahead, "wrapper"))
         if ahead.kind == "eos":
-            return (yield from self.rules.ends_text(ahead))
-        return ahead.kind == "end"
+            return (yield from rules.ends_text(ahead))
+        self.reopens = rules.opens(ahead, "wrapper")
+        thought = ahead.kind == "think" and ahead.closing and not of_invoke
+        return self.reopens or thought or ahead.kind == "end"
 
 
 class QuotingValue(CallValue):
@@ -150,9 +135,8 @@ class QuotingValue(CallValue):
         """What the first doubtful tag of a block means."""
         reading, block = self.reading, self.reading.block
         assert block is not None and block.strict is not None
-        if tag.raw == reading.tags.parameter_close and verdict is Verdict.CLOSE:
-            return verdict
-        if verdict is Verdict.TEXT and not tag.marked and tag.kind != "eos":
+        closes = tag.raw == reading.tags.parameter_close and verdict is Verdict.CLOSE
+        if closes or (verdict is Verdict.TEXT and not tag.marked and tag.kind != "eos"):
             return verdict
         strict, block.strict = block.strict, None
         if (yield from self._is_repair(tag, verdict)):
@@ -166,7 +150,7 @@ class QuotingValue(CallValue):
         if verdict is Verdict.IMPLIED and tag.kind != "eos":  # nobody can tell which was meant
             reading.report("quoted_markup", tag.start, tag.raw)
         block.reads_strictly = True
-        return Verdict.STRICT
+        return Verdict.TEXT
 
     def _is_repair(self, tag: Tag, verdict: Verdict) -> Steps[bool]:
         """Whether a value ends at a tag though the strict grammar may go on behind it.
@@ -176,12 +160,10 @@ class QuotingValue(CallValue):
         """
         if verdict is Verdict.IMPLIED:
             return self._is_called_parameter(tag)
-        if verdict is not Verdict.CLOSE:
+        if verdict is not Verdict.CLOSE or self.quoted:
             return False
         ahead = yield from self.rules.look_past(tag.end)
-        if self.quoted or not self._is_called_parameter(ahead):
-            return False
-        return not ahead.closing and self.is_missing(ahead)
+        return self._is_called_parameter(ahead) and not ahead.closing and self.is_missing(ahead)
 
     def _is_called_parameter(self, tag: Tag) -> bool:
         """Whether a tag is a parameter's by its own name, and not only by its attribute."""
@@ -219,21 +201,17 @@ class QuotingValue(CallValue):
         if ahead.kind == "eos":
             return (yield from rules.ends_text(ahead))
         fitting = ("invoke", "wrapper") if ahead.closing else ("invoke", "parameter")
-        if ahead.marked and rules.kind(ahead, tool) in fitting:
-            return True
-        if rules.is_plain_argument(ahead, tool):
-            return True
-        if ahead.closing and rules.is_container(ahead, tool):
+        fits = ahead.marked and rules.kind(ahead, tool) in fitting
+        closes_all = ahead.closing and rules.is_container(ahead, tool)
+        if fits or closes_all or rules.is_plain_argument(ahead, tool):
             return True
         if rules.closes(ahead, "parameter", tool):  # in place of the invoke's, before the wrapper's
             return rules.closes((yield from rules.look_past(ahead.end)), "wrapper")
         if (yield from self._plain_call_follows(tag, ahead)):
             self.is_remarked = True  # so that calls behind it are held
             return True
-        in_block = self.reading.block is not None
-        return rules.is_odd_close(ahead, "invoke", tool) and (
-            yield from rules.closes_in_run(ahead.end, "invoke", tool, in_block)
-        )
+        closes, in_block = rules.is_odd_close(ahead, "invoke", tool), self.reading.block is not None
+        return closes and (yield from rules.closes_in_run(ahead.end, "invoke", tool, in_block))
 
     def _plain_call_follows(self, close: Tag, ahead: Tag) -> Steps[bool]:
         """Whether the next plain call of a DSML wrapper follows a close (rule 31)."""
@@ -258,22 +236,18 @@ class QuotingValue(CallValue):
                 return True
             if not (yield from buffer.more()):
                 break
-        tag = buffer.tag_at(at) if at < buffer.end and buffer.is_mark(at) else None
+        tag = buffer.tag_at(at) if buffer.is_mark(at) else None
         if not isinstance(tag, Tag) or not tag.broken or tag.closing:
             return False
         return self.rules.kind(tag, self.call.name) in ("invoke", "parameter")
 
     def _comes_soon(self, start: int) -> Steps[bool]:
         """Whether a remark stands between the close and what must follow it (rule 11)."""
-        buffer = self.buffer
-        behind = buffer.at(start)
-        if behind in QUOTES_A_CLOSE:  # as a program or JSON has it, in a string
+        buffer, at = self.buffer, start
+        behind = yield from buffer.past_space(start, LONGEST_REMARK)
+        # As a program or JSON has it, in a string; or JSON's line end.
+        if buffer.at(start) in QUOTES_A_CLOSE or buffer.at(behind) == "\\":
             return False
-        if behind.isspace():  # JSON's line end
-            at = yield from buffer.past_space(start, LONGEST_REMARK)
-            if buffer.at(at) == "\\":
-                return False
-        at = start
         while (tag := (yield from buffer.next_tag(at, start + LONGEST_REMARK))) is not None:
             if not tag.marked or tag.broken or tag.bare:
                 if self._is_own_close(tag, None):
@@ -300,9 +274,8 @@ class QuotingValue(CallValue):
     def _opens_region(self, tag: Tag, kind: str | None) -> Steps[bool]:
         rules = self.rules
         if kind == "invoke":
-            return rules.tool_called(tag) is not None and (
-                yield from rules.is_certain(tag, self.reading.block is not None)
-            )
+            named, in_block = rules.tool_called(tag) is not None, self.reading.block is not None
+            return named and (yield from rules.is_certain(tag, in_block))
         return rules.opens((yield from rules.look_past(tag.end)), "invoke")
 
     def quote(self, tag: Tag, verdict: Verdict) -> None:

@@ -29,7 +29,6 @@ class Verdict(Enum):
     CLOSE = "the value's own close"
     IMPLIED = "something that cannot be inside, so the value has ended"
     QUOTE = "the start of a quoted region"
-    STRICT = "a part of the value, and all of the block is read strictly"
     SPELLED = "a close that closes nothing: a part of the value, and a deviation"
 
 
@@ -64,8 +63,7 @@ class Value:
         raise NotImplementedError
 
     def quote(self, tag: Tag, verdict: Verdict) -> None:
-        """A tag is quoted: a region begins, or a close closes nothing."""
-        raise NotImplementedError
+        """A tag is quoted, where any may be: a region begins, or a close closes nothing."""
 
     def may_end(self, tag: Tag, own: bool) -> Steps[bool]:
         """Whether the value ends at a tag that ends it, its own close or another."""
@@ -86,8 +84,7 @@ class Value:
         raise NotImplementedError
 
     def give_up(self) -> None:
-        """The model ended the text inside the value, which is not whole, with an EOS."""
-        raise NotImplementedError
+        """The model ended the text with an EOS inside the value, which may be cut and is."""
 
     def take(self, to: int, is_rest: bool = False) -> None:
         """Takes the text up to `to` into the value."""
@@ -146,17 +143,15 @@ class Value:
         buffer = self.buffer
         while True:
             at = self._at = buffer.next_mark(max(self._at, self.reading.pos))
-            partial: PartialTag | None = None
-            if at < buffer.end:
-                tag = None if self._cannot_act(at) else buffer.tag_at(at)
-                if isinstance(tag, Tag):
-                    return tag
-                if tag is None:
-                    self._at += 1
-                    continue
-                partial = tag
+            in_text = at < buffer.end
+            tag = buffer.tag_at(at) if in_text and not self._cannot_act(at) else None
+            if isinstance(tag, Tag):
+                return tag
+            if tag is None and in_text:
+                self._at += 1
+                continue
             self.take(self._before_newline(at))
-            if not (yield from buffer.more_of(at, partial)):
+            if not (yield from buffer.more_of(at, tag)):
                 return None
 
     def _cannot_act(self, at: int) -> bool:

@@ -20,7 +20,7 @@ from dsv4._completion.json_text import (
 from dsv4._completion.limits import LONGEST_SPACE
 from dsv4._format.spellings import CDATA, JSON_ARGUMENTS, PARAMETER_PREFIX
 from dsv4._parse.json_calls import JsonCalls, complete_part, json_calls_in
-from dsv4._parse.open_call import RAW_PARAMETER, Body, Call
+from dsv4._parse.open_call import RAW_PARAMETER, Body, Call, GivenValue
 from dsv4._parse.reading import ParserState, Reading
 from dsv4._parse.steps import Steps
 from dsv4._parse.tag import CALL_TAGS, Tag
@@ -39,7 +39,7 @@ class ParameterValue(QuotingValue):
     def __init__(self, reading: Reading, call: Call, key: str, tag: Tag) -> None:
         super().__init__(reading, call, key, tag)
         self.types = reading.tools.types_of(call.name, key)
-        self.may_hold_all = lone = call.may_hold_all(key)
+        self.may_hold_all = lone = not call.writer.keys and reading.tools.may_unwrap(call.name, key)
         self.own_letters = frozenset(n[:1].lower() for n in (PARAMETER_PREFIX, key, tag.label))
         untyped = tag.string not in ("true", "false")
         # A text without a type may still be unwrapped, so its start decides whether it streams.
@@ -81,10 +81,9 @@ class ParameterValue(QuotingValue):
             self.call.drop("unreadable")
             return False
         self.end, text = ahead.start, object_text(members)
+        text = text if "object" in self.types else f"[{text}]"
         reading.report("nested_parameters", self.start, self.raw)
-        self.call.give(
-            self.key, self.start, self.raw, text if "object" in self.types else f"[{text}]"
-        )
+        self.call.give(self.key, self.start, self.raw, text)
         self._leave(ahead.end if closed else ahead.start, ahead if closed else None)
         return True
 
@@ -111,8 +110,7 @@ class ParameterValue(QuotingValue):
 
     def _decide(self, text: str) -> bool:
         """Whether it is known now if the text is to be unwrapped (rule 7)."""
-        start = text.lstrip()
-        opening = CDATA[0]
+        start, opening = text.lstrip(), CDATA[0]
         if len(text) <= LONGEST_SPACE and len(start) < len(opening) and opening.startswith(start):
             return False
         self._undecided = False
@@ -157,7 +155,7 @@ class ParameterValue(QuotingValue):
     def close(self, to: int, tag: Tag | None = None) -> None:
         if self.streams:
             self.call.writer.close_string()
-            self.call.remember(self.key, self.start, "".join(self.written))
+            self.call.given[self.key] = GivenValue(self.start, "".join(self.written))
         else:
             self._give(self.raw)
         self._leave(to, tag)

@@ -26,12 +26,7 @@ from dsv4._playground.page_request import (
     Switches,
     live_request,
 )
-from dsv4._playground.prompt_view import (
-    own_side,
-    server_dialect,
-    side_or_problem,
-    tokenizer_for,
-)
+from dsv4._playground.prompt_view import own_side, server_dialect, side_or_problem, tokenizer_for
 from dsv4.api.api_request import ProtocolName
 from dsv4.api.protocols import PROTOCOLS
 from dsv4.request import Request

@@ -319,11 +319,7 @@ class _TracedParse:
     """A text as it is parsed: its events, in rows, and the knots."""
 
     def __init__(
-        self,
-        text: str,
-        pieces: Sequence[str],
-        options: Mapping[str, Any],
-        reason: Reason | None,
+        self, text: str, pieces: Sequence[str], options: Mapping[str, Any], reason: Reason | None
     ) -> None:
         parser = _parser(options)
         self.events: list[Event] = []

@@ -24,12 +24,7 @@ from dsv4._playground.page_request import (
     SourceProtocol,
     location_in_source,
 )
-from dsv4._playground.provenance import (
-    JsonSource,
-    SourceSpan,
-    spans_of,
-    spans_of_texts,
-)
+from dsv4._playground.provenance import JsonSource, SourceSpan, spans_of, spans_of_texts
 from dsv4._view.html_page import css_classes_and_text
 from dsv4._view.image_captions import ImageCount
 from dsv4._view.view_rows import Line, Segment, View, ViewRow, maybe_folded, view_of

@@ -13,7 +13,7 @@ from html import escape
 
 from dsv4._encode.prompt import Prompt
 from dsv4._view.characters import width_of
-from dsv4._view.style_files import read_style
+from dsv4._view.style_files import COLOURS, read_style
 from dsv4._view.view_rows import Line, Segment, View, ViewRow, maybe_folded, view_of
 
 # A view as HTML that needs no other file. Everything from outside is escaped.
@@ -157,39 +157,7 @@ CELL, ROW, SIZE = 7.8, 20, 13
 LEFT, TOP, BOTTOM = 16, 58, 16
 
 _FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
-_FILL = {
-    "system": "#d2a8ff",
-    "user": "#7ee787",
-    "developer": "#7ee787",
-    "tool": "#e3b341",
-    "latest_reminder": "#a5d6ff",
-    "assistant": "#79c0ff",
-    "reasoning": "#a5b4c8",
-    "calls": "#ffa657",
-    "template": "#8b949e",
-    "flag": "#ffffff",
-    "space": "#57606a",
-    "margin": "#8b949e",
-    "name": "#e6edf3",
-    "plain": "#c9d1d9",
-    "ghost": "#848d97",
-    "note": "#d29922",
-    "trained": "#56d364",
-    "generates": "#56d364",
-    "silent": "#ff7b72",
-}
-_BACKGROUND = {
-    "flag": "#d1242f",
-    "pill-turn": "#1f6feb",
-    "pill-think": "#8957e5",
-    "pill-frame": "#484f58",
-    "pill-task": "#9e6a03",
-}
-_EXTRA = {
-    "ghost": ' text-decoration="line-through"',
-    "reasoning": ' font-style="italic"',
-    "name": ' font-weight="bold"',
-}
+_FILL, _BACKGROUND, _EXTRA = (COLOURS[kind] for kind in ("text", "background", "attributes"))
 
 
 def svg_picture(lines: Iterable[Line], width: int, title: str) -> str:

@@ -6,33 +6,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from dsv4._view.characters import width_of
+from dsv4._view.style_files import COLOURS
 from dsv4._view.view_rows import Line, Segment, View, ViewRow, maybe_folded
 
 # Terminals have these colours in a shade that suits their background.
-ANSI_CODES = {
-    "system": "35",
-    "user": "32",
-    "developer": "32",
-    "tool": "33",
-    "latest_reminder": "36",
-    "assistant": "36",
-    "reasoning": "3;34",
-    "calls": "33",
-    "template": "90",
-    "flag": "1;97;41",
-    "space": "90",
-    "margin": "90",
-    "name": "1",
-    "ghost": "9;90",
-    "note": "3;33",
-    "trained": "1;32",
-    "generates": "1;32",
-    "silent": "1;31",
-    "pill-turn": "1;97;44",
-    "pill-think": "1;97;45",
-    "pill-frame": "97;100",
-    "pill-task": "30;43",
-}
+ANSI_CODES = COLOURS["terminal"]
 # Where there are no colours, signs say what they would.
 SIGNS = {"flag": ("!!", "!!"), **dict.fromkeys([s for s in ANSI_CODES if "pill" in s], ("⟦", "⟧"))}
 

@@ -382,10 +382,7 @@ def _apply_processor(
     options = {"tokenize": False, "return_dict": False, **options}
     named = options.pop("processor_kwargs", None)
     if named:
-        options["tokenizer_kwargs"] = {
-            **named,
-            **(options.get("tokenizer_kwargs") or {}),
-        }
+        options["tokenizer_kwargs"] = {**named, **(options.get("tokenizer_kwargs") or {})}
     if chat_template is not None:
         options["chat_template"] = chat_template
     return apply_chat_template(processor, conversation, tools, **options)

@@ -77,48 +77,35 @@ def _literal(value: object) -> str:
 def _words(dialect: Dialect) -> list[tuple[str, str]]:
     """What the template is written with: the format's words, and what is peculiar to a dialect."""
     tags = dialect.tags
-    words: list[tuple[str, object]] = [
-        ("BOS", tokens.BOS),
-        ("EOS", tokens.EOS),
-        ("USER", tokens.USER),
-        ("ASK_THINKING", tokens.ASSISTANT + tokens.THINK_START),
-        ("ASK_ANSWER", tokens.ASSISTANT + tokens.THINK_END),
-        ("REASONING_END", tokens.THINK_END),
-        ("REMINDER", tokens.LATEST_REMINDER),
-        ("SYSTEM", dialect.system_token or ""),
-        ("IMAGE", dialect.image_token or ""),
-        ("URL", tokens.EXTRACTED_URL),
-        ("TASKS", {task: str(token) for task, token in tokens.TASK_TOKENS.items()}),
-        ("ROLES", list(ROLES)),
-        ("RESULT_START", tokens.RESULT_START),
-        ("RESULT_END", tokens.RESULT_END),
-        ("CALLS_OPEN", tags.block_open),
-        ("CALLS_CLOSE", tags.block_close),
-        ("INVOKE_OPEN", tags.invoke_open),
-        ("INVOKE_CLOSE", tags.invoke_close),
-        ("NAME_END", NAME_END),
-        ("PARAMETER_OPEN", tags.parameter_open),
-        ("PARAMETER_CLOSE", tags.parameter_close),
-        ("STRING_TRUE", STRING_TRUE),
-        ("STRING_FALSE", STRING_FALSE),
-        ("TOOLS_OPEN", dialect.tools_open.removesuffix("\n")),
-        ("TOOLS_CLOSE", dialect.tools_close),
-        ("RESPONSE_FORMAT", RESPONSE_FORMAT),
-        (
-            "EFFORTS",
-            {name: text for name, text in dialect.efforts.items() if name.__class__ is str},
-        ),
-        ("EFFORT_UNSAID", dialect.efforts[None]),
-        ("FALSE_IS_UNSAID", dialect.false_efforts_are_none),
-        ("EFFORT_NUMBERED", _around_a_number(dialect)),
-        ("EFFORTS_DESCRIBED", dialect.efforts_described),
-        ("LISTS_ARE_BLOCKS", dialect.lists_are_blocks),
-        ("USERS_KEEP_TOOLS", dialect.users_keep_tools),
-        ("DEVELOPERS", "developer" in dialect.roles),
-        ("ANY_ARGUMENTS", dialect.arguments == "anything"),
-        ("NAMESPACES", dialect.namespaces),
-    ]
-    return [(name, _literal(word)) for name, word in words]
+    efforts = {name: text for name, text in dialect.efforts.items() if name.__class__ is str}
+    words: dict[str, object] = {
+        **{"BOS": tokens.BOS, "EOS": tokens.EOS, "USER": tokens.USER},
+        "ASK_THINKING": tokens.ASSISTANT + tokens.THINK_START,
+        "ASK_ANSWER": tokens.ASSISTANT + tokens.THINK_END,
+        **{"REASONING_END": tokens.THINK_END, "REMINDER": tokens.LATEST_REMINDER},
+        **{"SYSTEM": dialect.system_token or "", "IMAGE": dialect.image_token or ""},
+        "URL": tokens.EXTRACTED_URL,
+        "TASKS": {task: str(token) for task, token in tokens.TASK_TOKENS.items()},
+        "ROLES": list(ROLES),
+        **{"RESULT_START": tokens.RESULT_START, "RESULT_END": tokens.RESULT_END},
+        **{"CALLS_OPEN": tags.block_open, "CALLS_CLOSE": tags.block_close},
+        **{"INVOKE_OPEN": tags.invoke_open, "INVOKE_CLOSE": tags.invoke_close},
+        "NAME_END": NAME_END,
+        **{"PARAMETER_OPEN": tags.parameter_open, "PARAMETER_CLOSE": tags.parameter_close},
+        **{"STRING_TRUE": STRING_TRUE, "STRING_FALSE": STRING_FALSE},
+        "TOOLS_OPEN": dialect.tools_open.removesuffix("\n"),
+        **{"TOOLS_CLOSE": dialect.tools_close, "RESPONSE_FORMAT": RESPONSE_FORMAT},
+        **{"EFFORTS": efforts, "EFFORT_UNSAID": dialect.efforts[None]},
+        "FALSE_IS_UNSAID": dialect.false_efforts_are_none,
+        "EFFORT_NUMBERED": _around_a_number(dialect),
+        "EFFORTS_DESCRIBED": dialect.efforts_described,
+        "LISTS_ARE_BLOCKS": dialect.lists_are_blocks,
+        "USERS_KEEP_TOOLS": dialect.users_keep_tools,
+        "DEVELOPERS": "developer" in dialect.roles,
+        "ANY_ARGUMENTS": dialect.arguments == "anything",
+        "NAMESPACES": dialect.namespaces,
+    }
+    return [(name, _literal(word)) for name, word in words.items()]
 
 
 def _around_a_number(dialect: Dialect) -> list[str] | None:

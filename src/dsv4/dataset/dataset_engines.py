@@ -109,10 +109,7 @@ RAY_READING_CPUS = 0.01
 
 
 def encode_on_ray(
-    job: EncodingJob,
-    paths: Sequence[str],
-    start: InputPosition,
-    size: ChunkSize,
+    job: EncodingJob, paths: Sequence[str], start: InputPosition, size: ChunkSize
 ) -> Generator[EncodedChunk, None, None]:
     ray = ray_with_data()
     data = ray.data

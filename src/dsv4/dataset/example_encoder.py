@@ -26,12 +26,7 @@ from dsv4._format.dialects import Dialect
 from dsv4._format.tokens import EOS, PAD, THINK_END, THINK_START, Special, markup
 from dsv4._images.image_source import identity
 from dsv4._inputs.input_files import BYTE_ORDER_MARK, decode_utf8, parse_unambiguous_json
-from dsv4._inputs.line_shapes import (
-    LineConversation,
-    line_conversation,
-    line_pair,
-    line_with_label,
-)
+from dsv4._inputs.line_shapes import LineConversation, line_conversation, line_pair, line_with_label
 from dsv4.api.own_bodies import role_of
 from dsv4.dataset import dataset_notes, output_formats
 from dsv4.dataset.dataset_errors import BadLine

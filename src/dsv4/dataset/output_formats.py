@@ -103,7 +103,7 @@ def _column_names(*fields: str) -> frozenset[str]:
 
 # Columns of flags, and all that hold a list of numbers for each row.
 FLAG_COLUMNS = _column_names("mask", "attention") | {
-    *("chosen_mask", "rejected_mask", "completion_mask"),
+    *("chosen_mask", "rejected_mask", "completion_mask")
 }
 NUMBER_COLUMNS = (
     FLAG_COLUMNS

@@ -3,8 +3,4 @@
 from dsv4.grammar.request_grammar import Grammar, for_request
 from dsv4.grammar.schema_shapes import Relaxation
 
-__all__ = [
-    "Grammar",
-    "Relaxation",
-    "for_request",
-]
+__all__ = ["Grammar", "Relaxation", "for_request"]

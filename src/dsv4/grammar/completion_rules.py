@@ -219,9 +219,7 @@ class CallRules:
         _check_name(tool.name, (*tool.location, "name"), self.markup)
         arguments = self.rules.named("arguments", self._arguments(tool))
         written = ex.sequence(
-            ex.literal(tool.name + self.markup.name_end),
-            arguments,
-            self.markup.invoke_close,
+            ex.literal(tool.name + self.markup.name_end), arguments, self.markup.invoke_close
         )
         return self.rules.named("call", written)
 

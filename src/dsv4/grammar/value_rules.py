@@ -196,18 +196,16 @@ MOST_COMBINED = 500
 MOST_NAMES = 96
 
 
-def _above(bound: float) -> int:
-    return math.floor(bound) + 1
-
-
-def _below(bound: float) -> int:
-    return math.ceil(bound) - 1
-
-
 # The least and the most that an integer may be, by a bound.
 WholeBound: TypeAlias = Callable[[float], int]
-_LEAST: dict[str, WholeBound] = {"minimum": math.ceil, "exclusiveMinimum": _above}
-_MOST: dict[str, WholeBound] = {"maximum": math.floor, "exclusiveMaximum": _below}
+_LEAST: dict[str, WholeBound] = {
+    "minimum": math.ceil,
+    "exclusiveMinimum": lambda n: math.floor(n) + 1,
+}
+_MOST: dict[str, WholeBound] = {
+    "maximum": math.floor,
+    "exclusiveMaximum": lambda n: math.ceil(n) - 1,
+}
 
 
 class ValueRules:

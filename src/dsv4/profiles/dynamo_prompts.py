@@ -13,12 +13,7 @@ from dsv4._encode.turns import RELEASED
 from dsv4.errors import short_repr
 from dsv4.profiles import server_requests as server
 from dsv4.profiles.recipe_request import checked_json, read_object
-from dsv4.profiles.server_requests import (
-    Object,
-    ServedDialects,
-    ThinkingMode,
-    server_refusal,
-)
+from dsv4.profiles.server_requests import Object, ServedDialects, ThinkingMode, server_refusal
 from dsv4.types import Effort
 
 RESPONSE_FORMATS = ("text", "json_object", "json_schema")

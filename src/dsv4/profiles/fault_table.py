@@ -12,7 +12,8 @@ from types import MappingProxyType
 from typing import Any
 
 from dsv4._format.dialects import V3_2
-from dsv4.profiles import prompt_changes, request_changes
+from dsv4.profiles import prompt_changes as prompt
+from dsv4.profiles import request_changes as request
 from dsv4.profiles.fault_values import FaultFamily, ServerFault, by_prompt, by_request
 from dsv4.profiles.table_files import read_table
 
@@ -29,159 +30,146 @@ EFFORT_TARGETS = ("none", "low", "high", "max")
 
 # Faults that the prompts show, and not only the counts, by their ids.
 _CHANGES = {
-    "bos-twice": by_prompt(prompt_changes.bos_twice),
-    "bos-missing": by_prompt(prompt_changes.bos_missing),
-    "no-header": by_prompt(prompt_changes.no_header),
-    "think-token-missing": by_prompt(prompt_changes.think_token_missing),
-    "trailing-newline": by_prompt(prompt_changes.trailing_newline),
+    "bos-twice": by_prompt(prompt.bos_twice),
+    "bos-missing": by_prompt(prompt.bos_missing),
+    "no-header": by_prompt(prompt.no_header),
+    "think-token-missing": by_prompt(prompt.think_token_missing),
+    "trailing-newline": by_prompt(prompt.trailing_newline),
     "template-v3": by_prompt(
-        prompt_changes.template_v3(think_token=False), prompt_changes.template_v3(think_token=True)
+        prompt.template_v3(think_token=False), prompt.template_v3(think_token=True)
     ),
     "template-chatml": by_prompt(
-        prompt_changes.template_chatml(bos=False), prompt_changes.template_chatml(bos=True)
+        prompt.template_chatml(bos=False), prompt.template_chatml(bos=True)
     ),
-    "format-v3.2": by_prompt(prompt_changes.format_v3_2(), prompt_changes.format_v3_2(V3_2)),
+    "format-v3.2": by_prompt(prompt.format_v3_2(), prompt.format_v3_2(V3_2)),
     # System messages.
-    "system-dropped": by_request(request_changes.system_dropped),
+    "system-dropped": by_request(request.system_dropped),
     "system-default-added": by_request(
-        request_changes.default_system(DEFAULT_SYSTEM, "system", "developer"),
-        request_changes.default_system(DEFAULT_SYSTEM, "system"),
+        request.default_system(DEFAULT_SYSTEM, "system", "developer"),
+        request.default_system(DEFAULT_SYSTEM, "system"),
     ),
     "developer-text-added": by_request(
-        request_changes.system_for_developers(DEFAULT_SYSTEM),
-        request_changes.developer_text_added(DEFAULT_SYSTEM),
+        request.system_for_developers(DEFAULT_SYSTEM), request.developer_text_added(DEFAULT_SYSTEM)
     ),
     "date-added": by_request(
-        request_changes.system_text_added(DATE, before=True),
-        request_changes.system_text_added(DATE, before=False),
-        request_changes.system_text_added(DATE.rstrip("."), before=True),
-        request_changes.system_text_added(DATE.rstrip("."), before=False),
+        request.system_text_added(DATE, before=True),
+        request.system_text_added(DATE, before=False),
+        request.system_text_added(DATE.rstrip("."), before=True),
+        request.system_text_added(DATE.rstrip("."), before=False),
     ),
-    "system-moved": by_request(
-        request_changes.later_systems_in_front, request_changes.systems_in_first_user
-    ),
-    "developer-dropped": by_request(request_changes.developer_dropped),
-    "developer-as-system": by_request(request_changes.developer_as_system),
-    "billing-kept": by_request(request_changes.billing_kept),
+    "system-moved": by_request(request.later_systems_in_front, request.systems_in_first_user),
+    "developer-dropped": by_request(request.developer_dropped),
+    "developer-as-system": by_request(request.developer_as_system),
+    "billing-kept": by_request(request.billing_kept),
     # Thinking.
-    "thinking-never": by_request(request_changes.thinking_set(False)),
-    "thinking-always": by_request(request_changes.thinking_set(True)),
+    "thinking-never": by_request(request.thinking_set(False)),
+    "thinking-always": by_request(request.thinking_set(True)),
     "thinking-off-by-default": by_request(
-        request_changes.template_default(thinking=False), request_changes.thinking_by_default(False)
+        request.template_default(thinking=False), request.thinking_by_default(False)
     ),
     "thinking-on-by-default": by_request(
-        request_changes.template_default(thinking=True), request_changes.thinking_by_default(True)
+        request.template_default(thinking=True), request.thinking_by_default(True)
     ),
-    "thinking-kwargs-ignored": by_request(request_changes.without("chat_template_kwargs")),
-    "thinking-type-ignored": by_request(request_changes.without("thinking")),
-    "thinking-as-effort": by_request(request_changes.thinking_as_effort),
+    "thinking-kwargs-ignored": by_request(request.without("chat_template_kwargs")),
+    "thinking-type-ignored": by_request(request.without("thinking")),
+    "thinking-as-effort": by_request(request.thinking_as_effort),
     # Efforts.
-    "effort-ignored": by_request(
-        request_changes.without("reasoning_effort"), request_changes.effort_as_switch
-    ),
+    "effort-ignored": by_request(request.without("reasoning_effort"), request.effort_as_switch),
     # As the default of a template, `high` is what thinking is by default.
-    "effort-high-by-default": by_request(request_changes.effort_by_default("high")),
+    "effort-high-by-default": by_request(request.effort_by_default("high")),
     **{
         f"effort-{name}-by-default": by_request(
-            request_changes.effort_by_default(name),
-            request_changes.template_default(thinking=True, reasoning_effort=name),
+            request.effort_by_default(name),
+            request.template_default(thinking=True, reasoning_effort=name),
         )
         for name in ("low", "max")
     },
-    "effort-unwritten": by_prompt(prompt_changes.effort_unwritten),
+    "effort-unwritten": by_prompt(prompt.effort_unwritten),
     "effort-always-high": by_request(
-        request_changes.effort_as(None, "high"), request_changes.effort_always("high")
+        request.effort_as(None, "high"), request.effort_always("high")
     ),
-    "effort-always-max": by_request(
-        request_changes.effort_as(None, "max"), request_changes.effort_always("max")
-    ),
-    "effort-april": by_prompt(prompt_changes.effort_april),
+    "effort-always-max": by_request(request.effort_as(None, "max"), request.effort_always("max")),
+    "effort-april": by_prompt(prompt.effort_april),
     # Tools.
-    "tools-dropped": by_request(request_changes.tools_dropped),
-    "tools-refused": by_request(request_changes.tools_refused),
-    "tools-wrapped": by_prompt(prompt_changes.tools_wrapped),
-    "tools-compact": by_prompt(prompt_changes.tools_compact),
-    "tools-indented": by_prompt(prompt_changes.tools_indented, prompt_changes.tools_indented_more),
-    "tools-sorted": by_prompt(prompt_changes.tools_sorted),
-    "tools-ascii": by_prompt(prompt_changes.tools_ascii),
+    "tools-dropped": by_request(request.tools_dropped),
+    "tools-refused": by_request(request.tools_refused),
+    "tools-wrapped": by_prompt(prompt.tools_wrapped),
+    "tools-compact": by_prompt(prompt.tools_compact),
+    "tools-indented": by_prompt(prompt.tools_indented, prompt.tools_indented_more),
+    "tools-sorted": by_prompt(prompt.tools_sorted),
+    "tools-ascii": by_prompt(prompt.tools_ascii),
     "tools-descriptions-stripped": by_request(
-        request_changes.descriptions_stripped,
-        request_changes.descriptions_stripped_inside,
-        request_changes.descriptions_stripped_everywhere,
+        request.descriptions_stripped,
+        request.descriptions_stripped_inside,
+        request.descriptions_stripped_everywhere,
     ),
-    "tools-reversed": by_request(request_changes.tools_reversed),
-    "tools-strict-lost": by_request(request_changes.strict_lost),
+    "tools-reversed": by_request(request.tools_reversed),
+    "tools-strict-lost": by_request(request.strict_lost),
     "additional-properties-lost": by_request(
-        request_changes.closed_and_strict_lost, request_changes.additional_properties_lost
+        request.closed_and_strict_lost, request.additional_properties_lost
     ),
-    "tools-kept-at-none": by_request(request_changes.choice_none_lost),
-    "tool-choice-ignored": by_request(request_changes.without("tool_choice")),
-    "response-format-unseen": by_request(request_changes.without("response_format")),
+    "tools-kept-at-none": by_request(request.choice_none_lost),
+    "tool-choice-ignored": by_request(request.without("tool_choice")),
+    "response-format-unseen": by_request(request.without("response_format")),
     # Earlier turns.
-    "reasoning-dropped": by_request(request_changes.reasoning_dropped),
+    "reasoning-dropped": by_request(request.reasoning_dropped),
     "reasoning-kept": (
-        *by_request(request_changes.old_reasoning_kept),
+        *by_request(request.old_reasoning_kept),
         *by_prompt(
-            prompt_changes.reasoning_written(where_missing=False),
-            prompt_changes.reasoning_written(where_missing=True),
+            prompt.reasoning_written(where_missing=False),
+            prompt.reasoning_written(where_missing=True),
         ),
     ),
-    "reasoning-dropped-in-loop": by_request(request_changes.reasoning_dropped_in_loop),
-    "reasoning-other-field": by_request(
-        request_changes.only_reasoning, request_changes.only_reasoning_content
-    ),
+    "reasoning-dropped-in-loop": by_request(request.reasoning_dropped_in_loop),
+    "reasoning-other-field": by_request(request.only_reasoning, request.only_reasoning_content),
     "reasoning-space": by_request(
-        request_changes.space_for_reasoning_of_calls, request_changes.space_for_reasoning
+        request.space_for_reasoning_of_calls, request.space_for_reasoning
     ),
     "calls-dropped": by_request(
-        request_changes.calls_dropped,
-        request_changes.calls_and_results_dropped,
-        request_changes.calling_turns_dropped,
+        request.calls_dropped, request.calls_and_results_dropped, request.calling_turns_dropped
     ),
     "one-call-kept": by_request(
-        request_changes.one_call_kept(0, results_too=False),
-        request_changes.one_call_kept(0, results_too=True),
-        request_changes.one_call_kept(-1, results_too=False),
-        request_changes.one_call_kept(-1, results_too=True),
+        request.one_call_kept(0, results_too=False),
+        request.one_call_kept(0, results_too=True),
+        request.one_call_kept(-1, results_too=False),
+        request.one_call_kept(-1, results_too=True),
     ),
-    "arguments-lost": by_request(request_changes.arguments_lost),
-    "arguments-twice-encoded": by_request(request_changes.arguments_twice_encoded),
-    "arguments-reserialised": by_prompt(prompt_changes.arguments_compact),
-    "floats-rounded": by_request(request_changes.floats_rounded),
-    "parameters-all-strings": by_request(request_changes.parameters_all_strings),
-    "empty-content-none": by_request(
-        request_changes.empty_content_none, request_changes.null_content_none
-    ),
-    "result-tags-missing": by_prompt(prompt_changes.result_tags_missing),
+    "arguments-lost": by_request(request.arguments_lost),
+    "arguments-twice-encoded": by_request(request.arguments_twice_encoded),
+    "arguments-reserialised": by_prompt(prompt.arguments_compact),
+    "floats-rounded": by_request(request.floats_rounded),
+    "parameters-all-strings": by_request(request.parameters_all_strings),
+    "empty-content-none": by_request(request.empty_content_none, request.null_content_none),
+    "result-tags-missing": by_prompt(prompt.result_tags_missing),
     "results-reserialised": by_request(
-        request_changes.results_written(ensure_ascii=False),
-        request_changes.results_written(ensure_ascii=False, indent=2),
-        request_changes.results_written(ensure_ascii=False, separators=(",", ":")),
-        request_changes.results_written(ensure_ascii=False, indent=4),
+        request.results_written(ensure_ascii=False),
+        request.results_written(ensure_ascii=False, indent=2),
+        request.results_written(ensure_ascii=False, separators=(",", ":")),
+        request.results_written(ensure_ascii=False, indent=4),
     ),
     # Contents.
     "last-newline-lost": by_request(
-        request_changes.last_newline_lost, request_changes.last_newline_of_results_lost
+        request.last_newline_lost, request.last_newline_of_results_lost
     ),
-    "parts-joined-by-nothing": by_request(request_changes.parts_joined("")),
-    "parts-joined-by-newline": by_request(request_changes.parts_joined("\n")),
-    "first-part-only": by_request(request_changes.parts_joined(None)),
-    "texts-stripped": by_request(request_changes.texts_stripped),
+    "parts-joined-by-nothing": by_request(request.parts_joined("")),
+    "parts-joined-by-newline": by_request(request.parts_joined("\n")),
+    "first-part-only": by_request(request.parts_joined(None)),
+    "texts-stripped": by_request(request.texts_stripped),
     **{
-        f"effort-{source}-as-{target}": by_request(request_changes.effort_as(source, target))
+        f"effort-{source}-as-{target}": by_request(request.effort_as(source, target))
         for source in EFFORT_NAMES
         for target in EFFORT_TARGETS
         if source != target
     },
     "effort-none-as-high": by_request(
-        request_changes.effort_as("none", "high"), request_changes.no_effort_as_switch
+        request.effort_as("none", "high"), request.no_effort_as_switch
     ),
 }
 # Faults with a limit, and the usual limits.
 _FAMILIES: Mapping[str, tuple[FaultFamily, tuple[int, ...]]] = {
-    "history-truncated": (request_changes.history_truncated, KEPT_MESSAGES),
-    "long-texts-truncated": (request_changes.texts_truncated, KEPT_CHARACTERS),
-    "results-truncated": (request_changes.results_truncated, KEPT_CHARACTERS),
+    "history-truncated": (request.history_truncated, KEPT_MESSAGES),
+    "long-texts-truncated": (request.texts_truncated, KEPT_CHARACTERS),
+    "results-truncated": (request.results_truncated, KEPT_CHARACTERS),
 }
 
 

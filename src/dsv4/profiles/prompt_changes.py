@@ -78,10 +78,6 @@ def effort_april(prompt: str, body: Object, dialect: Dialect) -> str:
 # The schemas of tools.
 
 
-def _ascii(value: object) -> str:
-    return json.dumps(value)
-
-
 def _json_writer(**style: Any) -> Callable[[object], str]:
     return lambda value: json.dumps(value, ensure_ascii=False, **style)
 
@@ -114,7 +110,7 @@ tools_compact = schemas_written(_json_writer(separators=(",", ":")))
 tools_indented = schemas_written(_json_writer(indent=2))
 tools_indented_more = schemas_written(_json_writer(indent=4))
 tools_sorted = schemas_written(_json_writer(sort_keys=True))
-tools_ascii = schemas_written(_ascii)
+tools_ascii = schemas_written(json.dumps)
 
 
 # Turns.

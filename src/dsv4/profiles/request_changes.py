@@ -398,10 +398,6 @@ def _only_reasoning(message: Object) -> Object:
     return {**new, "reasoning_content": message["reasoning"]}
 
 
-def _only_reasoning_content(message: Object) -> Object:
-    return _without(message, "reasoning")
-
-
 def _space_for_reasoning(message: Object) -> Object:
     if any(message.get(field) for field in _REASONING):
         return message
@@ -413,7 +409,7 @@ def _space_for_reasoning_of_calls(message: Object) -> Object:
 
 
 only_reasoning = each_message(_only_reasoning, "assistant")
-only_reasoning_content = each_message(_only_reasoning_content, "assistant")
+only_reasoning_content = each_message(lambda m: _without(m, "reasoning"), "assistant")
 space_for_reasoning = each_message(_space_for_reasoning, "assistant")
 space_for_reasoning_of_calls = each_message(_space_for_reasoning_of_calls, "assistant")
 
@@ -425,15 +421,11 @@ def old_reasoning_kept(body: Object) -> Object:
 # Calls, arguments and results.
 
 
-def _without_calls(message: Object) -> Object:
-    return _without(message, "tool_calls")
-
-
 def _without_calling(message: Object) -> Object | None:
     return None if message.get("tool_calls") else message
 
 
-calls_dropped = each_message(_without_calls, "assistant")
+calls_dropped = each_message(lambda m: _without(m, "tool_calls"), "assistant")
 
 
 def calls_and_results_dropped(body: Object) -> Object:

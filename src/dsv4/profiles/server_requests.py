@@ -144,13 +144,7 @@ def as_object(body: object) -> Object:
 
 # vLLM and SGLang serve V4.1 with a copy of the encoder from before namespaces, which keeps the
 # developer role and does not look for the image placeholder in texts.
-V4_1_COPY = replace(
-    V4_1,
-    roles=ROLES,
-    image_text_refused=False,
-    arguments="text",
-    namespaces=False,
-)
+V4_1_COPY = replace(V4_1, roles=ROLES, image_text_refused=False, arguments="text", namespaces=False)
 
 # Every server writes the revised effort texts on V4.
 ServedDialects: TypeAlias = Mapping[str, Dialect]
