@@ -38,6 +38,8 @@ def test_it_is_named_by_its_prompts(vllm: RunningVllm) -> None:
     assert named(report) == ("vllm-0.32", "v4-0731", [])
     assert set(report.evidence) >= {"E0", "E1", "E2", "E3", "E3f"}
     assert report.verdict.explained == report.verdict.of > 60
+    assert report.notes == ()  # what was announced suffices for all of it
+    assert {"order-tools", "order-system", "cache-loop"} <= {f.id for f in report.findings}
     assert report.groups["safety"] == "fault"
     forced = next(finding for finding in report.findings if finding.id == "forced-misread")
     assert "a call that is none (fenced)" in forced.message

@@ -65,7 +65,7 @@ FULL_REQUESTS = (
     *(3, FORCED_REQUESTS, ANSWER_REQUESTS, RAW_REQUESTS, 2 * len(ORDERS), LOOP_TURNS),
     *(len(ROUTES), len(SHOWN_PROBES)),
 )
-QUICK_TOKENS, DEFAULT_TOKENS, FULL_TOKENS = 10_000, 20_000, 52_000
+QUICK_TOKENS, DEFAULT_TOKENS, FULL_TOKENS = 10_000, 20_000, 70_000
 # However many requests may have to be sent again.
 MOST_DEFAULT = 90
 # Calls, other routes and raw completions, which every run looks at.
