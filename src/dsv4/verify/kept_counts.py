@@ -35,8 +35,8 @@ _PACKAGE = Path(__file__).parent.parent
 # What prompts and their counts are made by: all that `verify/hypotheses.py` imports.
 _DETERMINING = (
     *("errors.py", "schema.py", "version.py", "types.py", "request.py"),
-    *("_format", "_images", "_encode", "_parse", "_decode", "_inputs", "api", "tokens"),
-    "profiles",
+    *("_format", "_images", "_completion", "_encode", "_parse", "_decode"),
+    *("_inputs", "api", "tokens", "profiles"),
     *("verify/probes.py", "verify/probes.json", "verify/hypotheses.py", "verify/token_counts.py"),
     "verify/kept_counts.py",  # how they are written
 )
