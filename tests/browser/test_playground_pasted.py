@@ -134,7 +134,7 @@ class TestPictures:
     def test_a_link_has_the_picture(self, tab: Any, open_page: Open) -> None:
         give(tab, "drop", ("shot.png", "image/png", SHOT))
         tab.wait_for_selector(".rows figure.image img")
-        tab.wait_for_function("location.hash.length > 500")
+        tab.wait_for_function("() => location.hash.length > 500")
         other = open_page(tab.evaluate("location.hash"))
         other.wait_for_selector(".rows figure.image img")
 

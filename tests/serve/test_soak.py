@@ -22,6 +22,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from gateway import TOOLS, Gateway, gateway, key_file, run
+from redis.asyncio import ConnectionPool
 from standins import EOS, THINK_END, VllmServer, free_port
 
 from dsv4.serve.access.key_usage import KeyUsage
@@ -257,4 +258,8 @@ async def settled(g: Gateway) -> None:
     """Comes back when nothing runs any more."""
     while g.server.gate.running or any(e.running for e in g.server.engines.engines):
         await asyncio.sleep(0.05)
-    await asyncio.sleep(0.5)
+    await asyncio.sleep(17)  # idle connections to engines are kept for 15 seconds
+    # Connections to a Redis that died are closed when they are next used: there are as many as were
+    # ever used at once, and that grows with the traffic of a phase.
+    for pool in [each for each in gc.get_objects() if isinstance(each, ConnectionPool)]:
+        await pool.disconnect(inuse_connections=False)
