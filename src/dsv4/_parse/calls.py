@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from dsv4._completion.events import DiagnosticKind
 from dsv4._completion.json_text import begins_with_object
@@ -26,8 +27,19 @@ def begin_call(reading: Reading, tag: Tag | None, is_quoted: bool = False) -> St
     """Begins a call, at its tag if it has one."""
     reading.enter(ParserState.INVOKE)
     name = None if tag is None else reading.rules.tool_called(tag)
+    if tag is not None and name is not None and tag.self_closed and reading.block is not None:
+        tag = yield from _without_slash(reading, tag, name)
     hidden = yield from _why_hidden(reading, tag, name, is_quoted)
     reading.call = Call(reading, tag, name, hidden)
+
+
+def _without_slash(reading: Reading, tag: Tag, name: str) -> Steps[Tag]:
+    """The tag of a call that closes itself; where arguments follow, a slash too many (rule 30)."""
+    first = yield from reading.rules.look_ahead(tag.end)
+    follow = not reading.rules.carries_arguments(tag) and reading.rules.opens(
+        first, "parameter", name
+    )
+    return replace(tag, self_closed=not follow)
 
 
 def _why_hidden(
@@ -38,11 +50,8 @@ def _why_hidden(
         return "prompt_example"
     if tag is None or name is None or is_quoted:
         return "dropped_call"
-    first = yield from rules.look_ahead(tag.end)
-    if tag.self_closed and not rules.carries_arguments(tag) and reading.block is not None:
-        # A slash too many: its arguments follow (rule 30).
-        tag.self_closed = not rules.opens(first, "parameter", name)
     if not tag.self_closed:
+        first = yield from rules.look_ahead(tag.end)
         # Where the first parameter has no name, the call does not even begin (rule 9).
         nameless = rules.key(first, name) is None and not rules.is_container(first, name)
         if nameless and rules.opens(first, "parameter", name):

@@ -86,7 +86,8 @@ _UNQUOTED = pattern(
 # What may stand behind a quoted value in the same line.
 _BEHIND_VALUE = pattern(rf"[{OPENING_BRACKETS}{CLOSING_BRACKETS}{re.escape(BARS)}/A-Za-z_]")
 # What the word may begin with, and tokens in brackets alone; and some bars are letters.
-_FIRST_LETTERS = frozenset(f"DdTt{BARS}")
+_FIRST = WORD[0] + tokens.THINK_START[1]
+_FIRST_LETTERS = frozenset(_FIRST.lower() + _FIRST.upper() + BARS)
 # What may stand after the bracket, if it is no letter.
 _SECOND = frozenset(f"{_SLASHES} \t\n\r{_ZERO_WIDTH}{BARS}")
 
