@@ -46,23 +46,18 @@ class TurnStore(Protocol):
 
     async def put(self, owner: str, names: Sequence[str], value: bytes) -> None:
         """Keeps a value. The first name is its own; the others lead to it too."""
-        ...
 
     async def get(self, owner: str, name: str) -> bytes | None:
         """The value that was last put under a name. None if there is none, or no longer."""
-        ...
 
     async def delete(self, owner: str, name: str) -> bool:
         """Forgets a value. Says whether it was there."""
-        ...
 
     async def size(self) -> int:
         """How many bytes it holds."""
-        ...
 
     async def aclose(self) -> None:
         """Frees what the store holds."""
-        ...
 
 
 # What an entry takes beside its value: two dictionaries' slots, the names.
