@@ -12,30 +12,29 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
-from urllib.parse import quote
 
 from dsv4._completion.events import Diagnostic, End, Event, ReasoningDelta
 from dsv4._completion.message import ToolCall, assemble
 from dsv4._completion.reasons import Reason
-from dsv4._encode.prompt import Prompt
-from dsv4.api import ApiError, ApiRequest, ContextOverflow, Usage
+from dsv4.api import ApiError, ContextOverflow, Usage
 from dsv4.api.event_writer import Events, EventWriter, FinishReason, LoggedEvent
 from dsv4.api.neutral_request import mark_id
 from dsv4.api.protocols import ApiProtocol
 from dsv4.api.request_fields import JsonObject
 from dsv4.serve import asgi
 from dsv4.serve.access.api_keys import Key
-from dsv4.serve.backend import AnyBackend, BackendError, BackendOverflow, Chunks, Options
+from dsv4.serve.backend import AnyBackend, BackendError, BackendOverflow, Chunks
 from dsv4.serve.choice_reader import ChoiceReader, total_usage
 from dsv4.serve.client_errors import BrokenOff, client_error, is_expected
 from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.generation import Generation, PassEvents
 from dsv4.serve.images.sent_images import picture_ids
-from dsv4.serve.observe.logs import NO_IMAGES, ImageFacts, RequestFacts, log_healed
+from dsv4.serve.observe.logs import NO_IMAGES, log_healed
 from dsv4.serve.observe.records import Exchange
+from dsv4.serve.prepared_request import PreparedRequest
 from dsv4.serve.sessions.session_calls import SessionEntry
 from dsv4.serve.storage.stored_turns import SampledCall, SampledTurn
 from dsv4.serve.upstreams.engine_pool import EngineLease, PromptPrefix
@@ -43,75 +42,13 @@ from dsv4.trajectories.recorded_calls import CallState
 
 # How many pieces of a completion are shown while it comes.
 _TAIL_PIECES = 40
-# Of the fields that were not read, so many are named, each with so many characters.
-_MOST_NAMES, _LONGEST_NAME = 20, 64
-
-
-@dataclass(frozen=True, slots=True)
-class ReceivedRequest:
-    """A request that was read: its body with all that it refers to, about how many bytes that is,
-    and the fields that were not read."""
-
-    body: JsonObject
-    call: ApiRequest
-    size: int
-    unread: tuple[str, ...] = ()
-    in_thread: bool = False
-    session: SessionEntry | None = None
-
-    @property
-    def ignored(self) -> str:
-        """The fields that were not read, for a header and the log. Clients make up names: in ASCII,
-        and not too long."""
-        names = self.unread[:_MOST_NAMES]
-        listed = [quote(name, errors="replace")[:_LONGEST_NAME] for name in names]
-        more = len(self.unread) - len(listed)
-        return ", ".join([*listed, f"+{more}"] if more else listed)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedRequest:
-    """A request with its prompt and the options for the backend.
-
-    `shared` is how many tokens of the prompt an earlier one of the same client had; `recalled` is
-    how many of its turns stand as they were sampled; `written` is how many of its last tokens open
-    the call that the model must write; `images` is what became of its images; `adapted` are the ids
-    of what was changed for a chat server; `began` is when preparing it began.
-    """
-
-    key: Key
-    received: ReceivedRequest
-    call: ApiRequest
-    prompt: Prompt
-    ids: list[int] | None
-    prompt_tokens: int
-    options: Options
-    turn_ids: tuple[str, ...]
-    shared: int | None
-    began: float
-    recalled: int = 0
-    written: int = 0
-    images: ImageFacts = NO_IMAGES
-    adapted: tuple[str, ...] = ()
-
-    @property
-    def body(self) -> JsonObject:
-        return self.received.body
-
-    @property
-    def facts(self) -> RequestFacts:
-        """What the log and traces tell of it."""
-        options = self.options
-        limits = (options.max_tokens, options.temperature)
-        return RequestFacts(self.call.model, *limits, self.shared, self.adapted, self.images)
-
 
 PreparedT = TypeVar("PreparedT", bound=PreparedRequest)
 
 
 class CompletionClient(NamedTuple):
-    """A client: its key, how it is reached, the event that its turn has come, and what it calls its
-    request, if anything."""
+    """A client: its key, how it is reached, the event that its turn has come, what it calls its
+    request, if anything, and the session that it is in, if any."""
 
     key: Key
     headers: Mapping[str, str]
@@ -120,6 +57,7 @@ class CompletionClient(NamedTuple):
     send_piece: asgi.Send
     turn: asyncio.Event
     request_id: str | None
+    session: SessionEntry | None
 
 
 class CompletionRun(ABC, Generic[PreparedT]):
@@ -170,7 +108,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
     # The run.
 
     def _open(self, choice: int) -> Chunks:
-        session = self._prepared.received.session
+        session = self._client.session
         if session is not None and session.tokens_left == 0:
             return session.ended_stream()
         if choice not in self._leases:
@@ -195,7 +133,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
         """Answers the client. Returns the error that a stream ended with, if it did; raises what
         could not be told to the client."""
         watch = asgi.DisconnectWatch(self._client.receive, self._generation.client_gone)
-        session = self._prepared.received.session
+        session = self._client.session
         if session is not None:
             session.begin(self._readers)
         try:
@@ -309,7 +247,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
 
     def _tell_whether_delivered(self) -> None:
         """Asked before the very end: after it every client is gone."""
-        session = self._prepared.received.session
+        session = self._client.session
         if session is not None and self._generation.has_left:
             session.undelivered()
 
@@ -427,7 +365,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
             turn = self._turn_to_keep(turn_id, reader)
             if turn is not None:
                 await self._remember(turn)
-        session = prepared.received.session
+        session = self._client.session
         if session is not None:
             await session.finish(prepared, self._readers)
         if response is not None and prepared.call.protocol == "responses":

@@ -23,11 +23,11 @@ from dsv4._completion.events import Diagnostic, End
 from dsv4._encode.prompt import Prompt
 from dsv4._images.image_source import identity
 from dsv4._playground.provenance import Utf16Offsets
-from dsv4.api import ApiRequest
 from dsv4.serve.asgi import ClientGone
 from dsv4.serve.choice_reader import ChoiceReader
 from dsv4.serve.heal.adapted_messages import text_of
 from dsv4.serve.observe.logs import ReportedRun
+from dsv4.serve.prepared_request import PreparedRequest
 from dsv4.serve.settings import MIB, SettingError, Settings
 from dsv4.tokens.coder import common_prefix_length
 
@@ -50,22 +50,6 @@ _SHOWN = (
 )
 
 
-class PreparedView(Protocol):
-    """What the inspector shows of a request once it has a prompt."""
-
-    @property
-    def call(self) -> ApiRequest: ...
-
-    @property
-    def prompt(self) -> Prompt: ...
-
-    @property
-    def prompt_tokens(self) -> int: ...
-
-    @property
-    def shared(self) -> int | None: ...
-
-
 class RunView(ReportedRun, Protocol):
     """What the inspector shows of a request that is being answered."""
 
@@ -80,7 +64,7 @@ class RunView(ReportedRun, Protocol):
 
 
 # Is called when a request has its prompt, with that and with what generates.
-OnBegin: TypeAlias = Callable[[PreparedView, RunView], None]
+OnBegin: TypeAlias = Callable[[PreparedRequest, RunView], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -115,7 +99,7 @@ class InspectedRequest:
     tail: str = ""
     usage: dict[str, int] = field(default_factory=dict)
 
-    def begin(self, prepared: PreparedView, run: RunView) -> None:
+    def begin(self, prepared: PreparedRequest, run: RunView) -> None:
         """Notes the prompt: it is generated from as soon as a stream is free."""
         self.status = "running"
         self.run = run
@@ -297,7 +281,7 @@ class Inspector:
         finally:
             self._trim()
 
-    def _begin(self, seen: InspectedRequest, prepared: PreparedView, run: RunView) -> None:
+    def _begin(self, seen: InspectedRequest, prepared: PreparedRequest, run: RunView) -> None:
         """Compares the prompt of a request with the owner's request before it."""
         seen.begin(prepared, run)
         earlier = (other for other in reversed(self._seen.values()) if other.number < seen.number)
