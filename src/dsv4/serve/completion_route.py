@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from typing import Generic
 
@@ -79,9 +79,12 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
         key = report.key = await server.access.authenticated(scope)
         data = await asgi.read_body(scope, receive, server.settings)
         name = self._session_of(scope, headers)
-        agent = headers.get("user-agent", "")
+        watched: AbstractContextManager[OnBegin | None] = nullcontext()
+        if server.inspector is not None:
+            agent = headers.get("user-agent", "")
+            watched = server.inspector.watched(key.name, self._label, data, name, agent)
         async with server.access.meter.admitted(key.name, key.limits):
-            with server.inspected(key.name, self._label, data, name, agent) as seen:
+            with watched as on_begin:
                 read = await self._read(data, key)
                 choices = read.call.n
                 async with (
@@ -94,13 +97,13 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
                         client = CompletionClient(
                             key, headers, *ways, turn, report.given_id, session
                         )
-                        return await self._run(received, client, seen, report)
+                        return await self._run(received, client, on_begin, report)
 
     async def _run(
         self,
         received: ReceivedRequest,
         client: CompletionClient,
-        seen: OnBegin | None,
+        on_begin: OnBegin | None,
         report: RequestReport,
     ) -> int:
         headers, call = client.headers, received.call
@@ -111,8 +114,8 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
             report.facts = prepared.facts
             debug = self._server.settings.debug and headers.get("x-dsv4-debug") == "1"
             run = report.run = self._run_class(self._server, self._api, prepared, client, debug)
-            if seen is not None:
-                seen(prepared, run)
+            if on_begin is not None:
+                on_begin(prepared, run)
             if failure := await run.run():
                 report.fail(failure)
         except ContextOverflow as error:

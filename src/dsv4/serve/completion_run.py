@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, replace
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -77,10 +77,10 @@ class CompletionRun(ABC, Generic[PreparedT]):
         self._prepared = prepared
         self._client = client
         self._debug = debug
-        self._readers: list[ChoiceReader] = [self._new_reader() for _ in range(prepared.call.n)]
+        self.readers: list[ChoiceReader] = [self._new_reader() for _ in range(prepared.call.n)]
         self._leases: dict[int, EngineLease] = {}  # by choice
         self._generation = Generation(
-            server.settings, self._readers, self._open, client.turn, self._takes_over
+            server.settings, self.readers, self._open, client.turn, self._takes_over
         )
 
     # What differs with what generates.
@@ -135,7 +135,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
         watch = asgi.DisconnectWatch(self._client.receive, self._generation.client_gone)
         session = self._client.session
         if session is not None:
-            session.begin(self._readers)
+            session.begin(self.readers)
         try:
             if self._prepared.call.stream:
                 return await self._stream()
@@ -145,37 +145,27 @@ class CompletionRun(ABC, Generic[PreparedT]):
             self._generation.timer.close()
             await watch.close()
             for choice, lease in self._leases.items():
-                answered = self._readers[choice].first_at is not None
+                answered = self.readers[choice].first_at is not None
                 lease.close(answered, self._generation.failure)
             if session is not None and not session.has_ended:
                 state: CallState = "left" if self._generation.has_left else "failed"
-                session.broke_off(self._prepared, self._readers, state)
+                session.broke_off(self._prepared, self.readers, state)
             self._count_and_record()
 
-    # For the inspector.
-
-    @property
-    def readers(self) -> Sequence[ChoiceReader]:
-        return self._readers
+    # For those who look on.
 
     @property
     def usage(self) -> Usage:
-        return total_usage(self._readers, self._prepared.prompt_tokens)
+        return total_usage(self.readers, self._prepared.prompt_tokens)
 
     @property
-    def began(self) -> float | None:
-        """When the backend was asked."""
-        return self._generation.timer.began
-
-    @property
-    def first_heard(self) -> float | None:
-        """When the backend sent something first."""
-        return self._generation.timer.first_heard
+    def timer(self) -> asgi.StreamTimer:
+        return self._generation.timer
 
     @property
     def tail(self) -> str:
         """The end of the raw text of the first choice."""
-        reader, tokenizer = self._readers[0], self._server.tokenizer
+        reader, tokenizer = self.readers[0], self._server.tokenizer
         if reader.has_ids and tokenizer is not None:
             return tokenizer.decode(reader.sampled_ids[-_TAIL_PIECES:])
         return "".join(reader.sampled_text[-_TAIL_PIECES:])
@@ -201,19 +191,19 @@ class CompletionRun(ABC, Generic[PreparedT]):
 
     def _reason(self) -> FinishReason:
         """Why the engine stopped: of each choice, where there are several."""
-        reasons = [_engine_reason(reader) for reader in self._readers]
+        reasons = [_engine_reason(reader) for reader in self.readers]
         return reasons if len(reasons) > 1 else reasons[0]
 
     def _debugged(self) -> dict[str, Any]:
         diagnostics = [
             asdict(event)
-            for reader in self._readers
+            for reader in self.readers
             for event in reader.events
             if isinstance(event, Diagnostic)
         ]
         return {
             "prompt": self._prepared.prompt.text,
-            "completion": [reader.sampled for reader in self._readers],
+            "completion": [reader.sampled for reader in self.readers],
             "diagnostics": diagnostics,
             "adapted": list(self._prepared.adapted),
         }
@@ -256,7 +246,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
         call = self._prepared.call
         events: list[list[LoggedEvent]] = [
             [(event, reader.logprobs_of(event)) for event in reader.events]
-            for reader in self._readers
+            for reader in self.readers
         ]
         return self._api.whole(
             call,
@@ -276,9 +266,8 @@ class CompletionRun(ABC, Generic[PreparedT]):
         stream = asgi.EventStream(send, self._headers, generation.timer, send_piece)
         frames = self._api.frames
         # A sealed turn goes out where the reasoning ends: what follows must wait for its own end.
-        held: list[tuple[int, list[Event]]] | None = (
-            [] if self._server.storage.turns.seals else None
-        )
+        seals = self._server.storage.turns.seal is not None
+        held: list[tuple[int, list[Event]]] | None = [] if seals else None
 
         async def passed(choice: int, events: list[Event]) -> None:
             if held is not None:
@@ -324,11 +313,11 @@ class CompletionRun(ABC, Generic[PreparedT]):
 
     @property
     def _upstream_id(self) -> str | None:
-        return self._readers[0].id if self._prepared.call.protocol == "chat" else None
+        return self.readers[0].id if self._prepared.call.protocol == "chat" else None
 
     def _framed(self, writer: EventWriter, events: list[Event], choice: int) -> bytes:
         """Events of a choice as bytes."""
-        reader = self._readers[choice]
+        reader = self.readers[choice]
         if reader.joins:
             return writer.frames(events, choice)
         return b"".join(writer.frames([e], choice, reader.logprobs_of(e)) for e in events)
@@ -344,8 +333,8 @@ class CompletionRun(ABC, Generic[PreparedT]):
         reasoning itself, where clients may give back nothing else of it."""
         server, prepared = self._server, self._prepared
         turns, sealed = server.storage.turns, None
-        if turns.seals:
-            turn = self._turn_to_keep(prepared.turn_ids[0], self._readers[0])
+        if turns.seal is not None:
+            turn = self._turn_to_keep(prepared.turn_ids[0], self.readers[0])
             sealed = None if turn is None else turns.sealed(prepared.key.name, turn)
         if sealed is None and prepared.call.protocol != "responses":
             return mark_id(prepared.turn_ids[0])
@@ -361,13 +350,13 @@ class CompletionRun(ABC, Generic[PreparedT]):
     async def _store(self, response: JsonObject | None) -> None:
         """Keeps the turn before the client has all of it: it may come back immediately."""
         storage, prepared = self._server.storage, self._prepared
-        for turn_id, reader in zip(prepared.turn_ids, self._readers, strict=True):
+        for turn_id, reader in zip(prepared.turn_ids, self.readers, strict=True):
             turn = self._turn_to_keep(turn_id, reader)
             if turn is not None:
                 await self._remember(turn)
         session = self._client.session
         if session is not None:
-            await session.finish(prepared, self._readers)
+            await session.finish(prepared, self.readers)
         if response is not None and prepared.call.protocol == "responses":
             await storage.responses.keep(prepared.key.name, prepared.body, response)
         if response is not None and prepared.received.in_thread:
@@ -375,7 +364,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
 
     def _count_and_record(self) -> None:
         server, prepared = self._server, self._prepared
-        reader = self._readers[0]
+        reader = self.readers[0]
         if prepared.ids is not None and reader.has_ids:
             known = picture_ids(prepared.prompt, prepared.ids)
             server.prefixes.note(prepared.key.name, [*known, *reader.sampled_ids])
@@ -383,7 +372,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
         if prepared.images is not NO_IMAGES:
             server.metrics.count_images(prepared.images)
         server.metrics.observe("request_seconds", time.monotonic() - prepared.began)
-        for turn_id, reader in zip(prepared.turn_ids, self._readers, strict=True):
+        for turn_id, reader in zip(prepared.turn_ids, self.readers, strict=True):
             server.metrics.count_events(reader.events, is_whole=self._generation.is_whole)
             log_healed(turn_id, reader.events)
             if reader.first_at is not None:
@@ -394,7 +383,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
     def _record(self) -> None:
         recorder, prepared = self._server.recorder, self._prepared
         assert recorder is not None
-        for reader in self._readers:
+        for reader in self.readers:
             message = assemble(reader.events)
             recorder.write(
                 Exchange(
@@ -427,16 +416,14 @@ def _held_back(
     held: list[tuple[int, list[Event]]], choice: int, events: list[Event]
 ) -> list[Event]:
     """The reasoning at the start of a turn; everything from its end on is added to `held`."""
-    after = next((n for n, event in enumerate(events) if not _is_reasoning(event)), len(events))
-    if held:
-        after = 0
+    thought = (ReasoningDelta, Diagnostic)
+    after = next(
+        (n for n, event in enumerate(events) if not isinstance(event, thought)), len(events)
+    )
+    after = 0 if held else after
     if events[after:]:
         held.append((choice, events[after:]))
     return events[:after]
-
-
-def _is_reasoning(event: Event) -> bool:
-    return isinstance(event, (ReasoningDelta, Diagnostic))
 
 
 def _sampled_turn(

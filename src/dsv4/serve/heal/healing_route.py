@@ -70,7 +70,7 @@ class HealingRun(CompletionRun[HealedRequest]):
         )
         call = sent.read_with(prepared.call)
         self._prepared = replace(prepared, sent=sent, adapted=sent.adapted, call=call)
-        self._readers[choice] = self._new_reader()
+        self.readers[choice] = self._new_reader()
         async with aclosing(backend.stream_request(sent.body)) as chunks:
             async for chunk in chunks:
                 yield chunk

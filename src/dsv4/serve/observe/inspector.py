@@ -23,7 +23,7 @@ from dsv4._completion.events import Diagnostic, End
 from dsv4._encode.prompt import Prompt
 from dsv4._images.image_source import identity
 from dsv4._playground.provenance import Utf16Offsets
-from dsv4.serve.asgi import ClientGone
+from dsv4.serve.asgi import ClientGone, StreamTimer
 from dsv4.serve.choice_reader import ChoiceReader
 from dsv4.serve.heal.adapted_messages import text_of
 from dsv4.serve.observe.logs import ReportedRun
@@ -54,10 +54,7 @@ class RunView(ReportedRun, Protocol):
     """What the inspector shows of a request that is being answered."""
 
     @property
-    def began(self) -> float | None: ...
-
-    @property
-    def first_heard(self) -> float | None: ...
+    def timer(self) -> StreamTimer: ...
 
     @property
     def tail(self) -> str: ...
@@ -124,7 +121,7 @@ class InspectedRequest:
         if self.run is not None:
             self.kept = self.completions()
             self.usage = {name: getattr(self.run.usage, name) for name in _COUNTS}
-            self.begun, self.first = self.run.began, self.run.first_heard
+            self.begun, self.first = self.run.timer.began, self.run.timer.first_heard
             self.tail = self.run.tail
             self.run = None
             if status == "done" and any(choice["finish"] is None for choice in self.kept):
@@ -133,7 +130,7 @@ class InspectedRequest:
     @property
     def stage(self) -> str:
         """How far it is: "queued", "running", or the way in which it ended."""
-        return "queued" if self.run is not None and self.run.began is None else self.status
+        return "queued" if self.run is not None and self.run.timer.began is None else self.status
 
     @property
     def weight(self) -> int:
@@ -159,8 +156,8 @@ class InspectedRequest:
         return {
             **{name: getattr(self, name) for name in _SHOWN},
             "status": self.stage,
-            "queued": _seconds(self.clock, run.began if run else self.begun),
-            "first": _seconds(self.clock, run.first_heard if run else self.first),
+            "queued": _seconds(self.clock, run.timer.began if run else self.begun),
+            "first": _seconds(self.clock, run.timer.first_heard if run else self.first),
             "total": _seconds(self.clock, self.ended),
             "before": self.previous,
             "repairs": sum(len(choice["repairs"]) for choice in self.kept),

@@ -117,11 +117,12 @@ class SessionRoutes:
             raise wrong(query["closed"], "1 or 0", "closed")
         limit = _whole(query.get("limit", str(PAGE)), "limit", MOST_PER_PAGE)
         after = _whole(query.get("after", "0"), "after", 2**62)
-        found = await self._store.sessions(
-            query.get("group"), closed[query.get("closed")], after, limit
+        group, is_closed = query.get("group"), closed[query.get("closed")]
+        records = await self._store.sessions(
+            group=group, closed=is_closed, after=after, limit=limit
         )
-        following = found[-1].number if len(found) == limit else None
-        return {"data": [record.to_json() for record in found], "next": following}
+        following = records[-1].number if len(records) == limit else None
+        return {"data": [record.to_json() for record in records], "next": following}
 
     async def get(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         record = await self._known(scope)

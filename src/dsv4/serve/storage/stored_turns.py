@@ -451,11 +451,6 @@ class SampledTurns:
         self.store = store
         self.seal = seal
 
-    @property
-    def seals(self) -> bool:
-        """Whether turns travel with the client."""
-        return self.seal is not None
-
     async def remember(
         self,
         owner: str,
