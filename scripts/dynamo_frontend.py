@@ -22,33 +22,9 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-# The model's name, and its kind, by which Dynamo chooses how it writes prompts; so are its parsers
-# named.
-MODELS = {
-    "v4": ("DeepSeek-V4-Pro", "deepseek_v4"),
-    "v4.1": ("DeepSeek-V4.1-Flash", "deepseek_v41"),
-}
-ARCHITECTURES = {"v4": ["DeepseekV4ForCausalLM"], "v4.1": ["DeepseekV41ForCausalLM"]}
-# What V4.1 calls reserved tokens of V4's vocabulary.
-RENAMED = {128799: "<｜System｜>", 129264: "<｜deepseek_image｜>"}
+from model_folder import MODELS, write_model
+
 SECONDS = 60
-
-
-def write_model(folder: Path, dialect: str, vocabulary: Path) -> None:
-    """What a frontend reads of a model: no weights."""
-    folder.mkdir(parents=True)
-    written = json.loads(vocabulary.read_text("utf-8"))
-    if dialect == "v4.1":
-        for token in written["added_tokens"]:
-            token["content"] = RENAMED.get(token["id"], token["content"])
-    (folder / "tokenizer.json").write_text(json.dumps(written), "utf-8")
-    ends = {"bos_token_id": 0, "eos_token_id": 1}
-    (folder / "generation_config.json").write_text(json.dumps(ends), "utf-8")
-    kind = {"architectures": ARCHITECTURES[dialect], "model_type": MODELS[dialect][1]}
-    sizes = {"vocab_size": 129280, "max_position_embeddings": 1_048_576}
-    (folder / "config.json").write_text(json.dumps({**kind, **sizes, **ends}), "utf-8")
-    options = {"tokenizer_class": "PreTrainedTokenizerFast"}
-    (folder / "tokenizer_config.json").write_text(json.dumps(options), "utf-8")
 
 
 class DynamoFrontend:

@@ -70,6 +70,24 @@ def test_the_worst_mistake_is_named(answer: dict[str, Any], mistake: str) -> Non
     assert script("implementations").mistake_of(outcome, answer) == mistake
 
 
+def test_reasoning_inside_contents() -> None:
+    script("model_folder")  # which the other imports
+    inside = script("conform_lines").with_reasoning_inside
+    user, part = {"role": "user", "content": "a"}, {"type": "text", "text": "b"}
+    answers = [
+        {"role": "assistant", "content": "b", "reasoning_content": "r"},
+        {"role": "assistant", "content": [part], "reasoning": "r"},
+        {"role": "assistant", "content": None},
+    ]
+    assert [m["content"] for m in inside([user, *answers], thinking=True)] == [
+        "a",
+        "<think>r</think>b",
+        [{"type": "text", "text": "<think>r</think>"}, part],
+        "<think></think>",
+    ]
+    assert inside(answers[:1], thinking=False) == [{"role": "assistant", "content": "b"}]
+
+
 class TestFollowing:
     def test_the_profile_of_a_release(self) -> None:
         known = script("follow").known_profile
