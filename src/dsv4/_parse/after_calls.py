@@ -39,8 +39,8 @@ def read_after(reading: Reading, unwrapped: bool = False) -> Steps[None]:
         reading.report("orphan_closer", ahead.start, ahead.raw)
         reading.prose.plain_wrapper = False
         reading.advance(ahead.end)
-    holds_json = yield from rules.opens_json_calls(ahead)
-    yield from _leave(reading, ahead, unwrapped, holds_json)
+    is_plain = (yield from rules.opens_json_calls(ahead)) or rules.is_plain_invoke(ahead)
+    yield from _leave(reading, ahead, unwrapped, is_plain)
 
 
 def _look_behind_eos(reading: Reading, eos: Tag) -> Steps[None]:
@@ -57,21 +57,19 @@ def _is_closer(reading: Reading, tag: Tag) -> bool:
     return is_wrapper or tag.label in PLAIN_CLOSES  # rule 34
 
 
-def _leave(reading: Reading, ahead: Tag, unwrapped: bool, holds_json: bool) -> Steps[None]:
-    rules, buffer = reading.rules, reading.buffer
-    begins = rules.role(ahead) in ("wrapper", "invoke")
-    plain = holds_json or rules.is_plain_invoke(ahead)
+def _leave(reading: Reading, ahead: Tag, unwrapped: bool, is_plain: bool) -> Steps[None]:
+    begins = reading.rules.role(ahead) in ("wrapper", "invoke")
     ends = ahead.kind in ENDS | SECTION_ENDS
     if not begins:
         reading.settle()
     yield from settle_quotations(reading, ahead)
-    if begins or plain:
+    if begins or is_plain:
         reading.advance(ahead.start)
     elif not ends:
         reading.report("text_after_block", reading.pos, "")
-    if ends and unwrapped and buffer.at(reading.pos) == "\n":
+    if ends and unwrapped and reading.buffer.at(reading.pos) == "\n":
         reading.advance(reading.pos + 1)  # the newline of the call itself
-    reading.prose.quoting.begin_line(is_begun=not (ends or begins or plain))
+    reading.prose.quoting.begin_line(is_begun=not (ends or begins or is_plain))
     reading.prose.at = reading.pos
     reading.enter(ParserState.PROSE)
 

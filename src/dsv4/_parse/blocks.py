@@ -6,7 +6,7 @@ import re
 from itertools import repeat
 
 from dsv4._completion.events import DiagnosticKind
-from dsv4._completion.json_text import read_json
+from dsv4._completion.json_text import members_of, object_in
 from dsv4._completion.limits import LONGEST_NAME
 from dsv4._completion.patterns import pattern
 from dsv4._completion.reasons import Ended
@@ -23,6 +23,16 @@ from dsv4._parse.values import JsonCallList
 _BREAK = pattern(r"\n[ \t\r]*(?:\n\s*|(?=[\[{]))")
 _FENCED_OBJECT = pattern(r"\s*(```|~~~)[ \t]*\w*\s*(\{.*\})\s*\1\s*", re.DOTALL)
 _OPEN_BREAK = pattern(r"\n\s*\Z")
+# What ends text that is no call, beside another call.
+_ENDS_JUNK = SECTION_ENDS | {
+    "/think",
+    "role",
+    "native",
+    "/native",
+    "wrapper",
+    "/wrapper",
+    "parameter",
+}
 
 
 def open_block(reading: Reading, tag: Tag, blank_line: bool) -> None:
@@ -61,12 +71,10 @@ class BlockReader:
         tag = yield from buffer.tag(at)
         if isinstance(tag, PartialTag):
             yield from self._end()
-        elif tag is None:
-            if not self._block.used and (yield from self._read_fenced_call(at)):
-                return
-            yield from self._read_text(at)
-        else:
+        elif tag is not None:
             yield from self._read_tag(tag)
+        elif self._block.used or not (yield from self._read_fenced_call(at)):
+            yield from self._read_text(at)
 
     def _read_json(self, at: int) -> Steps[None]:
         if self._buffer.after_blank_line(at) and not (yield from self._rules.begins_json_calls(at)):
@@ -89,14 +97,12 @@ class BlockReader:
         tag = yield from buffer.next_marked(at)
         end = buffer.end if tag is None else tag.start
         fenced = _FENCED_OBJECT.fullmatch(buffer.slice(at + len(name), end))
-        arguments = None if fenced is None else read_json(fenced[2])
+        arguments = None if fenced is None else object_in(fenced[2])
         while tag is not None and tag.marked and tag.closing:
             tag = yield from rules.look_past(tag.end)
-        if tag is not None and tag.kind not in ENDS:
+        if arguments is None or (tag is not None and tag.kind not in ENDS):
             return False
-        if arguments is None or not isinstance(arguments.value, dict):
-            return False
-        if not arguments.value.keys() <= tools.keys(name).keys():
+        if not dict(members_of(arguments.text)).keys() <= tools.keys(name).keys():
             return False
         self._block.used = True
         self._reading.enter(ParserState.BLOCK)
@@ -199,11 +205,8 @@ class BlockReader:
     def _read_invoke(self, tag: Tag) -> Steps[None]:
         reading, block = self._reading, self._block
         name = self._rules.tool_called(tag)
-        if name is None or reading.tools.may_be_tool(name) or self._rules.is_example(name):
-            if not tag.self_closed:  # what follows one that closes itself decides nothing
-                yield from self._rules.look_ahead(tag.end)
-            certain = tag.marked or name is not None
-        else:
+        certain = tag.marked or name is not None
+        if not (name is None or reading.tools.may_be_tool(name) or self._rules.is_example(name)):
             certain = yield from self._rules.is_certain(tag, wrapped=True)
         if not certain:
             return (yield from self._read_junk(tag.start, "dropped_call"))
@@ -254,11 +257,11 @@ class BlockReader:
 
     def _read_junk(self, start: int, kind: DiagnosticKind = "unexpected_text") -> Steps[None]:
         reading, buffer = self._reading, self._buffer
-        if self._block.calls and kind != "dropped_call":
-            reading.begin_doubt()  # what follows text between two calls is doubtful (rule 21)
         self._block.used = True
         if kind != "dropped_call":
             self._block.after_invoke = False
+            if self._block.calls:
+                reading.begin_doubt()  # what follows text between two calls is doubtful (rule 21)
         reading.enter(ParserState.JUNK)
         at = start + 1
         while part := (yield from next_part(buffer, at, _BREAK, _OPEN_BREAK)):
@@ -286,21 +289,15 @@ class BlockReader:
 
     def _ends_junk(self, tag: Tag) -> Steps[bool]:
         """Whether a tag acts, so that the text before it ends."""
-        reading, kind = self._reading, self._rules.kind(tag)
-        if tag.kind in ("eos", "think", "role", "native"):
-            return True
+        kind, role = self._rules.kind(tag), self._rules.role(tag)
         if tag.broken:
             return kind in ("invoke", "parameter")
-        if kind == "wrapper":
-            return tag.marked or tag.closing
-        if tag.closing or kind not in ("invoke", "parameter"):
-            return False
-        if kind == "parameter":
-            return tag.marked
-        name = self._rules.tool_called(tag)
-        if not tag.marked:
-            return name is not None and reading.tools.given and reading.tools.declares(name)
-        if name is None or reading.tools.may_be_tool(name):
+        if kind != "invoke" or tag.closing:
+            return role in _ENDS_JUNK or (role == "/plain" and kind == "wrapper")
+        name, tools = self._rules.tool_called(tag), self._reading.tools
+        if role == "plain":
+            return tools.declares(name)
+        if name is None or tools.may_be_tool(name):
             return True
         return (yield from self._rules.is_certain(tag, wrapped=True))
 

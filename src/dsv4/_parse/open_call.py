@@ -22,7 +22,7 @@ from dsv4._completion.patterns import pattern
 from dsv4._parse.reading import Reading
 from dsv4._parse.tag import TOKENS, Tag
 from dsv4._parse.tag_rules import is_argument
-from dsv4._parse.text_buffer import NOWHERE
+from dsv4._parse.text_buffer import ANYWHERE, NOWHERE
 
 # Under which arguments stand that are no JSON object.
 RAW_PARAMETER = "arguments"
@@ -65,7 +65,6 @@ class Call:
         self.reading = reading
         self.name = name or ""
         self.hidden: DiagnosticKind | None = hidden
-        self._start = reading.pos
         self._opening = None if tag is None else tag.raw
         self._remarks: list[str] = []  # text that nobody understood
         self.remarked_to = NOWHERE  # where the last of it ends
@@ -75,7 +74,7 @@ class Call:
         self.closed = tag is not None and tag.self_closed
         self.was_cut = False
         if hidden is not None or reading.settings.whole_calls:
-            reading.recorded = []
+            reading.unseen_from = reading.pos
         if tag is not None and self._is_checked:
             reading.check_spelling(tag, padded=name != tag.name and tag.name is not None)
             reading.check_declared(self.name, tag.start, tag.raw)
@@ -168,7 +167,11 @@ class Call:
             self.drop("unreadable")
             key = ""
         elif key in writer.keys and self.hidden is None:
-            self._report_again(key, tag)
+            # What it was before is quoted, because it may be lost; not where the prompt has it.
+            before = self.given.get(key)
+            if before is None or before.start < 0:
+                before = GivenValue(tag.start, tag.raw)
+            reading.report("duplicate_parameter", before.start, before.raw)
         if len(writer.keys) >= MOST_PARAMETERS and writer.visible:
             reading.report("limit", tag.start, tag.raw)
             self.drop("limit")
@@ -179,13 +182,6 @@ class Call:
             reading.check_spelling(tag, padded)
         reading.advance(tag.end)
         return key
-
-    def _report_again(self, key: str, tag: Tag) -> None:
-        """A parameter is given once more: what it was before is quoted, because it may be lost."""
-        before = self.given.get(key)
-        if before is None or before.start < 0:  # the prompt has it
-            before = GivenValue(tag.start, tag.raw)
-        self.reading.report("duplicate_parameter", before.start, before.raw)
 
     def may_list(self, key: str) -> bool:
         """Whether one more value of a parameter may make a list of all of them (rule 28)."""
@@ -268,9 +264,7 @@ class Call:
         reading = self.reading
         self._spread_body()
         self.writer.abort(reason, rest)
-        if reading.recorded is None:
-            reading.recorded = []
-            self._start = reading.pos
+        reading.unseen_from = min(reading.unseen_from, reading.pos)
         self.hidden = self.hidden or "dropped_call"
 
     def skip(self, tag: Tag) -> None:
@@ -298,9 +292,9 @@ class Call:
             if self.body is not None and self.body.lone is not None:
                 reading.report("unwrapped_arguments", reading.pos, "")
             reading.tally.calls_completed += 1
-        raw = reading.recorded_text()
         if self.hidden is not None:
-            reading.report(self.hidden, self._start, raw)
+            reading.report_span(self.hidden, reading.unseen_from, reading.pos)
+        reading.unseen_from = ANYWHERE
         reading.call = None
 
     def end(self) -> None:
@@ -321,13 +315,13 @@ class Call:
         reading, buffer = self.reading, self.reading.buffer
         self._spread_body()
         self.writer.abort("cut_short", rest)
-        if reading.recorded is not None:
+        if (start := reading.unseen_from) <= reading.pos:
             reading.advance(buffer.end)
-            raw = reading.recorded_text()
             if self.hidden is None:
-                reading.report_cut(self._start, raw)
+                reading.report_cut(start)
             else:
-                reading.report(self.hidden, self._start, raw)
+                reading.report_span(self.hidden, start, buffer.end)
+        reading.unseen_from = ANYWHERE
         if reading.pos < buffer.end or not reading.tally.cut:
             reading.report_cut(reading.pos)
         reading.tally.cut = True  # even if the model ended it: what it quotes never ended

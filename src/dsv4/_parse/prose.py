@@ -35,7 +35,7 @@ _MOST_NAMED = 128  # characters of tokens in a row
 _ENDS_INLINE = {quote: pattern(f"[{quote}\n]") for quote in '`"'}
 _TOKEN_ALONE = pattern(rf"(<?{tokens.DSML}>?)[ \t\r]{{0,8}}(\n|\Z)")
 # The name in the head of a tag.
-_NAME_IN_HEAD = pattern(rf"{WORD.lower()}[{BARS}{ZERO_WIDTH}\s]*([^\s>]*)(.*)", re.DOTALL)
+_NAME_IN_HEAD = pattern(rf"(?i){WORD}[{BARS}{ZERO_WIDTH}\s]*([^\s>]*)(.*)", re.DOTALL)
 _ATTRIBUTE = pattern(r"=\s*([\"']).*?(?:\1|\Z)", re.DOTALL)
 _PREFIXES = tuple(prefix for prefix, _ in TAG_PREFIXES)
 # What a parameter without a call may stand before, if it goes.
@@ -152,26 +152,25 @@ class ProseReader:
 
     def _end_in_tag(self, tag: PartialTag, at: int) -> None:
         """The text ends inside what may be a tag: it is text, unless it is certain to be markup."""
-        reading, buffer = self._reading, self._buffer
         if tag is not PartialTag.SURELY:
             return
-        if not self._may_be_cut(at) or not self._may_become_call(
-            at, alone=buffer.ended in (None, Ended.LENGTH)
-        ):
-            reading.report_span("markup_as_text", at, buffer.end)
-            self._look(buffer.end)
-        else:  # a call that is cut shows no markup (rule 33)
-            self._show_up_to(at, complete=True)
+        reading, end, ended = self._reading, self._buffer.end, self._buffer.ended
+        alone = ended in (None, Ended.LENGTH)
+        if self._may_be_cut(at) and self._may_become_call(at, alone):
+            self._show_up_to(at, complete=True)  # a call that is cut shows no markup (rule 33)
             reading.report_cut(at)
-            self._prose.at = buffer.end
+            self._prose.at = end
+        else:
+            reading.report_span("markup_as_text", at, end)
+            self._look(end)
 
     def _may_become_call(self, at: int, alone: bool) -> bool:
         """Whether the head of a tag may still be that of a call's (rule 33).
 
         `alone` says so where nothing follows the token.
         """
-        head = self._buffer.slice(at, self._buffer.end).lower()
-        [(name, rest)] = _NAME_IN_HEAD.findall(head)
+        [(name, rest)] = _NAME_IN_HEAD.findall(self._buffer.slice(at, self._buffer.end))
+        name = name.lower()
         if not name or name.startswith(_PREFIXES):
             return alone or bool(name)
         names = [*_PREFIXES, *map(str.lower, self._reading.tools.parameters)]
@@ -186,9 +185,8 @@ class ProseReader:
         """Whether a quotation that is open closes in a tag that breaks off; not in an attribute."""
         if self._buffer.end - at > LONGEST_ORPHANS:  # no tag is so long
             return False
+        self._prose.quoting.settle("<")
         quoting, rest = self._prose.quoting.copy(), self._buffer.slice(at, self._buffer.end)
-        quoting.settle("<")
-        quoting.closed.clear()  # what closed before
         quoting.follow(_ATTRIBUTE.sub("=", rest), at)
         quoting.settle("\n")
         return bool(quoting.closed)
@@ -205,10 +203,12 @@ class ProseReader:
             return ended is not None and ended.is_cut
         behind = buffer.tag_at(at)
         if isinstance(behind, Tag) and self._rules.role(behind) == "invoke":
-            declared = self._reading.tools.declares(self._rules.tool_called(behind) or "")
-            after = yield from buffer.past_space(behind.end)
-            return declared and (after == buffer.end or self._begins_tag(after))
+            at = yield from buffer.past_space(behind.end)
+            return self._is_declared(behind) and (at == buffer.end or self._begins_tag(at))
         return self._begins_tag(at)
+
+    def _is_declared(self, invoke: Tag) -> bool:
+        return self._reading.tools.declares(self._rules.tool_called(invoke))
 
     def _begins_tag(self, at: int) -> bool:
         """Whether the text ends in what may become a DSML tag."""
@@ -251,8 +251,7 @@ class ProseReader:
             text = text[-reading.pos :]
         if not text:
             return
-        if reading.doubt is not None or reading.refuses:
-            reading.settle()
+        reading.settle()
         if not text.isspace():
             for quotation in reading.quotations:
                 quotation.is_behind = True
@@ -497,7 +496,7 @@ class ProseReader:
         """A call without a wrapper: only of a declared tool, and only when it is certain."""
         reading, buffer = self._reading, self._buffer
         name = self._rules.tool_called(tag)
-        declared = name is not None and reading.tools.given and reading.tools.declares(name)
+        declared = reading.tools.declares(name)
         if not declared and not (self._rules.is_example(name) and self._is_blank):
             return (yield from self._read_stub(tag))
         certain = yield from self._rules.is_certain(tag, wrapped=False)
@@ -717,20 +716,16 @@ class ProseReader:
             if is_plain_wrapper(tag.label):  # the call in it is quoted with it
                 ahead = yield from rules.look_ahead(tag.end)
             return self._pass(ahead if rules.is_plain_invoke(ahead) else tag)
-        if rules.is_plain_invoke(tag):
-            return (yield from self._read_plain_calls(tag, tag))
-        if not (tag.attributes or tag.self_closed) and is_plain_wrapper(tag.label):
+        wraps = is_plain_wrapper(tag.label) and not (tag.attributes or tag.self_closed)
+        if wraps:
             ahead = yield from rules.look_ahead(tag.end)
         if ahead.kind == "brace" and tag.label in JSON_WRAPPERS and self._is_blank:
             return (yield from self._read_plain_calls(tag, tag))
-        if ahead is tag:
-            return self._pass(tag)
         opens_line = self._is_blank or self._buffer.opens_line(ahead.start)
-        holds_json = opens_line and (yield from rules.opens_json_calls(ahead))
+        holds_json = wraps and opens_line and (yield from rules.opens_json_calls(ahead))
         if holds_json or rules.is_plain_invoke(ahead):
             return (yield from self._read_plain_calls(tag, ahead))
-        declared = self._reading.tools.declares(rules.tool_called(ahead) or "")
-        calls = declared and rules.role(ahead) == "invoke"
+        calls = wraps and rules.role(ahead) == "invoke" and self._is_declared(ahead)
         if not calls or not (yield from rules.is_certain(ahead, wrapped=False)):
             return self._pass(tag)
         return (yield from self._open_block(tag))

@@ -141,7 +141,7 @@ class TagRules:
 
     def names_tool(self, tag: Tag) -> bool:
         """Whether a wrapper's tag names a declared tool, as only an invoke's has to."""
-        return tag.name is not None and self.tools.declares(self.tool_called(tag) or "")
+        return tag.name is not None and self.tools.declares(self.tool_called(tag))
 
     def key(self, tag: Tag, tool: str) -> str | None:
         """The name of a parameter: its attribute, or the tag's own name."""
@@ -212,12 +212,10 @@ class TagRules:
             return closes or self.is_plain_argument(ahead, tool)
         if not wrapped and not tag.marked:  # nothing with the token stands in a plain call (rule 1)
             return False
-        kind = self.kind(ahead, tool)
-        if kind == "parameter" or self.is_container(ahead, tool):
+        if self.is_container(ahead, tool):
             return not ahead.closing
-        if kind == "invoke":
-            return ahead.closing or wrapped
-        return kind == "wrapper" and ahead.closing and wrapped
+        role = self.role(ahead, tool)
+        return role in ("parameter", "/invoke") or (wrapped and role in ("invoke", "/wrapper"))
 
     # Odd closing tags, which close only in a run (rule 13).
 
@@ -272,7 +270,7 @@ class TagRules:
         if tag.marked or tag.closing or tag.self_closed:
             return False
         name = self.tools.as_declared(tag.attributes.get("name"))
-        return is_plain_call(tag.label) and name is not None and self.tools.declares(name)
+        return is_plain_call(tag.label) and self.tools.declares(name)
 
     def opens_json_calls(self, tag: Tag) -> Steps[bool]:
         """Whether a tag opens JSON calls without the DSML token (rule 13)."""

@@ -27,7 +27,7 @@ Lexer: TypeAlias = Callable[["TextBuffer", int], "Waiting[Tag | None] | Tag | No
 # Stands for a bar of ordinary text, where only tokens count.
 BLANK = "\0"
 NOWHERE = -(2**62)  # before every place
-_ANYWHERE = -NOWHERE  # behind every place
+ANYWHERE = -NOWHERE  # behind every place
 _THINK = "think>"  # the end of a think tag
 # How much of what is done with may still matter.
 REMEMBERED = LONGEST_SPACE + 1
@@ -198,7 +198,7 @@ class TextBuffer:
             reading = self.tag_at(at)
         return reading
 
-    def past_space(self, at: int, longest: int = _ANYWHERE) -> Steps[int]:
+    def past_space(self, at: int, longest: int = ANYWHERE) -> Steps[int]:
         """Where white space from `at` on ends; or one character beyond the longest allowed."""
         limit = at + longest + 1
         while True:
@@ -208,7 +208,7 @@ class TextBuffer:
             if at >= limit or at < self.end or not (yield from self.more()):
                 return min(at, limit)
 
-    def next_tag(self, at: int, limit: int = _ANYWHERE) -> Steps[Tag | None]:
+    def next_tag(self, at: int, limit: int = ANYWHERE) -> Steps[Tag | None]:
         """The next tag from `at` on, up to a limit. None: there is none."""
         while (at := self.next_mark(at)) <= limit:
             if at < self.end:
@@ -221,7 +221,7 @@ class TextBuffer:
         return None
 
     def next_marked(
-        self, at: int, limit: int = _ANYWHERE, kinds: frozenset[str] = TOKENS
+        self, at: int, limit: int = ANYWHERE, kinds: frozenset[str] = TOKENS
     ) -> Steps[Tag | None]:
         """The next tag with the DSML token, or token of one of these kinds."""
         tag = yield from self.next_tag(at, limit)
