@@ -29,7 +29,7 @@ from dsv4._view.html_page import css_classes_and_text
 from dsv4._view.image_captions import ImageCount
 from dsv4._view.view_rows import Line, Segment, View, ViewRow, maybe_folded, view_of
 from dsv4.api import convert
-from dsv4.errors import Error, ImageError, Location, short_repr
+from dsv4.errors import Error, ImageError, Location, mismatch
 from dsv4.profiles import compare, render
 from dsv4.version import how_to_install
 
@@ -384,15 +384,11 @@ def prompt_text(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str
 def _sides_in(body: Mapping[str, Any], context: PlaygroundContext) -> list[str]:
     names = body.get("sides", ["dsv4"])
     if not isinstance(names, list) or not 1 <= len(names) <= 2:
-        raise PageProblem(
-            f"found {short_repr(names)}, expected one side or two", location=("sides",)
-        )
+        raise PageProblem(mismatch(names, "one side or two"), location=("sides",))
     for n, side in enumerate(names):
         if side not in context.sides:
             expected = f"one of {', '.join(context.sides)}"
-            raise PageProblem(
-                f"found {short_repr(side)}, expected {expected}", location=("sides", n)
-            )
+            raise PageProblem(mismatch(side, expected), location=("sides", n))
     return names
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dsv4.errors import EncodeError, Error, Location, OptionError, location_of, short_repr
+from dsv4.errors import EncodeError, Error, Location, OptionError, location_of, mismatch
 
 # What both vendors call an error of a status. A protocol changes the few names that differ.
 TYPES: dict[int, str] = {
@@ -90,7 +90,7 @@ class ContextOverflow(ApiError):
 
 def wrong(value: object, expected: str, path: str) -> ApiError:
     """The error for a field that holds something else than it should."""
-    return ApiError(f"found {short_repr(value)}, expected {expected}", path=path)
+    return ApiError(mismatch(value, expected), path=path)
 
 
 def as_api_error(error: BaseException) -> ApiError:

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from dsv4._encode.encode import chosen_tool, maybe_response_schema, read_tool_choice, visible_tools
 from dsv4._encode.tools import function_location, function_of, qualified_function
 from dsv4._format.dialects import dialect_named
-from dsv4.errors import Location, refusal, short_repr
+from dsv4.errors import Location, mismatch, refusal, short_repr
 from dsv4.grammar import completion_rules
 from dsv4.grammar import expressions as ex
 from dsv4.grammar.automaton import rest_after
@@ -169,9 +169,7 @@ def fields_for(server: str, form: str, text: str) -> dict[str, Any]:
     """The fields of a request to a server."""
     known = GRAMMAR_SERVERS.get(server) if isinstance(server, str) else None
     if known is None:
-        raise refusal(
-            ("server",), f"found {short_repr(server)}, expected one of {', '.join(GRAMMAR_SERVERS)}"
-        )
+        raise refusal(("server",), mismatch(server, f"one of {', '.join(GRAMMAR_SERVERS)}"))
     if form not in known.forms:
         expected = f"a grammar of the form {known.forms[0]}"
         raise refusal(("server",), f"found {server} for the form {form}, expected {expected}")
@@ -257,7 +255,7 @@ def for_request(
     _check_option("reasoning", reasoning, ("grammar", "server"))
     _check_option("order", order, ("any", "declared"))
     if not isinstance(request, Request):
-        raise refusal(("request",), f"found {short_repr(request)}, expected a Request")
+        raise refusal(("request",), mismatch(request, "a Request"))
     if not isinstance(markers, Mapping):
         _check_option("markers", markers, completion_rules.MARKERS)
     _check_flags(
@@ -337,9 +335,9 @@ def _after(whole: Expression, written: str, rules: Rules) -> Expression:
 def _check_flags(**flags: object) -> None:
     for name, flag in flags.items():
         if flag.__class__ is not bool:
-            raise refusal((name,), f"found {short_repr(flag)}, expected True or False")
+            raise refusal((name,), mismatch(flag, "True or False"))
 
 
 def _check_option(name: str, value: object, values: tuple[str, ...]) -> None:
     if not isinstance(value, str) or value not in values:
-        raise refusal((name,), f"found {short_repr(value)}, expected one of {', '.join(values)}")
+        raise refusal((name,), mismatch(value, f"one of {', '.join(values)}"))
