@@ -60,8 +60,8 @@ def marker_ids(dialect: Dialect, markers: Markers | Mapping[str, int]) -> dict[s
     ids: Mapping[str, int | None] = {str(token): token.id for token in dialect.special_tokens}
     if isinstance(markers, Mapping):
         ids = markers
-    known = {marker: id for marker in VISIBLE if (id := ids.get(marker)) is not None}
-    return known if len(known) == len(VISIBLE) else {}
+    visible = {marker: id for marker in VISIBLE if (id := ids.get(marker)) is not None}
+    return visible if len(visible) == len(VISIBLE) else {}
 
 
 def cuts_marker(written: str) -> bool:

@@ -30,10 +30,10 @@ def answer_rules(
     response_format: object, rules: Rules, relaxations: Relaxations, any_order: bool
 ) -> Expression | None:
     """The values that the format allows. None: any text."""
-    found = maybe_response_schema(response_format)
-    if found is None:
+    located = maybe_response_schema(response_format)
+    if located is None:
         return None
-    schema, location = found
+    schema, location = located
     document = SchemaDocument(schema, location, relaxations)
     values = ValueRules(document, JsonRules(rules, completion_rules.FORBIDDEN), rules, any_order)
     rule = values.value((Subschema(schema, location),))
@@ -60,15 +60,15 @@ def allowed_tools(request: Request) -> AllowedTools:
     tools = tuple(_declared(request))
     if mode == "auto":
         return AllowedTools(tools, None)
-    own, before, messages = _given(request)
+    own, before, messages = _lists_in(request)
     name = chosen_tool(tool, own, before, messages, dialect_named(request.dialect))
     if name is None:
         return AllowedTools(tools, "")
     return AllowedTools(tuple(tool for tool in tools if tool.name == name), name)
 
 
-def _given(request: Request) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
-    """Tools, context and messages as lists, of which some may not be given."""
+def _lists_in(request: Request) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
+    """Tools, context and messages."""
     own = () if request.tools is None else list(request.tools)
     return own, () if request.context is None else list(request.context), list(request.messages)
 
@@ -76,7 +76,7 @@ def _given(request: Request) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any
 def _declared(request: Request) -> Iterator[completion_rules.GrammarTool]:
     """The tools that the prompt shows."""
     namespaces = dialect_named(request.dialect).namespaces
-    own, before, messages = _given(request)
+    own, before, messages = _lists_in(request)
     placed = ((("tools", n), tool) for n, tool in enumerate(own))
     for location, tool in (*placed, *visible_tools(before, messages)):
         fields, function = function_of(tool, True, location)
@@ -167,13 +167,13 @@ GRAMMAR_SERVERS = {
 
 def fields_for(server: str, form: str, text: str) -> dict[str, Any]:
     """The fields of a request to a server."""
-    known = GRAMMAR_SERVERS.get(server) if isinstance(server, str) else None
-    if known is None:
+    taking = GRAMMAR_SERVERS.get(server) if isinstance(server, str) else None
+    if taking is None:
         raise refusal(("server",), mismatch(server, f"one of {', '.join(GRAMMAR_SERVERS)}"))
-    if form not in known.forms:
-        expected = f"a grammar of the form {known.forms[0]}"
+    if form not in taking.forms:
+        expected = f"a grammar of the form {taking.forms[0]}"
         raise refusal(("server",), f"found {server} for the form {form}, expected {expected}")
-    return {name: _filled(value, text) for name, value in known.fields.items()}
+    return {name: _filled(value, text) for name, value in taking.fields.items()}
 
 
 def _filled(fields: object, text: str) -> object:

@@ -52,15 +52,15 @@ class Relaxations:
 
     def __init__(self, exact: bool) -> None:
         self._exact = exact
-        self._found: dict[Location, Relaxation] = {}
+        self._noted: dict[Location, Relaxation] = {}
 
     def note(self, location: Location, reason: str) -> None:
         if self._exact:
             raise refusal(location, f"cannot be enforced: {reason}; expected none with exact=True")
-        self._found.setdefault(location, Relaxation(location, reason))
+        self._noted.setdefault(location, Relaxation(location, reason))
 
     def found(self) -> tuple[Relaxation, ...]:
-        return tuple(self._found.values())
+        return tuple(self._noted.values())
 
 
 # Shapes.
@@ -307,7 +307,7 @@ class SchemaDocument:
         self.location = location
         self.relaxations = relaxations
         # What was found for a schema is kept: many references may lead to one.
-        self._found: dict[Location, list[Shape]] = {}
+        self._shapes: dict[Location, list[Shape]] = {}
 
     def shapes(
         self, together: Conjunction, following: frozenset[Location] = frozenset()
@@ -321,9 +321,9 @@ class SchemaDocument:
         return alternatives
 
     def _alternatives(self, part: Subschema, following: frozenset[Location]) -> list[Shape]:
-        if part.location not in self._found:
-            self._found[part.location] = self._new_alternatives(part, following)
-        return self._found[part.location]
+        if part.location not in self._shapes:
+            self._shapes[part.location] = self._new_alternatives(part, following)
+        return self._shapes[part.location]
 
     def _new_alternatives(self, part: Subschema, following: frozenset[Location]) -> list[Shape]:
         schema, location = part
