@@ -174,6 +174,11 @@ def checked_fields(
     return checked
 
 
+def fields_check(checks: Mapping[str, Check]) -> Callable[[object, str], dict[str, Any]]:
+    """The check of an object whose fields are checked."""
+    return lambda value, path: checked_fields(json_object(value, path), checks, path)
+
+
 def shared_fields(
     body: Mapping[str, Any], reads: Mapping[str, tuple[str, Check]]
 ) -> dict[str, Any]:
