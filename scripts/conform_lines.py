@@ -18,6 +18,8 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import MagicMock
 
+from model_folder import vocabulary_text
+
 Request = dict[str, Any]
 
 
@@ -87,9 +89,32 @@ def open_request(request: Request) -> tuple[list[Request], list[Any] | None]:
     messages, tools = with_tools_apart(request)
     if any(isinstance(message.get("content"), list) for message in messages):
         raise Unsupported("lists of contents")
-    if not messages or messages[-1].get("role") == "assistant":
+    if not messages or is_answered(messages):
         raise Unsupported("a prompt without an answer to come")
     return messages, tools
+
+
+def is_answered(messages: list[Request]) -> bool:
+    return bool(messages) and messages[-1].get("role") == "assistant"
+
+
+def with_reasoning_inside(messages: list[Request], *, thinking: bool) -> list[Request]:
+    """For implementations that take reasoning at the beginning of contents, where it says that a
+    turn thinks, if only of nothing."""
+    return [_with_reasoning_inside(message, thinking=thinking) for message in messages]
+
+
+def _with_reasoning_inside(message: Request, *, thinking: bool) -> Request:
+    names = ("reasoning_content", "reasoning")
+    inside = {name: value for name, value in message.items() if name not in names}
+    if thinking and message.get("role") == "assistant":
+        reasoning = next((message[name] for name in names if message.get(name)), "")
+        thought, content = f"<think>{reasoning}</think>", message.get("content") or ""
+        is_list = isinstance(content, list)
+        inside["content"] = (
+            [{"type": "text", "text": thought}, *content] if is_list else thought + content
+        )
+    return inside
 
 
 def refuse_parts_but(messages: list[Request], *kinds: str) -> None:
@@ -139,11 +164,13 @@ def v4_vocabulary() -> Path:
     return Path(found.origin).with_name("tokenizer.json")
 
 
-def v4_tokenizer() -> Any:
-    """That vocabulary, as `transformers` has it."""
+def v4_tokenizer(dialect: str = "v4") -> Any:
+    """That vocabulary, with the names of a dialect, as `transformers` has it."""
+    from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
 
-    tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(v4_vocabulary()))
+    written = Tokenizer.from_str(vocabulary_text(dialect, v4_vocabulary()))
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=written)
     known = tokenizer.get_vocab()
     tokenizer.get_vocab = lambda: known  # it takes a while, and each of vLLM's parsers asks for it
     return tokenizer

@@ -11,44 +11,17 @@ import asyncio
 import atexit
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
 import time
-import urllib.error
 import urllib.request
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-# The model's name, and its kind, by which Dynamo chooses how it writes prompts; so are its parsers
-# named.
-MODELS = {
-    "v4": ("DeepSeek-V4-Pro", "deepseek_v4"),
-    "v4.1": ("DeepSeek-V4.1-Flash", "deepseek_v41"),
-}
-ARCHITECTURES = {"v4": ["DeepseekV4ForCausalLM"], "v4.1": ["DeepseekV41ForCausalLM"]}
-# What V4.1 calls reserved tokens of V4's vocabulary.
-RENAMED = {128799: "<｜System｜>", 129264: "<｜deepseek_image｜>"}
-SECONDS = 60
-
-
-def write_model(folder: Path, dialect: str, vocabulary: Path) -> None:
-    """What a frontend reads of a model: no weights."""
-    folder.mkdir(parents=True)
-    written = json.loads(vocabulary.read_text("utf-8"))
-    if dialect == "v4.1":
-        for token in written["added_tokens"]:
-            token["content"] = RENAMED.get(token["id"], token["content"])
-    (folder / "tokenizer.json").write_text(json.dumps(written), "utf-8")
-    ends = {"bos_token_id": 0, "eos_token_id": 1}
-    (folder / "generation_config.json").write_text(json.dumps(ends), "utf-8")
-    kind = {"architectures": ARCHITECTURES[dialect], "model_type": MODELS[dialect][1]}
-    sizes = {"vocab_size": 129280, "max_position_embeddings": 1_048_576}
-    (folder / "config.json").write_text(json.dumps({**kind, **sizes, **ends}), "utf-8")
-    options = {"tokenizer_class": "PreTrainedTokenizerFast"}
-    (folder / "tokenizer_config.json").write_text(json.dumps(options), "utf-8")
+from chat_requests import SECONDS, free_port, post_chat
+from model_folder import MODELS, write_model
 
 
 class DynamoFrontend:
@@ -63,8 +36,7 @@ class DynamoFrontend:
             write_model(self._folder / model, dialect, vocabulary)
             file = str(self._folder / model / "tokenizer.json")
             self._tokenizers[dialect] = Tokenizer.from_file(file)
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        port = free_port()
         self._url = f"http://127.0.0.1:{port}/v1"
         self._said = ""
         self._asked: list[int] = []
@@ -131,14 +103,7 @@ class DynamoFrontend:
         raise SystemExit(f"no frontend: {(self._folder / 'frontend.log').read_text('utf-8')}")
 
     def _post(self, dialect: str, body: Any, *, stream: bool = False) -> bytes:
-        headers = {"content-type": "application/json"}
-        data = json.dumps({**body, "model": MODELS[dialect][0], "stream": stream}).encode()
-        request = urllib.request.Request(f"{self._url}/chat/completions", data, headers)
-        try:
-            with urllib.request.urlopen(request, timeout=SECONDS) as answer:
-                return bytes(answer.read())
-        except urllib.error.HTTPError as error:
-            raise ValueError(error.read().decode("utf-8", "replace")) from None
+        return post_chat(self._url, {**body, "model": MODELS[dialect][0], "stream": stream})
 
     def prompt(self, dialect: str, body: Any) -> str:
         """The prompt that the worker is asked with. Raises a `ValueError` for what is refused."""

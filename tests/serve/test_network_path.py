@@ -160,8 +160,8 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 async def models_of(url: str, **settings: Any) -> Any:
     upstream = Upstream(Settings(backend="vllm", upstream=(url,), **settings))
     try:
-        first = await upstream.get("/v1/models")
-        assert await upstream.get("/v1/models") == first  # on the same connection
+        first = await upstream.ask("/v1/models")
+        assert await upstream.ask("/v1/models") == first  # on the same connection
         return first["data"][0]["id"]
     finally:
         await upstream.aclose()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from dsv4.api import ApiError
 from dsv4.api.errors import wrong
@@ -13,7 +13,7 @@ from dsv4.api.request_fields import JsonObject, json_body
 from dsv4.serve.access.api_keys import Key
 from dsv4.serve.asgi import Scope
 from dsv4.serve.gateway_state import GatewayState
-from dsv4.serve.plain_routes import JsonRoute
+from dsv4.serve.plain_routes import json_route
 from dsv4.serve.workers.reload import drain_engine
 
 
@@ -64,8 +64,7 @@ class AdminRoutes:
 def admin_routes(server: GatewayState) -> list[BaseRoute]:
     """The routes, as they are served."""
     routes = AdminRoutes(server)
-    engines, restart = JsonRoute(server, routes.engines), JsonRoute(server, routes.restart)
     return [
-        Route("/admin/upstreams", endpoint=engines, methods=["GET", "POST"]),
-        Route("/admin/restart", endpoint=restart, methods=["POST"]),
+        json_route(server, "/admin/upstreams", "GET POST", routes.engines),
+        json_route(server, "/admin/restart", "POST", routes.restart),
     ]

@@ -27,7 +27,7 @@ from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.heal.healing_route import HealingRoute
 from dsv4.serve.heal.passed_routes import PassedRoute
 from dsv4.serve.observe.logs import RefusalLog
-from dsv4.serve.plain_routes import JsonRoute, PlainRoutes, WorkerRoute
+from dsv4.serve.plain_routes import PlainRoutes, json_route, worker_route
 from dsv4.serve.playground_routes import inspector_routes, playground_routes
 from dsv4.serve.prompt_route import PromptRoute
 from dsv4.serve.raw_completions import RawCompletionRoute
@@ -137,18 +137,18 @@ def routes(server: GatewayState) -> list[BaseRoute]:
     found: list[BaseRoute] = []
     for prefix in PREFIXES if server.sessions.store is None else (*PREFIXES, *SESSION_PREFIXES):
         for path, protocol in generating.items():
-            found.append(_route(f"{prefix}/{path}", completion(server, protocol), "POST"))
+            found.append(_route(f"{prefix}/{path}", completion(server, protocol)))
         if not server.heals:  # a chat server has its own, and gets the request
-            found.append(_route(f"{prefix}/completions", RawCompletionRoute(server), "POST"))
-        counting = WorkerRoute(server, plain.count_tokens, protocol="messages")
+            found.append(_route(f"{prefix}/completions", RawCompletionRoute(server)))
+        counting = f"{prefix}/messages/count_tokens"
         found += [
-            _route(f"{prefix}/messages/count_tokens", counting, "POST"),
+            worker_route(server, counting, plain.count_tokens, protocol="messages"),
             *response_routes(server, plain, prefix),
-            _route(f"{prefix}/models", JsonRoute(server, plain.models), "GET"),
-            _route(f"{prefix}/models/{{model:path}}", JsonRoute(server, plain.model), "GET"),
-            _route(f"{prefix}/tokenize", WorkerRoute(server, plain.tokenize), "POST"),
-            _route(f"{prefix}/render", WorkerRoute(server, plain.render), "POST"),
-            _route(f"{prefix}/parse", WorkerRoute(server, plain.parse), "POST"),
+            json_route(server, f"{prefix}/models", "GET", plain.models),
+            json_route(server, f"{prefix}/models/{{model:path}}", "GET", plain.model),
+            worker_route(server, f"{prefix}/tokenize", plain.tokenize),
+            worker_route(server, f"{prefix}/render", plain.render),
+            worker_route(server, f"{prefix}/parse", plain.parse),
         ]
     for path, handle in (
         ("/", plain.hello),
@@ -156,9 +156,9 @@ def routes(server: GatewayState) -> list[BaseRoute]:
         ("/health", plain.health),
         ("/ready", plain.ready),
     ):
-        found.append(_route(path, JsonRoute(server, handle, is_open=True), "GET"))
+        found.append(json_route(server, path, "GET", handle, is_open=True))
     if server.settings.metrics_port is None:
-        found.append(_route("/metrics", JsonRoute(server, plain.metrics), "GET"))
+        found.append(json_route(server, "/metrics", "GET", plain.metrics))
     found += session_routes(server)
     found += admin_routes(server)
     passed: list[BaseRoute] = []
@@ -167,5 +167,5 @@ def routes(server: GatewayState) -> list[BaseRoute]:
     return found + inspector_routes(server) + playground_routes(server) + passed
 
 
-def _route(path: str, endpoint: AsgiApp, *methods: str) -> Route:
-    return Route(path, endpoint=endpoint, methods=list(methods))
+def _route(path: str, endpoint: AsgiApp) -> Route:
+    return Route(path, endpoint=endpoint, methods=["POST"])

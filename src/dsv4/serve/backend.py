@@ -180,11 +180,9 @@ class ServedBackend(Protocol):
 
     async def models(self) -> list[Model]:
         """What it serves. Raises `BackendError` where it does not answer."""
-        ...
 
     async def aclose(self) -> None:
         """Frees what it holds."""
-        ...
 
 
 class Backend(ServedBackend, Protocol):
@@ -197,7 +195,6 @@ class Backend(ServedBackend, Protocol):
         Closing the iterator must immediately free what the generation holds. Raises
         `BackendError`.
         """
-        ...
 
 
 @runtime_checkable
@@ -207,7 +204,6 @@ class ProbedBackend(Protocol):
     async def check_grammars(self) -> str | None:
         """To all that is generated ("grammar"), to what follows the reasoning ("server"), or to
         nothing: None. Raises a `BackendError` where it does not answer."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +223,6 @@ class ImageBackend(Protocol):
 
     async def check_images(self) -> ImageSupport:
         """What it says of itself. Raises a `BackendError` where it does not answer."""
-        ...
 
 
 class PassedAnswer(Protocol):
@@ -238,7 +233,6 @@ class PassedAnswer(Protocol):
 
     async def read(self) -> bytes:
         """What has come; nothing at the end."""
-        ...
 
 
 @runtime_checkable
@@ -249,7 +243,6 @@ class PassingBackend(Protocol):
         self, method: str, path: str, data: bytes
     ) -> AbstractAsyncContextManager[PassedAnswer]:
         """The answer to a request. Raises a `BackendError` where there is none."""
-        ...
 
 
 class ChatBackend(ServedBackend, Protocol):
@@ -257,7 +250,6 @@ class ChatBackend(ServedBackend, Protocol):
 
     def stream_request(self, body: dict[str, Any]) -> Chunks:
         """The answer to a request in Chat Completions' form."""
-        ...
 
 
 AnyBackend: TypeAlias = Backend | ChatBackend

@@ -9,8 +9,7 @@ from pathlib import Path
 from string import Template
 from urllib.parse import urlsplit
 
-from dsv4._format.dialects import dialect_named
-from dsv4.serve.served_model import PromptFacts, default_context, prompt_facts
+from dsv4.serve.served_model import ServedModel
 from dsv4.serve.settings import Settings, without_password
 
 
@@ -19,12 +18,9 @@ class ServerSummary:
     """What is known when the server is up."""
 
     url: str
-    model: str
-    dialect: str
-    context: int
-    keys: int
-    ids: bool
-    facts: PromptFacts
+    model: ServedModel
+    keys: int = 0
+    ids: bool = True
     images: str = ""
     adapted_to: str = "nothing"
     notes: tuple[str, ...] = ()
@@ -32,16 +28,8 @@ class ServerSummary:
 
 def summary_of_settings(settings: Settings) -> ServerSummary:
     """What the settings tell without a running server."""
-    dialect = dialect_named(settings.dialect or "v4")
-    return ServerSummary(
-        url=f"http://{settings.host}:{settings.port}",
-        model=settings.model or "deepseek-v4",
-        dialect=settings.dialect or "v4",
-        context=settings.context or default_context(dialect),
-        keys=0,
-        ids=True,
-        facts=prompt_facts(dialect, settings),
-    )
+    model = ServedModel(settings, None, makes_prompts=True)
+    return ServerSummary(f"http://{settings.host}:{settings.port}", model)
 
 
 def banner_text(settings: Settings, summary: ServerSummary) -> str:
@@ -62,12 +50,13 @@ def banner_text(settings: Settings, summary: ServerSummary) -> str:
 def playground_banner_text(settings: Settings, summary: ServerSummary) -> str:
     """The lines that `dsv4 playground` prints at the start: the address of its page first."""
     live = ", ".join(settings.upstream) or f"the {settings.backend} model"
+    model = summary.model
     access, _ = _access_lines(settings, summary)
     lines = [
         f"dsv4 playground  {client_url(summary.url)}/playground/",
         "  Paste a request or a prompt there, drop a file, or pick an example.",
         "",
-        f"  live view   {live} ({summary.model}, {summary.dialect})",
+        f"  live view   {live} ({model.name}, {model.dialect})",
         access,
         f"  API         {summary.url}, as that of dsv4 serve",
     ]
@@ -76,21 +65,19 @@ def playground_banner_text(settings: Settings, summary: ServerSummary) -> str:
 
 
 def _serving_lines(settings: Settings, summary: ServerSummary) -> list[str]:
-    backend = (
-        settings.backend
-        if not settings.upstream
-        else f"{settings.backend} at {', '.join(settings.upstream)}"
-    )
-    ids = (
-        "sent as token ids" if summary.ids else "sent as text (install the extra `tokens` for ids)"
-    )
-    prompts = "sent as text" if settings.backend == "completions" else ids
+    places = f" at {', '.join(settings.upstream)}" if settings.upstream else ""
+    prompts = "sent as token ids"
+    if settings.backend == "completions":
+        prompts = "sent as text"
+    elif not summary.ids:
+        prompts = "sent as text (install the extra `tokens` for ids)"
     images = [f"  images      {summary.images}"] if summary.images else []
+    model = summary.model
     return [
         f"dsv4 serve    {summary.url}",
-        f"  backend     {backend}",
-        f"  model       {summary.model}, {summary.dialect}, context {summary.context:,} tokens",
-        f"  effort      {summary.facts.effort} by default, writes {summary.facts.text}",
+        f"  backend     {settings.backend}{places}",
+        f"  model       {model.name}, {model.dialect}, context {model.context:,} tokens",
+        f"  effort      {model.facts.effort} by default, writes {model.facts.text}",
         f"  prompts     {prompts}",
         *images,
         f"  replay      {without_password(settings.replay)}",
@@ -104,7 +91,7 @@ def _healing_lines(settings: Settings, summary: ServerSummary) -> list[str]:
     return [
         f"dsv4 heal     {summary.url}",
         f"  upstream    {', '.join(settings.upstream)}",
-        f"  model       {summary.model}, {summary.dialect}",
+        f"  model       {summary.model.name}, {summary.model.dialect}",
         f"  heals       leaked calls, leaked reasoning, broken calls{stripped}",
         f"  adapted to  {summary.adapted_to}",
         f"  turns       {_TURN_PLACES.get(settings.replay, f'kept in {place}')}",
@@ -156,7 +143,7 @@ def client_url(url: str) -> str:
 
 def short_clients(summary: ServerSummary) -> str:
     """How to point the three best known clients here, one line each."""
-    url, model = client_url(summary.url), summary.model
+    url, model = client_url(summary.url), summary.model.name
     key = " -H 'x-api-key: KEY'" if summary.keys else ""
     return "\n".join(
         [
@@ -172,5 +159,5 @@ def short_clients(summary: ServerSummary) -> str:
 def all_clients(summary: ServerSummary) -> str:
     """Ready-made settings for the clients that were tried."""
     text = Path(__file__).with_name("client_settings.txt").read_text("utf-8")
-    url, model, context = client_url(summary.url), summary.model, summary.context
-    return Template(text).substitute(url=url, model=model, context=context)
+    url, model = client_url(summary.url), summary.model
+    return Template(text).substitute(url=url, model=model.name, context=model.context)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from typing import Generic
 
@@ -23,10 +23,11 @@ from dsv4.serve.access.api_keys import Key
 from dsv4.serve.backend import BackendError, Options
 from dsv4.serve.body_limits import check_choices, check_counts, read_json
 from dsv4.serve.client_errors import unknown_model
-from dsv4.serve.completion_run import CompletionClient, CompletionRun, PreparedT, ReceivedRequest
+from dsv4.serve.completion_run import CompletionClient, CompletionRun, PreparedT
 from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.observe.inspector import OnBegin
 from dsv4.serve.observe.logs import RequestReport
+from dsv4.serve.prepared_request import ReceivedRequest
 from dsv4.serve.prompt_encoding import LARGE_BODY
 from dsv4.serve.reported_route import ReportedRoute
 from dsv4.serve.sessions.session_calls import SessionEntry
@@ -34,6 +35,8 @@ from dsv4.serve.sessions.session_calls import SessionEntry
 
 class CompletionRoute(ReportedRoute, Generic[PreparedT]):
     """The route of one protocol."""
+
+    _run_class: type[CompletionRun[PreparedT]]  # what answers a request
 
     def __init__(self, server: GatewayState, protocol: ProtocolName) -> None:
         super().__init__(server, protocol)
@@ -57,17 +60,11 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
 
     def _in_session(self, read: ReceivedRequest, session: SessionEntry) -> ReceivedRequest:
         """A request as its session wants it."""
-        return replace(read, call=session.applied(read.call), session=session)
+        return replace(read, call=session.applied(read.call))
 
     @abstractmethod
     async def _prepare(self, received: ReceivedRequest, client: CompletionClient) -> PreparedT:
         """All that is needed to answer a request."""
-
-    @abstractmethod
-    def _run_of(
-        self, prepared: PreparedT, client: CompletionClient, debug: bool
-    ) -> CompletionRun[PreparedT]:
-        """What answers it."""
 
     # What is common.
 
@@ -82,9 +79,12 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
         key = report.key = await server.access.authenticated(scope)
         data = await asgi.read_body(scope, receive, server.settings)
         name = self._session_of(scope, headers)
-        agent = headers.get("user-agent", "")
+        watched: AbstractContextManager[OnBegin | None] = nullcontext()
+        if server.inspector is not None:
+            agent = headers.get("user-agent", "")
+            watched = server.inspector.watched(key.name, self._label, data, name, agent)
         async with server.access.meter.admitted(key.name, key.limits):
-            with server.inspected(key.name, self._label, data, name, agent) as seen:
+            with watched as on_begin:
                 read = await self._read(data, key)
                 choices = read.call.n
                 async with (
@@ -93,17 +93,17 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
                 ):
                     received = read if session is None else self._in_session(read, session)
                     with server.gate.place(choices) as turn:
-                        piece, given_id = scope.get(asgi.SEND_PIECE, send), report.given_id
+                        ways = (receive, send, scope.get(asgi.SEND_PIECE, send))
                         client = CompletionClient(
-                            key, headers, receive, send, piece, turn, given_id
+                            key, headers, *ways, turn, report.given_id, session
                         )
-                        return await self._run(received, client, seen, report)
+                        return await self._run(received, client, on_begin, report)
 
     async def _run(
         self,
         received: ReceivedRequest,
         client: CompletionClient,
-        seen: OnBegin | None,
+        on_begin: OnBegin | None,
         report: RequestReport,
     ) -> int:
         headers, call = client.headers, received.call
@@ -113,9 +113,9 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
             report.ignored = received.ignored
             report.facts = prepared.facts
             debug = self._server.settings.debug and headers.get("x-dsv4-debug") == "1"
-            run = report.run = self._run_of(prepared, client, debug)
-            if seen is not None:
-                seen(prepared, run)
+            run = report.run = self._run_class(self._server, self._api, prepared, client, debug)
+            if on_begin is not None:
+                on_begin(prepared, run)
             if failure := await run.run():
                 report.fail(failure)
         except ContextOverflow as error:

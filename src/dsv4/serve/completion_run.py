@@ -11,31 +11,30 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, replace
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
-from urllib.parse import quote
 
 from dsv4._completion.events import Diagnostic, End, Event, ReasoningDelta
 from dsv4._completion.message import ToolCall, assemble
 from dsv4._completion.reasons import Reason
-from dsv4._encode.prompt import Prompt
-from dsv4.api import ApiError, ApiRequest, ContextOverflow, Usage
+from dsv4.api import ApiError, ContextOverflow, Usage
 from dsv4.api.event_writer import Events, EventWriter, FinishReason, LoggedEvent
 from dsv4.api.neutral_request import mark_id
 from dsv4.api.protocols import ApiProtocol
 from dsv4.api.request_fields import JsonObject
 from dsv4.serve import asgi
 from dsv4.serve.access.api_keys import Key
-from dsv4.serve.backend import AnyBackend, BackendError, BackendOverflow, Chunks, Options
+from dsv4.serve.backend import AnyBackend, BackendError, BackendOverflow, Chunks
 from dsv4.serve.choice_reader import ChoiceReader, total_usage
 from dsv4.serve.client_errors import BrokenOff, client_error, is_expected
 from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.generation import Generation, PassEvents
 from dsv4.serve.images.sent_images import picture_ids
-from dsv4.serve.observe.logs import NO_IMAGES, ImageFacts, RequestFacts, log_healed
+from dsv4.serve.observe.logs import NO_IMAGES, log_healed
 from dsv4.serve.observe.records import Exchange
+from dsv4.serve.prepared_request import PreparedRequest
 from dsv4.serve.sessions.session_calls import SessionEntry
 from dsv4.serve.storage.stored_turns import SampledCall, SampledTurn
 from dsv4.serve.upstreams.engine_pool import EngineLease, PromptPrefix
@@ -43,75 +42,13 @@ from dsv4.trajectories.recorded_calls import CallState
 
 # How many pieces of a completion are shown while it comes.
 _TAIL_PIECES = 40
-# Of the fields that were not read, so many are named, each with so many characters.
-_MOST_NAMES, _LONGEST_NAME = 20, 64
-
-
-@dataclass(frozen=True, slots=True)
-class ReceivedRequest:
-    """A request that was read: its body with all that it refers to, about how many bytes that is,
-    and the fields that were not read."""
-
-    body: JsonObject
-    call: ApiRequest
-    size: int
-    unread: tuple[str, ...] = ()
-    in_thread: bool = False
-    session: SessionEntry | None = None
-
-    @property
-    def ignored(self) -> str:
-        """The fields that were not read, for a header and the log. Clients make up names: in ASCII,
-        and not too long."""
-        names = self.unread[:_MOST_NAMES]
-        listed = [quote(name, errors="replace")[:_LONGEST_NAME] for name in names]
-        more = len(self.unread) - len(listed)
-        return ", ".join([*listed, f"+{more}"] if more else listed)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedRequest:
-    """A request with its prompt and the options for the backend.
-
-    `shared` is how many tokens of the prompt an earlier one of the same client had; `recalled` is
-    how many of its turns stand as they were sampled; `written` is how many of its last tokens open
-    the call that the model must write; `images` is what became of its images; `adapted` are the ids
-    of what was changed for a chat server; `began` is when preparing it began.
-    """
-
-    key: Key
-    received: ReceivedRequest
-    call: ApiRequest
-    prompt: Prompt
-    ids: list[int] | None
-    prompt_tokens: int
-    options: Options
-    turn_ids: tuple[str, ...]
-    shared: int | None
-    began: float
-    recalled: int = 0
-    written: int = 0
-    images: ImageFacts = NO_IMAGES
-    adapted: tuple[str, ...] = ()
-
-    @property
-    def body(self) -> JsonObject:
-        return self.received.body
-
-    @property
-    def facts(self) -> RequestFacts:
-        """What the log and traces tell of it."""
-        options = self.options
-        limits = (options.max_tokens, options.temperature)
-        return RequestFacts(self.call.model, *limits, self.shared, self.adapted, self.images)
-
 
 PreparedT = TypeVar("PreparedT", bound=PreparedRequest)
 
 
 class CompletionClient(NamedTuple):
-    """A client: its key, how it is reached, the event that its turn has come, and what it calls its
-    request, if anything."""
+    """A client: its key, how it is reached, the event that its turn has come, what it calls its
+    request, if anything, and the session that it is in, if any."""
 
     key: Key
     headers: Mapping[str, str]
@@ -120,6 +57,7 @@ class CompletionClient(NamedTuple):
     send_piece: asgi.Send
     turn: asyncio.Event
     request_id: str | None
+    session: SessionEntry | None
 
 
 class CompletionRun(ABC, Generic[PreparedT]):
@@ -139,10 +77,10 @@ class CompletionRun(ABC, Generic[PreparedT]):
         self._prepared = prepared
         self._client = client
         self._debug = debug
-        self._readers: list[ChoiceReader] = [self._new_reader() for _ in range(prepared.call.n)]
+        self.readers: list[ChoiceReader] = [self._new_reader() for _ in range(prepared.call.n)]
         self._leases: dict[int, EngineLease] = {}  # by choice
         self._generation = Generation(
-            server.settings, self._readers, self._open, client.turn, self._takes_over
+            server.settings, self.readers, self._open, client.turn, self._takes_over
         )
 
     # What differs with what generates.
@@ -170,7 +108,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
     # The run.
 
     def _open(self, choice: int) -> Chunks:
-        session = self._prepared.received.session
+        session = self._client.session
         if session is not None and session.tokens_left == 0:
             return session.ended_stream()
         if choice not in self._leases:
@@ -195,9 +133,9 @@ class CompletionRun(ABC, Generic[PreparedT]):
         """Answers the client. Returns the error that a stream ended with, if it did; raises what
         could not be told to the client."""
         watch = asgi.DisconnectWatch(self._client.receive, self._generation.client_gone)
-        session = self._prepared.received.session
+        session = self._client.session
         if session is not None:
-            session.begin(self._readers)
+            session.begin(self.readers)
         try:
             if self._prepared.call.stream:
                 return await self._stream()
@@ -207,37 +145,27 @@ class CompletionRun(ABC, Generic[PreparedT]):
             self._generation.timer.close()
             await watch.close()
             for choice, lease in self._leases.items():
-                answered = self._readers[choice].first_at is not None
+                answered = self.readers[choice].first_at is not None
                 lease.close(answered, self._generation.failure)
             if session is not None and not session.has_ended:
                 state: CallState = "left" if self._generation.has_left else "failed"
-                session.broke_off(self._prepared, self._readers, state)
+                session.broke_off(self._prepared, self.readers, state)
             self._count_and_record()
 
-    # For the inspector.
-
-    @property
-    def readers(self) -> Sequence[ChoiceReader]:
-        return self._readers
+    # For those who look on.
 
     @property
     def usage(self) -> Usage:
-        return total_usage(self._readers, self._prepared.prompt_tokens)
+        return total_usage(self.readers, self._prepared.prompt_tokens)
 
     @property
-    def began(self) -> float | None:
-        """When the backend was asked."""
-        return self._generation.timer.began
-
-    @property
-    def first_heard(self) -> float | None:
-        """When the backend sent something first."""
-        return self._generation.timer.first_heard
+    def timer(self) -> asgi.StreamTimer:
+        return self._generation.timer
 
     @property
     def tail(self) -> str:
         """The end of the raw text of the first choice."""
-        reader, tokenizer = self._readers[0], self._server.tokenizer
+        reader, tokenizer = self.readers[0], self._server.tokenizer
         if reader.has_ids and tokenizer is not None:
             return tokenizer.decode(reader.sampled_ids[-_TAIL_PIECES:])
         return "".join(reader.sampled_text[-_TAIL_PIECES:])
@@ -263,19 +191,19 @@ class CompletionRun(ABC, Generic[PreparedT]):
 
     def _reason(self) -> FinishReason:
         """Why the engine stopped: of each choice, where there are several."""
-        reasons = [_engine_reason(reader) for reader in self._readers]
+        reasons = [_engine_reason(reader) for reader in self.readers]
         return reasons if len(reasons) > 1 else reasons[0]
 
     def _debugged(self) -> dict[str, Any]:
         diagnostics = [
             asdict(event)
-            for reader in self._readers
+            for reader in self.readers
             for event in reader.events
             if isinstance(event, Diagnostic)
         ]
         return {
             "prompt": self._prepared.prompt.text,
-            "completion": [reader.sampled for reader in self._readers],
+            "completion": [reader.sampled for reader in self.readers],
             "diagnostics": diagnostics,
             "adapted": list(self._prepared.adapted),
         }
@@ -309,7 +237,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
 
     def _tell_whether_delivered(self) -> None:
         """Asked before the very end: after it every client is gone."""
-        session = self._prepared.received.session
+        session = self._client.session
         if session is not None and self._generation.has_left:
             session.undelivered()
 
@@ -318,7 +246,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
         call = self._prepared.call
         events: list[list[LoggedEvent]] = [
             [(event, reader.logprobs_of(event)) for event in reader.events]
-            for reader in self._readers
+            for reader in self.readers
         ]
         return self._api.whole(
             call,
@@ -338,9 +266,8 @@ class CompletionRun(ABC, Generic[PreparedT]):
         stream = asgi.EventStream(send, self._headers, generation.timer, send_piece)
         frames = self._api.frames
         # A sealed turn goes out where the reasoning ends: what follows must wait for its own end.
-        held: list[tuple[int, list[Event]]] | None = (
-            [] if self._server.storage.turns.seals else None
-        )
+        seals = self._server.storage.turns.seal is not None
+        held: list[tuple[int, list[Event]]] | None = [] if seals else None
 
         async def passed(choice: int, events: list[Event]) -> None:
             if held is not None:
@@ -386,11 +313,11 @@ class CompletionRun(ABC, Generic[PreparedT]):
 
     @property
     def _upstream_id(self) -> str | None:
-        return self._readers[0].id if self._prepared.call.protocol == "chat" else None
+        return self.readers[0].id if self._prepared.call.protocol == "chat" else None
 
     def _framed(self, writer: EventWriter, events: list[Event], choice: int) -> bytes:
         """Events of a choice as bytes."""
-        reader = self._readers[choice]
+        reader = self.readers[choice]
         if reader.joins:
             return writer.frames(events, choice)
         return b"".join(writer.frames([e], choice, reader.logprobs_of(e)) for e in events)
@@ -406,8 +333,8 @@ class CompletionRun(ABC, Generic[PreparedT]):
         reasoning itself, where clients may give back nothing else of it."""
         server, prepared = self._server, self._prepared
         turns, sealed = server.storage.turns, None
-        if turns.seals:
-            turn = self._turn_to_keep(prepared.turn_ids[0], self._readers[0])
+        if turns.seal is not None:
+            turn = self._turn_to_keep(prepared.turn_ids[0], self.readers[0])
             sealed = None if turn is None else turns.sealed(prepared.key.name, turn)
         if sealed is None and prepared.call.protocol != "responses":
             return mark_id(prepared.turn_ids[0])
@@ -423,13 +350,13 @@ class CompletionRun(ABC, Generic[PreparedT]):
     async def _store(self, response: JsonObject | None) -> None:
         """Keeps the turn before the client has all of it: it may come back immediately."""
         storage, prepared = self._server.storage, self._prepared
-        for turn_id, reader in zip(prepared.turn_ids, self._readers, strict=True):
+        for turn_id, reader in zip(prepared.turn_ids, self.readers, strict=True):
             turn = self._turn_to_keep(turn_id, reader)
             if turn is not None:
                 await self._remember(turn)
-        session = prepared.received.session
+        session = self._client.session
         if session is not None:
-            await session.finish(prepared, self._readers)
+            await session.finish(prepared, self.readers)
         if response is not None and prepared.call.protocol == "responses":
             await storage.responses.keep(prepared.key.name, prepared.body, response)
         if response is not None and prepared.received.in_thread:
@@ -437,7 +364,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
 
     def _count_and_record(self) -> None:
         server, prepared = self._server, self._prepared
-        reader = self._readers[0]
+        reader = self.readers[0]
         if prepared.ids is not None and reader.has_ids:
             known = picture_ids(prepared.prompt, prepared.ids)
             server.prefixes.note(prepared.key.name, [*known, *reader.sampled_ids])
@@ -445,7 +372,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
         if prepared.images is not NO_IMAGES:
             server.metrics.count_images(prepared.images)
         server.metrics.observe("request_seconds", time.monotonic() - prepared.began)
-        for turn_id, reader in zip(prepared.turn_ids, self._readers, strict=True):
+        for turn_id, reader in zip(prepared.turn_ids, self.readers, strict=True):
             server.metrics.count_events(reader.events, is_whole=self._generation.is_whole)
             log_healed(turn_id, reader.events)
             if reader.first_at is not None:
@@ -456,7 +383,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
     def _record(self) -> None:
         recorder, prepared = self._server.recorder, self._prepared
         assert recorder is not None
-        for reader in self._readers:
+        for reader in self.readers:
             message = assemble(reader.events)
             recorder.write(
                 Exchange(
@@ -489,16 +416,14 @@ def _held_back(
     held: list[tuple[int, list[Event]]], choice: int, events: list[Event]
 ) -> list[Event]:
     """The reasoning at the start of a turn; everything from its end on is added to `held`."""
-    after = next((n for n, event in enumerate(events) if not _is_reasoning(event)), len(events))
-    if held:
-        after = 0
+    thought = (ReasoningDelta, Diagnostic)
+    after = next(
+        (n for n, event in enumerate(events) if not isinstance(event, thought)), len(events)
+    )
+    after = 0 if held else after
     if events[after:]:
         held.append((choice, events[after:]))
     return events[:after]
-
-
-def _is_reasoning(event: Event) -> bool:
-    return isinstance(event, (ReasoningDelta, Diagnostic))
 
 
 def _sampled_turn(

@@ -7,8 +7,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from functools import partial
 
 from dsv4._encode.prompt import Prompt
@@ -18,12 +16,11 @@ from dsv4.serve.access.stream_gate import StreamGate
 from dsv4.serve.asgi import Drain
 from dsv4.serve.backend import AnyBackend, is_chat
 from dsv4.serve.backend_watch import BackendWatch
-from dsv4.serve.backends import engine_of
 from dsv4.serve.heal.healer import Healer
 from dsv4.serve.images.request_images import RequestImages
 from dsv4.serve.images.sent_images import picture_ids
-from dsv4.serve.observe.inspector import OnBegin, inspector_for
-from dsv4.serve.observe.logs import RequestReport, log_fields
+from dsv4.serve.observe.inspector import inspector_for
+from dsv4.serve.observe.logs import log_fields
 from dsv4.serve.observe.metrics import Metrics
 from dsv4.serve.observe.records import Recorder
 from dsv4.serve.observe.tracing import tracing_for
@@ -48,7 +45,7 @@ class GatewayState:
         self.heals = is_chat(engines[0].backend)
         self.metrics = Metrics(heals=self.heals)
         # Who sees requests besides their clients.
-        self.tracing = tracing_for(settings)
+        self.traced = tracing_for(settings)
         self.recorder = Recorder(settings.record) if settings.record else None
         self.inspector = inspector_for(settings)
         self.access = AccessControl(
@@ -88,42 +85,19 @@ class GatewayState:
         """The backend: that of the first engine, where there are several. All are alike."""
         return self.engines.first.backend
 
-    def new_engine(self, url: str) -> Engine:
-        """An engine at another address, with the same settings."""
-        return engine_of(replace(self.settings, upstream=(url,)), self.tokenizer)
-
     def shared_tokens(self, owner: str, prompt: Prompt, ids: list[int] | None) -> int | None:
         """How many tokens of a prompt an earlier one of the same owner had; None without ids."""
         return None if ids is None else self.prefixes.shared(owner, picture_ids(prompt, ids))
-
-    def inspected(
-        self, owner: str, protocol: str, data: bytes, session: str | None, client: str
-    ) -> AbstractContextManager[OnBegin | None]:
-        """Shows a request to the inspector, where there is one: from its arrival to its end."""
-        if self.inspector is None:
-            return nullcontext()
-        return self.inspector.watched(owner, protocol, data, session, client)
-
-    async def note_end(self, report: RequestReport) -> None:
-        """Counts and logs a request that has ended."""
-        key, usage = report.key, report.usage
-        self.metrics.count("requests", report.protocol, str(report.status))
-        if key is not None and self.access.keys.asks:
-            self.metrics.count_key(key.name, report.status, usage)
-        if key is not None and usage is not None:
-            tokens = usage.prompt + usage.completion
-            await self.access.meter.count_tokens(key.name, key.limits, tokens)
-        report.log()
 
     async def summarize(self) -> None:
         """Logs what this process is doing, and what was counted where nobody else does."""
         doing = {"running": self.gate.running, "waiting": self.gate.waiting}
         log_fields(logging.INFO, f"process {os.getpid()}", doing)
-        if not self.metrics.counts_for_all:
+        if self.metrics.shared_folder is None:
             self.metrics.log_summary()
 
     async def aclose(self) -> None:
-        if self.heals and not self.metrics.counts_for_all:
+        if self.heals and self.metrics.shared_folder is None:
             self.metrics.log_summary()
         self.workers.close()
         self.images.close()

@@ -5,15 +5,15 @@ to look at.
 from __future__ import annotations
 
 import asyncio
-from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict
 from typing import Any, TypeAlias, TypeVar
 
+from starlette.routing import Route
+
 from dsv4._completion.events import Event
 from dsv4._completion.message import assemble
-from dsv4._encode.prompt import Piece
 from dsv4._parse.parser import StreamParser
 from dsv4.api import ApiError, request_fields
 from dsv4.api.api_request import ProtocolName
@@ -34,33 +34,36 @@ from dsv4.serve.reported_route import ReportedRoute
 from dsv4.serve.worker_threads import Cancellation
 from dsv4.tokens import IdParser
 
-# Bytes are text for Prometheus.
-RouteFunction: TypeAlias = Callable[[asgi.Scope, Key, bytes], Awaitable[JsonObject | bytes]]
+# The body of a response, and its type.
+RouteBody: TypeAlias = tuple[bytes, str]
+RouteFunction: TypeAlias = Callable[[asgi.Scope, Key, bytes], Awaitable[JsonObject | RouteBody]]
 WorkerFunction: TypeAlias = Callable[[bytes, Cancellation], JsonObject]
 T = TypeVar("T", str, list[int])
 
 JSON = "application/json"
 # Characters or ids that are parsed before it is asked whether the client is still there.
 _PIECE = 1024
+# What is told of each part of a prompt.
+_SPAN_FIELDS = ("special", "origin", "message", "field")
 
 
 class PlainRoute(ReportedRoute):
     """A route that answers with a whole body. It generates nothing, so it is logged alone."""
 
     def __init__(
-        self, server: GatewayState, *, protocol: ProtocolName = "chat", is_open: bool = False
+        self,
+        server: GatewayState,
+        make_body: Callable[[asgi.Scope, asgi.Receive, Key, bytes], Awaitable[RouteBody]],
+        *,
+        protocol: ProtocolName = "chat",
+        is_open: bool = False,
     ) -> None:
         """`is_open` routes ask for no key; errors have the form of `protocol`, unless the client
         shows that it speaks another."""
         super().__init__(server, protocol)
+        self._make_body = make_body
         self._protocol: ProtocolName = protocol
         self._is_open = is_open
-
-    @abstractmethod
-    async def _body(
-        self, scope: asgi.Scope, receive: asgi.Receive, key: Key, data: bytes
-    ) -> tuple[bytes, str]:
-        """The body of the response, and its type."""
 
     async def _answer(
         self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send, report: RequestReport
@@ -68,7 +71,8 @@ class PlainRoute(ReportedRoute):
         if not self._is_open:
             report.key = await self._server.access.authenticated(scope)
         data = await asgi.read_body(scope, receive, self._server.settings)
-        body, kind = await self._body(scope, receive, report.key or Key(ANONYMOUS, b""), data)
+        key = report.key or Key(ANONYMOUS, b"")
+        body, kind = await self._make_body(scope, receive, key, data)
         await asgi.send_bytes(send, 200, b"" if scope["method"] == "HEAD" else body, kind)
         return 200
 
@@ -86,46 +90,32 @@ class PlainRoute(ReportedRoute):
             report.log()
 
 
-class JsonRoute(PlainRoute):
-    """A route that answers what a function returns."""
+def json_route(
+    server: GatewayState, path: str, methods: str, handle: RouteFunction, **options: Any
+) -> Route:
+    """A route that answers what a function returns, with the options of a `PlainRoute`."""
 
-    def __init__(
-        self,
-        server: GatewayState,
-        handle: RouteFunction,
-        *,
-        protocol: ProtocolName = "chat",
-        is_open: bool = False,
-    ) -> None:
-        super().__init__(server, protocol=protocol, is_open=is_open)
-        self._handle = handle
+    async def make_body(
+        scope: asgi.Scope, receive: asgi.Receive, key: Key, data: bytes
+    ) -> RouteBody:
+        body = await handle(scope, key, data)
+        return body if isinstance(body, tuple) else (asgi.json_bytes(body), JSON)
 
-    async def _body(
-        self, scope: asgi.Scope, receive: asgi.Receive, key: Key, data: bytes
-    ) -> tuple[bytes, str]:
-        body = await self._handle(scope, key, data)
-        return (body, CONTENT_TYPE) if isinstance(body, bytes) else (asgi.json_bytes(body), JSON)
+    endpoint = PlainRoute(server, make_body, **options)
+    return Route(path, endpoint=endpoint, methods=methods.split())
 
 
-class WorkerRoute(PlainRoute):
+def worker_route(server: GatewayState, path: str, work: WorkerFunction, **options: Any) -> Route:
     """A route whose function takes long: it runs in a thread, within the limits."""
 
-    def __init__(
-        self, server: GatewayState, work: WorkerFunction, *, protocol: ProtocolName = "chat"
-    ) -> None:
-        super().__init__(server, protocol=protocol)
-        self._work = work
-
-    async def _body(
-        self, scope: asgi.Scope, receive: asgi.Receive, key: Key, data: bytes
-    ) -> tuple[bytes, str]:
+    async def make_body(
+        scope: asgi.Scope, receive: asgi.Receive, key: Key, data: bytes
+    ) -> RouteBody:
         with suppress(BackendError):
-            await self._server.behind.meet()
+            await server.behind.meet()
+        return await server.workers.run(lambda c: asgi.json_bytes(work(data, c)), receive), JSON
 
-        def work(cancellation: Cancellation) -> bytes:
-            return asgi.json_bytes(self._work(data, cancellation))
-
-        return await self._server.workers.run(work, receive), JSON
+    return Route(path, endpoint=PlainRoute(server, make_body, **options), methods=["POST"])
 
 
 class PlainRoutes:
@@ -167,8 +157,8 @@ class PlainRoutes:
             return {"sent": True, "urls": self._server.settings.image_urls}
         return {"sent": False, "why": support.why}
 
-    async def metrics(self, scope: asgi.Scope, key: Key, data: bytes) -> bytes:
-        return self._server.metrics.text()
+    async def metrics(self, scope: asgi.Scope, key: Key, data: bytes) -> RouteBody:
+        return self._server.metrics.text(), CONTENT_TYPE
 
     async def models(self, scope: asgi.Scope, key: Key, data: bytes) -> JsonObject:
         """One body that the SDKs of both vendors read."""
@@ -237,7 +227,8 @@ class PlainRoutes:
         spans = []
         at = 0
         for piece in cancellation.checked(prompt.pieces):
-            spans.append({"start": at, "end": at + len(piece.text), **_piece_fields(piece)})
+            fields = {name: getattr(piece, name) for name in _SPAN_FIELDS}
+            spans.append({"start": at, "end": at + len(piece.text), **fields})
             at += len(piece.text)
         return {"prompt": prompt.text, "ids": ids, "spans": spans}
 
@@ -299,11 +290,6 @@ class PlainRoutes:
 def _pieces(whole: T) -> Iterator[T]:
     """A text, or a list of ids, in pieces that are read in an instant."""
     return (whole[n : n + _PIECE] for n in range(0, len(whole), _PIECE))
-
-
-def _piece_fields(piece: Piece) -> dict[str, Any]:
-    names = ("special", "origin", "message", "field")
-    return {name: getattr(piece, name) for name in names}
 
 
 def _protocol_of(body: JsonObject) -> ProtocolName:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias, cast
 
-from dsv4._completion.random_ids import new_id
 from dsv4._encode.prompt import Prompt
 from dsv4.api import ApiError, ApiRequest, ContextOverflow
 from dsv4.api.api_request import client_path
@@ -23,15 +22,11 @@ from dsv4.serve.backend import AnyBackend, Backend, Chunks
 from dsv4.serve.backends.engine_fields import fields_of
 from dsv4.serve.choice_reader import ChoiceReader, CompletionReader
 from dsv4.serve.completion_route import CompletionRoute
-from dsv4.serve.completion_run import (
-    CompletionClient,
-    CompletionRun,
-    PreparedRequest,
-    ReceivedRequest,
-)
+from dsv4.serve.completion_run import CompletionClient, CompletionRun
 from dsv4.serve.forced_generation import FREE_CHOICES, ForcedGeneration, forced_opening
 from dsv4.serve.markup_ids import markup_ids
 from dsv4.serve.observe.logs import image_facts
+from dsv4.serve.prepared_request import PreparedRequest, ReceivedRequest, new_turn_ids
 from dsv4.serve.prompt_encoding import encode_prompt
 from dsv4.serve.storage.stored_turns import SampledTurn
 from dsv4.serve.upstreams.engine_pool import PromptPrefix
@@ -86,6 +81,8 @@ def _plain_message(message: object) -> Mapping[str, Any]:
 class PromptRoute(CompletionRoute[PromptedRequest]):
     """The route of one protocol in front of an engine, which continues prompts."""
 
+    _run_class: type[CompletionRun[PromptedRequest]] = PromptRun
+
     def _unread(self, body: JsonObject) -> list[str]:
         known = fields_of(self._server.backend).names
         return [name for name in super()._unread(body) if name not in known]
@@ -112,7 +109,7 @@ class PromptRoute(CompletionRoute[PromptedRequest]):
             grammar_after_reasoning=later,
             extra=fields_of(server.backend).read(received.body, _is_answer(call)),
         )
-        session = received.session
+        session = client.session
         forced = call.request.tool_choice not in FREE_CHOICES
         return PromptedRequest(
             key=key,
@@ -122,7 +119,7 @@ class PromptRoute(CompletionRoute[PromptedRequest]):
             ids=ids,
             prompt_tokens=tokens,
             options=options if session is None else session.options(options),
-            turn_ids=session.call_ids if session else tuple(new_turn_ids(call.n)),
+            turn_ids=session.call_ids if session else new_turn_ids(call.n),
             written=written_ids(call, prompt, ids, server.tokenizer),
             shared=server.shared_tokens(key.name, prompt, ids),
             images=image_facts(call, tokens if is_exact else None),
@@ -131,11 +128,6 @@ class PromptRoute(CompletionRoute[PromptedRequest]):
             began=began,
             opening=forced_opening(call, server.backend) if forced else "",
         )
-
-    def _run_of(
-        self, prepared: PromptedRequest, client: CompletionClient, debug: bool
-    ) -> PromptRun:
-        return PromptRun(self._server, self._api, prepared, client, debug)
 
     async def _grammars(self, call: ApiRequest) -> tuple[Grammar | None, MakeGrammar | None]:
         """The grammar of a call that the model must write, or of the form of its answer; and what
@@ -166,10 +158,6 @@ def _is_answer(call: ApiRequest) -> bool:
     """Whether a completion is nothing but the text of an answer."""
     request = call.request
     return not (request.thinking or request.tools or request.response_format)
-
-
-def new_turn_ids(count: int) -> Iterator[str]:
-    return (new_id("turn_") for _ in range(count))
 
 
 def written_ids(

@@ -21,9 +21,10 @@ from dsv4.serve.backend import Chunk
 from dsv4.serve.backends.engine_fields import fields_of
 from dsv4.serve.body_limits import read_json
 from dsv4.serve.choice_reader import ChoiceReader, estimated_tokens
-from dsv4.serve.completion_run import CompletionClient, ReceivedRequest
+from dsv4.serve.completion_run import CompletionClient
 from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.markup_ids import markup_ids
+from dsv4.serve.prepared_request import ReceivedRequest
 from dsv4.serve.prompt_route import PromptedRequest, PromptRoute, PromptRun
 from dsv4.serve.storage.stored_turns import SampledTurn
 from dsv4.tokens import Tokenizer
@@ -90,6 +91,8 @@ class RawRun(PromptRun):
 class RawCompletionRoute(PromptRoute):
     """The route."""
 
+    _run_class = RawRun
+
     def __init__(self, server: GatewayState) -> None:
         super().__init__(server, "chat")
         self._label = "completions"
@@ -130,9 +133,6 @@ class RawCompletionRoute(PromptRoute):
             shared=None,
             began=time.monotonic(),
         )
-
-    def _run_of(self, prepared: PromptedRequest, client: CompletionClient, debug: bool) -> RawRun:
-        return RawRun(self._server, self._api, prepared, client, debug)
 
 
 def _prompt(server: GatewayState, given: object) -> tuple[Prompt, list[int] | None]:

@@ -57,10 +57,18 @@ class ReportedRoute(ABC):
         return RequestReport(self._label, scope["path"], request_id_of(headers_of(scope)))
 
     def _traced(self, scope: Scope, report: RequestReport) -> AbstractContextManager[None]:
-        return self._server.tracing.traced(headers_of(scope), report)
+        return self._server.traced(headers_of(scope), report)
 
     async def _note_end(self, report: RequestReport) -> None:
-        await self._server.note_end(report)
+        """Counts and logs a request that has ended."""
+        key, usage, access = report.key, report.usage, self._server.access
+        self._server.metrics.count("requests", report.protocol, str(report.status))
+        if key is not None and access.keys.asks:
+            self._server.metrics.count_key(key.name, report.status, usage)
+        if key is not None and usage is not None:
+            tokens = usage.prompt + usage.completion
+            await access.meter.count_tokens(key.name, key.limits, tokens)
+        report.log()
 
     async def _refuse(
         self, scope: Scope, send: Send, error: Exception, report: RequestReport

@@ -7,15 +7,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from dsv4.api import ApiError, responses
 from dsv4.api.errors import wrong
 from dsv4.api.request_fields import JsonObject
 from dsv4.serve.access.api_keys import Key
-from dsv4.serve.asgi import Receive, Scope, query_of
+from dsv4.serve.asgi import Scope, query_of
 from dsv4.serve.gateway_state import GatewayState
-from dsv4.serve.plain_routes import JsonRoute, PlainRoute, PlainRoutes, WorkerRoute
+from dsv4.serve.plain_routes import PlainRoutes, RouteBody, RouteFunction, json_route, worker_route
 from dsv4.serve.storage.stored_conversations import StoredResponse
 
 _MOST_ITEMS = 100
@@ -43,13 +43,18 @@ class ResponseRoutes:
             raise ApiError(f"found {id!r}, expected {expected}", status=404)
         return found
 
-    async def response(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
-        found = await self.found(scope, key)
+    async def response(self, scope: Scope, key: Key, data: bytes) -> JsonObject | RouteBody:
+        """A stored response: whole, or with `stream=true` as the events that it was."""
+        response, query = (await self.found(scope, key)).response, query_of(scope)
         if scope["method"] == "DELETE":
-            id = found.response["id"]
-            await self._server.storage.responses.forget(key.name, id)
-            return {"id": id, "object": "response", "deleted": True}
-        return found.response
+            await self._server.storage.responses.forget(key.name, response["id"])
+            return {"id": response["id"], "object": "response", "deleted": True}
+        if scope["method"] != "GET" or query.get("stream") != "true":
+            return response
+        after = query.get("starting_after", "")
+        first = int(after) + 1 if after.isdecimal() else 0
+        events = [event for event in _events(response) if event["sequence_number"] >= first]
+        return responses.frames(events), "text/event-stream; charset=utf-8"
 
     async def input_items(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         """What a response answers, a page at a time."""
@@ -81,26 +86,6 @@ class ResponseRoutes:
     async def conversations(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         message = "Conversations are not stored here: use `previous_response_id`."
         raise ApiError(message, status=404, code="unsupported")
-
-
-class StoredResponseRoute(JsonRoute):
-    """A stored response: whole, or with `stream=true` as the events that it was."""
-
-    def __init__(self, server: GatewayState) -> None:
-        self._routes = ResponseRoutes(server)
-        super().__init__(server, self._routes.response, protocol="responses")
-
-    async def _body(
-        self, scope: Scope, receive: Receive, key: Key, data: bytes
-    ) -> tuple[bytes, str]:
-        asked = query_of(scope)
-        if scope["method"] != "GET" or asked.get("stream") != "true":
-            return await super()._body(scope, receive, key, data)
-        found = await self._routes.found(scope, key)
-        after = asked.get("starting_after", "")
-        first = int(after) + 1 if after.isdecimal() else 0
-        events = [event for event in _events(found.response) if event["sequence_number"] >= first]
-        return responses.frames(events), "text/event-stream; charset=utf-8"
 
 
 def _as_item(item: Any, n: int, found: StoredResponse) -> JsonObject:
@@ -169,21 +154,19 @@ def _part_events(part: JsonObject, place: JsonObject) -> Iterator[JsonObject]:
 def response_routes(server: GatewayState, plain: PlainRoutes, prefix: str) -> list[BaseRoute]:
     """The routes, under a prefix. Those with fixed names come first."""
     own = ResponseRoutes(server)
-
-    def json_route(handle: Any) -> JsonRoute:
-        return JsonRoute(server, handle, protocol="responses")
-
-    counting = WorkerRoute(server, plain.count_input_tokens, protocol="responses")
-    listed: list[tuple[str, PlainRoute, str]] = [
-        ("responses/input_tokens", counting, "POST"),
-        ("responses/compact", json_route(own.compact), "POST"),
-        ("responses/{id}", StoredResponseRoute(server), "GET DELETE"),
-        ("responses/{id}/input_items", json_route(own.input_items), "GET"),
-        ("responses/{id}/cancel", json_route(own.cancel), "POST"),
-        ("conversations", json_route(own.conversations), "GET POST DELETE"),
-        ("conversations/{rest:path}", json_route(own.conversations), "GET POST DELETE"),
+    counting = f"{prefix}/responses/input_tokens"
+    listed: list[tuple[str, str, RouteFunction]] = [
+        ("responses/compact", "POST", own.compact),
+        ("responses/{id}", "GET DELETE", own.response),
+        ("responses/{id}/input_items", "GET", own.input_items),
+        ("responses/{id}/cancel", "POST", own.cancel),
+        ("conversations", "GET POST DELETE", own.conversations),
+        ("conversations/{rest:path}", "GET POST DELETE", own.conversations),
     ]
     return [
-        Route(f"{prefix}/{path}", endpoint=route, methods=methods.split())
-        for path, route, methods in listed
+        worker_route(server, counting, plain.count_input_tokens, protocol="responses"),
+        *(
+            json_route(server, f"{prefix}/{path}", methods, handle, protocol="responses")
+            for path, methods, handle in listed
+        ),
     ]

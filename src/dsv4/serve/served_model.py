@@ -92,13 +92,13 @@ class PromptFacts:
         return {**facts, "note": self.note} if self.note else facts
 
 
-def prompt_facts(dialect: Dialect, settings: Settings, engine: str | None = None) -> PromptFacts:
-    """The facts of a gateway. `engine` is the kind of server behind it, where that is known."""
+def prompt_facts(dialect: Dialect, settings: Settings) -> PromptFacts:
+    """The facts of a gateway."""
     if not settings.thinking:
         return PromptFacts(str(dialect), "none", "no text: thinking is off")
     text = effort_text(dialect, settings.effort)
     note = ""
-    server = _ONE_TEXT_FOR_V4.get(engine or settings.backend)
+    server = _ONE_TEXT_FOR_V4.get(settings.backend)
     if server is not None and dialect == dialects.V4:
         other = effort_text(dialects.V4_0731, settings.effort)
         note = (

@@ -85,7 +85,7 @@ class HttpBackend:
 
     async def models(self) -> list[Model]:
         """What it serves."""
-        return read_models(await self._upstream.get("/v1/models"))
+        return read_models(await self._upstream.ask("/v1/models"))
 
     async def aclose(self) -> None:
         """Frees what it holds."""

@@ -7,17 +7,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from dsv4._completion.reasons import Reason
 from dsv4._encode.prompt import Prompt
 from dsv4.api.request_fields import JsonObject
 from dsv4.serve import backend
 from dsv4.serve.backends import engine_fields
-from dsv4.serve.backends.http_backend import EngineAnswer, HttpBackend
-from dsv4.serve.images.media_text import MediaRules
+from dsv4.serve.backends.http_backend import HttpBackend
+from dsv4.serve.images.media_text import MediaSupport
 from dsv4.serve.images.sent_images import image_urls, large_body
-from dsv4.serve.settings import Settings
 from dsv4.tokens import Tokenizer
 
 
@@ -28,37 +27,28 @@ class LlamacppBackend(HttpBackend):
     fields = engine_fields.LLAMACPP
     usual_logprobs: backend.LogprobsMode | None = "raw"
 
-    def __init__(self, settings: Settings, tokenizer: Tokenizer | None = None) -> None:
-        super().__init__(settings, tokenizer)
-        self._media = EngineAnswer(self._media_rules, lambda: self._upstream.starts)
-
-    async def check_images(self) -> backend.ImageSupport:
+    async def _image_support(self) -> MediaSupport:
         """Whether the server was started with what reads images for its model."""
-        return (await self._media.get()).support
-
-    async def _media_rules(self) -> MediaRules:
-        properties = await self._upstream.get("/props")
+        properties = await self._upstream.ask("/props")
         modalities = properties.get("modalities")
         if not isinstance(modalities, dict) or modalities.get("vision") is not True:
-            return MediaRules(backend.ImageSupport(False, "llama.cpp was started without --mmproj"))
+            return MediaSupport(False, "llama.cpp was started without --mmproj")
         marker = properties.get("media_marker")
         if not isinstance(marker, str) or not marker:
-            return MediaRules(
-                backend.ImageSupport(False, "llama.cpp does not say its media marker")
-            )
+            return MediaSupport(False, "llama.cpp does not say its media marker")
         # What it makes of no text at all is what it writes before every text.
-        made = await self._upstream.post("/tokenize", {"content": "", "add_special": True})
-        return MediaRules(backend.ImageSupport(True), marker, bool(made.get("tokens")))
+        empty = await self._upstream.ask("/tokenize", {"content": "", "add_special": True})
+        return MediaSupport(True, marker=marker, writes_bos=bool(empty.get("tokens")))
 
-    async def _asked(
+    async def _body_with_images(
         self, prompt: Prompt, ids: Sequence[int] | None, options: backend.Options
     ) -> bytes:
-        rules = await self._media.get()
-        urls = image_urls(prompt, ids, rules.support)
+        support = cast(MediaSupport, await self.check_images())
+        urls = image_urls(prompt, ids, support)
         special = self._tokenizer.vocabulary.added if self._tokenizer is not None else ()
         body = await _body(prompt, ids, options)
         body["prompt"] = {
-            "prompt_string": await asyncio.to_thread(rules.text_of, prompt, special),
+            "prompt_string": await asyncio.to_thread(support.text_of, prompt, special),
             "multimodal_data": [url.partition(",")[2] for url in urls],
         }
         return await large_body(body)
@@ -72,12 +62,12 @@ class LlamacppBackend(HttpBackend):
         def read(event: JsonObject, more: bool) -> backend.Chunk:
             return _chunk(event, None if sampled is None else sampled.of(event), more)
 
-        asked = partial(self._asked if prompt.images else _body, prompt, ids, options)
-        return self._upstream.chunks("/completion", asked, read)
+        body = partial(self._body_with_images if prompt.images else _body, prompt, ids, options)
+        return self._upstream.chunks("/completion", body, read)
 
     async def models(self) -> list[backend.Model]:
-        answer = await self._upstream.get("/v1/models")
-        properties = await self._upstream.get("/props")
+        answer = await self._upstream.ask("/v1/models")
+        properties = await self._upstream.ask("/props")
         settings = properties.get("default_generation_settings") or {}
         context = backend.read_number(settings.get("n_ctx"))
         loaded = backend.read_names(properties.get("model_path"))

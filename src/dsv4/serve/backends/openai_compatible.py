@@ -11,7 +11,6 @@ from typing import Any, cast
 
 from dsv4._encode.prompt import Prompt
 from dsv4.api.request_fields import JsonObject
-from dsv4.serve import backend
 from dsv4.serve.backend import Chunk, Chunks, Logprob, Model, Options
 from dsv4.serve.backends import vllm
 from dsv4.serve.backends.http_backend import HttpBackend
@@ -83,22 +82,15 @@ class _ChatEvents:
         self._has_deltas = False
 
     def chunk(self, event: JsonObject, more: bool) -> Chunk:
-        choices = event.get("choices")
-        choice = choices[0] if choices else {}
-        if choice.get("index"):  # of some other choice than the one that was asked for
-            choice = vllm.first_choice(choices)
-        delta = choice.get("delta")
-        reason, known = choice.get("finish_reason"), choice.get("logprobs")
-        usage = event.get("usage")
-        return Chunk(
+        choice = vllm.choice_of(event)
+        delta, known = choice.get("delta"), choice.get("logprobs")
+        chunk = Chunk(
             delta=delta if delta and self._has_deltas else self._delta(choice),
             logprobs=() if known is None else _chat_logprobs(known),
-            finish=None if reason is None else backend.read_finish(reason),
-            stop_string=None if reason is None else backend.read_text(choice.get("stop_reason")),
-            counts=None if usage is None else vllm.read_counts(usage),
             id=event.get("id"),
             more=more,
         )
+        return vllm.with_end(chunk, choice, event)
 
     def _delta(self, choice: JsonObject) -> JsonObject:
         """What a choice adds: a delta; or a whole message, in an answer that is one event; or a

@@ -28,7 +28,7 @@ from dsv4.serve.backend import (
 from dsv4.serve.backends import engine_fields
 from dsv4.serve.backends.engine_fields import joined
 from dsv4.serve.backends.http_backend import HttpBackend
-from dsv4.serve.backends.vllm import read_spans, sampling_fields
+from dsv4.serve.backends.vllm import check_count, read_spans, sampling_fields
 from dsv4.serve.images.sent_images import image_urls, large_body
 from dsv4.trajectories.recorded_calls import WeightsSpan
 from dsv4.trajectories.routed_experts import RoutedExperts, experts_of_int32
@@ -43,11 +43,11 @@ class SglangBackend(HttpBackend):
 
     async def _image_support(self) -> ImageSupport:
         try:
-            info = await self._upstream.get("/model_info")
+            info = await self._upstream.ask("/model_info")
         except BackendError as error:
             if not error.final:
                 raise
-            info = await self._upstream.get("/get_model_info")  # as older ones call it
+            info = await self._upstream.ask("/get_model_info")  # as older ones call it
         if info.get("has_image_understanding") is True:
             return ImageSupport(True, by_address=True)
         return ImageSupport(False, "SGLang says of its model that it has no image understanding")
@@ -62,8 +62,8 @@ class SglangBackend(HttpBackend):
         return await large_body({**await _body(prompt, ids, options), "image_data": urls})
 
     async def models(self) -> list[Model]:
-        info = await self._upstream.get("/get_model_info")
-        server = await self._upstream.get("/get_server_info")
+        info = await self._upstream.ask("/get_model_info")
+        server = await self._upstream.ask("/get_server_info")
         context = read_number(server.get("context_length") or server.get("max_total_num_tokens"))
         name = str(info.get("served_model_name") or info.get("model_path"))
         loaded = read_names(info.get("model_path"), info.get("tokenizer_path"))
@@ -117,9 +117,7 @@ class _SglangProgress:
             self._text = 0  # what is new, and no more
         new, self._text = text[self._text :], max(self._text, len(text))
         ids, logprobs = self._new_ids(given, completed), self._new_logprobs(meta, completed)
-        if logprobs is not None and ids is not None and len(logprobs) != len(ids):
-            some = f"{len(logprobs)} log-probabilities for {len(ids)} tokens"
-            raise BackendError(f"the backend gave {some}", final=True)
+        check_count(logprobs, ids)
         self._note_version(meta, before)
         reason = meta.get("finish_reason")
         reason = reason if isinstance(reason, dict) and reason.get("type") else {"type": reason}

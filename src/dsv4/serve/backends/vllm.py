@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from dsv4._encode.prompt import Prompt
 from dsv4.api.request_fields import JsonObject
@@ -51,7 +51,7 @@ class VllmBackend(HttpBackend):
     async def _image_support(self) -> ImageSupport:
         """Whether the server has the route that takes images, as its list of routes says."""
         try:
-            shown = await self._upstream.get("/openapi.json")
+            shown = await self._upstream.ask("/openapi.json")
         except BackendError as error:
             if not error.final:
                 raise
@@ -135,31 +135,40 @@ def sampling_fields(options: Options, *, by_id: bool = False) -> dict[str, Any]:
 
 def read_completion(event: JsonObject, more: bool = False) -> Chunk:
     """An event of `/v1/completions`."""
-    choices = event.get("choices")
-    choice = choices[0] if choices else {}
-    if choice.get("index"):  # of some other choice than the one that was asked for
-        choice = first_choice(choices)
+    choice = choice_of(event)
     text, ids, known = choice.get("text"), choice.get("token_ids"), choice.get("logprobs")
-    reason, usage = choice.get("finish_reason"), event.get("usage")
     if text is None and (choice.get("delta") or choice.get("message")):
         raise ValueError("a form of chat")
-    if isinstance(known, dict) and isinstance(ids, list):
-        _check_count(known.get("token_logprobs"), ids)
-    return Chunk(
-        text=text or "",
-        ids=ids if isinstance(ids, list) else None,
-        # Of nearly all there is nothing more to read.
-        logprobs=() if known is None else _logprobs(known),
-        finish=None if reason is None else read_finish(reason),
-        stop_string=None if reason is None else read_text(choice.get("stop_reason")),
-        counts=None if usage is None else read_counts(usage),
-        more=more,
-    )
+    ids = ids if isinstance(ids, list) else None
+    if isinstance(known, dict):
+        check_count(known.get("token_logprobs"), ids)
+    # Of nearly all there is nothing more to read.
+    chunk = Chunk(text or "", ids, () if known is None else _logprobs(known), more=more)
+    return with_end(chunk, choice, event)
 
 
-def _check_count(entries: object, ids: Sequence[int]) -> None:
+def choice_of(event: JsonObject) -> JsonObject:
+    """The choice that was asked for: there is one, whatever else a server sends."""
+    choices: list[JsonObject] = event.get("choices") or [{}]
+    choice = choices[0]
+    if not choice.get("index"):
+        return choice
+    return next((choice for choice in choices if not choice.get("index")), {})
+
+
+def with_end(chunk: Chunk, choice: JsonObject, event: JsonObject) -> Chunk:
+    """A piece with what an event in OpenAI's form says of the end: why it is one, and counts."""
+    reason, usage = choice.get("finish_reason"), event.get("usage")
+    if reason is not None:
+        chunk.finish, chunk.stop_string = read_finish(reason), read_text(choice.get("stop_reason"))
+    if usage is not None:
+        chunk.counts = read_counts(usage)
+    return chunk
+
+
+def check_count(entries: object, ids: Sequence[int] | None) -> None:
     """Raises a `BackendError` where log-probabilities are not those of the tokens."""
-    if isinstance(entries, list) and len(entries) != len(ids):
+    if isinstance(entries, (list, tuple)) and ids is not None and len(entries) != len(ids):
         some = f"{len(entries)} log-probabilities for {len(ids)} tokens"
         raise BackendError(f"the backend gave {some}", final=True)
 
@@ -209,23 +218,15 @@ _GENERATE_NAMES = {"vllm_xargs": "extra_args"}
 
 def read_generated(event: JsonObject, more: bool = False) -> Chunk:
     """An event of `/inference/v1/generate`. The last has experts and versions of the weights."""
-    choices = event.get("choices")
-    choice = choices[0] if choices else {}
+    choice = choice_of(event)
     ids, known = choice.get("token_ids"), choice.get("logprobs")
     ids = ids if isinstance(ids, list) else []
     entries = known.get("content") if isinstance(known, dict) else None
-    _check_count(entries, ids)
-    reason, usage = choice.get("finish_reason"), event.get("usage")
-    return Chunk(
-        ids=ids,
-        logprobs=tuple(map(_generated_logprob, entries or ())),
-        finish=None if reason is None else read_finish(reason),
-        stop_string=None if reason is None else read_text(choice.get("stop_reason")),
-        counts=None if usage is None else read_counts(usage),
-        more=more,
-        experts=_experts(choice.get("routed_experts")),
-        weights=tuple(read_spans(choice.get("weight_versions"))),
-    )
+    check_count(entries, ids)
+    chunk = Chunk("", ids, tuple(map(_generated_logprob, entries or ())), more=more)
+    chunk.experts = _experts(choice.get("routed_experts"))
+    chunk.weights = tuple(read_spans(choice.get("weight_versions")))
+    return with_end(chunk, choice, event)
 
 
 def _generated_logprob(entry: JsonObject) -> Logprob:
@@ -256,14 +257,6 @@ def read_spans(given: object) -> list[WeightsSpan]:
         for span in spans
         if isinstance(span, dict) and isinstance(span.get("start"), int)
     ]
-
-
-def first_choice(choices: Any) -> JsonObject:
-    """The choice that was asked for: there is one, whatever else a server sends."""
-    for choice in choices or ():
-        if not choice.get("index"):
-            return cast(JsonObject, choice)
-    return {}
 
 
 def read_counts(usage: object) -> Counts | None:

@@ -36,7 +36,7 @@ from dsv4.serve.heal.adapted_messages import (
     with_value,
     without,
 )
-from dsv4.serve.settings import ForcedCalls, MissingReasoning, SettingError, Settings, SystemPlace
+from dsv4.serve.settings import SettingError, Settings
 
 DEEPSEEK, VLLM, SGLANG = "deepseek-api", "vllm", "sglang"
 # The servers that requests can be adapted to, and their profiles.
@@ -62,11 +62,8 @@ class AdaptedServer:
     name: str
     profile: Profile
     model: str
-    thinking: bool = True
-    systems: SystemPlace = "reminder"
-    missing_reasoning: MissingReasoning = "space"
-    forced_calls: ForcedCalls = "thinking-off"
-    off: frozenset[str] = frozenset()
+    settings: Settings
+    off: frozenset[str]
 
     @property
     def title(self) -> str:
@@ -97,16 +94,8 @@ def adapted_server(kind: str, dialect: Dialect, settings: Settings) -> AdaptedSe
     if kind == NONE:
         return None
     name, profile = _profile_of(kind)
-    return AdaptedServer(
-        name,
-        profile,
-        profile.own_dialect("v4.1" if dialect.system_token is not None else "v4"),
-        settings.thinking,
-        settings.systems,
-        settings.missing_reasoning,
-        settings.forced_calls,
-        frozenset(settings.skip_adaptations),
-    )
+    model = profile.own_dialect("v4.1" if dialect.system_token is not None else "v4")
+    return AdaptedServer(name, profile, model, settings, frozenset(settings.skip_adaptations))
 
 
 def _profile_of(kind: str) -> tuple[str, Profile]:
@@ -161,7 +150,7 @@ def _with_thinking(body: JsonObject, server: AdaptedServer) -> JsonObject:
     wanted = False if asked.effort == OFF else asked.thinking
     if wanted is None and _is_forced(body):
         return body
-    wanted = server.thinking if wanted is None else wanted
+    wanted = server.settings.thinking if wanted is None else wanted
     return body if server.thinks(body) == wanted else _switched(body, server, wanted)
 
 
@@ -197,9 +186,9 @@ def _with_number(body: JsonObject, server: AdaptedServer, effort: int) -> JsonOb
 def _with_possible_choice(body: JsonObject, server: AdaptedServer) -> JsonObject:
     if not _is_forced(body) or not server.thinks(body):
         return body
-    if server.forced_calls == "thinking-off":
+    if server.settings.forced_calls == "thinking-off":
         return _switched(body, server, False)
-    if server.forced_calls == "auto":
+    if server.settings.forced_calls == "auto":
         return without(body, "tool_choice")
     problem = (
         f"found a call that must be made, and thinking, expected one of them: {server.title} "
@@ -316,7 +305,7 @@ def _without_mixed_strictness(body: JsonObject, server: AdaptedServer) -> JsonOb
         return body
     if all(map(_is_strict, functions)) and body.get("response_format") is None:
         return body
-    return _each_function(body, _not_strict)
+    return _each_function(body, lambda function: without(function, "strict"))
 
 
 def _is_strict(function: JsonObject) -> bool:
@@ -326,10 +315,6 @@ def _is_strict(function: JsonObject) -> bool:
     except EncodeError:
         return False
     return function.get("strict") is True
-
-
-def _not_strict(function: JsonObject) -> JsonObject:
-    return without(function, "strict")
 
 
 # Everything else.
@@ -397,7 +382,7 @@ def _in_conversation(change: Callable[[ChatMessages], ChatMessages]) -> BodyChan
 
 
 def _with_placed_systems(body: JsonObject, server: AdaptedServer) -> JsonObject:
-    place = partial(adapted_messages.placed_systems, place=server.systems)
+    place = partial(adapted_messages.placed_systems, place=server.settings.systems)
     return _in_conversation(place)(body, server)
 
 
@@ -409,7 +394,9 @@ def _with_readable_parts(body: JsonObject, server: AdaptedServer) -> JsonObject:
 def _with_all_reasoning(body: JsonObject, server: AdaptedServer) -> JsonObject:
     if not server.thinks(body):
         return body
-    fill = partial(adapted_messages.with_reasoning_everywhere, otherwise=server.missing_reasoning)
+    fill = partial(
+        adapted_messages.with_reasoning_everywhere, otherwise=server.settings.missing_reasoning
+    )
     return _in_conversation(fill)(body, server)
 
 

@@ -7,26 +7,21 @@ from __future__ import annotations
 import time
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import cast
 
 from dsv4.api import ApiRequest
-from dsv4.api.protocols import ApiProtocol, with_flat_names
+from dsv4.api.protocols import with_flat_names
 from dsv4.api.request_fields import UNSUPPORTED_FIELDS, JsonObject
 from dsv4.serve.backend import AnyBackend, BackendError, ChatBackend, Chunks
 from dsv4.serve.choice_reader import ChoiceReader
 from dsv4.serve.completion_route import CompletionRoute
-from dsv4.serve.completion_run import (
-    CompletionClient,
-    CompletionRun,
-    PreparedRequest,
-    ReceivedRequest,
-)
-from dsv4.serve.gateway_state import GatewayState
+from dsv4.serve.completion_run import CompletionClient, CompletionRun
 from dsv4.serve.heal.healing_reader import HealingReader
 from dsv4.serve.heal.request_adapter import SentRequest, sent_as_given
 from dsv4.serve.images.request_images import refuse_files
+from dsv4.serve.prepared_request import PreparedRequest, ReceivedRequest, new_turn_ids
 from dsv4.serve.prompt_encoding import encode_prompt
-from dsv4.serve.prompt_route import new_turn_ids
 from dsv4.serve.sessions.session_calls import SessionEntry
 from dsv4.serve.storage.stored_turns import SampledTurn
 from dsv4.serve.upstreams.engine_pool import PromptPrefix
@@ -42,21 +37,15 @@ class HealedRequest(PreparedRequest):
 class HealingRun(CompletionRun[HealedRequest]):
     """One generation of a chat server's."""
 
-    def __init__(
-        self,
-        server: GatewayState,
-        api: ApiProtocol,
-        prepared: HealedRequest,
-        client: CompletionClient,
-        debug: bool,
-    ) -> None:
-        self._healer = server.healer
-        self._sent_again: set[int] = set()  # choices whose request was refused as it was
-        self._adapts = client.headers.get("x-dsv4-adapt", "").lower() != "off"
-        super().__init__(server, api, prepared, client, debug)
+    @cached_property
+    def _sent_again(self) -> set[int]:
+        """Choices whose request was refused as it was."""
+        return set()
 
     def _new_reader(self) -> ChoiceReader:
-        return HealingReader(self._prepared.call, self._server.tokenizer, self._healer.habits)
+        return HealingReader(
+            self._prepared.call, self._server.tokenizer, self._server.healer.habits
+        )
 
     def _stream_of(self, backend: AnyBackend, choice: int) -> Chunks:
         chat = cast(ChatBackend, backend)
@@ -65,8 +54,8 @@ class HealingRun(CompletionRun[HealedRequest]):
         return chat.stream_request(self._prepared.sent.body)
 
     def _takes_over(self, choice: int, error: BackendError) -> bool:
-        learns = self._adapts and choice not in self._sent_again
-        if learns and self._healer.learns_from(error):
+        learns = adapts(self._client) and choice not in self._sent_again
+        if learns and self._server.healer.learns_from(error):
             self._sent_again.add(choice)
             return True
         return super()._takes_over(choice, error)
@@ -76,12 +65,12 @@ class HealingRun(CompletionRun[HealedRequest]):
         stay as they were: the client may have seen some."""
         prepared, key = self._prepared, self._prepared.key
         received = prepared.received
-        sent = await self._healer.adapter.adapted(
+        sent = await self._server.healer.adapter.adapted(
             key.name, received.call, received.body, renames=False
         )
         call = sent.read_with(prepared.call)
         self._prepared = replace(prepared, sent=sent, adapted=sent.adapted, call=call)
-        self._readers[choice] = self._new_reader()
+        self.readers[choice] = self._new_reader()
         async with aclosing(backend.stream_request(sent.body)) as chunks:
             async for chunk in chunks:
                 yield chunk
@@ -93,11 +82,15 @@ class HealingRun(CompletionRun[HealedRequest]):
         return self._prepared.sent.kept(turn)
 
     async def _remember(self, turn: SampledTurn) -> None:
-        await self._healer.adapter.remember(self._prepared.key.name, self._prepared.sent, turn)
+        await self._server.healer.adapter.remember(
+            self._prepared.key.name, self._prepared.sent, turn
+        )
 
 
 class HealingRoute(CompletionRoute[HealedRequest]):
     """The route of one protocol in front of a chat server, which makes its own prompts."""
+
+    _run_class = HealingRun
 
     @property
     def _passes_on(self) -> bool:
@@ -116,7 +109,7 @@ class HealingRoute(CompletionRoute[HealedRequest]):
         return replace(applied, body={**read.body, **session.sampling})
 
     async def _prepare(self, received: ReceivedRequest, client: CompletionClient) -> HealedRequest:
-        server, key, session = self._server, client.key, received.session
+        server, key, session = self._server, client.key, client.session
         began = time.monotonic()
         sent = await self._sent(received, client)
         call = sent.read_with(received.call)
@@ -131,7 +124,7 @@ class HealingRoute(CompletionRoute[HealedRequest]):
             ids=ids,
             prompt_tokens=tokens,
             options=options if session is None else session.options(options),
-            turn_ids=session.call_ids if session else tuple(new_turn_ids(call.n)),
+            turn_ids=session.call_ids if session else new_turn_ids(call.n),
             shared=server.shared_tokens(key.name, prompt, ids),
             images=sent.image_facts(call),
             adapted=sent.adapted,
@@ -141,7 +134,7 @@ class HealingRoute(CompletionRoute[HealedRequest]):
 
     async def _sent(self, received: ReceivedRequest, client: CompletionClient) -> SentRequest:
         """What the server is sent."""
-        if client.headers.get("x-dsv4-adapt", "").lower() == "off":
+        if not adapts(client):
             sent = sent_as_given(received.call, received.body)
             refuse_files(sent.body)
             return sent
@@ -152,8 +145,10 @@ class HealingRoute(CompletionRoute[HealedRequest]):
         self._server.metrics.count_adaptations(sent.adapted)
         return sent
 
-    def _run_of(self, prepared: HealedRequest, client: CompletionClient, debug: bool) -> HealingRun:
-        return HealingRun(self._server, self._api, prepared, client, debug)
+
+def adapts(client: CompletionClient) -> bool:
+    """Whether a client leaves it to the gateway to adapt its request."""
+    return client.headers.get("x-dsv4-adapt", "").lower() != "off"
 
 
 def without_the_servers_own(body: JsonObject) -> JsonObject:

@@ -4,14 +4,13 @@ client left incomplete put back as they were sampled, and adapted to what the se
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from dsv4._encode.inputs import fields_of
 from dsv4.api import ApiRequest
-from dsv4.api.neutral_request import FLAT_SEPARATOR, NAMESPACE_SEPARATOR, marked_id
+from dsv4.api.neutral_request import FLAT_SEPARATOR, NAMESPACE_SEPARATOR
 from dsv4.api.protocols import TurnMarks, marked_chat_body
 from dsv4.api.request_fields import JsonObject
 from dsv4.serve.heal.adaptations import (
@@ -25,7 +24,7 @@ from dsv4.serve.heal.adaptations import (
 )
 from dsv4.serve.heal.adapted_messages import reasoning_of, text_of
 from dsv4.serve.observe.logs import NO_IMAGES, ImageFacts
-from dsv4.serve.storage.stored_turns import SampledTurn, SampledTurns, keys_of_turns, says_the_same
+from dsv4.serve.storage.stored_turns import SampledTurn, SampledTurns, says_the_same
 from dsv4.types import ToolInput
 
 _BY_ID = {adaptation.id: adaptation for adaptation in ADAPTATIONS}
@@ -132,29 +131,12 @@ class RequestAdapter:
         if not wanted:
             return given, ()
         plain = _plain(given)
-        keys = await keys_of_turns(plain, with_calls=True)
-        spoken = [n for n, m in enumerate(plain) if m.get("role") == "assistant"]
-        turns = await asyncio.gather(
-            *(self._turn(owner, plain[n], marks.get(n, ()), keys.get(n)) for n in spoken)
-        )
-        messages, found = list(given), set()
-        for n, turn in zip(spoken, turns, strict=True):
-            if turn is not None:
-                messages[n], made = _put_back(given[n], plain[n], turn, wanted)
-                found |= made
-        return messages, tuple(id for id in (RESTORED_REASONING, RESTORED_TURNS) if id in found)
-
-    async def _turn(
-        self, owner: str, message: Mapping[str, Any], marks: Sequence[str], key: str | None
-    ) -> SampledTurn | None:
-        calls = message.get("tool_calls") or ()
-        names = [str(call["id"]) for call in calls if call.get("id")]
-        names += [name for mark in marks if (name := marked_id(mark))]
-
-        def fits(turn: SampledTurn) -> bool:
-            return says_the_same(turn, message) or _is_part(turn, message)
-
-        return await self._turns.found(owner, marks, [*names, *([key] if key else [])], fits)
+        turns = await self._turns.turns_in(owner, plain, marks, _is_turn_or_part, in_parts=True)
+        messages, made = list(given), set[str]()
+        for n, turn in turns.items():
+            messages[n], changes = _put_back(given[n], plain[n], turn, wanted)
+            made |= changes
+        return messages, tuple(id for id in (RESTORED_REASONING, RESTORED_TURNS) if id in made)
 
 
 def _plain(messages: Sequence[JsonObject]) -> list[JsonObject]:
@@ -168,9 +150,11 @@ def _plain_message(message: JsonObject) -> JsonObject:
     return message if text is None else {**message, "content": text}
 
 
-def _is_part(turn: SampledTurn, message: Mapping[str, Any]) -> bool:
-    """Whether a message has calls of the turn, and no others: clients change turns, and split
-    them. What they say then counts, but the thought behind it was this."""
+def _is_turn_or_part(turn: SampledTurn, message: Mapping[str, Any]) -> bool:
+    """Whether a message says the same, or has calls of the turn, and no others: clients change
+    turns, and split them. What they say then counts, but the thought behind it was this."""
+    if says_the_same(turn, message):
+        return True
     known = {call.id: call.name for call in turn.calls}
     calls = message.get("tool_calls") or ()
     theirs = [(c.get("id"), (c.get("function") or {}).get("name")) for c in calls]

@@ -22,11 +22,10 @@ _INSIDE = "\u2060"
 
 
 @dataclass(frozen=True, slots=True)
-class MediaRules:
-    """What a server says of images: whether it takes any, the marker for one, and whether it writes
-    the BOS before every text."""
+class MediaSupport(ImageSupport):
+    """What a server says of images: whether it takes any, the `marker` for one, and whether it
+    writes the BOS before every text."""
 
-    support: ImageSupport
     marker: str = ""
     writes_bos: bool = False
 

@@ -23,11 +23,11 @@ from dsv4._completion.events import Diagnostic, End
 from dsv4._encode.prompt import Prompt
 from dsv4._images.image_source import identity
 from dsv4._playground.provenance import Utf16Offsets
-from dsv4.api import ApiRequest
-from dsv4.serve.asgi import ClientGone
+from dsv4.serve.asgi import ClientGone, StreamTimer
 from dsv4.serve.choice_reader import ChoiceReader
 from dsv4.serve.heal.adapted_messages import text_of
 from dsv4.serve.observe.logs import ReportedRun
+from dsv4.serve.prepared_request import PreparedRequest
 from dsv4.serve.settings import MIB, SettingError, Settings
 from dsv4.tokens.coder import common_prefix_length
 
@@ -50,37 +50,18 @@ _SHOWN = (
 )
 
 
-class PreparedView(Protocol):
-    """What the inspector shows of a request once it has a prompt."""
-
-    @property
-    def call(self) -> ApiRequest: ...
-
-    @property
-    def prompt(self) -> Prompt: ...
-
-    @property
-    def prompt_tokens(self) -> int: ...
-
-    @property
-    def shared(self) -> int | None: ...
-
-
 class RunView(ReportedRun, Protocol):
     """What the inspector shows of a request that is being answered."""
 
     @property
-    def began(self) -> float | None: ...
-
-    @property
-    def first_heard(self) -> float | None: ...
+    def timer(self) -> StreamTimer: ...
 
     @property
     def tail(self) -> str: ...
 
 
 # Is called when a request has its prompt, with that and with what generates.
-OnBegin: TypeAlias = Callable[[PreparedView, RunView], None]
+OnBegin: TypeAlias = Callable[[PreparedRequest, RunView], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -115,7 +96,7 @@ class InspectedRequest:
     tail: str = ""
     usage: dict[str, int] = field(default_factory=dict)
 
-    def begin(self, prepared: PreparedView, run: RunView) -> None:
+    def begin(self, prepared: PreparedRequest, run: RunView) -> None:
         """Notes the prompt: it is generated from as soon as a stream is free."""
         self.status = "running"
         self.run = run
@@ -140,7 +121,7 @@ class InspectedRequest:
         if self.run is not None:
             self.kept = self.completions()
             self.usage = {name: getattr(self.run.usage, name) for name in _COUNTS}
-            self.begun, self.first = self.run.began, self.run.first_heard
+            self.begun, self.first = self.run.timer.began, self.run.timer.first_heard
             self.tail = self.run.tail
             self.run = None
             if status == "done" and any(choice["finish"] is None for choice in self.kept):
@@ -149,7 +130,7 @@ class InspectedRequest:
     @property
     def stage(self) -> str:
         """How far it is: "queued", "running", or the way in which it ended."""
-        return "queued" if self.run is not None and self.run.began is None else self.status
+        return "queued" if self.run is not None and self.run.timer.began is None else self.status
 
     @property
     def weight(self) -> int:
@@ -175,8 +156,8 @@ class InspectedRequest:
         return {
             **{name: getattr(self, name) for name in _SHOWN},
             "status": self.stage,
-            "queued": _seconds(self.clock, run.began if run else self.begun),
-            "first": _seconds(self.clock, run.first_heard if run else self.first),
+            "queued": _seconds(self.clock, run.timer.began if run else self.begun),
+            "first": _seconds(self.clock, run.timer.first_heard if run else self.first),
             "total": _seconds(self.clock, self.ended),
             "before": self.previous,
             "repairs": sum(len(choice["repairs"]) for choice in self.kept),
@@ -297,7 +278,7 @@ class Inspector:
         finally:
             self._trim()
 
-    def _begin(self, seen: InspectedRequest, prepared: PreparedView, run: RunView) -> None:
+    def _begin(self, seen: InspectedRequest, prepared: PreparedRequest, run: RunView) -> None:
         """Compares the prompt of a request with the owner's request before it."""
         seen.begin(prepared, run)
         earlier = (other for other in reversed(self._seen.values()) if other.number < seen.number)

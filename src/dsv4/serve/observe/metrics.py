@@ -200,11 +200,10 @@ class Metrics:
 
     def all(self) -> CollectorRegistry:
         """What is to be shown: the counts of this process, or of all workers."""
-        folder = os.environ.get(_FOLDER_VARIABLE)
-        if folder is None:
+        if self.shared_folder is None:
             return self.registry
         together = CollectorRegistry()
-        MultiProcessCollector(together, folder)  # type: ignore[no-untyped-call]
+        MultiProcessCollector(together, str(self.shared_folder))  # type: ignore[no-untyped-call]
         return together
 
     def text(self) -> bytes:
@@ -220,11 +219,6 @@ class Metrics:
         if self.heals:
             totals["healing"] = self.healing()
         log_fields(logging.INFO, "summary", totals)
-
-    @property
-    def counts_for_all(self) -> bool:
-        """Whether this process sees what other workers count as well."""
-        return _FOLDER_VARIABLE in os.environ
 
     def listen(self, host: str, port: int) -> None:
         """Shows them on a port of their own. Raises a `SettingError` if it is taken."""

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dsv4.serve.observe.logs import RequestReport
 from dsv4.serve.settings import SettingError, Settings
@@ -58,13 +58,13 @@ if TYPE_CHECKING:
 # Traces of the gateway's own.
 
 
-class PassedOnTraces:
-    """Passes trace contexts on, where nothing is traced here."""
+# What surrounds the answer to a request with these headers.
+Traced: TypeAlias = Callable[[Mapping[str, str], RequestReport], AbstractContextManager[None]]
 
-    @contextmanager
-    def traced(self, headers: Mapping[str, str], report: RequestReport) -> Iterator[None]:
-        with passing_on({**read_trace_context(headers), **_named(report)}):
-            yield
+
+def passed_on(headers: Mapping[str, str], report: RequestReport) -> AbstractContextManager[None]:
+    """Passes a trace context on, where nothing is traced here."""
+    return passing_on({**read_trace_context(headers), **_named(report)})
 
 
 class OpenTelemetryTraces:
@@ -126,12 +126,12 @@ def _describe(span: Span, report: RequestReport) -> None:
         span.set_status(Status(StatusCode.ERROR, report.failure))
 
 
-def tracing_for(settings: Settings) -> PassedOnTraces | OpenTelemetryTraces:
+def tracing_for(settings: Settings) -> Traced:
     """What the settings ask for. Raises a `SettingError` where the extra is missing."""
     if not settings.otel:
-        return PassedOnTraces()
+        return passed_on
     try:
-        return OpenTelemetryTraces()
+        return OpenTelemetryTraces().traced
     except ImportError:
         raise SettingError("otel", "needs the extra `otel`, which is not installed") from None
 

@@ -182,7 +182,7 @@ class RedisSessionStore:
         return found
 
     async def sessions(
-        self, group: str | None, closed: bool | None, after: int, limit: int
+        self, *, group: str | None, closed: bool | None, after: int, limit: int
     ) -> list[SessionRecord]:
         key = self._key("index") if group is None else self._key("group", group)
         found: list[SessionRecord] = []

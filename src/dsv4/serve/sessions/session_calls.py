@@ -17,10 +17,9 @@ from array import array
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from dsv4._completion.message import assemble
-from dsv4._completion.random_ids import new_id
 from dsv4._encode.prompt import Prompt
 from dsv4._images.image_source import identity, image_bytes
 from dsv4.api import ApiError, ApiRequest
@@ -30,6 +29,7 @@ from dsv4.serve.asgi import Scope
 from dsv4.serve.backend import AnyBackend, Chunk, Chunks, Options, is_chat
 from dsv4.serve.choice_reader import ChoiceReader
 from dsv4.serve.observe.metrics import Metrics
+from dsv4.serve.prepared_request import PreparedRequest, new_turn_ids
 from dsv4.serve.sessions import SessionStore
 from dsv4.serve.storage.stored_turns import StoreFailure
 from dsv4.tokens import Tokenizer
@@ -123,7 +123,7 @@ class Sessions:
 
     async def _entry(self, name: str, key: Key, choices: int) -> SessionEntry:
         assert self.store is not None
-        ids = tuple(new_id("turn_") for _ in range(choices))
+        ids = new_turn_ids(choices)
         began = time.time()  # before the weights are read: no change is missed
         try:
             record, weights = await self.store.enter(name, key.name, ids)
@@ -172,25 +172,6 @@ class Sessions:
 def hashed(name: str) -> str:
     """What logs have in place of a session's id."""
     return hashlib.sha256(name.encode()).hexdigest()[:12]
-
-
-class PreparedCall(Protocol):
-    """What is recorded of a request once it has a prompt."""
-
-    @property
-    def call(self) -> ApiRequest: ...
-
-    @property
-    def ids(self) -> list[int] | None: ...
-
-    @property
-    def options(self) -> Options: ...
-
-    @property
-    def written(self) -> int: ...
-
-    @property
-    def prompt(self) -> Prompt: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -262,7 +243,7 @@ class SessionEntry:
         for reader in readers:
             reader.arrivals = TokenArrivals(self.started)
 
-    async def finish(self, prepared: PreparedCall, readers: Sequence[ChoiceReader]) -> None:
+    async def finish(self, prepared: PreparedRequest, readers: Sequence[ChoiceReader]) -> None:
         """Records completions that have ended, before the client has all of them."""
         self.has_ended = True
         calls, store = self._recorded(prepared, readers, None), self.sessions.store
@@ -272,7 +253,7 @@ class SessionEntry:
             self.sessions.later(self.record.id, lambda _: self._write(calls))
 
     def broke_off(
-        self, prepared: PreparedCall, readers: Sequence[ChoiceReader], state: CallState
+        self, prepared: PreparedRequest, readers: Sequence[ChoiceReader], state: CallState
     ) -> None:
         """Records completions that did not end, and that no client waits for."""
         self.has_ended = True
@@ -300,7 +281,7 @@ class SessionEntry:
             self.sessions.lost(name, str(failure))
 
     def _recorded(
-        self, prepared: PreparedCall, readers: Sequence[ChoiceReader], state: CallState | None
+        self, prepared: PreparedRequest, readers: Sequence[ChoiceReader], state: CallState | None
     ) -> list[RecordedCall]:
         return [
             self._recorded_call(choice, reader, prepared, state)
@@ -308,7 +289,7 @@ class SessionEntry:
         ]
 
     def _recorded_call(
-        self, choice: int, reader: ChoiceReader, prepared: PreparedCall, state: CallState | None
+        self, choice: int, reader: ChoiceReader, prepared: PreparedRequest, state: CallState | None
     ) -> RecordedCall:
         message = assemble(reader.events)
         ended: CallState = "cut" if message.finish == "length" else "finished"
@@ -351,7 +332,7 @@ class SessionEntry:
         )
 
 
-def sampling_sent(prepared: PreparedCall) -> dict[str, Any]:
+def sampling_sent(prepared: PreparedRequest) -> dict[str, Any]:
     """How the engine was asked to sample."""
     options = prepared.options
     given = {name: getattr(options, name) for name in _SAMPLING_OPTIONS}
@@ -384,7 +365,7 @@ def recorded_experts(reader: ChoiceReader, tokens: int) -> RoutedExperts:
 
 
 def recorded_ids(
-    reader: ChoiceReader, prepared: PreparedCall, backend: AnyBackend
+    reader: ChoiceReader, prepared: PreparedRequest, backend: AnyBackend
 ) -> tuple[Sequence[int], tuple[TokenRun, ...], str]:
     """The prompt, what follows it, and why that is not all known: nothing is made up."""
     if is_chat(backend):

@@ -21,7 +21,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from dsv4.api import ApiError, request_fields
 from dsv4.api.errors import wrong
@@ -31,7 +31,7 @@ from dsv4.serve.access.api_keys import ANONYMOUS, Key
 from dsv4.serve.asgi import Scope, headers_of, query_of
 from dsv4.serve.body_limits import read_json
 from dsv4.serve.gateway_state import GatewayState
-from dsv4.serve.plain_routes import JsonRoute, RouteFunction
+from dsv4.serve.plain_routes import RouteBody, RouteFunction, json_route
 from dsv4.serve.sessions import SessionStore
 from dsv4.serve.sessions.session_calls import checked_session_id, session_error
 from dsv4.serve.storage.stored_turns import StoreFailure
@@ -70,7 +70,7 @@ class SessionRoutes:
         self._store = store
 
     def route(self, path: str, method: str, handle: RouteFunction) -> BaseRoute:
-        async def guarded(scope: Scope, key: Key, data: bytes) -> JsonObject | bytes:
+        async def guarded(scope: Scope, key: Key, data: bytes) -> JsonObject | RouteBody:
             self._server.access.check_admin(key)
             try:
                 return await handle(scope, key, data)
@@ -80,7 +80,7 @@ class SessionRoutes:
                 message = f"The store of sessions does not answer: {failure}"
                 raise ApiError(message, status=503) from None
 
-        return Route(path, endpoint=JsonRoute(self._server, guarded), methods=[method])
+        return json_route(self._server, path, method, guarded)
 
     async def create(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         record = await self._store.create(self._asked(self._body(data), key))
@@ -117,11 +117,12 @@ class SessionRoutes:
             raise wrong(query["closed"], "1 or 0", "closed")
         limit = _whole(query.get("limit", str(PAGE)), "limit", MOST_PER_PAGE)
         after = _whole(query.get("after", "0"), "after", 2**62)
-        found = await self._store.sessions(
-            query.get("group"), closed[query.get("closed")], after, limit
+        group, is_closed = query.get("group"), closed[query.get("closed")]
+        records = await self._store.sessions(
+            group=group, closed=is_closed, after=after, limit=limit
         )
-        following = found[-1].number if len(found) == limit else None
-        return {"data": [record.to_json() for record in found], "next": following}
+        following = records[-1].number if len(records) == limit else None
+        return {"data": [record.to_json() for record in records], "next": following}
 
     async def get(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         record = await self._known(scope)

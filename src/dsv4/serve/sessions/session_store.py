@@ -6,10 +6,10 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from dsv4.serve.storage.stored_turns import StoreFailure, opened_in_thread
 from dsv4.trajectories.recorded_calls import RecordedCall, WeightsVersion
@@ -20,6 +20,7 @@ SWEEP_SECONDS = 30.0
 
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 @dataclass(slots=True, eq=False)
@@ -39,6 +40,17 @@ class _Job(Generic[T]):
             self.done.set_exception(self.failure)
         else:
             self.done.set_result(self.result)  # type: ignore[arg-type]
+
+
+def _in_file(
+    method: Callable[Concatenate[SessionFile, P], T], *, to_disk: bool = False
+) -> Callable[Concatenate[SqliteSessionStore, P], Awaitable[T]]:
+    """A method of the file as one of the store. With `to_disk`, it returns when the disk has it."""
+
+    def do(store: SqliteSessionStore, /, *args: P.args, **named: P.kwargs) -> Awaitable[T]:
+        return store._do(lambda file: method(file, *args, **named), to_disk)
+
+    return do
 
 
 class SqliteSessionStore:
@@ -114,10 +126,6 @@ class SqliteSessionStore:
             self._do(lambda file: file.sweep(self._keep))
         return await self._do(lambda file: file.enter(id, owner, calls, self._keep))
 
-    async def abandon(self, id: str, calls: Sequence[str]) -> None:
-        """Takes back calls that never began."""
-        await self._do(lambda file: file.abandon(id, calls))
-
     async def finish(self, id: str, calls: Sequence[RecordedCall]) -> None:
         """Keeps calls that have ended, with their whole prompts. Returns when they are safe."""
 
@@ -126,30 +134,6 @@ class SqliteSessionStore:
                 file.finish(id, call)
 
         await self._do(work, self._durability == "disk")
-
-    async def undelivered(self, id: str, calls: Sequence[str]) -> None:
-        """Notes that the client did not get all of calls that had ended."""
-        await self._do(lambda file: file.undelivered(id, calls))
-
-    async def incomplete(self, id: str) -> None:
-        """Notes that something of a session could not be recorded."""
-        await self._do(lambda file: file.incomplete(id))
-
-    async def create(self, record: SessionRecord) -> SessionRecord:
-        """Makes a session."""
-        return await self._do(lambda file: file.create(record), True)
-
-    async def session(self, id: str) -> SessionRecord | None:
-        """The session with an id."""
-        return await self._do(lambda file: file.session(id))
-
-    async def sessions(
-        self, group: str | None, closed: bool | None, after: int, limit: int
-    ) -> list[SessionRecord]:
-        """A page of sessions, in the order in which they were made, after a number."""
-        return await self._do(
-            lambda file: file.sessions(group=group, closed=closed, after=after, limit=limit)
-        )
 
     async def calls(self, id: str) -> list[RecordedCall]:
         """The calls of a session, in the order in which they began."""
@@ -164,26 +148,19 @@ class SqliteSessionStore:
         except (OSError, sqlite3.Error) as error:
             raise StoreFailure(str(error)) from None
 
-    async def picture(self, id: str, name: str) -> bytes | None:
-        """The bytes of a picture in a session; None where they are not kept."""
-        return await self._do(lambda file: file.picture(id, name))
+    # What the file does by itself.
 
-    async def update(self, id: str, change: Callable[[SessionRecord], dict[str, Any]]) -> None:
-        """Changes fields of what is said of a session to what `change` makes of it."""
-
-        await self._do(lambda file: file.update(id, change), True)
-
-    async def close_session(self, id: str) -> SessionRecord:
-        """Closes a session."""
-        return await self._do(lambda file: file.close_session(id), True)
-
-    async def delete(self, id: str) -> bool:
-        """Deletes a session. Says whether it was there."""
-        return await self._do(lambda file: file.delete(id), True)
-
-    async def set_weights(self, version: WeightsVersion) -> None:
-        """Notes the version of the weights from now on."""
-        await self._do(lambda file: file.set_weights(version), True)
+    abandon = _in_file(SessionFile.abandon)
+    undelivered = _in_file(SessionFile.undelivered)
+    incomplete = _in_file(SessionFile.incomplete)
+    session = _in_file(SessionFile.session)
+    sessions = _in_file(SessionFile.sessions)
+    picture = _in_file(SessionFile.picture)
+    create = _in_file(SessionFile.create, to_disk=True)
+    update = _in_file(SessionFile.update, to_disk=True)
+    close_session = _in_file(SessionFile.close_session, to_disk=True)
+    delete = _in_file(SessionFile.delete, to_disk=True)
+    set_weights = _in_file(SessionFile.set_weights, to_disk=True)
 
     async def aclose(self) -> None:
         """Frees what the store holds."""

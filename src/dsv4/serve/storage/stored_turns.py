@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -46,23 +47,18 @@ class TurnStore(Protocol):
 
     async def put(self, owner: str, names: Sequence[str], value: bytes) -> None:
         """Keeps a value. The first name is its own; the others lead to it too."""
-        ...
 
     async def get(self, owner: str, name: str) -> bytes | None:
         """The value that was last put under a name. None if there is none, or no longer."""
-        ...
 
     async def delete(self, owner: str, name: str) -> bool:
         """Forgets a value. Says whether it was there."""
-        ...
 
     async def size(self) -> int:
         """How many bytes it holds."""
-        ...
 
     async def aclose(self) -> None:
         """Frees what the store holds."""
-        ...
 
 
 # What an entry takes beside its value: two dictionaries' slots, the names.
@@ -324,10 +320,10 @@ class SampledTurn:
         return json.dumps(kept, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> SampledTurn | None:
+    def from_bytes(cls, data: bytes | None) -> SampledTurn | None:
         """A turn that was kept. None if it is none: kept by another version, or damaged."""
         try:
-            read = json.loads(data.decode("utf-8", "surrogatepass"))
+            read = json.loads((data or b"").decode("utf-8", "surrogatepass"))
             calls = tuple(SampledCall(**call) for call in read.pop("calls"))
             ids = read.pop("ids")
             return cls(**read, ids=None if ids is None else tuple(ids), calls=calls)
@@ -385,40 +381,23 @@ def _json_equal(a: object, b: object) -> bool:
     return bool(a == b)
 
 
-class TurnKeys:
-    """Makes the names of turns without calls, from what was said before them and what they say.
-
-    White space at the ends, reasoning and the spelling of arguments do not count, because clients
-    change them; the ids of calls do. A conversation is hashed once, however many turns it has.
-    """
-
-    def __init__(self) -> None:
-        self._digest = hashlib.sha256()
-
-    def add(self, message: Mapping[str, Any]) -> None:
-        """Adds a message to what was said."""
-        text = "\0".join([*_compared_parts(message), ""])
-        self._digest.update(text.encode("utf-8", "surrogatepass"))
-
-    def key(self, content: str) -> str:
-        """The name of a turn that says `content` next."""
-        digest = self._digest.copy()
-        digest.update(b"\1" + content.strip().encode("utf-8", "surrogatepass"))
-        return f"place_{digest.hexdigest()}"
+# Turns without calls are named by what was said before them and what they say. White space at the
+# ends, reasoning and the spelling of arguments do not count, because clients change them; the ids
+# of calls do. A conversation is hashed once, however many turns it has.
 
 
 def turn_key(before: Iterable[Mapping[str, Any]], content: str) -> str:
     """The name of a turn without calls that says `content` after these messages."""
-    keys = TurnKeys()
+    digest = hashlib.sha256()
     for message in before:
-        keys.add(message)
-    return keys.key(content)
+        digest.update(_compared_bytes(message))
+    return _key_after(digest, content)
 
 
 def turn_keys(messages: Sequence[Mapping[str, Any]], *, with_calls: bool = False) -> dict[int, str]:
     """The names of all turns without calls in a conversation, by their index; `with_calls`, of all
     its turns."""
-    keys, names = TurnKeys(), {}
+    digest, names = hashlib.sha256(), {}
     for n, message in enumerate(messages):
         content = message.get("content")
         if content is None and with_calls:
@@ -427,9 +406,19 @@ def turn_keys(messages: Sequence[Mapping[str, Any]], *, with_calls: bool = False
             with_calls or not message.get("tool_calls")
         )
         if is_turn and isinstance(content, str):
-            names[n] = keys.key(content)
-        keys.add(message)
+            names[n] = _key_after(digest, content)
+        digest.update(_compared_bytes(message))
     return names
+
+
+def _key_after(digest: hashlib._Hash, content: str) -> str:
+    own = digest.copy()
+    own.update(b"\1" + content.strip().encode("utf-8", "surrogatepass"))
+    return f"place_{own.hexdigest()}"
+
+
+def _compared_bytes(message: Mapping[str, Any]) -> bytes:
+    return "\0".join([*_compared_parts(message), ""]).encode("utf-8", "surrogatepass")
 
 
 def _compared_parts(message: Mapping[str, Any]) -> list[str]:
@@ -462,11 +451,6 @@ class SampledTurns:
         self.store = store
         self.seal = seal
 
-    @property
-    def seals(self) -> bool:
-        """Whether turns travel with the client."""
-        return self.seal is not None
-
     async def remember(
         self,
         owner: str,
@@ -493,85 +477,61 @@ class SampledTurns:
 
     async def recalled(self, owner: str, call: ApiRequest) -> RecalledTurns:
         """The request with its turns as they were sampled."""
-        if self.store is None and self.seal is None:
-            return RecalledTurns(call)
         messages: list[Any] = list(call.request.messages)
-        spoken = [n for n, message in enumerate(messages) if _is_assistant(message)]
-        keys = {} if self.store is None else await keys_of_turns(messages)
-        named = ((n, _possible_names(call, messages[n], n, keys)) for n in spoken)
-        turns = await asyncio.gather(
-            *(self._turn(owner, call, messages[n], n, names) for n, names in named)
-        )
-        found, engine = 0, None
-        for n, turn in zip(spoken, turns, strict=True):
-            if turn is not None:
-                # The rules must see the reasoning, which the client may have left out.
-                message: AssistantMessageParam = messages[n].copy()
-                message["reasoning_content"] = turn.reasoning
-                messages[n] = Sampled(message, text=turn.text, ids=turn.ids)
-                found, engine = found + 1, turn.engine
-        if not found:
+        turns = await self.turns_in(owner, messages, call.marks)
+        for n, turn in turns.items():
+            # The rules must see the reasoning, which the client may have left out.
+            message: AssistantMessageParam = messages[n].copy()
+            message["reasoning_content"] = turn.reasoning
+            messages[n] = Sampled(message, text=turn.text, ids=turn.ids)
+        if not turns:
             return RecalledTurns(call)
         request = replace(call.request, messages=messages)
-        return RecalledTurns(replace(call, request=request), found, engine)
+        return RecalledTurns(replace(call, request=request), len(turns), turns[max(turns)].engine)
 
-    async def _turn(
-        self, owner: str, call: ApiRequest, message: Mapping[str, Any], n: int, names: Sequence[str]
-    ) -> SampledTurn | None:
-        def fits(turn: SampledTurn) -> bool:
-            return says_the_same(turn, message)
-
-        return await self.found(owner, call.marks.get(n, ()), names, fits)
-
-    async def found(
+    async def turns_in(
         self,
         owner: str,
-        marks: Sequence[str],
-        names: Sequence[str],
-        fits: Callable[[SampledTurn], bool],
-    ) -> SampledTurn | None:
-        """The first turn that fits, of those that are sealed in a mark or stored under a name."""
-        for mark in marks:
-            turn = self._opened(owner, mark)
-            if turn is not None and fits(turn):
-                return turn
-        if self.store is None:
+        messages: Sequence[Mapping[str, Any]],
+        marks: Mapping[int, Sequence[str]],
+        fits: Callable[[SampledTurn, Mapping[str, Any]], bool] = says_the_same,
+        *,
+        in_parts: bool = False,
+    ) -> dict[int, SampledTurn]:
+        """The turns of a conversation that are sealed in its marks or stored, by the index of the
+        message that each `fits`. `in_parts` says that a message may have some of a turn's calls."""
+        if self.store is None and self.seal is None:
+            return {}
+        keys: dict[int, str] = {}
+        if self.store is not None:
+            # Other streams do not wait for the names in a long history.
+            is_long = len(messages) >= _LONG
+            make = partial(turn_keys, messages, with_calls=in_parts)
+            keys = await asyncio.to_thread(make) if is_long else make()
+
+        async def turn_of(n: int) -> SampledTurn | None:
+            message, own_marks = messages[n], marks.get(n, ())
+            for mark in own_marks:
+                if (turn := self._sealed_in(owner, mark)) and fits(turn, message):
+                    return turn
+            calls = message.get("tool_calls") or ()
+            ids = [call.get("id") for call in (calls if in_parts else calls[:1])]
+            # The most certain first.
+            for name in filter(None, (*ids, *map(marked_id, own_marks), keys.get(n))):
+                if (turn := await self._stored_as(owner, str(name))) and fits(turn, message):
+                    return turn
             return None
-        for name in names:
-            try:
-                data = await self.store.get(owner, name)
-            except StoreFailure:  # the request goes on without what was sampled, as it was sent
-                return None
-            turn = None if data is None else SampledTurn.from_bytes(data)
-            if turn is not None and fits(turn):
-                return turn
-        return None
 
-    def _opened(self, owner: str, mark: str) -> SampledTurn | None:
-        if self.seal is None:
+        spoken = [n for n, message in enumerate(messages) if message.get("role") == "assistant"]
+        turns = await asyncio.gather(*map(turn_of, spoken))
+        return {n: turn for n, turn in zip(spoken, turns, strict=True) if turn is not None}
+
+    def _sealed_in(self, owner: str, mark: str) -> SampledTurn | None:
+        return SampledTurn.from_bytes(None if self.seal is None else self.seal.open(owner, mark))
+
+    async def _stored_as(self, owner: str, name: str) -> SampledTurn | None:
+        try:
+            data = None if self.store is None else await self.store.get(owner, name)
+        except StoreFailure:  # the request goes on without what was sampled, as it was sent
             return None
-        data = self.seal.open(owner, mark)
-        return None if data is None else SampledTurn.from_bytes(data)
-
-
-def _is_assistant(message: object) -> bool:
-    return isinstance(message, dict) and message.get("role") == "assistant"
-
-
-async def keys_of_turns(
-    messages: Sequence[Mapping[str, Any]], *, with_calls: bool = False
-) -> dict[int, str]:
-    """The names of turns. Other streams do not wait for those of a long history."""
-    if len(messages) < _LONG:
-        return turn_keys(messages, with_calls=with_calls)
-    return await asyncio.to_thread(turn_keys, messages, with_calls=with_calls)
-
-
-def _possible_names(
-    call: ApiRequest, message: Mapping[str, Any], n: int, keys: Mapping[int, str]
-) -> list[str]:
-    """The names that a turn may be stored under, the most certain first."""
-    calls = message.get("tool_calls") or ()
-    names = [str(given["id"]) for given in calls[:1] if given.get("id")]
-    names += [name for mark in call.marks.get(n, ()) if (name := marked_id(mark))]
-    return [*names, *([keys[n]] if n in keys else [])]
+        return SampledTurn.from_bytes(data)

@@ -54,19 +54,14 @@ class Upstream:
         """Another number than before where the server may have been restarted meanwhile."""
         return self._client.starts
 
-    async def get(self, path: str) -> JsonObject:
-        """The JSON object of a GET; an empty one where it is no object."""
-        return await self._json(path)
-
-    async def post(self, path: str, body: JsonObject) -> JsonObject:
-        """The same of a POST."""
-        return await self._json(path, json.dumps(body).encode())
-
-    async def _json(self, path: str, data: bytes | None = None) -> JsonObject:
+    async def ask(self, path: str, body: JsonObject | None = None) -> JsonObject:
+        """The JSON object of a GET, or of a POST of `body`; an empty one where it is no object."""
+        data = None if body is None else json.dumps(body).encode()
         try:
-            return _object(json.loads(await self.text(path, data)))
+            value = json.loads(await self.text(path, data))
         except ValueError as error:
             raise _no_answer(error) from None
+        return value if isinstance(value, dict) else {}
 
     async def text(self, path: str, data: bytes | None = None) -> str:
         """The text of a GET, or of a POST of `data`."""
@@ -188,10 +183,6 @@ def _error_words(error: BaseException) -> str:
         why = error.verify_message
         return f"its certificate is not trusted: {why} (--upstream-ca names a file of authorities)"
     return str(error) or type(error).__name__
-
-
-def _object(value: object) -> JsonObject:
-    return value if isinstance(value, dict) else {}
 
 
 def _read_chunk(read: ReadEvent, event: JsonObject, more: bool) -> Chunk:

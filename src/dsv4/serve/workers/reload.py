@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from dsv4.serve.backend import BackendError
+from dsv4.serve.backends import engine_of
 from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.observe.logs import logger
 from dsv4.serve.settings import SettingError, upstreams_in
@@ -65,7 +66,8 @@ async def _reload_engines(server: GatewayState) -> None:
 
 def _engines_at(server: GatewayState, urls: Sequence[str]) -> list[Engine]:
     engines = {engine.address: engine for engine in server.engines.engines}
-    return [engines.get(url) or server.new_engine(url) for url in urls]
+    alone = [(url, replace(server.settings, upstream=(url,))) for url in urls]
+    return [engines.get(url) or engine_of(each, server.tokenizer) for url, each in alone]
 
 
 def catch_up(server: GatewayState) -> None:

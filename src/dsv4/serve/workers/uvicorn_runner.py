@@ -345,10 +345,7 @@ def _summary(server: GatewayState, url: str) -> ServerSummary:
         raise SettingError("dialect", server.model.dialect_problem)
     if server.model.dialect_problem:
         notes.append(f"{server.model.dialect_problem}; {server.model.dialect} is assumed")
-    if server.model.facts.note:
-        notes.append(server.model.facts.note)
-    if server.behind.grammar_note:
-        notes.append(server.behind.grammar_note)
+    notes += filter(None, (server.model.facts.note, server.behind.grammar_note))
     if server.model.vocabulary_problem and not server.heals:
         notes.append(f"no request can be answered: {server.model.vocabulary_problem}")
     for upstream in server.settings.upstream:
@@ -358,13 +355,10 @@ def _summary(server: GatewayState, url: str) -> ServerSummary:
     if server.settings.workers > 1 and server.settings.replay == "memory":
         notes.append("each worker remembers its own turns: --replay sqlite:PATH is shared by all")
     return ServerSummary(
-        url=url,
-        model=server.model.name,
-        dialect=str(server.model.dialect),
-        context=server.model.context,
+        url,
+        server.model,
         keys=len(server.access.keys),
         ids=server.tokenizer is not None,
-        facts=server.model.facts,
         images=images_in_words(server.model.dialect, server.settings, server.behind.image_support),
         adapted_to=server.healer.title,
         notes=tuple(notes),

@@ -1,0 +1,80 @@
+"""A request on its way to what generates: as it was read, and with its prompt and options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from dsv4._completion.random_ids import new_id
+from dsv4._encode.prompt import Prompt
+from dsv4.api import ApiRequest
+from dsv4.api.request_fields import JsonObject
+from dsv4.serve.access.api_keys import Key
+from dsv4.serve.backend import Options
+from dsv4.serve.observe.logs import NO_IMAGES, ImageFacts, RequestFacts
+
+# Of the fields that were not read, so many are named, each with so many characters.
+_MOST_NAMES, _LONGEST_NAME = 20, 64
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedRequest:
+    """A request that was read: its body with all that it refers to, about how many bytes that is,
+    and the fields that were not read."""
+
+    body: JsonObject
+    call: ApiRequest
+    size: int
+    unread: tuple[str, ...] = ()
+    in_thread: bool = False
+
+    @property
+    def ignored(self) -> str:
+        """The fields that were not read, for a header and the log. Clients make up names: in ASCII,
+        and not too long."""
+        names = self.unread[:_MOST_NAMES]
+        listed = [quote(name, errors="replace")[:_LONGEST_NAME] for name in names]
+        more = len(self.unread) - len(listed)
+        return ", ".join([*listed, f"+{more}"] if more else listed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedRequest:
+    """A request with its prompt and the options for the backend.
+
+    `shared` is how many tokens of the prompt an earlier one of the same client had; `recalled` is
+    how many of its turns stand as they were sampled; `written` is how many of its last tokens open
+    the call that the model must write; `images` is what became of its images; `adapted` are the ids
+    of what was changed for a chat server; `began` is when preparing it began.
+    """
+
+    key: Key
+    received: ReceivedRequest
+    call: ApiRequest
+    prompt: Prompt
+    ids: list[int] | None
+    prompt_tokens: int
+    options: Options
+    turn_ids: tuple[str, ...]
+    shared: int | None
+    began: float
+    recalled: int = 0
+    written: int = 0
+    images: ImageFacts = NO_IMAGES
+    adapted: tuple[str, ...] = ()
+
+    @property
+    def body(self) -> JsonObject:
+        return self.received.body
+
+    @property
+    def facts(self) -> RequestFacts:
+        """What the log and traces tell of it."""
+        options = self.options
+        limits = (options.max_tokens, options.temperature)
+        return RequestFacts(self.call.model, *limits, self.shared, self.adapted, self.images)
+
+
+def new_turn_ids(count: int) -> tuple[str, ...]:
+    """The ids of so many turns."""
+    return tuple(new_id("turn_") for _ in range(count))
