@@ -155,6 +155,4 @@ def check_quotations(reading: Reading, following: str | None = None) -> None:
             if place in quoting.closed:
                 raise Refused(quotation.level, quoting.closed[place])
     still = {opening.place for opening in quoting.open}
-    reading.quotations = tuple(
-        q for q in quotations if not q.is_over or still.intersection(q.places)
-    )
+    reading.quotations = tuple(q for q in quotations if not q.is_over or still & {*q.places})

@@ -23,16 +23,6 @@ from dsv4._parse.values import JsonCallList
 _BREAK = pattern(r"\n[ \t\r]*(?:\n\s*|(?=[\[{]))")
 _FENCED_OBJECT = pattern(r"\s*(```|~~~)[ \t]*\w*\s*(\{.*\})\s*\1\s*", re.DOTALL)
 _OPEN_BREAK = pattern(r"\n\s*\Z")
-# What ends text that is no call, beside another call.
-_ENDS_JUNK = SECTION_ENDS | {
-    "/think",
-    "role",
-    "native",
-    "/native",
-    "wrapper",
-    "/wrapper",
-    "parameter",
-}
 
 
 def open_block(reading: Reading, tag: Tag, blank_line: bool) -> None:
@@ -268,24 +258,24 @@ class BlockReader:
             if isinstance(part, Tag):
                 if (yield from self._ends_junk(part)):
                     over = part.kind in TOKENS or self._rules.role(part) == "/wrapper"
-                    return self._remove_junk(start, part.start, kind, is_last=over)
+                    return self._drop_junk(start, part.start, kind, is_last=over)
                 at = part.end
                 continue
             # A blank line, or JSON at a line's start.
             begun, at = part
             if buffer.at(at) in ("{", "["):
                 if (yield from self._rules.begins_json_calls(at)):
-                    return self._remove_junk(start, at, kind)
+                    return self._drop_junk(start, at, kind)
                 if "\n" not in buffer.slice(begun + 1, at):
                     continue
             ahead = yield from self._rules.look_ahead(at)
             if not (ahead.marked or ahead.kind in SECTION_ENDS):
-                self._remove_junk(start, at, kind, is_last=True)
+                self._drop_junk(start, at, kind, is_last=True)
                 reading.settle()
                 return (yield from self._to_prose())
         reading.end_inside()
         is_last = buffer.ended in (Ended.END, Ended.STOP)
-        self._remove_junk(start, buffer.end, kind, is_last)
+        self._drop_junk(start, buffer.end, kind, is_last)
 
     def _ends_junk(self, tag: Tag) -> Steps[bool]:
         """Whether a tag acts, so that the text before it ends."""
@@ -293,7 +283,8 @@ class BlockReader:
         if tag.broken:
             return kind in ("invoke", "parameter")
         if kind != "invoke" or tag.closing:
-            return role in _ENDS_JUNK or (role == "/plain" and kind == "wrapper")
+            acts = tag.kind in TOKENS - {"bos"} or role in ("wrapper", "/wrapper", "parameter")
+            return acts or (role == "/plain" and kind == "wrapper")
         name, tools = self._rules.tool_called(tag), self._reading.tools
         if role == "plain":
             return tools.declares(name)
@@ -301,9 +292,7 @@ class BlockReader:
             return True
         return (yield from self._rules.is_certain(tag, wrapped=True))
 
-    def _remove_junk(
-        self, start: int, to: int, kind: DiagnosticKind, is_last: bool = False
-    ) -> None:
+    def _drop_junk(self, start: int, to: int, kind: DiagnosticKind, is_last: bool = False) -> None:
         """Removes the text up to `to`. If the block holds nothing else, a call was meant."""
         lacks = is_last and self._lacks_calls
         self._reading.report_span("dropped_call" if lacks else kind, start, to)

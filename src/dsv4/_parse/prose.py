@@ -463,9 +463,8 @@ class ProseReader:
     def _read_wrapper(self, tag: Tag) -> Steps[None]:
         rules = self._rules
         if self._reading.tools.none_declared:  # a block is text, unless it holds no call
-            acts = (
-                self._is_blank and rules.role((yield from rules.look_ahead(tag.end))) == "/wrapper"
-            )
+            ahead = (yield from rules.look_ahead(tag.end)) if self._is_blank else tag
+            acts = rules.role(ahead) == "/wrapper"
         elif rules.names_tool(tag) and (yield from rules.is_certain(tag, wrapped=False)):
             return (yield from self._read_invoke(tag))
         else:
@@ -635,9 +634,8 @@ class ProseReader:
         reading.report_span(kind, tag.start, end)
         self._skip_to(end, begin_line=opens_line)
         if reading.quotations:
-            yield from after_calls.settle_quotations(
-                reading, (yield from self._rules.look_ahead(end))
-            )
+            ahead = yield from self._rules.look_ahead(end)
+            yield from after_calls.settle_quotations(reading, ahead)
         return None
 
     def _end_of_orphans(self, tag: Tag) -> Steps[tuple[int, bool]]:
@@ -756,9 +754,8 @@ class ProseReader:
             return self._look(calls.end)
         if not (yield from self._enter_calls(first)):
             return reading.enter(ParserState.PROSE)
-        reading.report_span(
-            "forbidden_call" if reading.settings.forbidden else kind, first.start, calls.end
-        )
+        kind = "forbidden_call" if reading.settings.forbidden else kind
+        reading.report_span(kind, first.start, calls.end)
         reading.advance(calls.end)
         self._prose.plain_wrapper = self._prose.plain_wrapper or calls.wraps
         for name, arguments in calls.calls:

@@ -52,10 +52,7 @@ class ParserState(Enum):
     FENCED = "a block in a code fence, while it reads strictly: an example, or a call", 15
     AFTER = "after a block, or after a call without one"
     BLOCK = "inside a wrapper, between calls"
-    NAMED = (
-        "text in a wrapper, where the name of a tool and a fence with its arguments may stand",
-        35,
-    )
+    NAMED = "text in a wrapper, where a tool's name and a fence with its arguments may stand", 35
     JUNK = "text in a wrapper that is no call, until the wrapper ends or a call begins", 5
     BROKEN = "text in a wrapper after a tag that breaks off, until a call begins", 18
     INVOKE = "inside a call, between parameters"

@@ -306,8 +306,6 @@ def is_plain_call(label: str) -> bool:
 
 def is_plain_wrapper(label: str) -> bool:
     label = label.rpartition(":")[2].lower()
-    if QUOTES_CONTENT.fullmatch(label):  # `<tool_example>` (rule 29)
-        return False
-    return label.startswith(spellings.PLAIN_WRAPPER_PREFIXES) or label.endswith(
-        spellings.PLAIN_WRAPPER_END
-    )
+    begins = label.startswith(spellings.PLAIN_WRAPPER_PREFIXES)
+    wraps = begins or label.endswith(spellings.PLAIN_WRAPPER_END)
+    return wraps and QUOTES_CONTENT.fullmatch(label) is None  # `<tool_example>` (rule 29)

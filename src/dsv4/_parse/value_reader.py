@@ -188,11 +188,10 @@ class Value:
         self.reading.enter(ParserState.JSON)
         depth, in_string, is_whole = 0, False, None
         while not self.reads_strictly:
-            match = (_JSON_STRING_MARK if in_string else _JSON_MARK).search(
-                buffer.text, at - buffer.base
-            )
+            marks = _JSON_STRING_MARK if in_string else _JSON_MARK
+            match = buffer.search(marks, at, buffer.end)
             mark = "" if match is None else match[0]
-            at, match = buffer.end if match is None else match.start() + buffer.base, None
+            at, match = buffer.end if match is None else buffer.place(match.start()), None
             if not mark or (mark == "\\" and at + 1 == buffer.end):
                 if not (yield from buffer.more()):
                     return self._end_json(at, in_string)
