@@ -11,9 +11,9 @@ from dsv4._completion.patterns import pattern
 from dsv4._format import tokens
 from dsv4._format.spellings import PLAIN_CLOSES
 from dsv4._parse.reading import ParserState, Quotation, Reading, Refused
-from dsv4._parse.steps import Steps
 from dsv4._parse.tag import CALL_TAGS, ENDS, SECTION_ENDS, Tag
 from dsv4._parse.tag_rules import is_plain_wrapper
+from dsv4._parse.text_buffer import Steps
 
 _UNMARKED_LINE = pattern(r"\n(?![ \t]*(?:[-*+]|\d{1,3}[.)])?[ \t]*>)(?!\s*\Z)")
 _OUTDENTED_LINE = pattern(r"\n(?!\t| {4}|[ \t]*(?:\n|\Z))")

@@ -14,9 +14,9 @@ from dsv4._parse.after_calls import read_after, settle_quotations
 from dsv4._parse.calls import begin_call, next_part
 from dsv4._parse.quoting import QUOTES_AN_INVOKE
 from dsv4._parse.reading import Block, ParserState, Reading
-from dsv4._parse.steps import Steps
 from dsv4._parse.strict_alongside import StrictAlongside
 from dsv4._parse.tag import ENDS, SECTION_ENDS, TOKENS, PartialTag, Tag
+from dsv4._parse.text_buffer import Steps
 from dsv4._parse.values import JsonCallList
 
 # Between text in a wrapper and prose: a blank line. Between text and JSON: a line's start.

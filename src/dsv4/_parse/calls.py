@@ -14,9 +14,8 @@ from dsv4._completion.patterns import pattern
 from dsv4._parse.after_calls import read_after
 from dsv4._parse.open_call import Call
 from dsv4._parse.reading import ParserState, Reading
-from dsv4._parse.steps import Steps
 from dsv4._parse.tag import TOKENS, PartialTag, Tag
-from dsv4._parse.text_buffer import TextBuffer
+from dsv4._parse.text_buffer import Steps, TextBuffer
 from dsv4._parse.values import JsonBody, ParameterValue
 
 _JSON_LINE = pattern(r"\n[ \t\r]*(?=\{)")

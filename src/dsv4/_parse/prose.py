@@ -22,11 +22,10 @@ from dsv4._parse.lexer import PLAIN_LABEL, PLAIN_NAME
 from dsv4._parse.odd_calls import OddCalls, find_native_calls, find_plain_calls
 from dsv4._parse.quoting import PAIRS, QUOTES, Quoting
 from dsv4._parse.reading import ParserState, Quotation, Reading
-from dsv4._parse.steps import Steps
 from dsv4._parse.strict_alongside import is_last
 from dsv4._parse.tag import CLOSES, ENDS, SECTION_ENDS, TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import is_plain_label, is_plain_wrapper
-from dsv4._parse.text_buffer import NOWHERE
+from dsv4._parse.text_buffer import NOWHERE, Steps
 from dsv4.errors import ParseError
 
 _MOST_TRIED = 3  # quotations in quotations
@@ -410,7 +409,7 @@ class ProseReader:
             pass
         start = reading.pos
         # What the prompt holds is not quoted.
-        beginning = buffer.slice(start, min(start + LONGEST_QUOTE + max(0, -start), buffer.end))
+        beginning = buffer.slice(start, max(start, 0) + LONGEST_QUOTE)
         reading.report("made_up_turn", start, beginning, buffer.end - start)
         reading.advance(buffer.end)
 
@@ -435,8 +434,7 @@ class ProseReader:
                 yield from buffer.more()
             if buffer.at(tag.end) in QUOTES:
                 return self._pass(tag)
-        self._remove("stray_think", tag)
-        return None
+        return self._remove("stray_think", tag)
 
     def _turn_to(self, reasoning: bool, tag: Tag) -> None:
         """Reasoning ends, or begins in content."""
@@ -449,12 +447,11 @@ class ProseReader:
 
     def _read_echo(self, tag: Tag) -> None:
         reading, prose = self._reading, self._prose
+        waiting = self._buffer.slice(reading.pos, prose.at)
         if prose.quoting.lines().fenced:
             return self._pass(tag)
-        waiting = self._buffer.slice(reading.pos, prose.at)
         if not prose.reasoning_shown and not waiting.strip():
-            self._remove("stray_think", tag)  # the prompt's own, written once more
-            return None
+            return self._remove("stray_think", tag)  # the prompt's own, written once more
         reading.report("stray_think", tag.start, tag.raw)
         return self._pass(tag)
 
@@ -504,8 +501,8 @@ class ProseReader:
                 yield from buffer.more()
             certain = buffer.at(tag.end) in ("", "\n")
         if not certain and not (declared and (yield from self._is_cut(tag))):
-            return self._leave(tag)
-        if (yield from self._enter_calls(tag)):
+            self._leave(tag)
+        elif (yield from self._enter_calls(tag)):
             reading.report("missing_wrapper", tag.start, "")
             yield from begin_call(reading, tag)
         return None
@@ -628,15 +625,13 @@ class ProseReader:
         end, goes = yield from end_of(tag)
         reading.enter(ParserState.PROSE)
         if not goes:
-            return self._leave(tag, end)
-        if (yield from self._are_quoted(tag)):
-            return None
-        reading.report_span(kind, tag.start, end)
-        self._skip_to(end, begin_line=opens_line)
-        if reading.quotations:
-            ahead = yield from self._rules.look_ahead(end)
-            yield from after_calls.settle_quotations(reading, ahead)
-        return None
+            self._leave(tag, end)
+        elif not (yield from self._are_quoted(tag)):
+            reading.report_span(kind, tag.start, end)
+            self._skip_to(end, begin_line=opens_line)
+            if reading.quotations:
+                ahead = yield from self._rules.look_ahead(end)
+                yield from after_calls.settle_quotations(reading, ahead)
 
     def _end_of_orphans(self, tag: Tag) -> Steps[tuple[int, bool]]:
         """Where a run of closing tags ends, and whether it goes.
@@ -702,8 +697,7 @@ class ProseReader:
             begins = begins and "\n" in self._buffer.slice(tag.end - 1, ahead.start)
         if not begins:
             return self._leave(tag)
-        self._remove("unexpected_tag", tag)
-        return None
+        return self._remove("unexpected_tag", tag)
 
     # Calls without the DSML token, and those of older models (rules 1 and 13).
 
@@ -766,5 +760,4 @@ class ProseReader:
             reading.report_cut(calls.end)
         elif calls.has_rest:
             reading.report("dropped_call", calls.end, "")
-        yield from after_calls.read_after(reading)
-        return None
+        return (yield from after_calls.read_after(reading))

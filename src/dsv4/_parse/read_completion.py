@@ -11,7 +11,7 @@ from dsv4._parse.blocks import BlockReader
 from dsv4._parse.calls import read_call
 from dsv4._parse.prose import ProseReader
 from dsv4._parse.reading import ParserState, Reading
-from dsv4._parse.steps import Steps
+from dsv4._parse.text_buffer import Steps
 from dsv4.errors import ParseError
 
 

@@ -26,11 +26,10 @@ from dsv4._format.dialects import NAMESPACE_END, Tags
 from dsv4._format.spellings import RELEASED_TAGS, SLASHES
 from dsv4._parse.parser_options import ParserSettings
 from dsv4._parse.quoting import Quoting
-from dsv4._parse.steps import Steps
 from dsv4._parse.strict_alongside import StrictAlongside
 from dsv4._parse.tag import PartialTag, Tag
 from dsv4._parse.tag_rules import TagRules
-from dsv4._parse.text_buffer import ANYWHERE, NOWHERE, TextBuffer
+from dsv4._parse.text_buffer import ANYWHERE, NOWHERE, Steps, TextBuffer
 
 _SPACE = pattern(r"\s+")
 

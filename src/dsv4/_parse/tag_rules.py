@@ -19,9 +19,8 @@ from dsv4._completion.patterns import pattern
 from dsv4._completion.reasons import Ended
 from dsv4._format import spellings, tokens
 from dsv4._parse.quoting import QUOTES_CONTENT
-from dsv4._parse.steps import Steps
 from dsv4._parse.tag import CALL_TAGS, CLOSES, TOKENS, PartialTag, Tag
-from dsv4._parse.text_buffer import NOWHERE, TextBuffer
+from dsv4._parse.text_buffer import NOWHERE, Steps, TextBuffer
 
 # A bracket too many, before the head of a tag.
 _DOUBLED = f"<<{tokens.DSML}"
@@ -255,12 +254,11 @@ class TagRules:
 
     def _goes_on(self, tag: Tag, level: str, tool: str) -> bool:
         """Whether a proper tag closes an outer level, or opens the next of this one."""
-        kind = self.kind(tag, tool)
-        if tag.closing:
-            return kind in ("invoke", "wrapper")
-        if kind == "invoke":
+        role = self.role(tag, tool)
+        if role == "invoke":
             return self.tool_called(tag) is not None
-        return level == kind == "parameter" and self.key(tag, tool) is not None
+        is_next = role == level == "parameter" and self.key(tag, tool) is not None
+        return is_next or role in ("/invoke", "/wrapper")
 
     # Calls without the DSML token, and JSON calls: whether they are likely to be meant (rules 1, 13
     # and 14).

@@ -10,17 +10,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from dsv4._completion.limits import LONGEST_SPACE
 from dsv4._completion.patterns import pattern
 from dsv4._completion.reasons import Ended
 from dsv4._format.spellings import BAR, MARKS
-from dsv4._parse.steps import Steps
 from dsv4._parse.tag import TOKENS, PartialTag, Tag
 
-# How a tag is read: by asking for more until it is one, or is none.
 T = TypeVar("T")
+# How readers go on: to yield is to wait for more text, or to ask for an attempt. What is tried is
+# what is assumed in a twin of the reading, which is told its level; where an attempt is refused,
+# the answer is a place: what stands before it has decided that.
+Attempt: TypeAlias = Callable[[Any, int], None]
+Steps: TypeAlias = Generator[Attempt | None, int | None, T]
+# How a tag is read: by asking for more until it is one, or is none.
 Waiting: TypeAlias = Generator[PartialTag, None, T]
 Lexer: TypeAlias = Callable[["TextBuffer", int], "Waiting[Tag | None] | Tag | None"]
 

@@ -14,8 +14,8 @@ from dsv4._format.spellings import PARAMETER_PREFIX
 from dsv4._parse.open_call import Call
 from dsv4._parse.quoting import QUOTES_A_CLOSE
 from dsv4._parse.reading import Reading
-from dsv4._parse.steps import Steps
 from dsv4._parse.tag import CALL_TAGS, TOKENS, Tag
+from dsv4._parse.text_buffer import Steps
 from dsv4._parse.value_reader import Value, Verdict
 
 _COMMAS = pattern(r"\s*(?:[,;，；、]|[-*•]\s|<!--[^<>]*-->)?\s*")

@@ -12,8 +12,8 @@ from dsv4._completion.patterns import pattern
 from dsv4._format import tokens
 from dsv4._format.spellings import BAR, OPENING_BRACKETS, WORD
 from dsv4._parse.reading import ParserState, Reading
-from dsv4._parse.steps import Steps
 from dsv4._parse.tag import PartialTag, Tag
+from dsv4._parse.text_buffer import Steps
 
 # What counts in JSON: outside its strings, and inside.
 _JSON_MARK = pattern(rf'["{{}}\[\]{OPENING_BRACKETS}{BAR}]')

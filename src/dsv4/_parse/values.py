@@ -22,8 +22,8 @@ from dsv4._format.spellings import CDATA, JSON_ARGUMENTS, PARAMETER_PREFIX
 from dsv4._parse.json_calls import JsonCalls, complete_part, json_calls_in
 from dsv4._parse.open_call import RAW_PARAMETER, Body, Call, GivenValue
 from dsv4._parse.reading import ParserState, Reading
-from dsv4._parse.steps import Steps
 from dsv4._parse.tag import CALL_TAGS, Tag
+from dsv4._parse.text_buffer import Steps
 from dsv4._parse.value_ends import CallValue, QuotingValue
 from dsv4._parse.value_reader import Value
 
