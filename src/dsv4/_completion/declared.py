@@ -44,9 +44,9 @@ class DeclaredTools:
             name in self.parameters or name.partition('"')[0] in self.parameters
         )
 
-    def may_be_tool(self, name: str) -> bool:
+    def may_be_tool(self, name: str | None) -> bool:
         """Whether a name counts as declared inside a wrapper."""
-        return not self.given or self.declares(name)
+        return self.declares(name) or (name is not None and not self.given)
 
     def as_declared(self, name: str | None) -> str | None:
         """A name without white space around it, if that is what was declared (rule 13)."""

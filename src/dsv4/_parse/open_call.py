@@ -9,14 +9,7 @@ from copy import copy
 from typing import NamedTuple
 
 from dsv4._completion.events import AbortReason, DiagnosticKind
-from dsv4._completion.json_text import (
-    is_item,
-    json_string,
-    members_of,
-    object_in,
-    object_text,
-    typed_json,
-)
+from dsv4._completion.json_text import is_item, json_string, members_of, object_in, typed_json
 from dsv4._completion.limits import MOST_PARAMETERS
 from dsv4._completion.patterns import pattern
 from dsv4._parse.reading import Reading
@@ -119,14 +112,10 @@ class Call:
         return not self.writer.keys and self.body is None
 
     @property
-    def _is_untouched(self) -> bool:
-        """Whether nothing has come behind the opening."""
-        return self.may_have_body and not self._remarks
-
-    @property
     def is_bare(self) -> bool:
         """Whether nothing but the opening has come, and arguments were meant to (rule 33)."""
-        return self._is_untouched and bool(self.reading.tools.keys(self.name))
+        is_untouched = self.may_have_body and not self._remarks
+        return is_untouched and bool(self.reading.tools.keys(self.name))
 
     def acts(self, tag: Tag) -> bool:
         """Whether a tag means anything between parameters."""
@@ -155,8 +144,7 @@ class Call:
 
     def is_stutter(self, tag: Tag) -> bool:
         """Whether the call is opened once more, with nothing between (rule 28)."""
-        is_same = tag.raw == self._opening and bool(self.reading.tools.keys(self.name))
-        return is_same and self._is_untouched
+        return tag.raw == self._opening and self.is_bare
 
     def prepare_parameter(self, tag: Tag) -> str:
         """Begins a parameter, and returns its key."""
@@ -206,23 +194,19 @@ class Call:
 
     # A body, and remarks.
 
-    def take_body(self, arguments: str | None, start: int, raw: str) -> None:
-        """Arguments that came as JSON, None where they are none. Behind parameters they join."""
-        joins, is_json = not self.may_have_body, arguments is not None
+    def take_body(self, body: Body) -> None:
+        """Arguments that came as JSON, or instead of it. Behind parameters they join."""
+        joins = not self.may_have_body
         self._spread_body()
-        if arguments is None:
-            arguments = object_text({RAW_PARAMETER: json_string(raw.rstrip())})
-        self.body = Body(arguments, start, raw, is_json)
-        if not joins:
-            return
-        keys, members = self.reading.tools.keys(self.name), members_of(arguments)
+        keys, members = self.reading.tools.keys(self.name), members_of(body.text)
         fits = all((k in keys or not keys) and k not in self.writer.keys for k, _ in members)
-        if fits and is_json:
-            self._spread_body()
-        else:
-            self.body = None
-            self.remark(start, raw)
+        if joins and not (fits and body.is_json):
+            self.remark(body.start, body.raw)
             self.drop("unreadable")
+        else:
+            self.body = body
+            if joins:
+                self._spread_body()
 
     def _spread_body(self) -> None:
         """Parameters stand beside arguments that came as JSON: those are parameters too."""

@@ -197,9 +197,8 @@ class ProseReader:
         if not buffer.final or not self._may_be_cut(tag.start):
             return False
         if at == buffer.end:
-            if self._is_blank:
-                return ended is not Ended.END
-            return ended is not None and ended.is_cut
+            opens_line = self._is_blank and ended is not Ended.END
+            return opens_line or (ended is not None and ended.is_cut)
         behind = buffer.tag_at(at)
         if isinstance(behind, Tag) and self._rules.role(behind) == "invoke":
             at = yield from buffer.past_space(behind.end)
@@ -212,9 +211,8 @@ class ProseReader:
     def _begins_tag(self, at: int) -> bool:
         """Whether the text ends in what may become a DSML tag."""
         tag = self._buffer.tag_at(at)
-        if tag is PartialTag.SURELY:
-            return self._may_become_call(at, alone=True)
-        return tag is PartialTag.MAYBE
+        is_call = tag is PartialTag.SURELY and self._may_become_call(at, alone=True)
+        return is_call or tag is PartialTag.MAYBE
 
     # Showing text.
 
@@ -442,7 +440,7 @@ class ProseReader:
         kind: DiagnosticKind = "think_in_content" if reasoning else "misspelled_tag"
         after_calls.end_quotations(self._reading)
         self._remove(None if tag.raw == _THINK_END else kind, tag)
-        prose.reasoning = prose.unclosed = prose.joining = reasoning
+        prose.reasoning = prose.joining = reasoning
         prose.quoting = Quoting()
 
     def _read_echo(self, tag: Tag) -> None:
@@ -688,11 +686,10 @@ class ProseReader:
 
         On a line of its own directly before a block or an invoke it goes.
         """
-        rules, begins = self._rules, False
+        rules, tools, begins = self._rules, self._reading.tools, False
         if not tag.attributes and not tag.self_closed and self._is_blank:
             ahead = yield from rules.look_ahead(tag.end)
-            role, tool = rules.role(ahead), rules.tool_called(ahead)
-            may_call = tool is not None and self._reading.tools.may_be_tool(tool)
+            role, may_call = rules.role(ahead), tools.may_be_tool(rules.tool_called(ahead))
             begins = role == "wrapper" or (role == "invoke" and may_call)
             begins = begins and "\n" in self._buffer.slice(tag.end - 1, ahead.start)
         if not begins:

@@ -113,9 +113,9 @@ class Quoting:
             self._lines.follow(".")
         self._last = "."
 
-    def lines(self, following: str = "<") -> LineTracker:
-        """Where in a line prose stands, before the character `following`."""
-        self.settle(following)
+    def lines(self) -> LineTracker:
+        """Where in a line prose stands, before a tag."""
+        self.settle("<")
         return self._lines
 
     def check(self, following: str | None) -> None:
@@ -189,11 +189,10 @@ class Quoting:
         `closes`: it opens nothing itself.
         """
         opened = self._close(kind, run, end)
-        if opened is None:
-            if not closes:
-                self._add(kind, place, run)
-        else:
+        if opened is not None:
             self.open = [one for one in self.open if one.place < opened.place]
+        elif not closes:
+            self._add(kind, place, run)
 
     def _read_quote(self, quote: str, before: str, behind: str, place: int) -> None:
         if quote in "'’" and before.isalpha() and behind.isalpha():
@@ -206,8 +205,7 @@ class Quoting:
         if quote in _STRAIGHT:
             closes = not ((before.isspace() or not before) and behind.isalpha())
             in_word = before.isalnum() and before < _FIRST_WIDE
-            opens = not (in_word or before in _NO_OPENING_BEHIND)
-            opens = opens and not behind.isspace()
+            opens = not (in_word or before in _NO_OPENING_BEHIND or behind.isspace())
         around = [one for one in self.open if one.kind == kind] if closes else []
         if opens:  # only the innermost can be closed by what would open another
             around = around[-1:]

@@ -69,13 +69,10 @@ class ParserState(Enum):
 # Which states may follow which.
 NEXT: dict[ParserState, frozenset[ParserState]] = {
     ParserState[state]: frozenset(ParserState[one] for one in after.split())
-    for state, after in {
+    for states, after in {
         "PROSE": "ORPHANS FENCED BLOCK INVOKE PLAIN NATIVE STRAY LOST ROLE INVENTED HALTED",
-        "ORPHANS": "PROSE",
-        "STRAY": "PROSE",
-        "LOST": "PROSE",
+        "ORPHANS STRAY LOST AFTER": "PROSE",
         "FENCED": "PROSE BLOCK",
-        "AFTER": "PROSE",
         "BLOCK": "AFTER PROSE INVOKE NAMED JUNK JSON BROKEN",
         "NAMED": "BLOCK JUNK PROSE",
         "JUNK": "BLOCK PROSE",
@@ -85,12 +82,11 @@ NEXT: dict[ParserState, frozenset[ParserState]] = {
         "NESTED": "INVOKE VALUE JSON",
         "VALUE": "INVOKE BLOCK AFTER",
         "JSON": "VALUE INVOKE BLOCK AFTER",
-        "PLAIN": "PROSE AFTER",
-        "NATIVE": "PROSE AFTER",
+        "PLAIN NATIVE": "PROSE AFTER",
         "ROLE": "PROSE INVENTED",
-        "INVENTED": "",
-        "HALTED": "",
+        "INVENTED HALTED": "",
     }.items()
+    for state in states.split()
 }
 
 
@@ -117,7 +113,6 @@ class Prose:
     """Reasoning and content, as far as they were read."""
 
     reasoning: bool
-    unclosed: bool  # no end of the reasoning was met
     quoting: Quoting
     at: int  # how far the text was looked at
     reasoning_shown: bool = False
@@ -215,7 +210,7 @@ class Reading:
         self.tally = Tally()
         self.pos = buffer.end  # up to here everything is done with
         self.state = ParserState.PROSE
-        self.prose = Prose(reasoning, reasoning, Quoting(), buffer.end)
+        self.prose = Prose(reasoning, Quoting(), buffer.end)
         self.block: Block | None = None
         self.call: OpenCall | None = None
         self.value: OpenValue | None = None  # which is being read

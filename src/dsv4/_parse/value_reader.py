@@ -90,9 +90,8 @@ class Value:
         """Takes the text up to `to` into the value."""
         self.end = to
 
-    def done(self, to: int | None = None) -> None:
+    def done(self, to: int) -> None:
         """Its text, and what follows up to `to`, is done with."""
-        to = self.end if to is None else to
         if to > self.reading.pos:
             self.reading.advance(to)
 
