@@ -245,7 +245,7 @@ class StreamParser:
             self._catch_up()
         self._buffer.append(text, self._inert)
         self._speculation.run()
-        if len(self._buffer.text) > _LEAST_TRIMMED:
+        if self._speculation.certain.pos - self._buffer.base > _LEAST_TRIMMED:
             self._buffer.trim(self._speculation.certain.needed_from)
         self._choose()
         return self._events()

@@ -14,7 +14,7 @@ from dsv4._completion.patterns import pattern
 from dsv4._completion.reasons import Ended
 from dsv4._completion.strict import StrictBlock
 from dsv4._format import tokens
-from dsv4._format.spellings import BARS, ECHO, JSON_WRAPPERS, TAG_PREFIXES, WORD, ZERO_WIDTH
+from dsv4._format.spellings import BARS, ECHO, JSON_WRAPPERS, MARKS, TAG_PREFIXES, WORD, ZERO_WIDTH
 from dsv4._parse import after_calls
 from dsv4._parse.blocks import open_block
 from dsv4._parse.calls import begin_call
@@ -210,7 +210,7 @@ class ProseReader:
 
     def _begins_tag(self, at: int) -> bool:
         """Whether the text ends in what may become a DSML tag."""
-        tag = self._buffer.tag_at(at)
+        tag = self._buffer.tag_at(at) if self._buffer.at(at) in MARKS else None
         is_call = tag is PartialTag.SURELY and self._may_become_call(at, alone=True)
         return is_call or tag is PartialTag.MAYBE
 
@@ -248,10 +248,10 @@ class ProseReader:
             text = text[-reading.pos :]
         if not text:
             return
-        reading.settle()
-        if not text.isspace():
-            for quotation in reading.quotations:
-                quotation.is_behind = True
+        if reading.doubt is not None or reading.refuses:
+            reading.settle()
+        for quotation in reading.quotations:
+            quotation.is_behind = quotation.is_behind or not text.isspace()
         if not prose.reasoning:
             reading.emit(ContentDelta(text))
             return

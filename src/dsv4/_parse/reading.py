@@ -290,9 +290,10 @@ class Reading:
     @property
     def needed_from(self) -> int:
         """Where the text begins that may still be needed."""
-        doubted = self.pos if self.doubt is None else self.doubt.start
-        further = self.pos if self.tally.further is None else self.tally.further[0]
-        return min(self.pos, self.unseen_from, doubted, further)
+        start = self.pos if self.doubt is None else self.doubt.start
+        if self.unseen_from < start:
+            start = self.unseen_from
+        return start if self.tally.further is None else min(start, self.tally.further[0])
 
     # Diagnostics.
 

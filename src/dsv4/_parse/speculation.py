@@ -67,7 +67,8 @@ class Speculation:
 
     def _is_tried(self) -> bool:
         reading, level = self.reading, len(self._tried) - 1
-        return reading.refuses == level or level in [one.level for one in reading.quotations]
+        quotations = reading.quotations  # those of higher levels come last
+        return reading.refuses == level or (bool(quotations) and quotations[-1].level == level)
 
     def _commit(self) -> None:
         """What was tried takes the place of what asked for it."""

@@ -159,8 +159,6 @@ class TextBuffer:
     def tag_at(self, at: int) -> Tag | PartialTag | None:
         """What begins at `at`: a tag, no tag, or what may become one. Each is read once."""
         if at not in self._readings:
-            if self.at(at) not in MARKS:
-                return None
             if at + 1 == self.end and not self.final:
                 return PartialTag.MAYBE  # one character says nothing
             self._readings[at] = self._read(self, at)
@@ -196,7 +194,7 @@ class TextBuffer:
 
     def tag(self, at: int) -> Steps[Tag | PartialTag | None]:
         """What begins at `at`, once it is known. At the end of all text it may be a part."""
-        reading = self.tag_at(at)
+        reading = self.tag_at(at) if self.at(at) in MARKS else None
         while isinstance(reading, PartialTag) and not self.final:
             yield None
             reading = self.tag_at(at)

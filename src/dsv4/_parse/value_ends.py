@@ -237,7 +237,7 @@ class QuotingValue(CallValue):
                 return True
             if not (yield from buffer.more()):
                 break
-        tag = buffer.tag_at(at)
+        tag = yield from buffer.tag(at)
         if not isinstance(tag, Tag) or not tag.broken or tag.closing:
             return False
         return self.rules.kind(tag, self.call.name) in ("invoke", "parameter")
