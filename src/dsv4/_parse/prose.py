@@ -700,14 +700,12 @@ class ProseReader:
 
     def _read_plain(self, tag: Tag) -> Steps[None]:
         """A plain call, or a plain wrapper before a call."""
-        rules, ahead = self._rules, tag
-        if self._buffer.char_before(tag.start) in QUOTES:
-            if is_plain_wrapper(tag.label):  # the call in it is quoted with it
-                ahead = yield from rules.look_ahead(tag.end)
+        rules = self._rules
+        if self._buffer.char_before(tag.start) in QUOTES:  # the call in a wrapper is quoted with it
+            ahead = (yield from rules.look_ahead(tag.end)) if is_plain_wrapper(tag.label) else tag
             return self._pass(ahead if rules.is_plain_invoke(ahead) else tag)
         wraps = is_plain_wrapper(tag.label) and not (tag.attributes or tag.self_closed)
-        if wraps:
-            ahead = yield from rules.look_ahead(tag.end)
+        ahead = (yield from rules.look_ahead(tag.end)) if wraps else tag
         if ahead.kind == "brace" and tag.label in JSON_WRAPPERS and self._is_blank:
             return (yield from self._read_plain_calls(tag, tag))
         opens_line = self._is_blank or self._buffer.opens_line(ahead.start)

@@ -20,7 +20,7 @@ from dsv4._completion.reasons import Ended
 from dsv4._format import spellings, tokens
 from dsv4._parse.quoting import QUOTES_CONTENT
 from dsv4._parse.tag import CALL_TAGS, CLOSES, TOKENS, PartialTag, Tag
-from dsv4._parse.text_buffer import NOWHERE, Steps, TextBuffer
+from dsv4._parse.text_buffer import ANYWHERE, NOWHERE, Steps, TextBuffer
 
 # A bracket too many, before the head of a tag.
 _DOUBLED = f"<<{tokens.DSML}"
@@ -41,19 +41,15 @@ class TagRules:
 
     # What follows.
 
-    def look_ahead(self, at: int) -> Steps[Tag]:
-        """What stands at `at`, after optional white space."""
-        after = yield from self.buffer.past_space(at, LONGEST_SPACE)
-        if after - at > LONGEST_SPACE:
-            return Tag("text", after, "")
-        return (yield from self._look_at(after))
-
     def look_past(self, at: int) -> Steps[Tag]:
         """What stands at `at`, after any amount of white space: in calls, and behind EOS."""
-        after = yield from self.buffer.past_space(at)
-        return (yield from self._look_at(after))
+        return self.look_ahead(at, ANYWHERE)
 
-    def _look_at(self, at: int) -> Steps[Tag]:
+    def look_ahead(self, start: int, longest: int = LONGEST_SPACE) -> Steps[Tag]:
+        """What stands at a place, after optional white space."""
+        at = yield from self.buffer.past_space(start, longest)
+        if at - start > longest:
+            return Tag("text", at, "")
         tag = yield from self.buffer.tag(at)
         if tag is None or (isinstance(tag, Tag) and tag.broken):
             while isinstance(tag := self.doubled(at), PartialTag):
