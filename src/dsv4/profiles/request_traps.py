@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from dsv4._format.dialects import V4, dialect_for
+from dsv4._format.texts import read_table
 from dsv4.errors import EncodeError, Location, UnknownModel
 from dsv4.profiles import request_facts
 from dsv4.profiles.profile import Profile, profile_named, render
 from dsv4.profiles.server_requests import Object, RequestBody, as_object, served_dialect
-from dsv4.profiles.table_files import read_table
 
 
 @dataclass(frozen=True)
@@ -248,4 +248,4 @@ def _rule(find: str, **fields: Any) -> _TrapRule:
     return _TrapRule(find=_finder(find), **fields)
 
 
-_RULES = tuple(_rule(**row) for row in read_table("request_traps"))
+_RULES = tuple(_rule(**row) for row in read_table("request_traps", __file__))

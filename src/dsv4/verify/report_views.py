@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
-from pathlib import Path
 from typing import Any
 
 from dsv4._format.dialects import DIALECTS
+from dsv4._format.texts import read_text
 from dsv4.verify.choice import Matrix
 from dsv4.verify.report import ServerFinding, Standing, VerifyReport
 from dsv4.verify.verdicts import Explanation
@@ -133,7 +133,7 @@ def _short(text: str) -> str:
     return text if len(text) <= LONGEST_LINE else "too long to show here; --json has it"
 
 
-STYLE = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
+STYLE = read_text("report.css", __file__)
 
 
 def report_html(report: VerifyReport) -> str:
