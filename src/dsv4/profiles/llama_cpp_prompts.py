@@ -42,7 +42,7 @@ render_october: PromptRenderer = partial(_render, llama_cpp_request.OCTOBER_2026
 
 
 def mode(body: Object, dialect: str) -> ThinkingMode:
-    options = llama_cpp_request.template_options(body)
+    options = server.template_options(body)
     value = body.get("reasoning_effort")
     name = value if isinstance(value, str) and value else None
     effort = options.get("reasoning_effort") if name is None else name

@@ -99,15 +99,10 @@ def joined(texts: Sequence[str], separator: str) -> str:
     return whole
 
 
-def template_options(body: Object) -> Object:
-    value = body.get("chat_template_kwargs")
-    return value if isinstance(value, dict) else {}
-
-
 def read_request(body: Object, release: LlamaRelease) -> LlamaRequest:
     """The request as this release reads it. Raises `EncodeError` where it is refused."""
     _check_text(body)
-    options = template_options(body)
+    options = server.template_options(body)
     thinks = options.get("enable_thinking")
     if isinstance(thinks, str):
         raise server.unexpected(thinks, "true or false", "chat_template_kwargs.enable_thinking")

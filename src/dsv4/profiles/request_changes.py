@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from dsv4._format.texts import BILLING_HEADER
-from dsv4.profiles.server_requests import Object, server_refusal
+from dsv4.profiles.server_requests import Object, server_refusal, template_options
 from dsv4.profiles.text_shields import BILLING_SHIELD
 
 RequestChange: TypeAlias = Callable[[Object], Object]
@@ -66,11 +66,6 @@ def _without(value: Object, *fields: str) -> Object:
 def without(*fields: str) -> RequestChange:
     """The body without these fields."""
     return lambda body: _without(body, *fields)
-
-
-def _template_options(body: Object) -> Object:
-    options = body.get("chat_template_kwargs")
-    return options if isinstance(options, dict) else {}
 
 
 # Systems and developers.
@@ -183,7 +178,7 @@ def thinking_set(thinking: bool) -> RequestChange:
         new: Object = {
             **body,
             "thinking": _ON if thinking else _OFF,
-            "chat_template_kwargs": {**_template_options(body), **switches},
+            "chat_template_kwargs": {**template_options(body), **switches},
         }
         if thinking and new.get("reasoning_effort") == "none":
             del new["reasoning_effort"]
@@ -197,7 +192,7 @@ def thinking_by_default(thinking: bool) -> RequestChange:
     always = thinking_set(thinking)
 
     def changed(body: Object) -> Object:
-        switched = any(name in _template_options(body) for name in _SWITCHES)
+        switched = any(name in template_options(body) for name in _SWITCHES)
         says = switched or "thinking" in body or "reasoning_effort" in body
         return body if says else always(body)
 
@@ -208,7 +203,7 @@ def template_default(**defaults: Any) -> RequestChange:
     """Defaults of `chat_template_kwargs`, as vLLM has them: what a request says there for itself
     counts, and so does an effort."""
 
-    return lambda body: {**body, "chat_template_kwargs": {**defaults, **_template_options(body)}}
+    return lambda body: {**body, "chat_template_kwargs": {**defaults, **template_options(body)}}
 
 
 def effort_by_default(effort: str) -> RequestChange:
@@ -415,7 +410,7 @@ space_for_reasoning_of_calls = each_message(_space_for_reasoning_of_calls, "assi
 
 
 def old_reasoning_kept(body: Object) -> Object:
-    return {**body, "chat_template_kwargs": {**_template_options(body), "drop_thinking": False}}
+    return {**body, "chat_template_kwargs": {**template_options(body), "drop_thinking": False}}
 
 
 # Calls, arguments and results.
