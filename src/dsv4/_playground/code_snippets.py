@@ -26,7 +26,7 @@ from dsv4._playground.page_request import (
     Switches,
     live_request,
 )
-from dsv4._playground.prompt_view import own_side, server_dialect, side_or_problem, tokenizer_for
+from dsv4._playground.prompt_view import own_side, server_dialect, side_named, tokenizer_for
 from dsv4.api.api_request import ProtocolName
 from dsv4.api.protocols import PROTOCOLS
 from dsv4.request import Request
@@ -220,9 +220,7 @@ def _prompt_code(body: Mapping[str, Any], context: PlaygroundContext, form: str)
     """Code that writes the prompt that is shown."""
     page = PageRequest.from_body(body, context)
     shown = choice_field(body, "shown", context.sides, "dsv4")
-    side = side_or_problem(page, shown)
-    if isinstance(side, PageProblem):
-        raise side
+    side = side_named(page, shown)
     kind, _, name = shown.partition(":")
     if kind == "profile":
         imports, value, code = _server_prompt_code(page, name)

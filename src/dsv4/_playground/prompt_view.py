@@ -354,9 +354,7 @@ def view_prompt(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str
 def prompt_text(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str, Any]:
     """Only the prompt, for scripts: its text, and how many tokens it has, None if not known."""
     page = PageRequest.from_body(body, context)
-    side = side_or_problem(page, choice_field(body, "shown", context.sides, "dsv4"))
-    if isinstance(side, PageProblem):
-        raise side
+    side = shown_side(body, page)
     tokenizer, _ = tokenizer_for(context.tokenizer, side.prompt)
     tokens = None
     with suppress(ImageError):  # of an image whose size is not known
@@ -388,15 +386,25 @@ def _tool_names(page: PageRequest) -> list[str]:
 
 def side_or_problem(page: PageRequest, name: str) -> PageSide | PageProblem:
     """A prompt by the name of its side, or why there is none."""
-    kind, _, which = name.partition(":")
     try:
-        if kind == "profile":
-            return _server_side(page, which)
-        return own_side(
-            replace(page, switches=replace(page.switches, dialect=which)) if which else page
-        )
+        return side_named(page, name)
     except PageProblem as problem:
         return problem
+
+
+def side_named(page: PageRequest, name: str) -> PageSide:
+    """A prompt by the name of its side. Raises a `PageProblem` where there is none."""
+    kind, _, which = name.partition(":")
+    if kind == "profile":
+        return _server_side(page, which)
+    return own_side(
+        replace(page, switches=replace(page.switches, dialect=which)) if which else page
+    )
+
+
+def shown_side(body: Mapping[str, Any], page: PageRequest) -> PageSide:
+    """The prompt that is shown, by what the page sent."""
+    return side_named(page, choice_field(body, "shown", page.context.sides, "dsv4"))
 
 
 def own_side(page: PageRequest) -> PageSide:

@@ -11,14 +11,13 @@ from html import escape
 from itertools import pairwise
 from typing import Any
 
-from dsv4._playground.page_problem import PageProblem, choice_field
 from dsv4._playground.page_request import PageRequest, PlaygroundContext
 from dsv4._playground.prompt_view import (
     PageRow,
     PageSide,
     SentSegment,
     rows_of,
-    side_or_problem,
+    shown_side,
     tokenizer_for,
 )
 from dsv4._playground.provenance import SourceRange
@@ -57,10 +56,7 @@ def save_page(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str, 
     `body` has the JSON text `source`, the switches, and `shown`, the side whose prompt is saved.
     """
     page = PageRequest.from_body(body, context)
-    side = side_or_problem(page, choice_field(body, "shown", context.sides, "dsv4"))
-    if isinstance(side, PageProblem):
-        raise side
-    return {"name": "dsv4-prompt.html", "html": "".join(_page(page, side))}
+    return {"name": "dsv4-prompt.html", "html": "".join(_page(page, shown_side(body, page)))}
 
 
 def _page(page: PageRequest, side: PageSide) -> Iterator[str]:
