@@ -131,10 +131,10 @@ message = dsv4.assemble([*events, *parser.finish({python_literal(body.get("reaso
         return f"{head}\n\n{code}\nprint(*events, message, sep='\\n')\n"
     message = parse_traced(body, context)
     expected = f"expected = {python_literal(message.to_dict())}"
-    kinds = [found.kind for found in message.diagnostics]
-    found = f"assert [found.kind for found in message.diagnostics] == {python_literal(kinds)}"
+    kinds = [diagnostic.kind for diagnostic in message.diagnostics]
+    repairs = f"assert [found.kind for found in message.diagnostics] == {python_literal(kinds)}"
     finish = f"assert message.finish == {message.finish!r}"
-    test = pytest_case("message", "is", code, f"{expected}\n{found}\n{finish}", _MESSAGE_CLAIM)
+    test = pytest_case("message", "is", code, f"{expected}\n{repairs}\n{finish}", _MESSAGE_CLAIM)
     return f"{head}\n\n\n{test}"
 
 
@@ -259,12 +259,12 @@ def _request_code(page: PageRequest, dialect: str | None) -> tuple[str, str, str
         )
     module = page.protocol
     release = dialect or page.dialect
-    given = {n: v for n, v in vars(page.switches).items() if n != "dialect" and v is not None}
+    changes = {n: v for n, v in vars(page.switches).items() if n != "dialect" and v is not None}
     imports = f"from dsv4.api import {module}"
     code = f"request = {module}.read(BODY, dialect={release!r}).request"
-    if given:
+    if changes:
         imports = f"from dataclasses import replace\n\n{imports}"
-        code += f"\nrequest = replace(request, {keyword_arguments(given)})"
+        code += f"\nrequest = replace(request, {keyword_arguments(changes)})"
     return imports, assignment(value), code
 
 

@@ -134,10 +134,10 @@ def _read_curl(text: str) -> Pasted:
     return _request_of(data)
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    escaped = found[1].replace('"', r"\"").replace(r"\'", "'").replace(r"\!", "!")
+def _unescaped(match: re.Match[str]) -> str:
+    escaped = match[1].replace('"', r"\"").replace(r"\'", "'").replace(r"\!", "!")
     value = _json_value(f'"{escaped}"')
-    return shlex.quote(value) if isinstance(value, str) else found[0]
+    return shlex.quote(value) if isinstance(value, str) else match[0]
 
 
 def _data_in(words: list[str]) -> Iterator[str]:
@@ -168,10 +168,10 @@ _ASKED: dict[str, Any] = {"role": "user", "content": ""}
 
 def _read_answer(value: object) -> Pasted:
     """What a model wrote, of a response of any protocol."""
-    found = _answer_turns(value)
-    if found is None or not isinstance(value, dict):
+    answer = _answer_turns(value)
+    if answer is None or not isinstance(value, dict):
         return _UNKNOWN
-    protocol, turns, notes = found
+    protocol, turns, notes = answer
     field = "input" if protocol == "responses" else "messages"
     model = value.get("model")
     dialect, unknown = chosen_dialect(None, model if isinstance(model, str) else None)

@@ -212,11 +212,11 @@ class SegmentCutter:
         # Pills stay whole, and so does what is longer or shorter than what it stands for.
         whole = segment.style.startswith("pill") or size != len(segment.text)
         if whole:
-            yield segment, *self._known(start)
+            yield segment, *self._facts_at(start)
             return
         borders = sorted({start, *self._borders(start, end), end})
         for a, b in pairwise(borders):
-            yield _segment_part(segment, a - start, b - start), *self._known(a)
+            yield _segment_part(segment, a - start, b - start), *self._facts_at(a)
 
     def _borders(self, start: int, end: int) -> Iterator[int]:
         ends = self.tokens.ends if self.tokens else []
@@ -226,7 +226,7 @@ class SegmentCutter:
                 yield borders[at]
                 at += 1
 
-    def _known(self, at: int) -> tuple[Location | None, bool, int]:
+    def _facts_at(self, at: int) -> tuple[Location | None, bool, int]:
         n = bisect_right(self._ends, at)
         location = self._spans[n].location if n < len(self._spans) else None
         differs = bisect_right(self._differing, at) % 2 == 1
@@ -519,8 +519,8 @@ def _differing_fields(
     if len(shown) != 2 or not fields:
         return []
     reasons = [each for each in _dialect_reasons(*shown) if each[2] & {name for _, name in fields}]
-    known = {name for _, _, names in reasons for name in names}
-    others = [field for field in fields if field[1] not in known]
+    explained_names = {name for _, _, names in reasons for name in names}
+    others = [field for field in fields if field[1] not in explained_names]
     words = [(kind, sentence) for kind, sentence, _ in reasons]
     words += [
         ("text", f"{_named(field)} is written differently.") for field in others[:MOST_FIELDS]

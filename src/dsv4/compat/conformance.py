@@ -205,8 +205,8 @@ def random_cases(count: int, dialects: tuple[str, ...] = tuple(DIALECTS)) -> Ite
             continue
         yield ConformanceCase(name, "encode", dialect, request, expected)
         text = _random_completion(chance, dialect)
-        asked = {"do": "parse", "dialect": dialect, "text": text, "thinking_mode": "chat"}
-        strict = {**asked, "strict": True}
+        reading = {"do": "parse", "dialect": dialect, "text": text, "thinking_mode": "chat"}
+        strict = {**reading, "strict": True}
         yield ConformanceCase(f"{name} read", "parse", dialect, strict, own_answer(strict))
 
 

@@ -60,7 +60,7 @@ class Relaxations:
             raise refusal(location, f"cannot be enforced: {reason}; expected none with exact=True")
         self._noted.setdefault(location, Relaxation(location, reason))
 
-    def found(self) -> tuple[Relaxation, ...]:
+    def listed(self) -> tuple[Relaxation, ...]:
         return tuple(self._noted.values())
 
 
