@@ -5,6 +5,8 @@ from __future__ import annotations
 from dsv4._format.texts import read_table
 
 _TEXTS = read_table("command_texts", __file__)
+ABOUT: str = _TEXTS["about"]
+STATUSES = "\n".join([*_TEXTS["statuses"], ""])
 # By the name of a command.
 COMMANDS: dict[str, str] = {name: row["about"] for name, row in _TEXTS["commands"].items()}
 EXAMPLES: dict[str, list[str]] = {n: row["example"] for n, row in _TEXTS["commands"].items()}
