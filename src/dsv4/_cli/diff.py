@@ -21,6 +21,7 @@ from dsv4._view.characters import terminal_safe
 from dsv4._view.image_captions import image_counts
 from dsv4.api import convert
 from dsv4.api.body_reader import recognise
+from dsv4.errors import path_of
 
 if TYPE_CHECKING:
     from dsv4.profiles import Comparison, Side
@@ -266,7 +267,8 @@ def _comparison_lines(compared: Comparison, paint: Paint) -> Iterator[str]:
         yield paint("A and B write the same prompt.", "green")
         return
     for reason in compared.reasons:
-        kind, where = paint(reason.kind, "yellow"), _location_suffix(reason.location)
+        kind = paint(reason.kind, "yellow")
+        where = f" ({path_of(reason.location)})" if reason.location else ""
         yield f"- {kind}{where}: {reason.message}"
     a, b = compared.first.prompt, compared.second.prompt
     if a is None or b is None:
@@ -281,8 +283,3 @@ def _comparison_lines(compared: Comparison, paint: Paint) -> Iterator[str]:
 
 def _side_size(side: Side) -> str:
     return "refused" if side.prompt is None else f"{len(side.prompt):,} characters"
-
-
-def _location_suffix(location: tuple[str | int, ...]) -> str:
-    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in location]
-    return f" ({''.join(steps).removeprefix('.')})" if steps else ""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from dsv4._format.texts import BILLING_HEADER
+from dsv4.api.request_fields import maybe_json
 from dsv4.profiles.server_requests import Object, server_refusal, template_options
 from dsv4.profiles.text_shields import BILLING_SHIELD
 
@@ -467,18 +468,11 @@ def each_arguments(change: Callable[[str], str]) -> RequestChange:
     return each_message(of_message, "assistant")
 
 
-def _read(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
 def _values(change: Callable[[object], object]) -> Callable[[str], str]:
     """A change of every value of arguments that are an object."""
 
     def changed(text: str) -> str:
-        value = _read(text)
+        value = maybe_json(text)
         if not isinstance(value, dict):
             return text
         new = {key: change(item) for key, item in value.items()}
@@ -496,14 +490,14 @@ def _rounded(value: object) -> Any:
     return {k: _rounded(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
-def _as_text(value: object) -> str:
+def as_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 arguments_lost = each_arguments(lambda text: "{}")
 arguments_twice_encoded = each_arguments(lambda text: json.dumps(text, ensure_ascii=False))
 floats_rounded = each_arguments(_values(_rounded))
-parameters_all_strings = each_arguments(_values(_as_text))
+parameters_all_strings = each_arguments(_values(as_text))
 
 
 def _none_for_empty(message: Object) -> Object:
@@ -522,7 +516,7 @@ def results_written(**style: Any) -> RequestChange:
     """Results that hold JSON, written again by another hand."""
 
     def of_text(text: str) -> str:
-        value = _read(text)
+        value = maybe_json(text)
         return json.dumps(value, **style) if isinstance(value, (dict, list)) else text
 
     return each_text(of_text, "tool")

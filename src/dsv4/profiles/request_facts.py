@@ -6,12 +6,12 @@ request is looked at, also one that no server accepts: what has an unexpected fo
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from dsv4._format.dialects import ROLES
 from dsv4._format.texts import BILLING_HEADER
+from dsv4.api.request_fields import maybe_json
 from dsv4.errors import Location
 from dsv4.profiles.recipe_request import read_object, v4_json
 from dsv4.profiles.server_requests import Object
@@ -159,10 +159,7 @@ def arguments_as_object(body: Object) -> Location | None:
 
 
 def _read(text: str, missing: object = None) -> object:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return missing
+    value = maybe_json(text)
     return value if isinstance(value, dict) else missing
 
 
