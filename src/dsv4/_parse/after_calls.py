@@ -45,8 +45,8 @@ def read_after(reading: Reading, unwrapped: bool = False) -> Steps[None]:
 
 def _look_behind_eos(reading: Reading, eos: Tag) -> Steps[None]:
     """Closing tags in a turn that the model made up are surplus too (rule 21)."""
-    reached, ahead = yield from reading.rules.after_eos(eos)
-    if ahead.kind != "end" and (yield from reading.rules.closes_later(reached)):
+    end, ahead = yield from reading.rules.after_eos(eos)
+    if ahead.kind != "end" and (yield from reading.rules.closes_later(end)):
         reading.note_surplus(eos.end)
 
 

@@ -28,12 +28,12 @@ _OPEN_BREAK = pattern(r"\n\s*\Z")
 def open_block(reading: Reading, tag: Tag, blank_line: bool) -> None:
     """Opens a block at its tag. `blank_line`: one went before it."""
     reading.enter(ParserState.BLOCK)
-    spelled = tag.raw == reading.tags.block_open.strip()
+    is_spelled = tag.raw == reading.tags.block_open.strip()
     met = reading.tally.calls_seen + reading.tally.calls_unread
     reading.check_spelling(tag)
     reading.advance(tag.end)
-    strict = StrictAlongside(reading.tags, tag.end) if spelled else None
-    reading.block = Block(blank_line and spelled, met, strict)
+    strict = StrictAlongside(reading.tags, tag.end) if is_spelled else None
+    reading.block = Block(blank_line and is_spelled, met, strict)
 
 
 class BlockReader:
@@ -86,8 +86,8 @@ class BlockReader:
             return False
         tag = yield from buffer.next_marked(at)
         end = buffer.end if tag is None else tag.start
-        fenced = _FENCED_OBJECT.fullmatch(buffer.slice(at + len(name), end))
-        arguments = None if fenced is None else object_in(fenced[2])
+        fence = _FENCED_OBJECT.fullmatch(buffer.slice(at + len(name), end))
+        arguments = None if fence is None else object_in(fence[2])
         while tag is not None and tag.marked and tag.closing:
             tag = yield from rules.look_past(tag.end)
         if arguments is None or (tag is not None and tag.kind not in ENDS):
@@ -262,11 +262,11 @@ class BlockReader:
                 at = part.end
                 continue
             # A blank line, or JSON at a line's start.
-            begun, at = part
+            newline, at = part
             if buffer.at(at) in ("{", "["):
                 if (yield from self._rules.begins_json_calls(at)):
                     return self._drop_junk(start, at, kind)
-                if "\n" not in buffer.slice(begun + 1, at):
+                if "\n" not in buffer.slice(newline + 1, at):
                     continue
             ahead = yield from self._rules.look_ahead(at)
             if not (ahead.marked or ahead.kind in SECTION_ENDS):

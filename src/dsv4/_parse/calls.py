@@ -172,11 +172,11 @@ def next_part(
         mark = buffer.next_mark(at)
         match = buffer.search(wanted, at, mark)
         if match is not None:
-            (begun, end), match = map(buffer.place, match.span()), None
+            (start, end), match = map(buffer.place, match.span()), None
             if end == buffer.end and (yield from buffer.more()):
-                at = begun
+                at = start
                 continue
-            return begun, end
+            return start, end
         tag = buffer.tag_at(mark) if mark < buffer.end else PartialTag.MAYBE
         if isinstance(tag, Tag):
             return tag

@@ -26,8 +26,8 @@ def json_calls_in(text: str) -> JsonCalls:
         return JsonCalls([], 1)
     text = reading.text
     if isinstance(reading.value, dict):
-        listed = isinstance(reading.value.get("tool_calls"), list)
-        items = elements_of(dict(members_of(text))["tool_calls"]) if listed else [text]
+        is_list = isinstance(reading.value.get("tool_calls"), list)
+        items = elements_of(dict(members_of(text))["tool_calls"]) if is_list else [text]
     else:
         items = elements_of(text)
     calls = [call for call in map(_described, items) if call is not None]
@@ -49,8 +49,8 @@ def _described(item: str) -> tuple[str, str] | None:
     if arguments in ("null", '""'):
         # Not where they may stand under another name (rule 11).
         return (name, "{}") if members.keys() <= JSON_FRAME | {*JSON_ARGUMENTS} else None
-    described = object_in(arguments)
-    return None if described is None else (name, described.text.strip())
+    inner = object_in(arguments)
+    return None if inner is None else (name, inner.text.strip())
 
 
 def complete_calls(text: str) -> list[tuple[str, str]]:
@@ -59,8 +59,8 @@ def complete_calls(text: str) -> list[tuple[str, str]]:
     A list inside of arguments is none: what is quoted never runs.
     """
     elements: list[str] = []
-    begun = _LIST_OF_CALLS.match(text)
-    if begun is not None:
+    opening = _LIST_OF_CALLS.match(text)
+    if opening is not None:
         with suppress(ValueError, RecursionError):
-            elements.extend(values_in(text, begun.end()))
+            elements.extend(values_in(text, opening.end()))
     return [call for call in map(_described, elements) if call is not None]

@@ -208,9 +208,9 @@ class _TagReader:
 
     def _read_plain(self) -> Waiting[Tag | None]:
         while (head := self.source.match(_PLAIN, self.start)) is not None:
-            closing, begun, at = bool(head[1]), head[2] is None, self.source.place(head.end())
+            closing, has_name, at = bool(head[1]), head[2] is None, self.source.place(head.end())
             head = None  # nobody who waits keeps a match
-            if begun:
+            if has_name:
                 self.closing, self.partial = closing, PartialTag.NAME
                 return (yield from self._read_name(at))
             yield self.partial

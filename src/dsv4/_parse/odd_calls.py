@@ -65,8 +65,8 @@ def find_plain_calls(reading: Reading, first: Tag, tag: Tag) -> Steps[OddCalls]:
             doubles = isinstance(rules.doubled(ahead.start - 1), Tag)
             return OddCalls(None, ahead.start - doubles)
     # The text ends: it is no call. Inside the JSON of one it was cut (rule 16).
-    named = _JSON_NAME.search(buffer.slice(first.start, buffer.end))
-    if is_json and named is not None and reading.tools.declares(named[1]):
+    name = _JSON_NAME.search(buffer.slice(first.start, buffer.end))
+    if is_json and name is not None and reading.tools.declares(name[1]):
         reading.note_cut()
     return OddCalls(None, buffer.next_mark(at))
 
@@ -102,8 +102,8 @@ def _plain_call(reading: Reading, tag: Tag, text: str) -> list[tuple[str, str]]:
     speculation.run()
     if not speculation.certain.tally.calls_completed:
         return []
-    written = [e.text for e in speculation.events() if isinstance(e, ArgumentsDelta)]
-    return [(name, without_duplicates("".join(written)))]
+    texts = [e.text for e in speculation.events() if isinstance(e, ArgumentsDelta)]
+    return [(name, without_duplicates("".join(texts)))]
 
 
 def find_native_calls(reading: Reading, tag: Tag) -> Steps[OddCalls]:

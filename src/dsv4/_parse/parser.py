@@ -155,10 +155,10 @@ class StreamParser:
                     return self._in_string(text, self._index)
                 self._passed.append(text)
                 inside = text if text.isalnum() else encode_basestring(text)[1:-1]
-                written = _new(ArgumentsDelta)
-                written.index = self._index
-                written.text = inside
-                return [written]
+                delta = _new(ArgumentsDelta)
+                delta.index = self._index
+                delta.text = inside
+                return [delta]
         except (TypeError, AttributeError):
             pass  # it is no text, which is refused below
         return self._read(text)

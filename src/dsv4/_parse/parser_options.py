@@ -43,9 +43,9 @@ def checked(name: str | tuple[str | int, ...], value: object, kind: type[T], exp
 
 
 def checked_word(name: str, value: object, words: tuple[str, ...]) -> str:
-    spelled = " or ".join(f'"{word}"' for word in words)
+    choices = " or ".join(f'"{word}"' for word in words)
     if not isinstance(value, str) or value not in words:
-        raise OptionError(name, f"found {short_repr(value)}, expected {spelled}")
+        raise OptionError(name, f"found {short_repr(value)}, expected {choices}")
     return value
 
 
@@ -55,7 +55,7 @@ def checked_tools(tools: object) -> list[GivenObject] | None:
         return None
     if isinstance(tools, (str, bytes, Mapping)) or not isinstance(tools, Iterable):
         raise OptionError("tools", f"found {short_repr(tools)}, expected a list of tools")
-    listed = []
+    objects = []
     for index, tool in enumerate(tools):
         function = tool.get("function", tool) if isinstance(tool, Mapping) else None
         if not isinstance(function, Mapping):
@@ -64,16 +64,16 @@ def checked_tools(tools: object) -> list[GivenObject] | None:
         if not isinstance(function.get("name"), str):
             where = ("tools", index, *(("function",) if "function" in tool else ()), "name")
             raise OptionError(where, f"found {short_repr(function.get('name'))}, expected text")
-        listed.append(tool)
-    return listed
+        objects.append(tool)
+    return objects
 
 
 def checked_stops(stop: object) -> list[str]:
     """Stop strings, those that are not empty."""
-    listed = [stop] if isinstance(stop, str) else stop
-    if isinstance(listed, Mapping) or not isinstance(listed, Iterable):
+    strings = [stop] if isinstance(stop, str) else stop
+    if isinstance(strings, Mapping) or not isinstance(strings, Iterable):
         raise OptionError("stop", f"found {short_repr(stop)}, expected text or a list of texts")
-    stops = [checked(("stop", index), string, str, "text") for index, string in enumerate(listed)]
+    stops = [checked(("stop", index), string, str, "text") for index, string in enumerate(strings)]
     return [string for string in stops if string]
 
 

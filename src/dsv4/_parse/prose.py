@@ -88,8 +88,8 @@ class ProseReader:
 
     def _is_talk(self, at: int) -> bool:
         """Whether the name of a tag without the DSML token says that it means nothing in prose."""
-        named = self._buffer.match(PLAIN_NAME, at)
-        return named is not None and not is_plain_label(named[1])
+        name = self._buffer.match(PLAIN_NAME, at)
+        return name is not None and not is_plain_label(name[1])
 
     def _tag_at(self, at: int) -> Tag | PartialTag | None:
         """What begins at `at`; also a bracket too many, or the token alone on its line."""
@@ -225,10 +225,10 @@ class ProseReader:
         text = self._buffer.slice(reading.pos, to)
         if not text:
             return
-        kept = 0 if complete else len(text) - len(text.removesuffix("\n").removesuffix("\n"))
+        tail = 0 if complete else len(text) - len(text.removesuffix("\n").removesuffix("\n"))
         stops = settings.stops
         if stops is not None and (settings.stop_everywhere or not self._prose.reasoning):
-            certain = text[: len(text) - kept]
+            certain = text[: len(text) - tail]
             if (stop := stops.find(certain)) is not None:
                 hit, string = stop
                 self._show(text[:hit])
@@ -236,10 +236,10 @@ class ProseReader:
                 reading.advance(reading.pos + hit)
                 raise _Halted
             if not complete:
-                waiting = kept + stops.start_at_end(certain)
-                kept = max(waiting, stops.start_at_end(text))
-        self._show(text[: len(text) - kept])
-        reading.advance(to - kept)
+                waiting = tail + stops.start_at_end(certain)
+                tail = max(waiting, stops.start_at_end(text))
+        self._show(text[: len(text) - tail])
+        reading.advance(to - tail)
 
     def _show(self, text: str) -> None:
         """Shows the text that stands where reading is; not what the prompt has shown already."""
@@ -490,15 +490,15 @@ class ProseReader:
         """A call without a wrapper: only of a declared tool, and only when it is certain."""
         reading, buffer = self._reading, self._buffer
         name = self._rules.tool_called(tag)
-        declared = reading.tools.declares(name)
-        if not declared and not (self._rules.is_example(name) and self._is_blank):
+        is_declared = reading.tools.declares(name)
+        if not is_declared and not (self._rules.is_example(name) and self._is_blank):
             return (yield from self._read_stub(tag))
         certain = yield from self._rules.is_certain(tag, wrapped=False)
         if not certain and tag.self_closed and self._is_blank:
             if tag.end == buffer.end:
                 yield from buffer.more()
             certain = buffer.at(tag.end) in ("", "\n")
-        if not certain and not (declared and (yield from self._is_cut(tag))):
+        if not certain and not (is_declared and (yield from self._is_cut(tag))):
             self._leave(tag)
         elif (yield from self._enter_calls(tag)):
             reading.report("missing_wrapper", tag.start, "")
@@ -587,13 +587,13 @@ class ProseReader:
         reading, buffer = self._reading, self._buffer
         stops = [str(tokens.EOS), *([_THINK_END] if self._prose.reasoning else ())]
         block = StrictBlock(reading.tags, tag.end, value_stops=stops)
-        fed = tag.end
+        start = tag.end
         while block.end is None:
             try:
-                block.feed(buffer.acting(fed, buffer.end), fed)
+                block.feed(buffer.acting(start, buffer.end), start)
             except ParseError as problem:
                 return int(problem.position)
-            fed = buffer.end
+            start = buffer.end
             if block.calls:
                 name = block.calls[0].name
                 if not reading.tools.may_be_tool(buffer.slice(name.start, name.stop)):
@@ -674,11 +674,11 @@ class ProseReader:
                 return tag.end, False
             ahead = yield from rules.look_ahead(close.end)
             at = ahead.end if ahead.raw else close.end
-        closed = False
+        has_close = False
         while rules.role(ahead) in ("/invoke", "/wrapper"):
-            closed, at = True, ahead.end
+            has_close, at = True, ahead.end
             ahead = yield from rules.look_ahead(at)
-        goes = closed and ahead.kind in ENDS and at <= limit
+        goes = has_close and ahead.kind in ENDS and at <= limit
         return at if goes else tag.end, goes
 
     def _read_stub(self, tag: Tag) -> Steps[None]:

@@ -127,9 +127,9 @@ class Quoting:
         """Reads what has come, before the character `following`, if it is known."""
         text = "".join(self._unread)
         self._unread.clear()
-        if following is None and (kept := _UNDECIDED.search(text)) is not None:
-            self._unread.append(text[kept.start() :])
-            text = text[: kept.start()]
+        if following is None and (rest := _UNDECIDED.search(text)) is not None:
+            self._unread.append(text[rest.start() :])
+            text = text[: rest.start()]
         if not text:
             return
         following = "".join(self._unread)[:1] or following or ""
@@ -188,9 +188,9 @@ class Quoting:
 
         `closes`: it opens nothing itself.
         """
-        opened = self._close(kind, run, end)
-        if opened is not None:
-            self.open = [one for one in self.open if one.place < opened.place]
+        opening = self._close(kind, run, end)
+        if opening is not None:
+            self.open = [one for one in self.open if one.place < opening.place]
         elif not closes:
             self._add(kind, place, run)
 

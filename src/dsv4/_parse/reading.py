@@ -22,7 +22,7 @@ from dsv4._completion.events import (
 from dsv4._completion.limits import LONGEST_NAME, MOST_CALLS, MOST_DIAGNOSTICS
 from dsv4._completion.patterns import pattern
 from dsv4._format import tokens
-from dsv4._format.dialects import NAMESPACE_END, Tags
+from dsv4._format.dialects import NAMESPACE_END
 from dsv4._format.spellings import RELEASED_TAGS, SLASHES
 from dsv4._parse.parser_options import ParserSettings
 from dsv4._parse.quoting import Quoting
@@ -205,6 +205,7 @@ class Reading:
         self.settings = settings
         self.buffer = buffer
         self.tools = settings.tools
+        self.tags = settings.dialect.tags
         self.rules = TagRules(buffer, settings.tools)
         self.events: list[Event] = []
         self.tally = Tally()
@@ -234,10 +235,6 @@ class Reading:
 
     def emit(self, event: Event) -> None:
         self.events.append(event)
-
-    @property
-    def tags(self) -> Tags:
-        return self.settings.dialect.tags
 
     def enter(self, state: ParserState) -> None:
         """Goes on to a state."""
@@ -462,10 +459,10 @@ class Reading:
             self._drop(doubt)
 
     def _drop(self, doubt: Doubt) -> None:
-        doubted = self.events[doubt.shown :]
+        events = self.events[doubt.shown :]
         del self.events[doubt.shown :]
         if doubt.call is not None and doubt.call.visible:
             doubt.call.abort("unreadable", doubt.rest)
-        self.events += [event for event in doubted if isinstance(event, Diagnostic)]
+        self.events += [event for event in events if isinstance(event, Diagnostic)]
         self.tally.calls_begun, self.tally.calls_completed = doubt.counts
         self.report_span("dropped_call", doubt.start, self.pos)

@@ -45,15 +45,15 @@ class StrictAlongside(StrictBlock):
         """
         if not self._catches_up():
             return False
-        fed = max(value, at - 2)  # a bracket and a slash may stand before the tag
+        start = max(value, at - 2)  # a bracket and a slash may stand before the tag
         while self.end is None:
             try:
-                self.feed(buffer.acting(fed, buffer.end), fed, buffer.final)
+                self.feed(buffer.acting(start, buffer.end), start, buffer.final)
             except ParseError:
                 last = buffer.final and self.closed_at < at
                 self.refuted_to = buffer.end if last else self.closed_at
                 return False
-            fed = buffer.end
+            start = buffer.end
             if self.end is None and not (yield from buffer.more()):
                 return False
         return (yield from is_last(buffer, self.end))
@@ -63,8 +63,8 @@ def is_last(buffer: TextBuffer, end: int) -> Steps[bool]:
     """Whether nothing but EOS and white space follows a place to the end of all text."""
     while True:
         rest = buffer.acting(end, buffer.end)
-        while (kept := rest.lstrip().removeprefix(_EOS)) != rest:
-            rest = kept
+        while (tail := rest.lstrip().removeprefix(_EOS)) != rest:
+            rest = tail
         end = buffer.end - len(rest)
         if rest and (buffer.final or not _EOS.startswith(rest)):
             return False

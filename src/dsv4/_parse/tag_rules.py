@@ -76,27 +76,27 @@ class TagRules:
 
         How far a run was followed is remembered, for the others in it.
         """
-        begun, reached = self.eos_run
-        if not begun <= tag.start < reached:
-            begun, reached = tag.start, tag.end
-        while (ahead := (yield from self.look_past(reached))).kind == "eos":
-            reached = ahead.end
-        self.eos_run = begun, reached
-        return reached, ahead
+        start, end = self.eos_run
+        if not start <= tag.start < end:
+            start, end = tag.start, tag.end
+        while (ahead := (yield from self.look_past(end))).kind == "eos":
+            end = ahead.end
+        self.eos_run = start, end
+        return end, ahead
 
     def closes_later(self, at: int) -> Steps[bool]:
         """Whether a closing tag of a call follows anywhere."""
         if self.close_at >= at:
             return True
-        begun, to = self.unclosed
-        if not begun <= at <= to:
-            begun = to = at
+        start, to = self.unclosed
+        if not start <= at <= to:
+            start = to = at
         while (tag := (yield from self.buffer.next_tag(to))) is not None:
             if self.role(tag) in CLOSES:
                 self.close_at = tag.start
                 return True
             to = tag.end
-            self.unclosed = begun, to
+            self.unclosed = start, to
         return False
 
     def ends_text(self, eos: Tag) -> Steps[bool]:
@@ -152,8 +152,8 @@ class TagRules:
 
     def is_container(self, tag: Tag, tool: str) -> bool:
         """Whether a tag holds all parameters of a call, and is none itself (rules 28 and 30)."""
-        named = tag.label.lower().endswith(spellings.PARAMETER_CONTAINERS)
-        bare = named and not tag.attributes and not tag.broken
+        is_named = tag.label.lower().endswith(spellings.PARAMETER_CONTAINERS)
+        bare = is_named and not tag.attributes and not tag.broken
         return tag.marked and bare and tag.label not in self.tools.keys(tool)
 
     def is_example(self, name: str | None) -> bool:

@@ -147,13 +147,13 @@ class TextBuffer:
 
         No text is searched twice, as long as places only grow.
         """
-        begun, place = self._unmarked
-        if not begun <= at <= place:
-            begun = place = at
+        start, place = self._unmarked
+        if not start <= at <= place:
+            start = place = at
         if place == self.end or self.text[place - self.base] not in MARKS:
             match = MARK.search(self.text, place - self.base)
             place = self.end if match is None else match.start() + self.base
-        self._unmarked = begun, place
+        self._unmarked = start, place
         return place
 
     def tag_at(self, at: int) -> Tag | PartialTag | None:

@@ -267,16 +267,16 @@ class QuotingValue(CallValue):
         """Whether a parameter that the call lacks follows, on a line of its own or in a list."""
         if self.lets_act(tag):
             return True
-        listed = _COMMAS.fullmatch(self.buffer.slice(start, tag.start)) is not None
-        return listed and not self.quoted and self.is_missing(tag)
+        in_list = _COMMAS.fullmatch(self.buffer.slice(start, tag.start)) is not None
+        return in_list and not self.quoted and self.is_missing(tag)
 
     # Quoted regions: their tags are counted, and are text until their own close (rule 4).
 
     def _opens_region(self, tag: Tag, kind: str | None) -> Steps[bool]:
         rules = self.rules
         if kind == "invoke":
-            named, in_block = rules.tool_called(tag) is not None, self.reading.block is not None
-            return named and (yield from rules.is_certain(tag, in_block))
+            is_named, in_block = rules.tool_called(tag) is not None, self.reading.block is not None
+            return is_named and (yield from rules.is_certain(tag, in_block))
         return rules.role((yield from rules.look_past(tag.end))) == "invoke"
 
     def quote(self, tag: Tag, verdict: Verdict) -> None:
@@ -305,7 +305,7 @@ class QuotingValue(CallValue):
         if not self._counts[kind]:
             return False
         while True:
-            closed = self._region.pop()
-            self._counts[closed] -= 1
-            if closed == kind:
+            last = self._region.pop()
+            self._counts[last] -= 1
+            if last == kind:
                 return True

@@ -44,8 +44,8 @@ class ParameterValue(QuotingValue):
         untyped = tag.string not in ("true", "false")
         # A text without a type may still be unwrapped, so its start decides whether it streams.
         self._undecided = untyped and self.types == {"string"} and not lone
-        held = lone or "value" in tag.attributes or call.may_list(key)
-        if tag.string == "true" and not held:
+        is_held = lone or "value" in tag.attributes or call.may_list(key)
+        if tag.string == "true" and not is_held:
             self._begin_string()
 
     def read_parameter(self) -> Steps[None]:
@@ -74,15 +74,15 @@ class ParameterValue(QuotingValue):
             text = self.buffer.slice(ahead.end, close.start)
             members[key] = typed_json(text, ahead.string, frozenset())
             ahead = yield from rules.look_past(close.end)
-        closed = rules.role(ahead, tool) == "/parameter"
-        if not closed and rules.role(ahead, tool) != "/invoke":
+        is_closed = rules.role(ahead, tool) == "/parameter"
+        if not is_closed and rules.role(ahead, tool) != "/invoke":
             self.call.drop("unreadable")
             return False
         self.end, text = ahead.start, object_text(members)
         text = text if "object" in self.types else f"[{text}]"
         reading.report("nested_parameters", self.start, self.raw)
         self.call.give(self.key, self.start, self.raw, text)
-        self._leave(ahead.end if closed else ahead.start, ahead if closed else None)
+        self._leave(ahead.end if is_closed else ahead.start, ahead if is_closed else None)
         return True
 
     def _begin_string(self) -> None:
@@ -176,11 +176,11 @@ class ParameterValue(QuotingValue):
             if self.tag.string != "true":
                 reading.report("quoted_markup", self.start, raw)
         json_text = self._typed(raw)
-        held = object_in(raw) if self.may_hold_all else None
-        if held is None:
+        body = object_in(raw) if self.may_hold_all else None
+        if body is None:
             self.call.give(self.key, self.start, raw, json_text)
         else:
-            self.call.body = Body(held.text, self.start, raw, lone=(self.key, json_text))
+            self.call.body = Body(body.text, self.start, raw, lone=(self.key, json_text))
 
     def _typed(self, raw: str) -> str:
         """A parameter's text as JSON (rule 7)."""
