@@ -29,7 +29,8 @@ def begin_call(reading: Reading, tag: Tag | None, is_quoted: bool = False) -> St
     if tag is not None and name is not None and tag.self_closed and reading.block is not None:
         first = yield from rules.look_ahead(tag.end)
         if rules.role(first, name) == "parameter" and not rules.carries_arguments(tag):
-            tag = replace(tag, self_closed=False)  # a slash too many (rule 30)
+            # `name="f" />` and then parameters: a slash too many (rule 30).
+            tag = replace(tag, self_closed=False)
     hidden = yield from _why_hidden(reading, tag, name, is_quoted)
     reading.enter(ParserState.INVOKE)
     reading.call = Call(reading, tag, name, hidden)

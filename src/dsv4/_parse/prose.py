@@ -665,7 +665,8 @@ class ProseReader:
     def _end_of_lost(self, tag: Tag) -> Steps[tuple[int, bool]]:
         """Parameters in the middle of a line whose call has lost its opening (rule 34).
 
-        They go, with their closes, if the closes of a call and then the end follow.
+        They go, with their closes, if the closes of a call and then the end follow: "I call it:",
+        a parameter "command" with "ls", its close, the call's and the block's.
         """
         rules, limit, at, ahead = self._rules, tag.start + LONGEST_ORPHANS, tag.end, tag
         while rules.role(ahead) == "parameter":
@@ -684,7 +685,8 @@ class ProseReader:
     def _read_stub(self, tag: Tag) -> Steps[None]:
         """What a model wrote before it began once more: a tag that says nothing (rule 34).
 
-        On a line of its own directly before a block or an invoke it goes.
+        On a line of its own directly before a block or an invoke it goes: an invoke's tag without
+        a name, say, and on the next line that of the call.
         """
         rules, tools, begins = self._rules, self._reading.tools, False
         if not tag.attributes and not tag.self_closed and self._is_blank:

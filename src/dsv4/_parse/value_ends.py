@@ -229,7 +229,8 @@ class QuotingValue(CallValue):
     def _breaks_off(self, at: int) -> Steps[bool]:
         """Whether the tag of a parameter or a call follows a close, but breaks off.
 
-        Or a parameter's, which lost its bracket (rule 30).
+        Or a parameter's, which lost its bracket (rule 30): the close, and right behind it the DSML
+        token and `parameter name="b"`.
         """
         buffer = self.buffer
         while _BARE_PARAMETER.startswith(buffer.slice(at, at + len(_BARE_PARAMETER))):
