@@ -111,7 +111,7 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
             prepared = await self._prepare(received, client)
             report.name(prepared.turn_ids[0])
             report.ignored = received.ignored
-            report.facts = prepared.facts
+            report.prepared = prepared
             debug = self._server.settings.debug and headers.get("x-dsv4-debug") == "1"
             run = report.run = self._run_class(self._server, self._api, prepared, client, debug)
             if on_begin is not None:

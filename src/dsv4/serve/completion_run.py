@@ -32,7 +32,7 @@ from dsv4.serve.client_errors import BrokenOff, client_error, is_expected
 from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.generation import Generation, PassEvents
 from dsv4.serve.images.sent_images import picture_ids
-from dsv4.serve.observe.logs import NO_IMAGES, log_healed
+from dsv4.serve.observe.logs import log_healed
 from dsv4.serve.observe.records import Exchange
 from dsv4.serve.prepared_request import PreparedRequest
 from dsv4.serve.sessions.session_calls import SessionEntry
@@ -369,7 +369,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
             known = picture_ids(prepared.prompt, prepared.ids)
             server.prefixes.note(prepared.key.name, [*known, *reader.sampled_ids])
         server.metrics.count_usage(self.usage)
-        if prepared.images is not NO_IMAGES:
+        if prepared.images.sent or prepared.images.replaced:
             server.metrics.count_images(prepared.images)
         server.metrics.observe("request_seconds", time.monotonic() - prepared.began)
         for turn_id, reader in zip(prepared.turn_ids, self.readers, strict=True):

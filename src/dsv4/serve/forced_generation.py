@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dsv4._completion.reasons import Reason, ended_by
 from dsv4._encode.prompt import Prompt
@@ -34,22 +34,9 @@ def forced_opening(call: ApiRequest, backend: AnyBackend) -> str:
     return empty.encode().ending.open
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenText:
-    """What is written into a completion between its generations: as text, and as ids."""
-
-    text: str
-    ids: tuple[int, ...] | None
-
-    @classmethod
-    def of(cls, text: str, tokenizer: Tokenizer | None) -> WrittenText:
-        """A text of ours, in which special tokens are what they spell."""
-        if tokenizer is None:
-            return cls(text, None)
-        return cls(text, tuple(markup_ids(tokenizer, text)))
-
-    def chunk(self, as_ids: bool) -> Chunk:
-        return Chunk(self.text, ids=self.ids if as_ids else None)
+def written_text(text: str, tokenizer: Tokenizer | None) -> Chunk:
+    """A text of ours, in which special tokens are what they spell."""
+    return Chunk(text, None if tokenizer is None else markup_ids(tokenizer, text))
 
 
 class ForcedGeneration:
@@ -70,8 +57,8 @@ class ForcedGeneration:
         self._ids = ids
         self._options = options
         self._tokenizer = tokenizer
-        self._border = WrittenText.of(str(THINK_END), tokenizer)
-        self._opening = WrittenText.of(opening, tokenizer)
+        self._border = written_text(str(THINK_END), tokenizer)
+        self._opening = written_text(opening, tokenizer)
         self._end = None if tokenizer is None else tokenizer.special_id(EOS)
         # The first generation: what it says, and how it ends.
         self._text = ""
@@ -97,11 +84,11 @@ class ForcedGeneration:
         is_cut = not self._is_closed and ended is not None and ended.is_cut
         if is_cut or left <= 0:
             finish = self._finish if is_cut else "length"
-            yield Chunk(ids=self._no_ids, finish=finish, counts=self._total(spent))
+            yield Chunk(ids=() if self._as_ids else None, finish=finish, counts=self._total(spent))
             return
         written = [self._opening] if self._is_closed else [self._border, self._opening]
         for text in written:
-            yield text.chunk(self._as_ids)
+            yield Chunk(text.text, text.ids if self._as_ids else None)
         prompt, ids = self._continued(written)
         generated = 0
         second = replace(self._options, max_tokens=left)
@@ -120,10 +107,6 @@ class ForcedGeneration:
         """The options of the first generation: it ends where the reasoning does."""
         id = None if self._border.ids is None else self._border.ids[0]
         return replace(self._options, stop_tokens={self._border.text: id})
-
-    @property
-    def _no_ids(self) -> tuple[int, ...] | None:
-        return () if self._as_ids else None
 
     def _reasoned(self, chunk: Chunk) -> Chunk:
         """A piece of the first generation, without what comes after the reasoning."""
@@ -175,7 +158,7 @@ class ForcedGeneration:
         counts = self._counts
         return Counts(counts.prompt, counts.cached, completion, counts.reasoning)
 
-    def _continued(self, written: Sequence[WrittenText]) -> tuple[Prompt, list[int] | None]:
+    def _continued(self, written: Sequence[Chunk]) -> tuple[Prompt, list[int] | None]:
         """The prompt of the second generation."""
         ids = None if self._ids is None else list(self._ids)
         text = self._text

@@ -27,7 +27,7 @@ from dsv4.serve.body_limits import check_counts, read_json
 from dsv4.serve.choice_reader import joined_events
 from dsv4.serve.client_errors import unknown_model
 from dsv4.serve.gateway_state import GatewayState
-from dsv4.serve.observe.logs import REQUEST_ID, RequestReport
+from dsv4.serve.observe.logs import RequestReport
 from dsv4.serve.observe.metrics import CONTENT_TYPE
 from dsv4.serve.prompt_encoding import EncodedPrompt, encoded_now
 from dsv4.serve.reported_route import ReportedRoute
@@ -73,14 +73,12 @@ class PlainRoute(ReportedRoute):
         data = await asgi.read_body(scope, receive, self._server.settings)
         key = report.key or Key(ANONYMOUS, b"")
         body, kind = await self._make_body(scope, receive, key, data)
-        await asgi.send_bytes(send, 200, b"" if scope["method"] == "HEAD" else body, kind)
+        body = b"" if scope["method"] == "HEAD" else body
+        await asgi.send_bytes(send, 200, body, kind, {"x-request-id": report.id})
         return 200
 
     def _error_body(self, scope: asgi.Scope, error: ApiError) -> tuple[int, JsonObject]:
         return protocol_of_client(asgi.headers_of(scope), self._protocol).error(error)
-
-    def _report_of(self, scope: asgi.Scope) -> RequestReport:
-        return RequestReport(self._label, scope["path"], scope.get(REQUEST_ID))
 
     def _traced(self, scope: asgi.Scope, report: RequestReport) -> AbstractContextManager[None]:
         return nullcontext()

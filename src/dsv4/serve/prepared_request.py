@@ -7,11 +7,10 @@ from urllib.parse import quote
 
 from dsv4._completion.random_ids import new_id
 from dsv4._encode.prompt import Prompt
-from dsv4.api import ApiRequest
+from dsv4.api import ApiRequest, Usage
 from dsv4.api.request_fields import JsonObject
 from dsv4.serve.access.api_keys import Key
 from dsv4.serve.backend import Options
-from dsv4.serve.observe.logs import NO_IMAGES, ImageFacts, RequestFacts
 
 # Of the fields that were not read, so many are named, each with so many characters.
 _MOST_NAMES, _LONGEST_NAME = 20, 64
@@ -36,6 +35,28 @@ class ReceivedRequest:
         listed = [quote(name, errors="replace")[:_LONGEST_NAME] for name in names]
         more = len(self.unread) - len(listed)
         return ", ".join([*listed, f"+{more}"] if more else listed)
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFacts:
+    """What became of the images of a request: how many were `sent`, how many `replaced` by a text;
+    and how many tokens its prompt has with them by our own count, where that is exact."""
+
+    sent: int = 0
+    replaced: int = 0
+    counted: int | None = None
+
+    def fields(self, usage: Usage | None) -> dict[str, int | None]:
+        """What the log says of them: our own count where the engine's is another."""
+        differs = self.sent and usage is not None and usage.prompt != self.counted
+        return {
+            "images": self.sent or None,
+            "replaced_images": self.replaced or None,
+            "counted_tokens": self.counted if differs else None,
+        }
+
+
+NO_IMAGES = ImageFacts()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,13 +87,6 @@ class PreparedRequest:
     @property
     def body(self) -> JsonObject:
         return self.received.body
-
-    @property
-    def facts(self) -> RequestFacts:
-        """What the log and traces tell of it."""
-        options = self.options
-        limits = (options.max_tokens, options.temperature)
-        return RequestFacts(self.call.model, *limits, self.shared, self.adapted, self.images)
 
 
 def new_turn_ids(count: int) -> tuple[str, ...]:

@@ -25,8 +25,7 @@ from dsv4.serve.completion_route import CompletionRoute
 from dsv4.serve.completion_run import CompletionClient, CompletionRun
 from dsv4.serve.forced_generation import FREE_CHOICES, ForcedGeneration, forced_opening
 from dsv4.serve.markup_ids import markup_ids
-from dsv4.serve.observe.logs import image_facts
-from dsv4.serve.prepared_request import PreparedRequest, ReceivedRequest, new_turn_ids
+from dsv4.serve.prepared_request import ImageFacts, PreparedRequest, ReceivedRequest, new_turn_ids
 from dsv4.serve.prompt_encoding import encode_prompt
 from dsv4.serve.storage.stored_turns import SampledTurn
 from dsv4.serve.upstreams.engine_pool import PromptPrefix
@@ -122,7 +121,7 @@ class PromptRoute(CompletionRoute[PromptedRequest]):
             turn_ids=session.call_ids if session else new_turn_ids(call.n),
             written=written_ids(call, prompt, ids, server.tokenizer),
             shared=server.shared_tokens(key.name, prompt, ids),
-            images=image_facts(call, tokens if is_exact else None),
+            images=ImageFacts(call.images, call.replaced_images, tokens if is_exact else None),
             recalled=recalled,
             engine=engine,
             began=began,

@@ -35,7 +35,8 @@ class ReportedRoute(ABC):
         """An error as the client's protocol writes it, with its status."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        report = self._report_of(scope)
+        given_id = request_id_of(headers_of(scope))
+        report = RequestReport(self._label, scope["path"], given_id)
         with self._traced(scope, report):
             try:
                 report.status = await self._answer(scope, receive, send, report)
@@ -52,9 +53,6 @@ class ReportedRoute(ABC):
                     raise
             finally:
                 await self._note_end(report)
-
-    def _report_of(self, scope: Scope) -> RequestReport:
-        return RequestReport(self._label, scope["path"], request_id_of(headers_of(scope)))
 
     def _traced(self, scope: Scope, report: RequestReport) -> AbstractContextManager[None]:
         return self._server.traced(headers_of(scope), report)

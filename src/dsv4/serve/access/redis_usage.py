@@ -40,8 +40,7 @@ class RedisUsage(UsageTable):
         changed: Callable[[bool], None] = lambda is_up: None,
         prefix: str = "dsv4:limits:1:",
     ) -> None:
-        """Raises a `ValueError` for what is no URL of a server."""
-        self._client = redis_at(url)
+        self._client = redis_at(url, "limits")
         self._watch = StoreWatch(f"limits ({without_password(url)})", changed, _MEANWHILE)
         self._swap = scripts_in(_SCRIPTS, self._client)["swap"]
         self._prefix = prefix

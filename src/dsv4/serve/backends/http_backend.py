@@ -35,15 +35,6 @@ class EngineAnswer(Generic[T]):
         self._known: tuple[int, T] | None = None
         self._lock = asyncio.Lock()
 
-    @property
-    def is_known(self) -> bool:
-        return self._known is not None
-
-    @property
-    def last(self) -> T | None:
-        """The answer that was given last; None before."""
-        return None if self._known is None else self._known[1]
-
     async def get(self) -> T:
         """The answer. Raises what asking raises."""
         async with self._lock:  # requests that come meanwhile wait for one answer

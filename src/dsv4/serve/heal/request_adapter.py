@@ -23,7 +23,7 @@ from dsv4.serve.heal.adaptations import (
     server_names,
 )
 from dsv4.serve.heal.adapted_messages import reasoning_of, text_of
-from dsv4.serve.observe.logs import NO_IMAGES, ImageFacts
+from dsv4.serve.prepared_request import NO_IMAGES, ImageFacts
 from dsv4.serve.storage.stored_turns import SampledTurn, SampledTurns, says_the_same
 from dsv4.types import ToolInput
 

@@ -31,13 +31,8 @@ from dsv4.api import Usage
 from dsv4.api.api_request import ProtocolName
 from dsv4.api.protocols import HARMLESS_FIELDS
 from dsv4.serve.backend import BackendError
-from dsv4.serve.observe.logs import (
-    HEALED_KINDS,
-    ImageFacts,
-    healed_kinds,
-    healing_summary,
-    log_fields,
-)
+from dsv4.serve.observe.logs import HEALED_KINDS, healed_kinds, healing_summary, log_fields
+from dsv4.serve.prepared_request import ImageFacts
 from dsv4.serve.settings import SettingError
 from dsv4.serve.upstreams.engine_pool import Engine
 

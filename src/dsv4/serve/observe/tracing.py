@@ -97,7 +97,7 @@ def _describe(span: Span, report: RequestReport) -> None:
     """Says what became of a request, in the words of the GenAI conventions where they have some."""
     from opentelemetry.trace import Status, StatusCode
 
-    usage, facts = report.usage, report.facts
+    usage, prepared = report.usage, report.prepared
     attributes: dict[str, Any] = {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "deepseek",
@@ -109,12 +109,12 @@ def _describe(span: Span, report: RequestReport) -> None:
         "dsv4.repairs": report.repairs,
         "dsv4.adaptations": report.adaptations,
     }
-    if facts is not None:
-        attributes["gen_ai.request.model"] = facts.model
-        attributes["gen_ai.request.max_tokens"] = facts.max_tokens
-        attributes["gen_ai.request.temperature"] = facts.temperature
-        attributes["dsv4.prefix_shared_tokens"] = facts.shared
-        span.update_name(f"chat {facts.model}")
+    if prepared is not None:
+        attributes["gen_ai.request.model"] = prepared.call.model
+        attributes["gen_ai.request.max_tokens"] = prepared.options.max_tokens
+        attributes["gen_ai.request.temperature"] = prepared.options.temperature
+        attributes["dsv4.prefix_shared_tokens"] = prepared.shared
+        span.update_name(f"chat {prepared.call.model}")
     if usage is not None:
         attributes["gen_ai.usage.input_tokens"] = usage.prompt
         attributes["gen_ai.usage.output_tokens"] = usage.completion

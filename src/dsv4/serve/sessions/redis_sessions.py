@@ -11,10 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from redis import asyncio as redis_client
-
 from dsv4.serve.sessions.session_store import SWEEP_SECONDS
-from dsv4.serve.storage.redis_store import redis_failures, scripts_in
+from dsv4.serve.storage.redis_store import redis_at, redis_failures, scripts_in
 from dsv4.trajectories.recorded_calls import (
     PackedCall,
     RecordedCall,
@@ -53,7 +51,7 @@ class RedisSessionStore:
     waits = True
 
     def __init__(self, url: str, keep: Retention, prefix: str = "dsv4:sessions:") -> None:
-        self._client: Any = redis_client.from_url(url, socket_timeout=5, socket_connect_timeout=2)
+        self._client = redis_at(url, "trajectories", 5)
         self._keep = keep
         self._prefix = prefix
         self._next_sweep = time.monotonic() + SWEEP_SECONDS

@@ -313,39 +313,35 @@ class EngineLease:
         self._pool = pool
         self._prefix = prefix
         self._tried: list[Engine] = []
-        self._engine = pool.choose(prefix) or pool.first
-        self._engine.count_streams(1)
-
-    @property
-    def engine(self) -> Engine:
-        return self._engine
+        self.engine = pool.choose(prefix) or pool.first
+        self.engine.count_streams(1)
 
     def moved_on(self, error: BackendError) -> bool:
         """Whether another engine takes over after a failure."""
         if error.status == 400:  # what is wrong with the request is wrong everywhere
             return False
-        self._engine.failed(error)
-        self._tried.append(self._engine)
+        self.engine.failed(error)
+        self._tried.append(self.engine)
         other = self._pool.choose(self._prefix, self._tried)
         if other is None:  # when it is tried again, it may be with any of them
             self._tried = []
-            self._use(self._pool.choose(self._prefix) or self._engine)
+            self._use(self._pool.choose(self._prefix) or self.engine)
             return False
         self._use(other)
         return True
 
     def _use(self, engine: Engine) -> None:
-        self._engine.count_streams(-1)
-        self._engine = engine
+        self.engine.count_streams(-1)
+        self.engine = engine
         engine.count_streams(1)
 
     def close(self, answered: bool, failure: BackendError | None) -> None:
         """Ends it. `answered` says that the engine has sent something, `failure` that it broke off
         after that."""
         if answered and failure is not None:
-            self._engine.failed(failure)
+            self.engine.failed(failure)
         elif answered:
-            self._engine.succeeded()
+            self.engine.succeeded()
             if self._prefix is not None:
-                self._pool.note(self._prefix, self._engine)
-        self._engine.count_streams(-1)
+                self._pool.note(self._prefix, self.engine)
+        self.engine.count_streams(-1)
