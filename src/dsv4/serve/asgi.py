@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import parse_qs
 
@@ -286,12 +287,12 @@ _STILL_ANSWERED = ("/health", "/metrics")
 MOST_HEADERS = 500
 
 
+@dataclass(slots=True)
 class Drain:
     """Whether a server still takes requests, and how many it is answering."""
 
-    def __init__(self) -> None:
-        self.has_begun = False
-        self.active = 0
+    has_begun: bool = False
+    active: int = 0
 
     def begin(self) -> None:
         """Takes no more requests. Nothing is locked, so a signal may call it."""

@@ -17,6 +17,7 @@ from dsv4._completion.message import assemble
 from dsv4._parse.parser import StreamParser
 from dsv4.api import ApiError, request_fields
 from dsv4.api.api_request import ProtocolName
+from dsv4.api.body_reader import recognise
 from dsv4.api.protocols import protocol_of_client
 from dsv4.api.request_fields import JsonObject
 from dsv4.errors import ParseError
@@ -215,13 +216,13 @@ class PlainRoutes:
         if isinstance(body.get("text"), str):
             ids = tokenizer.encode_text(body["text"])
         else:
-            ids = self._encoded(body, _protocol_of(body)).ids or []
+            ids = self._encoded(body, recognise(body).protocol).ids or []
         return {"ids": ids, "count": len(ids)}
 
     def render(self, data: bytes, cancellation: Cancellation) -> JsonObject:
         """A request of any protocol as the prompt that it becomes, with the origin of each part."""
         body = self._body(data)
-        prompt, ids, *_ = self._encoded(body, _protocol_of(body))
+        prompt, ids, *_ = self._encoded(body, recognise(body).protocol)
         spans = []
         at = 0
         for piece in cancellation.checked(prompt.pieces):
@@ -288,13 +289,3 @@ class PlainRoutes:
 def _pieces(whole: T) -> Iterator[T]:
     """A text, or a list of ids, in pieces that are read in an instant."""
     return (whole[n : n + _PIECE] for n in range(0, len(whole), _PIECE))
-
-
-def _protocol_of(body: JsonObject) -> ProtocolName:
-    """Which protocol a body speaks: by what only that one has."""
-    if "input" in body or "instructions" in body:
-        return "responses"
-    tools = body.get("tools") or [{}]
-    first = tools[0] if isinstance(tools, list) and tools else {}
-    is_messages = "system" in body or (isinstance(first, dict) and "input_schema" in first)
-    return "messages" if is_messages else "chat"

@@ -17,12 +17,12 @@ that is marked `admin` in the file of keys.
 from __future__ import annotations
 
 import asyncio
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from hashlib import sha256
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ from dsv4.serve.observe.inspector import PATIENCE_SECONDS, Inspector
 from dsv4.serve.sessions.session_calls import checked_session_id
 from dsv4.serve.settings import MIB, SettingError
 from dsv4.serve.storage.stored_turns import StoreFailure
+from dsv4.serve.upstreams.network_path import is_loopback
 from dsv4.trajectories.trajectory_export import built_session
 
 PAGE = Path(_playground.__file__).parent / "page"
@@ -54,21 +55,7 @@ CONTENT_TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-SECURITY_POLICY = "; ".join(
-    (
-        *("default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'"),
-        *("img-src 'self' data:", "base-uri 'none'", "form-action 'none'"),
-        "frame-ancestors 'none'",
-    )
-)
-HEADERS = {
-    "content-security-policy": SECURITY_POLICY,
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
-    "cache-control": "no-cache",
-}
+HEADERS = json.loads(Path(__file__).with_name("page_headers.json").read_text("utf-8"))
 
 
 def playground_routes(server: GatewayState) -> list[BaseRoute]:
@@ -235,7 +222,8 @@ class InspectorRoute(PageRoute):
         """Raises an `ApiError` for somebody who may not look."""
         access = self._server.access
         access.check_administrator(await access.authenticated(scope))
-        if not (access.keys.asks or _is_local(scope)):
+        client = scope.get("client")
+        if not (access.keys.asks or client is None or is_loopback(client[0])):
             problem = "found a client on another machine, and no keys"
             raise ApiError(f"{problem}, expected an `admin` key", status=403)
 
@@ -273,20 +261,9 @@ class InspectorRoute(PageRoute):
 
 def _check_type(scope: asgi.Scope) -> None:
     """Other types can be sent by a form on any page, without a preflight request."""
-    if (
-        asgi.headers_of(scope).get("content-type", "").partition(";")[0].strip()
-        != "application/json"
-    ):
+    kind = asgi.headers_of(scope).get("content-type", "")
+    if kind.partition(";")[0].strip() != "application/json":
         raise ApiError("expected a body of application/json", status=415)
-
-
-def _is_local(scope: asgi.Scope) -> bool:
-    """Whether the client is on this machine."""
-    client = scope.get("client")
-    try:
-        return client is None or ip_address(client[0]).is_loopback
-    except ValueError:
-        return False
 
 
 def _integer_field(body: Mapping[str, Any], name: str, default: int | None = None) -> int:

@@ -58,6 +58,10 @@ class SettingError(Error):
         return f"{self.name}: {self.problem}"
 
 
+def _wrong(name: str, value: object, expected: str) -> SettingError:
+    return SettingError(name, f"found {short_repr(value)}, expected {expected}")
+
+
 # What each setting is for, in the groups that a command's help has.
 _HELP_GROUPS: Mapping[str, Mapping[str, str]] = json.loads(
     Path(__file__).with_name("settings_help.json").read_text("utf-8")
@@ -168,26 +172,22 @@ class Settings:
         for field in dataclasses.fields(self):
             _check(field, getattr(self, field.name))
         if self.backend != "demo" and not self.upstream:
-            raise SettingError(
-                "upstream", f"found none, expected the URL of the {self.backend} server"
-            )
+            problem = f"found none, expected the URL of the {self.backend} server"
+            raise SettingError("upstream", problem)
         for url in self.upstream:
-            if not _is_url(url):
-                expected = "expected http://… or https://…"
-                raise SettingError("upstream", f"found {short_repr(url)}, {expected}")
+            if not is_url(url, "http", "https"):
+                raise _wrong("upstream", url, "http://… or https://…")
             if self.upstream.count(url) > 1:
-                raise SettingError(
-                    "upstream", f"found {short_repr(url)} twice, expected every address once"
-                )
+                problem = f"found {short_repr(url)} twice, expected every address once"
+                raise SettingError("upstream", problem)
         if (self.tls_cert is None) != (self.tls_key is None):
             missing = "tls_cert" if self.tls_cert is None else "tls_key"
             raise SettingError(missing, "found none, expected a certificate and its key")
         if not self.replay_store:
             expected = "off, memory, sealed, sqlite:PATH or redis://HOST"
-            raise SettingError("replay", f"found {short_repr(self.replay)}, expected {expected}")
+            raise _wrong("replay", self.replay, expected)
         if self.limits is not None and not self.limits.startswith(_REDIS_SCHEMES):
-            found = f"found {short_repr(without_password(self.limits))}"
-            raise SettingError("limits", f"{found}, expected redis://HOST")
+            raise _wrong("limits", without_password(self.limits), "redis://HOST")
         if self.replay == "sealed" and not self.seal_key_file:
             raise SettingError("seal_key_file", "found none, expected the file of the sealing key")
 
@@ -231,11 +231,11 @@ Settings.__doc__ = f"{Settings.__doc__}\n\n" + "\n".join(
 )
 
 
-def _is_url(text: str) -> bool:
-    """Whether a text is the URL of an HTTP server."""
+def is_url(text: str, *schemes: str) -> bool:
+    """Whether a text is the URL of a server, with one of the schemes."""
     try:
         parts = urlsplit(text)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        return parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
     except ValueError:  # its port is no number, or its address no address
         return False
 
@@ -244,9 +244,7 @@ def _check(field: dataclasses.Field[Any], value: object) -> None:
     """Refuses a value of the wrong type, or outside of what makes sense."""
     kind = SETTING_TYPES[field.name]
     if not _fits(value, kind):
-        raise SettingError(
-            field.name, f"found {short_repr(value)}, expected {_type_in_words(kind)}"
-        )
+        raise _wrong(field.name, value, _type_in_words(kind))
     least, most = field.metadata.get("bounds", (None, None))
     if least is None or not isinstance(value, (int, float)):
         return
@@ -314,14 +312,14 @@ def read_value(text: str, kind: TypeForm, name: str) -> Any:
     members = members or (kind,)
     if bool in members:
         if text.lower() not in _BOOLEANS:
-            raise SettingError(name, f"found {short_repr(text)}, expected true or false")
+            raise _wrong(name, text, "true or false")
         return _BOOLEANS[text.lower()]
     for number in (int, float):
         if number in members:
             try:
                 return number(text)
             except ValueError:
-                raise SettingError(name, f"found {short_repr(text)}, expected a number") from None
+                raise _wrong(name, text, "a number") from None
     return text
 
 
@@ -351,9 +349,8 @@ def _from_toml(path: str) -> dict[str, Any]:
     for key, value in read.items():
         name = key.replace("-", "_")
         if name not in SETTING_TYPES or name == "config":
-            raise SettingError(
-                "config", f"{path}: found the key {short_repr(key)}, expected a setting"
-            )
+            problem = f"{path}: found the key {short_repr(key)}, expected a setting"
+            raise SettingError("config", problem)
         values[name] = tuple(value) if isinstance(value, list) else value
     return values
 

@@ -44,19 +44,8 @@ _STATM, _MEMORY_SECONDS = Path("/proc/self/statm"), 5.0
 _SECOND_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
 
-# What a summary tells, by the samples that it adds up.
-_SUMMARY = {
-    "dsv4_streams_running": "running",
-    "dsv4_streams_waiting": "waiting",
-    "dsv4_requests_total": "requests",
-    "dsv4_tokens_total": "tokens",
-    "dsv4_repairs_total": "repairs",
-    "dsv4_backend_errors_total": "backend_errors",
-    "dsv4_clients_gone_total": "clients_gone",
-}
-
-
-# Every metric: what it is about, what it is counted by, and what several workers make of theirs.
+# Every metric: what it is about, what it is counted by, and what several workers make of theirs;
+# and what a summary tells, by the samples that it adds up.
 _TABLES = json.loads(Path(__file__).with_name("metrics.json").read_text("utf-8"))
 
 
@@ -207,10 +196,11 @@ class Metrics:
 
     def log_summary(self) -> None:
         """Logs what has been counted: by all workers, where there are several."""
-        totals: dict[str, Any] = dict.fromkeys(_SUMMARY.values(), 0)
+        names = _TABLES["summary"]
+        totals: dict[str, Any] = dict.fromkeys(names.values(), 0)
         for sample in self._samples():
-            if sample.name in _SUMMARY:
-                totals[_SUMMARY[sample.name]] += int(sample.value)
+            if sample.name in names:
+                totals[names[sample.name]] += int(sample.value)
         if self.heals:
             totals["healing"] = self.healing()
         log_fields(logging.INFO, "summary", totals)

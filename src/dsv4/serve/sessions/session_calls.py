@@ -127,19 +127,17 @@ class Sessions:
         began = time.time()  # before the weights are read: no change is missed
         try:
             record, weights = await self.store.enter(name, key.name, ids)
-        except SessionRefused as refused:
-            if refused.why != "full":
-                raise session_error(refused) from None
-            self.lost(name, "the store is full")
-        except StoreFailure as failure:
-            self.lost(name, str(failure))
-        else:
-            if name in self._lacking:
-                self._lacking.discard(name)
-                self.later(name, lambda store: store.incomplete(name))
-            return SessionEntry(self, record, ids, weights, began)
-        record = SessionRecord(name, key.name)
-        return SessionEntry(self, record, ids, None, began, is_recorded=False)
+        except (SessionRefused, StoreFailure) as problem:
+            if isinstance(problem, SessionRefused) and problem.why != "full":
+                raise session_error(problem) from None
+            is_full = isinstance(problem, SessionRefused)
+            self.lost(name, "the store is full" if is_full else str(problem))
+            record = SessionRecord(name, key.name)
+            return SessionEntry(self, record, ids, None, began, is_recorded=False)
+        if name in self._lacking:
+            self._lacking.discard(name)
+            self.later(name, lambda store: store.incomplete(name))
+        return SessionEntry(self, record, ids, weights, began)
 
     def lost(self, name: str, why: str) -> None:
         """Tells that something of a session was not recorded."""
@@ -147,19 +145,19 @@ class Sessions:
         self._lacking.add(name)
         _log.warning("session %s: a call was not recorded: %s", hashed(name), why)
 
+    async def do(self, name: str, work: Callable[[SessionStore], Awaitable[None]]) -> None:
+        """Does something with the store, as far as it can be done."""
+        assert self.store is not None
+        try:
+            await work(self.store)
+        except SessionRefused:
+            return  # it was deleted meanwhile
+        except StoreFailure as failure:
+            self.lost(name, str(failure))
+
     def later(self, name: str, work: Callable[[SessionStore], Awaitable[None]]) -> None:
-        """Does something with the store that nobody waits for."""
-
-        async def do() -> None:
-            assert self.store is not None
-            try:
-                await work(self.store)
-            except SessionRefused:
-                return  # it was deleted meanwhile
-            except StoreFailure as failure:
-                self.lost(name, str(failure))
-
-        task = asyncio.get_running_loop().create_task(do())
+        """The same, where nobody waits for it."""
+        task = asyncio.get_running_loop().create_task(self.do(name, work))
         self._pending.add(task)
         task.add_done_callback(self._pending.discard)
 
@@ -245,48 +243,43 @@ class SessionEntry:
 
     async def finish(self, prepared: PreparedRequest, readers: Sequence[ChoiceReader]) -> None:
         """Records completions that have ended, before the client has all of them."""
-        self.has_ended = True
-        calls, store = self._recorded(prepared, readers, None), self.sessions.store
+        name, write, store = self.record.id, self._writing(prepared, readers), self.sessions.store
         if store is not None and store.waits:
-            await self._write(calls)
+            await self.sessions.do(name, write)
         else:
-            self.sessions.later(self.record.id, lambda _: self._write(calls))
+            self.sessions.later(name, write)
 
     def broke_off(
         self, prepared: PreparedRequest, readers: Sequence[ChoiceReader], state: CallState
     ) -> None:
         """Records completions that did not end, and that no client waits for."""
+        self.sessions.later(self.record.id, self._writing(prepared, readers, state))
+
+    def _writing(
+        self,
+        prepared: PreparedRequest,
+        readers: Sequence[ChoiceReader],
+        state: CallState | None = None,
+    ) -> Callable[[SessionStore], Awaitable[None]]:
         self.has_ended = True
-        calls = self._recorded(prepared, readers, state)
-        self.sessions.later(self.record.id, lambda _: self._write(calls))
+        calls = [
+            self._recorded_call(choice, reader, prepared, state)
+            for choice, reader in enumerate(readers)
+        ]
+        for call in calls:
+            self.sessions.metrics.count("session_calls", call.state)
+
+        async def write(store: SessionStore) -> None:
+            if self.is_recorded:
+                await store.finish(self.record.id, calls)
+
+        return write
 
     def undelivered(self) -> None:
         """Notes that the client was gone before it had everything."""
         if self.is_recorded:
             name, ids = self.record.id, self.call_ids
             self.sessions.later(name, lambda store: store.undelivered(name, ids))
-
-    async def _write(self, calls: Sequence[RecordedCall]) -> None:
-        for call in calls:
-            self.sessions.metrics.count("session_calls", call.state)
-        if not self.is_recorded:
-            return
-        store, name = self.sessions.store, self.record.id
-        assert store is not None
-        try:
-            await store.finish(name, calls)
-        except SessionRefused:
-            return  # it was deleted meanwhile
-        except StoreFailure as failure:
-            self.sessions.lost(name, str(failure))
-
-    def _recorded(
-        self, prepared: PreparedRequest, readers: Sequence[ChoiceReader], state: CallState | None
-    ) -> list[RecordedCall]:
-        return [
-            self._recorded_call(choice, reader, prepared, state)
-            for choice, reader in enumerate(readers)
-        ]
 
     def _recorded_call(
         self, choice: int, reader: ChoiceReader, prepared: PreparedRequest, state: CallState | None

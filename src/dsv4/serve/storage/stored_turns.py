@@ -23,13 +23,13 @@ import os
 import sqlite3
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from dsv4.api.api_request import ApiRequest
 from dsv4.api.neutral_request import marked_id
@@ -142,6 +142,7 @@ _SCHEMA = Path(__file__).with_name("turns.sql")
 # Our own workers hold it for a moment. Another program that holds it longer makes it unusable.
 _LOCKED_SECONDS = 2.0
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 def opened_in_thread(
@@ -158,35 +159,31 @@ def opened_in_thread(
         raise SettingError(setting, f"{path}: {problem}") from None
 
 
+def _in_thread(
+    method: Callable[Concatenate[SqliteTurnStore, P], T],
+) -> Callable[Concatenate[SqliteTurnStore, P], Coroutine[Any, Any, T]]:
+    """A method that runs in the store's own thread, so that the server never waits for the disk."""
+
+    async def run(store: SqliteTurnStore, /, *args: P.args, **named: P.kwargs) -> T:
+        work = partial(method, store, *args, **named)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(store._thread, work)
+        except sqlite3.Error as error:
+            raise StoreFailure(str(error)) from None
+
+    return run
+
+
 class SqliteTurnStore(TurnStore):
-    """A SQLite file, used in one thread of its own, so that the server never waits for the disk."""
+    """A SQLite file."""
 
     def __init__(self, path: str, entries: int, size: int) -> None:
         self._most = entries
         self._most_bytes = size
         self._thread, self._db = opened_in_thread("replay", _open_database, path)
 
-    async def put(self, owner: str, names: Sequence[str], value: bytes) -> None:
-        await self._run(lambda: self._put(owner, tuple(names), value))
-
-    async def get(self, owner: str, name: str) -> bytes | None:
-        return await self._run(lambda: self._get(owner, name))
-
-    async def delete(self, owner: str, name: str) -> bool:
-        return await self._run(lambda: self._delete(owner, name))
-
-    async def size(self) -> int:
-        return await self._run(
-            lambda: int(self._db.execute("SELECT size FROM total").fetchone()[0])
-        )
-
-    async def _run(self, work: Callable[[], T]) -> T:
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-        except sqlite3.Error as error:
-            raise StoreFailure(str(error)) from None
-
-    def _put(self, owner: str, names: tuple[str, ...], value: bytes) -> None:
+    @_in_thread
+    def put(self, owner: str, names: Sequence[str], value: bytes) -> None:
         size = len(value) + sum(map(len, names))
         with self._db as db:
             db.execute("BEGIN IMMEDIATE")
@@ -207,28 +204,32 @@ class SqliteTurnStore(TurnStore):
                     break
                 db.execute("DELETE FROM turns WHERE number = (SELECT MIN(number) FROM turns)")
 
-    def _get(self, owner: str, name: str) -> bytes | None:
-        row = self._db.execute(
-            "SELECT value FROM turns WHERE number ="
-            " (SELECT number FROM names WHERE owner = ? AND name = ?)",
-            (owner, name),
-        ).fetchone()
+    @_in_thread
+    def get(self, owner: str, name: str) -> bytes | None:
+        row = self._db.execute(f"SELECT value FROM turns {_NAMED}", (owner, name)).fetchone()
         return None if row is None else bytes(row[0])
 
-    def _delete(self, owner: str, name: str) -> bool:
+    @_in_thread
+    def delete(self, owner: str, name: str) -> bool:
         with self._db as db:
-            return bool(
-                db.execute(
-                    "DELETE FROM turns WHERE number ="
-                    " (SELECT number FROM names WHERE owner = ? AND name = ?)",
-                    (owner, name),
-                ).rowcount
-            )
+            return bool(db.execute(f"DELETE FROM turns {_NAMED}", (owner, name)).rowcount)
+
+    @_in_thread
+    def size(self) -> int:
+        return int(self._db.execute("SELECT size FROM total").fetchone()[0])
+
+    @_in_thread
+    def _close(self) -> None:
+        self._db.close()
 
     async def aclose(self) -> None:
         with suppress(StoreFailure):
-            await self._run(self._db.close)
+            await self._close()
         self._thread.shutdown()
+
+
+# The turn of an owner that a name leads to.
+_NAMED = "WHERE number = (SELECT number FROM names WHERE owner = ? AND name = ?)"
 
 
 def _open_database(path: str) -> sqlite3.Connection:

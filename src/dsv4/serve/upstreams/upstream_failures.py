@@ -77,17 +77,13 @@ def overflow_of(said: JsonObject, text: str) -> BackendOverflow | None:
     kinds = (said.get("code"), said.get("type"), said.get("error_type"))
     if not (any(kind in _OVERFLOW_CODES for kind in kinds) or _OVERFLOW.search(text)):
         return None
-    limit = read_number(said.get("n_ctx")) or _limit_in(text)
+    match = _LIMIT.search(text)
+    limit = read_number(said.get("n_ctx")) or (_value(match[1]) if match else None)
     tokens = read_number(said.get("n_prompt_tokens"))
     if tokens is None and limit is not None:
         numbers = [_value(number) for number in _NUMBER.findall(text)]
         tokens = max((number for number in numbers if number > limit), default=None)
     return BackendOverflow(text, tokens, limit)
-
-
-def _limit_in(text: str) -> int | None:
-    match = _LIMIT.search(text)
-    return _value(match[1]) if match else None
 
 
 def _value(number: str) -> int:
@@ -149,11 +145,9 @@ def waiting_time(text: str) -> float | None:
     """How many seconds a `Retry-After` asks to wait: it has a number or a date. None for neither,
     and never longer than clients wait."""
     try:
-        seconds = float(text) if text.strip().isdecimal() else _until(text)
+        is_number = text.strip().isdecimal()
+        moment = None if is_number else parsedate_to_datetime(text).timestamp()
+        seconds = float(text) if moment is None else moment - time.time()
     except (ValueError, TypeError, OverflowError):
         return None
     return min(max(seconds, 0.0), LONGEST_WAIT)
-
-
-def _until(date: str) -> float:
-    return parsedate_to_datetime(date).timestamp() - time.time()

@@ -246,17 +246,11 @@ def _run_workers(
     os.environ.update(to_environ(settings))
     with count_together():
         _show_metrics(server)
-        workers = Supervisor(
-            config,
-            [listening],
-            GatewayServer,
-            worker_timeout=settings.worker_timeout,
-            drain_timeout=settings.drain_timeout,
-            summarize=server.metrics.log_summary,
-        )
+        summarize = server.metrics.log_summary
+        workers = Supervisor(config, [listening], GatewayServer, settings, summarize)
         workers.run()
         if server.heals:
-            server.metrics.log_summary()
+            summarize()
     if workers.cannot_start:
         raise SettingError("workers", "found one that cannot start, for the reason above")
 

@@ -21,6 +21,8 @@ from typing import TypeAlias
 
 import uvicorn
 
+from dsv4.serve.settings import Settings
+
 # What a worker ends with that cannot start, as uvicorn does where an app fails at its start.
 CANNOT_START = 3
 # How often workers are looked at, and say whether they serve, in seconds.
@@ -143,18 +145,14 @@ class Supervisor:
         config: uvicorn.Config,
         sockets: list[socket.socket],
         make: MakeServer,
-        *,
-        worker_timeout: float,
-        drain_timeout: float,
+        settings: Settings,
         summarize: Callable[[], None],
     ) -> None:
-        """A worker that does not answer within `worker_timeout` is ended; its streams get
-        `drain_timeout` to end. `summarize` logs what all workers have counted."""
+        """`summarize` logs what all workers have counted."""
         self._config = config
         self._sockets = sockets
         self._make = make
-        self._worker_timeout = worker_timeout
-        self._drain_timeout = drain_timeout
+        self._settings = settings
         self._summarize = summarize
         self._workers: list[WorkerProcess] = []
         self._retiring: list[WorkerProcess] = []
@@ -225,7 +223,7 @@ class Supervisor:
             silence = worker.silent_for()
             if not worker.is_alive:
                 self._take_place(n, f"worker {worker.pid} ended with status {worker.status}")
-            elif silence > (self._worker_timeout if worker.is_ready else _TO_START):
+            elif silence > (self._settings.worker_timeout if worker.is_ready else _TO_START):
                 worker.kill()
                 happened = f"worker {worker.pid} is killed: it gave no answer for {silence:.0f} s"
                 self._take_place(n, happened)
@@ -276,7 +274,7 @@ class Supervisor:
         workers = [*self._all(), *self._retiring]
         for worker in workers:
             worker.signal("SIGTERM" if sys.platform != "win32" else "CTRL_BREAK_EVENT")
-        until = time.monotonic() + self._drain_timeout + _GRACE
+        until = time.monotonic() + self._settings.drain_timeout + _GRACE
         while any(worker.is_alive for worker in workers):
             self._handle_signals()
             if self._must_kill or time.monotonic() > until:
