@@ -28,7 +28,7 @@ from dsv4.serve.heal.healing_route import HealingRoute
 from dsv4.serve.heal.passed_routes import PassedRoute
 from dsv4.serve.observe.logs import RefusalLog
 from dsv4.serve.plain_routes import PlainRoutes, json_route, worker_route
-from dsv4.serve.playground_routes import inspector_routes, playground_routes
+from dsv4.serve.playground_routes import page_routes
 from dsv4.serve.prompt_route import PromptRoute
 from dsv4.serve.raw_completions import RawCompletionRoute
 from dsv4.serve.response_routes import response_routes
@@ -134,14 +134,14 @@ def routes(server: GatewayState) -> list[BaseRoute]:
         "responses": "responses",
         "messages": "messages",
     }
-    found: list[BaseRoute] = []
+    listed: list[BaseRoute] = []
     for prefix in PREFIXES if server.sessions.store is None else (*PREFIXES, *SESSION_PREFIXES):
         for path, protocol in generating.items():
-            found.append(_route(f"{prefix}/{path}", completion(server, protocol)))
+            listed.append(_route(f"{prefix}/{path}", completion(server, protocol)))
         if not server.heals:  # a chat server has its own, and gets the request
-            found.append(_route(f"{prefix}/completions", RawCompletionRoute(server)))
+            listed.append(_route(f"{prefix}/completions", RawCompletionRoute(server)))
         counting = f"{prefix}/messages/count_tokens"
-        found += [
+        listed += [
             worker_route(server, counting, plain.count_tokens, protocol="messages"),
             *response_routes(server, plain, prefix),
             json_route(server, f"{prefix}/models", "GET", plain.models),
@@ -156,15 +156,13 @@ def routes(server: GatewayState) -> list[BaseRoute]:
         ("/health", plain.health),
         ("/ready", plain.ready),
     ):
-        found.append(json_route(server, path, "GET", handle, is_open=True))
+        listed.append(json_route(server, path, "GET", handle, is_open=True))
     if server.settings.metrics_port is None:
-        found.append(json_route(server, "/metrics", "GET", plain.metrics))
-    found += session_routes(server)
-    found += admin_routes(server)
-    passed: list[BaseRoute] = []
+        listed.append(json_route(server, "/metrics", "GET", plain.metrics))
+    listed += [*session_routes(server), *admin_routes(server), *page_routes(server)]
     if isinstance(server.backend, PassingBackend):
-        passed.append(Route("/{path:path}", endpoint=PassedRoute(server)))
-    return found + inspector_routes(server) + playground_routes(server) + passed
+        listed.append(Route("/{path:path}", endpoint=PassedRoute(server)))
+    return listed
 
 
 def _route(path: str, endpoint: AsgiApp) -> Route:

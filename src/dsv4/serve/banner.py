@@ -43,7 +43,8 @@ def banner_text(settings: Settings, summary: ServerSummary) -> str:
     if settings.playground or settings.inspect:
         lines.append(f"  playground  {summary.url}/playground/")
     lines += [f"  note        {note}" for note in summary.notes]
-    lines += ["", *_indented(short_clients(summary)), "", f"  More clients: {_more(summary)}"]
+    indented = [f"  {line}" for line in short_clients(summary).splitlines()]
+    lines += ["", *indented, "", f"  More clients: {_more(summary)}"]
     return "\n".join(lines)
 
 
@@ -130,10 +131,6 @@ def _more(summary: ServerSummary) -> str:
     """The command that prints the settings of more clients for this server."""
     port = urlsplit(summary.url).port
     return "dsv4 serve --clients" + ("" if port == Settings().port else f" --port {port}")
-
-
-def _indented(text: str) -> list[str]:
-    return [f"  {line}" if line else "" for line in text.splitlines()]
 
 
 def client_url(url: str) -> str:

@@ -214,12 +214,10 @@ class CompletionRun(ABC, Generic[PreparedT]):
         try:
             await self._generation.run(passed, alive)
         except BackendOverflow as error:
-            raise self._overflow(error) from error
-
-    def _overflow(self, error: BackendOverflow) -> ContextOverflow:
-        """A prompt that only the backend knows to be too long. Clients look for both numbers."""
-        limit = error.limit or self._server.model.context
-        return ContextOverflow(error.tokens or max(self._prepared.prompt_tokens, limit + 1), limit)
+            # Only the backend knew that the prompt is too long. Clients look for both numbers.
+            limit = error.limit or self._server.model.context
+            tokens = error.tokens or max(self._prepared.prompt_tokens, limit + 1)
+            raise ContextOverflow(tokens, limit) from error
 
     # Whole.
 
@@ -287,7 +285,9 @@ class CompletionRun(ABC, Generic[PreparedT]):
             last = writer.finish(usage=self.usage, reason=self._reason())
             if self._debug:
                 last[-1]["dsv4"] = self._debugged()
-            await self._store(last[-1].get("response") or self._message(writer.id))
+            in_thread = self._prepared.received.in_thread
+            whole = self._folded(writer.id) if in_thread else last[-1].get("response")
+            await self._store(whole)
             await stream.write(frames(last))
             self._tell_whether_delivered()
         except asgi.ClientGone:
@@ -324,10 +324,6 @@ class CompletionRun(ABC, Generic[PreparedT]):
 
     # What is kept.
 
-    def _message(self, id: str) -> dict[str, Any] | None:
-        """What a stream was, whole, where that must be kept."""
-        return self._folded(id) if self._prepared.received.in_thread else None
-
     def _seal(self) -> str | None:
         """What the client is to give back with its reasoning: the turn, or its name. None is the
         reasoning itself, where clients may give back nothing else of it."""
@@ -358,9 +354,9 @@ class CompletionRun(ABC, Generic[PreparedT]):
         if session is not None:
             await session.finish(prepared, self.readers)
         if response is not None and prepared.call.protocol == "responses":
-            await storage.responses.keep(prepared.key.name, prepared.body, response)
+            await storage.responses.keep(prepared.key.name, prepared.received.body, response)
         if response is not None and prepared.received.in_thread:
-            await storage.threads.keep(prepared.key.name, prepared.body, response)
+            await storage.threads.keep(prepared.key.name, prepared.received.body, response)
 
     def _count_and_record(self) -> None:
         server, prepared = self._server, self._prepared
@@ -388,7 +384,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
             recorder.write(
                 Exchange(
                     protocol=prepared.call.protocol,
-                    request=prepared.body,
+                    request=prepared.received.body,
                     dialect=str(prepared.call.request.dialect),
                     settings=asdict(self._server.model.api_settings),
                     prompt=prepared.prompt.text,

@@ -58,17 +58,21 @@ CONTENT_TYPES = {
 HEADERS = json.loads(Path(__file__).with_name("page_headers.json").read_text("utf-8"))
 
 
-def playground_routes(server: GatewayState) -> list[BaseRoute]:
+def page_routes(server: GatewayState) -> list[BaseRoute]:
     """The routes, where the settings ask for them."""
-    if not (server.settings.playground or server.settings.inspect):
-        return []
-    guard = SiteGuard(server.settings)
-    files = PageFiles(guard)
-    return [
-        Route("/playground", endpoint=files, methods=["GET"]),
-        Route("/playground/api/{name}", endpoint=FunctionRoute(server, guard), methods=["POST"]),
-        Route("/playground/{name:path}", endpoint=files, methods=["GET"]),
-    ]
+    settings, guard = server.settings, SiteGuard(server.settings)
+    routes: list[BaseRoute] = []
+    if server.inspector is not None:
+        inspecting = InspectorRoute(server, server.inspector, guard)
+        routes += [Route("/playground/inspector/{name}", endpoint=inspecting, methods=["POST"])]
+    if settings.playground or settings.inspect:
+        files, functions = PageFiles(guard), FunctionRoute(server, guard)
+        routes += [
+            Route("/playground", endpoint=files, methods=["GET"]),
+            Route("/playground/api/{name}", endpoint=functions, methods=["POST"]),
+            Route("/playground/{name:path}", endpoint=files, methods=["GET"]),
+        ]
+    return routes
 
 
 class PageFiles:
@@ -187,14 +191,6 @@ class FunctionRoute(PageRoute):
 
 
 # The inspector.
-
-
-def inspector_routes(server: GatewayState) -> list[BaseRoute]:
-    """The routes, where the settings ask for them."""
-    if server.inspector is None:
-        return []
-    endpoint = InspectorRoute(server, server.inspector, SiteGuard(server.settings))
-    return [Route("/playground/inspector/{name}", endpoint=endpoint, methods=["POST"])]
 
 
 class InspectorRoute(PageRoute):

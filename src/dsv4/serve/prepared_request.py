@@ -84,10 +84,6 @@ class PreparedRequest:
     images: ImageFacts = NO_IMAGES
     adapted: tuple[str, ...] = ()
 
-    @property
-    def body(self) -> JsonObject:
-        return self.received.body
-
 
 def new_turn_ids(count: int) -> tuple[str, ...]:
     """The ids of so many turns."""

@@ -115,7 +115,10 @@ class RawCompletionRoute(PromptRoute):
     ) -> PromptedRequest:
         server, call, body = self._server, received.call, received.body
         prompt, ids = _prompt(server, body.get("prompt"))
-        _refuse_images(prompt)
+        image = prompt.dialect.image_token
+        if any(token is not None and token == image for _, token in prompt.runs()):
+            # No engine can replace the placeholder: there is no image here.
+            raise ApiError("found the placeholder of an image, expected text alone", path="prompt")
         tokens = estimated_tokens(prompt.text) if ids is None else len(ids)
         if tokens >= server.model.context:
             raise ContextOverflow(tokens, server.model.context)
@@ -151,9 +154,3 @@ def _prompt(server: GatewayState, given: object) -> tuple[Prompt, list[int] | No
         except (ValueError, LookupError, OverflowError):
             raise ApiError("found ids that are not in the vocabulary", path="prompt") from None
     raise wrong(given, "one prompt, as text or as ids", "prompt")
-
-
-def _refuse_images(prompt: Prompt) -> None:
-    """Refuses a placeholder of an image, which no engine can replace: there is none here."""
-    if any(token == prompt.dialect.image_token for _, token in prompt.runs() if token is not None):
-        raise ApiError("found the placeholder of an image, expected text alone", path="prompt")

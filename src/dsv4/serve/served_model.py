@@ -136,7 +136,20 @@ class ServedModel:
         self._use_names_of_dialect()
         self.dialect_problem = ""  # why it is a guess, where it is one
         self.facts = prompt_facts(self.dialect, settings)
-        self.api_settings = self._new_api_settings()
+        self.api_settings = ApiSettings(
+            thinking=settings.thinking,
+            effort=settings.effort,
+            later_system=settings.systems,
+            # A chat server gets them as they are. An engine gets them where it says that it can.
+            read_images=False if makes_prompts else "unchecked",
+            unsupported_images=settings.images,
+            # What a backend cannot enforce after the reasoning is begun for it.
+            grammars=True,
+            reasoning_field=settings.reasoning_field,
+            calls=settings.calls,
+            strip_markup=settings.strip_markup,
+            model=self.name,
+        )
         self.is_known = False
 
     def note(self, models: Sequence[Model]) -> None:
@@ -162,23 +175,6 @@ class ServedModel:
     def _use_names_of_dialect(self) -> None:
         with suppress(VocabularyError):  # `vocabulary_problem` says so
             self.tokenizer = self.tokenizer and self.tokenizer.with_dialect(self.dialect)
-
-    def _new_api_settings(self) -> ApiSettings:
-        settings = self._settings
-        return ApiSettings(
-            thinking=settings.thinking,
-            effort=settings.effort,
-            later_system=settings.systems,
-            # A chat server gets them as they are. An engine gets them where it says that it can.
-            read_images=False if self._makes_prompts else "unchecked",
-            unsupported_images=settings.images,
-            # What a backend cannot enforce after the reasoning is begun for it.
-            grammars=True,
-            reasoning_field=settings.reasoning_field,
-            calls=settings.calls,
-            strip_markup=settings.strip_markup,
-            model=self.name,
-        )
 
     @property
     def name(self) -> str:

@@ -13,7 +13,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain, takewhile
 from typing import Any
 
@@ -178,7 +178,7 @@ class DemoAnswer:
     content: str = ""
     reasoning: str = ""
     calls: tuple[tuple[str, dict[str, Any]], ...] = ()
-    broken: str | None = field(default=None)
+    broken: str | None = None
 
 
 def answer_to(asked: DemoPrompt, tokens: int | None) -> DemoAnswer:
@@ -190,7 +190,7 @@ def answer_to(asked: DemoPrompt, tokens: int | None) -> DemoAnswer:
     broken = _BREAK.search(asked.text)
     calls = _asked_calls(asked)
     if asked.results:
-        lines = (_first_line(result) for result in asked.results)
+        lines = ([*result.strip().splitlines(), ""][0].strip() for result in asked.results)
         return DemoAnswer("\n".join(f"DONE: {line}" for line in lines), "The tools have answered.")
     if broken:
         call = calls or _any_call(asked)
@@ -202,11 +202,6 @@ def answer_to(asked: DemoPrompt, tokens: int | None) -> DemoAnswer:
         value = smallest_value(asked.response_format)
         return DemoAnswer(json.dumps(value, ensure_ascii=False), "The smallest value will do.")
     return DemoAnswer(_default_answer(asked, tokens), "Nothing was asked that I have a rule for.")
-
-
-def _first_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[0].strip() if lines else ""
 
 
 def _asked_calls(asked: DemoPrompt) -> tuple[tuple[str, dict[str, Any]], ...]:
@@ -483,12 +478,8 @@ class DemoBackend(Backend):
             )
         else:
             for id in markup_ids(self._tokenizer, text):
-                yield Chunk(ids=(id,), logprobs=self._logprobs(id) if with_logprobs else ())
-
-    def _logprobs(self, id: int) -> tuple[Logprob]:
-        """That of a token: it had no other choice."""
-        assert self._tokenizer is not None
-        return (Logprob(self._tokenizer.decode([id]), 0.0),)
+                certain = Logprob(self._tokenizer.decode([id]), 0.0)  # it had no other choice
+                yield Chunk(ids=(id,), logprobs=(certain,) if with_logprobs else ())
 
     async def models(self) -> list[Model]:
         return [DEMO_MODEL]

@@ -285,11 +285,7 @@ def _each_function(body: JsonObject, change: Callable[[JsonObject], JsonObject])
     return with_value(body, "tools", each_changed(tools, changed)) if tools else body
 
 
-def _with_object_schemas(body: JsonObject, server: AdaptedServer) -> JsonObject:
-    return _each_function(body, _with_object_schema)
-
-
-def _with_object_schema(function: JsonObject) -> JsonObject:
+def _with_schema(function: JsonObject) -> JsonObject:
     parameters = function.get("parameters")
     if not isinstance(parameters, dict) or "type" in parameters:
         return function
@@ -447,7 +443,7 @@ ADAPTATIONS: tuple[Adaptation, ...] = (
     Adaptation("allowed-tools", ALL, _with_allowed_tools),
     Adaptation("idle-tools", (VLLM,), _without_idle_tools),
     Adaptation("tool-names", RECIPE, _with_server_names),
-    Adaptation("tool-schemas", RECIPE, _with_object_schemas),
+    Adaptation("tool-schemas", RECIPE, lambda body, _: _each_function(body, _with_schema)),
     Adaptation("strict-tools", RECIPE, _without_mixed_strictness),
     Adaptation("effort", ALL, _with_effort),
     Adaptation("thinking", ALL, _with_thinking),

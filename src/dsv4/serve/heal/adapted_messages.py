@@ -17,6 +17,7 @@ from dsv4.api import ApiError
 from dsv4.api.api_request import reminder
 from dsv4.api.request_content import BLANK_LINE, RAW_ARGUMENTS, UNSUPPORTED_IMAGE, unsupported_text
 from dsv4.api.request_fields import JsonObject
+from dsv4.serve.backend import read_object
 from dsv4.serve.settings import MissingReasoning, SystemPlace
 
 ValueT = TypeVar("ValueT")
@@ -150,17 +151,10 @@ def with_object_arguments(message: JsonObject) -> JsonObject:
 def _with_object_arguments(call: JsonObject) -> JsonObject:
     function = call.get("function") or {}
     text = function.get("arguments")
-    if not isinstance(text, str) or not text or _is_object(text):
+    if not isinstance(text, str) or not text or read_object(text) is not None:
         return call
     raw = json.dumps({RAW_ARGUMENTS: text}, ensure_ascii=False)
     return {**call, "function": {**function, "arguments": raw}}
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False
 
 
 # Calls and their results.
@@ -180,7 +174,7 @@ def _paired(messages: ChatMessages) -> Iterator[JsonObject]:
         if role == "tool" and isinstance(id, str) and waiting.get(id, message) is None:
             waiting[id] = message
         elif role == "tool":
-            held.append(_said_by_user(message))
+            held.append({"role": "user", "content": message.get("content") or ""})
         elif role == "assistant":
             yield from _results(waiting)
             yield from held
@@ -203,10 +197,6 @@ def _results(waiting: Mapping[str, JsonObject | None]) -> Iterable[JsonObject]:
         {"role": "tool", "tool_call_id": id, "content": ""} if result is None else result
         for id, result in waiting.items()
     )
-
-
-def _said_by_user(result: JsonObject) -> JsonObject:
-    return {"role": "user", "content": result.get("content") or ""}
 
 
 def sorted_ids(messages: ChatMessages) -> ChatMessages:

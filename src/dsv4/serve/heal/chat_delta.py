@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from dsv4.errors import short_repr
-from dsv4.serve.backend import BackendError
+from dsv4.serve.backend import BackendError, read_object
 
 # Whether a text is reasoning, and the text.
 SpokenText: TypeAlias = tuple[bool, str]
@@ -118,10 +118,7 @@ class UpstreamCall:
     @property
     def is_complete(self) -> bool:
         """Whether nothing can follow its arguments."""
-        try:
-            return isinstance(json.loads(self.arguments), dict)
-        except (ValueError, RecursionError):
-            return False
+        return read_object(self.arguments) is not None
 
     def delta(self, index: int) -> dict[str, Any]:
         """The call in one piece, as a server sends it."""
@@ -148,10 +145,11 @@ class UpstreamCalls:
         name, arguments = given.get("name"), given.get("arguments")
         name = name if isinstance(name, str) else ""
         # Some write an object where its text belongs.
-        text = arguments if isinstance(arguments, str) else _json_text(arguments)
+        if not isinstance(arguments, str):
+            arguments = "" if arguments is None else json.dumps(arguments, ensure_ascii=False)
         call = self._call_of(piece.get("index"), str(piece.get("id") or ""), name)
         call.name = self._joined(call.name, name)
-        call.add(text)
+        call.add(arguments)
 
     def _call_of(self, index: object, id: str, name: str) -> UpstreamCall:
         """The call that a piece belongs to: the last of its number, or a new one."""
@@ -192,7 +190,3 @@ class UpstreamCalls:
             return piece
         could_be = any(known.startswith(name + piece) for known in self._declared)
         return name + piece if could_be and name not in self._declared else name
-
-
-def _json_text(value: object) -> str:
-    return "" if value is None else json.dumps(value, ensure_ascii=False)

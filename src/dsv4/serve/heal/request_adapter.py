@@ -116,10 +116,8 @@ class RequestAdapter:
 
     async def remember(self, owner: str, sent: SentRequest, turn: SampledTurn) -> None:
         """Keeps a turn of an answer, by the client's own names, for when it is sent back."""
-        if not self._keeps:
-            return
-        before = _plain(sent.given)
-        await self._turns.remember(owner, before, turn, by_place=True)
+        if self._keeps:
+            await self._turns.remember(owner, _plain(sent.given), turn, by_place=True)
 
     # Restoring.
 

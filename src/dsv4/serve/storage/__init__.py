@@ -48,7 +48,7 @@ class ConversationStorage:
     @property
     def failure(self) -> str | None:
         """Why the store cannot be used; None where it can."""
-        return None if self.watched is None else self.watched.failure
+        return None if self.watched is None else self.watched.watch.failure
 
     async def look_after(self, sized: Callable[[int], None]) -> None:
         """Tells again and again how large the store is, and notices whether it is there."""

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 from dsv4.api import ApiError, request_fields
 from dsv4.api.request_fields import JsonObject, clean
+from dsv4.serve.backend import read_object
 from dsv4.serve.storage.stored_turns import TurnStore
 
 
@@ -126,7 +127,9 @@ class StoredThreads:
         new = request_fields.json_list(turn.get("messages"), "messages")
         for name in FIXED_THREAD_FIELDS:
             if turn.get(name) is not None and turn[name] != kept.get(name):
-                raise _changed_field(name)
+                problem = "found another value than the one that the thread began with"
+                details = {"error_code": "thread_fingerprint_mismatch"}
+                raise ApiError(f"{problem}, expected the same or none", path=name, details=details)
         return {**turn, **kept, "messages": [*kept["messages"], *new]}
 
     async def keep(self, owner: str, body: JsonObject, message: JsonObject) -> None:
@@ -140,7 +143,14 @@ class StoredThreads:
     async def _found(self, owner: str, id: str) -> JsonObject:
         kept = await _stored_object(self._store, owner, id)
         if "thread" not in kept:
-            raise _unknown_thread(id)
+            # The SDK then sends the whole conversation. It knows the error by its code, and gives
+            # it the class of a status of 404.
+            raise ApiError(
+                f"found {id!r}, expected the id of a message whose thread is kept here",
+                path="thread.previous_message_id",
+                status=404,
+                details={"error_code": "thread_not_found"},
+            )
         thread: JsonObject = kept["thread"]
         return thread
 
@@ -152,12 +162,7 @@ def _stored_json(value: JsonObject) -> bytes:
 
 async def _stored_object(store: TurnStore | None, owner: str, name: str) -> JsonObject:
     """The object that is stored under a name; an empty one where there is none."""
-    data = None if store is None else await store.get(owner, name)
-    try:
-        value = None if data is None else json.loads(data)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
+    return read_object(None if store is None else await store.get(owner, name)) or {}
 
 
 def _previous_message_id(value: object) -> str | None:
@@ -167,22 +172,3 @@ def _previous_message_id(value: object) -> str | None:
     if kind == "create":
         return None
     return request_fields.name_at(thread, "thread", "previous_message_id")
-
-
-def _unknown_thread(id: str) -> ApiError:
-    # The SDK then sends the whole conversation. It knows the error by its code, and gives it the
-    # class of a status of 404.
-    return ApiError(
-        f"found {id!r}, expected the id of a message whose thread is kept here",
-        path="thread.previous_message_id",
-        status=404,
-        details={"error_code": "thread_not_found"},
-    )
-
-
-def _changed_field(name: str) -> ApiError:
-    return ApiError(
-        "found another value than the one that the thread began with, expected the same or none",
-        path=name,
-        details={"error_code": "thread_fingerprint_mismatch"},
-    )

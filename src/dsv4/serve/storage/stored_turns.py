@@ -33,6 +33,7 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from dsv4.api.api_request import ApiRequest
 from dsv4.api.neutral_request import marked_id
+from dsv4.serve.backend import read_object
 from dsv4.serve.settings import SettingError
 from dsv4.types import AssistantMessageParam, Sampled
 
@@ -364,10 +365,7 @@ def _is_same_call(theirs: Mapping[str, Any], ours: SampledCall) -> bool:
 
 def _arguments_object(arguments: object) -> dict[str, Any] | None:
     if isinstance(arguments, str):
-        try:
-            arguments = json.loads(arguments or "{}")
-        except (ValueError, RecursionError):
-            return None
+        return read_object(arguments or "{}")
     return arguments if isinstance(arguments, dict) else None
 
 

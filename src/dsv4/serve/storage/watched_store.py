@@ -74,37 +74,32 @@ class WatchedStore(TurnStore):
 
     def __init__(self, store: TurnStore, watch: StoreWatch) -> None:
         self._store = store
-        self._watch = watch
+        self.watch = watch
         self._waiting = MemoryTurnStore(_MOST_WAITING, _MOST_BYTES_WAITING)
-
-    @property
-    def failure(self) -> str | None:
-        """Why it is away; None where it is there."""
-        return self._watch.failure
 
     async def put(self, owner: str, names: Sequence[str], value: bytes) -> None:
         try:
-            await self._watch.asked(lambda: self._store.put(owner, names, value))
+            await self.watch.asked(lambda: self._store.put(owner, names, value))
             await self._waiting.delete(owner, names[0])
         except StoreFailure:
             await self._waiting.put(owner, names, value)
 
     async def get(self, owner: str, name: str) -> bytes | None:
         waiting = await self._waiting.get(owner, name)
-        return waiting or await self._watch.asked(lambda: self._store.get(owner, name))
+        return waiting or await self.watch.asked(lambda: self._store.get(owner, name))
 
     async def delete(self, owner: str, name: str) -> bool:
-        gone = await self._watch.asked(lambda: self._store.delete(owner, name))
+        gone = await self.watch.asked(lambda: self._store.delete(owner, name))
         return await self._waiting.delete(owner, name) or gone
 
     async def size(self) -> int:
-        return await self._watch.asked(self._store.size)
+        return await self.watch.asked(self._store.size)
 
     async def bring_waiting(self) -> None:
         """Puts there what had to wait."""
         while (entry := self._waiting.oldest()) is not None:
             owner, names, value = entry
-            await self._watch.asked(lambda: self._store.put(owner, names, value))  # noqa: B023
+            await self.watch.asked(lambda: self._store.put(owner, names, value))  # noqa: B023
             await self._waiting.delete(owner, names[0])
 
     async def aclose(self) -> None:
@@ -112,5 +107,5 @@ class WatchedStore(TurnStore):
             await self.bring_waiting()
         except StoreFailure as failure:
             if self._waiting.oldest() is not None:
-                _log.error("%s: what was to be kept is lost: %s", self._watch.name, failure)
+                _log.error("%s: what was to be kept is lost: %s", self.watch.name, failure)
         await self._store.aclose()

@@ -12,8 +12,9 @@ import hashlib
 import logging
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from itertools import takewhile
 
 from dsv4._encode.prompt import Prompt
 from dsv4.api.request_fields import JsonObject
@@ -56,7 +57,9 @@ class PromptPrefix:
         data = _bytes(prompt.text)
         if ids is not None:
             data = array("I", picture_ids(prompt, ids)).tobytes()
-        return cls(data, _bytes("".join(_first_texts(prompt))), engine)
+        # Everything up to the model's first turn.
+        first = takewhile(lambda piece: piece.origin != "model", prompt.pieces)
+        return cls(data, _bytes("".join(piece.text for piece in first)), engine)
 
     @classmethod
     def of_messages(cls, body: JsonObject) -> PromptPrefix:
@@ -70,14 +73,6 @@ class PromptPrefix:
 
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
-
-
-def _first_texts(prompt: Prompt) -> Iterable[str]:
-    """Everything up to the model's first turn."""
-    for piece in prompt.pieces:
-        if piece.origin == "model":
-            return
-        yield piece.text
 
 
 class Engine:

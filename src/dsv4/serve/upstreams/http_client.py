@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 from weakref import WeakSet
 
 import httptools
@@ -241,16 +241,13 @@ class HttpClient:
         self._way = NetworkPath(url, settings)
         self._path = self._way.target + parts.path
         self._connect_timeout = settings.connect_timeout
-        self._head = self._fixed({"host": parts.netloc.rpartition("@")[2], **headers}, parts)
+        if parts.username is not None:
+            headers = {"authorization": basic_authorization(parts), **headers}
+        fixed = {"host": parts.netloc.rpartition("@")[2], **headers, **self._way.headers}
+        self._head = "".join(f"{name}: {value}\r\n" for name, value in fixed.items())
         self._idle: deque[tuple[float, HttpConnection]] = deque()  # since when, the longest first
         self._made: WeakSet[HttpConnection] = WeakSet()
         self._starts = 0
-
-    def _fixed(self, headers: Mapping[str, str], parts: SplitResult) -> str:
-        if parts.username is not None:
-            headers = {"authorization": basic_authorization(parts), **headers}
-        shown = {**headers, **self._way.headers}
-        return "".join(f"{name}: {value}\r\n" for name, value in shown.items())
 
     async def request(
         self, method: str, path: str, body: bytes = b"", more: str = ""

@@ -4,14 +4,13 @@ help, and what the client is told.
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
 from dsv4.api.request_fields import JsonObject
-from dsv4.serve.backend import BackendError, BackendOverflow, read_number
+from dsv4.serve.backend import BackendError, BackendOverflow, read_number, read_object
 
 # Clients give up where they are told to wait for long, and a backend may say anything.
 LONGEST_WAIT = 60.0
@@ -116,13 +115,10 @@ def _hidden(text: str, key: str | None) -> str:
 
 def _error_object(body: str) -> JsonObject:
     """What a body says of an error, by the names of any server."""
-    try:
-        read = json.loads(body)
-    except (ValueError, RecursionError):
+    fields = read_object(body)
+    if fields is None:
         return {}
-    if not isinstance(read, dict):
-        return {}
-    error = read.get("error", read.get("detail", read))
+    error = fields.get("error", fields.get("detail", fields))
     return error if isinstance(error, dict) else {"message": error}
 
 

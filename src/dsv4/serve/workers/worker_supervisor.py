@@ -15,9 +15,8 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import uvicorn
 
@@ -128,8 +127,7 @@ def _say_whether_it_serves(server: uvicorn.Server, news: Connection) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-@dataclass(frozen=True, slots=True)
-class _Replacement:
+class _Replacement(NamedTuple):
     """A worker that is to take another's place when it is ready."""
 
     old: WorkerProcess
@@ -242,24 +240,22 @@ class Supervisor:
         _log.warning("%s; worker %s takes its place", happened, self._workers[n].pid)
 
     def _go_on_replacing(self) -> None:
-        replacement = self._replacement
-        if replacement is not None:
-            self._finish_replacing(replacement)
+        if self._replacement is not None:
+            self._finish_replacing(*self._replacement)
         elif self._to_replace and not self._retiring:
             old = self._to_replace.pop(0)
             if old in self._workers:
                 until = time.monotonic() + _TO_START
                 self._replacement = _Replacement(old, self._start(), until)
 
-    def _finish_replacing(self, replacement: _Replacement) -> None:
-        old, new = replacement.old, replacement.new
+    def _finish_replacing(self, old: WorkerProcess, new: WorkerProcess, until: float) -> None:
         new.silent_for()
         if new.is_ready and old in self._workers:
             self._workers[self._workers.index(old)] = new
             self._retiring.append(old)
             old.signal("SIGUSR2")
             _log.info("worker %s takes the place of %s, whose streams end", new.pid, old.pid)
-        elif not new.is_ready and new.is_alive and time.monotonic() < replacement.until:
+        elif not new.is_ready and new.is_alive and time.monotonic() < until:
             return
         else:
             why = "was not ready in time" if new.is_alive else "could not start"
