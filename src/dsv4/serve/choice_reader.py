@@ -168,12 +168,16 @@ class ChoiceReader(ABC):
     def __init__(self, call: ApiRequest, tokenizer: Tokenizer | None) -> None:
         self._call = call
         self._tokenizer = tokenizer
-        self._log = EventLog(joins=not call.logprobs)
+        # Whether events may be joined before they are sent: not where each has log probabilities of
+        # its own.
+        self.joins = not call.logprobs
+        self._log = EventLog(self.joins)
         self._logprobs = TokenLogprobs(tokenizer, call.top_logprobs) if call.logprobs else None
         self._stop_string: str | None = None
         # What generation can end with: whatever comes after it would not be shown.
         self._ending_events: tuple[type, ...] = (StopHit,)
         self.sampled_text: list[str] = []
+        self.sampled_ids = array("I")  # where `has_ids`
         self.token_logprobs: list[float] = []  # of the ids, as far as the backend gave them
         self.experts: RoutedExperts | None = None
         self.weights: tuple[WeightsSpan, ...] = ()
@@ -236,12 +240,6 @@ class ChoiceReader(ABC):
         """Every event so far, pieces of one text joined."""
         return self._log.all()
 
-    @property
-    def joins(self) -> bool:
-        """Whether events may be joined before they are sent: not where each has log
-        probabilities of its own."""
-        return self._log.joins
-
     def logprobs_of(self, event: Event) -> Logprobs:
         """What the backend knows about the tokens of an event, where that was asked for."""
         return None if self._logprobs is None else self._logprobs.of(event)
@@ -250,11 +248,6 @@ class ChoiceReader(ABC):
     def sampled(self) -> str:
         """The raw text, special tokens spelled out."""
         return "".join(self.sampled_text)
-
-    @property
-    def sampled_ids(self) -> Sequence[int]:
-        """The ids that were sampled, where `has_ids`."""
-        return ()
 
     @property
     def deltas(self) -> list[dict[str, Any]] | None:
@@ -287,7 +280,6 @@ class CompletionReader(ChoiceReader):
         self._text = call.parser(prompt)
         markers = "tokens" if grammar is None else grammar.markers
         self._ids = None if tokenizer is None else IdParser(tokenizer, self._text, markers=markers)
-        self._sampled_ids = array("I")
         if not call.parallel:
             self._ending_events = (StopHit, ToolCallEnd)
 
@@ -295,9 +287,9 @@ class CompletionReader(ChoiceReader):
         if chunk.ids is not None and self._ids is not None:
             self.has_ids = True
             events = self._ids.feed_ids(chunk.ids)
-            self._sampled_ids.extend(chunk.ids)  # which are ids: they were in the vocabulary
+            self.sampled_ids.extend(chunk.ids)  # which are ids: they were in the vocabulary
             if self.arrivals is not None:
-                self.arrivals.note(len(self._sampled_ids))
+                self.arrivals.note(len(self.sampled_ids))
             if chunk.logprobs:
                 self.token_logprobs += [token.logprob for token in chunk.logprobs]
             return events
@@ -316,20 +308,15 @@ class CompletionReader(ChoiceReader):
     def sampled(self) -> str:
         """The raw text, special tokens spelled out."""
         if self.has_ids and self._tokenizer is not None:
-            return self._tokenizer.decode(self._sampled_ids)
+            return self._tokenizer.decode(self.sampled_ids)
         return super().sampled
-
-    @property
-    def sampled_ids(self) -> Sequence[int]:
-        """The ids that were sampled, where `has_ids`."""
-        return self._sampled_ids
 
     @property
     def completion_tokens(self) -> int:
         """How many tokens were generated: the backend's count, else ours."""
         if self.counts.completion is not None:
             return self.counts.completion
-        return len(self._sampled_ids) if self.has_ids else self._counted(super().sampled)
+        return len(self.sampled_ids) if self.has_ids else self._counted(super().sampled)
 
     @property
     def reasoning_tokens(self) -> int:
@@ -338,7 +325,7 @@ class CompletionReader(ChoiceReader):
             return 0
         if self.has_ids and self._tokenizer is not None:
             end = self._tokenizer.special_id(THINK_END)
-            ids = self._sampled_ids
+            ids = self.sampled_ids
             return ids.index(end) if end in ids else len(ids)
         return self._counted(super().sampled.partition(str(THINK_END))[0])
 

@@ -97,9 +97,9 @@ class CompletionRun(ABC, Generic[PreparedT]):
     def _new_prefix(self) -> PromptPrefix:
         """What tells which engine has read the beginning of the conversation."""
 
-    @abstractmethod
     def _as_client_knows(self, turn: SampledTurn) -> SampledTurn:
         """A turn with the client's own names in it."""
+        return turn
 
     @abstractmethod
     async def _remember(self, turn: SampledTurn) -> None:
@@ -175,19 +175,16 @@ class CompletionRun(ABC, Generic[PreparedT]):
     @property
     def _headers(self) -> dict[str, str]:
         prepared = self._prepared
+        replaced = prepared.images.replaced
         headers = {
             "x-request-id": self._client.request_id or prepared.turn_ids[0],
             "x-dsv4-dialect": self._server.model.facts.in_short,
+            "x-dsv4-prefix": "" if prepared.shared is None else str(prepared.shared),
+            "x-dsv4-adapted": ",".join(prepared.adapted),
+            "x-dsv4-images": f"replaced={replaced}" if replaced else "",
+            "x-dsv4-ignored": prepared.received.ignored,
         }
-        if prepared.shared is not None:
-            headers["x-dsv4-prefix"] = str(prepared.shared)
-        if prepared.adapted:
-            headers["x-dsv4-adapted"] = ",".join(prepared.adapted)
-        if prepared.images.replaced:
-            headers["x-dsv4-images"] = f"replaced={prepared.images.replaced}"
-        if ignored := prepared.received.ignored:
-            headers["x-dsv4-ignored"] = ignored
-        return headers
+        return {name: value for name, value in headers.items() if value}
 
     def _reason(self) -> FinishReason:
         """Why the engine stopped: of each choice, where there are several."""

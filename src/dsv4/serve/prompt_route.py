@@ -64,9 +64,6 @@ class PromptRun(CompletionRun[PromptedRequest]):
         prepared = self._prepared
         return PromptPrefix.of_prompt(prepared.prompt, prepared.ids, prepared.engine)
 
-    def _as_client_knows(self, turn: SampledTurn) -> SampledTurn:
-        return turn
-
     async def _remember(self, turn: SampledTurn) -> None:
         before = [_plain_message(message) for message in self._prepared.call.request.messages]
         await self._server.storage.turns.remember(self._prepared.key.name, before, turn)

@@ -64,8 +64,7 @@ class ReportedRoute(ABC):
         if key is not None and access.keys.asks:
             self._server.metrics.count_key(key.name, report.status, usage)
         if key is not None and usage is not None:
-            tokens = usage.prompt + usage.completion
-            await access.meter.count_tokens(key.name, key.limits, tokens)
+            await access.meter.count_tokens(key.name, key.limits, usage.total)
         report.log()
 
     async def _refuse(

@@ -24,20 +24,10 @@ from dsv4._inputs.input_files import os_error_reason
 from dsv4.errors import Error, short_repr
 
 BackendName: TypeAlias = Literal["demo", "vllm", "sglang", "llamacpp", "completions", "chat"]
-CallsMode: TypeAlias = Literal["whole", "streamed"]
 SystemPlace: TypeAlias = Literal["reminder", "in_place", "in_front"]
-ImageRule: TypeAlias = Literal["replace", "refuse"]
-# Who fetches an image of which a request has only the address.
-ImageUrls: TypeAlias = Literal["refuse", "pass", "fetch"]
-# Every name that requests use: what each comes to is the dialect's.
-EffortName: TypeAlias = Literal["minimal", "low", "medium", "high", "xhigh", "max", "ultra"]
-ReasoningField: TypeAlias = Literal["reasoning_content", "reasoning", "both"]
 # Whether the content of a chat server begins with reasoning.
 ReasoningInContent: TypeAlias = Literal["auto", "never", "always"]
 MissingReasoning: TypeAlias = Literal["space", "empty", "refuse"]
-ForcedCalls: TypeAlias = Literal["thinking-off", "auto", "refuse"]
-LogprobsSetting: TypeAlias = Literal["auto", "raw", "processed"]
-UpstreamReasoning: TypeAlias = Literal["probe", "grammar", "server"]
 
 # The type of a setting: a class, or what `typing` makes of classes.
 TypeForm: TypeAlias = object
@@ -90,7 +80,7 @@ class Settings:
     upstream_ca: str | None = None
     upstream_proxy: str | None = None
     upstream_model: str | None = None
-    upstream_reasoning: UpstreamReasoning = "probe"
+    upstream_reasoning: Literal["probe", "grammar", "server"] = "probe"
     dialect: str | None = None
     model: str | None = None
     strict_models: bool = False
@@ -108,18 +98,20 @@ class Settings:
     cors_origins: tuple[str, ...] = ()
 
     thinking: bool = True
-    effort: EffortName = "high"
+    # Every name that requests use: what each comes to is the dialect's.
+    effort: Literal["minimal", "low", "medium", "high", "xhigh", "max", "ultra"] = "high"
     systems: SystemPlace = "reminder"
-    images: ImageRule = "replace"
-    image_urls: ImageUrls = "refuse"
-    reasoning_field: ReasoningField = "reasoning_content"
-    calls: CallsMode = "whole"
+    images: Literal["replace", "refuse"] = "replace"
+    # Who fetches an image of which a request has only the address.
+    image_urls: Literal["refuse", "pass", "fetch"] = "refuse"
+    reasoning_field: Literal["reasoning_content", "reasoning", "both"] = "reasoning_content"
+    calls: Literal["whole", "streamed"] = "whole"
     debug: bool = False
 
     adapt_for: str | None = None
     skip_adaptations: tuple[str, ...] = ()
     missing_reasoning: MissingReasoning = "space"
-    forced_calls: ForcedCalls = "thinking-off"
+    forced_calls: Literal["thinking-off", "auto", "refuse"] = "thinking-off"
     reasoning_in_content: ReasoningInContent = "auto"
     strip_markup: bool = False
 
@@ -135,7 +127,7 @@ class Settings:
     trajectory_bytes: int = bounded(16 * 1024 * MIB, 1)
     trajectory_idle: float = bounded(24 * 3600.0, 0.01)
     routed_experts: bool = False
-    logprobs_mode: LogprobsSetting = "auto"
+    logprobs_mode: Literal["auto", "raw", "processed"] = "auto"
     playground: bool = False
     playground_url: str = ""
     profile: tuple[str, ...] = ()

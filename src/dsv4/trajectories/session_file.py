@@ -184,11 +184,8 @@ class SessionFile:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False) -> None:
-        if read_only:
-            os.close(os.open(path, os.O_RDONLY))
-        else:
-            # What clients said is nobody else's to read.
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        # What clients said is nobody else's to read.
+        os.close(os.open(path, os.O_RDONLY if read_only else os.O_RDWR | os.O_CREAT, 0o600))
         self._db = sqlite3.connect(path, timeout=10, isolation_level=None)
         self._db.row_factory = sqlite3.Row
         if not read_only:

@@ -128,6 +128,9 @@ class Trajectory:
         }
 
 
+_COUNTS = ("exact", "complete", "calls", "sampled_tokens")
+
+
 @dataclass(slots=True)
 class BuiltSession:
     """What the calls of a session come to."""
@@ -142,10 +145,7 @@ class BuiltSession:
     def to_json(self) -> dict[str, Any]:
         """The session as JSON has it."""
         return {
-            "exact": self.exact,
-            "complete": self.complete,
-            "calls": self.calls,
-            "sampled_tokens": self.sampled_tokens,
+            **{name: getattr(self, name) for name in _COUNTS},
             "trajectories": [trajectory.to_json() for trajectory in self.trajectories],
             "notes": [note._asdict() for note in self.notes],
         }

@@ -106,11 +106,12 @@ class MachineUsage(UsageTable):
 
 def _usage_in(text: str) -> KeyUsage:
     usage = KeyUsage(**json.loads(text)) if text else KeyUsage()
-    usage.streams = {pid: n for pid, n in usage.streams.items() if n and _is_alive(int(pid))}
+    usage.streams = {pid: n for pid, n in usage.streams.items() if n and is_alive(int(pid))}
     return usage
 
 
-def _is_alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
+    """Whether there is a process with this number."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

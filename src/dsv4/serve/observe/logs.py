@@ -125,6 +125,8 @@ _ID_HEADER = b"x-request-id"
 # Of a path that nobody serves, so many characters are logged.
 _LONGEST_PATH = 200
 _NOT_ALLOWED = 405
+# The tokens of a request that are logged.
+_COUNTED = ("prompt", "cached", "completion")
 # A client that went away before its answer. No HTTP status: nginx has made it known.
 CLIENT_GONE = 499
 
@@ -180,9 +182,7 @@ class RequestReport:
             "model": None if prepared is None else prepared.call.model,
             "status": self.status,
             "seconds": round(time.monotonic() - self.began, 3),
-            "prompt_tokens": None if usage is None else usage.prompt,
-            "cached_tokens": None if usage is None else usage.cached,
-            "completion_tokens": None if usage is None else usage.completion,
+            **{f"{kind}_tokens": getattr(usage, kind, None) for kind in _COUNTED},
             "shared_tokens": None if prepared is None else prepared.shared,
             **(NO_IMAGES if prepared is None else prepared.images).fields(usage),
             "repairs": self.repairs,

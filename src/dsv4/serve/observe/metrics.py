@@ -30,6 +30,7 @@ from dsv4._completion.events import Diagnostic, DiagnosticKind, Event, ToolCallA
 from dsv4.api import Usage
 from dsv4.api.api_request import ProtocolName
 from dsv4.api.protocols import HARMLESS_FIELDS
+from dsv4.serve.access.key_usage import is_alive
 from dsv4.serve.backend import BackendError
 from dsv4.serve.observe.logs import HEALED_KINDS, healed_kinds, healing_summary, log_fields
 from dsv4.serve.prepared_request import ImageFacts
@@ -225,7 +226,5 @@ def forget_dead_workers() -> None:
     """What a worker that died was doing is done no more."""
     for file in Path(os.environ.get(_FOLDER_VARIABLE, "/nonexistent")).glob("gauge_live*_*.db"):
         pid = int(file.stem.rpartition("_")[2])
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
+        if not is_alive(pid):
             mark_process_dead(pid)  # type: ignore[no-untyped-call]

@@ -108,6 +108,10 @@ def _describe(span: Span, report: RequestReport) -> None:
         "dsv4.key": None if report.key is None else report.key.name,
         "dsv4.repairs": report.repairs,
         "dsv4.adaptations": report.adaptations,
+        "gen_ai.usage.input_tokens": getattr(usage, "prompt", None),
+        "gen_ai.usage.output_tokens": getattr(usage, "completion", None),
+        "gen_ai.usage.cache_read.input_tokens": getattr(usage, "cached", None),
+        "error.type": None if report.failure is None else str(report.status),
     }
     if prepared is not None:
         attributes["gen_ai.request.model"] = prepared.call.model
@@ -115,12 +119,6 @@ def _describe(span: Span, report: RequestReport) -> None:
         attributes["gen_ai.request.temperature"] = prepared.options.temperature
         attributes["dsv4.prefix_shared_tokens"] = prepared.shared
         span.update_name(f"chat {prepared.call.model}")
-    if usage is not None:
-        attributes["gen_ai.usage.input_tokens"] = usage.prompt
-        attributes["gen_ai.usage.output_tokens"] = usage.completion
-        attributes["gen_ai.usage.cache_read.input_tokens"] = usage.cached
-    if report.failure is not None:
-        attributes["error.type"] = str(report.status)
     span.set_attributes({name: value for name, value in attributes.items() if value is not None})
     if report.is_fault:
         span.set_status(Status(StatusCode.ERROR, report.failure))
