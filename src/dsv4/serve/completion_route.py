@@ -164,13 +164,14 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
         if self._server.settings.strict_models and call.model not in served:
             raise unknown_model(call.model, served)
 
-    def _options(self, call: ApiRequest, tokens: int) -> Options:
+    def _options(self, call: ApiRequest, tokens: int, client: CompletionClient) -> Options:
         """How to generate after a prompt of so many tokens."""
-        return Options(
+        options = Options(
             max_tokens=max(min(call.max_tokens, self._server.model.context - tokens), 1),
             logprobs=call.top_logprobs if call.logprobs else None,
             **{name: getattr(call.sampling, name) for name in Sampling.__slots__},
         )
+        return options if client.session is None else client.session.options(options)
 
 
 def reads_failures_in_streams(headers: Mapping[str, str]) -> bool:

@@ -156,7 +156,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
 
     @property
     def usage(self) -> Usage:
-        return total_usage(self.readers, self._prepared.prompt_tokens)
+        return total_usage(self.readers, self._prepared.encoded.tokens)
 
     @property
     def timer(self) -> asgi.StreamTimer:
@@ -199,7 +199,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
             if isinstance(event, Diagnostic)
         ]
         return {
-            "prompt": self._prepared.prompt.text,
+            "prompt": self._prepared.encoded.prompt.text,
             "completion": [reader.sampled for reader in self.readers],
             "diagnostics": diagnostics,
             "adapted": list(self._prepared.adapted),
@@ -213,7 +213,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
         except BackendOverflow as error:
             # Only the backend knew that the prompt is too long. Clients look for both numbers.
             limit = error.limit or self._server.model.context
-            tokens = error.tokens or max(self._prepared.prompt_tokens, limit + 1)
+            tokens = error.tokens or max(self._prepared.encoded.tokens, limit + 1)
             raise ContextOverflow(tokens, limit) from error
 
     # Whole.
@@ -306,7 +306,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
     def _first_events(self, writer: EventWriter) -> Events:
         """What opens the response, under the upstream's name for it if that is known."""
         writer.id = self._upstream_id or writer.id
-        return writer.start(input_tokens=self._prepared.prompt_tokens)
+        return writer.start(input_tokens=self._prepared.encoded.tokens)
 
     @property
     def _upstream_id(self) -> str | None:
@@ -328,7 +328,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
         turns, sealed = server.storage.turns, None
         if turns.seal is not None:
             turn = self._turn_to_keep(prepared.turn_ids[0], self.readers[0])
-            sealed = None if turn is None else turns.sealed(prepared.key.name, turn)
+            sealed = None if turn is None else turns.sealed(self._client.key.name, turn)
         if sealed is None and prepared.call.protocol != "responses":
             return mark_id(prepared.turn_ids[0])
         return sealed
@@ -351,25 +351,26 @@ class CompletionRun(ABC, Generic[PreparedT]):
         if session is not None:
             await session.finish(prepared, self.readers)
         if response is not None and prepared.call.protocol == "responses":
-            await storage.responses.keep(prepared.key.name, prepared.received.body, response)
+            await storage.responses.keep(self._client.key.name, prepared.received.body, response)
         if response is not None and prepared.received.in_thread:
-            await storage.threads.keep(prepared.key.name, prepared.received.body, response)
+            await storage.threads.keep(self._client.key.name, prepared.received.body, response)
 
     def _count_and_record(self) -> None:
         server, prepared = self._server, self._prepared
-        reader = self.readers[0]
-        if prepared.ids is not None and reader.has_ids:
-            known = picture_ids(prepared.prompt, prepared.ids)
-            server.prefixes.note(prepared.key.name, [*known, *reader.sampled_ids])
+        prompt, ids, *_ = prepared.encoded
+        reader, began = self.readers[0], prepared.received.began
+        if ids is not None and reader.has_ids:
+            whole = [*picture_ids(prompt, ids), *reader.sampled_ids]
+            server.prefixes.note(self._client.key.name, whole)
         server.metrics.count_usage(self.usage)
         if prepared.images.sent or prepared.images.replaced:
             server.metrics.count_images(prepared.images)
-        server.metrics.observe("request_seconds", time.monotonic() - prepared.began)
+        server.metrics.observe("request_seconds", time.monotonic() - began)
         for turn_id, reader in zip(prepared.turn_ids, self.readers, strict=True):
             server.metrics.count_events(reader.events, is_whole=self._generation.is_whole)
             log_healed(turn_id, reader.events)
             if reader.first_at is not None:
-                server.metrics.observe("first_token_seconds", reader.first_at - prepared.began)
+                server.metrics.observe("first_token_seconds", reader.first_at - began)
         if server.recorder is not None:
             self._record()
 
@@ -384,7 +385,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
                     request=prepared.received.body,
                     dialect=str(prepared.call.request.dialect),
                     settings=asdict(self._server.model.api_settings),
-                    prompt=prepared.prompt.text,
+                    prompt=prepared.encoded.prompt.text,
                     recalled=prepared.recalled,
                     adapted=list(prepared.adapted),
                     completion=reader.sampled,
@@ -394,7 +395,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
                     finish=message.finish,
                     message=message.to_dict(),
                     diagnostics=[asdict(diagnostic) for diagnostic in message.diagnostics],
-                    seconds=round(time.monotonic() - prepared.began, 3),
+                    seconds=round(time.monotonic() - prepared.received.began, 3),
                 )
             )
 
@@ -427,8 +428,9 @@ def _sampled_turn(
         return None  # what the client got is not what was sampled
     # The opening of a call that was asked for is no part of what was sampled, but of the turn.
     is_opened = prepared.call.request.tool_choice not in ("auto", "none")
-    opening = prepared.prompt.ending.open if is_opened else ""
-    opened = prepared.ids[-prepared.written :] if prepared.ids and prepared.written else []
+    prompt, ids, *_ = prepared.encoded
+    opening = prompt.ending.open if is_opened else ""
+    opened = ids[-prepared.written :] if ids and prepared.written else []
     has_ids = reader.has_ids and bool(opened) == bool(opening)
     return SampledTurn(
         id=turn_id,

@@ -30,7 +30,8 @@ from dsv4.serve.client_errors import unknown_model
 from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.observe.logs import RequestReport
 from dsv4.serve.observe.metrics import CONTENT_TYPE
-from dsv4.serve.prompt_encoding import EncodedPrompt, encoded_now
+from dsv4.serve.prepared_request import EncodedPrompt
+from dsv4.serve.prompt_encoding import encoded_now
 from dsv4.serve.reported_route import ReportedRoute
 from dsv4.serve.worker_threads import Cancellation
 from dsv4.tokens import IdParser

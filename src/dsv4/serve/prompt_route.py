@@ -6,7 +6,6 @@ remembered as it was sampled.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -49,12 +48,13 @@ class PromptRun(CompletionRun[PromptedRequest]):
     def _new_reader(self) -> ChoiceReader:
         prepared, tokenizer = self._prepared, self._server.tokenizer
         grammar = prepared.options.grammar
-        return CompletionReader(prepared.call, prepared.prompt, tokenizer, grammar)
+        return CompletionReader(prepared.call, prepared.encoded.prompt, tokenizer, grammar)
 
     def _stream_of(self, backend: AnyBackend, choice: int) -> Chunks:
         engine = cast(Backend, backend)  # as what is no chat server must be
         prepared, tokenizer = self._prepared, self._server.tokenizer
-        prompt, ids, options = prepared.prompt, prepared.ids, prepared.options
+        prompt, ids, *_ = prepared.encoded
+        options = prepared.options
         if not prepared.opening:
             return engine.stream(prompt, ids, options)
         forced = ForcedGeneration(engine, prompt, ids, options, prepared.opening, tokenizer)
@@ -62,11 +62,12 @@ class PromptRun(CompletionRun[PromptedRequest]):
 
     def _new_prefix(self) -> PromptPrefix:
         prepared = self._prepared
-        return PromptPrefix.of_prompt(prepared.prompt, prepared.ids, prepared.engine)
+        prompt, ids, *_ = prepared.encoded
+        return PromptPrefix.of_prompt(prompt, ids, prepared.engine)
 
     async def _remember(self, turn: SampledTurn) -> None:
         before = [_plain_message(message) for message in self._prepared.call.request.messages]
-        await self._server.storage.turns.remember(self._prepared.key.name, before, turn)
+        await self._server.storage.turns.remember(self._client.key.name, before, turn)
 
 
 def _plain_message(message: object) -> Mapping[str, Any]:
@@ -86,42 +87,35 @@ class PromptRoute(CompletionRoute[PromptedRequest]):
     async def _prepare(
         self, received: ReceivedRequest, client: CompletionClient
     ) -> PromptedRequest:
-        server, key = self._server, client.key
-        began = time.monotonic()
+        server, key, session = self._server, client.key, client.session
         given = received.call
         if given.images:
             given = await server.images.settled(given, server.behind.image_support)
         call, recalled, engine = await server.storage.turns.recalled(key.name, given)
         server.metrics.count("replayed_turns", "used", by=recalled)
-        prompt, ids, tokens, is_exact = await encode_prompt(
-            call, received.body, server, received.size
-        )
+        encoded = await encode_prompt(call, received.body, server, received.size)
+        prompt, ids, tokens, is_exact = encoded
         if tokens >= server.model.context:
             raise ContextOverflow(tokens, server.model.context)
         grammar, later = await self._grammars(call)
         options = replace(
-            self._options(call, tokens),
+            self._options(call, tokens, client),
             grammar=grammar,
             grammar_after_reasoning=later,
             extra=fields_of(server.backend).read(received.body, _is_answer(call)),
         )
-        session = client.session
         forced = call.request.tool_choice not in FREE_CHOICES
         return PromptedRequest(
-            key=key,
             received=received,
             call=call,
-            prompt=prompt,
-            ids=ids,
-            prompt_tokens=tokens,
-            options=options if session is None else session.options(options),
+            encoded=encoded,
+            options=options,
             turn_ids=session.call_ids if session else new_turn_ids(call.n),
             written=written_ids(call, prompt, ids, server.tokenizer),
-            shared=server.shared_tokens(key.name, prompt, ids),
+            shared=server.shared_tokens(key.name, encoded),
             images=ImageFacts(call.images, call.replaced_images, tokens if is_exact else None),
             recalled=recalled,
             engine=engine,
-            began=began,
             opening=forced_opening(call, server.backend) if forced else "",
         )
 

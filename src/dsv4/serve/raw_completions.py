@@ -4,7 +4,6 @@ is. With the keys and limits of the other routes, and nothing read or repaired.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -24,7 +23,7 @@ from dsv4.serve.choice_reader import ChoiceReader, estimated_tokens
 from dsv4.serve.completion_run import CompletionClient
 from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.markup_ids import markup_ids
-from dsv4.serve.prepared_request import ReceivedRequest
+from dsv4.serve.prepared_request import EncodedPrompt, ReceivedRequest
 from dsv4.serve.prompt_route import PromptedRequest, PromptRoute, PromptRun
 from dsv4.serve.storage.stored_turns import SampledTurn
 from dsv4.tokens import Tokenizer
@@ -123,18 +122,14 @@ class RawCompletionRoute(PromptRoute):
         if tokens >= server.model.context:
             raise ContextOverflow(tokens, server.model.context)
         extra = fields_of(server.backend).read(body, is_answer=True)
-        options = self._options(call, tokens)
+        options = self._options(call, tokens, client)
         return PromptedRequest(
-            key=client.key,
             received=received,
             call=call,
-            prompt=prompt,
-            ids=ids,
-            prompt_tokens=tokens,
+            encoded=EncodedPrompt(prompt, ids, tokens, ids is not None),
             options=replace(options, stop=tuple(call.request.stop or ()), extra=extra),
             turn_ids=(new_id("cmpl-"),),
             shared=None,
-            began=time.monotonic(),
         )
 
 

@@ -100,13 +100,13 @@ class InspectedRequest:
         """Notes the prompt: it is generated from as soon as a stream is free."""
         self.status = "running"
         self.run = run
-        text = prepared.prompt.text
-        self.prompt = text if len(text) <= MAX_REQUEST_BYTES else None
-        self.pictures = tuple(_pictures_in(prepared.prompt)) if prepared.prompt.images else ()
+        prompt = prepared.encoded.prompt
+        self.prompt = prompt.text if len(prompt.text) <= MAX_REQUEST_BYTES else None
+        self.pictures = tuple(_pictures_in(prompt)) if prompt.images else ()
         self.model = prepared.call.model
-        self.prompt_tokens = prepared.prompt_tokens
+        self.prompt_tokens = prepared.encoded.tokens
         self.shared_tokens = prepared.shared
-        request, ending = prepared.call.request, prepared.prompt.ending
+        request, ending = prepared.call.request, prompt.ending
         self.said = _last_user_text(request.messages)
         self.options = {
             "dialect": str(request.dialect),

@@ -282,20 +282,21 @@ class SessionEntry:
     ) -> RecordedCall:
         message = assemble(reader.events)
         ended: CallState = "cut" if message.finish == "length" else "finished"
-        prompt, runs, problem = recorded_ids(reader, prepared, self.sessions.backend)
-        pictures = recorded_pictures(prepared.prompt, self.sessions.tokenizer()) if prompt else ()
+        ids, runs, problem = recorded_ids(reader, prepared, self.sessions.backend)
+        prompt, tokenizer = prepared.encoded.prompt, self.sessions.tokenizer()
+        pictures = recorded_pictures(prompt, tokenizer) if ids else ()
         if pictures:
-            prompt, unclear = with_pictures(prompt, pictures)
+            ids, unclear = with_pictures(ids, pictures)
             problem = problem or unclear
         experts = None
         if self.wants_experts and pictures:
             experts = NO_EXPERTS  # engines count all tokens of a picture
         elif self.wants_experts:
-            experts = recorded_experts(reader, len(prompt) + sum(len(run.ids) for run in runs))
+            experts = recorded_experts(reader, len(ids) + sum(len(run.ids) for run in runs))
         first = reader.first_at
         began = time.time() - time.monotonic()
         return RecordedCall(
-            *(self.call_ids[choice], 0, prompt, runs),
+            *(self.call_ids[choice], 0, ids, runs),
             pictures=pictures,
             state=state or ended,
             delivered=state is None,
@@ -359,7 +360,8 @@ def recorded_ids(
     """The prompt, what follows it, and why that is not all known: nothing is made up."""
     if is_chat(backend):
         return (), (), NO_PROMPT
-    if prepared.ids is None:
+    ids = prepared.encoded.ids
+    if ids is None:
         return (), (), NO_TOKENIZER
     if not reader.has_ids:
         return (), (), NO_IDS if reader.sampled_text else ""
@@ -369,10 +371,9 @@ def recorded_ids(
         some = f"{len(logprobs)} log-probabilities for {len(sampled)} tokens"
         problem = f"the backend gave {some}" if logprobs else NO_LOGPROBS
     known = None if problem else logprobs
-    asked = len(prepared.ids) - prepared.written
-    written = TokenRun(prepared.ids[asked:], False)
-    runs = (written,) if prepared.written else ()
-    return array("I", prepared.ids[:asked]), (*runs, TokenRun(sampled, True, known)), problem
+    end = len(ids) - prepared.written
+    runs = (TokenRun(ids[end:], False),) if prepared.written else ()
+    return array("I", ids[:end]), (*runs, TokenRun(sampled, True, known)), problem
 
 
 def recorded_pictures(prompt: Prompt, tokenizer: Tokenizer | None) -> tuple[RecordedPicture, ...]:
