@@ -89,27 +89,25 @@ class PageFiles:
         self._files["view.css"] = (STYLE.encode(), CONTENT_TYPES[".css"])
 
     async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
-        headers = asgi.headers_of(scope)
         try:
             self._guard.check(scope)
         except ApiError as error:
             await asgi.send_json(send, error.status, {"error": {"message": error.message}}, HEADERS)
             return
-        if "name" not in scope["path_params"]:
-            moved = {**HEADERS, "location": "playground/"}
-            await asgi.send_bytes(send, 307, b"", "text/plain", moved)
-            return
-        found = self._files.get(scope["path_params"]["name"] or "index.html")
-        if found is None:
-            await asgi.send_bytes(send, 404, b"There is no such file.", "text/plain", HEADERS)
-            return
-        data, kind = found
+        status, data, kind, more = self._answer(scope)
+        data = b"" if scope["method"] == "HEAD" else data
+        await asgi.send_bytes(send, status, data, kind, {**HEADERS, **more})
+
+    def _answer(self, scope: asgi.Scope) -> tuple[int, bytes, str, dict[str, str]]:
+        name = scope["path_params"].get("name")
+        if name is None:
+            return 307, b"", "text/plain", {"location": "playground/"}
+        if (name or "index.html") not in self._files:
+            return 404, b"There is no such file.", "text/plain", {}
+        data, kind = self._files[name or "index.html"]
         tag = f'"{sha256(data).hexdigest()[:24]}"'
-        if headers.get("if-none-match") == tag:
-            await asgi.send_bytes(send, 304, b"", kind, {**HEADERS, "etag": tag})
-            return
-        body = b"" if scope["method"] == "HEAD" else data
-        await asgi.send_bytes(send, 200, body, kind, {**HEADERS, "etag": tag})
+        is_known = asgi.headers_of(scope).get("if-none-match") == tag
+        return (304, b"", kind, {"etag": tag}) if is_known else (200, data, kind, {"etag": tag})
 
 
 def saved_servers(paths: Iterable[str]) -> dict[str, Profile]:

@@ -106,20 +106,9 @@ class _SampledIds:
 
 
 def _chunk(event: JsonObject, ids: Sequence[int] | None, more: bool) -> backend.Chunk:
-    stopped = event.get("stop") is True
-    timings = event.get("timings") or {}
-    return backend.Chunk(
+    chunk = backend.Chunk(
         text=event.get("content") or "",
         ids=ids,
-        finish=_finish(event) if stopped else None,
-        stop_string=(backend.read_text(event.get("stopping_word")) or None) if stopped else None,
-        counts=backend.Counts(
-            backend.read_number(event.get("tokens_evaluated")),
-            backend.read_number(timings.get("cache_n", event.get("tokens_cached"))),
-            backend.read_number(event.get("tokens_predicted")),
-        )
-        if stopped
-        else None,
         logprobs=tuple(
             _logprob(known)
             for known in event.get("completion_probabilities") or ()
@@ -127,6 +116,13 @@ def _chunk(event: JsonObject, ids: Sequence[int] | None, more: bool) -> backend.
         ),
         more=more,
     )
+    if event.get("stop") is True:
+        cached = (event.get("timings") or {}).get("cache_n", event.get("tokens_cached"))
+        counts = (event.get("tokens_evaluated"), cached, event.get("tokens_predicted"))
+        chunk.counts = backend.Counts(*map(backend.read_number, counts))
+        chunk.finish = _finish(event)
+        chunk.stop_string = backend.read_text(event.get("stopping_word")) or None
+    return chunk
 
 
 def _logprob(known: JsonObject) -> backend.Logprob:

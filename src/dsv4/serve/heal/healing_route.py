@@ -89,16 +89,13 @@ class HealingRoute(CompletionRoute[HealedRequest]):
 
     _run_class = HealingRun
 
-    @property
-    def _passes_on(self) -> bool:
-        """Whether bodies are sent as they are, with all their fields."""
-        return self._protocol == "chat"
-
     def _unread(self, body: JsonObject) -> list[str]:
-        return [] if self._passes_on else super()._unread(body)
+        # Bodies of this protocol are sent as they are, with all their fields.
+        return [] if self._protocol == "chat" else super()._unread(body)
 
     def _read_call(self, body: JsonObject) -> ApiRequest:
-        call = super()._read_call(without_the_servers_own(body) if self._passes_on else body)
+        is_chat = self._protocol == "chat"
+        call = super()._read_call(without_the_servers_own(body) if is_chat else body)
         return replace(call, names=with_flat_names(call.names))
 
     def _in_session(self, read: ReceivedRequest, session: SessionEntry) -> ReceivedRequest:

@@ -143,8 +143,7 @@ class Sessions:
         """Tells that something of a session was not recorded."""
         self.metrics.count("session_records_lost")
         self._lacking.add(name)
-        hashed = hashlib.sha256(name.encode()).hexdigest()[:12]  # logs have no ids of sessions
-        _log.warning("session %s: a call was not recorded: %s", hashed, why)
+        _log.warning("session %s: a call was not recorded: %s", hashed(name), why)
 
     async def do(self, name: str, work: Callable[[SessionStore], Awaitable[None]]) -> None:
         """Does something with the store, as far as it can be done."""
@@ -166,6 +165,11 @@ class Sessions:
         if self.store is not None:
             await asyncio.gather(*self._pending, return_exceptions=True)
             await self.store.aclose()
+
+
+def hashed(name: str) -> str:
+    """What logs have in place of a session's id."""
+    return hashlib.sha256(name.encode()).hexdigest()[:12]
 
 
 @dataclass(slots=True, eq=False)

@@ -29,7 +29,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from dsv4.api.api_request import ApiRequest
 from dsv4.api.neutral_request import marked_id
@@ -430,15 +430,6 @@ def _compared_parts(message: Mapping[str, Any]) -> list[str]:
     return [*parts, str(message["tool_call_id"])] if message.get("tool_call_id") else parts
 
 
-class RecalledTurns(NamedTuple):
-    """A request whose turns stand as they were sampled: how many of them, and the engine that
-    wrote the last one, if that is known."""
-
-    call: ApiRequest
-    found: int = 0
-    engine: str | None = None
-
-
 # Hashing this many messages takes longer than going to a thread and back.
 _LONG = 200
 
@@ -474,8 +465,9 @@ class SampledTurns:
         # The addresses of engines are not for clients.
         return self.seal.close(owner, replace(turn, engine=None).to_bytes())
 
-    async def recalled(self, owner: str, call: ApiRequest) -> RecalledTurns:
-        """The request with its turns as they were sampled."""
+    async def recalled(self, owner: str, call: ApiRequest) -> tuple[ApiRequest, int, str | None]:
+        """The request with its turns as they were sampled, how many of them, and the engine that
+        wrote the last one, if that is known."""
         messages: list[Any] = list(call.request.messages)
         turns = await self.turns_in(owner, messages, call.marks)
         for n, turn in turns.items():
@@ -484,9 +476,9 @@ class SampledTurns:
             message["reasoning_content"] = turn.reasoning
             messages[n] = Sampled(message, text=turn.text, ids=turn.ids)
         if not turns:
-            return RecalledTurns(call)
+            return call, 0, None
         request = replace(call.request, messages=messages)
-        return RecalledTurns(replace(call, request=request), len(turns), turns[max(turns)].engine)
+        return replace(call, request=request), len(turns), turns[max(turns)].engine
 
     async def turns_in(
         self,
