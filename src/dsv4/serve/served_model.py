@@ -24,7 +24,7 @@ from dsv4.tokens import Tokenizer, VocabularyError
 # Where neither the settings nor the backend say: the model's own.
 _CONTEXT, _CONTEXT_V3_2 = 1_048_576, 131_072
 # What backends are called that do not name their model.
-_UNNAMED = ("", "default", "None")
+UNNAMED = ("", "default", "None")
 # Engines whose chat routes write the texts of 31 July for every V4 (docs/servers.md).
 _ONE_TEXT_FOR_V4 = {"vllm": "vLLM", "sglang": "SGLang"}
 # Of a long text, so many characters are shown.
@@ -57,7 +57,7 @@ def dialect_of_model(model: Model, reported: str | None = None) -> Dialect | Non
 def dialect_problem(model: Model, settings: Settings) -> str:
     """What to say where no name tells the dialect; empty where the backend names no model, or is
     none that was trained on any."""
-    if settings.backend == "demo" or model.name in _UNNAMED:
+    if settings.backend == "demo" or model.name in UNNAMED:
         return ""
     names = ", ".join(map(repr, dict.fromkeys((model.name, *model.checkpoints))))
     return (

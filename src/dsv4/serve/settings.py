@@ -14,7 +14,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
@@ -191,11 +191,9 @@ class Settings:
     @property
     def replay_store(self) -> str:
         """The kind of replay: off, memory, sealed, sqlite or redis; empty if it is none of them."""
-        kind = self.replay.partition(":")[0]
-        plain = self.replay in ("off", "memory", "sealed")
-        return (
-            kind if plain or (kind in ("sqlite", "redis", "rediss") and kind != self.replay) else ""
-        )
+        kind, colon, _ = self.replay.partition(":")
+        kinds = ("sqlite", "redis", "rediss") if colon else ("off", "memory", "sealed")
+        return kind if kind in kinds else ""
 
     @property
     def limits_redis(self) -> str | None:
@@ -282,18 +280,15 @@ def load(
     `SettingError` that names the place.
     """
     environ = os.environ if environ is None else environ
-    from_environ = dict(_from_environ(environ))
+    from_environ = {
+        name: read_value(environ[variable], kind, variable)
+        for name, kind in SETTING_TYPES.items()
+        if (variable := f"DSV4_{name.upper()}") in environ
+    }
     path = flags.get("config") or from_environ.get("config") or config
     from_file = _from_toml(path) if path else {}
     values = {**(defaults or {}), **from_file, **from_environ, **flags}
     return Settings(**{**values, "config": path})
-
-
-def _from_environ(environ: Mapping[str, str]) -> Iterable[tuple[str, Any]]:
-    for name, kind in SETTING_TYPES.items():
-        text = environ.get(f"DSV4_{name.upper()}")
-        if text is not None:
-            yield name, read_value(text, kind, f"DSV4_{name.upper()}")
 
 
 def read_value(text: str, kind: TypeForm, name: str) -> Any:
@@ -462,8 +457,8 @@ def _metavar(kind: TypeForm) -> str:
 
 def flags_of(args: argparse.Namespace) -> dict[str, Any]:
     """The settings that were given as flags. A list may be given in parts."""
-    given = {name: v for name, v in vars(args).items() if name in SETTING_TYPES}
-    return {name: _flag_value(name, value) for name, value in given.items()}
+    flags = vars(args).items()
+    return {name: _flag_value(name, value) for name, value in flags if name in SETTING_TYPES}
 
 
 def _flag_value(name: str, value: Any) -> Any:

@@ -98,7 +98,7 @@ def read_keys(path: str) -> Keyring:
         key = _key(line.strip(), number, path)
         if key.name in keys:
             problem = f"found the name {key.name!r} again, expected every name once"
-            raise SettingError("api_key_file", f"{path}, line {number}: {problem}")
+            raise _bad_line(path, number, problem)
         keys[key.name] = key
     if not keys:
         raise SettingError("api_key_file", f"{path}: found no key, expected one per line")

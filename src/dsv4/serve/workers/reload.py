@@ -18,14 +18,13 @@ from dsv4.serve.backend import BackendError
 from dsv4.serve.backends import engine_of
 from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.observe.logs import logger
+from dsv4.serve.served_model import UNNAMED
 from dsv4.serve.settings import SettingError, upstreams_in
 from dsv4.serve.upstreams.engine_pool import Engine
 
 # Where workers tell each other which engines there are since the file was last read, and which of
 # them drain.
 _UPSTREAMS, _DRAINING = "upstreams.json", "draining.json"
-# What servers call a model that they do not name.
-_UNNAMED = ("", "default", "None")
 
 
 async def reload(server: GatewayState) -> None:
@@ -97,7 +96,7 @@ async def _names(server: GatewayState, engine: Engine) -> list[str] | None:
         models = await asyncio.wait_for(engine.backend.models(), seconds)
     except (BackendError, asyncio.TimeoutError):
         return None
-    return [model.name for model in models if model.name not in _UNNAMED]
+    return [model.name for model in models if model.name not in UNNAMED]
 
 
 # Draining an engine. A request for that reaches one worker, and all must know.
