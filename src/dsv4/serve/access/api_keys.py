@@ -122,8 +122,8 @@ def _key(line: str, number: int, path: str) -> Key:
     admin, rest = False, line
     if rest.startswith("admin "):
         admin, rest = True, rest[len("admin ") :].strip()
-    named, *words = rest.split() or [""]
-    name, secret = _split_name(named)
+    first, *words = rest.split() or [""]
+    name, secret = _split_name(first)
     if not secret:
         raise _bad_line(path, number, "expected `key`, `name:key` or `admin name:key`")
     try:

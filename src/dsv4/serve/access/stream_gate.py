@@ -67,6 +67,6 @@ class StreamGate:
             self._waiting.remove((turn, streams))
         # Whoever waits longest comes first, however many streams it takes.
         while self._waiting and self.running + self._waiting[0][1] <= self._streams:
-            next_turn, taken = self._waiting.popleft()
-            self.running += taken
+            next_turn, count = self._waiting.popleft()
+            self.running += count
             next_turn.set()

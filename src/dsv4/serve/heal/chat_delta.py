@@ -141,8 +141,8 @@ class UpstreamCalls:
     def add(self, piece: Mapping[str, Any]) -> None:
         """Takes a piece of a call."""
         function = piece.get("function")
-        given = function if isinstance(function, dict) else piece  # some leave out a level
-        name, arguments = given.get("name"), given.get("arguments")
+        fields = function if isinstance(function, dict) else piece  # some leave out a level
+        name, arguments = fields.get("name"), fields.get("arguments")
         name = name if isinstance(name, str) else ""
         # Some write an object where its text belongs.
         if not isinstance(arguments, str):
@@ -155,8 +155,8 @@ class UpstreamCalls:
         """The call that a piece belongs to: the last of its number, or a new one."""
         number = index if isinstance(index, (int, str)) else None  # some number nothing
         call = self._current.get(number)
-        if not name and (known := self._continued(call, number, id)):
-            call = known
+        if not name and (earlier := self._continued(call, number, id)):
+            call = earlier
         elif call is None or self._begins(call, id, name):
             is_same = call is not None and name == call.name and id in ("", call.id)
             call = self._current[number] = UpstreamCall(id, call if is_same else None)
@@ -169,8 +169,8 @@ class UpstreamCalls:
         number: some number or name only a call's first piece, or give each piece another id."""
         if id:
             same = [other for other in self._calls if other.id == id]
-            found = same[-1] if same and call not in same else call
-            return found if same or (found and not found.is_complete) else None
+            candidate = same[-1] if same and call not in same else call
+            return candidate if same or (candidate and not candidate.is_complete) else None
         last = self._calls[-1] if self._calls and number is None else None
         return last if call is None and last and not last.is_complete else None
 
@@ -188,5 +188,5 @@ class UpstreamCalls:
         """A name with a piece behind it: while no tool has the name, and one has both together."""
         if not name:
             return piece
-        could_be = any(known.startswith(name + piece) for known in self._declared)
+        could_be = any(tool.startswith(name + piece) for tool in self._declared)
         return name + piece if could_be and name not in self._declared else name

@@ -153,11 +153,11 @@ class PassedRun:
         return bool(self.status)
 
     async def copy(
-        self, asked: AbstractAsyncContextManager[PassedAnswer], turn: asyncio.Event
+        self, request: AbstractAsyncContextManager[PassedAnswer], turn: asyncio.Event
     ) -> int:
         """Asks when the turn has come, copies the answer, and returns its status."""
         await turn.wait()
-        async with asked as answer:
+        async with request as answer:
             came = answer.headers
             headers = {"content-type": _JSON, "x-request-id": self._id}
             headers |= {name: came[name] for name in _HEADERS_KEPT if name in came}
@@ -181,9 +181,9 @@ class PassedRun:
         because a server does not count it."""
         if not self.has_begun or self.status >= 400:
             return Usage()
-        reported = _last_usage(self._kept.decode("utf-8", "replace"))
-        if reported is not None:
-            return reported
+        usage = _last_usage(self._kept.decode("utf-8", "replace"))
+        if usage is not None:
+            return usage
         return Usage(len(self._data) // _BYTES_OF_A_TOKEN, None, self._size // _BYTES_OF_A_TOKEN)
 
     def exchange(self, path: str) -> Exchange:

@@ -216,8 +216,8 @@ class SessionEntry:
     def options(self, options: Options) -> Options:
         """How to generate within the session's limits: with the log-probabilities of the tokens
         that are sampled, and of no others."""
-        left = self.tokens_left
-        most = options.max_tokens if left is None else max(min(options.max_tokens, left), 1)
+        tokens = self.tokens_left
+        most = options.max_tokens if tokens is None else max(min(options.max_tokens, tokens), 1)
         logprobs = 0 if options.logprobs is None else options.logprobs
         return replace(
             options, max_tokens=most, logprobs=logprobs, routed_experts=self.wants_experts
@@ -226,8 +226,8 @@ class SessionEntry:
     @property
     def wants_experts(self) -> bool | int:
         """Whether the experts of tokens are recorded; a number says how many a token takes."""
-        wanted: bool | int = self.record.options.get("routed_experts", False)
-        return wanted
+        experts: bool | int = self.record.options.get("routed_experts", False)
+        return experts
 
     async def ended_stream(self) -> Chunks:
         """What a backend would send that may generate nothing more."""
@@ -285,7 +285,7 @@ class SessionEntry:
         self, choice: int, reader: ChoiceReader, prepared: PreparedRequest, state: CallState | None
     ) -> RecordedCall:
         message = assemble(reader.events)
-        ended: CallState = "cut" if message.finish == "length" else "finished"
+        end: CallState = "cut" if message.finish == "length" else "finished"
         ids, runs, problem = recorded_ids(reader, prepared, self.sessions.backend)
         prompt, tokenizer = prepared.encoded.prompt, self.sessions.tokenizer()
         pictures = recorded_pictures(prompt, tokenizer) if ids else ()
@@ -302,7 +302,7 @@ class SessionEntry:
         return RecordedCall(
             *(self.call_ids[choice], 0, ids, runs),
             pictures=pictures,
-            state=state or ended,
+            state=state or end,
             delivered=state is None,
             problem=problem,
             weights=(self.weights, self.weights),
@@ -329,9 +329,9 @@ class SessionEntry:
 def sampling_sent(prepared: PreparedRequest) -> dict[str, Any]:
     """How the engine was asked to sample."""
     options = prepared.options
-    given = {name: getattr(options, name) for name in _SAMPLING_OPTIONS}
-    sent = {name: value for name, value in given.items() if value is not None}
-    return {**sent, "grammar": True} if options.grammar is not None else sent
+    values = {name: getattr(options, name) for name in _SAMPLING_OPTIONS}
+    fields = {name: value for name, value in values.items() if value is not None}
+    return {**fields, "grammar": True} if options.grammar is not None else fields
 
 
 _SAMPLING_OPTIONS = (
@@ -352,10 +352,10 @@ NO_SIZE = (
 def recorded_experts(reader: ChoiceReader, tokens: int) -> RoutedExperts:
     """The experts of all tokens of a sequence but the last. None of them where some did not come:
     the backend broke off, or was not started to tell them."""
-    found = reader.experts
-    if found is None or found.end < tokens - 1:
+    experts = reader.experts
+    if experts is None or experts.end < tokens - 1:
         return NO_EXPERTS
-    return found.between(0, tokens - 1)
+    return experts.between(0, tokens - 1)
 
 
 def recorded_ids(
@@ -374,10 +374,10 @@ def recorded_ids(
     if len(logprobs) != len(sampled):
         some = f"{len(logprobs)} log-probabilities for {len(sampled)} tokens"
         problem = f"the backend gave {some}" if logprobs else NO_LOGPROBS
-    known = None if problem else logprobs
+    values = None if problem else logprobs
     end = len(ids) - prepared.written
     runs = (TokenRun(ids[end:], False),) if prepared.written else ()
-    return array("I", ids[:end]), (*runs, TokenRun(sampled, True, known)), problem
+    return array("I", ids[:end]), (*runs, TokenRun(sampled, True, values)), problem
 
 
 def recorded_pictures(prompt: Prompt, tokenizer: Tokenizer | None) -> tuple[RecordedPicture, ...]:
@@ -387,12 +387,12 @@ def recorded_pictures(prompt: Prompt, tokenizer: Tokenizer | None) -> tuple[Reco
         return ()
     placeholder = tokenizer.special_id(token)
     counts = tokenizer.image_tokens(prompt)
-    made: list[RecordedPicture] = []
+    pictures: list[RecordedPicture] = []
     for record, grid, tokens in zip(prompt.images, prompt.image_grids, counts, strict=True):
         width, height = (None, None) if grid is None else (grid.width, grid.height)
         data = image_bytes(record)
-        made.append(RecordedPicture(identity(record), placeholder, width, height, tokens, data))
-    return tuple(made)
+        pictures.append(RecordedPicture(identity(record), placeholder, width, height, tokens, data))
+    return tuple(pictures)
 
 
 def with_pictures(
@@ -403,7 +403,7 @@ def with_pictures(
     placeholder = pictures[0].placeholder
     if sum(id == placeholder for id in ids) != len(pictures):
         return ids, SAMPLED_IMAGE
-    left = [picture_id(picture.name) for picture in reversed(pictures)]
+    names = [picture_id(picture.name) for picture in reversed(pictures)]
     unknown = any(picture.tokens is None for picture in pictures)
-    marked = array("I", (left.pop() if id == placeholder else id for id in ids))
-    return marked, NO_SIZE if unknown else ""
+    whole = array("I", (names.pop() if id == placeholder else id for id in ids))
+    return whole, NO_SIZE if unknown else ""

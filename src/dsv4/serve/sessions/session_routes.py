@@ -166,11 +166,11 @@ class SessionRoutes:
 
     async def image(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         name = scope["path_params"]["name"]
-        found = await self._store.picture((await self._known(scope)).id, name)
-        if found is None:
+        picture = await self._store.picture((await self._known(scope)).id, name)
+        if picture is None:
             problem = f"found {short_repr(name)}, expected the name of a picture in this session"
             raise ApiError(f"{problem} whose bytes were sent", path="name", status=404)
-        return {"name": name, "data": base64.b64encode(found).decode()}
+        return {"name": name, "data": base64.b64encode(picture).decode()}
 
     async def weights(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         body = self._body(data)
@@ -184,10 +184,10 @@ class SessionRoutes:
 
     async def _known(self, scope: Scope) -> SessionRecord:
         id = checked_session_id(scope["path_params"]["session"])
-        found = await self._store.session(id)
-        if found is None:
+        record = await self._store.session(id)
+        if record is None:
             raise SessionRefused("unknown")
-        return found
+        return record
 
     def _body(self, data: bytes) -> JsonObject:
         return read_json(data or b"{}", self._server.settings.max_depth)
@@ -234,15 +234,15 @@ _SAMPLING: dict[str, Check] = {
 _LIMITS: dict[str, Check] = {"turns": _POSITIVE, "tokens": _POSITIVE}
 
 
-def _members(known: dict[str, Check]) -> Check:
+def _members(checks: dict[str, Check]) -> Check:
     def check(value: object, path: str) -> dict[str, Any] | None:
         if value is None:
             return None
-        given = request_fields.json_object(value, path)
-        _check_names(given, tuple(known), path)
+        members = request_fields.json_object(value, path)
+        _check_names(members, tuple(checks), path)
         return {
-            name: known[name](member, f"{path}.{name}")
-            for name, member in given.items()
+            name: checks[name](member, f"{path}.{name}")
+            for name, member in members.items()
             if member is not None
         }
 
@@ -271,8 +271,8 @@ _OPTIONS: dict[str, Check] = {
 _FIELDS = ("id", "group", "metadata", "owner", *_OPTIONS)
 
 
-def _check_names(body: JsonObject, known: tuple[str, ...], path: str | None) -> None:
+def _check_names(body: JsonObject, names: tuple[str, ...], path: str | None) -> None:
     for name in body:
-        if name not in known:
+        if name not in names:
             place = name if path is None else f"{path}.{name}"
-            raise ApiError(f"found it, expected one of {', '.join(known)}", path=place)
+            raise ApiError(f"found it, expected one of {', '.join(names)}", path=place)

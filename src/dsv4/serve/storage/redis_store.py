@@ -36,12 +36,12 @@ class RedisTurnStore(TurnStore):
 
     async def put(self, owner: str, names: Sequence[str], value: bytes) -> None:
         own = self._key(owner, "turn", names[0])
-        named = [self._key(owner, "name", name) for name in names]
-        size = len(value) + sum(map(len, named))
+        leads = [self._key(owner, "name", name) for name in names]
+        size = len(value) + sum(map(len, leads))
         bounds = (self._most, self._most_bytes, _SECONDS, f"{self._prefix}clock")
         with redis_failures():
             keys = [*self._shared(), own]
-            await self._turns(keys=keys, args=(value, json.dumps(named), size, *bounds))
+            await self._turns(keys=keys, args=(value, json.dumps(leads), size, *bounds))
 
     async def get(self, owner: str, name: str) -> bytes | None:
         with redis_failures():

@@ -165,8 +165,8 @@ def _in_thread(
 ) -> Callable[Concatenate[SqliteTurnStore, P], Coroutine[Any, Any, T]]:
     """A method that runs in the store's own thread, so that the server never waits for the disk."""
 
-    async def run(store: SqliteTurnStore, /, *args: P.args, **named: P.kwargs) -> T:
-        work = partial(method, store, *args, **named)
+    async def run(store: SqliteTurnStore, /, *args: P.args, **keywords: P.kwargs) -> T:
+        work = partial(method, store, *args, **keywords)
         try:
             return await asyncio.get_running_loop().run_in_executor(store._thread, work)
         except sqlite3.Error as error:
@@ -277,8 +277,8 @@ class TurnSeal:
         return None if unpacking.unconsumed_tail else value
 
     def _tag(self, owner: str, packed: bytes) -> bytes:
-        named = hashlib.sha256(owner.encode("utf-8", "surrogateescape")).digest()
-        return hmac.new(self._key, named + packed, hashlib.sha256).digest()[:_TAG_BYTES]
+        name = hashlib.sha256(owner.encode("utf-8", "surrogateescape")).digest()
+        return hmac.new(self._key, name + packed, hashlib.sha256).digest()[:_TAG_BYTES]
 
 
 def read_seal(path: str) -> TurnSeal:
@@ -317,18 +317,18 @@ class SampledTurn:
 
     def to_bytes(self) -> bytes:
         # Not `asdict(self)`, which would make a copy of every id.
-        kept = {name: getattr(self, name) for name in self.__slots__}
-        kept["calls"] = [asdict(call) for call in self.calls]
-        return json.dumps(kept, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        fields["calls"] = [asdict(call) for call in self.calls]
+        return json.dumps(fields, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
     @classmethod
     def from_bytes(cls, data: bytes | None) -> SampledTurn | None:
         """A turn that was kept. None if it is none: kept by another version, or damaged."""
         try:
-            read = json.loads((data or b"").decode("utf-8", "surrogatepass"))
-            calls = tuple(SampledCall(**call) for call in read.pop("calls"))
-            ids = read.pop("ids")
-            return cls(**read, ids=None if ids is None else tuple(ids), calls=calls)
+            fields = json.loads((data or b"").decode("utf-8", "surrogatepass"))
+            calls = tuple(SampledCall(**call) for call in fields.pop("calls"))
+            ids = fields.pop("ids")
+            return cls(**fields, ids=None if ids is None else tuple(ids), calls=calls)
         except (ValueError, TypeError, KeyError, AttributeError):
             return None
 
@@ -356,11 +356,14 @@ def _is_same_call(theirs: Mapping[str, Any], ours: SampledCall) -> bool:
     function = theirs.get("function") or {}
     if theirs.get("id") != ours.id or function.get("name") != ours.name:
         return False
-    given, sampled = _arguments_object(function.get("arguments")), _arguments_object(ours.arguments)
-    if given is None or sampled is None:
+    arguments, sampled = (
+        _arguments_object(function.get("arguments")),
+        _arguments_object(ours.arguments),
+    )
+    if arguments is None or sampled is None:
         return False
     missing = object()
-    return all(_json_equal(given.get(key, missing), value) for key, value in sampled.items())
+    return all(_json_equal(arguments.get(key, missing), value) for key, value in sampled.items())
 
 
 def _arguments_object(arguments: object) -> dict[str, Any] | None:
@@ -513,9 +516,9 @@ class SampledTurns:
                     return turn
             return None
 
-        spoken = [n for n, message in enumerate(messages) if message.get("role") == "assistant"]
-        turns = await asyncio.gather(*map(turn_of, spoken))
-        return {n: turn for n, turn in zip(spoken, turns, strict=True) if turn is not None}
+        places = [n for n, message in enumerate(messages) if message.get("role") == "assistant"]
+        turns = await asyncio.gather(*map(turn_of, places))
+        return {n: turn for n, turn in zip(places, turns, strict=True) if turn is not None}
 
     def _sealed_in(self, owner: str, mark: str) -> SampledTurn | None:
         return SampledTurn.from_bytes(None if self.seal is None else self.seal.open(owner, mark))

@@ -89,8 +89,8 @@ class WatchedStore(TurnStore):
         return waiting or await self.watch.asked(lambda: self._store.get(owner, name))
 
     async def delete(self, owner: str, name: str) -> bool:
-        gone = await self.watch.asked(lambda: self._store.delete(owner, name))
-        return await self._waiting.delete(owner, name) or gone
+        was_there = await self.watch.asked(lambda: self._store.delete(owner, name))
+        return await self._waiting.delete(owner, name) or was_there
 
     async def size(self) -> int:
         return await self.watch.asked(self._store.size)
