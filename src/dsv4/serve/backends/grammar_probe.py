@@ -75,15 +75,15 @@ class GrammarProbe:
         return None if self.has_failed else "server"
 
     async def _obeys(self, thinking: bool) -> bool:
-        written = ""
+        text = ""
         try:
             async for chunk in self._ask(encode(_QUESTION, thinking=thinking), _OPTIONS):
-                written += chunk.text
+                text += chunk.text
         except BackendError as error:
             if error.status == 400:  # it knows no grammars, or not this form
                 return False
             raise
-        return bool(written) and _WORD.startswith(written)
+        return bool(text) and _WORD.startswith(text)
 
 
 def _thinks(prompt: Prompt) -> bool:

@@ -38,12 +38,12 @@ class EngineAnswer(Generic[T]):
     async def get(self) -> T:
         """The answer. Raises what asking raises."""
         async with self._lock:  # requests that come meanwhile wait for one answer
-            known = self._known
-            if known is None or known[0] != self._starts():
+            latest = self._known
+            if latest is None or latest[0] != self._starts():
                 self._known = None
                 answer = await self._ask()
-                known = self._known = (self._starts(), answer)
-            return known[1]
+                latest = self._known = (self._starts(), answer)
+            return latest[1]
 
 
 class HttpBackend:

@@ -71,8 +71,8 @@ class JsonFormatter(logging.Formatter):
 
 def log_fields(level: int, message: str, fields: Mapping[str, Any]) -> None:
     """Logs a message with fields, those aside that are None."""
-    given = {name: value for name, value in fields.items() if value is not None}
-    logger.log(level, message, extra={_FIELDS: given})
+    values = {name: value for name, value in fields.items() if value is not None}
+    logger.log(level, message, extra={_FIELDS: values})
 
 
 def configure_logs(settings: Settings) -> None:
@@ -116,8 +116,8 @@ _REQUEST_ID = re.compile(r"[\w.:/+=@-]{1,128}", re.ASCII)
 
 def request_id_of(headers: Mapping[str, str]) -> str | None:
     """What a client calls its request. None where it says nothing, or what cannot be passed on."""
-    given = headers.get("x-request-id", "")
-    return given if _REQUEST_ID.fullmatch(given) else None
+    id = headers.get("x-request-id", "")
+    return id if _REQUEST_ID.fullmatch(id) else None
 
 
 # Where an answer has the name of its request.
@@ -280,11 +280,11 @@ def log_healed(id: str, events: Iterable[Event]) -> None:
 
 def healing_summary(answers: float, healed: Mapping[str, float]) -> str:
     """What was healed since the start, in a sentence: of so many answers, those with each kind."""
-    found = [f"{healed[kind]:g} {words}" for kind, words in HEALED_KINDS.items() if healed[kind]]
-    if not found:
+    counts = [f"{healed[kind]:g} {words}" for kind, words in HEALED_KINDS.items() if healed[kind]]
+    if not counts:
         return f"{_answers(answers)}, none in need of healing" if answers else "no answers"
-    first, _, rest = found[0].partition(" ")
-    return ", ".join([f"{first} of {_answers(answers)} {rest}", *found[1:]])
+    first, _, rest = counts[0].partition(" ")
+    return ", ".join([f"{first} of {_answers(answers)} {rest}", *counts[1:]])
 
 
 def _answers(count: float) -> str:

@@ -171,17 +171,17 @@ class Metrics:
 
     def _samples(self) -> list[Sample]:
         """Every number that is counted, by all workers."""
-        return [sample for found in self.all().collect() for sample in found.samples]
+        return [sample for family in self.all().collect() for sample in family.samples]
 
     def healing(self) -> str:
         """What was healed since the start, in a sentence."""
-        counted = {
+        counts = {
             (sample.name, sample.labels.get("kind")): sample.value for sample in self._samples()
         }
         of_kind = {
-            kind: counted.get(("dsv4_healed_answers_total", kind), 0) for kind in HEALED_KINDS
+            kind: counts.get(("dsv4_healed_answers_total", kind), 0) for kind in HEALED_KINDS
         }
-        return healing_summary(counted.get(("dsv4_answers_total", None), 0), of_kind)
+        return healing_summary(counts.get(("dsv4_answers_total", None), 0), of_kind)
 
     def all(self) -> CollectorRegistry:
         """What is to be shown: the counts of this process, or of all workers."""

@@ -65,10 +65,10 @@ class PromptPrefix:
     def of_messages(cls, body: JsonObject) -> PromptPrefix:
         """The same of a request for a chat server, which makes its prompts itself."""
         messages = body.get("messages")
-        listed = messages if isinstance(messages, list) else []
-        roles = [message.get("role") for message in listed if isinstance(message, dict)]
-        first = roles.index("assistant") if "assistant" in roles else len(listed)
-        return cls(json_bytes(listed), json_bytes(listed[:first]))
+        history = messages if isinstance(messages, list) else []
+        roles = [message.get("role") for message in history if isinstance(message, dict)]
+        first = roles.index("assistant") if "assistant" in roles else len(history)
+        return cls(json_bytes(history), json_bytes(history[:first]))
 
 
 def _bytes(text: str) -> bytes:
@@ -198,10 +198,10 @@ class EnginePool:
         """The engine for a request; None where all that could take it were tried."""
         if prefix is None:
             return None if tried else self.first
-        left = [engine for engine in self.engines if engine not in tried]
-        able = [engine for engine in left if engine.takes_requests]
+        others = [engine for engine in self.engines if engine not in tried]
+        able = [engine for engine in others if engine.takes_requests]
         if not able and not tried:  # one of them may be back already
-            able = [engine for engine in left if not engine.is_draining] or left
+            able = [engine for engine in others if not engine.is_draining] or others
         if not able:
             return None
         preferred = self._with_prefix(prefix, able) or _by_hash(prefix, able)
@@ -234,10 +234,10 @@ class EnginePool:
     def drain(self, url: str, is_draining: bool) -> bool:
         """Lets an engine take no more requests, or take them again. False where none has the
         address."""
-        found = [engine for engine in self.engines if engine.url == url]
-        for engine in found:
+        engines = [engine for engine in self.engines if engine.url == url]
+        for engine in engines:
             engine.drain(is_draining)
-        return bool(found)
+        return bool(engines)
 
     def replace(self, engines: Sequence[Engine]) -> None:
         """Changes the engines. Streams of those that go end as if nothing had happened."""
@@ -284,8 +284,8 @@ class EnginePool:
 def _weights(engines: list[Engine]) -> dict[Engine, int]:
     """How busy engines are: by their own word where all give it, for that counts more than what
     this process has sent them; else by their streams."""
-    reported = {engine: engine.reported_weight for engine in engines}
-    weights = {engine: weight for engine, weight in reported.items() if weight is not None}
+    words = {engine: engine.reported_weight for engine in engines}
+    weights = {engine: weight for engine, weight in words.items() if weight is not None}
     all_speak = len(weights) == len(engines)
     return weights if all_speak else {engine: engine.running for engine in engines}
 

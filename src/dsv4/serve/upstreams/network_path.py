@@ -111,26 +111,26 @@ class _Tunnel(asyncio.Protocol):
 
 def _authority(server: SplitResult) -> str:
     host = server.hostname or ""
-    shown = f"[{host}]" if ":" in host else host
-    return f"{shown}:{server.port or _PORTS[server.scheme]}"
+    name = f"[{host}]" if ":" in host else host
+    return f"{name}:{server.port or _PORTS[server.scheme]}"
 
 
 def basic_authorization(parts: SplitResult) -> str:
     """The user and the password of a URL, as a header has them."""
-    named = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
-    return f"Basic {base64.b64encode(named.encode()).decode()}"
+    pair = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+    return f"Basic {base64.b64encode(pair.encode()).decode()}"
 
 
 def proxy_of(url: str, settings: Settings) -> str | None:
     """The URL of the proxy to a server; None where there is none. This machine is reached without
     one, unless the settings name it. Raises a `SettingError`."""
-    named = settings.upstream_proxy
-    proxy = named or _proxy_of_environment(urlsplit(url))
+    setting = settings.upstream_proxy
+    proxy = setting or _proxy_of_environment(urlsplit(url))
     if proxy in (None, "none"):
         return None
     whole = proxy if "://" in proxy else f"http://{proxy}"
     if not is_url(whole, "http"):
-        problem = f"found {without_password(proxy)!r}" + ("" if named else " in the environment")
+        problem = f"found {without_password(proxy)!r}" + ("" if setting else " in the environment")
         raise SettingError("upstream_proxy", f"{problem}, expected http://HOST:PORT, or none")
     return whole
 

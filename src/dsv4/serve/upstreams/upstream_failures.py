@@ -71,14 +71,14 @@ def failure(status: int, headers: Mapping[str, str], body: str, key: str | None)
     return BackendError(f"the backend answered {status}", mapped, wait, quoted=text)
 
 
-def overflow_of(said: JsonObject, text: str) -> BackendOverflow | None:
+def overflow_of(fields: JsonObject, text: str) -> BackendOverflow | None:
     """The error for a prompt that is too long for the backend, if that is what it says."""
-    kinds = (said.get("code"), said.get("type"), said.get("error_type"))
+    kinds = (fields.get("code"), fields.get("type"), fields.get("error_type"))
     if not (any(kind in _OVERFLOW_CODES for kind in kinds) or _OVERFLOW.search(text)):
         return None
     match = _LIMIT.search(text)
-    limit = read_number(said.get("n_ctx")) or (_value(match[1]) if match else None)
-    tokens = read_number(said.get("n_prompt_tokens"))
+    limit = read_number(fields.get("n_ctx")) or (_value(match[1]) if match else None)
+    tokens = read_number(fields.get("n_prompt_tokens"))
     if tokens is None and limit is not None:
         numbers = [_value(number) for number in _NUMBER.findall(text)]
         tokens = max((number for number in numbers if number > limit), default=None)
@@ -89,23 +89,23 @@ def _value(number: str) -> int:
     return int(number.replace(",", ""))
 
 
-def told_failure(said: object, key: str | None) -> BackendError:
+def told_failure(value: object, key: str | None) -> BackendError:
     """The error for what a server says in an answer that has begun as if nothing were wrong."""
-    text = _hidden(error_text(said), key)
-    fields = said if isinstance(said, dict) else {}
+    text = _hidden(error_text(value), key)
+    fields = value if isinstance(value, dict) else {}
     if overflow := overflow_of(fields, text):
         return overflow
     return BackendError("the backend failed", _told_status(fields), quoted=text)
 
 
-def _told_status(said: JsonObject) -> int:
+def _told_status(fields: JsonObject) -> int:
     """The status to answer with: servers have that of their own in many places, or a word."""
     for name in ("code", "status", "status_code"):
-        value = said.get(name)
+        value = fields.get(name)
         code = int(value) if isinstance(value, str) and value.isdecimal() else read_number(value)
         if code in _STATUSES:
             return _STATUSES[code]
-    words = f"{said.get('type')} {said.get('code')}"
+    words = f"{fields.get('type')} {fields.get('code')}"
     return next((status for word, status in _LOAD_WORDS.items() if word in words), 502)
 
 
