@@ -120,16 +120,16 @@ def headers_of(scope: Scope) -> dict[str, str]:
 
 def query_of(scope: Scope) -> dict[str, str]:
     """What a request asks for behind its path; of a name that is there twice, the last."""
-    asked = parse_qs(scope.get("query_string", b"").decode("latin-1"))
-    return {name: values[-1] for name, values in asked.items()}
+    fields = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+    return {name: values[-1] for name, values in fields.items()}
 
 
 async def read_body(scope: Scope, receive: Receive, settings: Settings) -> bytes:
     """The body of a request. Raises `ApiError` for one that is too large, too slow or packed."""
     headers = headers_of(scope)
-    packed = headers.get("content-encoding", "identity")
-    if packed != "identity":
-        raise ApiError(f"found a body packed with {packed!r}, expected it plain", status=415)
+    coding = headers.get("content-encoding", "identity")
+    if coding != "identity":
+        raise ApiError(f"found a body packed with {coding!r}, expected it plain", status=415)
     announced = headers.get("content-length", "0")
     if announced.isdecimal() and int(announced) > settings.max_body:
         raise _too_large(settings)
@@ -175,8 +175,8 @@ def json_bytes(body: object) -> bytes:
 async def send_bytes(
     send: Send, status: int, data: bytes, kind: str, headers: Mapping[str, str] | None = None
 ) -> None:
-    sent = {"content-type": kind, "content-length": str(len(data)), **(headers or {})}
-    await send(send_start(status, sent))
+    all_headers = {"content-type": kind, "content-length": str(len(data)), **(headers or {})}
+    await send(send_start(status, all_headers))
     await send({"type": "http.response.body", "body": data})
 
 
@@ -214,13 +214,13 @@ class EventStream:
             self._turn.release()
 
     async def _begin(self) -> None:
-        fixed = {
+        usual = {
             "content-type": "text/event-stream; charset=utf-8",
             "cache-control": "no-cache",
             # Proxies that collect answers would turn a stream into a wait.
             "x-accel-buffering": "no",
         }
-        await self._send(send_start(200, {**fixed, **self._headers}))
+        await self._send(send_start(200, {**usual, **self._headers}))
 
     async def end(self) -> None:
         await self._send({"type": "http.response.body", "body": b""})
@@ -348,7 +348,7 @@ class DoorApp:
 
 async def _refuse(scope: Scope, send: Send, error: ApiError) -> None:
     """Answers what no route gets, and ends the connection: the next may be to another server."""
-    spoken: ProtocolName = "messages" if "/messages" in scope["path"] else "chat"
-    status, body = protocol_of_client(headers_of(scope), spoken).error(error)
+    protocol: ProtocolName = "messages" if "/messages" in scope["path"] else "chat"
+    status, body = protocol_of_client(headers_of(scope), protocol).error(error)
     again = {"retry-after": "1", "x-should-retry": "true"} if status == 503 else {}
     await send_json(send, status, body, {**again, "connection": "close"})

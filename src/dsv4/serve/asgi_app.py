@@ -72,14 +72,14 @@ def build_app(settings: Settings | None, backend: AnyBackend | None) -> Starlett
             await asyncio.gather(*looking, return_exceptions=True)
             await server.aclose()
 
-    made = GatewayApp(
+    app = GatewayApp(
         routes=routes(server),
         middleware=_middleware(server),
         exception_handlers={404: _no_route, 405: _no_route},
         lifespan=lifespan,
     )
-    made.state.server = server
-    return made
+    app.state.server = server
+    return app
 
 
 def _make_ready(tokenizer: Tokenizer) -> None:
@@ -91,8 +91,8 @@ async def _no_route(request: Request, error: Exception) -> Response:
     """The error for an unknown route, as the client's protocol writes it."""
     assert isinstance(error, HTTPException)
     method, path = request.method, request.url.path
-    found = ApiError(f"found {method} {path}, which is not served here", status=error.status_code)
-    status, body = protocol_of_client(request.headers).error(found)
+    problem = ApiError(f"found {method} {path}, which is not served here", status=error.status_code)
+    status, body = protocol_of_client(request.headers).error(problem)
     return JSONResponse(body, status, error.headers)
 
 
@@ -116,10 +116,10 @@ def _middleware(server: GatewayState) -> list[Middleware]:
         Middleware(DoorApp, max_header=max_header, drain=server.drain, checks=checks),
     ]
     if origins:
-        named, every = list(origins), ["*"]
+        allowed, every = list(origins), ["*"]
         layers.append(
             Middleware(
-                CORSMiddleware, allow_origins=named, allow_methods=every, allow_headers=every
+                CORSMiddleware, allow_origins=allowed, allow_methods=every, allow_headers=every
             )
         )
     return layers

@@ -60,15 +60,15 @@ class EventLog:
 
 def joined_events(events: Iterable[Event]) -> list[Event]:
     """The events, with pieces of one text that stand in a row as one piece."""
-    joined: list[Event] = []
+    result: list[Event] = []
     for (kind, index), run in groupby(events, _text_kind):
         if kind is ArgumentsDelta:
-            joined.append(ArgumentsDelta(index, _joined_text(run)))
+            result.append(ArgumentsDelta(index, _joined_text(run)))
         elif kind is ContentDelta or kind is ReasoningDelta:
-            joined.append(kind(_joined_text(run)))
+            result.append(kind(_joined_text(run)))
         else:
-            joined += run
-    return joined
+            result += run
+    return result
 
 
 def _text_kind(event: Event) -> tuple[type, int]:
@@ -110,15 +110,15 @@ class TokenLogprobs:
         """Those of an event, as Chat Completions writes them; None if it has none."""
         return self._given.get(id(event)) or None
 
-    def _read(self, known: Logprob) -> _TokenLogprob:
-        ids: Sequence[int | None] = known.top_ids or [None] * len(known.top)
+    def _read(self, entry: Logprob) -> _TokenLogprob:
+        ids: Sequence[int | None] = entry.top_ids or [None] * len(entry.top)
         top = [
             (self._bytes(token, id), logprob)
-            for (token, logprob), id in zip(known.top, ids, strict=True)
+            for (token, logprob), id in zip(entry.top, ids, strict=True)
         ]
         # Servers add the token itself, wherever it stands.
         top.sort(key=lambda each: -each[1])
-        return _TokenLogprob(self._bytes(known.token, known.id), known.logprob, top[: self._most])
+        return _TokenLogprob(self._bytes(entry.token, entry.id), entry.logprob, top[: self._most])
 
     def _bytes(self, token: str, id: int | None) -> bytes:
         data = None if id is None else self._bytes_of_ids.get(id)
@@ -131,15 +131,15 @@ class TokenLogprobs:
         at = b"".join(token.data for token in tokens).find(data)
         if at < 0:  # without ids, characters that are cut between tokens have no text of their own
             return tokens
-        taken, place = [], 0
+        own, place = [], 0
         for n, token in enumerate(tokens):
             if place >= at + len(data):
                 self._waiting = tokens[n:]
                 break
             place += len(token.data)
             if place > at:
-                taken.append(token)
-        return taken
+                own.append(token)
+        return own
 
 
 class _TokenLogprob(NamedTuple):
@@ -150,9 +150,9 @@ class _TokenLogprob(NamedTuple):
     top: list[tuple[bytes, float]]
 
 
-def _logprob_json(known: _TokenLogprob) -> dict[str, Any]:
-    top = [_token_json(data, logprob) for data, logprob in known.top]
-    return {**_token_json(known.data, known.logprob), "top_logprobs": top}
+def _logprob_json(entry: _TokenLogprob) -> dict[str, Any]:
+    top = [_token_json(data, logprob) for data, logprob in entry.top]
+    return {**_token_json(entry.data, entry.logprob), "top_logprobs": top}
 
 
 def _token_json(data: bytes, logprob: float) -> dict[str, Any]:

@@ -262,11 +262,11 @@ class CompletionRun(ABC, Generic[PreparedT]):
         frames = self._api.frames
         # A sealed turn goes out where the reasoning ends: what follows must wait for its own end.
         seals = self._server.storage.turns.seal is not None
-        held: list[tuple[int, list[Event]]] | None = [] if seals else None
+        later: list[tuple[int, list[Event]]] | None = [] if seals else None
 
         async def passed(choice: int, events: list[Event]) -> None:
-            if held is not None:
-                events = _held_back(held, choice, events)
+            if later is not None:
+                events = _held_back(later, choice, events)
             start = b"" if stream.has_begun else frames(self._first_events(writer))
             if data := start + self._framed(writer, events, choice):
                 await stream.write(data)
@@ -277,7 +277,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
 
         try:
             await self._generate(passed, alive)
-            for choice, events in held or ():
+            for choice, events in later or ():
                 await stream.write(self._framed(writer, events, choice))
             last = writer.finish(usage=self.usage, reason=self._reason())
             if self._debug:
@@ -294,12 +294,12 @@ class CompletionRun(ABC, Generic[PreparedT]):
             if not stream.has_begun:
                 raise
             # The protocol's own error, and then no clean end: clients take that for the answer.
-            told = client_error(error)
-            await stream.write(frames(writer.fail(told)))
+            api_error = client_error(error)
+            await stream.write(frames(writer.fail(api_error)))
             if not is_expected(error):
-                raise BrokenOff(told.message) from error
+                raise BrokenOff(api_error.message) from error
             self._server.metrics.count_failure(error)
-            return told
+            return api_error
         await stream.end()
         return None
 
@@ -325,13 +325,13 @@ class CompletionRun(ABC, Generic[PreparedT]):
         """What the client is to give back with its reasoning: the turn, or its name. None is the
         reasoning itself, where clients may give back nothing else of it."""
         server, prepared = self._server, self._prepared
-        turns, sealed = server.storage.turns, None
+        turns, mark = server.storage.turns, None
         if turns.seal is not None:
             turn = self._turn_to_keep(prepared.turn_ids[0], self.readers[0])
-            sealed = None if turn is None else turns.sealed(self._client.key.name, turn)
-        if sealed is None and prepared.call.protocol != "responses":
+            mark = None if turn is None else turns.sealed(self._client.key.name, turn)
+        if mark is None and prepared.call.protocol != "responses":
             return mark_id(prepared.turn_ids[0])
-        return sealed
+        return mark
 
     def _turn_to_keep(self, turn_id: str, reader: ChoiceReader) -> SampledTurn | None:
         turn = _sampled_turn(turn_id, reader, self._prepared)
@@ -407,16 +407,14 @@ def _engine_reason(reader: ChoiceReader) -> Reason | None:
 
 
 def _held_back(
-    held: list[tuple[int, list[Event]]], choice: int, events: list[Event]
+    later: list[tuple[int, list[Event]]], choice: int, events: list[Event]
 ) -> list[Event]:
-    """The reasoning at the start of a turn; everything from its end on is added to `held`."""
-    thought = (ReasoningDelta, Diagnostic)
-    after = next(
-        (n for n, event in enumerate(events) if not isinstance(event, thought)), len(events)
-    )
-    after = 0 if held else after
+    """The reasoning at the start of a turn; everything from its end on is added to `later`."""
+    kinds = (ReasoningDelta, Diagnostic)
+    after = next((n for n, event in enumerate(events) if not isinstance(event, kinds)), len(events))
+    after = 0 if later else after
     if events[after:]:
-        held.append((choice, events[after:]))
+        later.append((choice, events[after:]))
     return events[:after]
 
 
@@ -430,12 +428,12 @@ def _sampled_turn(
     is_opened = prepared.call.request.tool_choice not in ("auto", "none")
     prompt, ids, *_ = prepared.encoded
     opening = prompt.ending.open if is_opened else ""
-    opened = ids[-prepared.written :] if ids and prepared.written else []
-    has_ids = reader.has_ids and bool(opened) == bool(opening)
+    opening_ids = ids[-prepared.written :] if ids and prepared.written else []
+    has_ids = reader.has_ids and bool(opening_ids) == bool(opening)
     return SampledTurn(
         id=turn_id,
         text=opening + reader.sampled,
-        ids=(*opened, *reader.sampled_ids) if has_ids else None,
+        ids=(*opening_ids, *reader.sampled_ids) if has_ids else None,
         content=message.content,
         reasoning=message.reasoning,
         calls=tuple(SampledCall(c.id, _full_name(c), c.arguments) for c in message.tool_calls),

@@ -80,26 +80,26 @@ class ForcedGeneration:
                     self._counts = chunk.counts or self._counts
         spent = self._spent
         left = self._options.max_tokens - spent
-        ended = ended_by(self._finish)
-        is_cut = not self._is_closed and ended is not None and ended.is_cut
+        end = ended_by(self._finish)
+        is_cut = not self._is_closed and end is not None and end.is_cut
         if is_cut or left <= 0:
             finish = self._finish if is_cut else "length"
             yield Chunk(ids=() if self._as_ids else None, finish=finish, counts=self._total(spent))
             return
-        written = [self._opening] if self._is_closed else [self._border, self._opening]
-        for text in written:
+        texts = [self._opening] if self._is_closed else [self._border, self._opening]
+        for text in texts:
             yield Chunk(text.text, text.ids if self._as_ids else None)
-        prompt, ids = self._continued(written)
-        generated = 0
+        prompt, ids = self._continued(texts)
+        count = 0
         second = replace(self._options, max_tokens=left)
         async with aclosing(self._backend.stream(prompt, ids, second)) as rest:
             async for chunk in rest:
-                generated += len(chunk.ids or ())
-                counted = None if chunk.counts is None else chunk.counts.completion
-                if counted is not None:
-                    chunk.counts = self._total(spent + counted)
+                count += len(chunk.ids or ())
+                own_count = None if chunk.counts is None else chunk.counts.completion
+                if own_count is not None:
+                    chunk.counts = self._total(spent + own_count)
                 elif chunk.counts is not None or (chunk.finish is not None and self._as_ids):
-                    chunk.counts = self._total(spent + generated if self._as_ids else None)
+                    chunk.counts = self._total(spent + count if self._as_ids else None)
                 yield chunk
 
     @property
@@ -158,13 +158,13 @@ class ForcedGeneration:
         counts = self._counts
         return Counts(counts.prompt, counts.cached, completion, counts.reasoning)
 
-    def _continued(self, written: Sequence[Chunk]) -> tuple[Prompt, list[int] | None]:
+    def _continued(self, texts: Sequence[Chunk]) -> tuple[Prompt, list[int] | None]:
         """The prompt of the second generation."""
         ids = None if self._ids is None else list(self._ids)
         text = self._text
         if ids is not None and self._tokenizer is not None:
-            sampled = self._sampled if self._as_ids else self._tokenizer.encode_text(text)
-            ids += [*sampled, *(id for each in written for id in each.ids or ())]
-            text = self._tokenizer.decode(sampled)
-        special = (part for each in written for part in markup(each.text).parts)
+            reasoning = self._sampled if self._as_ids else self._tokenizer.encode_text(text)
+            ids += [*reasoning, *(id for each in texts for id in each.ids or ())]
+            text = self._tokenizer.decode(reasoning)
+        special = (part for each in texts for part in markup(each.text).parts)
         return self._prompt.continued(text, *special), ids

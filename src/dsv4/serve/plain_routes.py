@@ -146,8 +146,8 @@ class PlainRoutes:
         behind = {"chat_server": server.healer.to_dict()} if server.heals else {}
         facts = server.model.facts.to_dict()
         images = {} if server.heals else {"images": await self._image_facts()}
-        known = {**facts, **images, **behind, **stores}
-        return {"status": "ready", "model": server.model.name, **known}
+        details = {**facts, **images, **behind, **stores}
+        return {"status": "ready", "model": server.model.name, **details}
 
     async def _image_facts(self) -> JsonObject:
         """Whether the engines are sent images, asked again where they were restarted."""
@@ -198,8 +198,8 @@ class PlainRoutes:
         return {"input_tokens": self._length(self._body(data), "messages")}
 
     def count_input_tokens(self, data: bytes, cancellation: Cancellation) -> JsonObject:
-        counted = self._length(self._body(data), "responses")
-        return {"object": "response.input_tokens", "input_tokens": counted}
+        count = self._length(self._body(data), "responses")
+        return {"object": "response.input_tokens", "input_tokens": count}
 
     def _length(self, body: JsonObject, protocol: ProtocolName) -> int:
         """How many tokens the prompt of a request has, as its server writes it if that is known."""

@@ -113,16 +113,16 @@ class PageFiles:
 def saved_servers(paths: Iterable[str]) -> dict[str, Profile]:
     """The servers in files of `dsv4 verify --save`, by the names of the files: the page sends
     names, and never paths. Raises `SettingError`."""
-    found: dict[str, Profile] = {}
+    profiles: dict[str, Profile] = {}
     for path in paths:
         try:
             profile = load(path)
         except (EncodeError, OSError) as error:
             raise SettingError("profile", f"{path}: {error}") from None
-        if profile.name in found:
+        if profile.name in profiles:
             raise SettingError("profile", f"{path}: found a second {profile.name}, expected one")
-        found[profile.name] = profile
-    return found
+        profiles[profile.name] = profile
+    return profiles
 
 
 class PageRoute(ABC):
@@ -229,10 +229,10 @@ class InspectorRoute(PageRoute):
 
     async def _request(self, body: dict[str, Any]) -> Any:
         number = _integer_field(body, "number")
-        seen = self._inspector.get(number)
-        if seen is None:
+        request = self._inspector.get(number)
+        if request is None:
             raise ApiError(f"found {number}, expected a request that is kept", status=404)
-        return seen.details()
+        return request.details()
 
     async def _session(self, body: dict[str, Any]) -> Any:
         store, tokenizer = self._server.sessions.store, self._server.tokenizer

@@ -71,8 +71,8 @@ class PromptRun(CompletionRun[PromptedRequest]):
 
 
 def _plain_message(message: object) -> Mapping[str, Any]:
-    found = getattr(message, "message", message)
-    return found if isinstance(found, Mapping) else {}
+    plain = getattr(message, "message", message)
+    return plain if isinstance(plain, Mapping) else {}
 
 
 class PromptRoute(CompletionRoute[PromptedRequest]):
@@ -81,17 +81,17 @@ class PromptRoute(CompletionRoute[PromptedRequest]):
     _run_class: type[CompletionRun[PromptedRequest]] = PromptRun
 
     def _unread(self, body: JsonObject) -> list[str]:
-        known = fields_of(self._server.backend).names
-        return [name for name in super()._unread(body) if name not in known]
+        own = fields_of(self._server.backend).names
+        return [name for name in super()._unread(body) if name not in own]
 
     async def _prepare(
         self, received: ReceivedRequest, client: CompletionClient
     ) -> PromptedRequest:
         server, key, session = self._server, client.key, client.session
-        given = received.call
-        if given.images:
-            given = await server.images.settled(given, server.behind.image_support)
-        call, recalled, engine = await server.storage.turns.recalled(key.name, given)
+        original = received.call
+        if original.images:
+            original = await server.images.settled(original, server.behind.image_support)
+        call, recalled, engine = await server.storage.turns.recalled(key.name, original)
         server.metrics.count("replayed_turns", "used", by=recalled)
         encoded = await encode_prompt(call, received.body, server, received.size)
         prompt, ids, tokens, is_exact = encoded
@@ -158,8 +158,8 @@ def written_ids(
     is_free = call.request.tool_choice in FREE_CHOICES
     if ids is None or tokenizer is None or not opening or is_free:
         return 0
-    written = markup_ids(tokenizer, opening)
-    return len(written) if ids[-len(written) :] == written else 0
+    opening_ids = markup_ids(tokenizer, opening)
+    return len(opening_ids) if ids[-len(opening_ids) :] == opening_ids else 0
 
 
 def _unenforceable(call: ApiRequest, error: ValueError) -> ApiError:

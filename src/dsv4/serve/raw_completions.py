@@ -133,19 +133,19 @@ class RawCompletionRoute(PromptRoute):
         )
 
 
-def _prompt(server: GatewayState, given: object) -> tuple[Prompt, list[int] | None]:
+def _prompt(server: GatewayState, value: object) -> tuple[Prompt, list[int] | None]:
     """The prompt, from text that spells special tokens, or from ids."""
     tokenizer = server.tokenizer
-    if isinstance(given, list) and len(given) == 1 and isinstance(given[0], (str, list)):
-        given = given[0]
-    if isinstance(given, str) and given:
-        parts = markup(given).parts
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], (str, list)):
+        value = value[0]
+    if isinstance(value, str) and value:
+        parts = markup(value).parts
         prompt = Prompt([*parts], server.model.dialect)
         return prompt, None if tokenizer is None else markup_ids(tokenizer, parts)
-    if isinstance(given, list) and given and all(type(id) is int for id in given):
+    if isinstance(value, list) and value and all(type(id) is int for id in value):
         tokenizer = server.needed_tokenizer
         try:
-            return tokenizer.prompt(given), given
+            return tokenizer.prompt(value), value
         except (ValueError, LookupError, OverflowError):
             raise ApiError("found ids that are not in the vocabulary", path="prompt") from None
-    raise wrong(given, "one prompt, as text or as ids", "prompt")
+    raise wrong(value, "one prompt, as text or as ids", "prompt")

@@ -72,9 +72,9 @@ class ReportedRoute(ABC):
     ) -> int:
         """An error before the first byte."""
         self._server.metrics.count_failure(error)
-        told = client_error(error)
-        report.fail(told)
-        status, body = self._error_body(scope, told)
+        api_error = client_error(error)
+        report.fail(api_error)
+        status, body = self._error_body(scope, api_error)
         headers = {"x-request-id": report.id, **retry_headers(status, error)}
         await send_json(send, status, body, headers)
         return status

@@ -35,8 +35,8 @@ def model_asked_for(models: Sequence[Model], name: str | None) -> Model:
     """The model of a backend that requests go to: the one asked for by `name`, else the first whose
     name is known here, else the first."""
     if name is None:
-        known = (model for model in models if dialect_of_model(model) is not None)
-        return next(known, models[0] if models else Model("default"))
+        candidates = (model for model in models if dialect_of_model(model) is not None)
+        return next(candidates, models[0] if models else Model("default"))
     return next((model for model in models if model.name == name), Model(name))
 
 
@@ -114,8 +114,8 @@ def effort_text(dialect: Dialect, effort: str) -> str:
     if not text:
         return "no text"
     line = " ".join(text.split())
-    shown = line if len(line) <= _SHOWN else f"{line[:_SHOWN].rstrip()}..."
-    return f'"{shown}"'
+    excerpt = line if len(line) <= _SHOWN else f"{line[:_SHOWN].rstrip()}..."
+    return f'"{excerpt}"'
 
 
 class ServedModel:
@@ -155,15 +155,15 @@ class ServedModel:
     def note(self, models: Sequence[Model]) -> None:
         """Takes in what the backend serves, as far as the settings leave it open."""
         settings = self._settings
-        found = self.engine_model = model_asked_for(models, settings.upstream_model)
-        self._shown = Model(settings.model or found.name, settings.context or found.context)
+        main = self.engine_model = model_asked_for(models, settings.upstream_model)
+        self._shown = Model(settings.model or main.name, settings.context or main.context)
         if not (self._makes_prompts or settings.model or settings.upstream_model):
-            self._others = tuple(model.name for model in models if model is not found)
+            self._others = tuple(model.name for model in models if model is not main)
         if settings.dialect is None:
-            told = dialect_of_host(settings.upstream) or dialect_of_model(found, settings.model)
-            self.dialect = told or self.dialect
+            dialect = dialect_of_host(settings.upstream) or dialect_of_model(main, settings.model)
+            self.dialect = dialect or self.dialect
             self._use_names_of_dialect()
-            self.dialect_problem = dialect_problem(found, settings) if told is None else ""
+            self.dialect_problem = dialect_problem(main, settings) if dialect is None else ""
             self.facts = prompt_facts(self.dialect, settings)
         self.api_settings = replace(self.api_settings, model=self.name)
         self.is_known = True

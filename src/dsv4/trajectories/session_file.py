@@ -368,14 +368,14 @@ class SessionFile:
         limit: int = 100,
     ) -> list[SessionRecord]:
         """A page of sessions, in the order in which they were made, after a number."""
-        wanted = ["number > ?"]
+        conditions = ["number > ?"]
         values: list[object] = [after]
         if group is not None:
-            wanted.append("grouped = ?")
+            conditions.append("grouped = ?")
             values.append(group)
         if closed is not None:
-            wanted.append(f"closed IS {'NOT ' if closed else ''}NULL")
-        query = f"SELECT * FROM sessions WHERE {' AND '.join(wanted)} ORDER BY number LIMIT ?"
+            conditions.append(f"closed IS {'NOT ' if closed else ''}NULL")
+        query = f"SELECT * FROM sessions WHERE {' AND '.join(conditions)} ORDER BY number LIMIT ?"
         rows = self._db.execute(query, (*values, limit))
         return [session_of(row) for row in rows]
 
