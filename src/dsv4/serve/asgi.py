@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import parse_qs
 
@@ -180,36 +180,33 @@ async def send_bytes(
     await send({"type": "http.response.body", "body": data})
 
 
+@dataclass(slots=True, eq=False)
 class EventStream:
-    """A response of server-sent events. Its head goes out with the first of them."""
+    """A response of server-sent events. Its head goes out with the first of them.
 
-    def __init__(
-        self,
-        send: Send,
-        headers: Mapping[str, str],
-        timer: StreamTimer | None = None,
-        send_piece: Send | None = None,
-    ) -> None:
-        """`timer` notes when a write begins and ends. `send_piece` is the shortest way for all
-        that comes after the start, `send` if not given."""
-        self._send = send
-        self._send_piece = send_piece or send
-        self._headers = headers
-        self._timer = timer
-        self._turn = asyncio.Lock()  # choices and keep-alives write in the order they come
-        self.has_begun = False
+    `send_piece` is the shortest way for all that comes after the start; `timer` notes when a write
+    begins and ends.
+    """
+
+    send: Send
+    send_piece: Send
+    headers: Mapping[str, str]
+    timer: StreamTimer | None = None
+    has_begun: bool = False
+    # Choices and keep-alives write in the order they come.
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def write(self, data: bytes) -> None:
         begins, self.has_begun = not self.has_begun, True
         await self._turn.acquire()
         try:
-            if self._timer is not None:
-                self._timer.sending_began()
+            if self.timer is not None:
+                self.timer.sending_began()
             if begins:
                 await self._begin()
-            await self._send_piece({"type": "http.response.body", "body": data, "more_body": True})
-            if self._timer is not None:
-                self._timer.sent()
+            await self.send_piece({"type": "http.response.body", "body": data, "more_body": True})
+            if self.timer is not None:
+                self.timer.sent()
         finally:
             self._turn.release()
 
@@ -220,10 +217,10 @@ class EventStream:
             # Proxies that collect answers would turn a stream into a wait.
             "x-accel-buffering": "no",
         }
-        await self._send(send_start(200, {**usual, **self._headers}))
+        await self.send(send_start(200, {**usual, **self.headers}))
 
     async def end(self) -> None:
-        await self._send({"type": "http.response.body", "body": b""})
+        await self.send({"type": "http.response.body", "body": b""})
 
 
 def send_start(status: int, headers: Mapping[str, str]) -> dict[str, Any]:

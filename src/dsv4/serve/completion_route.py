@@ -128,7 +128,7 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
     async def _fail_in_stream(self, send: asgi.Send, call: ApiRequest, error: ApiError) -> None:
         """An error in a stream that has nothing else in it."""
         writer = self._api.Writer(call)
-        stream = asgi.EventStream(send, {})
+        stream = asgi.EventStream(send, send, {})
         await stream.write(self._api.frames([*writer.start(), *writer.fail(error)]))
         await stream.end()
 

@@ -258,7 +258,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
         generation = self._generation
         writer = self._api.Writer(self._prepared.call, seal=self._seal)
         send, send_piece = self._client.send, self._client.send_piece
-        stream = asgi.EventStream(send, self._headers, generation.timer, send_piece)
+        stream = asgi.EventStream(send, send_piece, self._headers, generation.timer)
         frames = self._api.frames
         # A sealed turn goes out where the reasoning ends: what follows must wait for its own end.
         seals = self._server.storage.turns.seal is not None

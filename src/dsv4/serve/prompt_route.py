@@ -22,7 +22,12 @@ from dsv4.serve.backends.engine_fields import fields_of
 from dsv4.serve.choice_reader import ChoiceReader, CompletionReader
 from dsv4.serve.completion_route import CompletionRoute
 from dsv4.serve.completion_run import CompletionClient, CompletionRun
-from dsv4.serve.forced_generation import FREE_CHOICES, ForcedGeneration, forced_opening
+from dsv4.serve.forced_generation import (
+    FREE_CHOICES,
+    ForcedGeneration,
+    forced_opening,
+    written_text,
+)
 from dsv4.serve.markup_ids import markup_ids
 from dsv4.serve.prepared_request import ImageFacts, PreparedRequest, ReceivedRequest, new_turn_ids
 from dsv4.serve.prompt_encoding import encode_prompt
@@ -57,7 +62,8 @@ class PromptRun(CompletionRun[PromptedRequest]):
         options = prepared.options
         if not prepared.opening:
             return engine.stream(prompt, ids, options)
-        forced = ForcedGeneration(engine, prompt, ids, options, prepared.opening, tokenizer)
+        opening = written_text(prepared.opening, tokenizer)
+        forced = ForcedGeneration(engine, prompt, ids, options, opening, tokenizer)
         return forced.chunks()
 
     def _new_prefix(self) -> PromptPrefix:

@@ -40,12 +40,9 @@ class SettingError(Error):
     """A setting that cannot be used: it is named, with what was found and what would be right."""
 
     def __init__(self, name: str, problem: str) -> None:
-        super().__init__(name, problem)
+        super().__init__(f"{name}: {problem}")
         self.name = name
         self.problem = problem
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.problem}"
 
 
 def _wrong(name: str, value: object, expected: str) -> SettingError:

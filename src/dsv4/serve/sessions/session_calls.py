@@ -16,7 +16,7 @@ import time
 from array import array
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from dsv4._completion.message import assemble
@@ -73,23 +73,17 @@ _REFUSALS = {
 }
 
 
+@dataclass(slots=True, eq=False)
 class Sessions:
     """The sessions of one app. Without a store there are none."""
 
-    def __init__(
-        self,
-        store: SessionStore | None,
-        backend: AnyBackend,
-        metrics: Metrics,
-        tokenizer: Callable[[], Tokenizer | None],
-    ) -> None:
-        self.store = store
-        self.tokenizer = tokenizer
-        self.backend = backend
-        self.metrics = metrics
-        self._pending: set[asyncio.Task[None]] = set()
-        # Of these something could not be recorded, and that could not be either.
-        self._lacking: set[str] = set()
+    store: SessionStore | None
+    backend: AnyBackend
+    metrics: Metrics
+    tokenizer: Callable[[], Tokenizer | None]
+    _pending: set[asyncio.Task[None]] = field(default_factory=set)
+    # Of these something could not be recorded, and that could not be either.
+    _lacking: set[str] = field(default_factory=set)
 
     def named(self, scope: Scope, headers: Mapping[str, str]) -> str | None:
         """The session that a request names; None if it names none."""

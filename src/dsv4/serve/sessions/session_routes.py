@@ -89,8 +89,9 @@ class SessionRoutes:
     def _asked(self, body: JsonObject, key: Key) -> SessionRecord:
         _check_names(body, _FIELDS, None)
         id = body.get("id")
-        options = {name: read(body.get(name), name) for name, read in _OPTIONS.items()}
-        if options["routed_experts"] and not self._server.settings.routed_experts:
+        values = {name: body[name] for name in _OPTIONS if body.get(name) is not None}
+        options = {name: _OPTIONS[name](value, name) for name, value in values.items()}
+        if options.get("routed_experts") and not self._server.settings.routed_experts:
             problem = "found it, expected none: this server was started without"
             raise ApiError(f"{problem} `--routed-experts`", path="routed_experts")
         return SessionRecord(
@@ -98,7 +99,7 @@ class SessionRoutes:
             owner=self._owner(body.get("owner"), key),
             group=_name(body.get("group"), "group"),
             metadata=body.get("metadata"),
-            options={name: value for name, value in options.items() if value is not None},
+            options=options,
         )
 
     def _owner(self, owner: object, key: Key) -> str:
@@ -235,9 +236,7 @@ _LIMITS: dict[str, Check] = {"turns": _POSITIVE, "tokens": _POSITIVE}
 
 
 def _members(checks: dict[str, Check]) -> Check:
-    def check(value: object, path: str) -> dict[str, Any] | None:
-        if value is None:
-            return None
+    def check(value: object, path: str) -> dict[str, Any]:
         members = request_fields.json_object(value, path)
         _check_names(members, tuple(checks), path)
         return {
@@ -249,13 +248,9 @@ def _members(checks: dict[str, Check]) -> Check:
     return check
 
 
-def _flag(value: object, path: str) -> bool | None:
-    return None if value is None else request_fields.boolean(value, path)
-
-
-def _experts(value: object, path: str) -> bool | int | None:
+def _experts(value: object, path: str) -> bool | int:
     """Whether experts are recorded, or how many a token takes, for engines that do not say."""
-    if value is None or isinstance(value, bool):
+    if isinstance(value, bool):
         return value
     if not isinstance(value, int) or value < 1:
         raise wrong(value, "true, false, or how many experts a token takes", path)
@@ -265,7 +260,7 @@ def _experts(value: object, path: str) -> bool | int | None:
 _OPTIONS: dict[str, Check] = {
     "sampling": _members(_SAMPLING),
     "limits": _members(_LIMITS),
-    "drop_thinking": _flag,
+    "drop_thinking": request_fields.boolean,
     "routed_experts": _experts,
 }
 _FIELDS = ("id", "group", "metadata", "owner", *_OPTIONS)

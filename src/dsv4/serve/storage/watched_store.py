@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from dsv4.serve.storage.stored_turns import MemoryTurnStore, StoreFailure, TurnStore
@@ -25,6 +26,7 @@ T = TypeVar("T")
 _log = logging.getLogger("dsv4.serve")
 
 
+@dataclass(slots=True, eq=False)
 class StoreWatch:
     """Asks a store, and knows whether it is there.
 
@@ -32,14 +34,11 @@ class StoreWatch:
     is called with whether it is there, each time that it was asked.
     """
 
-    def __init__(
-        self, name: str, changed: Callable[[bool], None] = lambda is_up: None, meanwhile: str = ""
-    ) -> None:
-        self.name = name
-        self._changed = changed
-        self._meanwhile = meanwhile
-        self._failure: StoreFailure | None = None
-        self._retry_at = 0.0
+    name: str
+    changed: Callable[[bool], None] = lambda is_up: None
+    meanwhile: str = ""
+    _failure: StoreFailure | None = None
+    _retry_at: float = 0.0
 
     @property
     def failure(self) -> str | None:
@@ -60,11 +59,11 @@ class StoreWatch:
 
     def _note(self, failure: StoreFailure | None) -> None:
         before, self._failure = self._failure, failure
-        self._changed(failure is None)
+        self.changed(failure is None)
         if failure is not None:
             self._retry_at = time.monotonic() + RETRY_SECONDS
             if before is None:
-                _log.warning("%s cannot be used: %s%s", self.name, failure, self._meanwhile)
+                _log.warning("%s cannot be used: %s%s", self.name, failure, self.meanwhile)
         elif before is not None:
             _log.warning("%s can be used again", self.name)
 
