@@ -12,7 +12,7 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -60,28 +60,22 @@ class CompletionClient(NamedTuple):
     session: SessionEntry | None
 
 
+@dataclass(eq=False, repr=False)
 class CompletionRun(ABC, Generic[PreparedT]):
     """One generation, streamed or whole, and what is kept of it. A subclass knows what
     generates."""
 
-    def __init__(
-        self,
-        server: GatewayState,
-        api: ApiProtocol,
-        prepared: PreparedT,
-        client: CompletionClient,
-        debug: bool,
-    ) -> None:
-        self._server = server
-        self._api = api
-        self._prepared = prepared
-        self._client = client
-        self._debug = debug
-        self.readers: list[ChoiceReader] = [self._new_reader() for _ in range(prepared.call.n)]
-        self._leases: dict[int, EngineLease] = {}  # by choice
-        self._generation = Generation(
-            server.settings, self.readers, self._open, client.turn, self._takes_over
-        )
+    _server: GatewayState
+    _api: ApiProtocol
+    _prepared: PreparedT
+    _client: CompletionClient
+    _debug: bool
+    _leases: dict[int, EngineLease] = field(default_factory=dict)  # by choice
+
+    def __post_init__(self) -> None:
+        self.readers = [self._new_reader() for _ in range(self._prepared.call.n)]
+        settings, turn = self._server.settings, self._client.turn
+        self._generation = Generation(settings, self.readers, self._open, turn, self._takes_over)
 
     # What differs with what generates.
 

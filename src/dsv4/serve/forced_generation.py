@@ -39,7 +39,7 @@ def written_text(text: str, tokenizer: Tokenizer | None) -> Chunk:
     return Chunk(text, None if tokenizer is None else markup_ids(tokenizer, text))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ForcedGeneration:
     """The two generations of one completion. `opening` begins the call, behind the reasoning."""
 
