@@ -57,8 +57,7 @@ examples: $(VENV)-training/installed
 		$(VENV)-training/bin/python examples/training/$$example.py; \
 	done
 
-# What trainers make of the files that `dsv4 dataset --for` writes: TRL, transformers, torchtune and
-# Megatron, on the CPU.
+# What trainers make of the files that `dsv4 dataset --for` writes, on the CPU: training.md names them.
 test-training: $(VENV)-training/installed-for-tests
 	$(VENV)-training/bin/python -m pytest tests/test_trainers.py tests/test_arrays.py tests/trajectories
 
@@ -272,14 +271,14 @@ $(VENV)-training/installed: pyproject.toml
 	$(VENV)-training/bin/python -m pip install --quiet --editable '.[training]'
 	touch $@
 
-# torchtune, Megatron and NeMo Automodel without what they ask for, of which the tests need little; torchtune 0.6
-# imports what newer releases of torchao have no more. Of verl, SkyRL and
-# LLaMA-Factory only the source is read; verifiers needs renderers, and this a package for settings.
-# Tests of what is missing are skipped.
+# Trainers without what they ask for, of which the tests need little; torchtune 0.6 imports what newer
+# releases of torchao have no more. Of verl and SkyRL only the source is read; verifiers needs
+# renderers, and this a package for settings. Tests of what is missing are skipped.
 TRAINERS := 'torchtune==0.6.1' 'torchao==0.9.0' 'megatron-core==0.16.1' 'verl==0.9.1' 'skyrl==0.3.0' 'llamafactory==0.9.5' 'verifiers==0.4.0' \
-	'renderers==0.1.12' prime-pydantic-config 'nemo-automodel==0.7.0'
+	'renderers==0.1.12' prime-pydantic-config 'nemo-automodel==0.7.0' 'axolotl==0.19.0' 'ms-swift==4.6.0' modelscope modelscope-hub
+TRAINERS_IMPORT := peft numba addict colorama posthog distro json-repair
 $(VENV)-training/installed-for-tests: $(VENV)-training/installed
-	$(VENV)-training/bin/python -m pip install --quiet 'pytest>=8' 'hypothesis>=6.100' sentencepiece tiktoken omegaconf httpx pillow
+	$(VENV)-training/bin/python -m pip install --quiet 'pytest>=8' 'hypothesis>=6.100' sentencepiece tiktoken omegaconf httpx pillow $(TRAINERS_IMPORT)
 	-$(VENV)-training/bin/python -m pip install --quiet --no-deps $(TRAINERS)
 	touch $@
 
@@ -298,6 +297,7 @@ $(VENV)-sglang/installed: $(VENV)-vllm/installed
 	$(PYTHON) -m venv $(VENV)-sglang
 	$(VENV)-sglang/bin/python -m pip install --quiet --no-deps sglang==0.5.23 deepseek-recipe==0.2.0 \
 		orjson IPython traitlets
+	-$(VENV)-sglang/bin/python -m pip install --quiet --no-deps triton
 	realpath $(VENV)-vllm/lib/python3*/site-packages \
 		> $$(echo $(VENV)-sglang/lib/python3*/site-packages)/vllm_packages.pth
 	touch $@

@@ -11,20 +11,17 @@ import asyncio
 import atexit
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
 import time
-import urllib.error
 import urllib.request
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
+from chat_requests import SECONDS, free_port, post_chat
 from model_folder import MODELS, write_model
-
-SECONDS = 60
 
 
 class DynamoFrontend:
@@ -39,8 +36,7 @@ class DynamoFrontend:
             write_model(self._folder / model, dialect, vocabulary)
             file = str(self._folder / model / "tokenizer.json")
             self._tokenizers[dialect] = Tokenizer.from_file(file)
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        port = free_port()
         self._url = f"http://127.0.0.1:{port}/v1"
         self._said = ""
         self._asked: list[int] = []
@@ -107,14 +103,7 @@ class DynamoFrontend:
         raise SystemExit(f"no frontend: {(self._folder / 'frontend.log').read_text('utf-8')}")
 
     def _post(self, dialect: str, body: Any, *, stream: bool = False) -> bytes:
-        headers = {"content-type": "application/json"}
-        data = json.dumps({**body, "model": MODELS[dialect][0], "stream": stream}).encode()
-        request = urllib.request.Request(f"{self._url}/chat/completions", data, headers)
-        try:
-            with urllib.request.urlopen(request, timeout=SECONDS) as answer:
-                return bytes(answer.read())
-        except urllib.error.HTTPError as error:
-            raise ValueError(error.read().decode("utf-8", "replace")) from None
+        return post_chat(self._url, {**body, "model": MODELS[dialect][0], "stream": stream})
 
     def prompt(self, dialect: str, body: Any) -> str:
         """The prompt that the worker is asked with. Raises a `ValueError` for what is refused."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import sys
 from pathlib import Path
@@ -68,6 +69,19 @@ def test_the_worst_mistake_is_named(answer: dict[str, Any], mistake: str) -> Non
     case = ConformanceCase("c", "parse", "v4", {}, {"message": {"calls": WANTED, "content": "x"}})
     outcome = ConformanceOutcome(case, "fail")
     assert script("implementations").mistake_of(outcome, answer) == mistake
+
+
+@pytest.mark.parametrize(("dialect", "name"), [("v4", "reserved"), ("v4.1", "<｜System｜>")])
+def test_a_model_without_weights(tmp_path: Path, dialect: str, name: str) -> None:
+    vocabulary, folder = tmp_path / "v4.json", tmp_path / "model"
+    tokens = [{"id": 1, "content": "eos"}, {"id": 128799, "content": "reserved"}]
+    vocabulary.write_text(json.dumps({"added_tokens": tokens}), "utf-8")
+    models = script("model_folder")
+    models.write_model(folder, dialect, vocabulary)
+    written = json.loads((folder / "tokenizer.json").read_text("utf-8"))
+    assert [token["content"] for token in written["added_tokens"]] == ["eos", name]
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    assert config["model_type"] == models.MODELS[dialect][1]
 
 
 def test_reasoning_inside_contents() -> None:

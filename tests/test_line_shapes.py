@@ -499,6 +499,16 @@ REFUSED: list[Any] = [
         {"query": "Hi", "response": "A", "history": ["x"]}, "history: found", id="history"
     ),
     pytest.param(
+        {"instruction": "Human:Hi\nAssistant:Hello\nHuman:Bye\nAssistant:", "output": "Bye"},
+        "instruction: found several turns in one text, expected a list of messages",
+        id="BELLE's turns",
+    ),
+    pytest.param(
+        {"prompt": "\n\nHuman: Hi\n\nAssistant:", "response": "Hello"},
+        "prompt: found several turns in one text",
+        id="Anthropic's turns",
+    ),
+    pytest.param(
         {"question": "Hi", "answer": ["Hello", "Hi there"]},
         "answer: found ['Hello', 'Hi there'], expected text",
         id="several wordings of an answer",
@@ -631,6 +641,10 @@ REFUSED_PAIRS: list[Any] = [
         "chosen[0].content: found 5",
     ),
     pytest.param({"prompt": HI, "chosen": [], "rejected": "B"}, "chosen: found []"),
+    pytest.param(
+        {"prompt": "Hi", "initial_reason_steps": "First,", "chosen": "A", "rejected": "B"},
+        "initial_reason_steps: found 'First,', expected it in the messages",
+    ),
     pytest.param([1], "expected an object"),
     pytest.param(
         {"prompt": [["Hi"]], "chosen": HI + CHOSEN, "rejected": "No"}, "does not begin with prompt"

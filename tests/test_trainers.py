@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields
 from functools import partial
 from importlib import metadata
+from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -253,24 +254,11 @@ class StandInProcessor:
 
 
 def test_trl_makes_the_same_ids_of_texts_and_images(tmp_path: Path, v4_1_file: str) -> None:
-    picture = pytest.importorskip("PIL.Image").new("RGB", (353, 60))
-    picture.save(tmp_path / "1.png")
-    shot = dsv4.image_block(picture.resize((20, 30)))
-    messages = [
-        user([{"type": "image_url", "image_url": {"url": "1.png"}}]),
-        calling(call("shoot", id="a")),
-        result([{"type": "text", "text": "Here:"}, shot], "a"),
-        assistant("Both are black."),
-    ]
-    lines = [{"messages": messages, "tools": [function("shoot")]}, [user(), assistant("Hello!")]]
-    (tmp_path / "in.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    options = {"tokenizer": v4_1_file, "dialect": "v4.1", "jobs": 1}
-    for trainer in ("trl-vision", None):
-        out = tmp_path / f"{trainer}.jsonl"
-        encode_files([tmp_path / "in.jsonl"], out, trainer=trainer, **options)
+    lines = [vision_line(tmp_path), [user(), assistant("Hello!")]]
+    data, meant = vision_rows("trl-vision", lines, tmp_path, v4_1_file)
     rows = load_dataset(
         "json",
-        data_files=str(tmp_path / "trl-vision.jsonl"),
+        data_files=str(data),
         split="train",
         cache_dir=str(tmp_path / "cache"),
     ).to_list()
@@ -278,11 +266,6 @@ def test_trl_makes_the_same_ids_of_texts_and_images(tmp_path: Path, v4_1_file: s
         StandInProcessor(Path(v4_1_file)), completion_only_loss=True
     )
     first, last, other = examples_in(collate(rows))
-    meant = []
-    for line in (tmp_path / "None.jsonl").read_text().splitlines():
-        row = json.loads(line)
-        pairs = zip(row["input_ids"], row["loss_mask"], strict=True)
-        meant.append(Example(row["input_ids"], [id if m else IGNORED for id, m in pairs]))
     assert other == meant[1]
     assert last.ids == meant[0].ids
     assert first.ids == last.ids[: len(first.ids)]
@@ -691,7 +674,47 @@ def source_of(package: str, path: str) -> str:
     return files[f"{package}/{path}"].read_text()
 
 
+# Axolotl.
+
+
+def test_axolotl_takes_the_rows_as_tokenized(
+    written: Any,
+    tmp_path: Path,
+    vocabulary: Path,
+    meant: list[Example],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AXOLOTL_DO_NOT_TRACK", "1")
+    wrappers = pytest.importorskip("axolotl.utils.data.wrappers", exc_type=ImportError)
+    from axolotl.utils.collators.batching import DataCollatorForSeq2Seq
+    from axolotl.utils.dict import DictDefault
+
+    data = str(written("train.jsonl", trainer="axolotl"))
+    rows = load_dataset("json", data_files=data, split="train", cache_dir=str(tmp_path / "cache"))
+    tokenizer, entry = tokenizer_of_transformers(vocabulary), DictDefault({"path": data})
+    tokenized, _ = wrappers.get_dataset_wrapper(entry, tokenizer, DictDefault({}), None, rows)
+    assert tokenized is rows
+    assert examples_in(DataCollatorForSeq2Seq(tokenizer)(list(tokenized))) == meant
+
+
 # LLaMA-Factory.
+
+
+def test_llama_factory_reads_the_folder(
+    written: Any, tmp_path: Path, meant: list[Example], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audio = ModuleType("torchaudio")  # it imports this, for sounds, which no row has
+    audio.__spec__ = ModuleSpec("torchaudio", None)
+    monkeypatch.setitem(sys.modules, "torchaudio", audio)
+    loader = pytest.importorskip("llamafactory.data.loader", exc_type=ImportError)
+    data, folder = written("train.parquet", trainer="llama-factory"), str(tmp_path / "folder")
+    load_dataset("parquet", data_files=str(data), cache_dir=str(tmp_path / "cache")).save_to_disk(
+        folder
+    )
+    arguments = SimpleNamespace(tokenized_path=folder, streaming=False)
+    rows = loader.get_dataset(None, None, arguments, None, "sft", None)["train_dataset"]
+    assert [Example(row["input_ids"], row["labels"]) for row in rows] == meant
+    assert all(set(row["attention_mask"]) == {1} for row in rows)
 
 
 def test_llama_factory_has_these_columns() -> None:
@@ -702,6 +725,77 @@ def test_llama_factory_has_these_columns() -> None:
     written = set(re.findall(r'model_inputs\["(\w+)"\]', source))
     layout = TRAINERS["llama-factory"].layout
     assert {layout.ids, layout.attention, layout.labels} <= written
+
+
+# ms-swift.
+
+IMAGE_ID = 129264
+# What a checkpoint of V4.1 says of images: docs/images.md has the rules.
+VISION = {
+    "patch_size": 14,
+    "downsample_ratio": 3,
+    "max_image_tokens": 1024,
+    "max_wh_ratio": None,
+    "min_pixels": 544 * 544,
+}
+
+
+@pytest.mark.filterwarnings("ignore::Warning")  # of its own imports
+def test_ms_swift_makes_the_same_ids_of_texts_and_images(tmp_path: Path, v4_1_file: str) -> None:
+    """Its labels have one more: `<think>` itself, which stands in the prompt of every server."""
+    swift = pytest.importorskip("swift.template", exc_type=ImportError)
+    from swift.model import get_processor
+
+    lines = [vision_line(tmp_path), [user(), assistant("Hello!", reasoning_content="Greet.")]]
+    data, meant = vision_rows("ms-swift", lines, tmp_path, v4_1_file)
+    rows = [json.loads(line) for line in data.read_text().splitlines()]
+    model = tmp_path / "model"
+    names = {"bos_token": "<｜begin▁of▁sentence｜>", "eos_token": "<｜end▁of▁sentence｜>"}
+    content = gapless(json.loads(Path(v4_1_file).read_text("utf-8")))
+    full = Tokenizers.from_str(json.dumps(content))
+    transformers.PreTrainedTokenizerFast(tokenizer_object=full, **names).save_pretrained(model)
+    config = {"model_type": "deepseek_v4", "architectures": ["DeepseekV4ForCausalLM"]}
+    (model / "config.json").write_text(json.dumps(config))
+    processor = get_processor(str(model), model_type="deepseek_v41")
+    template = swift.get_template(processor, template_type="deepseek_v41", enable_thinking=True)
+    template.config.image_token_id = IMAGE_ID
+    template.config.vision_config = SimpleNamespace(**VISION)
+    template.set_mode("train")
+    think = full.token_to_id("<think>")
+    for row, example in zip(rows, meant, strict=True):
+        made = template.encode(row)
+        labels = [IGNORED if label == think else label for label in made["labels"]]
+        assert Example(list(made["input_ids"]), labels) == example
+
+
+def vision_line(folder: Path) -> dict[str, Any]:
+    """A conversation with an image in a question, and one in a result."""
+    picture = pytest.importorskip("PIL.Image").new("RGB", (353, 60))
+    picture.save(folder / "1.png")
+    shot = dsv4.image_block(picture.resize((20, 30)))
+    messages = [
+        user([{"type": "image_url", "image_url": {"url": "1.png"}}]),
+        calling(call("shoot", id="a"), reasoning_content="I look."),
+        result([{"type": "text", "text": "Here:"}, shot], "a"),
+        assistant("Both are black.", reasoning_content="I see."),
+    ]
+    return {"messages": messages, "tools": [function("shoot")]}
+
+
+def vision_rows(
+    trainer: str, lines: list[Any], folder: Path, vocabulary: str
+) -> tuple[Path, list[Example]]:
+    """The file of lines with images that a trainer reads, and what is to be trained."""
+    (folder / "in.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    for name in (trainer, None):
+        options = {"tokenizer": vocabulary, "dialect": "v4.1", "jobs": 1, "trainer": name}
+        encode_files([folder / "in.jsonl"], folder / f"{name}.jsonl", **options)
+    meant = []
+    for line in (folder / "None.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        pairs = zip(row["input_ids"], row["loss_mask"], strict=True)
+        meant.append(Example(row["input_ids"], [id if m else IGNORED for id, m in pairs]))
+    return folder / f"{trainer}.jsonl", meant
 
 
 # Megatron.

@@ -108,3 +108,8 @@ def short_repr(value: object, limit: int = 60) -> str:
     except Exception:  # nested too deep, a number of too many digits, an object's own fault
         return f"a value of type {type(value).__name__}"
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def mismatch(value: object, expected: str) -> str:
+    """The problem with a value that is not what it should be, for an error."""
+    return f"found {short_repr(value)}, expected {expected}"

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
+from inspect import get_annotations
 from typing import Literal
 
 import pytest
 
+from dsv4._cli import command_options
+from dsv4._cli.command_texts import COMMANDS, OPTION_HELP
+from dsv4._cli.main import load_command
 from dsv4._cli.option_fields import add_options, argument, option, options_of, switch
 
 
 @dataclass(kw_only=True)
 class Inherited:
-    quiet: bool = switch("say nothing")
+    quiet: bool = switch()
 
 
 @dataclass(kw_only=True)
 class Options(Inherited):
-    files: list[str] = argument("what to read", "FILE", "*")
-    most_lines: int | None = option("how many")
-    form: Literal["text", "json"] = option("which form", default="text")
-    rules: str | None = option("whose rules", "--as")
-    ignore: list[str] = option("what to leave out", default=[])
-    ids: bool = switch("ids", group="shown")
-    names: bool = switch("names", group="shown")
+    files: list[str] = argument("FILE", "*")
+    most_lines: int | None = option()
+    form: Literal["text", "json"] = option(default="text")
+    rules: str | None = option("--as")
+    ignore: list[str] = option(default=[])
+    ids: bool = switch(group="shown")
+    names: bool = switch(group="shown")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -82,3 +86,15 @@ def test_a_list_is_not_shared_between_runs() -> None:
 def test_inherited_options_come_last() -> None:
     flags = [action.dest for action in parser()._actions]
     assert flags[-1] == "quiet"
+
+
+def test_every_option_has_its_words_and_every_word_its_option() -> None:
+    modules = [command_options, *map(load_command, COMMANDS)]
+    classes = [c for module in modules for c in vars(module).values() if isinstance(c, type)]
+    named = {
+        c.__name__: list(get_annotations(c))
+        for c in classes
+        if is_dataclass(c) and any("names" in each.metadata for each in fields(c))
+    }
+    listed = {name: list(texts) for name, texts in OPTION_HELP.items()}
+    assert {name: names for name, names in named.items() if names} == listed

@@ -28,7 +28,7 @@ from dsv4._inputs.request_bodies import LastAnswer, ReadBody, RequestOverrides
 from dsv4.api import convert
 from dsv4.api.body_reader import recognise
 from dsv4.api.own_bodies import CHAT_OPTION_NAMES, NotAConversation, role_of
-from dsv4.errors import Error, ImageError, Location, OptionError, short_repr
+from dsv4.errors import Error, ImageError, Location, OptionError, mismatch
 from dsv4.profiles import Profile, traps
 from dsv4.request import Request
 
@@ -58,7 +58,7 @@ def run_checks(
     """What `dsv4.check` finds in a body of which something else is said from outside."""
     if purpose is not None and purpose not in PURPOSES:
         expected = f"None or one of {', '.join(PURPOSES)}"
-        raise OptionError("purpose", f"found {short_repr(purpose)}, expected {expected}")
+        raise OptionError("purpose", mismatch(purpose, expected))
     all_findings: list[RuleFinding] = []
     try:
         for conversation, line in _conversations(body, purpose):

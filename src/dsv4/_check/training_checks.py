@@ -38,10 +38,15 @@ _OTHER_KINDS: set[DiagnosticKind] = {
     *("unclosed_reasoning", "markup_as_text", "stray_token"),
     *("made_up_turn", "more_departures"),
 }
-# Other models' tags at the start of an answer, as published data sets have them.
+# Other models' tags at the start of an answer, as published data sets have them. The last two are
+# Mistral's, and a list of calls as Python writes them, which is the whole answer: [f(a=1), g()].
 _OTHER_TAGS = {
     REASONING: re.compile(r"\s*<(?:thinking|thoughts?|reasoning|\|begin_of_thought\|)>"),
-    CALLS: re.compile(r"\s*<(?:tool_call|functioncall|\|python_tag\|)>"),
+    CALLS: re.compile(
+        r"\s*(?:<(?:tool_call|functioncall|\|python_tag\|)>|\[TOOL_CALLS\]"
+        r"|\[\w[\w .-]*\((?:\w+ *=.*)?\)\]\s*\Z)",
+        re.DOTALL,
+    ),
 }
 # What does not make it doubtful what was meant.
 _HARMLESS_KINDS: set[DiagnosticKind] = {"other_release", "undeclared_tool"}
@@ -65,8 +70,8 @@ def leaked_kinds(text: str, tools: Sequence[Any] = (), dialect: Dialect | None =
     """The kinds of markup that a text holds."""
     if is_json_call(text, tools):
         return [CALLS]
-    if "<" not in text:  # every tag has one
-        return []
+    if "<" not in text:  # every tag of this format has one
+        return [CALLS] if _OTHER_TAGS[CALLS].match(text) else []
     read = parse(text, thinking=False, tools=tools or None, dialect=dialect, reason="stop")
     kinds = {each.kind for each in read.diagnostics}
     is_called = read.tool_calls or read.incomplete or kinds - _OTHER_KINDS

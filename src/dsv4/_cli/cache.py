@@ -18,28 +18,16 @@ if TYPE_CHECKING:
     from dsv4.profiles import Profile
     from dsv4.verify.cache_breaks import CacheSummary, CacheTurn
 
-EXAMPLE = """
-dsv4 cache requests.jsonl
-dsv4 cache --profile vllm-0.32 requests.jsonl
-dsv4 cache --profile server.json --only-breaks requests.jsonl
-"""
 OWN = "dsv4"
 SHORT_LOG = 4_000_000
 
 
 @dataclass(kw_only=True)
 class CacheOptions(shared.DialectOptions, shared.ColorOption):
-    log: str = argument(
-        "JSON lines: requests, pairs of request and response, or records of dsv4 serve", "LOG"
-    )
-    profile: str = option(
-        "the server that writes the prompts: a profile, or a file of dsv4 verify --save "
-        f"(default: {OWN}, what dsv4 serve writes)",
-        default=OWN,
-        metavar="SERVER",
-    )
-    only_breaks: bool = switch("leave out requests that lose nothing")
-    json: bool = switch("print one line of JSON for each request, and a summary")
+    log: str = argument("LOG")
+    profile: str = option(default=OWN, metavar="SERVER")
+    only_breaks: bool = switch()
+    json: bool = switch()
 
 
 def run(args: CacheOptions) -> int:

@@ -39,12 +39,6 @@ if TYPE_CHECKING:
     from dsv4._inputs.request_bodies import RequestOverrides
 
 
-EXAMPLE = """
-dsv4 check conversation.json
-dsv4 check --for training --ignore unknown_field,empty_message data/*.jsonl
-dsv4 check --profile vllm-0.32 request.json
-dsv4 check --fix -o fixed.json conversation.json
-"""
 LEVEL_STYLES = {"error": "red", "warning": "yellow", "note": "blue"}
 # Findings of one kind that are listed; the rest are only counted.
 MAX_OF_A_KIND = 20
@@ -52,29 +46,12 @@ MAX_OF_A_KIND = 20
 
 @dataclass(kw_only=True)
 class CheckOptions(ConversationsOptions, ColorOption):
-    purpose: Purpose | None = option(
-        "what the conversations are for: with inference, a prompt that asks for no answer is "
-        "a warning; with training, files are read as `dsv4 dataset` reads them, and what a model "
-        "would learn wrongly is an error",
-        "--for",
-    )
-    profile: Any = option(
-        "also report what this server does differently, for example vllm-0.32",
-        metavar="SERVER",
-        type=profile_option,
-    )
-    ignore: list[str] = option(
-        "do not report these kinds of findings (names, separated by commas)",
-        default=[],
-        metavar="KINDS",
-    )
-    json: bool = switch("print one line of JSON for each finding")
-    fix: bool = switch(
-        "write the conversations, with everything fixed that can be fixed without guessing"
-    )
-    output: str | None = option(
-        "where --fix writes (default: stdout)", "-o", "--output", metavar="OUT"
-    )
+    purpose: Purpose | None = option("--for")
+    profile: Any = option(metavar="SERVER", type=profile_option)
+    ignore: list[str] = option(default=[], metavar="KINDS")
+    json: bool = switch()
+    fix: bool = switch()
+    output: str | None = option("-o", "--output", metavar="OUT")
 
 
 class LocatedFinding(NamedTuple):

@@ -31,67 +31,42 @@ CONVERSATION_FILE = "a JSON list of messages or a Chat request"
 class FilesOptions:
     """One file or several."""
 
-    files: list[str] = argument(
-        f"{CONVERSATION_FILE}, or JSON lines of either; stdin (-) by default", "FILE", "*"
-    )
-    jsonl: bool = switch(
-        "read one conversation per line (default: detected automatically; always for .jsonl)"
-    )
+    files: list[str] = argument("FILE", "*")
+    jsonl: bool = switch()
 
 
 @dataclass(kw_only=True)
 class FileOptions:
     """One conversation."""
 
-    file: str | None = argument(
-        f"{CONVERSATION_FILE}, or JSON lines of either; stdin (-) by default", "FILE", "?"
-    )
-    jsonl: bool = switch(
-        "read one conversation per line (default: detected automatically; always for .jsonl)"
-    )
-    line: int | None = option("the line to read from a file of JSON lines", metavar="N")
+    file: str | None = argument("FILE", "?")
+    jsonl: bool = switch()
+    line: int | None = option(metavar="N")
 
 
 @dataclass(kw_only=True)
 class DialectOptions:
     """The release of the format, by its name or by that of a model."""
 
-    dialect: DialectName | None = option(
-        "the release of the format (default: detected from the request's model, else v4)",
-        choices=tuple(dsv4.DIALECTS),
-        group="dialect",
-    )
-    model: str | None = option(
-        "choose the dialect by a model's name", metavar="NAME", group="dialect"
-    )
+    dialect: DialectName | None = option(choices=tuple(dsv4.DIALECTS), group="dialect")
+    model: str | None = option(metavar="NAME", group="dialect")
 
 
 @dataclass(kw_only=True)
 class ModeOption:
-    mode: Literal["thinking", "chat"] | None = option(
-        "with reasoning (thinking, the default) or without (chat)"
-    )
+    mode: Literal["thinking", "chat"] | None = option()
 
 
 @dataclass(kw_only=True)
 class PromptOptions(ModeOption, DialectOptions):
     """How a conversation is encoded. An option overrides what the request says."""
 
-    effort: str | None = option("reasoning effort, such as high or max", metavar="EFFORT")
-    rules: BodyRules | None = option(
-        "whose rules a conversation is read by: the released encoder's, or those of a server "
-        "that gets it as a request (default: by its fields)",
-        "--as",
-    )
-    tools: str | None = option(
-        "take the tools from this file: a JSON list of tools, or a request with tools",
-        metavar="FILE",
-    )
-    keep_thinking: bool = switch(
-        "keep the reasoning of earlier turns (default: drop it, as the format does)"
-    )
-    task: str | None = option("add a task to the last message", choices=tuple(TASK_TOKENS))
-    no_bos: bool = switch("leave out the BOS token")
+    effort: str | None = option(metavar="EFFORT")
+    rules: BodyRules | None = option("--as")
+    tools: str | None = option(metavar="FILE")
+    keep_thinking: bool = switch()
+    task: str | None = option(choices=tuple(TASK_TOKENS))
+    no_bos: bool = switch()
 
 
 @dataclass(kw_only=True)
@@ -106,10 +81,7 @@ class ConversationOptions(FileOptions, PromptOptions):
 
 @dataclass(kw_only=True)
 class TokenizerOption:
-    tokenizer: str | None = option(
-        "a tokenizer.json or a checkpoint folder (default: the bundled V4 vocabulary)",
-        metavar="PATH",
-    )
+    tokenizer: str | None = option(metavar="PATH")
 
 
 def image_size(text: str) -> tuple[int, int]:
@@ -122,33 +94,21 @@ def image_size(text: str) -> tuple[int, int]:
 
 @dataclass(kw_only=True)
 class OutputOption:
-    output: str | None = option(
-        "write to this file (default: stdout)", "-o", "--output", metavar="OUT"
-    )
+    output: str | None = option("-o", "--output", metavar="OUT")
 
 
 @dataclass(kw_only=True)
 class ColorOption:
-    color: Literal["auto", "always", "never"] = option(
-        "when to use colour: auto (the default) means on terminals, unless NO_COLOR is set",
-        default="auto",
-    )
+    color: Literal["auto", "always", "never"] = option(default="auto")
 
 
 @dataclass(kw_only=True)
 class ShownPromptOptions(TokenizerOption, ColorOption):
     """Which prompt is looked at: that of a conversation, of a server, or a finished one."""
 
-    prompt: bool = switch("the file holds a finished prompt, as text")
-    profile: str | None = option(
-        "take the prompt that this server writes: a profile, or a file of dsv4 verify --save",
-        metavar="SERVER",
-    )
-    image_size: tuple[int, int] | None = option(
-        "the size of images that are not in the file, such as 1920x1080",
-        metavar="WIDTHxHEIGHT",
-        type=image_size,
-    )
+    prompt: bool = switch()
+    profile: str | None = option(metavar="SERVER")
+    image_size: tuple[int, int] | None = option(metavar="WIDTHxHEIGHT", type=image_size)
 
 
 def dialect_option(args: DialectOptions) -> DialectName | None:

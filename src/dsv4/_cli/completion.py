@@ -9,14 +9,8 @@ from shlex import quote
 from typing import Literal, NamedTuple
 
 from dsv4._cli.command_output import DONE, write_text
+from dsv4._cli.command_texts import COMMANDS
 from dsv4._cli.option_fields import argument
-
-EXAMPLE = """
-source <(dsv4 completion bash)
-dsv4 completion zsh > ~/.zfunc/_dsv4
-dsv4 completion fish > ~/.config/fish/completions/dsv4.fish
-dsv4 completion powershell >> $PROFILE
-"""
 
 
 class CompletionOption(NamedTuple):
@@ -35,7 +29,7 @@ class CompletionCommand(NamedTuple):
 
 @dataclass(kw_only=True)
 class CompletionOptions:
-    shell: Literal["bash", "zsh", "fish", "powershell"] = argument("the shell")
+    shell: Literal["bash", "zsh", "fish", "powershell"] = argument()
 
 
 def run(args: CompletionOptions) -> int:
@@ -46,7 +40,7 @@ def run(args: CompletionOptions) -> int:
 
 def completion_commands() -> Iterator[CompletionCommand]:
     """All commands, as their parsers have them."""
-    from dsv4._cli.main import COMMANDS, make_parser, positionals
+    from dsv4._cli.main import make_parser, positionals
 
     subparsers = next(a for a in make_parser(COMMANDS)._actions if isinstance(a.choices, dict))
     for name, parser in dict(subparsers.choices or {}).items():
@@ -60,9 +54,7 @@ def completion_commands() -> Iterator[CompletionCommand]:
 def _completion_option(action: argparse.Action) -> CompletionOption:
     choices = list(map(str, action.choices or ()))
     names = list(action.option_strings)
-    return CompletionOption(
-        names, (action.help or "").replace("%%", "%"), action.nargs != 0, choices
-    )
+    return CompletionOption(names, (action.help or "") % vars(action), action.nargs != 0, choices)
 
 
 # Bash.

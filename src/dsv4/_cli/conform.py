@@ -24,12 +24,6 @@ from dsv4.types import DialectName
 if TYPE_CHECKING:
     from dsv4.compat.conformance import ConformanceCase, ConformanceOutcome
 
-EXAMPLE = """
-dsv4 conform -- node my-encoder.js
-dsv4 conform --no-recorded --random 5000 -- ./my-encoder
-dsv4 conform --only encode --dialect v4.1 --junit report.xml -- ./my-encoder
-dsv4 conform --self
-"""
 SECONDS = 10
 RANDOM_CASES = 500
 MOST_CHARACTERS = 64_000_000
@@ -38,38 +32,18 @@ Answering = Callable[[Mapping[str, Any]], object]
 
 @dataclass(kw_only=True)
 class ConformOptions:
-    peer: list[str] = argument(
-        "reads a request on each line of stdin, and writes an answer for each, after --",
-        "COMMAND",
-        "*",
-    )
-    own: bool = switch("hold this implementation against it", "--self")
-    answer: bool = switch("be such a command: answer requests from stdin")
-    vectors: list[str] = option(
-        "recorded cases of this folder, in place of those that come with dsv4",
-        default=[],
-        metavar="FOLDER",
-    )
-    no_recorded: bool = switch("leave out the recorded cases, which are many")
-    random: int = option(
-        f"conversations at random, the same every time (default: {RANDOM_CASES})",
-        default=RANDOM_CASES,
-        metavar="N",
-    )
-    only: list[Literal["encode", "parse", "pieces"]] = option(
-        "only these: prompts, completions read whole, or read in pieces", default=[]
-    )
-    dialect: list[DialectName] = option(
-        "only this release of the format; more than once for several",
-        default=[],
-        choices=tuple(dsv4.DIALECTS),
-    )
-    timeout: int = option(
-        f"how long one answer may take (default: {SECONDS})", default=SECONDS, metavar="SECONDS"
-    )
-    all: bool = switch("print all differences, not the first")
-    json: str | None = option("write the report as JSON; - is stdout", metavar="OUT")
-    junit: str | None = option("write the report as JUnit", metavar="OUT")
+    peer: list[str] = argument("COMMAND", "*")
+    own: bool = switch("--self")
+    answer: bool = switch()
+    vectors: list[str] = option(default=[], metavar="FOLDER")
+    no_recorded: bool = switch()
+    random: int = option(default=RANDOM_CASES, metavar="N")
+    only: list[Literal["encode", "parse", "pieces"]] = option(default=[])
+    dialect: list[DialectName] = option(default=[], choices=tuple(dsv4.DIALECTS))
+    timeout: int = option(default=SECONDS, metavar="SECONDS")
+    all: bool = switch()
+    json: str | None = option(metavar="OUT")
+    junit: str | None = option(metavar="OUT")
 
 
 def run(args: ConformOptions) -> int:

@@ -22,12 +22,6 @@ if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer
 
 
-EXAMPLE = """
-dsv4 count conversation.json
-dsv4 count --window 65536 --must-fit requests.jsonl
-dsv4 count --json requests.jsonl
-dsv4 count --model DeepSeek-V4.1 --image-size 1920x1080 request.json
-"""
 WINDOW = 131_072
 CELLS = 32
 CELL_EIGHTHS = " ▏▎▍▌▋▊▉"
@@ -35,11 +29,9 @@ CELL_EIGHTHS = " ▏▎▍▌▋▊▉"
 
 @dataclass(kw_only=True)
 class CountOptions(shared.ConversationsOptions, shared.ShownPromptOptions):
-    window: int = option(
-        f"the size of the context window (default: {WINDOW})", default=WINDOW, metavar="TOKENS"
-    )
-    must_fit: bool = switch("exit with status 1 if a conversation is larger than the window")
-    json: bool = switch("print one line of JSON for each conversation")
+    window: int = option(default=WINDOW, metavar="TOKENS")
+    must_fit: bool = switch()
+    json: bool = switch()
 
 
 def run(args: CountOptions) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import Field, asdict, fields
+from dataclasses import Field, asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from dsv4._cli.command_options import PromptOptions
@@ -19,8 +19,9 @@ from dsv4._cli.command_output import (
     plural,
     silenced_libraries,
 )
+from dsv4._cli.command_texts import ADVICE
 from dsv4._cli.conversation_files import prompt_overrides
-from dsv4._cli.option_fields import add_options, options_of, positive_integer
+from dsv4._cli.option_fields import add_options, argument, option, options_of, positive_integer
 from dsv4.dataset import dataset_notes as notes
 from dsv4.dataset.dataset_notes import MOST_COMPARED
 
@@ -28,35 +29,18 @@ if TYPE_CHECKING:
     from dsv4.dataset import DatasetOptions, Summary
 
 
-EXAMPLE = """
-dsv4 dataset conversations.jsonl -o train.parquet
-dsv4 dataset part-*.jsonl.gz -o train.jsonl.zst --policy answers --on-error skip
-dsv4 dataset conversations.jsonl -o train.jsonl --resume
-dsv4 dataset conversations.jsonl -o train.parquet --for trl --expand
-dsv4 dataset pairs.jsonl -o pairs.parquet --preferences --for trl
-dsv4 dataset labelled.jsonl -o labelled.parquet --kto --for trl
-dsv4 dataset conversations.jsonl -o data --for megatron --pack 4096 --too-long cut
-dsv4 dataset conversations.jsonl -o data.parquet --split train=0.95,valid=0.05 --stats
-"""
+@dataclass(kw_only=True)
+class DatasetFiles:
+    """What is read, and what is written."""
+
+    files: list[str] = argument("IN", "+")
+    output: str | None = option("-o", "--output", metavar="OUT", required=True)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from dsv4.dataset.dataset_options import DatasetOptions
 
-    parser.add_argument(
-        "files",
-        metavar="IN",
-        nargs="+",
-        help="JSON lines (.jsonl, .jsonl.gz, .jsonl.zst; - is stdin), a JSON array of "
-        "conversations (.json), or .parquet",
-    )
-    parser.add_argument(
-        *("-o", "--output"),
-        required=True,
-        metavar="OUT",
-        help="where to write input_ids and loss_mask: .jsonl, .jsonl.gz, .jsonl.zst, .parquet, "
-        ".bin (Megatron, with .idx) or .npy (NumPy); - is stdout, as .jsonl",
-    )
+    add_options(parser, DatasetFiles)
     for field in fields(DatasetOptions):
         if field.metadata:
             _add_flag(parser, field)
@@ -154,10 +138,15 @@ def _closing_lines(summary: Summary, output: str, options: DatasetOptions) -> It
     if summary.bad:
         rejects = f", kept in {options.rejects}" if options.rejects else ""
         yield f"{plural(summary.bad, 'bad line')} left out{rejects}"
-    for kind, words in _ADVICE.items():
+    for kind, sentence in ADVICE.items():
         if kind in summary.notes:
             count, first = summary.notes[kind]
-            yield f"{words(count, summary, options)}; the first: {first}"
+            if sentence is None:
+                words = _OWN_WORDS[kind](count, summary, options)
+            else:
+                text, noun = sentence
+                words = text.format(plural(count, noun))
+            yield f"{words}; the first: {first}"
     if not (
         options.trainer or options.labels or options.preferences or options.kto
     ) and not _is_flat(output, options):
@@ -191,54 +180,11 @@ def _copies(count: int, summary: Summary, options: DatasetOptions) -> str:
     return f"{about}{plural(count, 'line')} {one}, and trained on again"
 
 
-def _sentence(text: str, one: str) -> Callable[[int, Summary, DatasetOptions], str]:
-    """Words with the number of something in place of `{}`."""
-    return lambda count, summary, options: text.format(plural(count, one))
-
-
-# What was found in the data -> what is said of it, with the flag that changes it. What is left out
-# comes first.
-_ADVICE: Mapping[str, Callable[[int, Summary, DatasetOptions], str]] = {
-    notes.LEFT_MESSAGE: _sentence(
-        "{} left out: the format drops it before the last user turn "
-        "(as system, it stays; --strict-data refuses such lines)",
-        "developer message",
-    ),
-    notes.LEFT_REASONING: _sentence(
-        "the reasoning of {} is not in the examples, as in a prompt (--expand keeps it)",
-        "earlier turn",
-    ),
-    notes.UNWRITTEN_REASONING: _sentence(
-        "the reasoning of {} is not in the examples: thinking is off there (--mode thinking)",
-        "answer",
-    ),
-    notes.LEFT_FIELD: _sentence(
-        "{} left out, which the format has no place for (dsv4 check names them)", "field"
-    ),
-    notes.OPEN_TURN: _sentence("{} without EOS: the lines say prefix or wo_eos", "answer"),
-    notes.TOO_LONG: _sentence("{} too long, and left out (--max-length)", "example"),
-    notes.CUT: _sentence(
-        "{} too long, and shortened by whole turns (--max-length, --too-long)", "example"
-    ),
+# Advice that depends on more than a number.
+_OWN_WORDS: Mapping[str, Callable[[int, Summary, DatasetOptions], str]] = {
     notes.NOTHING_TO_LEARN: _untrained,
     notes.NO_REASONING: _without_reasoning,
-    notes.UNDECLARED_TOOL: _sentence(
-        "{} of tools that the line does not declare (--tools declares them for all)", "call"
-    ),
     notes.COPY: _copies,
-    notes.UNKNOWN_MODEL: _sentence(
-        "{} with a model whose dialect is not known, read as v4 (--dialect chooses another)",
-        "conversation",
-    ),
-    notes.OTHER_RELEASE: _sentence(
-        "{} in the format of another release than v4, as the line says (--dialect chooses one)",
-        "conversation",
-    ),
-    notes.UNOPENED: _sentence(
-        "{} of the assistant after no question: the token that opens it is missing "
-        "(join such turns with the one before, or leave them out)",
-        "turn",
-    ),
 }
 
 

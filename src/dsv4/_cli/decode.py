@@ -18,28 +18,14 @@ if TYPE_CHECKING:
     from dsv4._decode import Decoded
 
 
-EXAMPLE = """
-dsv4 decode prompt.txt > request.json
-dsv4 encode request.json | dsv4 decode --notes
-dsv4 decode --ids ids.json
-grep 'Received request' vllm.log | head -1 | dsv4 decode --unescape
-"""
-
-
 @dataclass(kw_only=True)
 class DecodeOptions(shared.DialectOptions, shared.TokenizerOption):
-    file: str | None = argument("a prompt; stdin (-) by default", "FILE", "?")
-    ids: bool = switch(
-        "the file holds token ids, as a JSON list; with ids, special tokens are told apart "
-        "from text that only spells them"
-    )
-    unescape: bool = switch(
-        "the file holds a prompt as a log or Python's repr shows it: take the string that "
-        "begins with BOS, or the whole text, and replace escapes such as \\n"
-    )
-    notes: bool = switch("also print to stderr what the prompt leaves open, and what was assumed")
-    json: bool = switch("print the request, notes and dialects as one line of JSON")
-    strict: bool = switch("fail if no request gives exactly this prompt")
+    file: str | None = argument("FILE", "?")
+    ids: bool = switch()
+    unescape: bool = switch()
+    notes: bool = switch()
+    json: bool = switch()
+    strict: bool = switch()
 
 
 def run(args: DecodeOptions) -> int:

@@ -29,11 +29,6 @@ if TYPE_CHECKING:
     from dsv4.tokens import Difference, Tokenizer
 
 
-EXAMPLE = """
-dsv4 diff turn-1.json turn-2.json
-dsv4 diff --keep-thinking turn-1.json turn-2.json
-dsv4 diff --profile vllm-0.32 --profile deepseek-api request.json
-"""
 # How many tokens are shown around the place where prompts part.
 CONTEXT_TOKENS = 10
 EXCERPT_TOKENS = 16
@@ -51,14 +46,10 @@ SPELLED_TOKEN = "one has a special token where the other has text that spells it
 
 @dataclass(kw_only=True)
 class DiffOptions(shared.PromptOptions, shared.TokenizerOption, shared.ColorOption):
-    a: str = argument("a conversation (JSON, or JSON lines with one conversation)", "A")
-    b: str | None = argument("a conversation that should continue A", "B", "?")
-    profile: list[str] = option(
-        "given twice, with only A: what two servers make of one request, and why they differ",
-        default=[],
-        metavar="NAME",
-    )
-    json: bool = switch("print JSON")
+    a: str = argument("A")
+    b: str | None = argument("B", "?")
+    profile: list[str] = option(default=[], metavar="NAME")
+    json: bool = switch()
 
 
 def run(args: DiffOptions) -> int:

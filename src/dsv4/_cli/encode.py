@@ -18,19 +18,10 @@ if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer
 
 
-EXAMPLE = """
-dsv4 encode conversation.json
-dsv4 encode --mode chat --ids conversation.json
-dsv4 encode --json requests.jsonl > prompts.jsonl
-"""
-
-
 @dataclass(kw_only=True)
 class EncodeOptions(shared.ConversationsOptions, shared.TokenizerOption, shared.OutputOption):
-    ids: bool = switch("print the token ids as a JSON list", group="form")
-    json: bool = switch(
-        "print the prompt, its ids, and the message and field that each id comes from", group="form"
-    )
+    ids: bool = switch(group="form")
+    json: bool = switch(group="form")
 
 
 def run(args: EncodeOptions) -> int:

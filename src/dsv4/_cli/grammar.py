@@ -12,43 +12,23 @@ from dsv4._cli.command_output import DONE, FINDINGS, Failure, json_text, write_t
 from dsv4._cli.conversation_files import read_one_request
 from dsv4._cli.option_fields import option, switch
 
-EXAMPLE = """
-dsv4 grammar request.json --form gbnf > answer.gbnf
-dsv4 grammar request.json --tool-choice required --fields vllm
-"""
 SERVERS = ("vllm", "sglang", "sglang-completions", "llamacpp")
 
 
 @dataclass(kw_only=True)
 class GrammarOptions(ConversationOptions, OutputOption):
-    form: Literal["xgrammar", "gbnf", "lark"] | None = option(
-        "the grammar language: xgrammar (the default, for vLLM and SGLang), gbnf (llama.cpp) "
-        "or lark (llguidance)"
-    )
+    form: Literal["xgrammar", "gbnf", "lark"] | None = option()
     fields: Literal["vllm", "sglang", "sglang-completions", "llamacpp"] | None = option(
-        "print the grammar as JSON fields of a request to this server: "
-        f"{', '.join(SERVERS[:-1])} or {SERVERS[-1]}",
-        metavar="SERVER",
+        metavar="SERVER"
     )
-    tool_choice: str | None = option(
-        "auto (the default), none, required, or the name of a tool", metavar="CHOICE"
-    )
-    reasoning: Literal["grammar", "server"] = option(
-        "whether the grammar covers the reasoning (the default), or the server handles it",
-        default="grammar",
-    )
-    no_preamble: bool = switch("allow no content before required calls")
-    order: Literal["any", "declared"] = option(
-        "the order of parameters: any (the default, for up to six) or as declared", default="any"
-    )
-    no_markup: bool = switch("allow no tool-call markup inside string values")
-    one_call: bool = switch("allow at most one call")
-    exact: bool = switch("fail if a schema cannot be enforced in full")
-    markers: Literal["tokens", "text"] = option(
-        "how to write special tokens: as tokens, by their ids in the V4 vocabulary (the "
-        "default), or as text, for engines that know no tokens in a grammar",
-        default="tokens",
-    )
+    tool_choice: str | None = option(metavar="CHOICE")
+    reasoning: Literal["grammar", "server"] = option(default="grammar")
+    no_preamble: bool = switch()
+    order: Literal["any", "declared"] = option(default="any")
+    no_markup: bool = switch()
+    one_call: bool = switch()
+    exact: bool = switch()
+    markers: Literal["tokens", "text"] = option(default="tokens")
 
 
 def run(args: GrammarOptions) -> int:

@@ -6,8 +6,6 @@ import argparse
 
 from dsv4._cli import serve
 
-EXAMPLE = "dsv4 heal --upstream http://127.0.0.1:8000"
-
 # A port that is not the server's, which is often on this machine too.
 HEAL = serve.GatewayCommand({"backend": "chat"}, {"strip_markup": True, "port": 8003})
 

@@ -14,33 +14,10 @@ from typing import Any, NoReturn, Protocol, TextIO, cast
 
 import dsv4
 from dsv4._cli.command_output import BROKEN_PIPE, FINDINGS, INTERRUPTED, MISUSE, Failure, complain
+from dsv4._cli.command_texts import COMMANDS, EXAMPLES
 from dsv4._cli.option_fields import add_options, options_of
 from dsv4._inputs.input_files import InputError, os_error_reason
 
-# The module of a command is loaded when the command is asked for: help costs little.
-COMMANDS = {
-    "encode": "print the exact prompt of a conversation",
-    "show": "show a prompt in colour, with the origin and the token count of every part",
-    "parse": "read a completion: turn what the model wrote into a message",
-    "decode": "turn a prompt back into a request: messages, tools and options",
-    "check": "lint conversations: find mistakes and surprises",
-    "count": "count the tokens of conversations, by message and by tool",
-    "diff": "find where two prompts differ, and why: what a prefix cache cannot reuse",
-    "dataset": "make training data: encode conversations as token ids and loss masks",
-    "grammar": "print a grammar of the answers a model may give, for constrained decoding",
-    "template": "print the chat template, in Jinja, for programs that take one",
-    "special": "list the special tokens: name, spelling and id",
-    "version": "print the version, and which extras are installed",
-    "serve": "serve the OpenAI and Anthropic APIs in front of a DeepSeek-V4 backend",
-    "playground": "open a web page that shows prompts, prefix caches and streams",
-    "heal": "proxy a chat server whose answers contain leaked markup, and repair them",
-    "verify": "find out what a server really does with requests, by counting tokens",
-    "cache": "find what a prefix cache can reuse over a log of requests, and what breaks it",
-    "conform": "hold another implementation of the format against this one, byte for byte",
-    "replay": "parse a recording of `dsv4 serve --record` again, and print what has changed",
-    "trajectories": "turn recorded sessions of agents into training data, or show one",
-    "completion": "print a shell script that completes commands and options",
-}
 ABOUT = "A toolkit for the prompt format of DeepSeek-V4 models."
 STATUSES = """\
 exit status:
@@ -55,7 +32,6 @@ class CommandModule(Protocol):
     """What the module of a command has."""
 
     __name__: str
-    EXAMPLE: str
 
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -214,6 +190,7 @@ def _options_of(parser: argparse.ArgumentParser, command: str) -> list[str]:
 
 
 def load_command(name: str) -> CommandModule:
+    """The module of a command, loaded when the command is asked for: help costs little."""
     return cast(CommandModule, import_module(f"dsv4._cli.{name}"))
 
 
@@ -251,12 +228,13 @@ def make_parser(whole: Iterable[str] = ()) -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
         if name in whole:
-            _add_command_options(cast(LazyCommandParser, command).parser, load_command(name))
+            _add_command_options(cast(LazyCommandParser, command).parser, name)
     return parser
 
 
-def _add_command_options(command: argparse.ArgumentParser, module: CommandModule) -> None:
-    command.epilog = "example:\n" + _indented(module.EXAMPLE)
+def _add_command_options(command: argparse.ArgumentParser, name: str) -> None:
+    command.epilog = "example:\n" + "".join(f"  {line}\n" for line in EXAMPLES[name])
+    module = load_command(name)
     options = _command_options(module)
     if options is None:
         module.add_arguments(command)
@@ -284,10 +262,6 @@ def _operand_usage(action: argparse.Action) -> str:
 
 def _sentence(help: str) -> str:
     return help[:1].upper() + help[1:].removesuffix(".") + "."
-
-
-def _indented(text: str) -> str:
-    return "".join(f"  {line}\n" for line in text.strip("\n").splitlines())
 
 
 def _use_utf8(stream: TextIO | None) -> None:

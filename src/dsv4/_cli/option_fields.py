@@ -1,29 +1,32 @@
-"""The options of a command as the fields of a dataclass: flag, kind, default and help in one place.
+"""The options of a command as the fields of a dataclass: flag, kind and default in one place.
 
 What a flag takes follows from the type of its field: a `bool` is a switch, a whole number counts
-from 1 on, a `Literal` lists its choices, and a list takes a value each time that it is given.
+from 1 on, a `Literal` lists its choices, and a list takes a value each time that it is given. What
+it is for is in command_texts.json, by the names of the class and of the field.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import Field, field, fields
 from inspect import get_annotations
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from dsv4._cli.command_texts import OPTION_HELP
+
 OptionsT = TypeVar("OptionsT")
 
 
-def argument(help: str, metavar: str | None = None, nargs: str | None = None) -> Any:
+def argument(metavar: str | None = None, nargs: str | None = None) -> Any:
     """A field that is given by its position. `nargs` is as argparse has it."""
     default: list[str] | None = [] if nargs == "*" else None
-    return _field(default, names=(), help=help, metavar=metavar, nargs=nargs)
+    return _field(default, names=(), metavar=metavar, nargs=nargs)
 
 
 def option(
-    help: str,
     *names: str,
     default: object = None,
     metavar: str | tuple[str, ...] | None = None,
@@ -37,13 +40,13 @@ def option(
     `names` are its flags, if it is not called like the field. Of those with the same `group`, only
     one may be given. `others` are what argparse takes besides.
     """
-    details = {"help": help, "metavar": metavar, "choices": choices, "type": type, **others}
+    details = {"metavar": metavar, "choices": choices, "type": type, **others}
     return _field(default, names=names or None, group=group, **details)
 
 
-def switch(help: str, *names: str, group: str = "") -> Any:
+def switch(*names: str, group: str = "") -> Any:
     """A field that is true where its flag is given."""
-    return option(help, *names, default=False, group=group)
+    return option(*names, default=False, group=group)
 
 
 def _field(default: object, **metadata: object) -> Any:
@@ -56,6 +59,7 @@ def add_options(parser: argparse.ArgumentParser, options: type) -> None:
     """Adds what the fields of a dataclass say. Those that it inherits come after its own."""
     kinds = get_type_hints(options)
     groups: dict[str, Any] = {"": parser}
+    texts = ChainMap(*(OPTION_HELP.get(kind.__name__, {}) for kind in options.__mro__))
     for each in _own_first(options):
         metadata = dict(each.metadata)
         names, group = metadata.pop("names"), metadata.pop("group", "")
@@ -65,12 +69,14 @@ def add_options(parser: argparse.ArgumentParser, options: type) -> None:
         details = {**_details(each, kinds[each.name]), **_without_nones(metadata)}
         if names:
             details["dest"] = each.name
+        help = texts.get(each.name, "")
+        details["help"] = argparse.SUPPRESS if help is None else help
         groups[group].add_argument(*(names or [each.name]), **details)
 
 
 def options_of(options: type[OptionsT], args: argparse.Namespace) -> OptionsT:
     """What was given, as a value of the dataclass."""
-    return options(**{each.name: getattr(args, each.name) for each in _own_first(options)})
+    return options(**{each.name: getattr(args, each.name) for each in fields(options)})  # type: ignore[arg-type]
 
 
 def _own_first(options: type) -> Iterator[Field[Any]]:

@@ -20,27 +20,18 @@ from dsv4._format.tokens import EOS, THINK_END
 from dsv4._inputs.input_files import decode_utf8, input_name, line_and_column, open_input
 from dsv4._view.characters import terminal_safe
 
-EXAMPLE = """
-dsv4 parse completion.txt
-dsv4 parse --explain --tools tools.json completion.txt
-model | dsv4 parse --stream
-"""
 READ_SIZE = 65_536
 LONGEST_QUOTE = 60
 
 
 @dataclass(kw_only=True)
 class ParseOptions(ModeOption, DialectOptions, ColorOption):
-    file: str | None = argument(
-        "what the model wrote, without the prompt; stdin (-) by default", "FILE", "?"
-    )
-    stream: bool = switch("print events as they come, one line of JSON each", group="form")
-    full: bool = switch("also print the finish reason, incomplete calls and repairs", group="form")
-    explain: bool = switch("mark every repair in the text, and say why", group="form")
-    strict: bool = switch("repair nothing: whatever is malformed is an error")
-    tools: str | None = option(
-        "the declared tools: a JSON list, or a request with tools", metavar="FILE"
-    )
+    file: str | None = argument("FILE", "?")
+    stream: bool = switch(group="form")
+    full: bool = switch(group="form")
+    explain: bool = switch(group="form")
+    strict: bool = switch()
+    tools: str | None = option(metavar="FILE")
 
 
 def run(args: ParseOptions) -> int:

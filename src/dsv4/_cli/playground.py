@@ -7,12 +7,6 @@ import threading
 
 from dsv4._cli import serve
 
-EXAMPLE = """\
-dsv4 playground
-dsv4 playground --port 9000 --no-browser
-dsv4 playground --backend vllm --upstream http://gpu:8000
-dsv4 playground --profile server.json
-"""
 # A port that is not the server's: both may run.
 PLAYGROUND = serve.GatewayCommand(
     {"playground": True},

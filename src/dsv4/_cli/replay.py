@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import SUPPRESS
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,7 +18,7 @@ from dsv4._cli.command_output import (
 )
 from dsv4._cli.conversation_files import read_json_lines
 from dsv4._cli.option_fields import argument, option, switch
-from dsv4._cli.server_options import KEY_VARIABLE, ask_first, server_key
+from dsv4._cli.server_options import ask_first, server_key
 from dsv4._view.characters import terminal_safe
 
 if TYPE_CHECKING:
@@ -28,36 +27,22 @@ if TYPE_CHECKING:
     from dsv4.verify.vendor_replay import ReplayReport
 
 
-EXAMPLE = """
-dsv4 replay exchanges.jsonl
-dsv4 replay requests.jsonl --against https://api.example.com/v1 --key-file key --yes
-"""
 MOST_SENT = 100
 SECONDS = 120
 
 
 @dataclass(kw_only=True)
 class ReplayOptions:
-    file: str = argument("the recording, as JSON lines", "FILE")
-    tokenizer: str | None = option(
-        "the server's tokenizer.json (default: the bundled V4 vocabulary)", metavar="PATH"
-    )
-    quiet: bool = switch("print only the summary")
-    against: str | None = option(
-        "send the requests of a log to this server, and compare its answers", metavar="URL"
-    )
-    limit: int = option(
-        f"with --against: how many requests to send at most (default: {MOST_SENT})",
-        default=MOST_SENT,
-        metavar="N",
-    )
-    model: str | None = option("the model to ask (default: the first)", metavar="NAME")
-    key_file: str | None = option(
-        f"the file with the server's key (default: the variable {KEY_VARIABLE})", metavar="FILE"
-    )
-    insecure_http: bool = switch(SUPPRESS)
-    yes: bool = switch("do not ask before sending requests")
-    json: bool = switch("with --against: print JSON")
+    file: str = argument("FILE")
+    tokenizer: str | None = option(metavar="PATH")
+    quiet: bool = switch()
+    against: str | None = option(metavar="URL")
+    limit: int = option(default=MOST_SENT, metavar="N")
+    model: str | None = option(metavar="NAME")
+    key_file: str | None = option(metavar="FILE")
+    insecure_http: bool = switch()
+    yes: bool = switch()
+    json: bool = switch()
 
 
 def run(args: ReplayOptions) -> int:

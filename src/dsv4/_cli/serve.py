@@ -15,12 +15,6 @@ if TYPE_CHECKING:
     from dsv4.serve.settings import Settings
 
 
-EXAMPLE = """\
-dsv4 serve                                          # a demo, without a GPU
-dsv4 serve --backend vllm --upstream http://gpu:8000
-"""
-
-
 @dataclass(frozen=True)
 class GatewayCommand:
     """A command that starts the gateway: the settings that it decides, its own defaults, and the

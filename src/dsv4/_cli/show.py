@@ -11,29 +11,17 @@ from dsv4._cli.conversation_files import read_one_request
 from dsv4._cli.option_fields import option, switch
 from dsv4._view.characters import terminal_safe
 
-EXAMPLE = """
-dsv4 show conversation.json
-dsv4 show --line 17 --mask conversations.jsonl
-dsv4 show --full --color always conversation.json | less -R
-dsv4 show --html prompt.html conversation.json
-"""
 PICTURE_WIDTH = 118
 DEFAULT_MASK = "assistant"
 
 
 @dataclass(kw_only=True)
 class ShowOptions(shared.ConversationOptions, shared.ShownPromptOptions):
-    full: bool = switch("show tool schemas and long texts in full")
-    mask: str | None = option(
-        "mark what the loss mask selects in training: assistant (the default), last_turn, "
-        "answers or calls",
-        metavar="POLICY",
-        nargs="?",
-        const=DEFAULT_MASK,
-    )
-    html: str | None = option("write a self-contained HTML page", metavar="OUT")
-    svg: str | None = option("write an SVG picture", metavar="OUT")
-    width: int | None = option("width in columns (default: the terminal's)", metavar="N")
+    full: bool = switch()
+    mask: str | None = option(metavar="POLICY", nargs="?", const=DEFAULT_MASK)
+    html: str | None = option(metavar="OUT")
+    svg: str | None = option(metavar="OUT")
+    width: int | None = option(metavar="N")
 
 
 def run(args: ShowOptions) -> int:

@@ -10,15 +10,10 @@ from dsv4._cli.command_output import DONE, json_text, output
 from dsv4._cli.option_fields import switch
 from dsv4._view.characters import width_of
 
-EXAMPLE = """
-dsv4 special
-dsv4 special --dialect v4.1 --json
-"""
-
 
 @dataclass(kw_only=True)
 class SpecialOptions(DialectOptions):
-    json: bool = switch("print JSON")
+    json: bool = switch()
 
 
 def run(args: SpecialOptions) -> int:

@@ -10,21 +10,11 @@ from dsv4._cli.option_fields import option
 from dsv4.compat.templates import ENGINES, TEMPLATED, chat_template
 from dsv4.types import DialectName
 
-EXAMPLE = "dsv4 template --for minijinja --dialect v4.1 --output chat_template.jinja"
-
 
 @dataclass(kw_only=True)
 class TemplateOptions(OutputOption):
-    engine: str = option(
-        "the program that renders it (default: transformers, the only one for which the "
-        "template marks what the model wrote)",
-        "--for",
-        default="transformers",
-        choices=ENGINES,
-    )
-    dialect: DialectName = option(
-        "the release of the format (default: v4)", default="v4", choices=TEMPLATED
-    )
+    engine: str = option("--for", default="transformers", choices=ENGINES)
+    dialect: DialectName = option(default="v4", choices=TEMPLATED)
 
 
 def run(args: TemplateOptions) -> int:

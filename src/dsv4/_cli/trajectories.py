@@ -20,12 +20,6 @@ from dsv4._cli.command_output import (
 )
 from dsv4._cli.option_fields import argument, option, switch
 
-EXAMPLE = """
-dsv4 trajectories sessions.db -o rollouts.jsonl --closed
-dsv4 trajectories http://gpu:8000 -o rollouts.parquet --group step-12 --format verl
-dsv4 trajectories show s-1f2e --from sessions.db
-dsv4 trajectories show s-1f2e --html session.html
-"""
 GATEWAY = "http://127.0.0.1:8000"
 # Where the key of a gateway is looked for: a command line is for everybody to read.
 KEY_VARIABLE = "DSV4_KEY"
@@ -33,37 +27,19 @@ KEY_VARIABLE = "DSV4_KEY"
 
 @dataclass(kw_only=True)
 class TrajectoriesOptions(ColorOption, TokenizerOption):
-    source: str = argument(
-        "the file of `dsv4 serve --trajectories`, or the URL of a gateway; or `show`", "SOURCE"
-    )
-    session: str | None = argument("after `show`: the id of the session", "SESSION", "?")
-    output: str | None = option(
-        "write to this .jsonl or .parquet file", "-o", "--output", metavar="OUT"
-    )
-    format: Literal["rows", "trl", "verl", "skyrl", "verifiers"] = option(
-        "whose fields the rows have: `rows` has all that is known (default: rows)", default="rows"
-    )
-    group: str | None = option("only the sessions of this group", metavar="NAME")
-    closed: bool = switch("only sessions that are closed")
-    shared: Literal["once", "all"] = option(
-        "train tokens that sequences share in one of them, or in all (default: once)",
-        default="once",
-    )
-    include: str = option(
-        "also train on answers that were cut, left, failed or undelivered",
-        default="",
-        metavar="A,B",
-    )
-    resume: bool = switch("continue an interrupted export")
-    overwrite: bool = switch("replace the output")
-    origin: str = option(
-        f"show: where the session is, a file or a gateway (default: {GATEWAY})",
-        "--from",
-        default=GATEWAY,
-        metavar="SOURCE",
-    )
-    html: str | None = option("show: write a self-contained HTML page", metavar="OUT")
-    full: bool = switch("show: long prompts in full")
+    source: str = argument("SOURCE")
+    session: str | None = argument("SESSION", "?")
+    output: str | None = option("-o", "--output", metavar="OUT")
+    format: Literal["rows", "trl", "verl", "skyrl", "verifiers"] = option(default="rows")
+    group: str | None = option(metavar="NAME")
+    closed: bool = switch()
+    shared: Literal["once", "all"] = option(default="once")
+    include: str = option(default="", metavar="A,B")
+    resume: bool = switch()
+    overwrite: bool = switch()
+    origin: str = option("--from", default=GATEWAY, metavar="SOURCE")
+    html: str | None = option(metavar="OUT")
+    full: bool = switch()
 
 
 def run(args: TrajectoriesOptions) -> int:

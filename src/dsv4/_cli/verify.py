@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dsv4._cli.command_output import DONE, FINDINGS, Failure, output, write_text
 from dsv4._cli.option_fields import argument, option, switch
-from dsv4._cli.server_options import KEY_VARIABLE, ask_first, read_option_file, server_key
+from dsv4._cli.server_options import ask_first, read_option_file, server_key
 from dsv4._cli.verify_watch import VerifyWatch, interval, watch
 from dsv4._inputs.input_files import os_error_reason
 
@@ -18,14 +18,6 @@ if TYPE_CHECKING:
     from dsv4.verify import HttpServer, Report
     from dsv4.verify.runner import RunMode
 
-EXAMPLE = """
-dsv4 verify https://api.example.com/v1 --key-file key --model deepseek-v4-flash
-dsv4 verify http://localhost:8000/v1 --quick --yes --html report.html --save server.json
-dsv4 verify https://one.example/v1 https://two.example/v1 --key-file one --key-file two
-dsv4 verify http://localhost:8000/v1 --yes --watch 1h --metrics-file verify.prom
-dsv4 verify --recorded requests.jsonl
-dsv4 verify --compare before.json after.json
-"""
 SECONDS = 60
 PARALLEL = 4
 # Whatever ends a process, what was measured is reported.
@@ -34,77 +26,31 @@ SIGNALS = ("SIGTERM", "SIGHUP")
 
 @dataclass(kw_only=True)
 class VerifyOptions:
-    url: list[str] = argument(
-        "the server, such as http://localhost:8000/v1; several are compared side by side",
-        "URL",
-        "*",
-    )
-    model: str | None = option(
-        "the model to ask (default: the first that is listed)", metavar="NAME"
-    )
-    key_file: list[str] = option(
-        f"the file with the server's key (default: the variable {KEY_VARIABLE}); of several "
-        "servers once for each, in their order, - for none",
-        default=[],
-        metavar="FILE",
-    )
-    quick: bool = switch("send about 8 requests, each chosen by the last answer", group="mode")
-    full: bool = switch("also look at what caches reuse", group="mode")
-    only: list[str] = option("only this group, and what all need", default=[], metavar="GROUP")
-    request: str | None = option(
-        "also count a Chat request of your own, from this file", metavar="FILE"
-    )
-    parallel: int = option(
-        f"how many requests may be under way at once (default: {PARALLEL}; 1 with --quick)",
-        default=PARALLEL,
-        metavar="N",
-    )
-    tokens: int | None = option(
-        "how many prompt tokens all requests may have at most (default: as announced)", metavar="N"
-    )
-    yes: bool = switch("do not ask before sending requests")
-    timeout: int = option(
-        f"how long one request may take altogether (default: {SECONDS})",
-        default=SECONDS,
-        metavar="SECONDS",
-    )
-    insecure_http: bool = switch("allow a key to be sent unencrypted to another machine")
-    html: str | None = option("write the report as one HTML file", metavar="OUT")
-    json: str | None = option("write the report as JSON; - is stdout", metavar="OUT")
-    junit: str | None = option("write the report as JUnit", metavar="OUT")
-    save: str | None = option(
-        "write the server to a file that other commands take with --profile", metavar="OUT"
-    )
-    recorded: str | None = option(
-        "send nothing: explain the requests of a log, as JSON lines, by their usage", metavar="LOG"
-    )
-    compare: list[str] | None = option(
-        "what changed between two servers or reports: URLs, or files of --json",
-        metavar=("A", "B"),
-        nargs=2,
-        action="store",
-    )
-    baseline: str | None = option(
-        "what a file of --json has is known, and no fault: only what is new is", metavar="REPORT"
-    )
-    allow: list[str] = option(
-        "a finding with this id is known, and no fault", default=[], metavar="ID"
-    )
-    watch: int | None = option(
-        "measure again and again, so far apart (30s, 10m, 1h): quickly, and by a whole run "
-        "when something has changed; prints a line of JSON each time",
-        metavar="TIME",
-        type=interval,
-    )
-    metrics_file: str | None = option(
-        "with --watch: keep metrics for Prometheus there", metavar="OUT"
-    )
-    on_change: str | None = option(
-        "with --watch: run this when something has changed, which it gets on stdin",
-        metavar="COMMAND",
-    )
-    matrix: bool = switch("print which faults the requests tell apart")
-    exit_zero: bool = switch("exit with status 0 though faults were found")
+    url: list[str] = argument("URL", "*")
+    model: str | None = option(metavar="NAME")
+    key_file: list[str] = option(default=[], metavar="FILE")
+    quick: bool = switch(group="mode")
+    full: bool = switch(group="mode")
+    only: list[str] = option(default=[], metavar="GROUP")
+    request: str | None = option(metavar="FILE")
+    parallel: int = option(default=PARALLEL, metavar="N")
+    tokens: int | None = option(metavar="N")
+    yes: bool = switch()
+    timeout: int = option(default=SECONDS, metavar="SECONDS")
+    insecure_http: bool = switch()
+    html: str | None = option(metavar="OUT")
+    json: str | None = option(metavar="OUT")
+    junit: str | None = option(metavar="OUT")
+    save: str | None = option(metavar="OUT")
+    recorded: str | None = option(metavar="LOG")
+    compare: list[str] | None = option(metavar=("A", "B"), nargs=2, action="store")
+    baseline: str | None = option(metavar="REPORT")
+    allow: list[str] = option(default=[], metavar="ID")
+    watch: int | None = option(metavar="TIME", type=interval)
+    metrics_file: str | None = option(metavar="OUT")
+    on_change: str | None = option(metavar="COMMAND")
+    matrix: bool = switch()
+    exit_zero: bool = switch()
 
 
 def run(args: VerifyOptions) -> int:

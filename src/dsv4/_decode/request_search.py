@@ -21,7 +21,7 @@ from dsv4._decode.reader_v32 import read_v32
 from dsv4._encode.prompt import Prompt
 from dsv4._format import tokens
 from dsv4._format.dialects import DIALECTS, NAME_END, V3_2, V3_2_SERVED, Dialect, dialect_named
-from dsv4.errors import Error, OptionError, ParseError, short_repr
+from dsv4.errors import Error, OptionError, ParseError, mismatch, short_repr
 from dsv4.request import Request
 
 # The ways to read a prompt, the plainest first. The first is nearly always right.
@@ -76,7 +76,7 @@ class _PromptSource:
         elif isinstance(prompt, str):
             self.text = str.__str__(prompt)
         else:
-            raise OptionError("prompt", f"found {short_repr(prompt)}, expected text or a Prompt")
+            raise OptionError("prompt", mismatch(prompt, "text or a Prompt"))
         self.mask = SpellingMask(self.text, [start for start, _ in self.spellings or ()])
 
     @property

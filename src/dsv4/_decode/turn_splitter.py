@@ -154,8 +154,7 @@ class TurnSplitter:
             return self._enter(TurnState.REMINDER, lexeme)  # which follows the header of a question
         if not self.trusted and self._ahead.answer_goes_on(index):
             return False
-        self._close(lexeme)
-        return self._enter(_OPENS[lexeme.kind], lexeme)
+        return self._next_turn(index, lexeme)
 
     def _header_after_question(self, index: int, lexeme: PromptLexeme) -> bool:
         self._close(lexeme, asked=lexeme.kind)
@@ -288,20 +287,19 @@ _Step = Callable[[TurnSplitter, int, PromptLexeme], bool]
 
 
 def _row(
-    *,
-    user: _Step,
-    reminder: _Step,
-    header: _Step,
-    eos: _Step,
-    task: _Step,
+    turn: _Step,
+    reminder: _Step | None = None,
+    header: _Step = TurnSplitter._header_of_action,
+    eos: _Step = TurnSplitter._end_of_answer,
+    task: _Step = TurnSplitter._task_of_open_answer,
     action: _Step = TurnSplitter._nothing,
 ) -> list[_Step]:
+    """What each kind of lexeme does in a state; by default a reminder what any turn does, and the
+    others as in an answer."""
     steps = {
-        LexemeKind.USER: user,
-        LexemeKind.SYSTEM: user,
-        LexemeKind.REMINDER: reminder,
-        LexemeKind.THINK: header,
-        LexemeKind.ANSWER: header,
+        **dict.fromkeys((LexemeKind.USER, LexemeKind.SYSTEM), turn),
+        LexemeKind.REMINDER: reminder or turn,
+        **dict.fromkeys(HEADERS, header),
         LexemeKind.EOS: eos,
         LexemeKind.TASK: task,
         LexemeKind.ACTION: action,
@@ -310,50 +308,21 @@ def _row(
     return [steps[kind] for kind in LexemeKind]
 
 
+_IN_QUESTION = (
+    *(TurnSplitter._reminder_in_question, TurnSplitter._header_after_question),
+    *(TurnSplitter._end_in_question, TurnSplitter._task_of_question),
+)
 _ROWS: dict[TurnState, list[_Step]] = {
     TurnState.BETWEEN: _row(
-        user=TurnSplitter._next_turn,
-        reminder=TurnSplitter._next_turn,
-        header=TurnSplitter._header_of_action,
+        TurnSplitter._next_turn,
         eos=TurnSplitter._end_of_bare_answer,
         task=TurnSplitter._task_between,
     ),
-    TurnState.SYSTEM: _row(
-        user=TurnSplitter._next_turn,
-        reminder=TurnSplitter._reminder_in_question,
-        header=TurnSplitter._header_after_question,
-        eos=TurnSplitter._end_in_question,
-        task=TurnSplitter._task_of_question,
-    ),
-    TurnState.USER: _row(
-        user=TurnSplitter._turn_in_question,
-        reminder=TurnSplitter._reminder_in_question,
-        header=TurnSplitter._header_after_question,
-        eos=TurnSplitter._end_in_question,
-        task=TurnSplitter._task_of_question,
-    ),
-    TurnState.REMINDER: _row(
-        user=TurnSplitter._next_turn,
-        reminder=TurnSplitter._next_turn,
-        header=TurnSplitter._header_of_action,
-        eos=TurnSplitter._end_after_reminder,
-        task=TurnSplitter._task_of_open_answer,
-    ),
-    TurnState.ANSWER: _row(
-        user=TurnSplitter._turn_in_answer,
-        reminder=TurnSplitter._turn_in_answer,
-        header=TurnSplitter._header_of_action,
-        eos=TurnSplitter._end_of_answer,
-        task=TurnSplitter._task_of_open_answer,
-        action=TurnSplitter._action,
-    ),
-    TurnState.TASKED: _row(
-        user=TurnSplitter._turn_in_answer,
-        reminder=TurnSplitter._turn_in_answer,
-        header=TurnSplitter._header_of_action,
-        eos=TurnSplitter._end_of_answer,
-        task=TurnSplitter._task_of_open_answer,
-    ),
+    TurnState.SYSTEM: _row(TurnSplitter._next_turn, *_IN_QUESTION),
+    TurnState.USER: _row(TurnSplitter._turn_in_question, *_IN_QUESTION),
+    TurnState.REMINDER: _row(TurnSplitter._next_turn, eos=TurnSplitter._end_after_reminder),
+    TurnState.ANSWER: _row(TurnSplitter._turn_in_answer, action=TurnSplitter._action),
+    TurnState.TASKED: _row(TurnSplitter._turn_in_answer),
 }
 # By state and kind, whose numbers begin with 0.
 _TABLE = [_ROWS[state] for state in TurnState]

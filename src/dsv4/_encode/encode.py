@@ -46,7 +46,7 @@ from dsv4._encode.turns import (
     last_task,
 )
 from dsv4._format.dialects import Dialect, dialect_named
-from dsv4.errors import EncodeError, Error, Location, OptionError, short_repr
+from dsv4.errors import EncodeError, Error, Location, OptionError, mismatch, short_repr
 
 
 def render_conversation(
@@ -175,7 +175,7 @@ def effort_text(effort: object, dialect: Dialect, rules: Conventions) -> str:
             return text
     if dialect.false_efforts_are_none and not is_nonempty(effort):
         return dialect.efforts[None]
-    problem = f"found {short_repr(effort)}, expected {dialect.efforts_described} ({dialect})"
+    problem = mismatch(effort, f"{dialect.efforts_described} ({dialect})")
     raise OptionError(rules.effort_option, problem)
 
 
@@ -322,12 +322,12 @@ def _check_stop(stop: object) -> None:
         return
     for n, text in enumerate(as_list(stop, ("stop",), "a text or a list of texts")):
         if not isinstance(text, str) or not text:
-            raise OptionError(("stop", n), f"found {short_repr(text)}, expected a text")
+            raise OptionError(("stop", n), mismatch(text, "a text"))
 
 
 def _check_prefix(prefix: object, forced: bool) -> None:
     if not isinstance(prefix, str):
-        raise OptionError("prefix", f"found {short_repr(prefix)}, expected text")
+        raise OptionError("prefix", mismatch(prefix, "text"))
     if prefix and forced:
         problem = f"found {short_repr(prefix)} and a call that must be made, expected one of them"
         raise OptionError("prefix", problem)
@@ -347,12 +347,11 @@ def read_tool_choice(tool_choice: object) -> tuple[str, str | None]:
         name = (maybe_dict(fields.get("function")) or {}).get("name")
         if isinstance(name, str) and name:
             return "tool", str.__str__(name)
-        problem = f"found {short_repr(name)}, expected the tool's name"
-        raise OptionError(("tool_choice", "function", "name"), problem)
+        raise OptionError(("tool_choice", "function", "name"), mismatch(name, "the tool's name"))
     expected = (
         f'{", ".join(TOOL_CHOICES)}, a tool\'s name, or {{"type": "function", "function": …}}'
     )
-    raise OptionError("tool_choice", f"found {short_repr(tool_choice)}, expected {expected}")
+    raise OptionError("tool_choice", mismatch(tool_choice, expected))
 
 
 # Tools and the response format.
@@ -392,7 +391,7 @@ def maybe_response_schema(response_format: object) -> tuple[dict[str, Any], Loca
     value = (maybe_dict(fields.get("json_schema")) or {}).get("schema")
     schema = maybe_dict(value)
     if schema is None:
-        raise OptionError(location, f"found {short_repr(value)}, expected a JSON schema")
+        raise OptionError(location, mismatch(value, "a JSON schema"))
     return schema, location
 
 
@@ -438,10 +437,8 @@ def chosen_tool(
         raise OptionError("tool_choice", "found 'required', expected it with tools")
     names = dict(pair for tool in tools_there for pair in _tool_names(tool, dialect))
     if name not in names:
-        problem = f"found {short_repr(name)}, expected it with tools"
-        if names:
-            problem = f"found {short_repr(name)}, expected one of the tools: {', '.join(names)}"
-        raise OptionError("tool_choice", problem)
+        expected = f"one of the tools: {', '.join(names)}" if names else "it with tools"
+        raise OptionError("tool_choice", mismatch(name, expected))
     return names[name]
 
 
@@ -487,8 +484,7 @@ def _open_answer(
     _check_prefix(prefix, forced)
     if prefix:
         if ending.kind not in ("think", "answer"):
-            problem = f"found {short_repr(prefix)}, expected it only where an answer is asked for"
-            raise OptionError("prefix", problem)
+            raise OptionError("prefix", mismatch(prefix, "it only where an answer is asked for"))
         flat += prefix_entries(prefix, ending.thinking, dialect)
     elif forced:
         flat += ANSWER[None], forced_call(dialect, tool)

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeGuard, cast
 from dsv4._encode import types
 from dsv4._encode.prompt import BLANK_LINE
 from dsv4._format.dialects import DIALECTS, ROLES
-from dsv4.errors import EncodeError, Location, OptionError, refusal, short_repr
+from dsv4.errors import EncodeError, Location, OptionError, mismatch, refusal, short_repr
 
 MessageFields: TypeAlias = dict[str, Any]
 
@@ -91,7 +91,7 @@ def as_list(value: object, location: Location, expected: str) -> Sequence[Any]:
             return list(value)
         except TypeError:  # an array without a dimension
             pass
-    raise refusal(location, f"found {short_repr(value)}, expected {expected}")
+    raise refusal(location, mismatch(value, expected))
 
 
 def as_messages(messages: Sequence[Any], name: str) -> Sequence[MessageFields]:
@@ -123,8 +123,7 @@ def as_message(message: object, location: Location) -> MessageFields:
         return _as_sampled_message(message, location)
     fields = message if type(message) is SampledMessage else maybe_dict(message)
     if fields is None:
-        problem = f'found {short_repr(message)}, expected a message: a dict with a "role"'
-        raise EncodeError(location, problem)
+        raise EncodeError(location, mismatch(message, 'a message: a dict with a "role"'))
     return fields
 
 
@@ -151,7 +150,7 @@ def _as_sampled_message(sampled: types.Sampled, location: Location) -> SampledMe
 def unknown_role(
     role: object, location: Location, roles: tuple[str, ...] = ROLES
 ) -> OptionError | EncodeError:
-    return refusal(location, f"found {short_repr(role)}, expected one of {', '.join(roles)}")
+    return refusal(location, mismatch(role, f"one of {', '.join(roles)}"))
 
 
 # Content: a string, nothing, or a list of blocks.
@@ -174,8 +173,7 @@ def text_of(content: object, location: Location) -> str:
         return ""
     listed = maybe_list(content)
     if listed is None:
-        problem = f"found {short_repr(content)}, expected text, null or a list of text blocks"
-        raise refusal(location, problem)
+        raise refusal(location, mismatch(content, "text, null or a list of text blocks"))
     return BLANK_LINE.join(_block_text(block, (*location, n)) for n, block in enumerate(listed))
 
 
@@ -211,12 +209,10 @@ def read_block(block: object, location: Location) -> ContentBlock:
         return ContentBlock("text", str.__str__(block))
     fields = maybe_dict(block)
     if fields is None:
-        problem = f'found {short_repr(block)}, expected a block such as {{"type": "text"}}'
-        raise refusal(location, problem)
+        raise refusal(location, mismatch(block, 'a block such as {"type": "text"}'))
     kind = fields.get("type")
     if not isinstance(kind, str):
-        problem = f'found {short_repr(kind)}, expected a name such as "text"'
-        raise refusal((*location, "type"), problem)
+        raise refusal((*location, "type"), mismatch(kind, 'a name such as "text"'))
     if kind == "text":
         return ContentBlock("text", _text_field(fields, location))
     if kind == "tool_result":
@@ -227,7 +223,7 @@ def read_block(block: object, location: Location) -> ContentBlock:
 def _text_field(fields: MessageFields, location: Location) -> str:
     text = fields.get("text")
     if text is not None and not isinstance(text, str):
-        raise refusal((*location, "text"), f"found {short_repr(text)}, expected text")
+        raise refusal((*location, "text"), mismatch(text, "text"))
     return str.__str__(text) if text else ""
 
 

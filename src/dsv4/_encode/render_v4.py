@@ -64,7 +64,7 @@ from dsv4._encode.turns import (
     turn_stop,
 )
 from dsv4._format.dialects import ROLES, Dialect
-from dsv4.errors import EncodeError, Location, short_repr
+from dsv4.errors import EncodeError, Location, mismatch
 
 # A part of a user turn: where it belongs among the results, None for all else; the index of its
 # message, its type, its content, its place in the message.
@@ -291,7 +291,7 @@ class RendererV4(TurnWriter):
             return
         token = ASK_TASK.get(task) if isinstance(task, str) else None
         if token is None:
-            problem = f"found {short_repr(task)}, expected one of {', '.join(ASK_TASK)}"
+            problem = mismatch(task, f"one of {', '.join(ASK_TASK)}")
             raise EncodeError(("messages", tasked, "task"), problem)
         if task == "action":
             self.flat.append(_header(self.shown_from != NEVER_SHOWN, answer))
@@ -304,8 +304,7 @@ class RendererV4(TurnWriter):
         if url is None:
             return
         if not isinstance(url, str) or not url:
-            problem = f"found {short_repr(url)}, expected the URL as text"
-            raise EncodeError(("messages", index, field), problem)
+            raise EncodeError(("messages", index, field), mismatch(url, "the URL as text"))
         self.flat += URL[index], str.__str__(url)
 
     # User turns.
@@ -467,8 +466,7 @@ def _listed_blocks(
 def _user_block(item: object, location: Location) -> ContentBlock:
     """An item of a user's list, where that is blocks: nothing but a block will do."""
     if isinstance(item, str):
-        problem = f'found {short_repr(item)}, expected a block such as {{"type": "text"}}'
-        raise EncodeError(location, problem)
+        raise EncodeError(location, mismatch(item, 'a block such as {"type": "text"}'))
     block = read_block(item, location)
     if block.kind == "text" and (maybe_dict(item) or {}).get("text") is None:
         raise EncodeError((*location, "text"), "found None, expected text")

@@ -17,7 +17,7 @@ from dsv4._encode.inputs import MessageFields, is_nonempty, maybe_dict, maybe_li
 from dsv4._encode.prompt import CALLS_LABEL, SAME_MESSAGE, Fragment
 from dsv4._format.dialects import NAMESPACE_END, STRING_FALSE, STRING_TRUE, Arguments, Tags
 from dsv4._format.endings import NOTHING
-from dsv4.errors import EncodeError, Location, OptionError, refusal, short_repr
+from dsv4.errors import EncodeError, Location, OptionError, mismatch, refusal, short_repr
 
 # A bounded cache of the texts written for tools and arguments.
 #
@@ -114,8 +114,7 @@ def set_cache_size(characters: int) -> None:
     Raises an `OptionError` for anything but a whole number that is not negative.
     """
     if characters.__class__ is not int or characters < 0:
-        problem = f"found {short_repr(characters)}, expected a whole number, 0 or more"
-        raise OptionError("characters", problem)
+        raise OptionError("characters", mismatch(characters, "a whole number, 0 or more"))
     TEXT_CACHE.resize(characters)
 
 
@@ -250,9 +249,7 @@ def qualified_function(
     described = None if own is None or isinstance(own, str) else maybe_dict(own)
     namespace = own if described is None else described.get("name")
     if own is not None and not isinstance(namespace, str):
-        raise refusal(
-            place, f'found {short_repr(own)}, expected a name or {{"name", "description"}}'
-        )
+        raise refusal(place, mismatch(own, 'a name or {"name", "description"}'))
     name = qualified_name(function["name"], namespace, (*inside, "name"))
     shown_function = {key: value for key, value in function.items() if key != "namespace"}
     shown_function["name"] = name
@@ -280,10 +277,10 @@ def qualified_call_name(call: MessageFields, function: MessageFields, location: 
         own, place = function.get("namespace"), (*location, "function", "namespace")
     described = None if own is None or isinstance(own, str) else maybe_dict(own)
     if described is not None and NAMESPACE_END in name:
-        raise refusal(place, f"found {short_repr(own)}, expected a name beside {short_repr(name)}")
+        raise refusal(place, mismatch(own, f"a name beside {short_repr(name)}"))
     namespace = own if described is None else described.get("name")
     if own is not None and not isinstance(namespace, str):
-        raise refusal(place, f"found {short_repr(own)}, expected a name")
+        raise refusal(place, mismatch(own, "a name"))
     return qualified_name(name, namespace, (*location, "function", "name"))
 
 
@@ -348,7 +345,7 @@ def is_same_value(copy: object, original: object) -> bool:
 def _written_schemas(tools: object, named: bool, namespaces: bool, location: Location) -> str:
     listed = maybe_list(tools)
     if listed is None:
-        raise refusal(location, f"found {short_repr(tools)}, expected a list of tools")
+        raise refusal(location, mismatch(tools, "a list of tools"))
     return "\n".join(
         _written_schema(tool, named, namespaces, (*location, n)) for n, tool in enumerate(listed)
     )
@@ -370,7 +367,7 @@ def function_of(tool: object, named: bool, location: Location) -> tuple[MessageF
     """A tool, and its function object: the tool itself, where that is given bare."""
     fields = maybe_dict(tool)
     if fields is None:
-        raise refusal(location, f"found {short_repr(tool)}, expected a tool object")
+        raise refusal(location, mismatch(tool, "a tool object"))
     if "function" not in fields and "name" in fields:
         function: Any = fields
     else:
@@ -378,7 +375,7 @@ def function_of(tool: object, named: bool, location: Location) -> tuple[MessageF
         as_dict = maybe_dict(value)
         function = value if as_dict is None else as_dict
     if function is None and not named:
-        raise refusal(location, f'found {short_repr(tool)}, expected a tool with a "function"')
+        raise refusal(location, mismatch(tool, 'a tool with a "function"'))
     if named:
         _check_named(fields, function, location)
     return fields, function
@@ -386,12 +383,11 @@ def function_of(tool: object, named: bool, location: Location) -> tuple[MessageF
 
 def _check_named(tool: MessageFields, function: object, location: Location) -> None:
     if not isinstance(function, dict):
-        problem = f"found {short_repr(function)}, expected a function object"
-        raise refusal((*location, "function"), problem)
+        raise refusal((*location, "function"), mismatch(function, "a function object"))
     name = function.get("name")
     if not isinstance(name, str) or not name:
         place = (*function_location(tool, function, location), "name")
-        raise refusal(place, f"found {short_repr(name)}, expected the tool's name")
+        raise refusal(place, mismatch(name, "the tool's name"))
 
 
 # Tool calls as markup: `function.arguments` -> parameters -> text (docs/format.md, section 4).
@@ -469,8 +465,7 @@ class ParametersWriter:
             return self._joined([(RAW_PARAMETER, arguments)])
         if arguments is None:
             return ""
-        problem = f"found {short_repr(arguments)}, expected a JSON object, as text or as it is"
-        raise EncodeError((), problem)
+        raise EncodeError((), mismatch(arguments, "a JSON object, as text or as it is"))
 
     def _from_text(self, arguments: str) -> Parameters:
         try:
@@ -484,7 +479,7 @@ class ParametersWriter:
             value = {RAW_PARAMETER: arguments}
         if not isinstance(value, dict):
             if self._rule != "anything":
-                raise EncodeError((), f"found {short_repr(arguments)}, expected a JSON object")
+                raise EncodeError((), mismatch(arguments, "a JSON object"))
             value = {RAW_PARAMETER: arguments}
         return self._joined(value.items())
 

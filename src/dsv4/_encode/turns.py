@@ -47,7 +47,7 @@ from dsv4._encode.tools import (
 )
 from dsv4._format.dialects import NAMESPACE_END, Arguments, Dialect
 from dsv4._format.frozen_class import dataclass, replace
-from dsv4.errors import EncodeError, Location, OptionError, short_repr
+from dsv4.errors import EncodeError, Location, OptionError, mismatch
 
 
 @dataclass(frozen=True)
@@ -547,8 +547,7 @@ class TurnWriter:
 def _call_list(calls: object, index: int) -> Sequence[Any]:
     listed = () if calls is None else maybe_list(calls)
     if listed is None:
-        problem = f"found {short_repr(calls)}, expected a list of calls"
-        raise EncodeError(("messages", index, "tool_calls"), problem)
+        raise EncodeError(("messages", index, "tool_calls"), mismatch(calls, "a list of calls"))
     return listed
 
 
@@ -556,15 +555,15 @@ def _plain_call(call: object, location: Location) -> MessageFields:
     """A call and its function object as dicts."""
     fields = maybe_dict(call)
     if fields is None:
-        raise EncodeError(location, f"found {short_repr(call)}, expected a call object")
+        raise EncodeError(location, mismatch(call, "a call object"))
     function = maybe_dict(fields.get("function"))
     if function is None:
-        problem = f"found {short_repr(fields.get('function'))}, expected a function object"
+        problem = mismatch(fields.get("function"), "a function object")
         raise EncodeError((*location, "function"), problem)
     return {**fields, "function": function}
 
 
 def _exact_name(name: object, location: Location) -> str:
     if not isinstance(name, str):
-        raise EncodeError(location, f"found {short_repr(name)}, expected the tool's name")
+        raise EncodeError(location, mismatch(name, "the tool's name"))
     return str.__str__(name)

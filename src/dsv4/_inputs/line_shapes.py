@@ -10,6 +10,7 @@ that says `prefix` or `wo_eos` leaves it open.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -209,13 +210,15 @@ def _refuse_other_data(line: Line) -> None:
             raise InputError(f"{name}: found an answer with a label, which --kto reads")
 
 
-# What other programs put into the prompt from beside the messages; SmolLM3 does it by its template.
+# What other programs put into the prompt from beside the messages; SmolLM3 does it by its template,
+# and Step-DPO's lines have the steps that both answers continue.
 PICTURE_FIELDS = ("image", "images", "videos", "audios")
 _BESIDE_MESSAGES: tuple[Location, ...] = (
     *((name,) for name in PICTURE_FIELDS),
     ("chat_template_kwargs", "custom_instructions"),
     ("chat_template_kwargs", "xml_tools"),
     ("chat_template_kwargs", "python_tools"),
+    ("initial_reason_steps",),
 )
 
 
@@ -479,6 +482,10 @@ def _read_answer(question: str, answer: str, line: Line) -> LineConversation:
     return _conversation(whole, line, used, len(before), rules)
 
 
+# BELLE's lines and Anthropic's: "Human: Hi\nAssistant: Hello\nHuman: Bye\nAssistant:".
+_TRANSCRIPT = re.compile(r"\s*(?:Human|User)\s*[:：].*\n\s*Assistant\s*[:：]\s*\Z", re.DOTALL)
+
+
 def _before_answer(line: Line, question: str) -> Transcript:
     """The system prompt, earlier rounds, and the question."""
     value = line[question]
@@ -487,6 +494,10 @@ def _before_answer(line: Line, question: str) -> Transcript:
     if not isinstance(value, str):
         expected = "expected text or a list of messages"
         raise InputError(f"{question}: found {short_repr(value)}, {expected}")
+    if _TRANSCRIPT.match(value):
+        raise InputError(
+            f"{question}: found several turns in one text, expected a list of messages"
+        )
     added = next((line[name] for name in _ADDITIONS if line.get(name)), None)
     if question == "instruction" and added is not None:
         if not isinstance(added, str):

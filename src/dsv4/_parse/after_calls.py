@@ -10,10 +10,9 @@ from dsv4._completion.limits import LONGEST_SPACE
 from dsv4._completion.patterns import pattern
 from dsv4._format import tokens
 from dsv4._format.spellings import PLAIN_CLOSES
-from dsv4._parse.quoted_calls import Quotation, Refused
-from dsv4._parse.reading import ParserState, Reading
+from dsv4._parse.reading import ParserState, Quotation, Reading, Refused
 from dsv4._parse.steps import Steps
-from dsv4._parse.tag import CALL_TAGS, Tag
+from dsv4._parse.tag import CALL_TAGS, ENDS, SECTION_ENDS, Tag
 from dsv4._parse.tag_rules import is_plain_wrapper
 
 _UNMARKED_LINE = pattern(r"\n(?![ \t]*(?:[-*+]|\d{1,3}[.)])?[ \t]*>)(?!\s*\Z)")
@@ -32,9 +31,9 @@ def read_after(reading: Reading, unwrapped: bool = False) -> Steps[None]:
             yield from _look_behind_eos(reading, ahead)
         if not _is_closer(reading, ahead):
             break
-        of_invoke = rules.closes(ahead, "invoke")
-        is_expected = lacks_opening and (of_invoke or rules.closes(ahead, "wrapper"))
-        lacks_opening = lacks_opening and of_invoke
+        role = rules.role(ahead)
+        is_expected = lacks_opening and role in ("/invoke", "/wrapper")
+        lacks_opening = lacks_opening and role == "/invoke"
         if ahead.marked and not is_expected:
             reading.note_surplus(ahead.end)
         reading.report("orphan_closer", ahead.start, ahead.raw)
@@ -52,20 +51,17 @@ def _look_behind_eos(reading: Reading, eos: Tag) -> Steps[None]:
 
 
 def _is_closer(reading: Reading, tag: Tag) -> bool:
-    if not tag.closing:
-        return False
-    if tag.marked:
-        return not tag.bare
-    if tag.label in PLAIN_CLOSES:  # rule 34
-        return True
-    return reading.prose.plain_wrapper and is_plain_wrapper(tag.label)
+    if tag.marked or not tag.closing:
+        return tag.closing and not tag.bare
+    is_wrapper = reading.prose.plain_wrapper and is_plain_wrapper(tag.label)
+    return is_wrapper or tag.label in PLAIN_CLOSES  # rule 34
 
 
 def _leave(reading: Reading, ahead: Tag, unwrapped: bool, holds_json: bool) -> Steps[None]:
     rules, buffer = reading.rules, reading.buffer
-    begins = rules.opens(ahead, "wrapper") or rules.opens(ahead, "invoke")
+    begins = rules.role(ahead) in ("wrapper", "invoke")
     plain = holds_json or rules.is_plain_invoke(ahead)
-    ends = rules.is_end(ahead) or ahead.kind == "think"
+    ends = ahead.kind in ENDS | SECTION_ENDS
     if not begins:
         reading.settle()
     yield from settle_quotations(reading, ahead)
@@ -103,8 +99,7 @@ def _look_inside(reading: Reading) -> None:
         inside = inside.partition(end)[0]
     quoting.begin_line(is_begun=True)  # the newline behind a tag is no blank line
     quoting.follow(inside, start)
-    quoting.settle("\n")
-    check_quotations(reading)
+    check_quotations(reading, "\n")
 
 
 def _settle_quotation(reading: Reading, quotation: Quotation, ahead: Tag) -> Steps[None]:
@@ -115,7 +110,7 @@ def _settle_quotation(reading: Reading, quotation: Quotation, ahead: Tag) -> Ste
     block, behind = buffer.slice(quotation.start, reading.pos), buffer.at(at)
     closes = bool(behind) and behind == quotation.direct and at - reading.pos <= LONGEST_SPACE
     ended = ahead.kind == "think" and reading.prose.reasoning
-    follows = not (ended or reading.rules.is_end(ahead))
+    follows = not (ended or ahead.kind in ENDS)
     is_marked = quotation.is_marked or (quotation.is_marked is False and follows)
     is_marked = is_marked and _UNMARKED_LINE.search(block) is None
     prose_follows = bool(behind) and ahead.kind in ("text", "brace")
@@ -141,29 +136,27 @@ def end_quotations(reading: Reading, is_cut: bool = False) -> None:
 
     Where the text was cut, it might still have been closed behind prose (rule 29).
     """
-    if not reading.quotations:
-        return
-    reading.prose.quoting.settle("\n")
-    check_quotations(reading)
+    check_quotations(reading, "\n")
     for quotation in reading.quotations:
         if is_cut and quotation.is_behind:
             raise Refused(quotation.level, reading.buffer.end)
     reading.quotations = ()
 
 
-def check_quotations(reading: Reading) -> None:
-    """Whether a quotation was closed that was open where calls began; or can be no more."""
-    quoting = reading.prose.quoting
-    if not reading.quotations:
+def check_quotations(reading: Reading, following: str | None = None) -> None:
+    """Whether a quotation was closed that was open where calls began; or can be no more.
+
+    `following` is the character behind what has come, if it is known.
+    """
+    quoting, quotations = reading.prose.quoting, reading.quotations
+    if not quotations:
         return
-    quoting.check()
-    for quotation in reading.quotations:
-        for opening in quotation.openings:
-            if opening.place in quoting.closed:
-                raise Refused(quotation.level, quoting.closed[opening.place])
+    quoting.check(following)
+    for quotation in quotations:
+        for place in quotation.places:
+            if place in quoting.closed:
+                raise Refused(quotation.level, quoting.closed[place])
     still = {opening.place for opening in quoting.open}
     reading.quotations = tuple(
-        one
-        for one in reading.quotations
-        if not one.is_over or any(opening.place in still for opening in one.openings)
+        q for q in quotations if not q.is_over or still.intersection(q.places)
     )

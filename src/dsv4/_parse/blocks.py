@@ -16,7 +16,7 @@ from dsv4._parse.quoting import QUOTES_AN_INVOKE
 from dsv4._parse.reading import Block, ParserState, Reading
 from dsv4._parse.steps import Steps
 from dsv4._parse.strict_alongside import StrictAlongside
-from dsv4._parse.tag import TOKENS, PartialTag, Tag
+from dsv4._parse.tag import ENDS, SECTION_ENDS, TOKENS, PartialTag, Tag
 from dsv4._parse.values import JsonCallList
 
 # Between text in a wrapper and prose: a blank line. Between text and JSON: a line's start.
@@ -28,7 +28,7 @@ _OPEN_BREAK = pattern(r"\n\s*\Z")
 def open_block(reading: Reading, tag: Tag, blank_line: bool) -> None:
     """Opens a block at its tag. `blank_line`: one went before it."""
     reading.enter(ParserState.BLOCK)
-    spelled = tag.raw == tag.canonical(reading.tags.calls)
+    spelled = tag.raw == reading.tags.block_open.strip()
     met = reading.tally.calls_seen + reading.tally.calls_unread
     reading.check_spelling(tag)
     reading.advance(tag.end)
@@ -36,33 +36,29 @@ def open_block(reading: Reading, tag: Tag, blank_line: bool) -> None:
     reading.block = Block(blank_line and spelled, met, strict)
 
 
-def read_block(reading: Reading) -> Steps[None]:
-    """Reads the open block up to a call, or to its end."""
-    block = reading.block
-    assert block is not None
-    reader = BlockReader(reading, block)
-    while reading.block is block and reading.call is None:
-        reading.enter(ParserState.BLOCK)
-        yield from reader.read()
-
-
 class BlockReader:
-    """Reads what comes next in a block."""
+    """Reads the open block up to a call, or to its end."""
 
-    def __init__(self, reading: Reading, block: Block) -> None:
+    def __init__(self, reading: Reading) -> None:
+        assert reading.block is not None
         self._reading = reading
         self._buffer = reading.buffer
         self._rules = reading.rules
-        self._block = block
+        self._block = reading.block
 
     def read(self) -> Steps[None]:
+        while self._reading.block is self._block and self._reading.call is None:
+            self._reading.enter(ParserState.BLOCK)
+            yield from self._read_part()
+
+    def _read_part(self) -> Steps[None]:
         reading, buffer = self._reading, self._buffer
         if not (yield from reading.skip_space()):
             return (yield from self._end())
         at = reading.pos
         if buffer.at(at) in "{[":
             return (yield from self._read_json(at))
-        tag = (yield from buffer.tag(at)) if buffer.is_mark(at) else None
+        tag = yield from buffer.tag(at)
         if isinstance(tag, PartialTag):
             yield from self._end()
         elif tag is None:
@@ -96,7 +92,7 @@ class BlockReader:
         arguments = None if fenced is None else read_json(fenced[2])
         while tag is not None and tag.marked and tag.closing:
             tag = yield from rules.look_past(tag.end)
-        if tag is not None and not rules.is_end(tag):
+        if tag is not None and tag.kind not in ENDS:
             return False
         if arguments is None or not isinstance(arguments.value, dict):
             return False
@@ -164,7 +160,7 @@ class BlockReader:
             if not tag.closing:
                 return (yield from self._read_wrapper(tag))
             ahead = tag if tag.marked else (yield from rules.look_past(tag.end))
-            if tag is ahead or not rules.closes(ahead, "wrapper"):
+            if tag is ahead or rules.role(ahead) != "/wrapper":
                 return (yield from self._close(tag))
             return self._remove(tag)  # of a plain wrapper, inside this one
         if kind == "invoke" and not tag.closing:
@@ -176,13 +172,13 @@ class BlockReader:
             return (yield from (self._read_junk if tag.marked else self._read_text)(tag.start))
         if kind is None:  # an odd close, of the wrapper if nothing follows it
             ahead = yield from rules.look_ahead(tag.end)
-            if rules.is_end(ahead):
+            if ahead.kind in ENDS:
                 return (yield from self._close(tag))
         self._remove(tag)
 
     def _remove(self, tag: Tag) -> None:
         reading, block = self._reading, self._block
-        again = block.after_invoke and self._rules.closes(tag, "invoke")
+        again = block.after_invoke and self._rules.role(tag) == "/invoke"
         if tag.closing and not again and (tag.marked or tag.kind != "wrapper"):
             reading.note_surplus(tag.end)
         block.after_invoke = False
@@ -196,7 +192,7 @@ class BlockReader:
         if not self._block.used:
             return self._remove(tag)
         ahead = yield from self._rules.look_ahead(tag.end)
-        if self._rules.is_end(ahead):  # a close without its slash
+        if ahead.kind in ENDS:  # a close without its slash
             return (yield from self._close(tag))
         yield from self._close_implied()
 
@@ -247,12 +243,9 @@ class BlockReader:
         reading, buffer = self._reading, self._buffer
         reading.enter(ParserState.BROKEN)
         self._block.used = True
-        ahead = buffer.tag_at(start)
-        at = ahead.end if isinstance(ahead, Tag) else start + 1
-        while (tag := (yield from buffer.next_tag(at))) is not None:
-            if tag.marked or tag.kind in ("eos", "think"):
-                break
-            at = tag.start + 1
+        broken = buffer.tag_at(start)
+        at = broken.end if isinstance(broken, Tag) else start + 1
+        tag = yield from buffer.next_marked(at, kinds=SECTION_ENDS)
         to = buffer.end if tag is None else tag.start
         if tag is None:
             reading.end_inside()
@@ -271,7 +264,7 @@ class BlockReader:
         while part := (yield from next_part(buffer, at, _BREAK, _OPEN_BREAK)):
             if isinstance(part, Tag):
                 if (yield from self._ends_junk(part)):
-                    over = part.kind in TOKENS or self._rules.closes(part, "wrapper")
+                    over = part.kind in TOKENS or self._rules.role(part) == "/wrapper"
                     return self._remove_junk(start, part.start, kind, is_last=over)
                 at = part.end
                 continue
@@ -283,7 +276,7 @@ class BlockReader:
                 if "\n" not in buffer.slice(begun + 1, at):
                     continue
             ahead = yield from self._rules.look_ahead(at)
-            if not (ahead.marked or ahead.kind in ("eos", "think")):
+            if not (ahead.marked or ahead.kind in SECTION_ENDS):
                 self._remove_junk(start, at, kind, is_last=True)
                 reading.settle()
                 return (yield from self._to_prose())

@@ -35,10 +35,9 @@ def begin_call(reading: Reading, tag: Tag | None, is_quoted: bool = False) -> St
 
 def _without_slash(reading: Reading, tag: Tag, name: str) -> Steps[Tag]:
     """The tag of a call that closes itself; where arguments follow, a slash too many (rule 30)."""
-    first = yield from reading.rules.look_ahead(tag.end)
-    follow = not reading.rules.carries_arguments(tag) and reading.rules.opens(
-        first, "parameter", name
-    )
+    rules = reading.rules
+    first = yield from rules.look_ahead(tag.end)
+    follow = rules.role(first, name) == "parameter" and not rules.carries_arguments(tag)
     return replace(tag, self_closed=not follow)
 
 
@@ -54,7 +53,7 @@ def _why_hidden(
         first = yield from rules.look_ahead(tag.end)
         # Where the first parameter has no name, the call does not even begin (rule 9).
         nameless = rules.key(first, name) is None and not rules.is_container(first, name)
-        if nameless and rules.opens(first, "parameter", name):
+        if nameless and rules.role(first, name) == "parameter":
             return "dropped_call"
     if reading.is_quoted_in_json(tag):
         return "dropped_call"
@@ -85,7 +84,7 @@ def _read_part(reading: Reading, call: Call) -> Steps[None]:
     buffer = reading.buffer
     if buffer.at(reading.pos) == "{" and (yield from _is_object(reading, call)):
         return (yield from JsonBody(reading, call).read(as_json=True))
-    tag = (yield from buffer.tag(reading.pos)) if buffer.is_mark(reading.pos) else None
+    tag = yield from buffer.tag(reading.pos)
     if isinstance(tag, PartialTag):
         call.end()
     elif tag is None or not call.acts(tag):
@@ -149,7 +148,7 @@ def _has_text(reading: Reading, tag: Tag) -> Steps[bool]:
     if "value" in tag.attributes or tag.string not in ("true", "false"):
         return False
     ahead = yield from reading.rules.look_past(tag.end)
-    return ahead.kind in ("text", "brace") or reading.rules.closes(ahead, "parameter")
+    return reading.rules.role(ahead) in ("text", "brace", "/parameter")
 
 
 def _read_remark(reading: Reading, call: Call) -> Steps[None]:

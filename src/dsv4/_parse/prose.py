@@ -20,12 +20,11 @@ from dsv4._parse.blocks import open_block
 from dsv4._parse.calls import begin_call
 from dsv4._parse.lexer import PLAIN_LABEL, PLAIN_NAME
 from dsv4._parse.odd_calls import OddCalls, find_native_calls, find_plain_calls
-from dsv4._parse.quoted_calls import Quotation
 from dsv4._parse.quoting import PAIRS, QUOTES, Quoting
-from dsv4._parse.reading import ParserState, Reading
+from dsv4._parse.reading import ParserState, Quotation, Reading
 from dsv4._parse.steps import Steps
 from dsv4._parse.strict_alongside import is_last
-from dsv4._parse.tag import CALL_TAGS, TOKENS, PartialTag, Tag
+from dsv4._parse.tag import CLOSES, ENDS, SECTION_ENDS, TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import is_plain_label, is_plain_wrapper
 from dsv4._parse.text_buffer import NOWHERE
 from dsv4.errors import ParseError
@@ -36,9 +35,11 @@ _MOST_NAMED = 128  # characters of tokens in a row
 _ENDS_INLINE = {quote: pattern(f"[{quote}\n]") for quote in '`"'}
 _TOKEN_ALONE = pattern(rf"(<?{tokens.DSML}>?)[ \t\r]{{0,8}}(\n|\Z)")
 # The name in the head of a tag.
-_NAME_IN_HEAD = pattern(rf"(?i){WORD}[{BARS}{ZERO_WIDTH}\s]*([^\s>]*)(.*)", re.DOTALL)
+_NAME_IN_HEAD = pattern(rf"{WORD.lower()}[{BARS}{ZERO_WIDTH}\s]*([^\s>]*)(.*)", re.DOTALL)
 _ATTRIBUTE = pattern(r"=\s*([\"']).*?(?:\1|\Z)", re.DOTALL)
 _PREFIXES = tuple(prefix for prefix, _ in TAG_PREFIXES)
+# What a parameter without a call may stand before, if it goes.
+_BEHIND_STRAY = ENDS | {"parameter", "/invoke", "/wrapper", "/think"}
 _THINK_END = str(tokens.THINK_END)
 
 
@@ -169,16 +170,12 @@ class ProseReader:
 
         `alone` says so where nothing follows the token.
         """
-        named = _NAME_IN_HEAD.search(self._buffer.slice(at, self._buffer.end))
-        name = named[1].lower() if named is not None else ""
-        if named is None or not name:
-            return alone
-        if name.startswith(_PREFIXES):
-            return True
-        tools = [tool.lower() for tool in self._reading.tools.parameters]
-        if named[2]:  # the name is whole
-            return name in tools
-        return any(one.startswith(name) for one in (*_PREFIXES, *tools))
+        head = self._buffer.slice(at, self._buffer.end).lower()
+        [(name, rest)] = _NAME_IN_HEAD.findall(head)
+        if not name or name.startswith(_PREFIXES):
+            return alone or bool(name)
+        names = [*_PREFIXES, *map(str.lower, self._reading.tools.parameters)]
+        return name in names if rest else any(one.startswith(name) for one in names)
 
     def _may_be_cut(self, at: int) -> bool:
         """Whether markup at the end of the text may be that of a call, and is not talked about."""
@@ -207,7 +204,7 @@ class ProseReader:
                 return ended is not Ended.END
             return ended is not None and ended.is_cut
         behind = buffer.tag_at(at)
-        if isinstance(behind, Tag) and self._rules.opens(behind, "invoke"):
+        if isinstance(behind, Tag) and self._rules.role(behind) == "invoke":
             declared = self._reading.tools.declares(self._rules.tool_called(behind) or "")
             after = yield from buffer.past_space(behind.end)
             return declared and (after == buffer.end or self._begins_tag(after))
@@ -215,7 +212,7 @@ class ProseReader:
 
     def _begins_tag(self, at: int) -> bool:
         """Whether the text ends in what may become a DSML tag."""
-        tag = self._buffer.tag_at(at) if self._buffer.is_mark(at) else None
+        tag = self._buffer.tag_at(at)
         if tag is PartialTag.SURELY:
             return self._may_become_call(at, alone=True)
         return tag is PartialTag.MAYBE
@@ -231,9 +228,7 @@ class ProseReader:
         text = self._buffer.slice(reading.pos, to)
         if not text:
             return
-        kept = 0
-        if not complete and text[-1] == "\n":
-            kept = 2 if text[-2:] == "\n\n" else 1
+        kept = 0 if complete else len(text) - len(text.removesuffix("\n").removesuffix("\n"))
         stops = settings.stops
         if stops is not None and (settings.stop_everywhere or not self._prose.reasoning):
             certain = text[: len(text) - kept]
@@ -431,13 +426,10 @@ class ProseReader:
             return self._turn_to(False, tag) if tag.closing else self._read_echo(tag)
         if self._is_example:
             return self._pass(tag)
-        if not tag.closing:
-            if not after_quote:
-                return self._turn_to(True, tag)
-            prose.names_think_tag = True
-            return self._pass(tag)
-        if prose.names_think_tag:
-            prose.names_think_tag = False
+        if not (tag.closing or after_quote):
+            return self._turn_to(True, tag)
+        if prose.names_think_tag or not tag.closing:
+            prose.names_think_tag = not tag.closing
             return self._pass(tag)
         if after_quote:
             if tag.end == buffer.end:
@@ -472,8 +464,8 @@ class ProseReader:
     def _read_wrapper(self, tag: Tag) -> Steps[None]:
         rules = self._rules
         if self._reading.tools.none_declared:  # a block is text, unless it holds no call
-            acts = self._is_blank and rules.closes(
-                (yield from rules.look_ahead(tag.end)), "wrapper"
+            acts = (
+                self._is_blank and rules.role((yield from rules.look_ahead(tag.end))) == "/wrapper"
             )
         elif rules.names_tool(tag) and (yield from rules.is_certain(tag, wrapped=False)):
             return (yield from self._read_invoke(tag))
@@ -484,9 +476,9 @@ class ProseReader:
             return self._leave(tag)
         yield from self._open_block(tag)
 
-    def _open_block(self, tag: Tag, may_be_quoted: bool = True) -> Steps[None]:
+    def _open_block(self, tag: Tag) -> Steps[None]:
         blank_line = self._is_after_blank_line(tag)
-        if (yield from self._enter_calls(tag, may_be_quoted)):
+        if (yield from self._enter_calls(tag)):
             open_block(self._reading, tag, blank_line)
 
     def _holds_calls(self, tag: Tag) -> Steps[bool]:
@@ -494,7 +486,7 @@ class ProseReader:
         ahead = yield from self._rules.look_ahead(tag.end)
         if ahead.kind == "brace":
             return (yield from self._rules.begins_json_calls(ahead.start))
-        if self._rules.opens(ahead, "invoke"):
+        if self._rules.role(ahead) == "invoke":
             certain = yield from self._rules.is_certain(ahead, wrapped=True)
             at = yield from self._buffer.past_space(ahead.end)
             cut = at == self._buffer.end or self._begins_tag(at)  # nothing of it has come (rule 33)
@@ -520,7 +512,7 @@ class ProseReader:
             yield from begin_call(reading, tag)
         return None
 
-    def _enter_calls(self, tag: Tag, may_be_quoted: bool = True) -> Steps[bool]:
+    def _enter_calls(self, tag: Tag) -> Steps[bool]:
         """Leaves prose for a block, or for a call without one. A blank line goes with it.
 
         False: it is not left, because the calls are quoted.
@@ -528,7 +520,7 @@ class ProseReader:
         reading, prose = self._reading, self._prose
         start = tag.start - 2 * self._is_after_blank_line(tag)
         self._show_up_to(start, complete=True)
-        if may_be_quoted and (yield from self._are_quoted(tag)):
+        if (yield from self._are_quoted(tag)):
             return False
         if prose.reasoning:
             reading.report("call_in_reasoning", tag.start, "")
@@ -551,22 +543,23 @@ class ProseReader:
         reading, quoting, lines = self._reading, self._prose.quoting, self._prose.quoting.lines()
         if reading.refuses or reading.doubt is not None or len(reading.quotations) > _MOST_TRIED:
             return False
-        if any(quotation.start == tag.start for quotation in reading.quotations):
-            return False  # this is being tried
-        places = {one.place for quotation in reading.quotations for one in quotation.openings}
-        openings = [one for one in quoting.open if one.place not in places]
+        is_tried = any(quotation.start == tag.start for quotation in reading.quotations)
+        if is_tried or lines.fenced:  # a fence that was forgotten quotes nothing (rule 15)
+            return False
+        tried_places = {place for quotation in reading.quotations for place in quotation.places}
+        openings = [one for one in quoting.open if one.place not in tried_places]
         before = "" if quoting.open else self._buffer.char_before(tag.start)
         direct = PAIRS.get(before, before) if before in QUOTES else ""
         if not (openings or direct or lines.is_indented) and lines.is_quoted is None:
             return False
-        tried = Quotation(tag.start, openings, direct, lines.is_quoted, lines.is_indented)
+        places = [one.place for one in openings]
+        tried = Quotation(tag.start, places, direct, lines.is_quoted, lines.is_indented)
 
         def assume(twin: Reading, level: int) -> None:
             tried.level = level
             twin.state = ParserState.PROSE
             twin.quotations = (*map(copy, twin.quotations), tried)
-            marks = [opening.marks for one in twin.quotations for opening in one.openings]
-            twin.prose.quoting.watched = frozenset().union(*marks)
+            twin.prose.quoting.watched = quoting.watched.union(*(one.marks for one in openings))
 
         refused_to = yield assume
         assert refused_to is not None
@@ -580,13 +573,13 @@ class ProseReader:
         reading, prose = self._reading, self._prose
         opens = self._is_blank and prose.quoting.lines().after_blank
         may_act = opens and not (prose.is_transcript or reading.tools.none_declared)
-        is_strict = tag.raw == tag.canonical(reading.tags.calls) and tag.kind == "wrapper"
-        if not (may_act and is_strict) or tag.closing or tag.start < prose.example_end:
+        is_strict = tag.raw == reading.tags.block_open.strip()
+        if not (may_act and is_strict) or tag.start < prose.example_end:
             return self._leave(tag)
         reading.enter(ParserState.FENCED)
         example_end = yield from self._example_end(tag)
         if example_end is None:
-            return (yield from self._open_block(tag, may_be_quoted=False))
+            return (yield from self._open_block(tag))
         # What it quotes never runs, nor is it held once more, so that blocks in blocks take linear
         # time.
         prose.example_end = example_end
@@ -655,17 +648,15 @@ class ProseReader:
         it has its lines to itself.
         """
         to = tag.end
-        while self._is_closer(ahead := (yield from self._rules.look_ahead(to))):
+        ahead = yield from self._rules.look_ahead(to)
+        while self._rules.role(ahead) in CLOSES and not ahead.bare:
             to = ahead.end
+            ahead = yield from self._rules.look_ahead(to)
         after = yield from self._buffer.past_space(to, LONGEST_SPACE)
         space = self._buffer.slice(to, after)
         alone = self._is_blank and ("\n" in space or len(space) > LONGEST_SPACE)
         acts = ahead.marked or ahead.kind in ("end", "eos", "bos", "think")
         return to, acts or alone
-
-    def _is_closer(self, tag: Tag) -> bool:
-        is_proper = tag.closing and tag.marked and not tag.bare
-        return is_proper and self._rules.kind(tag) in CALL_TAGS
 
     def _end_of_stray(self, tag: Tag) -> Steps[tuple[int, bool]]:
         """A parameter on a line of its own, with no call around it: it goes with its value.
@@ -673,16 +664,12 @@ class ProseReader:
         That is, if its close comes soon, and after it more markup or the end of reasoning or
         content; where prose goes on it is talked about.
         """
-        rules, limit = self._rules, tag.end + LONGEST_TAG
-        close = yield from self._buffer.next_marked(tag.end, limit)
-        while close is not None and not (close.marked or close.kind in ("eos", "think")):
-            close = yield from self._buffer.next_marked(close.end, limit)
-        if close is None or not rules.closes(close, "parameter"):
+        rules = self._rules
+        close = yield from self._buffer.next_marked(tag.end, tag.end + LONGEST_TAG, SECTION_ENDS)
+        if close is None or rules.role(close) != "/parameter":
             return tag.end, False
         ahead = yield from rules.look_ahead(close.end)
-        goes = rules.is_end(ahead) or rules.opens(ahead, "parameter")
-        goes = goes or rules.closes(ahead, "invoke") or rules.closes(ahead, "wrapper")
-        goes = goes or (ahead.kind == "think" and ahead.closing)
+        goes = rules.role(ahead) in _BEHIND_STRAY
         return close.end if goes else tag.end, goes
 
     def _end_of_lost(self, tag: Tag) -> Steps[tuple[int, bool]]:
@@ -691,17 +678,17 @@ class ProseReader:
         They go, with their closes, if the closes of a call and then the end follow.
         """
         rules, limit, at, ahead = self._rules, tag.start + LONGEST_ORPHANS, tag.end, tag
-        while rules.opens(ahead, "parameter"):
+        while rules.role(ahead) == "parameter":
             close = yield from self._buffer.next_marked(at, limit)
-            if close is None or not rules.closes(close, "parameter"):
+            if close is None or rules.role(close) != "/parameter":
                 return tag.end, False
             ahead = yield from rules.look_ahead(close.end)
             at = ahead.end if ahead.raw else close.end
         closed = False
-        while rules.closes(ahead, "invoke") or rules.closes(ahead, "wrapper"):
+        while rules.role(ahead) in ("/invoke", "/wrapper"):
             closed, at = True, ahead.end
             ahead = yield from rules.look_ahead(at)
-        goes = closed and rules.is_end(ahead) and at <= limit
+        goes = closed and ahead.kind in ENDS and at <= limit
         return at if goes else tag.end, goes
 
     def _read_stub(self, tag: Tag) -> Steps[None]:
@@ -712,10 +699,9 @@ class ProseReader:
         rules, begins = self._rules, False
         if not tag.attributes and not tag.self_closed and self._is_blank:
             ahead = yield from rules.look_ahead(tag.end)
-            begins = rules.opens(ahead, "wrapper")
-            if rules.opens(ahead, "invoke"):
-                called = rules.tool_called(ahead)
-                begins = called is not None and self._reading.tools.may_be_tool(called)
+            role, tool = rules.role(ahead), rules.tool_called(ahead)
+            may_call = tool is not None and self._reading.tools.may_be_tool(tool)
+            begins = role == "wrapper" or (role == "invoke" and may_call)
             begins = begins and "\n" in self._buffer.slice(tag.end - 1, ahead.start)
         if not begins:
             return self._leave(tag)
@@ -744,7 +730,7 @@ class ProseReader:
         if holds_json or rules.is_plain_invoke(ahead):
             return (yield from self._read_plain_calls(tag, ahead))
         declared = self._reading.tools.declares(rules.tool_called(ahead) or "")
-        calls = declared and rules.opens(ahead, "invoke")
+        calls = declared and rules.role(ahead) == "invoke"
         if not calls or not (yield from rules.is_certain(ahead, wrapped=False)):
             return self._pass(tag)
         return (yield from self._open_block(tag))

@@ -122,9 +122,9 @@ class Quoting:
         self.settle(following)
         return self._lines
 
-    def check(self) -> None:
+    def check(self, following: str | None) -> None:
         """Reads what has come, for those who wait for marks."""
-        self.settle()
+        self.settle(following)
         self.is_due = bool(self._unread)
 
     def settle(self, following: str | None = None) -> None:

@@ -7,7 +7,7 @@ from dsv4._completion.reasons import Ended
 from dsv4._completion.strict import read_strictly
 from dsv4._format.dialects import NAMESPACE_END
 from dsv4._parse.after_calls import end_quotations
-from dsv4._parse.blocks import read_block
+from dsv4._parse.blocks import BlockReader
 from dsv4._parse.calls import read_call
 from dsv4._parse.prose import ProseReader
 from dsv4._parse.reading import ParserState, Reading
@@ -22,7 +22,7 @@ def read_completion(reading: Reading) -> Steps[None]:
         if reading.call is not None:
             yield from read_call(reading)
         elif reading.block is not None:
-            yield from read_block(reading)
+            yield from BlockReader(reading).read()
         elif reading.state is ParserState.HALTED:
             reading.advance(buffer.end)
             yield from buffer.more()

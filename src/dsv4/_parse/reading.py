@@ -25,7 +25,6 @@ from dsv4._format import tokens
 from dsv4._format.dialects import NAMESPACE_END, Tags
 from dsv4._format.spellings import RELEASED_TAGS, SLASHES
 from dsv4._parse.parser_options import ParserSettings
-from dsv4._parse.quoted_calls import Doubt, Quotation, Refused
 from dsv4._parse.quoting import Quoting
 from dsv4._parse.steps import Steps
 from dsv4._parse.strict_alongside import StrictAlongside
@@ -161,6 +160,43 @@ class OpenValue(Protocol):
     """A value that is being read."""
 
     written: list[str]  # what was shown of it as it came
+
+
+class Refused(Exception):
+    """The attempt of a level is refused: what stands before `to` has decided it."""
+
+    def __init__(self, level: int, to: int) -> None:
+        super().__init__(level, to)
+        self.level = level
+        self.to = to
+
+
+@dataclass(slots=True)
+class Doubt:
+    """Calls that are read and not given out yet: if surplus closers come, none of them is made."""
+
+    shown: int  # events before these are not in doubt
+    start: int
+    call: CallWriter | None  # the call whose value may be cut, as it was
+    rest: str  # a member of its arguments that is not written
+    unseen: str  # text of it that nobody has seen
+    counts: tuple[int, int]  # calls that were begun and completed before
+    has_surplus: bool = False
+    drops_if_cut: bool = False
+
+
+@dataclass(slots=True)
+class Quotation:
+    """What may quote the calls of an attempt."""
+
+    start: int  # where the calls begin
+    places: list[int]  # where quotations were opened that are still open
+    direct: str = ""  # what would close it directly behind the calls
+    is_marked: bool | None = None  # a quotation's mark is before it on the line, and nothing else
+    is_indented: bool = False
+    level: int = 0
+    is_behind: bool = False  # prose follows the calls
+    is_over: bool = False  # the calls are, and what stands right behind them was looked at
 
 
 class Reading:

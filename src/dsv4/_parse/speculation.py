@@ -15,8 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dsv4._completion.events import Event
-from dsv4._parse.quoted_calls import Refused
-from dsv4._parse.reading import Reading
+from dsv4._parse.reading import Reading, Refused
 from dsv4._parse.steps import Steps
 
 

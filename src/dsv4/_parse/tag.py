@@ -6,11 +6,17 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from dsv4._format import tokens
+from dsv4._format.dialects import STRING_FALSE, STRING_TRUE
 from dsv4._format.spellings import COMPLETION_TOKENS, NAME_ATTRIBUTES
 
 # Kinds of tags that are one token each, and belong to no call.
 TOKENS = frozenset(kind for _, kind, _ in COMPLETION_TOKENS)
 CALL_TAGS = frozenset({"wrapper", "invoke", "parameter"})
+# Roles (`TagRules.role`): closes of calls and their parts; where all text ends.
+CLOSES = frozenset(f"/{kind}" for kind in CALL_TAGS)
+ENDS = frozenset({"end", "eos"})
+# Tokens that end reasoning or content.
+SECTION_ENDS = frozenset({"eos", "think"})
 
 
 class PartialTag(Enum):
@@ -63,20 +69,9 @@ class Tag:
 
     def is_spelled(self, label: str) -> bool:
         """Whether the strict grammar takes the tag as it stands, if a release calls it `label`."""
-        head = f"<{tokens.DSML}{label}"
-        if self.kind != "invoke" or self.closing or not self.raw.startswith(head):
-            return self.raw == self.canonical(label)
-        # Any white space may stand before the name, or none (format.md, section 8).
-        return self.raw[len(head) :].lstrip() == f'name="{self.name}">'
-
-    def canonical(self, label: str) -> str:
-        """The tag as a release spells it whose name for it is `label`."""
-        if self.closing:
-            return f"</{tokens.DSML}{label}>"
-        attributes = ""
-        if self.kind in ("invoke", "parameter"):
-            attributes = f' name="{self.attributes.get("name")}"'
-        if self.kind == "parameter":
-            string = "true" if self.attributes.get("string") == "true" else "false"
-            attributes += f' string="{string}"'
-        return f"<{tokens.DSML}{label}{attributes}>"
+        rest = self.raw.removeprefix(f"<{'/' * self.closing}{tokens.DSML}{label}")
+        if self.closing or self.kind == "wrapper":
+            return rest == ">"
+        if self.kind == "invoke":  # white space before the name is free (format.md, section 8)
+            return rest.lstrip() == f'name="{self.name}">'
+        return rest in (f' name="{self.name}{end}' for end in (STRING_TRUE, STRING_FALSE))

@@ -20,7 +20,7 @@ from dsv4._completion.reasons import Ended
 from dsv4._format import spellings, tokens
 from dsv4._parse.quoting import QUOTES_CONTENT
 from dsv4._parse.steps import Steps
-from dsv4._parse.tag import CALL_TAGS, TOKENS, PartialTag, Tag
+from dsv4._parse.tag import CALL_TAGS, CLOSES, TOKENS, PartialTag, Tag
 from dsv4._parse.text_buffer import NOWHERE, TextBuffer
 
 # A bracket too many, before the head of a tag.
@@ -55,16 +55,13 @@ class TagRules:
         return (yield from self._look_at(after))
 
     def _look_at(self, at: int) -> Steps[Tag]:
-        character = self.buffer.at(at)
-        if character in spellings.MARKS:
-            tag = yield from self.buffer.tag(at)
-            if isinstance(tag, Tag) and not tag.broken:
-                return tag
-            if isinstance(tag, PartialTag):
-                return Tag("end", at, "")
-            while isinstance(doubled := self.doubled(at), PartialTag):
+        tag = yield from self.buffer.tag(at)
+        if tag is None or (isinstance(tag, Tag) and tag.broken):
+            while isinstance(tag := self.doubled(at), PartialTag):
                 yield from self.buffer.more()
-            return doubled if isinstance(doubled, Tag) else Tag("text", at, "")
+        if isinstance(tag, Tag):
+            return tag
+        character = "" if tag is not None else self.buffer.at(at)
         return Tag("brace" if character in ("{", "[") else "text" if character else "end", at, "")
 
     def doubled(self, at: int) -> Tag | PartialTag | None:
@@ -100,7 +97,7 @@ class TagRules:
         if not begun <= at <= to:
             begun = to = at
         while (tag := (yield from self.buffer.next_tag(to))) is not None:
-            if tag.closing and tag.marked and self.kind(tag) in CALL_TAGS:
+            if self.role(tag) in CLOSES:
                 self.close_at = tag.start
                 return True
             to = tag.end
@@ -117,10 +114,6 @@ class TagRules:
         if ahead.kind == "role":
             return not (yield from self.closes_later(ahead.end))
         return ahead.kind == "end"
-
-    def is_end(self, ahead: Tag) -> bool:
-        """Whether the text ends here, or EOS stands here."""
-        return ahead.kind in ("end", "eos")
 
     # What a tag is.
 
@@ -172,12 +165,17 @@ class TagRules:
         """Whether a call is the prompt's own example (rule 2)."""
         return name is not None and name.startswith(spellings.EXAMPLE_NAMES)
 
-    def opens(self, ahead: Tag, kind: str, tool: str | None = None) -> bool:
-        """Whether a tag with the DSML token opens something of this kind."""
-        return ahead.marked and not ahead.closing and self.kind(ahead, tool) == kind
+    def role(self, tag: Tag, tool: str | None = None) -> str:
+        """What a tag does: "invoke" if it opens a call, "/invoke" if it closes one, and so on.
 
-    def closes(self, ahead: Tag, kind: str, tool: str | None = None) -> bool:
-        return ahead.marked and ahead.closing and self.kind(ahead, tool) == kind
+        A tag that does neither is "named", one without the DSML token is "plain".
+        """
+        kind = tag.kind
+        if tag.marked:
+            kind = self.kind(tag, tool) or kind
+        elif tag.raw and kind not in TOKENS:
+            kind = "plain"
+        return f"/{kind}" if tag.closing else kind
 
     def is_plain_argument(self, ahead: Tag, tool: str) -> bool:
         """Whether an argument of a declared tool opens here without the DSML token (rule 14).
@@ -250,7 +248,7 @@ class TagRules:
                 return self.buffer.stopped or level == ("wrapper" if in_block else "invoke")
             outer = _OUTER.get(level)
             if ahead.kind == "eos" or outer is None:
-                return ahead.kind == "eos" or self.closes(ahead, "wrapper")
+                return ahead.kind == "eos" or self.role(ahead) == "/wrapper"
             if ahead.marked and not ahead.bare and self._goes_on(ahead, level, tool):
                 return True
             if not self.is_odd_close(ahead, outer, tool):

@@ -152,12 +152,11 @@ class TextBuffer:
         self._unmarked = begun, place
         return place
 
-    def is_mark(self, at: int) -> bool:
-        return self.at(at) in MARKS
-
     def tag_at(self, at: int) -> Tag | PartialTag | None:
         """What begins at `at`: a tag, no tag, or what may become one. Each is read once."""
         if at not in self._readings:
+            if self.at(at) not in MARKS:
+                return None
             if at + 1 == self.end and not self.final:
                 return PartialTag.MAYBE  # one character says nothing
             self._readings[at] = self._read(self, at)
@@ -221,9 +220,11 @@ class TextBuffer:
                 break
         return None
 
-    def next_marked(self, at: int, limit: int = _ANYWHERE) -> Steps[Tag | None]:
-        """The next tag with the DSML token, or token of the format."""
+    def next_marked(
+        self, at: int, limit: int = _ANYWHERE, kinds: frozenset[str] = TOKENS
+    ) -> Steps[Tag | None]:
+        """The next tag with the DSML token, or token of one of these kinds."""
         tag = yield from self.next_tag(at, limit)
-        while tag is not None and not (tag.marked or tag.kind in TOKENS):
+        while tag is not None and not (tag.marked or tag.kind in kinds):
             tag = yield from self.next_tag(tag.start + 1, limit)
         return tag

@@ -59,18 +59,17 @@ class CallValue(Value):
             return False
         rules, of_invoke = self.rules, kind == "invoke"
         ahead = yield from rules.look_past(tag.end)
-        if of_invoke and rules.closes(ahead, "invoke"):  # an orphan (rule 28)
+        if of_invoke and rules.role(ahead) == "/invoke":  # an orphan (rule 28)
             ahead = yield from rules.look_past(ahead.end)
-        if of_invoke and rules.opens(ahead, "invoke"):
-            self.reopens = True
+        role = rules.role(ahead)
+        self.reopens = role == "wrapper" or (of_invoke and role == "invoke")
+        if of_invoke and role == "invoke":
             return (yield from rules.is_certain(ahead, self.reading.block is not None))
-        if of_invoke and rules.closes(ahead, "wrapper"):
+        if of_invoke and role == "/wrapper":
             return (yield from self.ends_at_outer_close(ahead, "wrapper"))
-        if ahead.kind == "eos":
+        if role == "eos":
             return (yield from rules.ends_text(ahead))
-        self.reopens = rules.opens(ahead, "wrapper")
-        thought = ahead.kind == "think" and ahead.closing and not of_invoke
-        return self.reopens or thought or ahead.kind == "end"
+        return role in ("wrapper", "end") or (role == "/think" and not of_invoke)
 
 
 class QuotingValue(CallValue):
@@ -205,8 +204,8 @@ class QuotingValue(CallValue):
         closes_all = ahead.closing and rules.is_container(ahead, tool)
         if fits or closes_all or rules.is_plain_argument(ahead, tool):
             return True
-        if rules.closes(ahead, "parameter", tool):  # in place of the invoke's, before the wrapper's
-            return rules.closes((yield from rules.look_past(ahead.end)), "wrapper")
+        if rules.role(ahead, tool) == "/parameter":  # for the invoke's, before the wrapper's
+            return rules.role((yield from rules.look_past(ahead.end))) == "/wrapper"
         if (yield from self._plain_call_follows(tag, ahead)):
             self.is_remarked = True  # so that calls behind it are held
             return True
@@ -236,7 +235,7 @@ class QuotingValue(CallValue):
                 return True
             if not (yield from buffer.more()):
                 break
-        tag = buffer.tag_at(at) if buffer.is_mark(at) else None
+        tag = buffer.tag_at(at)
         if not isinstance(tag, Tag) or not tag.broken or tag.closing:
             return False
         return self.rules.kind(tag, self.call.name) in ("invoke", "parameter")
@@ -276,7 +275,7 @@ class QuotingValue(CallValue):
         if kind == "invoke":
             named, in_block = rules.tool_called(tag) is not None, self.reading.block is not None
             return named and (yield from rules.is_certain(tag, in_block))
-        return rules.opens((yield from rules.look_past(tag.end)), "invoke")
+        return rules.role((yield from rules.look_past(tag.end))) == "invoke"
 
     def quote(self, tag: Tag, verdict: Verdict) -> None:
         if verdict is Verdict.SPELLED:

@@ -277,4 +277,4 @@ class Value:
         tag = buffer.tag_at(self.start + last) if last >= 0 else None
         if not isinstance(tag, Tag) or tag.end != self.start + len(text):
             return False
-        return reading.rules.closes(tag, "wrapper" if reading.block is not None else "invoke")
+        return reading.rules.role(tag) == ("/invoke" if reading.block is None else "/wrapper")

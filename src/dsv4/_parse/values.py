@@ -71,13 +71,13 @@ class ParameterValue(QuotingValue):
             is_new = key not in members and key not in reading.tools.keys(tool)
             if ahead.kind != "parameter" or key is None or not is_new:
                 break
-            if close is None or not rules.closes(close, "parameter"):
+            if close is None or rules.role(close) != "/parameter":
                 break
             text = self.buffer.slice(ahead.end, close.start)
             members[key] = typed_json(text, ahead.string, frozenset())
             ahead = yield from rules.look_past(close.end)
-        closed = rules.closes(ahead, "parameter", tool)
-        if not closed and not rules.closes(ahead, "invoke", tool):
+        closed = rules.role(ahead, tool) == "/parameter"
+        if not closed and rules.role(ahead, tool) != "/invoke":
             self.call.drop("unreadable")
             return False
         self.end, text = ahead.start, object_text(members)
@@ -289,7 +289,7 @@ class JsonCallList(Value):
         """Only the wrapper's close and EOS end it."""
         if tag.kind == "eos":
             return (yield from self.reading.rules.ends_text(tag))
-        return self.reading.rules.closes(tag, "wrapper")
+        return self.reading.rules.role(tag) == "/wrapper"
 
     def close(self, to: int, tag: Tag | None = None) -> None:
         # An object in a wrapper is meant as a call, a list of anything else is not.

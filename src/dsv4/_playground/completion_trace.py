@@ -42,7 +42,7 @@ from dsv4.api import ApiRequest
 from dsv4.api.api_request import ApiSettings, ProtocolName
 from dsv4.api.event_writer import EventWriter
 from dsv4.api.protocols import PROTOCOLS
-from dsv4.errors import OptionError, ParseError, short_repr
+from dsv4.errors import OptionError, ParseError, mismatch
 from dsv4.request import Request
 
 if TYPE_CHECKING:
@@ -66,10 +66,10 @@ def cut_completion(text: str, way: object, seed: object, tokenizer: Tokenizer | 
         return list(text)
     if way == "random":
         if not isinstance(seed, int) or isinstance(seed, bool):
-            raise OptionError("seed", f"found {short_repr(seed)}, expected a whole number")
+            raise OptionError("seed", mismatch(seed, "a whole number"))
         return list(_random_pieces(text, random.Random(seed)))
     if way != "token":
-        raise OptionError("cut", f"found {short_repr(way)}, expected one of {', '.join(CUT_MODES)}")
+        raise OptionError("cut", mismatch(way, f"one of {', '.join(CUT_MODES)}"))
     if tokenizer is None:
         raise OptionError("cut", "found token, but the extra `tokens` is not installed")
     return [piece for piece in _token_pieces(text, tokenizer) if piece]
@@ -235,7 +235,7 @@ def parse_traced(body: Mapping[str, Any], context: PlaygroundContext) -> Message
 def _completion_text(body: Mapping[str, Any]) -> str:
     text = body.get("text")
     if not isinstance(text, str):
-        raise OptionError("text", f"found {short_repr(text)}, expected text")
+        raise OptionError("text", mismatch(text, "text"))
     if len(text) > MAX_TEXT_LENGTH:
         raise OptionError(
             "text", f"found {len(text)} characters, expected at most {MAX_TEXT_LENGTH}"

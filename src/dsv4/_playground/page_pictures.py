@@ -15,7 +15,7 @@ from dsv4._images.image_source import image_bytes
 from dsv4._playground.page_problem import PageProblem, choice_field, text_field
 from dsv4._playground.page_request import PageRequest, PlaygroundContext, pictures_in
 from dsv4._playground.provenance import PICTURE
-from dsv4.errors import Error, ImageError, short_repr
+from dsv4.errors import Error, ImageError, mismatch
 
 # The dialect of a request that gets its first picture, where its own has none.
 WITH_PICTURES = "v4.1"
@@ -33,7 +33,7 @@ def add_picture(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str
     try:
         data = image_bytes({"url": url})
         if data is None:
-            raise PageProblem(f"found {short_repr(url)}, expected a picture", location=("name",))
+            raise PageProblem(mismatch(url, "a picture"), location=("name",))
         image_size(data)
     except ImageError as error:
         raise PageProblem(f"{name}: {error}") from None

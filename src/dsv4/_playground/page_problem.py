@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, overload
 
-from dsv4.errors import Error, Location, path_of, short_repr
+from dsv4.errors import Error, Location, mismatch, path_of
 
 
 class PageProblem(Error):
@@ -59,7 +59,7 @@ def text_field(body: Mapping[str, Any], name: str, default: str | None = None) -
     """A text. Raises a `PageProblem` where there is something else."""
     value = body.get(name, default)
     if not isinstance(value, str):
-        raise PageProblem(f"found {short_repr(value)}, expected text", location=(name,))
+        raise PageProblem(mismatch(value, "text"), location=(name,))
     return value
 
 
@@ -86,7 +86,7 @@ def choice_field(
         if value == choice and type(value) is type(choice):  # 1 equals True, and is not meant
             return choice
     expected = ", ".join(map(str, allowed))
-    raise PageProblem(f"found {short_repr(value)}, expected one of {expected}", location=(name,))
+    raise PageProblem(mismatch(value, f"one of {expected}"), location=(name,))
 
 
 def flag_field(body: Mapping[str, Any], name: str) -> bool | None:

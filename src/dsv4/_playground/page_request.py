@@ -20,7 +20,7 @@ from dsv4._playground.provenance import JsonSource
 from dsv4.api import ApiError, Settings, convert, read
 from dsv4.api.api_request import ProtocolName, chosen_dialect
 from dsv4.api.body_reader import recognise
-from dsv4.errors import Error, Location, short_repr
+from dsv4.errors import Error, Location, mismatch
 from dsv4.profiles import PROFILES, Profile
 from dsv4.request import Request
 from dsv4.types import DialectName
@@ -88,7 +88,7 @@ class Switches:
         """The switches that the page sent. Raises a `PageProblem` for a wrong one."""
         choice = body.get("tool_choice")
         if choice is not None and not isinstance(choice, str):
-            problem = f"found {short_repr(choice)}, expected a mode or the name of a tool"
+            problem = mismatch(choice, "a mode or the name of a tool")
             raise PageProblem(problem, location=("tool_choice",))
         efforts = {e for d in DIALECTS.values() for e in d.efforts if isinstance(e, str)}
         return cls(
@@ -114,7 +114,7 @@ def request_from(
     Raises an `ApiError` as a gateway would, or an error that names the place in the value.
     """
     if not isinstance(value, (dict, list)):
-        raise ApiError(f"found {short_repr(value)}, expected a list of messages or a request")
+        raise ApiError(mismatch(value, "a list of messages or a request"))
     dialect = cast("DialectName | None", switches.dialect or default_dialect(value, context))
     if protocol == "file":
         call = read(value, rules="released", dialect=dialect)

@@ -29,7 +29,7 @@ from dsv4._view.html_page import css_classes_and_text
 from dsv4._view.image_captions import ImageCount
 from dsv4._view.view_rows import Line, Segment, View, ViewRow, maybe_folded, view_of
 from dsv4.api import convert
-from dsv4.errors import Error, ImageError, Location, short_repr
+from dsv4.errors import Error, ImageError, Location, mismatch
 from dsv4.profiles import compare, render
 from dsv4.version import how_to_install
 
@@ -121,48 +121,31 @@ def changes(a: Sequence[object], b: Sequence[object]) -> list[_Change]:
 
 def _fewest_changes(a: Sequence[object], b: Sequence[object]) -> list[_Change]:
     """The fewest changes, or one for all where these are too many."""
-    if not a or not b:
-        return [(0, len(a), 0, len(b))] if a or b else []
-    reached = {1: 0}  # by diagonal, the furthest point of `a`
-    trace: list[dict[int, int]] = []
+    # By diagonal: the furthest point of `a`, and the stretches on the way there that both have.
+    reached: dict[int, tuple[int, tuple[_Change, ...]]] = {1: (0, ())}
     for edits in range(min(len(a) + len(b), MAX_EDITS) + 1):
-        trace.append(dict(reached))
         for diagonal in range(-edits, edits + 1, 2):
-            x = _diagonal_start(reached, diagonal, edits)
+            below, above = reached.get(diagonal - 1), reached.get(diagonal + 1)
+            if below is None or (above is not None and below[0] + 1 < above[0]):
+                start, shared = above or (0, ())
+            else:
+                start, shared = below[0] + 1, below[1]
+            x = start
             while x < len(a) and x - diagonal < len(b) and a[x] == b[x - diagonal]:
                 x += 1
-            reached[diagonal] = x
+            if x > start:
+                shared = (*shared, (start, x, start - diagonal, x - diagonal))
+            reached[diagonal] = x, shared
             if x >= len(a) and x - diagonal >= len(b):
-                return _changes_along(trace, len(a), len(b))
+                return _between(shared, len(a), len(b))
     return [(0, len(a), 0, len(b))]
 
 
-def _diagonal_start(reached: dict[int, int], diagonal: int, edits: int) -> int:
-    """Where a diagonal begins: one down from the one above, or one on from the one below."""
-    if diagonal == -edits or (diagonal != edits and reached[diagonal - 1] < reached[diagonal + 1]):
-        return reached[diagonal + 1]
-    return reached[diagonal - 1] + 1
-
-
-def _changes_along(trace: list[dict[int, int]], x: int, y: int) -> list[_Change]:
-    """The changes on the way to a point, those that touch as one."""
-    changes: list[_Change] = []
-    for edits in range(len(trace) - 1, 0, -1):
-        reached, diagonal = trace[edits], x - y
-        begin = _diagonal_start(reached, diagonal, edits)
-        is_down = begin == reached.get(diagonal + 1) and (
-            diagonal == -edits or begin != reached.get(diagonal - 1, -1) + 1
-        )
-        above = diagonal + 1 if is_down else diagonal - 1
-        before = reached[above], reached[above] - above
-        after = begin, begin - diagonal
-        if changes and changes[-1][0] == after[0] and changes[-1][2] == after[1]:
-            last = changes.pop()
-            changes.append((before[0], last[1], before[1], last[3]))
-        else:
-            changes.append((before[0], after[0], before[1], after[1]))
-        x, y = before
-    return changes[::-1]
+def _between(shared: Iterable[_Change], a_end: int, b_end: int) -> list[_Change]:
+    """What stands between the stretches that both have."""
+    borders = pairwise([(0, 0, 0, 0), *shared, (a_end, a_end, b_end, b_end)])
+    gaps = [(before[1], after[0], before[3], after[2]) for before, after in borders]
+    return [gap for gap in gaps if gap[0] < gap[1] or gap[2] < gap[3]]
 
 
 # The rows of `dsv4 show`, cut where their source changes.
@@ -384,15 +367,11 @@ def prompt_text(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str
 def _sides_in(body: Mapping[str, Any], context: PlaygroundContext) -> list[str]:
     names = body.get("sides", ["dsv4"])
     if not isinstance(names, list) or not 1 <= len(names) <= 2:
-        raise PageProblem(
-            f"found {short_repr(names)}, expected one side or two", location=("sides",)
-        )
+        raise PageProblem(mismatch(names, "one side or two"), location=("sides",))
     for n, side in enumerate(names):
         if side not in context.sides:
             expected = f"one of {', '.join(context.sides)}"
-            raise PageProblem(
-                f"found {short_repr(side)}, expected {expected}", location=("sides", n)
-            )
+            raise PageProblem(mismatch(side, expected), location=("sides", n))
     return names
 
 

@@ -382,12 +382,6 @@ TEMPLATE_OPTIONS: dict[str, Check] = {
 }
 
 
-def _template_options(value: object, path: str) -> dict[str, Any]:
-    return request_fields.checked_fields(
-        request_fields.json_object(value, path), TEMPLATE_OPTIONS, path
-    )
-
-
 # Fields that are read: the name that all protocols share, and the check.
 FIELDS: dict[str, tuple[str, Check]] = {
     "model": ("model", request_fields.text),
@@ -399,7 +393,7 @@ FIELDS: dict[str, tuple[str, Check]] = {
     "response_format": ("format", _read_format),
     "thinking": ("thinking", request_fields.thinking_switch),
     "reasoning_effort": ("effort", request_fields.effort),
-    "chat_template_kwargs": ("options", _template_options),
+    "chat_template_kwargs": ("options", request_fields.fields_check(TEMPLATE_OPTIONS)),
     "max_tokens": ("max_tokens", request_fields.whole_number(1)),
     "max_completion_tokens": ("max_completion_tokens", request_fields.whole_number(1)),
     "stop": ("stop", request_fields.texts),

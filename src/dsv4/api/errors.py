@@ -10,25 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dsv4.errors import EncodeError, Error, Location, OptionError, location_of, short_repr
+from dsv4.errors import EncodeError, Error, Location, OptionError, location_of, mismatch
 
 # What both vendors call an error of a status. A protocol changes the few names that differ.
 TYPES: dict[int, str] = {
-    400: "invalid_request_error",
+    **dict.fromkeys((400, 405, 415, 421, 422, 431), "invalid_request_error"),
     401: "authentication_error",
     403: "permission_error",
     404: "not_found_error",
-    405: "invalid_request_error",
-    408: "timeout_error",
+    **dict.fromkeys((408, 504), "timeout_error"),
     413: "request_too_large",
-    415: "invalid_request_error",
-    421: "invalid_request_error",
-    422: "invalid_request_error",
     429: "rate_limit_error",
-    431: "invalid_request_error",
-    503: "overloaded_error",
-    504: "timeout_error",
-    529: "overloaded_error",
+    **dict.fromkeys((503, 529), "overloaded_error"),
 }
 SERVER_FAULT = "api_error"
 
@@ -90,7 +83,7 @@ class ContextOverflow(ApiError):
 
 def wrong(value: object, expected: str, path: str) -> ApiError:
     """The error for a field that holds something else than it should."""
-    return ApiError(f"found {short_repr(value)}, expected {expected}", path=path)
+    return ApiError(mismatch(value, expected), path=path)
 
 
 def as_api_error(error: BaseException) -> ApiError:

@@ -260,12 +260,6 @@ def _read_system(value: object, path: str) -> Content:
     return contents.system_content(value, path, BLOCK_READERS)
 
 
-def _read_output_config(value: object, path: str) -> dict[str, Any]:
-    return request_fields.checked_fields(
-        request_fields.json_object(value, path), OUTPUT_FIELDS, path
-    )
-
-
 def _read_format(value: object, path: str) -> neutral.AnswerFormat:
     fields = request_fields.json_object(value, path)
     request_fields.one_of("json_schema")(fields.get("type"), f"{path}.type")
@@ -286,7 +280,7 @@ FIELDS: dict[str, tuple[str, Check]] = {
     "tools": ("declared", neutral.cached_tools(_read_tools, "messages")),
     "tool_choice": ("choice", _read_choice),
     "thinking": ("thinking", request_fields.thinking_switch),
-    "output_config": ("output", _read_output_config),
+    "output_config": ("output", request_fields.fields_check(OUTPUT_FIELDS)),
     "output_format": ("format", _read_format),
     "max_tokens": ("max_tokens", request_fields.whole_number(1)),
     "stop_sequences": ("stop", request_fields.texts),

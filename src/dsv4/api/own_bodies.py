@@ -14,7 +14,7 @@ from typing import Any
 from dsv4._format.dialects import Dialect
 from dsv4.api.errors import ApiError
 from dsv4.api.neutral_request import TRAINING_FIELDS
-from dsv4.errors import Location, OptionError, path_of, short_repr
+from dsv4.errors import Location, OptionError, mismatch, path_of
 from dsv4.request import Request
 
 
@@ -24,7 +24,7 @@ class NotAConversation(ApiError):
 
 
 def _not_read(value: object, expected: str, path: str) -> NotAConversation:
-    return NotAConversation(f"found {short_repr(value)}, expected {expected}", path=path)
+    return NotAConversation(mismatch(value, expected), path=path)
 
 
 # ShareGPT conversations (`from` and `value`), as many datasets have them.
@@ -126,8 +126,7 @@ def messages_of(body: object) -> Any:
     if isinstance(body, list):
         return body
     if not isinstance(body, dict):
-        problem = f"found {short_repr(body)}, expected a list of messages or a request"
-        raise NotAConversation(problem)
+        raise NotAConversation(mismatch(body, "a list of messages or a request"))
     if is_sharegpt(body):
         return sharegpt_messages(body)
     if "messages" not in body and "completion" in body and "prompt" in body:

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 from dsv4._encode.tools import read_json
 from dsv4.api.errors import ApiError, wrong
-from dsv4.errors import short_repr
+from dsv4.errors import mismatch
 
 JsonObject: TypeAlias = dict[str, Any]
 # What a request comes as: bytes or text of JSON, or the object that they spell.
@@ -172,6 +172,11 @@ def checked_fields(
         if value is not None and key in checks:
             checked[key] = checks[key](value, f"{path}.{key}" if path else key)
     return checked
+
+
+def fields_check(checks: Mapping[str, Check]) -> Callable[[object, str], dict[str, Any]]:
+    """The check of an object whose fields are checked."""
+    return lambda value, path: checked_fields(json_object(value, path), checks, path)
 
 
 def shared_fields(
@@ -357,9 +362,7 @@ def _refused(expected: str, details: Mapping[str, Any] | None = None) -> FieldCh
     """Refuses a field, whatever its value."""
 
     def check(value: object, path: str) -> None:
-        raise ApiError(
-            f"found {short_repr(value)}, expected {expected}", path=path, details=details
-        )
+        raise ApiError(mismatch(value, expected), path=path, details=details)
 
     return check
 

@@ -414,14 +414,6 @@ def _read_instructions(value: object, path: str) -> str:
     return contents.without_billing(request_fields.text(value, path))
 
 
-def _read_reasoning_options(value: object, path: str) -> dict[str, Any]:
-    return request_fields.checked_fields(request_fields.json_object(value, path), REASONING, path)
-
-
-def _read_text_options(value: object, path: str) -> dict[str, Any]:
-    return request_fields.checked_fields(request_fields.json_object(value, path), TEXT, path)
-
-
 def _wants_logprobs(value: object, path: str) -> bool:
     """Whether log probabilities are wanted: the one thing that is not there unasked."""
     return "message.output_text.logprobs" in request_fields.json_list(value, path)
@@ -441,8 +433,8 @@ FIELDS: dict[str, tuple[str, Check]] = {
     "tools": ("declared", neutral.cached_tools(_read_tools, "responses")),
     "tool_choice": ("choice", _read_choice),
     "parallel_tool_calls": ("parallel", request_fields.boolean),
-    "text": ("text", _read_text_options),
-    "reasoning": ("reasoning", _read_reasoning_options),
+    "text": ("text", request_fields.fields_check(TEXT)),
+    "reasoning": ("reasoning", request_fields.fields_check(REASONING)),
     "max_output_tokens": ("max_tokens", request_fields.whole_number(1)),
     "stream": ("stream", request_fields.boolean),
     "include": ("logprobs", _wants_logprobs),

@@ -22,7 +22,7 @@ from dsv4._format.tokens import Special, markup
 from dsv4._parse.parse import parse
 from dsv4._parse.parser import StreamParser
 from dsv4.compat import release, release_v32
-from dsv4.errors import Error, short_repr
+from dsv4.errors import Error, mismatch, short_repr
 
 ConformanceKind: TypeAlias = Literal["encode", "parse", "pieces"]
 KINDS: tuple[ConformanceKind, ...] = ("encode", "parse", "pieces")
@@ -274,7 +274,7 @@ def own_answer(request: Mapping[str, Any]) -> dict[str, Any]:
             return _own_reading(request)
     except (ValueError, Error) as error:
         return {"error": str(error)}
-    return {"unsupported": f"found {short_repr(request.get('do'))}, expected one of {KINDS}"}
+    return {"unsupported": mismatch(request.get("do"), f"one of {KINDS}")}
 
 
 _NAMES = {
@@ -334,8 +334,7 @@ def _own_reading(request: Mapping[str, Any]) -> dict[str, Any]:
 def outcome_of(case: ConformanceCase, answer: object) -> ConformanceOutcome:
     """An `answer` held against what is expected of the `case`."""
     if not isinstance(answer, dict):
-        problem = f"found {short_repr(answer)}, expected an object with the answer"
-        return ConformanceOutcome(case, "fail", problem)
+        return ConformanceOutcome(case, "fail", mismatch(answer, "an object with the answer"))
     if "unsupported" in answer:
         return ConformanceOutcome(case, "unsupported", str(answer["unsupported"])[:200])
     if "error" in case.expected or "error" in answer:

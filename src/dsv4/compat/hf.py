@@ -27,7 +27,7 @@ from dsv4._parse.parser import StreamParser
 from dsv4.compat import hf_tokenizers
 from dsv4.compat.hf_tokenizers import HfTokenizer, dialect_of
 from dsv4.compat.templates import TEMPLATED, chat_template
-from dsv4.errors import EncodeError, OptionError, short_repr
+from dsv4.errors import EncodeError, OptionError, mismatch, short_repr
 from dsv4.request import Request
 from dsv4.types import DialectName, Effort, ToolInput
 from dsv4.version import how_to_install
@@ -283,7 +283,7 @@ class _OutputForm:
         if not (self.as_dict or self.padding or self.tensors):
             return rows
         if not hasattr(tokenizer, "pad"):
-            problem = f"found {short_repr(tokenizer)}, expected a tokenizer of transformers"
+            problem = mismatch(tokenizer, "a tokenizer of transformers")
             install = how_to_install("hf")
             raise OptionError("tokenizer", f"{problem} ({install}), or return_dict=False")
         options = {"padding": self.padding, "max_length": self.max_length, **more}
@@ -317,9 +317,7 @@ def install(
     if unknown:
         raise TypeError(f"install() found {unknown[0]}, expected {', '.join(_DEFAULTS)}")
     if not hasattr(tokenizer, "apply_chat_template"):
-        raise OptionError(
-            "tokenizer", f"found {short_repr(tokenizer)}, expected a tokenizer of transformers"
-        )
+        raise OptionError("tokenizer", mismatch(tokenizer, "a tokenizer of transformers"))
     named = dialect_of(getattr(tokenizer, "tokenizer", tokenizer), dialect)
     _log.info("%s gets prompts of the dialect %s", hf_tokenizers.name_of(tokenizer), named)
     for one in (tokenizer, getattr(tokenizer, "tokenizer", None)):
@@ -495,7 +493,7 @@ def _check_ends(add_generation_prompt: bool, continued: bool | str, masked: bool
         problem = "found it with return_assistant_tokens_mask, expected one of them"
         raise OptionError("continue_final_message", problem)
     if continued not in (True, False, None, "content", *_REASONING_FIELDS):
-        problem = f'found {short_repr(continued)}, expected True, "content" or "reasoning_content"'
+        problem = mismatch(continued, 'True, "content" or "reasoning_content"')
         raise OptionError("continue_final_message", problem)
 
 
@@ -533,8 +531,7 @@ def _check_keywords(keywords: Mapping[str, object]) -> None:
 def _padding_options(tokenizer_kwargs: dict[str, Any] | None) -> dict[str, Any]:
     named = maybe_dict({} if tokenizer_kwargs is None else tokenizer_kwargs)
     if named is None:
-        excerpt = short_repr(tokenizer_kwargs)
-        raise OptionError("tokenizer_kwargs", f"found {excerpt}, expected a dict of options")
+        raise OptionError("tokenizer_kwargs", mismatch(tokenizer_kwargs, "a dict of options"))
     for name, value in named.items():
         if name not in _PADDING and (name not in _FIXED_OPTIONS or value != _FIXED_OPTIONS[name]):
             expected = ", ".join(_PADDING)
@@ -552,10 +549,7 @@ def _conversations(messages: hf_tokenizers.Chats) -> tuple[list[hf_tokenizers.Ch
     if hasattr(listed, "messages"):
         return [listed.messages], False
     if not isinstance(listed, (list, tuple)) or not listed:
-        excerpt = short_repr(listed)
-        raise EncodeError(
-            ("messages",), f"found {excerpt}, expected a conversation or a list of them"
-        )
+        raise EncodeError(("messages",), mismatch(listed, "a conversation or a list of them"))
     if isinstance(listed[0], (list, tuple)) or hasattr(listed[0], "messages"):
         return [chat.messages if hasattr(chat, "messages") else chat for chat in listed], True
     return [listed], False
@@ -616,9 +610,7 @@ def _with_open_end(messages: hf_tokenizers.Chat, inside_reasoning: bool) -> hf_t
         raise EncodeError((*place, "role"), f'found {role}, expected "assistant" to continue')
     for field in ("tool_calls", "task", *(("content",) if inside_reasoning else ())):
         if last.get(field):
-            problem = (
-                f"found {short_repr(last[field])}, expected nothing after the text to continue"
-            )
+            problem = mismatch(last[field], "nothing after the text to continue")
             raise EncodeError((*place, field), problem)
     return [*messages[:-1], *as_inputs([{**last, "wo_eos": True}])]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, runtime_checka
 from weakref import WeakKeyDictionary
 
 from dsv4._format.dialects import Dialect, dialect_named
-from dsv4.errors import OptionError, short_repr
+from dsv4.errors import OptionError, mismatch
 from dsv4.types import MessageInput, ToolInput
 from dsv4.version import how_to_install
 
@@ -118,7 +118,7 @@ def special_tokens_of(tokenizer: object) -> dict[str, int]:
         return dict(vocabulary())
     if decoder := getattr(tokenizer, "get_added_tokens_decoder", None):
         return {str(token.content): id for id, token in decoder().items()}
-    raise OptionError("tokenizer", f"found {short_repr(tokenizer)}, expected a fast tokenizer")
+    raise OptionError("tokenizer", mismatch(tokenizer, "a fast tokenizer"))
 
 
 def as_schema(tool: HfTool) -> ToolInput:

@@ -29,7 +29,7 @@ from dsv4._format import tokens
 from dsv4._format.dialects import V4, Dialect
 from dsv4._format.frozen_class import replace
 from dsv4._format.texts import RESPONSE_FORMAT
-from dsv4.errors import EncodeError, OptionError, ParseError, short_repr
+from dsv4.errors import EncodeError, OptionError, ParseError, mismatch
 
 __all__ = [
     "ASSISTANT_SP_TOKEN",
@@ -281,8 +281,7 @@ class ReleasedFunctions:
         tags = self.dialect.tags
         opened = tags.block_open[-2:]
         if not text.startswith(opened, index):
-            excerpt = short_repr(text[index : index + 2])
-            raise ParseError(index, f"found {excerpt}, expected {opened!r}")
+            raise ParseError(index, mismatch(text[index : index + 2], repr(opened)))
         from dsv4._completion.strict import read_calls  # many only encode
 
         end, calls = read_calls(text, index + len(opened), tags)
@@ -304,18 +303,17 @@ parse_tool_calls = _FUNCTIONS.parse_tool_calls
 
 
 def _unknown_mode(thinking_mode: object) -> OptionError:
-    excerpt = short_repr(thinking_mode)
-    return OptionError("thinking_mode", f'found {excerpt}, expected "chat" or "thinking"')
+    return OptionError("thinking_mode", mismatch(thinking_mode, '"chat" or "thinking"'))
 
 
 def _check_kind(value: object, kind: type | tuple[type, ...], name: str, expected: str) -> None:
     if not isinstance(value, kind):
-        raise OptionError(name, f"found {short_repr(value)}, expected {expected}")
+        raise OptionError(name, mismatch(value, expected))
 
 
 def _listed(messages: object, name: str) -> Sequence[Any]:
     if not isinstance(messages, (list, tuple)):
-        raise EncodeError((name,), f"found {short_repr(messages)}, expected a list of messages")
+        raise EncodeError((name,), mismatch(messages, "a list of messages"))
     return messages
 
 
@@ -333,7 +331,7 @@ def _copied(message: dict[str, Any], index: int) -> dict[str, Any]:
 
         return deepcopy(message)
     except Exception as error:  # an object's own fault
-        problem = f"found {short_repr(message)}, expected what can be copied: {error}"
+        problem = mismatch(message, f"what can be copied: {error}")
         raise EncodeError(("messages", index), problem) from None
 
 
@@ -417,8 +415,7 @@ def parse_tagged_text(text: str) -> str | list[dict[str, Any]]:
     texts, paths = re.split(_TAGGED, text)[::2], re.findall(_TAGGED, text)
     rest = "".join(texts)
     if not all(paths) or "<image>" in rest or "</image>" in rest:
-        problem = f"found {short_repr(text)}, expected every <image> with a path and an </image>"
-        raise OptionError("text", problem)
+        raise OptionError("text", mismatch(text, "every <image> with a path and an </image>"))
     if not paths:
         return text
     blocks: list[dict[str, Any]] = []

@@ -49,7 +49,7 @@ from dsv4.compat.release import (
     tool_output_template,
     user_msg_template,
 )
-from dsv4.errors import OptionError, short_repr
+from dsv4.errors import OptionError, mismatch
 
 __all__ = [
     "ASSISTANT_SP_TOKEN",
@@ -356,7 +356,7 @@ def load_cases(input_file: str) -> list[dict[str, Any]]:
 
 def _case(case: object, index: int) -> dict[str, Any]:
     if not isinstance(case, dict) or not isinstance(case.get("messages"), list):
-        raise OptionError(("cases", index), f"found {short_repr(case)}, expected one with messages")
+        raise OptionError(("cases", index), mismatch(case, "one with messages"))
     messages = list(case["messages"])
     if messages and case.get("tools"):
         messages[0] = {**messages[0], "tools": case["tools"]}

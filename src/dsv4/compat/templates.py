@@ -8,7 +8,7 @@ import os
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, ROLES, STRING_FALSE, STRING_TRUE, Dialect, dialect_named
 from dsv4._format.texts import RESPONSE_FORMAT
-from dsv4.errors import OptionError, short_repr
+from dsv4.errors import OptionError, mismatch
 from dsv4.types import DialectName
 
 # What renders the template. Only `transformers` has a tag for what the model wrote.
@@ -32,14 +32,11 @@ def chat_template(dialect: DialectName | Dialect = "v4", engine: str = "transfor
     template; raises `OptionError` where there is none for a dialect or an engine.
     """
     if not isinstance(engine, str) or engine not in ENGINES:
-        excerpt, expected = short_repr(engine), ", ".join(ENGINES)
-        raise OptionError("engine", f"found {excerpt}, expected one of {expected}")
+        raise OptionError("engine", mismatch(engine, f"one of {', '.join(ENGINES)}"))
     dialect = dialect_named(dialect)
     if dialect.name not in TEMPLATED:
-        excerpt, expected = short_repr(dialect.name), ", ".join(TEMPLATED)
-        raise OptionError(
-            "dialect", f"found {excerpt}, expected one of {expected}: those of templates"
-        )
+        expected = f"one of {', '.join(TEMPLATED)}: those of templates"
+        raise OptionError("dialect", mismatch(dialect.name, expected))
     template = _source()
     if engine != "transformers":
         template = "".join(

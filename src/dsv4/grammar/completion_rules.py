@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, Dialect
-from dsv4.errors import Location, refusal, short_repr
+from dsv4.errors import Location, mismatch, refusal
 from dsv4.grammar import expressions as ex
 from dsv4.grammar.expressions import Expression, Rules
 from dsv4.grammar.json_rules import JsonRules, name_unlike
@@ -60,8 +60,8 @@ def marker_ids(dialect: Dialect, markers: Markers | Mapping[str, int]) -> dict[s
     ids: Mapping[str, int | None] = {str(token): token.id for token in dialect.special_tokens}
     if isinstance(markers, Mapping):
         ids = markers
-    known = {marker: id for marker in VISIBLE if (id := ids.get(marker)) is not None}
-    return known if len(known) == len(VISIBLE) else {}
+    visible = {marker: id for marker in VISIBLE if (id := ids.get(marker)) is not None}
+    return visible if len(visible) == len(VISIBLE) else {}
 
 
 def cuts_marker(written: str) -> bool:
@@ -347,18 +347,18 @@ def _object_schema(schema: object, location: Location) -> Schema:
     if schema is None or schema == {}:
         return {"type": "object", "properties": {}}
     if not isinstance(schema, Mapping):
-        raise refusal(location, f"found {short_repr(schema)}, expected a JSON schema of an object")
+        raise refusal(location, mismatch(schema, "a JSON schema of an object"))
     return schema
 
 
 def _check_name(name: str, location: Location, markup: CallMarkup) -> None:
     if any(character in name for character in _NOT_IN_NAMES):
-        problem = f"found {short_repr(name)}, expected a name without quotes and line ends"
+        problem = mismatch(name, "a name without quotes and line ends")
         raise refusal(location, f"{problem}: a tag cannot hold them")
     if markup.value_end in name:
-        raise refusal(location, f"found {short_repr(name)}, expected a name without markup")
+        raise refusal(location, mismatch(name, "a name without markup"))
     if not ex.has_no_surrogates(name):
-        raise refusal(location, f"found {short_repr(name)}, expected whole characters")
+        raise refusal(location, mismatch(name, "whole characters"))
 
 
 def _other_name(names: tuple[str, ...], rules: Rules) -> Expression:

@@ -16,7 +16,7 @@ from dsv4.grammar import expressions as ex
 from dsv4.grammar.automaton import search_for, unrolled
 from dsv4.grammar.completion_rules import RARE_ENDS
 from dsv4.grammar.expressions import Expression, Rules, sequence
-from dsv4.grammar.grammar_writers import GrammarWriter, shorter_ranges
+from dsv4.grammar.grammar_writers import GrammarWriter, escaped
 
 # JSON strings that cannot complete a closing tag.
 
@@ -49,9 +49,6 @@ class QuickString:
         self.anywhere = rules.named("string", sequence(bars, self.barred))
         rules.bodies[self.plain.name] = ex.choice(_QUOTE, *self._ways())
         rules.bodies[self.barred.name] = ex.choice(self.plain, *self._to_bars(len(self.middle)))
-
-    def whole(self) -> Expression:
-        return self.anywhere
 
     def filled(self) -> Expression:
         """The same, not empty. Its first character has none before it, so a bar may follow."""
@@ -161,17 +158,10 @@ class EbnfWriter(GrammarWriter):
         self.ended: dict[ex.TextExpr, tuple[str, set[str]]] = {}
 
     def string(self, text: str) -> str:
-        return '"' + "".join(_escaped(c, {'"': '\\"', **_NAMED}) for c in text) + '"'
+        return '"' + "".join('\\"' if c == '"' else _escaped(c) for c in text) + '"'
 
-    def characters(self, part: ex.CharSet) -> str:
-        negated, ranges = shorter_ranges(part)
-        escapes = {**_NAMED, "]": "\\]", "[": "\\[", "^": "\\^", "-": "\\-"}
-        spelled = "".join(
-            _escaped(chr(first), escapes)
-            + ("" if first == last else "-" + _escaped(chr(last), escapes))
-            for first, last in ranges
-        )
-        return f"[{'^' if negated else ''}{spelled}]"
+    def in_set(self, character: str) -> str:
+        return f"\\{character}" if character in "][^-" else _escaped(character)
 
     def token(self, part: ex.TokenExpr) -> str:
         return super().token(part) if part.id is None else f"Token({part.id})"
@@ -233,7 +223,7 @@ class EbnfWriter(GrammarWriter):
         if word not in self.quick_strings:
             self.quick_strings[word] = QuickString(word, self.rules)
         string = self.quick_strings[word]
-        return string.filled() if part.filled else string.whole()
+        return string.filled() if part.filled else string.anywhere
 
     def _searched(self, part: ex.StringEndExpr) -> Expression:
         """Where many words must not come: each state of the search would cost as much as a string.
@@ -299,10 +289,5 @@ def _cut_at_bar(word: str) -> str:
     return next((word[: n + 1] for n, c in enumerate(word) if not c.isascii()), word)
 
 
-def _escaped(character: str, escapes: dict[str, str]) -> str:
-    if character in escapes:
-        return escapes[character]
-    if character.isprintable():
-        return character
-    code = ord(character)
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+def _escaped(character: str) -> str:
+    return _NAMED.get(character) or escaped(character)

@@ -8,7 +8,7 @@ before a grammar is written.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -137,16 +137,16 @@ class Rules:
     def __init__(self) -> None:
         self._spent = 0
         self.bodies: dict[str, Expression] = {}
-        self._known: dict[Expression, ReferenceExpr] = {}
+        self._references: dict[Expression, ReferenceExpr] = {}
         self._numbers: dict[str, int] = {}
 
     def named(self, hint: str, body: Expression) -> Expression:
         """A reference to a rule of this body. A body that is as short as its name stays."""
         if isinstance(body, ReferenceExpr) or body in (EMPTY, NEVER):
             return body
-        name = self._known.get(body)
+        name = self._references.get(body)
         if name is None:
-            name = self._known[body] = self.reserved(hint)
+            name = self._references[body] = self.reserved(hint)
             self.bodies[name.name] = body
         return name
 
@@ -218,6 +218,17 @@ def until(text: Expression, end: Expression) -> Expression:
 
 
 # Sets of characters.
+
+
+def rebuilt(part: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """An expression of others, with each of those changed; any other as it is."""
+    if isinstance(part, SequenceExpr):
+        return sequence(*map(change, part.parts))
+    if isinstance(part, ChoiceExpr):
+        return choice(*map(change, part.options))
+    if isinstance(part, RepeatExpr):
+        return repeat(change(part.part), part.least, part.most)
+    return lexeme(change(part.part)) if isinstance(part, LexemeExpr) else part
 
 
 def chars(*ranges: tuple[int, int] | str) -> CharSet:
@@ -338,13 +349,7 @@ def without_dead_ends(
 def _kept(part: Expression, kept: frozenset[str]) -> Expression:
     if isinstance(part, ReferenceExpr):
         return part if part.name in kept else NEVER
-    if isinstance(part, SequenceExpr):
-        return sequence(*(_kept(piece, kept) for piece in part.parts))
-    if isinstance(part, ChoiceExpr):
-        return choice(*(_kept(option, kept) for option in part.options))
-    if isinstance(part, RepeatExpr):
-        return repeat(_kept(part.part, kept), part.least, part.most)
-    return lexeme(_kept(part.part, kept)) if isinstance(part, LexemeExpr) else part
+    return rebuilt(part, lambda piece: _kept(piece, kept))
 
 
 def _references(part: Expression) -> Iterator[str]:

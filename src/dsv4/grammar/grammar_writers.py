@@ -23,15 +23,15 @@ class GrammarWriter:
 
     def __init__(self, bodies: dict[str, Expression]) -> None:
         self.rules = Rules()
-        self.given = bodies
+        self.bodies = bodies
         self.written: dict[str, str] = {}
         self.texts: dict[ex.TextExpr, str] = {}
 
     def grammar(self, root: Expression) -> str:
         """The whole grammar, its root first."""
-        self.rules.bodies.update(self.given)
+        self.rules.bodies.update(self.bodies)
         lines = [self.line(self.root, self.expression(root))]
-        lines += [self.line(name, self.expression(body)) for name, body in self.given.items()]
+        lines += [self.line(name, self.expression(body)) for name, body in self.bodies.items()]
         return "\n".join([*lines, *self.written.values(), ""])
 
     def line(self, name: str, body: str) -> str:
@@ -94,13 +94,13 @@ class GrammarWriter:
         self.written[name] = self.line(name, body)
         return name
 
-    def with_new_rules(self, made: Expression, follows: str = "") -> str:
+    def with_new_rules(self, part: Expression, follows: str = "") -> str:
         """An expression, with the rules that were made for it and what follows each of them."""
         for name, body in list(self.rules.bodies.items()):
-            if name not in self.given and name not in self.written:
+            if name not in self.bodies and name not in self.written:
                 self.written[name] = ""  # they may refer to each other
                 self.written[name] = self.line(name, f"({self.expression(body)}){follows}")
-        return self.closed(made)
+        return self.closed(part)
 
     # What differs.
 
@@ -111,6 +111,17 @@ class GrammarWriter:
         raise NotImplementedError
 
     def characters(self, part: ex.CharSet) -> str:
+        """A set by the ranges in it or, where it goes on to the last character, those not in it."""
+        negated, ranges = "", part.ranges
+        if ranges[-1][1] == ex.LAST_CHARACTER:
+            negated, ranges = "^", ex.complement(*ranges).ranges or ((0, 0),)
+        spelled = "".join(
+            self.in_set(chr(first)) + ("" if first == last else "-" + self.in_set(chr(last)))
+            for first, last in ranges
+        )
+        return f"[{negated}{spelled}]"
+
+    def in_set(self, character: str) -> str:
         raise NotImplementedError
 
     def new_text(self, part: ex.TextExpr) -> str:
@@ -132,12 +143,12 @@ def _count(part: ex.RepeatExpr) -> str:
     return f"{{{part.least},{'' if part.most is None else part.most}}}"
 
 
-def shorter_ranges(part: ex.CharSet) -> tuple[bool, tuple[tuple[int, int], ...]]:
-    """A set as the ranges in it, or, where it goes on to the last character, those not in it."""
-    if part.ranges[-1][1] != ex.LAST_CHARACTER:
-        return False, part.ranges
-    outside = ex.complement(*part.ranges).ranges
-    return (True, outside) if outside else (True, ((0, 0),))
+def escaped(character: str) -> str:
+    """A character as it is where it can be printed, else by its number."""
+    code = ord(character)
+    if character.isprintable():
+        return character
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 # GBNF, which llama.cpp reads.
@@ -152,32 +163,18 @@ class GbnfWriter(GrammarWriter):
     def string(self, text: str) -> str:
         return '"' + "".join(_ESCAPES.get(c) or _gbnf_escaped(c) for c in text) + '"'
 
-    def characters(self, part: ex.CharSet) -> str:
-        negated, ranges = shorter_ranges(part)
-        spelled = "".join(
-            _gbnf_in_set(first) + ("" if first == last else "-" + _gbnf_in_set(last))
-            for first, last in ranges
-        )
-        return f"[{'^' if negated else ''}{spelled}]"
+    def in_set(self, character: str) -> str:
+        if character.isalnum() and character.isascii():
+            return character
+        return f"\\x{ord(character):02x}" if character.isascii() else _gbnf_escaped(character)
 
     def new_text(self, part: ex.TextExpr) -> str:
         return self.with_new_rules(unrolled(part, self.rules))
 
 
-def _gbnf_in_set(code: int) -> str:
-    character = chr(code)
-    if character.isalnum() and character.isascii():
-        return character
-    return f"\\x{code:02x}" if code < 0x80 else _gbnf_escaped(character)
-
-
 def _gbnf_escaped(character: str) -> str:
-    code = ord(character)
-    if character.isprintable():
-        return character
-    if code < 0x100:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    is_short = ord(character) < 0x100 and not character.isprintable()
+    return f"\\x{ord(character):02x}" if is_short else escaped(character)
 
 
 # llguidance's variant of Lark.
@@ -206,15 +203,13 @@ class LarkWriter(GrammarWriter):
         return part.text if part.id is None else f"<[{part.id}]>"
 
     def string(self, text: str) -> str:
-        return '"' + "".join(_ESCAPES.get(c) or _lark_in_string(c) for c in text) + '"'
+        return '"' + "".join(_ESCAPES.get(c) or escaped(c) for c in text) + '"'
 
     def characters(self, part: ex.CharSet) -> str:
-        negated, ranges = shorter_ranges(part)
-        spelled = "".join(
-            _lark_in_regex(chr(first)) + ("" if first == last else "-" + _lark_in_regex(chr(last)))
-            for first, last in ranges
-        )
-        return f"/[{'^' if negated else ''}{spelled}]/"
+        return f"/{super().characters(part)}/"
+
+    def in_set(self, character: str) -> str:
+        return _lark_in_regex(character)
 
     def lexeme(self, part: ex.LexemeExpr) -> str:
         if part not in self.terminals:
@@ -226,7 +221,7 @@ class LarkWriter(GrammarWriter):
 
     def reference(self, part: ex.ReferenceExpr) -> str:
         """A rule; inside a terminal, which knows no rules, another terminal of the same body."""
-        return self.lexeme(ex.LexemeExpr(self.given[part.name])) if self.inside else part.name
+        return self.lexeme(ex.LexemeExpr(self.bodies[part.name])) if self.inside else part.name
 
     def new_text(self, part: ex.TextExpr) -> str:
         name = self.rules.reserved("text").name.upper()
@@ -245,13 +240,6 @@ def _held(part: ex.TextExpr) -> list[str]:
     words = "|".join("".join(map(_lark_in_regex, word)) for word in part.without)
     results = [f"{_ANYTHING}({words}){_ANYTHING}"]
     return results + ["".join(map(_lark_in_regex, rest)) + _ANYTHING for rest in rests]
-
-
-def _lark_in_string(character: str) -> str:
-    if character.isprintable():
-        return character
-    code = ord(character)
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def _lark_in_regex(character: str) -> str:

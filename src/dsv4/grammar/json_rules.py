@@ -126,12 +126,6 @@ def name_unlike(
 # Strings, members and any value.
 
 
-# JSON is written on one line, as the encoder writes it, with or without a space after a sign. White
-# space without end is what models fall into when JSON is all they may write.
-_COMMA = ex.lexeme(ex.sequence(ex.literal(","), ex.optional(ex.literal(" "))))
-_COLON = ex.lexeme(ex.sequence(ex.literal(":"), ex.optional(ex.literal(" "))))
-
-
 class JsonRules:
     """JSON that holds none of some words, which would end it for whoever reads around it."""
 
@@ -142,10 +136,10 @@ class JsonRules:
         self.patterns: dict[str, Expression] = {}
         self._any: Expression | None = None
 
-    # Signs.
-
-    comma = _COMMA
-    colon = _COLON
+    # JSON is written on one line, as the encoder writes it, with or without a space after a sign.
+    # White space without end is what models fall into when JSON is all they may write.
+    comma = ex.lexeme(ex.sequence(ex.literal(","), ex.optional(ex.literal(" "))))
+    colon = ex.lexeme(ex.sequence(ex.literal(":"), ex.optional(ex.literal(" "))))
 
     def bracketed(self, opening: str, inside: Expression, closing: str) -> Expression:
         return ex.sequence(ex.literal(opening), inside, ex.literal(closing))
@@ -174,12 +168,7 @@ class JsonRules:
             special = [c for c in ex.ESCAPED_IN_STRINGS if part.has(c)]
             plain = ex.one_of(ex.minus(part, ex.ESCAPED_IN_STRINGS))
             return ex.choice(plain, *(ex.literal(to_json(c)[1:-1]) for c in special))
-        if isinstance(part, ex.SequenceExpr):
-            return ex.sequence(*map(self.escaped, part.parts))
-        if isinstance(part, ex.ChoiceExpr):
-            return ex.choice(*map(self.escaped, part.options))
-        assert isinstance(part, ex.RepeatExpr), part
-        return ex.repeat(self.escaped(part.part), part.least, part.most)
+        return ex.rebuilt(part, self.escaped)
 
     # Members.
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from dsv4._encode.encode import chosen_tool, maybe_response_schema, read_tool_choice, visible_tools
 from dsv4._encode.tools import function_location, function_of, qualified_function
 from dsv4._format.dialects import dialect_named
-from dsv4.errors import Location, refusal, short_repr
+from dsv4.errors import Location, mismatch, refusal, short_repr
 from dsv4.grammar import completion_rules
 from dsv4.grammar import expressions as ex
 from dsv4.grammar.automaton import rest_after
@@ -30,10 +30,10 @@ def answer_rules(
     response_format: object, rules: Rules, relaxations: Relaxations, any_order: bool
 ) -> Expression | None:
     """The values that the format allows. None: any text."""
-    found = maybe_response_schema(response_format)
-    if found is None:
+    located = maybe_response_schema(response_format)
+    if located is None:
         return None
-    schema, location = found
+    schema, location = located
     document = SchemaDocument(schema, location, relaxations)
     values = ValueRules(document, JsonRules(rules, completion_rules.FORBIDDEN), rules, any_order)
     rule = values.value((Subschema(schema, location),))
@@ -60,15 +60,15 @@ def allowed_tools(request: Request) -> AllowedTools:
     tools = tuple(_declared(request))
     if mode == "auto":
         return AllowedTools(tools, None)
-    own, before, messages = _given(request)
+    own, before, messages = _lists_in(request)
     name = chosen_tool(tool, own, before, messages, dialect_named(request.dialect))
     if name is None:
         return AllowedTools(tools, "")
     return AllowedTools(tuple(tool for tool in tools if tool.name == name), name)
 
 
-def _given(request: Request) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
-    """Tools, context and messages as lists, of which some may not be given."""
+def _lists_in(request: Request) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
+    """Tools, context and messages."""
     own = () if request.tools is None else list(request.tools)
     return own, () if request.context is None else list(request.context), list(request.messages)
 
@@ -76,7 +76,7 @@ def _given(request: Request) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any
 def _declared(request: Request) -> Iterator[completion_rules.GrammarTool]:
     """The tools that the prompt shows."""
     namespaces = dialect_named(request.dialect).namespaces
-    own, before, messages = _given(request)
+    own, before, messages = _lists_in(request)
     placed = ((("tools", n), tool) for n, tool in enumerate(own))
     for location, tool in (*placed, *visible_tools(before, messages)):
         fields, function = function_of(tool, True, location)
@@ -167,15 +167,13 @@ GRAMMAR_SERVERS = {
 
 def fields_for(server: str, form: str, text: str) -> dict[str, Any]:
     """The fields of a request to a server."""
-    known = GRAMMAR_SERVERS.get(server) if isinstance(server, str) else None
-    if known is None:
-        raise refusal(
-            ("server",), f"found {short_repr(server)}, expected one of {', '.join(GRAMMAR_SERVERS)}"
-        )
-    if form not in known.forms:
-        expected = f"a grammar of the form {known.forms[0]}"
+    taking = GRAMMAR_SERVERS.get(server) if isinstance(server, str) else None
+    if taking is None:
+        raise refusal(("server",), mismatch(server, f"one of {', '.join(GRAMMAR_SERVERS)}"))
+    if form not in taking.forms:
+        expected = f"a grammar of the form {taking.forms[0]}"
         raise refusal(("server",), f"found {server} for the form {form}, expected {expected}")
-    return {name: _filled(value, text) for name, value in known.fields.items()}
+    return {name: _filled(value, text) for name, value in taking.fields.items()}
 
 
 def _filled(fields: object, text: str) -> object:
@@ -257,7 +255,7 @@ def for_request(
     _check_option("reasoning", reasoning, ("grammar", "server"))
     _check_option("order", order, ("any", "declared"))
     if not isinstance(request, Request):
-        raise refusal(("request",), f"found {short_repr(request)}, expected a Request")
+        raise refusal(("request",), mismatch(request, "a Request"))
     if not isinstance(markers, Mapping):
         _check_option("markers", markers, completion_rules.MARKERS)
     _check_flags(
@@ -337,9 +335,9 @@ def _after(whole: Expression, written: str, rules: Rules) -> Expression:
 def _check_flags(**flags: object) -> None:
     for name, flag in flags.items():
         if flag.__class__ is not bool:
-            raise refusal((name,), f"found {short_repr(flag)}, expected True or False")
+            raise refusal((name,), mismatch(flag, "True or False"))
 
 
 def _check_option(name: str, value: object, values: tuple[str, ...]) -> None:
     if not isinstance(value, str) or value not in values:
-        raise refusal((name,), f"found {short_repr(value)}, expected one of {', '.join(values)}")
+        raise refusal((name,), mismatch(value, f"one of {', '.join(values)}"))

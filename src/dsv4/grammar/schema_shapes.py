@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, NamedTuple, TypeAlias
 
-from dsv4.errors import Location, path_of, refusal, short_repr
+from dsv4.errors import Location, mismatch, path_of, refusal, short_repr
 from dsv4.schema import TYPES, Schema, json_identity, resolve
 
 # Keywords that a grammar does not enforce.
@@ -52,15 +52,15 @@ class Relaxations:
 
     def __init__(self, exact: bool) -> None:
         self._exact = exact
-        self._found: dict[Location, Relaxation] = {}
+        self._noted: dict[Location, Relaxation] = {}
 
     def note(self, location: Location, reason: str) -> None:
         if self._exact:
             raise refusal(location, f"cannot be enforced: {reason}; expected none with exact=True")
-        self._found.setdefault(location, Relaxation(location, reason))
+        self._noted.setdefault(location, Relaxation(location, reason))
 
     def found(self) -> tuple[Relaxation, ...]:
-        return tuple(self._found.values())
+        return tuple(self._noted.values())
 
 
 # Shapes.
@@ -187,7 +187,7 @@ def own_shape(schema: Schema, location: Location) -> Shape:
             fits, expected = _CHECKS[name]
             number = _whole(value) if fits is _is_count else value
             if not fits(number):
-                raise refusal(place, f"found {short_repr(value)}, expected {expected}")
+                raise refusal(place, mismatch(value, expected))
             keywords[name] = Keyword(number, place)
         elif name in _EXCLUSIVE:
             _read_exclusive(schema, name, place, keywords)
@@ -211,7 +211,7 @@ def _read_exclusive(
     if _is_number(value):
         keywords[name] = Keyword(value, place)
     elif schema[name] is not False:
-        raise refusal(place, f"found {short_repr(schema[name])}, expected a number")
+        raise refusal(place, mismatch(schema[name], "a number"))
 
 
 def _types(value: object, location: Location) -> tuple[str, ...]:
@@ -219,13 +219,13 @@ def _types(value: object, location: Location) -> tuple[str, ...]:
     if isinstance(listed, (list, tuple)) and listed and all(kind in TYPES for kind in listed):
         return tuple(dict.fromkeys(listed))
     expected = f"one of {', '.join(TYPES)}, or a list of these"
-    raise refusal(location, f"found {short_repr(value)}, expected {expected}")
+    raise refusal(location, mismatch(value, expected))
 
 
 def _names(value: object, location: Location) -> tuple[str, ...]:
     if isinstance(value, (list, tuple)) and all(isinstance(name, str) for name in value):
         return tuple(dict.fromkeys(value))
-    raise refusal(location, f"found {short_repr(value)}, expected a list of names")
+    raise refusal(location, mismatch(value, "a list of names"))
 
 
 def _structure(schema: Schema, location: Location) -> dict[str, Any]:
@@ -235,7 +235,7 @@ def _structure(schema: Schema, location: Location) -> dict[str, Any]:
     if properties is not None:
         place = (*location, "properties")
         if not isinstance(properties, Mapping):
-            raise refusal(place, f"found {short_repr(properties)}, expected an object of schemas")
+            raise refusal(place, mismatch(properties, "an object of schemas"))
         wrong = next((name for name in properties if not isinstance(name, str)), None)
         if wrong is not None:
             raise refusal(place, f"found the name {short_repr(wrong)}, expected text")
@@ -259,7 +259,7 @@ def _items(schema: Schema, location: Location) -> tuple[tuple[Conjunction, ...],
     listed = schema.get(names[0], [])
     place = (*location, names[0])
     if not isinstance(listed, (list, tuple)):
-        raise refusal(place, f"found {short_repr(listed)}, expected a list of schemas")
+        raise refusal(place, mismatch(listed, "a list of schemas"))
     prefix = tuple((Subschema(value, (*place, n)),) for n, value in enumerate(listed))
     rest = (Subschema(schema[names[1]], (*location, names[1])),) if names[1] in schema else ()
     return prefix, rest
@@ -307,7 +307,7 @@ class SchemaDocument:
         self.location = location
         self.relaxations = relaxations
         # What was found for a schema is kept: many references may lead to one.
-        self._found: dict[Location, list[Shape]] = {}
+        self._shapes: dict[Location, list[Shape]] = {}
 
     def shapes(
         self, together: Conjunction, following: frozenset[Location] = frozenset()
@@ -321,16 +321,16 @@ class SchemaDocument:
         return alternatives
 
     def _alternatives(self, part: Subschema, following: frozenset[Location]) -> list[Shape]:
-        if part.location not in self._found:
-            self._found[part.location] = self._new_alternatives(part, following)
-        return self._found[part.location]
+        if part.location not in self._shapes:
+            self._shapes[part.location] = self._new_alternatives(part, following)
+        return self._shapes[part.location]
 
     def _new_alternatives(self, part: Subschema, following: frozenset[Location]) -> list[Shape]:
         schema, location = part
         if schema is True or schema is False:
             return [Shape()] if schema else []
         if not isinstance(schema, Mapping):
-            raise refusal(location, f"found {short_repr(schema)}, expected a JSON schema")
+            raise refusal(location, mismatch(schema, "a JSON schema"))
         if len(location) > len(self.location) + 2 * MOST_NESTED:
             raise refusal(self.location, f"found schemas nested deeper than {MOST_NESTED}")
         shapes = [own_shape(schema, location)]
@@ -370,7 +370,7 @@ class SchemaDocument:
         listed = schema.get(word, [])
         if not isinstance(listed, (list, tuple)) or (word in schema and not listed):
             place = (*location, word)
-            raise refusal(place, f"found {short_repr(listed)}, expected a list of schemas")
+            raise refusal(place, mismatch(listed, "a list of schemas"))
         return list(listed)
 
     # References.
@@ -406,7 +406,7 @@ class SchemaDocument:
         place = (*location, "$ref")
         if not isinstance(pointer, str) or pointer[:1] != "#" or pointer[1:2] not in ("", "/"):
             expected = "a reference into the same schema, as #/$defs/name"
-            raise refusal(place, f"found {short_repr(pointer)}, expected {expected}")
+            raise refusal(place, mismatch(pointer, expected))
         schema = resolve(pointer, self.root)
         if schema is None:
             raise refusal(place, f"found {short_repr(pointer)}, which is not there")

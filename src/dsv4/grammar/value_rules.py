@@ -113,69 +113,57 @@ class Members:
         """All of them. Beyond a few, any order would take too many rules: then in the given one."""
         few = len(self.declared) <= MOST_IN_ANY_ORDER and len(rules.bodies) < MOST_RULES
         if any_order and few:
-            return _InAnyOrder(self, rules).first()
-        return _InOrder(self, rules).first()
+            return _in_any_order(self, rules)
+        return _in_order(self, rules)
 
 
-class _InAnyOrder:
-    def __init__(self, members: Members, rules: Rules) -> None:
-        self.members = members
-        self.rules = rules
-        self.made: dict[frozenset[int], Expression] = {}
+def _in_any_order(members: Members, rules: Rules) -> Expression:
+    declared, other = members.declared, members.other
+    rests: dict[frozenset[int], Expression] = {}
 
-    def first(self) -> Expression:
-        return self.ways(frozenset(range(len(self.members.declared))), ex.EMPTY)
-
-    def rest(self, left: frozenset[int]) -> Expression:
+    def rest(left: frozenset[int]) -> Expression:
         """What may follow where these are still to come."""
-        if not left and self.members.other == ex.NEVER:
+        if not left and other == ex.NEVER:
             return ex.EMPTY
-        if left not in self.made:
-            reference = self.made[left] = self.rules.reserved("rest")
-            self.rules.bodies[reference.name] = self.ways(left, self.members.between)
-        return self.made[left]
+        if left not in rests:
+            reference = rests[left] = rules.reserved("rest")
+            rules.bodies[reference.name] = ways(left, members.between)
+        return rests[left]
 
-    def ways(self, left: frozenset[int], before: Expression) -> Expression:
-        declared = self.members.declared
+    def ways(left: frozenset[int], before: Expression) -> Expression:
         end = ex.NEVER if any(declared[n].required for n in left) else ex.EMPTY
-        ways = [ex.sequence(declared[n].written, self.rest(left - {n})) for n in sorted(left)]
-        other = self.members.other
+        ways = [ex.sequence(declared[n].written, rest(left - {n})) for n in sorted(left)]
         if other != ex.NEVER:
-            ways.append(ex.sequence(other, self.rest(left)))
+            ways.append(ex.sequence(other, rest(left)))
         # What stands before all of them is written once: engines take a multiple of the time else.
         return ex.choice(end, ex.sequence(before, ex.choice(*ways)))
 
+    return ways(frozenset(range(len(declared))), ex.EMPTY)
 
-class _InOrder:
-    def __init__(self, members: Members, rules: Rules) -> None:
-        self.members = members
-        self.rules = rules
 
-    def first(self) -> Expression:
-        declared, other, between = self.members.declared, self.members.other, self.members.between
-        # From the last to the first: what may follow is made before what it follows. Undeclared
-        # ones are let in before a declared one is chosen, so that there is one way to read each.
-        chosen_first: Expression = ex.EMPTY
-        chosen: Expression = ex.EMPTY
-        rest = self.with_others(chosen)
-        for member in reversed(declared):
-            skipped_first = ex.NEVER if member.required else chosen_first
-            skipped = ex.NEVER if member.required else chosen
-            chosen_first = self.named(ex.choice(ex.sequence(member.written, rest), skipped_first))
-            chosen = self.named(ex.choice(ex.sequence(between, member.written, rest), skipped))
-            rest = self.with_others(chosen)
-        return ex.choice(chosen_first, ex.sequence(other, rest))
+def _in_order(members: Members, rules: Rules) -> Expression:
+    other, between = members.other, members.between
 
-    def with_others(self, chosen: Expression) -> Expression:
-        if self.members.other == ex.NEVER:
+    def with_others(chosen: Expression) -> Expression:
+        if other == ex.NEVER:
             return chosen
-        reference = self.rules.reserved("rest")
-        other = ex.sequence(self.members.between, self.members.other, reference)
-        self.rules.bodies[reference.name] = ex.choice(chosen, other)
+        reference = rules.reserved("rest")
+        more = ex.sequence(between, other, reference)
+        rules.bodies[reference.name] = ex.choice(chosen, more)
         return reference
 
-    def named(self, body: Expression) -> Expression:
-        return self.rules.named("rest", body)
+    # From the last to the first: what may follow is made before what it follows. Undeclared
+    # ones are let in before a declared one is chosen, so that there is one way to read each.
+    first: Expression = ex.EMPTY
+    later: Expression = ex.EMPTY
+    rest = with_others(later)
+    for member in reversed(members.declared):
+        written = ex.sequence(member.written, rest)
+        skipped_first, skipped = (ex.NEVER, ex.NEVER) if member.required else (first, later)
+        first = rules.named("rest", ex.choice(written, skipped_first))
+        later = rules.named("rest", ex.choice(ex.sequence(between, written), skipped))
+        rest = with_others(later)
+    return ex.choice(first, ex.sequence(other, rest))
 
 
 # Values.
@@ -224,7 +212,7 @@ class ValueRules:
         self.any_order = any_order
         # Values by the places of their schemas: what was made, and what is being made, with the
         # rule that it needs if it refers to itself.
-        self._made: dict[tuple[Location, ...], Expression] = {}
+        self._by_places: dict[tuple[Location, ...], Expression] = {}
         self._open: dict[tuple[Location, ...], ex.ReferenceExpr | None] = {}
 
     # As JSON.
@@ -236,12 +224,12 @@ class ValueRules:
         if places in self._open:
             reference = self._open[places] = self._open[places] or self.rules.reserved("value")
             return reference
-        if places not in self._made:
-            self._made[places] = self._new_value(together, places)
-        return self._made[places]
+        if places not in self._by_places:
+            self._by_places[places] = self._new_value(together, places)
+        return self._by_places[places]
 
     def _new_value(self, together: Conjunction, places: tuple[Location, ...]) -> Expression:
-        if len(places) > 1 and sum(len(rules) > 1 for rules in self._made) > MOST_COMBINED:
+        if len(places) > 1 and sum(len(rules) > 1 for rules in self._by_places) > MOST_COMBINED:
             problem = f"found more than {MOST_COMBINED} combinations under allOf, expected fewer"
             raise refusal(self.document.location, problem)
         self._open[places] = None
@@ -499,10 +487,4 @@ def _without(part: Expression, words: tuple[str, ...]) -> Expression:
     """A regular expression whose sets of characters lack one character of each word."""
     if isinstance(part, ex.CharSet):
         return ex.one_of(ex.minus(part, "".join(map(_rarest, words))))
-    if isinstance(part, ex.SequenceExpr):
-        return ex.sequence(*(_without(piece, words) for piece in part.parts))
-    if isinstance(part, ex.ChoiceExpr):
-        return ex.choice(*(_without(option, words) for option in part.options))
-    if isinstance(part, ex.RepeatExpr):
-        return ex.repeat(_without(part.part, words), part.least, part.most)
-    return part
+    return ex.rebuilt(part, lambda piece: _without(piece, words))

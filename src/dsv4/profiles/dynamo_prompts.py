@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from dsv4._encode.encode import effort_text, render_conversation
 from dsv4._encode.turns import RELEASED
-from dsv4.errors import short_repr
 from dsv4.profiles import server_requests as server
 from dsv4.profiles.recipe_request import checked_json, read_object
 from dsv4.profiles.server_requests import Object, ServedDialects, ThinkingMode, server_refusal
@@ -161,7 +160,7 @@ def _arguments(value: object, path: str) -> object:
     """The arguments as an object, or a text of nothing."""
     arguments = read_object(value) if isinstance(value, str) and value.strip() else value
     if not isinstance(arguments, (dict, str)):
-        raise server_refusal(path, f"found {short_repr(value)}, expected a JSON object")
+        raise server.unexpected(value, "a JSON object", path)
     return arguments
 
 
@@ -214,7 +213,7 @@ def _tool(tool: object, path: str) -> Object:
     path = f"{path}.function"
     if _NAME.fullmatch(name) is None:
         expected = "letters, digits, underscores and dashes"
-        raise server_refusal(f"{path}.name", f"found {short_repr(name)}, expected {expected}")
+        raise server.unexpected(name, expected, f"{path}.name")
     shown: Object = {"name": name}
     if function.get("description") is not None:
         shown["description"] = server.text_at(function["description"], f"{path}.description")
@@ -239,7 +238,7 @@ def _check_strict(schema: object, path: str, root: bool = False) -> None:
         return
     kinds = schema.get("type")
     if root and kinds != "object" and "$ref" not in schema:
-        raise server_refusal(path, f"found {short_repr(kinds)}, expected the type object")
+        raise server.unexpected(kinds, "the type object", path)
     if "allOf" in schema:
         raise server_refusal(f"{path}.allOf", "found it, expected none in a strict schema")
     properties = server.maybe_object(schema.get("properties"), f"{path}.properties")
@@ -248,8 +247,7 @@ def _check_strict(schema: object, path: str, root: bool = False) -> None:
         if schema.get("additionalProperties") is not False:
             raise server_refusal(path, "found an open object, expected additionalProperties: false")
         if {*map(repr, required)} != {*map(repr, properties)}:
-            excerpt = short_repr(required)
-            raise server_refusal(f"{path}.required", f"found {excerpt}, expected all properties")
+            raise server.unexpected(required, "all properties", f"{path}.required")
     for name in ("properties", "$defs", "definitions"):
         for key, inside in server.maybe_object(schema.get(name), f"{path}.{name}").items():
             _check_strict(inside, f"{path}.{name}.{key}")

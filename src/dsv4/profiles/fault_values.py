@@ -53,13 +53,3 @@ class ServerFault:
     def changes_prompts(self) -> bool:
         """Whether prompts show it; counts alone show what is wrong with counting."""
         return bool(self.variants or self.family)
-
-
-def by_request(*changes: RequestChange) -> tuple[FaultChange, ...]:
-    """The ways in which changes of the request come about."""
-    return tuple(FaultChange(request=change) for change in changes)
-
-
-def by_prompt(*changes: PromptChange) -> tuple[FaultChange, ...]:
-    """The ways in which changes of the prompt come about."""
-    return tuple(FaultChange(prompt=change) for change in changes)

@@ -15,11 +15,10 @@ from dsv4._encode.tools import to_json
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE
 from dsv4._format.texts import RESPONSE_FORMAT
-from dsv4.errors import short_repr
 from dsv4.profiles import llama_cpp_request
 from dsv4.profiles import server_requests as server
 from dsv4.profiles.llama_cpp_request import LlamaCall, LlamaMessage, LlamaRelease
-from dsv4.profiles.server_requests import Object, ThinkingMode, server_refusal
+from dsv4.profiles.server_requests import Object, ThinkingMode
 
 # The efforts that write something; any other writes nothing.
 EFFORTS = ("high", "max")
@@ -29,8 +28,7 @@ ASKING = ("user", "tool")
 
 def _render(release: LlamaRelease, body: Object, dialect: str) -> str:
     if dialect != "v4":
-        problem = f"found {short_repr(dialect)}, expected v4: llama.cpp has no other template"
-        raise server_refusal("dialect", problem)
+        raise server.unexpected(dialect, "v4: llama.cpp has no other template", "dialect")
     request = llama_cpp_request.read_request(body, release)
     modes = mode(body, dialect)
     effort = modes.effort if request.messages else ""

@@ -108,9 +108,9 @@ def read_request(body: Object, release: LlamaRelease) -> LlamaRequest:
     """The request as this release reads it. Raises `EncodeError` where it is refused."""
     _check_text(body)
     options = template_options(body)
-    if isinstance(options.get("enable_thinking"), str):
-        problem = f"found {short_repr(options['enable_thinking'])}, expected true or false"
-        raise server_refusal("chat_template_kwargs.enable_thinking", problem)
+    thinks = options.get("enable_thinking")
+    if isinstance(thinks, str):
+        raise server.unexpected(thinks, "true or false", "chat_template_kwargs.enable_thinking")
     messages = [_message(message, path, release) for message, path in server.messages_of(body)]
     asks = body.get("add_generation_prompt") is not False
     _check_end(body, messages, asks, release)
@@ -139,8 +139,7 @@ def _check_text(body: Object) -> None:
 
 
 def _no_json(value: object, path: str, error: Exception) -> Exception:
-    problem = f"found {short_repr(value)}, expected JSON: {error}"
-    return server_refusal(path or "request", problem)
+    return server.unexpected(value, f"JSON: {error}", path or "request")
 
 
 def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
@@ -330,5 +329,4 @@ def _beyond_integers(value: int, path: str, release: LlamaRelease) -> int | floa
 
 
 def _no_float(value: object, path: str) -> Exception:
-    problem = f"found {short_repr(value)}, expected a number that a float can hold"
-    return server_refusal(path, problem)
+    return server.unexpected(value, "a number that a float can hold", path)

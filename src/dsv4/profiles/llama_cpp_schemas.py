@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from dsv4.errors import short_repr
-from dsv4.profiles.server_requests import Object, object_at, server_refusal
+from dsv4.profiles.server_requests import Object, object_at, server_refusal, unexpected
 
 TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 ALTERNATIVES = ("oneOf", "anyOf")
@@ -46,10 +46,7 @@ class _SchemaCheck:
 
     def _reference(self, reference: object, path: str) -> None:
         if not isinstance(reference, str) or not reference.startswith(LOCAL):
-            problem = (
-                f"found {short_repr(reference)}, expected a reference that begins with {LOCAL}"
-            )
-            raise server_refusal(path, problem)
+            raise unexpected(reference, f"a reference that begins with {LOCAL}", path)
         if reference in self._followed:
             return
         self._followed.add(reference)
@@ -72,8 +69,7 @@ class _SchemaCheck:
     def _typed(self, schema: Object, path: str) -> None:
         kind = schema.get("type")
         if kind is not None and kind not in TYPES:
-            problem = f"found {short_repr(kind)}, expected one of {', '.join(TYPES)}"
-            raise server_refusal(f"{path}.type", problem)
+            raise unexpected(kind, f"one of {', '.join(TYPES)}", f"{path}.type")
         if kind in (None, "object") and _describes_object(schema):
             self._object(schema, path)
         elif kind in (None, "object", "string") and "allOf" in schema:
@@ -118,8 +114,7 @@ def _child(value: object, step: str) -> object:
 
 def _several_values(values: object, path: str) -> list[object]:
     if not isinstance(values, list) or not values:
-        problem = f"found {short_repr(values)}, expected a list that is not empty"
-        raise server_refusal(path, problem)
+        raise unexpected(values, "a list that is not empty", path)
     return values
 
 
@@ -153,5 +148,4 @@ _FIELDS: Mapping[str, Mapping[str, FieldCheck]] = {
 def _check_fields(schema: Object, checks: Mapping[str, FieldCheck], path: str) -> None:
     for name, (is_right, expected) in checks.items():
         if name in schema and not is_right(schema[name]):
-            problem = f"found {short_repr(schema[name])}, expected {expected}"
-            raise server_refusal(f"{path}.{name}", problem)
+            raise unexpected(schema[name], expected, f"{path}.{name}")

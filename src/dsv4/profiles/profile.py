@@ -9,7 +9,6 @@ from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from dsv4._format.dialects import DIALECTS, V4_1, Dialect, dialect_named
-from dsv4.errors import short_repr
 from dsv4.profiles import (
     dynamo_prompts,
     gateway_prompts,
@@ -133,9 +132,7 @@ def profile_named(name: str | Profile) -> Profile:
     profile = profile or _newest(name)
     if profile is None:
         expected = ", ".join((*profiles, *ALIASES))
-        raise server_requests.server_refusal(
-            "profile", f"found {short_repr(name)}, expected one of {expected}"
-        )
+        raise server_requests.unexpected(name, f"one of {expected}", "profile")
     return profile
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from dsv4._format import tokens
-from dsv4._format.dialects import STRING_FALSE, V3_2_SERVED, Dialect
+from dsv4._format.dialects import STRING_FALSE, V3_2, V3_2_SERVED, Dialect
 from dsv4._format.texts import EFFORT_0731_MAX, EFFORT_MAX
 from dsv4.errors import Error
 from dsv4.profiles.gateway_prompts import prompt_of
@@ -204,7 +204,7 @@ def template_chatml(*, bos: bool) -> PromptChange:
     return changed
 
 
-def format_v3_2(dialect: Dialect = V3_2_SERVED) -> PromptChange:
+def _written_as(dialect: Dialect) -> PromptChange:
     """The prompt of V3.2's encoder, in the mode that the server had chosen."""
 
     def changed(prompt: str, body: Object, _: Dialect) -> str:
@@ -218,3 +218,6 @@ def format_v3_2(dialect: Dialect = V3_2_SERVED) -> PromptChange:
         return str(prompt_of(fields, dialect))
 
     return changed
+
+
+format_v3_2_served, format_v3_2_released = _written_as(V3_2_SERVED), _written_as(V3_2)

@@ -231,7 +231,7 @@ def _tools(body: Object, thinking: bool) -> tuple[tuple[Object, ...], bool]:
         return (), False
     names = [function["name"] for function in functions]
     if len(set(names)) < len(names):
-        raise server_refusal("tools", f"found {short_repr(names)}, expected different names")
+        raise server.unexpected(names, "different names", "tools")
     forced = wanted is not None or choice == "required"
     if forced and thinking:
         raise server_refusal(
@@ -252,8 +252,7 @@ def _tools(body: Object, thinking: bool) -> tuple[tuple[Object, ...], bool]:
 def _function(tool: object, path: str) -> Object:
     _, function, name = server.function_of(tool, path)
     if not _NAME.fullmatch(name):
-        problem = f"found {short_repr(name)}, expected 1 to 128 letters, digits, _ or -"
-        raise server_refusal(f"{path}.function.name", problem)
+        raise server.unexpected(name, "1 to 128 letters, digits, _ or -", f"{path}.function.name")
     server.maybe_text(function.get("description"), f"{path}.function.description")
     server.maybe_bool(function.get("strict"), f"{path}.function.strict")
     return function
@@ -265,7 +264,7 @@ def _check_parameters(parameters: object, path: str) -> None:
     check_schema(parameters, path)
     kind = parameters.get("type") if isinstance(parameters, dict) else None
     if kind != "object":
-        raise server_refusal(f"{path}.type", f'found {short_repr(kind)}, expected "object"')
+        raise server.unexpected(kind, '"object"', f"{path}.type")
 
 
 def _schemas(functions: dict[str, Object], body: Object) -> Iterator[Object]:
@@ -274,8 +273,9 @@ def _schemas(functions: dict[str, Object], body: Object) -> Iterator[Object]:
     if any(strict) and not all(strict):
         raise server_refusal("tools", "found strict tools among others, expected one kind")
     if all(strict) and body.get("response_format") is not None:
-        problem = f"found {short_repr(body['response_format'])}, expected none with strict tools"
-        raise server_refusal("response_format", problem)
+        raise server.unexpected(
+            body["response_format"], "none with strict tools", "response_format"
+        )
     for path, function in functions.items():
         parameters = function.get("parameters")
         if function.get("strict"):

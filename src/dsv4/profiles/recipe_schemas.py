@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias, TypeGuard
 
-from dsv4.errors import EncodeError, short_repr
+from dsv4.errors import short_repr
 from dsv4.profiles.server_requests import (
     Object,
     list_at,
@@ -20,6 +20,7 @@ from dsv4.profiles.server_requests import (
     one_of,
     server_refusal,
     text_at,
+    unexpected,
 )
 from dsv4.schema import TYPES, has_type, resolve
 
@@ -45,7 +46,7 @@ def check_schema(schema: object, path: str) -> None:
         if isinstance(inner, bool):
             continue
         if not isinstance(inner, dict):
-            raise _unexpected(inner, "a JSON Schema", at)
+            raise unexpected(inner, "a JSON Schema", at)
         for keyword, value in inner.items():
             if keyword in rules:
                 waiting += rules[keyword](value, f"{at}.{keyword}")
@@ -61,16 +62,12 @@ def _is_older(schema: object, path: str) -> bool:
     """Whether a schema names a draft before 2020-12."""
     name = schema.get("$schema", _DRAFT_2020) if isinstance(schema, dict) else _DRAFT_2020
     if not isinstance(name, str):
-        raise _unexpected(name, "the URI of a draft", path)
+        raise unexpected(name, "the URI of a draft", path)
     if name.rstrip("#") == _DRAFT_2020:
         return False
     if not _OLDER.fullmatch(name):
         raise server_refusal(path, f"found {short_repr(name)}, which is no draft of JSON Schema")
     return True
-
-
-def _unexpected(value: object, expected: str, path: str) -> EncodeError:
-    return server_refusal(path, f"found {short_repr(value)}, expected {expected}")
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:
@@ -82,7 +79,7 @@ def _plain_rule(expected: str, holds: Callable[[object], bool]) -> KeywordRule:
 
     def rule(value: object, path: str) -> Iterator[Located]:
         if not holds(value):
-            raise _unexpected(value, expected, path)
+            raise unexpected(value, expected, path)
         return iter(())
 
     return rule
@@ -94,7 +91,7 @@ def _one_schema(value: object, path: str) -> Iterator[Located]:
 
 def _schemas(value: object, path: str) -> Iterator[Located]:
     if not isinstance(value, list) or not value:
-        raise _unexpected(value, "a list of schemas", path)
+        raise unexpected(value, "a list of schemas", path)
     return ((item, f"{path}[{n}]") for n, item in enumerate(value))
 
 
@@ -102,14 +99,14 @@ def _named_schemas(
     value: object, path: str, expected: str = "an object of schemas"
 ) -> Iterator[Located]:
     if not isinstance(value, dict):
-        raise _unexpected(value, expected, path)
+        raise unexpected(value, expected, path)
     return ((item, f"{path}.{name}") for name, item in value.items())
 
 
 def _patterned_schemas(value: object, path: str) -> Iterator[Located]:
     schemas = _named_schemas(value, path)
     if isinstance(value, dict) and not all(map(_is_pattern, value)):
-        raise _unexpected(value, "regular expressions as keys", path)
+        raise unexpected(value, "regular expressions as keys", path)
     return schemas
 
 
@@ -212,7 +209,7 @@ def strict_parameters(parameters: object, path: str) -> Object:
     schema = {"type": "object"} if parameters is None else parameters
     rebuilt = _strict_schema(schema, path, top=True)
     if rebuilt.get("type") != "object":
-        raise server_refusal(path, f"found {short_repr(parameters)}, expected an object's schema")
+        raise unexpected(parameters, "an object's schema", path)
     return rebuilt
 
 
@@ -239,9 +236,7 @@ def _strict_schema(schema: object, path: str, top: bool = False) -> Object:
         return _read_keys(fields, path, {"anyOf": _choices, "description": text_at})
     if fields.get("$ref") is not None:
         return _read_keys(fields, path, {"$ref": text_at})
-    raise server_refusal(
-        path, f"found {short_repr(schema)}, expected a schema with type, anyOf or $ref"
-    )
+    raise unexpected(schema, "a schema with type, anyOf or $ref", path)
 
 
 def _read_keys(schema: Object, path: str, keys: dict[str, FieldReader]) -> Object:
@@ -260,7 +255,7 @@ def _object(schema: Object, path: str, top: bool) -> Object:
         _check_required(required, properties, f"{path}.required")
     additional = schema.get("additionalProperties")
     if additional is not None and additional is not False:
-        raise _unexpected(additional, "false", f"{path}.additionalProperties")
+        raise unexpected(additional, "false", f"{path}.additionalProperties")
     if not properties and not top:
         raise server_refusal(f"{path}.properties", "found none, expected some properties")
     return {
@@ -275,9 +270,7 @@ def _object(schema: Object, path: str, top: bool) -> Object:
 def _check_required(required: object, properties: Object, path: str) -> None:
     names = _texts(required, path)
     if sorted(names) != sorted(properties):
-        raise server_refusal(
-            path, f"found {short_repr(names)}, expected the name of every property, once"
-        )
+        raise unexpected(names, "the name of every property, once", path)
 
 
 def _properties(properties: object, path: str) -> Object:
@@ -301,13 +294,13 @@ def _texts(value: object, path: str) -> list[str]:
 
 def _integer(value: object, path: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**63:
-        raise _unexpected(value, "a whole number", path)
+        raise unexpected(value, "a whole number", path)
     return value
 
 
 def _strict_number(value: object, path: str) -> int | float:
     if not _is_number(value):
-        raise _unexpected(value, "a number", path)
+        raise unexpected(value, "a number", path)
     return value
 
 

@@ -7,10 +7,9 @@ import os
 from dataclasses import replace
 from typing import Any
 
-from dsv4.errors import short_repr
 from dsv4.profiles.profile import Profile, profile_named
 from dsv4.profiles.server_faults import FaultVariant, fault_named, ordered
-from dsv4.profiles.server_requests import list_at, object_at, server_refusal, text_at
+from dsv4.profiles.server_requests import list_at, object_at, server_refusal, text_at, unexpected
 
 VERSION = 1
 MOST_BYTES = 1_000_000
@@ -49,8 +48,7 @@ def load(path: str | os.PathLike[str]) -> Profile:
 def _checked(value: Any, file: str) -> Profile:
     fields = object_at(value, "profile")
     if fields.get("dsv4_server") != VERSION:
-        excerpt = short_repr(fields.get("dsv4_server"))
-        raise server_refusal("profile.dsv4_server", f"found {excerpt}, expected {VERSION}")
+        raise unexpected(fields.get("dsv4_server"), str(VERSION), "profile.dsv4_server")
     base = profile_named(text_at(fields.get("profile"), "profile.profile"))
     dialect = text_at(fields.get("dialect"), "profile.dialect")
     if dialect not in base.dialects:

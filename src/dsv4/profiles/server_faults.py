@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from dsv4.errors import EncodeError, short_repr
+from dsv4.errors import EncodeError
 from dsv4.profiles.fault_table import FAULTS, HIGHEST_LIMIT
 from dsv4.profiles.fault_values import FaultChange, ServerFault
-from dsv4.profiles.server_requests import Object, server_refusal
+from dsv4.profiles.server_requests import Object, unexpected
 
 
 @dataclass(frozen=True, order=True)
@@ -78,10 +78,9 @@ def fault_named(name: object) -> FaultVariant:
     id, _, number = name.partition("/") if isinstance(name, str) else ("", "", "")
     fault = FAULTS.get(id)
     if fault is None or (number and not (number.isdecimal() and len(number) < 9)):
-        raise server_refusal("faults", f"found {short_repr(name)}, expected the id of a fault")
+        raise unexpected(name, "the id of a fault", "faults")
     variant = int(number or 0)
     allowed = range(1, HIGHEST_LIMIT) if fault.family else range(len(fault.variants) or 1)
     if variant not in allowed:
-        problem = f"found {short_repr(name)}, expected a number in {allowed.start}..{allowed.stop}"
-        raise server_refusal("faults", problem)
+        raise unexpected(name, f"a number in {allowed.start}..{allowed.stop}", "faults")
     return FaultVariant(id, variant)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from dsv4._format.dialects import ROLES, V4_0731, V4_1, Dialect
-from dsv4.errors import EncodeError, location_of, short_repr
+from dsv4.errors import EncodeError, location_of, mismatch, short_repr
 from dsv4.types import Effort, MessageInput
 
 # Refusals.
@@ -25,6 +25,11 @@ def server_refusal(path: str, problem: str) -> EncodeError:
 # Reading the body of a request.
 
 
+def unexpected(value: object, expected: str, path: str) -> EncodeError:
+    """The refusal of a value that is not what it should be."""
+    return server_refusal(path, mismatch(value, expected))
+
+
 Object: TypeAlias = dict[str, Any]
 # A Chat Completions request, or only its messages.
 RequestBody: TypeAlias = Object | Sequence[MessageInput | Object]
@@ -32,7 +37,7 @@ RequestBody: TypeAlias = Object | Sequence[MessageInput | Object]
 
 def object_at(value: object, path: str) -> Object:
     if not isinstance(value, dict):
-        raise server_refusal(path, f"found {short_repr(value)}, expected an object")
+        raise unexpected(value, "an object", path)
     return value
 
 
@@ -43,7 +48,7 @@ def maybe_object(value: object, path: str) -> Object:
 
 def list_at(value: object, path: str) -> Sequence[Any]:
     if not isinstance(value, (list, tuple)):
-        raise server_refusal(path, f"found {short_repr(value)}, expected a list")
+        raise unexpected(value, "a list", path)
     return value
 
 
@@ -54,7 +59,7 @@ def maybe_list(value: object, path: str) -> Sequence[Any]:
 
 def text_at(value: object, path: str) -> str:
     if not isinstance(value, str):
-        raise server_refusal(path, f"found {short_repr(value)}, expected text")
+        raise unexpected(value, "text", path)
     return value
 
 
@@ -66,7 +71,7 @@ def maybe_text(value: object, path: str) -> str | None:
 def bool_at(value: object, path: str) -> bool:
     """True or false, and nothing else that may stand for them."""
     if not isinstance(value, bool):
-        raise server_refusal(path, f"found {short_repr(value)}, expected true or false")
+        raise unexpected(value, "true or false", path)
     return value
 
 
@@ -94,15 +99,13 @@ def flag_at(value: object, path: str) -> bool:
     word = value.lower() if isinstance(value, str) else value
     flag = _FLAGS.get(word) if isinstance(word, (str, int, float)) else None
     if flag is None:
-        raise server_refusal(path, f"found {short_repr(value)}, expected true or false")
+        raise unexpected(value, "true or false", path)
     return flag
 
 
 def one_of(value: object, expected: Sequence[str], path: str) -> str:
     if not isinstance(value, str) or value not in expected:
-        raise server_refusal(
-            path, f"found {short_repr(value)}, expected one of {', '.join(expected)}"
-        )
+        raise unexpected(value, f"one of {', '.join(expected)}", path)
     return value
 
 
@@ -160,9 +163,7 @@ def served_dialect(name: str, served: ServedDialects = SERVED_DIALECTS) -> Diale
     """The dialect that a server writes for `name`, which is "v4" or "v4.1"."""
     served_as = served.get(name) if isinstance(name, str) else None
     if served_as is None:
-        raise server_refusal(
-            "dialect", f"found {short_repr(name)}, expected one of {', '.join(SERVED_DIALECTS)}"
-        )
+        raise unexpected(name, f"one of {', '.join(SERVED_DIALECTS)}", "dialect")
     return served_as
 
 
@@ -241,5 +242,5 @@ def v4_1_effort(effort: object, efforts: Mapping[str, Effort]) -> Effort:
         return effort
     if not isinstance(effort, str) or effort not in efforts:
         expected = f"one of {', '.join(efforts)}, or a number from 1 to 100"
-        raise server_refusal("reasoning_effort", f"found {short_repr(effort)}, expected {expected}")
+        raise unexpected(effort, expected, "reasoning_effort")
     return efforts[effort]

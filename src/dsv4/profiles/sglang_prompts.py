@@ -55,8 +55,9 @@ def _number(effort: object, dialect: str) -> int:
     if dialect == "v4.1" and 0 <= number <= HIGHEST_NUMBER:
         return max(1, round(100 * float(number)))
     where = "" if dialect == "v4" else f" or a number from 0 to {HIGHEST_NUMBER}"
-    problem = f"found {short_repr(effort)}, expected one of {', '.join(RULES.efforts or ())}{where}"
-    raise server_refusal("reasoning_effort", problem)
+    raise server.unexpected(
+        effort, f"one of {', '.join(RULES.efforts or ())}{where}", "reasoning_effort"
+    )
 
 
 def _thinking(body: Object) -> bool:

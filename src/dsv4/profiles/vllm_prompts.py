@@ -216,8 +216,7 @@ def _image(part: object, path: str) -> Object | None:
     # An empty address is taken, and its placeholder written. Whether it has an image is not seen.
     address = server.text_at(address, f"{path}.image_url")
     if address and not address.startswith(_IMAGE_ADDRESSES):
-        problem = f"found {short_repr(address)}, expected an address of HTTP, or data"
-        raise server_refusal(f"{path}.image_url", problem)
+        raise server.unexpected(address, "an address of HTTP, or data", f"{path}.image_url")
     return {"type": "image_url", "image_url": {"url": address or _IMAGE_ADDRESSES[-1]}}
 
 

@@ -31,7 +31,7 @@ from dsv4._format.tokens import BOS, DSML, EOS, THINK_END, THINK_START
 from dsv4._images.image_grid import image_grid
 from dsv4._images.image_source import why_no_size
 from dsv4._parse.parser import StreamParser
-from dsv4.errors import EncodeError, ImageError, Location, OptionError, short_repr
+from dsv4.errors import EncodeError, ImageError, Location, OptionError, mismatch, short_repr
 from dsv4.tokens.masks import AttributedIds, Policy, Span, piece_token_ends, weigher
 from dsv4.tokens.vocabulary import (
     TokensNotInstalled,
@@ -190,8 +190,7 @@ class Coder:
         """
         backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
         if not isinstance(backend, _FastTokenizer):
-            excerpt = short_repr(tokenizer)
-            raise OptionError("tokenizer", f"found {excerpt}, expected a fast tokenizer")
+            raise OptionError("tokenizer", mismatch(tokenizer, "a fast tokenizer"))
         name = getattr(tokenizer, "name_or_path", None) or "the given tokenizer"
         return cls(_shared_vocabulary(backend.to_str()), engine, dialect, checkpoint=str(name))
 
@@ -275,7 +274,7 @@ class Coder:
         Raises an `OptionError` for anything but text that UTF-8 can write.
         """
         if not isinstance(text, str):
-            raise OptionError("text", f"found {short_repr(text)}, expected text")
+            raise OptionError("text", mismatch(text, "text"))
         try:
             return list(self._text_ids(text))
         except _HalfCharacter:
@@ -515,9 +514,7 @@ class Coder:
     def _specials(self, prompt: Prompt) -> dict[str, int]:
         """The ids of special tokens, after a look whether the dialect has them all."""
         if not isinstance(prompt, Prompt):
-            raise OptionError(
-                "prompt", f"found {short_repr(prompt)}, expected what dsv4.encode gives"
-            )
+            raise OptionError("prompt", mismatch(prompt, "what dsv4.encode gives"))
         dialect = prompt.dialect
         added = self._checked.get(dialect)
         if added is None:
@@ -533,7 +530,7 @@ def _bytes_of(id: int, vocabulary: Vocabulary) -> bytes:
     except TypeError:  # a list, as of a whole batch
         bytes_ = None
     if bytes_ is None:
-        raise OptionError("ids", f"found {short_repr(id)}, expected ids of {vocabulary.name}")
+        raise OptionError("ids", mismatch(id, f"ids of {vocabulary.name}"))
     return bytes_
 
 
@@ -704,8 +701,7 @@ class IdParser:
         markers: Literal["tokens", "text"] = "tokens",
     ) -> None:
         if markers not in ("tokens", "text"):
-            problem = f"found {short_repr(markers)}, expected one of tokens, text"
-            raise OptionError("markers", problem)
+            raise OptionError("markers", mismatch(markers, "one of tokens, text"))
         self._tokenizer = tokenizer
         self._parser = StreamParser() if parser is None else parser
         self._spelled = markers == "text"

@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import NamedTuple, TypeAlias
 
 from dsv4._encode.prompt import Piece
-from dsv4.errors import OptionError, short_repr
+from dsv4.errors import OptionError, mismatch
 
 # What a policy says of a piece: its tokens' weight.
 Weigh: TypeAlias = Callable[[Piece], float]
@@ -126,8 +126,8 @@ def weigher(policy: Policy, pieces: Sequence[Piece]) -> Weigh:
     if callable(policy):
         return lambda piece: policy(piece.message, piece.field)
     if not isinstance(policy, str) or policy not in POLICIES:
-        excerpt, expected = short_repr(policy), ", ".join(POLICIES)
-        raise OptionError("policy", f"found {excerpt}, expected a function or one of {expected}")
+        expected = f"a function or one of {', '.join(POLICIES)}"
+        raise OptionError("policy", mismatch(policy, expected))
     return POLICIES[policy](pieces)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dsv4._encode.inputs import MessageFields, as_message, maybe_list
 from dsv4._encode.prompt import Piece, Prompt
 from dsv4._encode.turns import call_places
-from dsv4.errors import OptionError, short_repr
+from dsv4.errors import OptionError, mismatch
 from dsv4.request import Request, RequestOptions
 from dsv4.tokens.coder import Coder, common_prefix_length
 from dsv4.tokens.masks import AttributedIds, Weigh
@@ -119,9 +119,9 @@ def fit(count_of: Callable[[Prompt], int], request: Request, limit: int) -> Fitt
     `count_of` says how many tokens a prompt has.
     """
     if not isinstance(request, Request):
-        raise OptionError("request", f"found {short_repr(request)}, expected a Request")
+        raise OptionError("request", mismatch(request, "a Request"))
     if limit.__class__ is not int or limit < 1:
-        raise OptionError("limit", f"found {short_repr(limit)}, expected a number of tokens")
+        raise OptionError("limit", mismatch(limit, "a number of tokens"))
     messages = list(request.messages)
     groups = _removable([as_message(m, ("messages", n)) for n, m in enumerate(messages)])
 

