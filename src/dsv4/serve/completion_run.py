@@ -186,16 +186,11 @@ class CompletionRun(ABC, Generic[PreparedT]):
         return reasons if len(reasons) > 1 else reasons[0]
 
     def _debugged(self) -> dict[str, Any]:
-        diagnostics = [
-            asdict(event)
-            for reader in self.readers
-            for event in reader.events
-            if isinstance(event, Diagnostic)
-        ]
+        messages = [assemble(reader.events) for reader in self.readers]
         return {
             "prompt": self._prepared.encoded.prompt.text,
             "completion": [reader.sampled for reader in self.readers],
-            "diagnostics": diagnostics,
+            "diagnostics": [asdict(each) for message in messages for each in message.diagnostics],
             "adapted": list(self._prepared.adapted),
         }
 

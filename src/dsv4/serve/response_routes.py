@@ -69,10 +69,8 @@ class ResponseRoutes:
         if not limit.isdecimal() or not 1 <= int(limit) <= _MOST_ITEMS:
             raise wrong(limit, f"a number from 1 to {_MOST_ITEMS}", "limit")
         page = items[: int(limit)]
-        ends = {
-            "first_id": page[0]["id"] if page else None,
-            "last_id": page[-1]["id"] if page else None,
-        }
+        ids = [item["id"] for item in page] or [None]
+        ends = {"first_id": ids[0], "last_id": ids[-1]}
         return {"object": "list", "data": page, "has_more": len(page) < len(items), **ends}
 
     async def cancel(self, scope: Scope, key: Key, data: bytes) -> JsonObject:

@@ -371,17 +371,7 @@ def _toml_value(value: object) -> str:
 
 
 _ABSENT = argparse.SUPPRESS
-_METAVARS = {
-    **dict.fromkeys(("upstream_key_file", "api_key_file", "seal_key_file"), "FILE"),
-    **dict.fromkeys(("config", "record", "trajectories", "tls_cert", "tls_key"), "FILE"),
-    **dict.fromkeys(("model", "upstream_model", "dialect"), "NAME"),
-    "upstream": "URL",
-    "adapt_for": "SERVER",
-    "profile": "FILE",
-    "tokenizer": "PATH",
-    **dict.fromkeys(("host", "metrics_host"), "ADDRESS"),
-    "replay": "STORE",
-}
+_METAVARS = json.loads(Path(__file__).with_name("settings_metavars.json").read_text("utf-8"))
 
 
 # Settings whose flag is not their name.
