@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import islice
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from dsv4._check.findings import (
     CheckedCall,
@@ -131,26 +131,10 @@ def _has_jsonschema() -> bool:
 # With the library.
 
 
-class _SchemaError(Protocol):
-    message: str
-
-    @property
-    def absolute_path(self) -> Iterable[str | int]: ...
-
-
-class _Validator(Protocol):
-    """What is used of a validator of `jsonschema`."""
-
-    def iter_errors(self, instance: object) -> Iterable[_SchemaError]: ...
-
-    def check_schema(self, schema: Schema) -> None: ...
-
-
-def _validator(schema: Schema) -> _Validator:
+def _validator(schema: Schema) -> Any:
     draft = import_module("jsonschema").validators.validator_for(schema)
     # A registry of its own: the library would look for references on the network.
-    validator: _Validator = draft(schema, registry=import_module("referencing").Registry())
-    return validator
+    return draft(schema, registry=import_module("referencing").Registry())
 
 
 def _by_jsonschema(value: object, schema: Schema) -> list[SchemaProblem]:

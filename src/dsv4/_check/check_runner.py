@@ -101,13 +101,13 @@ def _order(finding: Finding) -> tuple[int, list[tuple[bool, int | str]]]:
 def _find_all(
     body: object, overrides: RequestOverrides, line: LineConversation | None
 ) -> list[RuleFinding]:
-    findings = _found_in_body(body, overrides, line)
+    findings = _body_findings(body, overrides, line)
     if line is None:
         return findings
     return [each._replace(location=line.place(each.location)) for each in findings]
 
 
-def _found_in_body(
+def _body_findings(
     body: object, overrides: RequestOverrides, line: LineConversation | None
 ) -> list[RuleFinding]:
     read, wrong = _read(body, overrides, line)

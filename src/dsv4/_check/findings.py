@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -12,6 +11,7 @@ from dsv4._encode.inputs import fields_of, maybe_dict, maybe_list
 from dsv4._encode.prompt import Piece, Prompt
 from dsv4._encode.turns import NATIVE
 from dsv4._format import tokens
+from dsv4._format.texts import read_table
 from dsv4._inputs.request_bodies import ReadBody
 from dsv4.api.body_reader import recognise
 from dsv4.api.own_bodies import role_of
@@ -69,14 +69,10 @@ class FindingKind(NamedTuple):
     meaning: str
 
 
-def _read_kinds() -> dict[str, FindingKind]:
-    path = os.path.join(os.path.dirname(__file__), "finding_kinds.json")
-    with open(path, encoding="utf-8") as file:
-        return {kind: FindingKind(**fields) for kind, fields in json.load(file).items()}
-
-
 # Every kind, with its words in finding_kinds.json: those that cannot be encoded first.
-FINDING_KINDS: Mapping[str, FindingKind] = _read_kinds()
+FINDING_KINDS: Mapping[str, FindingKind] = {
+    kind: FindingKind(**fields) for kind, fields in read_table("finding_kinds", __file__).items()
+}
 """The kinds of findings of `dsv4.check`, by name."""
 
 # What a server does with a request, where a profile is given: this prefix and the trap's kind.

@@ -16,7 +16,7 @@ from dsv4._encode.encode import maybe_response_schema
 from dsv4._encode.inputs import DIALECTS_WITH_IMAGES
 from dsv4._encode.turns import NATIVE
 from dsv4._format import tokens
-from dsv4._format.texts import UNSUPPORTED
+from dsv4._format.texts import UNSUPPORTED, read_table
 from dsv4.api.body_reader import recognise
 from dsv4.api.own_bodies import CHAT_FIELDS_READ, TEMPLATE_OPTIONS, is_sharegpt, role_of
 from dsv4.errors import Location
@@ -38,45 +38,14 @@ _FIELDS: dict[str, set[str]] = {
 }
 _EVERY = set[str]().union(*_FIELDS.values())
 
+_NAMES = read_table("field_names", __file__)
 # Fields that clients and data sets add, and that say nothing to the model.
-_HARMLESS = {
-    *("name", "id", "type", "index", "status", "object", "created", "created_at", "timestamp"),
-    *("model", "refusal", "annotations", "audio", "logprobs", "finish_reason", "stop_reason"),
-    *("weight", "metadata", "source", "cache_control", "provider_specific_fields"),
-}
-
+_HARMLESS = frozenset(_NAMES["harmless"])
 # Other people's names for what a message has.
-_MEANT = {
-    **dict.fromkeys(("contents", "text", "message", "value", "body"), "content"),
-    "from": "role",
-    **dict.fromkeys(("function_call", "tool_call", "toolCalls", "tool_use"), "tool_calls"),
-    **dict.fromkeys(("toolCallId", "call_id", "tool_use_id", "tool_id"), "tool_call_id"),
-    **dict.fromkeys(
-        ("thinking", "thought", "thoughts", "reasoning_text", "reasoning_details"),
-        "reasoning_content",
-    ),
-    "functions": "tools",
-    "prefill": "prefix",
-    "continue_final_message": "prefix",
-}
-
+_MEANT: dict[str, str] = _NAMES["meant"]
 # The same for a request. What is not here may be anything: sampling, or somebody's own notes.
-_MEANT_OF_REQUEST = {
-    **dict.fromkeys(("enable_thinking", "thinking_mode", "thinking_enabled"), "thinking"),
-    "extra_body": "its fields in the request itself",
-    **dict.fromkeys(("effort", "reasoning", "thinking_effort"), "reasoning_effort"),
-    "functions": "tools",
-    "function_call": "tool_choice",
-    **dict.fromkeys(("response_schema", "guided_json", "json_schema"), "response_format"),
-    **dict.fromkeys(("system_prompt", "instructions"), "a message of role system"),
-}
-_OF_REQUEST = {
-    *CHAT_FIELDS_READ,
-    *("temperature", "top_p", "top_k", "n", "stream", "stream_options", "max_tokens", "seed"),
-    *("max_completion_tokens", "user", "logprobs", "top_logprobs", "parallel_tool_calls"),
-    *("presence_penalty", "frequency_penalty", "logit_bias", "metadata", "store", "messages"),
-    *("chat_template_kwargs", "system"),
-}
+_MEANT_OF_REQUEST: dict[str, str] = _NAMES["meant_of_request"]
+_OF_REQUEST = {*CHAT_FIELDS_READ, *_NAMES["request"]}
 
 
 def unread_fields(conversation: CheckedConversation) -> Iterator[RuleFinding]:

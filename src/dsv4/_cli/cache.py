@@ -66,9 +66,7 @@ def _turns(args: CacheOptions, profile: Profile) -> Iterator[tuple[str, CacheTur
     forecasts: dict[str, CacheForecast] = {}
     counter = PromptCounter(Tokenizer.load(engine="one-shot" if _is_short(args.log) else "auto"))
     for document in read_json_lines(args.log):
-        if document.problem is not None:
-            raise document.problem
-        request = logged_request(document.value)
+        request = logged_request(document.content)
         if request is None:
             continue
         dialect = _dialect(args, profile, request.body.get("model"))
@@ -90,12 +88,7 @@ def _is_short(log: str) -> bool:
 
 def _dialect(args: CacheOptions, profile: Profile, model: object) -> str:
     """The dialect of the options, or of the model, in the words of this server."""
-    named: str | None = shared.dialect_option(args)
-    if named is None and isinstance(model, str):
-        try:
-            named = str(dsv4.dialect_for(model).name)
-        except dsv4.UnknownModel:
-            named = None
+    named = shared.dialect_of_request(args, model)
     if named in profile.dialects:
         return str(named)
     return profile.dialects[0] if named in (None, "v4", "v4-0731") else str(named)

@@ -89,9 +89,7 @@ def write_fixed(args: CheckOptions) -> int:
     open_counts: Counter[str] = Counter()
     with output(args.output, args.files) as file:
         for document in read_all_documents(args):
-            if document.problem is not None:
-                raise document.problem
-            body, fixes = fix_body(document.value)
+            body, fixes = fix_body(document.content)
             fix_counts.update(fixes)
             findings = run_checks(body, overrides, profile=args.profile, purpose=args.purpose)
             open_counts.update(each.level for each in findings if each.kind not in ignored)

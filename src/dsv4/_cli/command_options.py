@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -119,6 +119,15 @@ def dialect_option(args: DialectOptions) -> DialectName | None:
         return cast("DialectName", dsv4.dialect_for(args.model).name)
     except dsv4.UnknownModel as error:
         raise Failure(f"--model: {getattr(error, 'problem', error)}") from None
+
+
+def dialect_of_request(args: DialectOptions, model: object) -> str | None:
+    """The dialect of the options, or else that of a request's model, where it tells one."""
+    dialect = dialect_option(args)
+    if dialect is None and isinstance(model, str):
+        with suppress(dsv4.UnknownModel):
+            return dsv4.dialect_for(model).name
+    return dialect
 
 
 def profile_option(name: str) -> Profile:

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
-from typing import Any
+from dsv4._format.texts import read_table
 
-
-def _read_texts() -> Any:
-    with open(f"{os.path.splitext(__file__)[0]}.json", encoding="utf-8") as file:
-        return json.load(file)
-
-
-_TEXTS = _read_texts()
+_TEXTS = read_table("command_texts", __file__)
+ABOUT: str = _TEXTS["about"]
+STATUSES = "\n".join([*_TEXTS["statuses"], ""])
 # By the name of a command.
 COMMANDS: dict[str, str] = {name: row["about"] for name, row in _TEXTS["commands"].items()}
 EXAMPLES: dict[str, list[str]] = {n: row["example"] for n, row in _TEXTS["commands"].items()}

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 from dsv4._cli.command_output import DONE, write_text
 from dsv4._cli.command_texts import COMMANDS
 from dsv4._cli.option_fields import argument
+from dsv4._format.texts import read_text
 
 
 class CompletionOption(NamedTuple):
@@ -26,6 +27,10 @@ class CompletionCommand(NamedTuple):
     options: list[CompletionOption]
     operands: list[str]  # what may stand there; files, where there is no list
 
+    @property
+    def option_names(self) -> list[str]:
+        return [name for option in self.options for name in option.names]
+
 
 @dataclass(kw_only=True)
 class CompletionOptions:
@@ -34,7 +39,7 @@ class CompletionOptions:
 
 def run(args: CompletionOptions) -> int:
     script = {"bash": _bash, "zsh": _zsh, "fish": _fish, "powershell": _powershell}[args.shell]
-    write_text(None, "".join(script(list(completion_commands()))))
+    write_text(None, script(list(completion_commands())))
     return DONE
 
 
@@ -57,60 +62,54 @@ def _completion_option(action: argparse.Action) -> CompletionOption:
     return CompletionOption(names, (action.help or "") % vars(action), action.nargs != 0, choices)
 
 
+def _filled(script: str, **parts: Iterable[str]) -> str:
+    """A script beside this module, with lines in place of the names that stand there."""
+    text = read_text(script, __file__)
+    for name, lines in parts.items():
+        text = text.replace(f"@{name}@", "\n".join(lines))
+    return text
+
+
 # Bash.
 
 
-def _bash(commands: list[CompletionCommand]) -> Iterator[str]:
+def _bash(commands: list[CompletionCommand]) -> str:
     names = " ".join(command.name for command in commands)
-    yield "# The completion of dsv4 for bash: source <(dsv4 completion bash)\n_dsv4() {\n"
-    yield '    local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}"\n'
-    yield '    local words=""\n'
-    yield '    if [ "$COMP_CWORD" -eq 1 ]; then\n'
-    yield f'        COMPREPLY=($(compgen -W "{names} --help --version" -- "$word"))\n'
-    yield '        return\n    fi\n    case "${COMP_WORDS[1]} $before" in\n'
-    for command in commands:
-        yield from _bash_values(command)
-    yield '    esac\n    if [ -z "$words" ]; then\n        case "${COMP_WORDS[1]}" in\n'
-    for command in commands:
-        options = " ".join(name for option in command.options for name in option.names)
-        yield f'            {command.name}) words="{options}" ;;\n'
-    yield "        esac\n"
-    yield '        [[ "$word" == -* ]] || words=""\n    fi\n'
-    yield '    COMPREPLY=($(compgen -W "$words" -- "$word"))\n}\n'
-    yield "complete -o default -F _dsv4 dsv4\n"
+    values = (line for command in commands for line in _bash_values(command))
+    options = (
+        f'            {each.name}) words="{" ".join(each.option_names)}" ;;' for each in commands
+    )
+    return _filled("completion.bash", NAMES=[names], VALUES=values, OPTIONS=options)
 
 
 def _bash_values(command: CompletionCommand) -> Iterator[str]:
     for option in command.options:
         if option.choices:
             patterns = "|".join(f'"{command.name} {name}"' for name in option.names)
-            yield f'        {patterns}) words="{" ".join(option.choices)}" ;;\n'
+            yield f'        {patterns}) words="{" ".join(option.choices)}" ;;'
     if command.operands:
         words = " ".join(command.operands)
-        yield f'        "{command.name} {command.name}") words="{words}" ;;\n'
+        yield f'        "{command.name} {command.name}") words="{words}" ;;'
 
 
 # Zsh.
 
 
-def _zsh(commands: list[CompletionCommand]) -> Iterator[str]:
-    yield "#compdef dsv4\n\n_dsv4() {\n    local -a commands\n    commands=(\n"
-    for command in commands:
-        yield f"        {quote(f'{command.name}:{_without_punctuation(command.help)}')}\n"
-    yield "    )\n    if (( CURRENT == 2 )); then\n        _describe command commands\n"
-    yield "        return\n    fi\n    local name=$words[2]\n"
-    yield "    shift words\n    (( CURRENT-- ))\n    case $name in\n"
-    for command in commands:
-        yield f"        {command.name})\n            _arguments -s \\\n"
-        for option in command.options:
-            for name in option.names:
-                yield f"                {quote(_zsh_option(name, option))} \\\n"
-        values = f"({' '.join(command.operands)})" if command.operands else "_files"
-        yield f"                {quote(f'*:operand:{values}')}\n            ;;\n"
-    yield "    esac\n}\n\n"
+def _zsh(commands: list[CompletionCommand]) -> str:
+    listed = (f"{command.name}:{_without_punctuation(command.help)}" for command in commands)
+    names = (f"        {quote(each)}" for each in listed)
+    arguments = (line for command in commands for line in _zsh_arguments(command))
     # Loaded from a folder of functions it is the function; sourced, it makes itself known.
-    yield 'if [[ $funcstack[1] == _dsv4 ]]; then\n    _dsv4 "$@"\nelse\n'
-    yield "    compdef _dsv4 dsv4\nfi\n"
+    return _filled("completion.zsh", COMMANDS=names, ARGUMENTS=arguments)
+
+
+def _zsh_arguments(command: CompletionCommand) -> Iterator[str]:
+    yield f"        {command.name})\n            _arguments -s \\"
+    for option in command.options:
+        for name in option.names:
+            yield f"                {quote(_zsh_option(name, option))} \\"
+    values = f"({' '.join(command.operands)})" if command.operands else "_files"
+    yield f"                {quote(f'*:operand:{values}')}\n            ;;"
 
 
 def _zsh_option(name: str, option: CompletionOption) -> str:
@@ -129,7 +128,11 @@ def _without_punctuation(text: str) -> str:
 # Fish.
 
 
-def _fish(commands: list[CompletionCommand]) -> Iterator[str]:
+def _fish(commands: list[CompletionCommand]) -> str:
+    return "".join(_fish_lines(commands))
+
+
+def _fish_lines(commands: list[CompletionCommand]) -> Iterator[str]:
     yield "# The completion of dsv4 for fish\n"
     for command in commands:
         words = _fish_quoted(command.help)
@@ -156,24 +159,15 @@ def _fish_quoted(text: str) -> str:
 # PowerShell.
 
 
-def _powershell(commands: list[CompletionCommand]) -> Iterator[str]:
-    yield "# The completion of dsv4 for PowerShell\n"
-    yield "Register-ArgumentCompleter -Native -CommandName dsv4 -ScriptBlock {\n"
-    yield "    param($word, $ast, $cursor)\n    $words = @{\n"
-    yield f"        '' = {_powershell_list(command.name for command in commands)}\n"
+def _powershell(commands: list[CompletionCommand]) -> str:
+    rows = [("", [command.name for command in commands])]
     for command in commands:
-        names = [name for option in command.options for name in option.names]
-        yield f"        '{command.name}' = {_powershell_list([*names, *command.operands])}\n"
+        rows.append((command.name, [*command.option_names, *command.operands]))
         for option in command.options:
-            for name in option.names if option.choices else ():
-                yield f"        '{command.name} {name}' = {_powershell_list(option.choices)}\n"
-    yield '    }\n    $said = @($ast.CommandElements | ForEach-Object { "$_" })\n'
-    yield "    if ($word) { $said = @($said | Select-Object -SkipLast 1) }\n"
-    yield "    $command = if ($said.Count -gt 1) { $said[1] } else { '' }\n"
-    yield '    $known = $words["$command $($said[-1])"]\n'
-    yield "    if (-not $known) { $known = $words[$command] }\n"
-    yield '    $known | Where-Object { $_ -like "$word*" } | ForEach-Object {\n'
-    yield "        [System.Management.Automation.CompletionResult]::new($_)\n    }\n}\n"
+            names = option.names if option.choices else ()
+            rows += ((f"{command.name} {name}", option.choices) for name in names)
+    words = (f"        '{before}' = {_powershell_list(listed)}" for before, listed in rows)
+    return _filled("completion.ps1", WORDS=words)
 
 
 def _powershell_list(words: Iterable[str]) -> str:

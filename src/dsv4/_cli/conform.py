@@ -10,7 +10,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 
@@ -236,21 +235,17 @@ def _text(outcomes: list[ConformanceOutcome], shows_all: bool) -> Iterator[str]:
 
 
 def _junit(outcomes: list[ConformanceOutcome]) -> str:
-    def clean(text: str) -> str:
-        return escape("".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text))
+    from dsv4.verify.report_views import html_text, junit_suite
 
     cases = []
     for each in outcomes:
+        failure = f'message="{html_text(each.section)}">{html_text(each.difference)}'
         inside = {
             "pass": "",
-            "fail": f'<failure message="{clean(each.section)}">{clean(each.difference)}</failure>',
+            "fail": f"<failure {failure}</failure>",
             "unsupported": "<skipped/>",
         }[each.verdict]
-        name = f"dsv4.conform.{each.case.kind}.{each.case.dialect}"
-        cases.append(
-            f'<testcase classname="{name}" name="{clean(each.case.name)}">{inside}</testcase>'
-        )
-    head = (
-        f'<testsuite name="dsv4 conform" tests="{len(cases)}" failures="{len(_failed(outcomes))}">'
-    )
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{head}{"".join(cases)}</testsuite>\n'
+        names = f'classname="dsv4.conform.{each.case.kind}.{each.case.dialect}"'
+        names += f' name="{html_text(each.case.name)}"'
+        cases.append(f"<testcase {names}>{inside}</testcase>")
+    return junit_suite("dsv4 conform", cases, len(_failed(outcomes)))

@@ -35,6 +35,13 @@ class FileDocument(NamedTuple):
     value: Any
     problem: InputError | None = None
 
+    @property
+    def content(self) -> Any:
+        """The value. Raises the problem where there is none."""
+        if self.problem is not None:
+            raise self.problem
+        return self.value
+
 
 def read_text(path: str | None) -> str:
     """The whole of a file, exactly: line ends and all."""
@@ -67,9 +74,8 @@ _KINDS_OF_JSON = (
 
 def read_json(path: str | None) -> Any:
     """The one JSON value of a file."""
-    return input_files.parse_unambiguous_json(
-        _without_byte_order_mark(read_text(path)), input_files.input_name(path)
-    )
+    with input_files.open_input(path) as file:
+        return _document(file.read(), input_files.input_name(path)).content
 
 
 def read_documents(path: str | None, lines: bool = False) -> Iterator[FileDocument]:
@@ -82,20 +88,9 @@ def read_documents(path: str | None, lines: bool = False) -> Iterator[FileDocume
         return read_json_lines(path)
     with input_files.open_input(path) as file:
         data, name = file.read(), input_files.input_name(path)
-    try:
-        return iter(
-            [
-                FileDocument(
-                    name,
-                    input_files.parse_unambiguous_json(
-                        _without_byte_order_mark(input_files.decode_utf8(data, name)), name
-                    ),
-                )
-            ]
-        )
-    except InputError as error:
-        if not input_files.is_json_lines(data):
-            return iter([FileDocument(name, None, error)])
+    document = _document(data, name)
+    if document.problem is None or not input_files.is_json_lines(data):
+        return iter([document])
     return _read_lines(data.split(b"\n"), name)
 
 
@@ -108,25 +103,19 @@ def read_json_lines(path: str | None) -> Iterator[FileDocument]:
 def _read_lines(lines: Iterable[bytes], name: str) -> Iterator[FileDocument]:
     for number, line in enumerate(lines, 1):
         if line.strip():
-            yield _read_line(line.rstrip(b"\r\n"), name, number)
+            yield _document(line.rstrip(b"\r\n"), name, number)
 
 
-def _read_line(line: bytes, name: str, number: int) -> FileDocument:
-    place = f"{name}:{number}"
+def _document(data: bytes, name: str, line: int | None = None) -> FileDocument:
+    """The value of a file, or of one of its lines."""
+    place = name if line is None else f"{name}:{line}"
     try:
-        text = input_files.decode_utf8(line, name, number)
-        return FileDocument(
-            place,
-            input_files.parse_unambiguous_json(
-                _without_byte_order_mark(text) if number == 1 else text, name, number
-            ),
-        )
+        text = input_files.decode_utf8(data, name, line or 1)
+        if line in (None, 1):
+            text = text.removeprefix(input_files.BYTE_ORDER_MARK)
+        return FileDocument(place, input_files.parse_unambiguous_json(text, name, line))
     except InputError as error:
         return FileDocument(place, None, error)
-
-
-def _without_byte_order_mark(text: str) -> str:
-    return text.removeprefix(input_files.BYTE_ORDER_MARK)
 
 
 @dataclass(frozen=True)
@@ -232,10 +221,9 @@ def request_from_prompt(args: PromptOptions, path: str | None) -> LocatedRequest
 
 def request_from_document(document: FileDocument, overrides: RequestOverrides) -> LocatedRequest:
     """The request in a JSON value, with the options applied."""
-    if document.problem is not None:
-        raise document.problem
+    body = document.content
     try:
-        read = overrides.read(document.value)
+        read = overrides.read(body)
     except InputError as error:
         raise InputError(f"{document.place}: {error}") from None
     except dsv4.Error as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from dsv4._cli.conversation_files import hint_at_json, read_text
 from dsv4._cli.option_fields import argument, switch
 from dsv4._inputs.input_files import input_name
 from dsv4.api.own_bodies import body_of_request
+from dsv4.api.request_fields import maybe_json
 
 if TYPE_CHECKING:
     from dsv4._decode import Decoded
@@ -60,10 +60,7 @@ def run(args: DecodeOptions) -> int:
 
 
 def _ids(path: str | None, text: str) -> Any:
-    try:
-        ids = json.loads(text)
-    except (ValueError, RecursionError):
-        ids = None
+    ids = maybe_json(text)
     if not isinstance(ids, list):
         raise Failure(f"{input_name(path)}: expected token ids, a JSON list")
     return ids

@@ -6,11 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-import dsv4
 from dsv4._cli import command_options as shared
 from dsv4._cli.command_output import DONE, FINDINGS, Failure, Paint, json_text, output, plural
 from dsv4._cli.conversation_files import (
-    FileDocument,
     LocatedRequest,
     read_documents,
     read_one_request,
@@ -23,6 +21,7 @@ from dsv4._view.characters import terminal_safe
 from dsv4._view.image_captions import image_counts
 from dsv4.api import convert
 from dsv4.api.body_reader import recognise
+from dsv4.errors import path_of
 
 if TYPE_CHECKING:
     from dsv4.profiles import Comparison, Side
@@ -219,7 +218,7 @@ def run_profile_diff(args: DiffOptions) -> int:
         if getattr(args, name):
             raise Failure(f"--{name.replace('_', '-')}: found it with --profile, expected it not")
     servers = [shared.profile_option(name) for name in args.profile]
-    body: Any = _only_document(args.a).value
+    body = _only_body(args.a)
     protocol = recognise(body).protocol
     body = body if protocol == "chat" else convert(body, protocol, "chat")
     compared = compare(body, *servers, dialect=_profile_dialect(args, body))
@@ -228,24 +227,17 @@ def run_profile_diff(args: DiffOptions) -> int:
     return DONE if compared.same else FINDINGS
 
 
-def _only_document(path: str) -> FileDocument:
+def _only_body(path: str) -> Any:
     documents = list(read_documents(path))
     if len(documents) != 1:
         raise Failure(f"{path}: found {len(documents)} requests, expected one")
-    if documents[0].problem is not None:
-        raise documents[0].problem
-    return documents[0]
+    return documents[0].content
 
 
 def _profile_dialect(args: DiffOptions, body: object) -> str:
     """V4 or V4.1, from the options, or else from the request's model."""
-    dialect: str | None = shared.dialect_option(args)
     model = body.get("model") if isinstance(body, dict) else None
-    if dialect is None and isinstance(model, str):
-        try:
-            dialect = str(dsv4.dialect_for(model))
-        except dsv4.UnknownModel:
-            dialect = None
+    dialect = shared.dialect_of_request(args, model)
     return "v4" if dialect in (None, "v4-0731") else str(dialect)
 
 
@@ -275,7 +267,8 @@ def _comparison_lines(compared: Comparison, paint: Paint) -> Iterator[str]:
         yield paint("A and B write the same prompt.", "green")
         return
     for reason in compared.reasons:
-        kind, where = paint(reason.kind, "yellow"), _location_suffix(reason.location)
+        kind = paint(reason.kind, "yellow")
+        where = f" ({path_of(reason.location)})" if reason.location else ""
         yield f"- {kind}{where}: {reason.message}"
     a, b = compared.first.prompt, compared.second.prompt
     if a is None or b is None:
@@ -290,8 +283,3 @@ def _comparison_lines(compared: Comparison, paint: Paint) -> Iterator[str]:
 
 def _side_size(side: Side) -> str:
     return "refused" if side.prompt is None else f"{len(side.prompt):,} characters"
-
-
-def _location_suffix(location: tuple[str | int, ...]) -> str:
-    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in location]
-    return f" ({''.join(steps).removeprefix('.')})" if steps else ""

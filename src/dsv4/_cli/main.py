@@ -14,18 +14,9 @@ from typing import Any, NoReturn, Protocol, TextIO, cast
 
 import dsv4
 from dsv4._cli.command_output import BROKEN_PIPE, FINDINGS, INTERRUPTED, MISUSE, Failure, complain
-from dsv4._cli.command_texts import COMMANDS, EXAMPLES
+from dsv4._cli.command_texts import ABOUT, COMMANDS, EXAMPLES, STATUSES
 from dsv4._cli.option_fields import add_options, options_of
 from dsv4._inputs.input_files import InputError, os_error_reason
-
-ABOUT = "A toolkit for the prompt format of DeepSeek-V4 models."
-STATUSES = """\
-exit status:
-  0    success
-  1    something was found, or the input cannot be encoded or parsed
-  2    wrong options, files that cannot be read or written, packages that are not installed
-  130  interrupted
-"""
 
 
 class CommandModule(Protocol):

@@ -18,7 +18,7 @@ from dsv4._cli.option_fields import argument, option, switch
 from dsv4._completion.message import reads_like_an_answer
 from dsv4._format.tokens import EOS, THINK_END
 from dsv4._inputs.input_files import decode_utf8, input_name, line_and_column, open_input
-from dsv4._view.characters import terminal_safe
+from dsv4._view.characters import terminal_safe, terminal_safe_lines
 
 READ_SIZE = 65_536
 LONGEST_QUOTE = 60
@@ -126,17 +126,13 @@ def _marked_text(text: str, repairs: Sequence[dsv4.Diagnostic], paint: Paint) ->
     at = 0
     for number, repair in enumerate(repairs, 1):
         start, end = max(repair.start, at), max(repair.end, at)
-        yield _harmless_text(text[at:start])
+        yield terminal_safe_lines(text[at:start])
         yield paint(f"⟦{number}", "bold", "red")
         if end > start:
-            yield paint(" " + _harmless_text(text[start:end]), "red")
+            yield paint(" " + terminal_safe_lines(text[start:end]), "red")
         yield paint("⟧", "bold", "red")
         at = end
-    yield _harmless_text(text[at:])
-
-
-def _harmless_text(text: str) -> str:
-    return "\n".join(map(terminal_safe, text.split("\n")))
+    yield terminal_safe_lines(text[at:])
 
 
 def _explanation(number: int, repair: dsv4.Diagnostic, text: str, paint: Paint) -> str:

@@ -22,7 +22,6 @@ from dsv4._cli.server_options import ask_first, server_key
 from dsv4._view.characters import terminal_safe
 
 if TYPE_CHECKING:
-    from dsv4._cli.conversation_files import FileDocument
     from dsv4.serve.observe.records import Exchange
     from dsv4.verify.vendor_replay import ReplayReport
 
@@ -58,7 +57,8 @@ def _send(args: ReplayOptions, address: str) -> int:
 
     paths = [] if args.key_file is None else [args.key_file]
     key = server_key(paths, 0, alone=True)
-    pairs = list(replay_pairs((each.value for each in _documents(args.file)), args.limit))
+    rows = (document.content for document in read_json_lines(args.file))
+    pairs = list(replay_pairs(rows, args.limit))
     if not pairs:
         raise Failure(f"{args.file}: found no request, expected JSON lines with some")
     try:
@@ -76,13 +76,6 @@ def _send(args: ReplayOptions, address: str) -> int:
         raise Failure("no request was answered")
     valid = report.rates["valid_calls"]
     return FINDINGS if valid.holds < valid.of else DONE
-
-
-def _documents(path: str) -> Iterator[FileDocument]:
-    for document in read_json_lines(path):
-        if document.problem is not None:
-            raise document.problem
-        yield document
 
 
 def _lines(report: ReplayReport) -> Iterator[str]:
@@ -128,10 +121,9 @@ def _replay(args: ReplayOptions) -> int:
 def _exchanges(path: str) -> Iterator[tuple[str, Exchange]]:
     from dsv4.serve.observe.records import read_exchange
 
-    for place, value, problem in read_json_lines(path):
-        if problem is not None:
-            raise problem
+    for document in read_json_lines(path):
+        value = document.content
         try:
-            yield place, read_exchange(value)
+            yield document.place, read_exchange(value)
         except ValueError as error:
-            raise Failure(f"{place}: {error}") from None
+            raise Failure(f"{document.place}: {error}") from None

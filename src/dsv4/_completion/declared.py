@@ -37,14 +37,16 @@ class DeclaredTools:
         """Whether the caller declared that there are none, so that no call is ever made."""
         return self.given and not self.parameters
 
-    def declares(self, name: str) -> bool:
+    def declares(self, name: str | None) -> bool:
         # The strict grammar lets a name run on after a quote. Which of the two readings a caller
         # had in mind cannot be known, so it is enough that the shorter one is.
-        return name in self.parameters or name.partition('"')[0] in self.parameters
+        return name is not None and (
+            name in self.parameters or name.partition('"')[0] in self.parameters
+        )
 
-    def may_be_tool(self, name: str) -> bool:
+    def may_be_tool(self, name: str | None) -> bool:
         """Whether a name counts as declared inside a wrapper."""
-        return not self.given or self.declares(name)
+        return self.declares(name) or (name is not None and not self.given)
 
     def as_declared(self, name: str | None) -> str | None:
         """A name without white space around it, if that is what was declared (rule 13)."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 # deepseek-recipe's answer to `{"type": "json_object"}` on V4.
 RECIPE_JSON_OBJECT = (
@@ -23,10 +24,18 @@ RECIPE_IMAGE = "<｜image｜>"
 BILLING_HEADER = "x-anthropic-billing-header"
 
 
-def read_text(name: str) -> str:
-    path = os.path.join(os.path.dirname(__file__), name)
+def read_text(name: str, module: str = __file__) -> str:
+    """The text of a file beside a `module`, which gives its `__file__`."""
+    path = os.path.join(os.path.dirname(module), name)
     with open(path, encoding="utf-8", newline="") as file:
         return file.read()
+
+
+def read_table(name: str, module: str) -> Any:
+    """What a JSON file beside a `module` holds."""
+    import json  # whoever only encodes reads none of these
+
+    return json.loads(read_text(f"{name}.json", module))
 
 
 RESPONSE_FORMAT = (

@@ -483,7 +483,12 @@ def _read_answer(question: str, answer: str, line: Line) -> LineConversation:
 
 
 # BELLE's lines and Anthropic's: "Human: Hi\nAssistant: Hello\nHuman: Bye\nAssistant:".
-_TRANSCRIPT = re.compile(r"\s*(?:Human|User)\s*[:：].*\n\s*Assistant\s*[:：]\s*\Z", re.DOTALL)
+_FIRST_TURN, _LAST_TURN = re.compile(r"\s*(?:Human|User)\s*[:：]"), re.compile(r"Assistant\s*[:：]")
+
+
+def _is_transcript(text: str) -> bool:
+    last_line = text.rstrip().rpartition("\n")[2].strip()
+    return bool(_LAST_TURN.fullmatch(last_line) and _FIRST_TURN.match(text))
 
 
 def _before_answer(line: Line, question: str) -> Transcript:
@@ -494,7 +499,7 @@ def _before_answer(line: Line, question: str) -> Transcript:
     if not isinstance(value, str):
         expected = "expected text or a list of messages"
         raise InputError(f"{question}: found {short_repr(value)}, {expected}")
-    if _TRANSCRIPT.match(value):
+    if _is_transcript(value):
         raise InputError(
             f"{question}: found several turns in one text, expected a list of messages"
         )

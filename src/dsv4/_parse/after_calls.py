@@ -11,9 +11,9 @@ from dsv4._completion.patterns import pattern
 from dsv4._format import tokens
 from dsv4._format.spellings import PLAIN_CLOSES
 from dsv4._parse.reading import ParserState, Quotation, Reading, Refused
-from dsv4._parse.steps import Steps
 from dsv4._parse.tag import CALL_TAGS, ENDS, SECTION_ENDS, Tag
 from dsv4._parse.tag_rules import is_plain_wrapper
+from dsv4._parse.text_buffer import Steps
 
 _UNMARKED_LINE = pattern(r"\n(?![ \t]*(?:[-*+]|\d{1,3}[.)])?[ \t]*>)(?!\s*\Z)")
 _OUTDENTED_LINE = pattern(r"\n(?!\t| {4}|[ \t]*(?:\n|\Z))")
@@ -39,8 +39,8 @@ def read_after(reading: Reading, unwrapped: bool = False) -> Steps[None]:
         reading.report("orphan_closer", ahead.start, ahead.raw)
         reading.prose.plain_wrapper = False
         reading.advance(ahead.end)
-    holds_json = yield from rules.opens_json_calls(ahead)
-    yield from _leave(reading, ahead, unwrapped, holds_json)
+    is_plain = (yield from rules.opens_json_calls(ahead)) or rules.is_plain_invoke(ahead)
+    yield from _leave(reading, ahead, unwrapped, is_plain)
 
 
 def _look_behind_eos(reading: Reading, eos: Tag) -> Steps[None]:
@@ -57,21 +57,19 @@ def _is_closer(reading: Reading, tag: Tag) -> bool:
     return is_wrapper or tag.label in PLAIN_CLOSES  # rule 34
 
 
-def _leave(reading: Reading, ahead: Tag, unwrapped: bool, holds_json: bool) -> Steps[None]:
-    rules, buffer = reading.rules, reading.buffer
-    begins = rules.role(ahead) in ("wrapper", "invoke")
-    plain = holds_json or rules.is_plain_invoke(ahead)
+def _leave(reading: Reading, ahead: Tag, unwrapped: bool, is_plain: bool) -> Steps[None]:
+    begins = reading.rules.role(ahead) in ("wrapper", "invoke")
     ends = ahead.kind in ENDS | SECTION_ENDS
     if not begins:
         reading.settle()
     yield from settle_quotations(reading, ahead)
-    if begins or plain:
+    if begins or is_plain:
         reading.advance(ahead.start)
     elif not ends:
         reading.report("text_after_block", reading.pos, "")
-    if ends and unwrapped and buffer.at(reading.pos) == "\n":
+    if ends and unwrapped and reading.buffer.at(reading.pos) == "\n":
         reading.advance(reading.pos + 1)  # the newline of the call itself
-    reading.prose.quoting.begin_line(is_begun=not (ends or begins or plain))
+    reading.prose.quoting.begin_line(is_begun=not (ends or begins or is_plain))
     reading.prose.at = reading.pos
     reading.enter(ParserState.PROSE)
 
@@ -157,6 +155,4 @@ def check_quotations(reading: Reading, following: str | None = None) -> None:
             if place in quoting.closed:
                 raise Refused(quotation.level, quoting.closed[place])
     still = {opening.place for opening in quoting.open}
-    reading.quotations = tuple(
-        q for q in quotations if not q.is_over or still.intersection(q.places)
-    )
+    reading.quotations = tuple(q for q in quotations if not q.is_over or still & {*q.places})

@@ -6,7 +6,7 @@ import re
 from itertools import repeat
 
 from dsv4._completion.events import DiagnosticKind
-from dsv4._completion.json_text import read_json
+from dsv4._completion.json_text import members_of, object_in
 from dsv4._completion.limits import LONGEST_NAME
 from dsv4._completion.patterns import pattern
 from dsv4._completion.reasons import Ended
@@ -14,9 +14,9 @@ from dsv4._parse.after_calls import read_after, settle_quotations
 from dsv4._parse.calls import begin_call, next_part
 from dsv4._parse.quoting import QUOTES_AN_INVOKE
 from dsv4._parse.reading import Block, ParserState, Reading
-from dsv4._parse.steps import Steps
 from dsv4._parse.strict_alongside import StrictAlongside
 from dsv4._parse.tag import ENDS, SECTION_ENDS, TOKENS, PartialTag, Tag
+from dsv4._parse.text_buffer import Steps
 from dsv4._parse.values import JsonCallList
 
 # Between text in a wrapper and prose: a blank line. Between text and JSON: a line's start.
@@ -61,12 +61,10 @@ class BlockReader:
         tag = yield from buffer.tag(at)
         if isinstance(tag, PartialTag):
             yield from self._end()
-        elif tag is None:
-            if not self._block.used and (yield from self._read_fenced_call(at)):
-                return
-            yield from self._read_text(at)
-        else:
+        elif tag is not None:
             yield from self._read_tag(tag)
+        elif self._block.used or not (yield from self._read_fenced_call(at)):
+            yield from self._read_text(at)
 
     def _read_json(self, at: int) -> Steps[None]:
         if self._buffer.after_blank_line(at) and not (yield from self._rules.begins_json_calls(at)):
@@ -89,14 +87,12 @@ class BlockReader:
         tag = yield from buffer.next_marked(at)
         end = buffer.end if tag is None else tag.start
         fenced = _FENCED_OBJECT.fullmatch(buffer.slice(at + len(name), end))
-        arguments = None if fenced is None else read_json(fenced[2])
+        arguments = None if fenced is None else object_in(fenced[2])
         while tag is not None and tag.marked and tag.closing:
             tag = yield from rules.look_past(tag.end)
-        if tag is not None and tag.kind not in ENDS:
+        if arguments is None or (tag is not None and tag.kind not in ENDS):
             return False
-        if arguments is None or not isinstance(arguments.value, dict):
-            return False
-        if not arguments.value.keys() <= tools.keys(name).keys():
+        if not dict(members_of(arguments.text)).keys() <= tools.keys(name).keys():
             return False
         self._block.used = True
         self._reading.enter(ParserState.BLOCK)
@@ -199,11 +195,8 @@ class BlockReader:
     def _read_invoke(self, tag: Tag) -> Steps[None]:
         reading, block = self._reading, self._block
         name = self._rules.tool_called(tag)
-        if name is None or reading.tools.may_be_tool(name) or self._rules.is_example(name):
-            if not tag.self_closed:  # what follows one that closes itself decides nothing
-                yield from self._rules.look_ahead(tag.end)
-            certain = tag.marked or name is not None
-        else:
+        certain = tag.marked or name is not None
+        if not (name is None or reading.tools.may_be_tool(name) or self._rules.is_example(name)):
             certain = yield from self._rules.is_certain(tag, wrapped=True)
         if not certain:
             return (yield from self._read_junk(tag.start, "dropped_call"))
@@ -254,59 +247,52 @@ class BlockReader:
 
     def _read_junk(self, start: int, kind: DiagnosticKind = "unexpected_text") -> Steps[None]:
         reading, buffer = self._reading, self._buffer
-        if self._block.calls and kind != "dropped_call":
-            reading.begin_doubt()  # what follows text between two calls is doubtful (rule 21)
         self._block.used = True
         if kind != "dropped_call":
             self._block.after_invoke = False
+            if self._block.calls:
+                reading.begin_doubt()  # what follows text between two calls is doubtful (rule 21)
         reading.enter(ParserState.JUNK)
         at = start + 1
         while part := (yield from next_part(buffer, at, _BREAK, _OPEN_BREAK)):
             if isinstance(part, Tag):
                 if (yield from self._ends_junk(part)):
                     over = part.kind in TOKENS or self._rules.role(part) == "/wrapper"
-                    return self._remove_junk(start, part.start, kind, is_last=over)
+                    return self._drop_junk(start, part.start, kind, is_last=over)
                 at = part.end
                 continue
             # A blank line, or JSON at a line's start.
             begun, at = part
             if buffer.at(at) in ("{", "["):
                 if (yield from self._rules.begins_json_calls(at)):
-                    return self._remove_junk(start, at, kind)
+                    return self._drop_junk(start, at, kind)
                 if "\n" not in buffer.slice(begun + 1, at):
                     continue
             ahead = yield from self._rules.look_ahead(at)
             if not (ahead.marked or ahead.kind in SECTION_ENDS):
-                self._remove_junk(start, at, kind, is_last=True)
+                self._drop_junk(start, at, kind, is_last=True)
                 reading.settle()
                 return (yield from self._to_prose())
         reading.end_inside()
         is_last = buffer.ended in (Ended.END, Ended.STOP)
-        self._remove_junk(start, buffer.end, kind, is_last)
+        self._drop_junk(start, buffer.end, kind, is_last)
 
     def _ends_junk(self, tag: Tag) -> Steps[bool]:
         """Whether a tag acts, so that the text before it ends."""
-        reading, kind = self._reading, self._rules.kind(tag)
-        if tag.kind in ("eos", "think", "role", "native"):
-            return True
+        kind, role = self._rules.kind(tag), self._rules.role(tag)
         if tag.broken:
             return kind in ("invoke", "parameter")
-        if kind == "wrapper":
-            return tag.marked or tag.closing
-        if tag.closing or kind not in ("invoke", "parameter"):
-            return False
-        if kind == "parameter":
-            return tag.marked
-        name = self._rules.tool_called(tag)
-        if not tag.marked:
-            return name is not None and reading.tools.given and reading.tools.declares(name)
-        if name is None or reading.tools.may_be_tool(name):
+        if kind != "invoke" or tag.closing:
+            acts = tag.kind in TOKENS - {"bos"} or role in ("wrapper", "/wrapper", "parameter")
+            return acts or (role == "/plain" and kind == "wrapper")
+        name, tools = self._rules.tool_called(tag), self._reading.tools
+        if role == "plain":
+            return tools.declares(name)
+        if name is None or tools.may_be_tool(name):
             return True
         return (yield from self._rules.is_certain(tag, wrapped=True))
 
-    def _remove_junk(
-        self, start: int, to: int, kind: DiagnosticKind, is_last: bool = False
-    ) -> None:
+    def _drop_junk(self, start: int, to: int, kind: DiagnosticKind, is_last: bool = False) -> None:
         """Removes the text up to `to`. If the block holds nothing else, a call was meant."""
         lacks = is_last and self._lacks_calls
         self._reading.report_span("dropped_call" if lacks else kind, start, to)

@@ -14,9 +14,8 @@ from dsv4._completion.patterns import pattern
 from dsv4._parse.after_calls import read_after
 from dsv4._parse.open_call import Call
 from dsv4._parse.reading import ParserState, Reading
-from dsv4._parse.steps import Steps
 from dsv4._parse.tag import TOKENS, PartialTag, Tag
-from dsv4._parse.text_buffer import TextBuffer
+from dsv4._parse.text_buffer import Steps, TextBuffer
 from dsv4._parse.values import JsonBody, ParameterValue
 
 _JSON_LINE = pattern(r"\n[ \t\r]*(?=\{)")
@@ -25,20 +24,15 @@ _OPEN_LINE = pattern(r"\n[ \t\r]*\Z")
 
 def begin_call(reading: Reading, tag: Tag | None, is_quoted: bool = False) -> Steps[None]:
     """Begins a call, at its tag if it has one."""
-    reading.enter(ParserState.INVOKE)
-    name = None if tag is None else reading.rules.tool_called(tag)
-    if tag is not None and name is not None and tag.self_closed and reading.block is not None:
-        tag = yield from _without_slash(reading, tag, name)
-    hidden = yield from _why_hidden(reading, tag, name, is_quoted)
-    reading.call = Call(reading, tag, name, hidden)
-
-
-def _without_slash(reading: Reading, tag: Tag, name: str) -> Steps[Tag]:
-    """The tag of a call that closes itself; where arguments follow, a slash too many (rule 30)."""
     rules = reading.rules
-    first = yield from rules.look_ahead(tag.end)
-    follow = rules.role(first, name) == "parameter" and not rules.carries_arguments(tag)
-    return replace(tag, self_closed=not follow)
+    name = None if tag is None else rules.tool_called(tag)
+    if tag is not None and name is not None and tag.self_closed and reading.block is not None:
+        first = yield from rules.look_ahead(tag.end)
+        if rules.role(first, name) == "parameter" and not rules.carries_arguments(tag):
+            tag = replace(tag, self_closed=False)  # a slash too many (rule 30)
+    hidden = yield from _why_hidden(reading, tag, name, is_quoted)
+    reading.enter(ParserState.INVOKE)
+    reading.call = Call(reading, tag, name, hidden)
 
 
 def _why_hidden(

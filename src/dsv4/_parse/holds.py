@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from dsv4._format.spellings import MARKS
 from dsv4._parse.reading import ParserState, Reading
-from dsv4._parse.tag import PartialTag
+from dsv4._parse.tag import PartialTag, Tag
 from dsv4._parse.values import JsonBody, ParameterValue
 
 
@@ -22,22 +22,6 @@ class Hold(NamedTuple):
 
 
 _HELD_BY_TAG = Hold(1, "the start of a tag, until it is one or is none")
-# In these states all text waits, and the state says why.
-_RULE_OF_STATE = {
-    ParserState.ORPHANS: 17,
-    ParserState.STRAY: 5,
-    ParserState.LOST: 34,
-    ParserState.NAMED: 35,
-    ParserState.NESTED: 32,
-    ParserState.FENCED: 15,
-    ParserState.JUNK: 5,
-    ParserState.BROKEN: 18,
-    ParserState.REMARK: 11,
-    ParserState.PLAIN: 1,
-    ParserState.NATIVE: 13,
-    ParserState.ROLE: 27,
-    ParserState.INVENTED: 17,
-}
 
 
 def hold_of(reading: Reading, is_tried: bool) -> Hold | None:
@@ -61,8 +45,8 @@ def hold_of(reading: Reading, is_tried: bool) -> Hold | None:
         return Hold(8, "JSON in place of parameters, until it ends")
     if value is not None:
         return Hold(14, "JSON in place of calls, until it ends")
-    if state in _RULE_OF_STATE:
-        return Hold(_RULE_OF_STATE[state], state.value)
+    if state.rule is not None:
+        return Hold(state.rule, state.value)
     if not rest.isspace() and _is_partial(reading):
         return _HELD_BY_TAG
     if state is not ParserState.PROSE:
@@ -76,13 +60,11 @@ def hold_of(reading: Reading, is_tried: bool) -> Hold | None:
 
 def _is_partial(reading: Reading) -> bool:
     """Whether the text ends in what may become a tag."""
-    buffer, at = reading.buffer, reading.pos
-    while (at := buffer.next_mark(at)) < buffer.end:
+    buffer, tag, at = reading.buffer, None, reading.pos
+    while not isinstance(tag, PartialTag) and (at := buffer.next_mark(at)) < buffer.end:
         tag = buffer.tag_at(at)
-        if isinstance(tag, PartialTag):
-            return True
-        at = at + 1 if tag is None else tag.end
-    return False
+        at = tag.end if isinstance(tag, Tag) else at + 1
+    return isinstance(tag, PartialTag)
 
 
 def _in_parameter(reading: Reading, value: ParameterValue) -> Hold:

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import NamedTuple
 
-from dsv4._completion.json_text import (
-    elements_of,
-    list_text,
-    members_of,
-    object_in,
-    read_json,
-    values_in,
-)
+from dsv4._completion.json_text import elements_of, members_of, object_in, read_json, values_in
 from dsv4._completion.patterns import pattern
 from dsv4._format.spellings import JSON_ARGUMENTS, JSON_FRAME
 
@@ -59,16 +53,14 @@ def _described(item: str) -> tuple[str, str] | None:
     return None if described is None else (name, described.text.strip())
 
 
-def complete_part(text: str) -> str:
-    """A list of calls that was cut, without the element in which it was.
+def complete_calls(text: str) -> list[tuple[str, str]]:
+    """The calls in a list that was cut, without the one in which it was.
 
     A list inside of arguments is none: what is quoted never runs.
     """
     elements: list[str] = []
     begun = _LIST_OF_CALLS.match(text)
-    try:
-        if begun is not None:
+    if begun is not None:
+        with suppress(ValueError, RecursionError):
             elements.extend(values_in(text, begun.end()))
-    except (ValueError, RecursionError):
-        pass
-    return list_text(elements)
+    return [call for call in map(_described, elements) if call is not None]

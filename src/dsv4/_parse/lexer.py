@@ -184,8 +184,7 @@ class _TagReader:
                 self.partial = PartialTag.SURELY if _TIGHT.match(rest) else PartialTag.MAYBE
                 if head.end() < len(rest):
                     return (yield from self._read_marked(head))
-            may_become = head is not None or rest in _FIXED_STARTS or _HEAD_START.match(rest)
-            if not may_become or len(rest) == _LONGEST_HEAD:
+            if head is None and rest not in _FIXED_STARTS and not _HEAD_START.match(rest):
                 return (yield from self._read_plain())
             yield self.partial
 
@@ -371,20 +370,18 @@ class _TagReader:
             rest = source.slice(at, at + _LONGEST_HEAD)
             if rest.startswith(_DSML) or _HEAD.match(rest) or _TOKEN.match(rest):
                 raise _NoTag
-            may_become = _DSML.startswith(rest) or rest in _FIXED_STARTS or _HEAD_START.match(rest)
-            if len(rest) == _LONGEST_HEAD or not may_become:
+            if not (_DSML.startswith(rest) or rest in _FIXED_STARTS or _HEAD_START.match(rest)):
                 return
             yield self.partial
 
     def _read_json(self, quote: str, start: int) -> Waiting[tuple[str, int] | None]:
         """An object in quotes ends where its braces do. None: it is something else."""
-        if (yield from self._at(start)) != "{" or quote == "'":
-            return None
         try:
-            return (yield from self._read_object(quote, start))
+            if (yield from self._at(start)) == "{" and quote != "'":
+                return (yield from self._read_object(quote, start))
         except _NoTag:  # what no attribute holds, an object in one does not hold either (rule 18)
             self.source.no_json_before = min(self.reached, self.start + LONGEST_TAG)
-            return None
+        return None
 
     def _read_object(self, quote: str, start: int) -> Waiting[tuple[str, int] | None]:
         source, at, depth, in_string = self.source, start, 0, False

@@ -146,8 +146,6 @@ class LineTracker:
 
     def _closes(self) -> bool:
         same = self.run[0] == self.fence[0] and len(self.run) >= len(self.fence)
-        lead = self._run_lead
-        alone = (
-            lead is not None and not lead.replace(_QUOTATION, "" if self._quoted else ".").strip()
-        )
-        return same and alone and not (self._info or "").strip()
+        lead = "." if self._run_lead is None else self._run_lead
+        around = lead.replace(_QUOTATION, "" if self._quoted else ".") + (self._info or "")
+        return same and not around.strip()

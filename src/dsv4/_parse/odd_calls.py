@@ -18,10 +18,9 @@ from dsv4._parse.json_calls import json_calls_in
 from dsv4._parse.lexer import read_tag
 from dsv4._parse.reading import Block, Reading
 from dsv4._parse.speculation import Speculation
-from dsv4._parse.steps import Steps
 from dsv4._parse.tag import TOKENS, Tag
 from dsv4._parse.tag_rules import is_plain_call
-from dsv4._parse.text_buffer import TextBuffer
+from dsv4._parse.text_buffer import Steps, TextBuffer
 
 _NATIVE_CALL = pattern(spellings.NATIVE_CALL, re.DOTALL)
 _NATIVE_HEAD = pattern(spellings.NATIVE_HEAD)
@@ -58,12 +57,8 @@ def find_plain_calls(reading: Reading, first: Tag, tag: Tag) -> Steps[OddCalls]:
             if own or (wrapped and ahead.label == first.label):
                 inner = buffer.slice(tag.end, ahead.start)
                 wraps = wrapped and ahead.label != first.label
-                if is_json:
-                    return OddCalls(_json_calls(reading, inner), ahead.end, wraps)
-                name = reading.tools.as_declared(tag.attributes.get("name")) or ""
-                arguments = _plain_arguments(reading, name, inner)
-                calls = [] if arguments is None else [(name, arguments)]
-                return OddCalls(calls, ahead.end, wraps, has_rest=not calls)
+                calls = _json_calls(reading, inner) if is_json else _plain_call(reading, tag, inner)
+                return OddCalls(calls, ahead.end, wraps, has_rest=calls == [])
         again = is_plain_call(ahead.label) and not ahead.closing
         if ahead.marked or ahead.kind in TOKENS or (again and ahead.name is not None):
             # Not a bracket that doubles the next tag's.
@@ -82,10 +77,10 @@ def _json_calls(reading: Reading, text: str) -> list[tuple[str, str]] | None:
     return calls.read if calls.read and is_declared and not calls.unread else None
 
 
-def _plain_arguments(reading: Reading, name: str, text: str) -> str | None:
-    """The arguments of a call without the DSML token, read as if it and its block had the token.
+def _plain_call(reading: Reading, tag: Tag, text: str) -> list[tuple[str, str]]:
+    """A call without the DSML token, read as if it and its block had the token.
 
-    None: not all of them are understood (rule 30).
+    None at all, if not all of its arguments are understood (rule 30).
     """
     settings = replace(reading.settings, forbidden=False, whole_calls=True, new_id=str)
     inside = Reading(settings, TextBuffer(read_tag), reasoning=False)
@@ -93,10 +88,11 @@ def _plain_arguments(reading: Reading, name: str, text: str) -> str | None:
     inside.buffer.append(text, inert=True)  # no token stands in it, whatever it spells
     inside.buffer.append(f"{reading.tags.invoke_close}{reading.tags.block_close}")
     inside.buffer.final, inside.buffer.ended = True, Ended.END
+    name = reading.tools.as_declared(tag.attributes.get("name")) or ""
+    opening = Tag("invoke", 0, "", label="invoke", marked=True, attributes={"name": name})
 
     def read_on(reading: Reading) -> Steps[None]:
         if not reading.tally.calls_seen:
-            opening = Tag("invoke", 0, "", label="invoke", marked=True, attributes={"name": name})
             yield from begin_call(reading, opening)
         while reading.call is not None:
             yield from read_call(reading)
@@ -105,9 +101,9 @@ def _plain_arguments(reading: Reading, name: str, text: str) -> str | None:
     speculation = Speculation(inside, read_on)
     speculation.run()
     if not speculation.certain.tally.calls_completed:
-        return None
-    events = speculation.events()
-    return without_duplicates("".join(e.text for e in events if isinstance(e, ArgumentsDelta)))
+        return []
+    written = [e.text for e in speculation.events() if isinstance(e, ArgumentsDelta)]
+    return [(name, without_duplicates("".join(written)))]
 
 
 def find_native_calls(reading: Reading, tag: Tag) -> Steps[OddCalls]:

@@ -9,20 +9,13 @@ from copy import copy
 from typing import NamedTuple
 
 from dsv4._completion.events import AbortReason, DiagnosticKind
-from dsv4._completion.json_text import (
-    is_item,
-    json_string,
-    members_of,
-    object_in,
-    object_text,
-    typed_json,
-)
+from dsv4._completion.json_text import is_item, json_string, members_of, object_in, typed_json
 from dsv4._completion.limits import MOST_PARAMETERS
 from dsv4._completion.patterns import pattern
 from dsv4._parse.reading import Reading
 from dsv4._parse.tag import TOKENS, Tag
 from dsv4._parse.tag_rules import is_argument
-from dsv4._parse.text_buffer import NOWHERE
+from dsv4._parse.text_buffer import ANYWHERE, NOWHERE
 
 # Under which arguments stand that are no JSON object.
 RAW_PARAMETER = "arguments"
@@ -65,7 +58,6 @@ class Call:
         self.reading = reading
         self.name = name or ""
         self.hidden: DiagnosticKind | None = hidden
-        self._start = reading.pos
         self._opening = None if tag is None else tag.raw
         self._remarks: list[str] = []  # text that nobody understood
         self.remarked_to = NOWHERE  # where the last of it ends
@@ -75,7 +67,7 @@ class Call:
         self.closed = tag is not None and tag.self_closed
         self.was_cut = False
         if hidden is not None or reading.settings.whole_calls:
-            reading.recorded = []
+            reading.unseen_from = reading.pos
         if tag is not None and self._is_checked:
             reading.check_spelling(tag, padded=name != tag.name and tag.name is not None)
             reading.check_declared(self.name, tag.start, tag.raw)
@@ -120,14 +112,10 @@ class Call:
         return not self.writer.keys and self.body is None
 
     @property
-    def _is_untouched(self) -> bool:
-        """Whether nothing has come behind the opening."""
-        return self.may_have_body and not self._remarks
-
-    @property
     def is_bare(self) -> bool:
         """Whether nothing but the opening has come, and arguments were meant to (rule 33)."""
-        return self._is_untouched and bool(self.reading.tools.keys(self.name))
+        is_untouched = self.may_have_body and not self._remarks
+        return is_untouched and bool(self.reading.tools.keys(self.name))
 
     def acts(self, tag: Tag) -> bool:
         """Whether a tag means anything between parameters."""
@@ -156,8 +144,7 @@ class Call:
 
     def is_stutter(self, tag: Tag) -> bool:
         """Whether the call is opened once more, with nothing between (rule 28)."""
-        is_same = tag.raw == self._opening and bool(self.reading.tools.keys(self.name))
-        return is_same and self._is_untouched
+        return tag.raw == self._opening and self.is_bare
 
     def prepare_parameter(self, tag: Tag) -> str:
         """Begins a parameter, and returns its key."""
@@ -168,7 +155,11 @@ class Call:
             self.drop("unreadable")
             key = ""
         elif key in writer.keys and self.hidden is None:
-            self._report_again(key, tag)
+            # What it was before is quoted, because it may be lost; not where the prompt has it.
+            before = self.given.get(key)
+            if before is None or before.start < 0:
+                before = GivenValue(tag.start, tag.raw)
+            reading.report("duplicate_parameter", before.start, before.raw)
         if len(writer.keys) >= MOST_PARAMETERS and writer.visible:
             reading.report("limit", tag.start, tag.raw)
             self.drop("limit")
@@ -179,13 +170,6 @@ class Call:
             reading.check_spelling(tag, padded)
         reading.advance(tag.end)
         return key
-
-    def _report_again(self, key: str, tag: Tag) -> None:
-        """A parameter is given once more: what it was before is quoted, because it may be lost."""
-        before = self.given.get(key)
-        if before is None or before.start < 0:  # the prompt has it
-            before = GivenValue(tag.start, tag.raw)
-        self.reading.report("duplicate_parameter", before.start, before.raw)
 
     def may_list(self, key: str) -> bool:
         """Whether one more value of a parameter may make a list of all of them (rule 28)."""
@@ -210,23 +194,19 @@ class Call:
 
     # A body, and remarks.
 
-    def take_body(self, arguments: str | None, start: int, raw: str) -> None:
-        """Arguments that came as JSON, None where they are none. Behind parameters they join."""
-        joins, is_json = not self.may_have_body, arguments is not None
+    def take_body(self, body: Body) -> None:
+        """Arguments that came as JSON, or instead of it. Behind parameters they join."""
+        joins = not self.may_have_body
         self._spread_body()
-        if arguments is None:
-            arguments = object_text({RAW_PARAMETER: json_string(raw.rstrip())})
-        self.body = Body(arguments, start, raw, is_json)
-        if not joins:
-            return
-        keys, members = self.reading.tools.keys(self.name), members_of(arguments)
+        keys, members = self.reading.tools.keys(self.name), members_of(body.text)
         fits = all((k in keys or not keys) and k not in self.writer.keys for k, _ in members)
-        if fits and is_json:
-            self._spread_body()
-        else:
-            self.body = None
-            self.remark(start, raw)
+        if joins and not (fits and body.is_json):
+            self.remark(body.start, body.raw)
             self.drop("unreadable")
+        else:
+            self.body = body
+            if joins:
+                self._spread_body()
 
     def _spread_body(self) -> None:
         """Parameters stand beside arguments that came as JSON: those are parameters too."""
@@ -268,9 +248,7 @@ class Call:
         reading = self.reading
         self._spread_body()
         self.writer.abort(reason, rest)
-        if reading.recorded is None:
-            reading.recorded = []
-            self._start = reading.pos
+        reading.unseen_from = min(reading.unseen_from, reading.pos)
         self.hidden = self.hidden or "dropped_call"
 
     def skip(self, tag: Tag) -> None:
@@ -298,9 +276,9 @@ class Call:
             if self.body is not None and self.body.lone is not None:
                 reading.report("unwrapped_arguments", reading.pos, "")
             reading.tally.calls_completed += 1
-        raw = reading.recorded_text()
         if self.hidden is not None:
-            reading.report(self.hidden, self._start, raw)
+            reading.report_span(self.hidden, reading.unseen_from, reading.pos)
+        reading.unseen_from = ANYWHERE
         reading.call = None
 
     def end(self) -> None:
@@ -321,13 +299,13 @@ class Call:
         reading, buffer = self.reading, self.reading.buffer
         self._spread_body()
         self.writer.abort("cut_short", rest)
-        if reading.recorded is not None:
+        if (start := reading.unseen_from) <= reading.pos:
             reading.advance(buffer.end)
-            raw = reading.recorded_text()
             if self.hidden is None:
-                reading.report_cut(self._start, raw)
+                reading.report_cut(start)
             else:
-                reading.report(self.hidden, self._start, raw)
+                reading.report_span(self.hidden, start, buffer.end)
+        reading.unseen_from = ANYWHERE
         if reading.pos < buffer.end or not reading.tally.cut:
             reading.report_cut(reading.pos)
         reading.tally.cut = True  # even if the model ended it: what it quotes never ended

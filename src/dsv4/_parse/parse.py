@@ -11,14 +11,8 @@ from dsv4._completion.reasons import Ended, Reason
 from dsv4._completion.strict import StrictMessage
 from dsv4._format.dialects import Dialect
 from dsv4._format.endings import Ending
+from dsv4._parse import parser_options as options
 from dsv4._parse.parser import StreamParser
-from dsv4._parse.parser_options import (
-    CallDelivery,
-    GivenStops,
-    GivenTools,
-    StopIn,
-    checked_reason,
-)
 from dsv4.types import DialectName
 
 
@@ -27,13 +21,13 @@ def parse(
     *,
     ending: Ending | None = None,
     thinking: bool = True,
-    tools: GivenTools = None,
+    tools: options.GivenTools = None,
     tool_choice: object = "auto",
     dialect: DialectName | Dialect | None = None,
     strict: bool = False,
-    stop: GivenStops = (),
-    stop_in: StopIn = "content",
-    calls: CallDelivery = "streamed",
+    stop: options.GivenStops = (),
+    stop_in: options.StopIn = "content",
+    calls: options.CallDelivery = "streamed",
     new_id: Callable[[], str] = new_call_id,
     prefix: str = "",
     reason: Reason | None = None,
@@ -62,7 +56,7 @@ def parse(
     if isinstance(text, str) and not (strict or stop or parser._continues):
         message = parser._read_plainly(text)
         if message is not None:
-            return _well_formed(message, checked_reason(reason), new_id)
+            return _well_formed(message, options.checked_reason(reason), new_id)
     return assemble([*parser.feed(text), *parser.finish(reason)])
 
 

@@ -245,7 +245,7 @@ class StreamParser:
             self._catch_up()
         self._buffer.append(text, self._inert)
         self._speculation.run()
-        if len(self._buffer.text) > _LEAST_TRIMMED:
+        if self._speculation.certain.pos - self._buffer.base > _LEAST_TRIMMED:
             self._buffer.trim(self._speculation.certain.needed_from)
         self._choose()
         return self._events()
@@ -274,7 +274,7 @@ class StreamParser:
         self._buffer.final, self._buffer.ended = True, ended
         self._speculation.run()
         reading = self._speculation.certain
-        if reading.prose.unclosed and reading.state is not ParserState.HALTED:
+        if reading.prose.reasoning and reading.state is not ParserState.HALTED:
             reading.report("unclosed_reasoning", reading.pos, "")
         reading.report_further()
         reading.emit(End(self._finish_reason(reading, ended)))
@@ -291,7 +291,7 @@ class StreamParser:
             return "length"
         if tally.calls_completed:
             return "tool_calls"
-        if reading.prose.unclosed and ended is None:
+        if reading.prose.reasoning and ended is None:
             return "length"
         return "stop"
 

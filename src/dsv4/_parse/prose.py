@@ -14,7 +14,7 @@ from dsv4._completion.patterns import pattern
 from dsv4._completion.reasons import Ended
 from dsv4._completion.strict import StrictBlock
 from dsv4._format import tokens
-from dsv4._format.spellings import BARS, ECHO, JSON_WRAPPERS, TAG_PREFIXES, WORD, ZERO_WIDTH
+from dsv4._format.spellings import BARS, ECHO, JSON_WRAPPERS, MARKS, TAG_PREFIXES, WORD, ZERO_WIDTH
 from dsv4._parse import after_calls
 from dsv4._parse.blocks import open_block
 from dsv4._parse.calls import begin_call
@@ -22,11 +22,10 @@ from dsv4._parse.lexer import PLAIN_LABEL, PLAIN_NAME
 from dsv4._parse.odd_calls import OddCalls, find_native_calls, find_plain_calls
 from dsv4._parse.quoting import PAIRS, QUOTES, Quoting
 from dsv4._parse.reading import ParserState, Quotation, Reading
-from dsv4._parse.steps import Steps
 from dsv4._parse.strict_alongside import is_last
 from dsv4._parse.tag import CLOSES, ENDS, SECTION_ENDS, TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import is_plain_label, is_plain_wrapper
-from dsv4._parse.text_buffer import NOWHERE
+from dsv4._parse.text_buffer import NOWHERE, Steps
 from dsv4.errors import ParseError
 
 _MOST_TRIED = 3  # quotations in quotations
@@ -35,7 +34,7 @@ _MOST_NAMED = 128  # characters of tokens in a row
 _ENDS_INLINE = {quote: pattern(f"[{quote}\n]") for quote in '`"'}
 _TOKEN_ALONE = pattern(rf"(<?{tokens.DSML}>?)[ \t\r]{{0,8}}(\n|\Z)")
 # The name in the head of a tag.
-_NAME_IN_HEAD = pattern(rf"{WORD.lower()}[{BARS}{ZERO_WIDTH}\s]*([^\s>]*)(.*)", re.DOTALL)
+_NAME_IN_HEAD = pattern(rf"(?i){WORD}[{BARS}{ZERO_WIDTH}\s]*([^\s>]*)(.*)", re.DOTALL)
 _ATTRIBUTE = pattern(r"=\s*([\"']).*?(?:\1|\Z)", re.DOTALL)
 _PREFIXES = tuple(prefix for prefix, _ in TAG_PREFIXES)
 # What a parameter without a call may stand before, if it goes.
@@ -152,26 +151,25 @@ class ProseReader:
 
     def _end_in_tag(self, tag: PartialTag, at: int) -> None:
         """The text ends inside what may be a tag: it is text, unless it is certain to be markup."""
-        reading, buffer = self._reading, self._buffer
         if tag is not PartialTag.SURELY:
             return
-        if not self._may_be_cut(at) or not self._may_become_call(
-            at, alone=buffer.ended in (None, Ended.LENGTH)
-        ):
-            reading.report_span("markup_as_text", at, buffer.end)
-            self._look(buffer.end)
-        else:  # a call that is cut shows no markup (rule 33)
-            self._show_up_to(at, complete=True)
+        reading, end, ended = self._reading, self._buffer.end, self._buffer.ended
+        alone = ended in (None, Ended.LENGTH)
+        if self._may_be_cut(at) and self._may_become_call(at, alone):
+            self._show_up_to(at, complete=True)  # a call that is cut shows no markup (rule 33)
             reading.report_cut(at)
-            self._prose.at = buffer.end
+            self._prose.at = end
+        else:
+            reading.report_span("markup_as_text", at, end)
+            self._look(end)
 
     def _may_become_call(self, at: int, alone: bool) -> bool:
         """Whether the head of a tag may still be that of a call's (rule 33).
 
         `alone` says so where nothing follows the token.
         """
-        head = self._buffer.slice(at, self._buffer.end).lower()
-        [(name, rest)] = _NAME_IN_HEAD.findall(head)
+        [(name, rest)] = _NAME_IN_HEAD.findall(self._buffer.slice(at, self._buffer.end))
+        name = name.lower()
         if not name or name.startswith(_PREFIXES):
             return alone or bool(name)
         names = [*_PREFIXES, *map(str.lower, self._reading.tools.parameters)]
@@ -186,9 +184,8 @@ class ProseReader:
         """Whether a quotation that is open closes in a tag that breaks off; not in an attribute."""
         if self._buffer.end - at > LONGEST_ORPHANS:  # no tag is so long
             return False
+        self._prose.quoting.settle("<")
         quoting, rest = self._prose.quoting.copy(), self._buffer.slice(at, self._buffer.end)
-        quoting.settle("<")
-        quoting.closed.clear()  # what closed before
         quoting.follow(_ATTRIBUTE.sub("=", rest), at)
         quoting.settle("\n")
         return bool(quoting.closed)
@@ -200,22 +197,22 @@ class ProseReader:
         if not buffer.final or not self._may_be_cut(tag.start):
             return False
         if at == buffer.end:
-            if self._is_blank:
-                return ended is not Ended.END
-            return ended is not None and ended.is_cut
+            opens_line = self._is_blank and ended is not Ended.END
+            return opens_line or (ended is not None and ended.is_cut)
         behind = buffer.tag_at(at)
         if isinstance(behind, Tag) and self._rules.role(behind) == "invoke":
-            declared = self._reading.tools.declares(self._rules.tool_called(behind) or "")
-            after = yield from buffer.past_space(behind.end)
-            return declared and (after == buffer.end or self._begins_tag(after))
+            at = yield from buffer.past_space(behind.end)
+            return self._is_declared(behind) and (at == buffer.end or self._begins_tag(at))
         return self._begins_tag(at)
+
+    def _is_declared(self, invoke: Tag) -> bool:
+        return self._reading.tools.declares(self._rules.tool_called(invoke))
 
     def _begins_tag(self, at: int) -> bool:
         """Whether the text ends in what may become a DSML tag."""
-        tag = self._buffer.tag_at(at)
-        if tag is PartialTag.SURELY:
-            return self._may_become_call(at, alone=True)
-        return tag is PartialTag.MAYBE
+        tag = self._buffer.tag_at(at) if self._buffer.at(at) in MARKS else None
+        is_call = tag is PartialTag.SURELY and self._may_become_call(at, alone=True)
+        return is_call or tag is PartialTag.MAYBE
 
     # Showing text.
 
@@ -253,9 +250,8 @@ class ProseReader:
             return
         if reading.doubt is not None or reading.refuses:
             reading.settle()
-        if not text.isspace():
-            for quotation in reading.quotations:
-                quotation.is_behind = True
+        for quotation in reading.quotations:
+            quotation.is_behind = quotation.is_behind or not text.isspace()
         if not prose.reasoning:
             reading.emit(ContentDelta(text))
             return
@@ -411,7 +407,7 @@ class ProseReader:
             pass
         start = reading.pos
         # What the prompt holds is not quoted.
-        beginning = buffer.slice(start, min(start + LONGEST_QUOTE + max(0, -start), buffer.end))
+        beginning = buffer.slice(start, max(start, 0) + LONGEST_QUOTE)
         reading.report("made_up_turn", start, beginning, buffer.end - start)
         reading.advance(buffer.end)
 
@@ -436,8 +432,7 @@ class ProseReader:
                 yield from buffer.more()
             if buffer.at(tag.end) in QUOTES:
                 return self._pass(tag)
-        self._remove("stray_think", tag)
-        return None
+        return self._remove("stray_think", tag)
 
     def _turn_to(self, reasoning: bool, tag: Tag) -> None:
         """Reasoning ends, or begins in content."""
@@ -445,17 +440,16 @@ class ProseReader:
         kind: DiagnosticKind = "think_in_content" if reasoning else "misspelled_tag"
         after_calls.end_quotations(self._reading)
         self._remove(None if tag.raw == _THINK_END else kind, tag)
-        prose.reasoning = prose.unclosed = prose.joining = reasoning
+        prose.reasoning = prose.joining = reasoning
         prose.quoting = Quoting()
 
     def _read_echo(self, tag: Tag) -> None:
         reading, prose = self._reading, self._prose
+        waiting = self._buffer.slice(reading.pos, prose.at)
         if prose.quoting.lines().fenced:
             return self._pass(tag)
-        waiting = self._buffer.slice(reading.pos, prose.at)
         if not prose.reasoning_shown and not waiting.strip():
-            self._remove("stray_think", tag)  # the prompt's own, written once more
-            return None
+            return self._remove("stray_think", tag)  # the prompt's own, written once more
         reading.report("stray_think", tag.start, tag.raw)
         return self._pass(tag)
 
@@ -464,9 +458,8 @@ class ProseReader:
     def _read_wrapper(self, tag: Tag) -> Steps[None]:
         rules = self._rules
         if self._reading.tools.none_declared:  # a block is text, unless it holds no call
-            acts = (
-                self._is_blank and rules.role((yield from rules.look_ahead(tag.end))) == "/wrapper"
-            )
+            ahead = (yield from rules.look_ahead(tag.end)) if self._is_blank else tag
+            acts = rules.role(ahead) == "/wrapper"
         elif rules.names_tool(tag) and (yield from rules.is_certain(tag, wrapped=False)):
             return (yield from self._read_invoke(tag))
         else:
@@ -497,7 +490,7 @@ class ProseReader:
         """A call without a wrapper: only of a declared tool, and only when it is certain."""
         reading, buffer = self._reading, self._buffer
         name = self._rules.tool_called(tag)
-        declared = name is not None and reading.tools.given and reading.tools.declares(name)
+        declared = reading.tools.declares(name)
         if not declared and not (self._rules.is_example(name) and self._is_blank):
             return (yield from self._read_stub(tag))
         certain = yield from self._rules.is_certain(tag, wrapped=False)
@@ -506,8 +499,8 @@ class ProseReader:
                 yield from buffer.more()
             certain = buffer.at(tag.end) in ("", "\n")
         if not certain and not (declared and (yield from self._is_cut(tag))):
-            return self._leave(tag)
-        if (yield from self._enter_calls(tag)):
+            self._leave(tag)
+        elif (yield from self._enter_calls(tag)):
             reading.report("missing_wrapper", tag.start, "")
             yield from begin_call(reading, tag)
         return None
@@ -630,16 +623,13 @@ class ProseReader:
         end, goes = yield from end_of(tag)
         reading.enter(ParserState.PROSE)
         if not goes:
-            return self._leave(tag, end)
-        if (yield from self._are_quoted(tag)):
-            return None
-        reading.report_span(kind, tag.start, end)
-        self._skip_to(end, begin_line=opens_line)
-        if reading.quotations:
-            yield from after_calls.settle_quotations(
-                reading, (yield from self._rules.look_ahead(end))
-            )
-        return None
+            self._leave(tag, end)
+        elif not (yield from self._are_quoted(tag)):
+            reading.report_span(kind, tag.start, end)
+            self._skip_to(end, begin_line=opens_line)
+            if reading.quotations:
+                ahead = yield from self._rules.look_ahead(end)
+                yield from after_calls.settle_quotations(reading, ahead)
 
     def _end_of_orphans(self, tag: Tag) -> Steps[tuple[int, bool]]:
         """Where a run of closing tags ends, and whether it goes.
@@ -696,41 +686,33 @@ class ProseReader:
 
         On a line of its own directly before a block or an invoke it goes.
         """
-        rules, begins = self._rules, False
+        rules, tools, begins = self._rules, self._reading.tools, False
         if not tag.attributes and not tag.self_closed and self._is_blank:
             ahead = yield from rules.look_ahead(tag.end)
-            role, tool = rules.role(ahead), rules.tool_called(ahead)
-            may_call = tool is not None and self._reading.tools.may_be_tool(tool)
+            role, may_call = rules.role(ahead), tools.may_be_tool(rules.tool_called(ahead))
             begins = role == "wrapper" or (role == "invoke" and may_call)
             begins = begins and "\n" in self._buffer.slice(tag.end - 1, ahead.start)
         if not begins:
             return self._leave(tag)
-        self._remove("unexpected_tag", tag)
-        return None
+        return self._remove("unexpected_tag", tag)
 
     # Calls without the DSML token, and those of older models (rules 1 and 13).
 
     def _read_plain(self, tag: Tag) -> Steps[None]:
         """A plain call, or a plain wrapper before a call."""
-        rules, ahead = self._rules, tag
-        if self._buffer.char_before(tag.start) in QUOTES:
-            if is_plain_wrapper(tag.label):  # the call in it is quoted with it
-                ahead = yield from rules.look_ahead(tag.end)
+        rules = self._rules
+        if self._buffer.char_before(tag.start) in QUOTES:  # the call in a wrapper is quoted with it
+            ahead = (yield from rules.look_ahead(tag.end)) if is_plain_wrapper(tag.label) else tag
             return self._pass(ahead if rules.is_plain_invoke(ahead) else tag)
-        if rules.is_plain_invoke(tag):
-            return (yield from self._read_plain_calls(tag, tag))
-        if not (tag.attributes or tag.self_closed) and is_plain_wrapper(tag.label):
-            ahead = yield from rules.look_ahead(tag.end)
+        wraps = is_plain_wrapper(tag.label) and not (tag.attributes or tag.self_closed)
+        ahead = (yield from rules.look_ahead(tag.end)) if wraps else tag
         if ahead.kind == "brace" and tag.label in JSON_WRAPPERS and self._is_blank:
             return (yield from self._read_plain_calls(tag, tag))
-        if ahead is tag:
-            return self._pass(tag)
         opens_line = self._is_blank or self._buffer.opens_line(ahead.start)
-        holds_json = opens_line and (yield from rules.opens_json_calls(ahead))
+        holds_json = wraps and opens_line and (yield from rules.opens_json_calls(ahead))
         if holds_json or rules.is_plain_invoke(ahead):
             return (yield from self._read_plain_calls(tag, ahead))
-        declared = self._reading.tools.declares(rules.tool_called(ahead) or "")
-        calls = declared and rules.role(ahead) == "invoke"
+        calls = wraps and rules.role(ahead) == "invoke" and self._is_declared(ahead)
         if not calls or not (yield from rules.is_certain(ahead, wrapped=False)):
             return self._pass(tag)
         return (yield from self._open_block(tag))
@@ -761,9 +743,8 @@ class ProseReader:
             return self._look(calls.end)
         if not (yield from self._enter_calls(first)):
             return reading.enter(ParserState.PROSE)
-        reading.report_span(
-            "forbidden_call" if reading.settings.forbidden else kind, first.start, calls.end
-        )
+        kind = "forbidden_call" if reading.settings.forbidden else kind
+        reading.report_span(kind, first.start, calls.end)
         reading.advance(calls.end)
         self._prose.plain_wrapper = self._prose.plain_wrapper or calls.wraps
         for name, arguments in calls.calls:
@@ -774,5 +755,4 @@ class ProseReader:
             reading.report_cut(calls.end)
         elif calls.has_rest:
             reading.report("dropped_call", calls.end, "")
-        yield from after_calls.read_after(reading)
-        return None
+        return (yield from after_calls.read_after(reading))

@@ -7,6 +7,7 @@ question: which quotations are open here. No other file has a set of quotation m
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dsv4._completion.limits import LONGEST_TAG
@@ -71,24 +72,19 @@ class Opening(NamedTuple):
         return ">" if self.kind in ("element", "comment") else self.close + "\n"
 
 
+@dataclass(slots=True, eq=False)
 class Quoting:
     """Follows the prose of one section, reasoning or content."""
 
-    __slots__ = (
-        *("_last", "_lines", "_place", "_unread", "closed", "is_due", "may_be_fenced", "open"),
-        "watched",
-    )
-
-    def __init__(self) -> None:
-        self._lines = LineTracker()
-        self.open: list[Opening] = []  # quotations, as far as was read
-        self._unread: list[str] = []
-        self._place = 0  # of what is not read
-        self._last = ""  # the character before it
-        self.closed: dict[int, int] = {}  # where which opening was closed
-        self.may_be_fenced = False  # a look at the lines would tell
-        self.watched: frozenset[str] = frozenset()  # marks that somebody waits for
-        self.is_due = False  # one of them has come
+    open: list[Opening] = field(default_factory=list)  # quotations, as far as was read
+    closed: dict[int, int] = field(default_factory=dict)  # where which opening was closed
+    may_be_fenced: bool = False  # a look at the lines would tell
+    watched: frozenset[str] = frozenset()  # marks that somebody waits for
+    is_due: bool = False  # one of them has come
+    _lines: LineTracker = field(default_factory=LineTracker)
+    _unread: list[str] = field(default_factory=list)
+    _place: int = 0  # of what is not read
+    _last: str = ""  # the character before it
 
     def copy(self) -> Quoting:
         twin = copy(self)
@@ -117,9 +113,9 @@ class Quoting:
             self._lines.follow(".")
         self._last = "."
 
-    def lines(self, following: str = "<") -> LineTracker:
-        """Where in a line prose stands, before the character `following`."""
-        self.settle(following)
+    def lines(self) -> LineTracker:
+        """Where in a line prose stands, before a tag."""
+        self.settle("<")
         return self._lines
 
     def check(self, following: str | None) -> None:
@@ -193,11 +189,10 @@ class Quoting:
         `closes`: it opens nothing itself.
         """
         opened = self._close(kind, run, end)
-        if opened is None:
-            if not closes:
-                self._add(kind, place, run)
-        else:
+        if opened is not None:
             self.open = [one for one in self.open if one.place < opened.place]
+        elif not closes:
+            self._add(kind, place, run)
 
     def _read_quote(self, quote: str, before: str, behind: str, place: int) -> None:
         if quote in "'’" and before.isalpha() and behind.isalpha():
@@ -210,8 +205,7 @@ class Quoting:
         if quote in _STRAIGHT:
             closes = not ((before.isspace() or not before) and behind.isalpha())
             in_word = before.isalnum() and before < _FIRST_WIDE
-            opens = not (in_word or before in _NO_OPENING_BEHIND)
-            opens = opens and not behind.isspace()
+            opens = not (in_word or before in _NO_OPENING_BEHIND or behind.isspace())
         around = [one for one in self.open if one.kind == kind] if closes else []
         if opens:  # only the innermost can be closed by what would open another
             around = around[-1:]

@@ -11,7 +11,7 @@ from dsv4._parse.blocks import BlockReader
 from dsv4._parse.calls import read_call
 from dsv4._parse.prose import ProseReader
 from dsv4._parse.reading import ParserState, Reading
-from dsv4._parse.steps import Steps
+from dsv4._parse.text_buffer import Steps
 from dsv4.errors import ParseError
 
 
@@ -46,7 +46,7 @@ def read_strict_completion(reading: Reading) -> Steps[None]:
         if name.count(NAMESPACE_END) > 1:
             problem = f"found {name!r}, expected one {NAMESPACE_END} in it at most"
             raise ParseError(text.find(name), problem)
-    reading.prose.unclosed, tally.eos = False, message.has_eos
+    reading.prose.reasoning, tally.eos = False, message.has_eos
     # Where no tool is declared, calls are text; where none is wanted, they are left out.
     is_text = reading.tools.none_declared
     content = message.content + (message.block if is_text else "")

@@ -26,51 +26,53 @@ from dsv4._format.dialects import NAMESPACE_END, Tags
 from dsv4._format.spellings import RELEASED_TAGS, SLASHES
 from dsv4._parse.parser_options import ParserSettings
 from dsv4._parse.quoting import Quoting
-from dsv4._parse.steps import Steps
 from dsv4._parse.strict_alongside import StrictAlongside
 from dsv4._parse.tag import PartialTag, Tag
 from dsv4._parse.tag_rules import TagRules
-from dsv4._parse.text_buffer import NOWHERE, TextBuffer
+from dsv4._parse.text_buffer import ANYWHERE, NOWHERE, Steps, TextBuffer
 
 _SPACE = pattern(r"\s+")
 
 
 class ParserState(Enum):
     __hash__ = object.__hash__  # a member is equal to itself only; that of `Enum` is slow
+    rule: int | None
 
-    # Of a state in which all text waits, this is why.
+    def __new__(cls, description: str, rule: int | None = None) -> ParserState:
+        state = object.__new__(cls)
+        state._value_, state.rule = description, rule
+        return state
+
+    # Of a state in which all text waits, this is why, and the rule that says so.
     PROSE = "reasoning or content"
-    ORPHANS = "closing tags in prose, until it is clear whether prose goes on after them"
-    STRAY = "a parameter in prose without a call around it, until it ends"
-    LOST = "parameters whose call has lost its opening, until it is clear whether it ends"
-    FENCED = "a block in a code fence, while it reads strictly: an example, or a call"
+    ORPHANS = "closing tags in prose, until it is clear whether prose goes on after them", 17
+    STRAY = "a parameter in prose without a call around it, until it ends", 5
+    LOST = "parameters whose call has lost its opening, until it is clear whether it ends", 34
+    FENCED = "a block in a code fence, while it reads strictly: an example, or a call", 15
     AFTER = "after a block, or after a call without one"
     BLOCK = "inside a wrapper, between calls"
-    NAMED = "text in a wrapper, where the name of a tool and a fence with its arguments may stand"
-    JUNK = "text in a wrapper that is no call, until the wrapper ends or a call begins"
-    BROKEN = "text in a wrapper after a tag that breaks off, until a call begins"
+    NAMED = "text in a wrapper, where a tool's name and a fence with its arguments may stand", 35
+    JUNK = "text in a wrapper that is no call, until the wrapper ends or a call begins", 5
+    BROKEN = "text in a wrapper after a tag that breaks off, until a call begins", 18
     INVOKE = "inside a call, between parameters"
-    REMARK = "text in a call that is no parameter, until one comes, or the call's end"
-    NESTED = "parameters in a parameter, in place of an object or a list, until it ends"
+    REMARK = "text in a call that is no parameter, until one comes, or the call's end", 11
+    NESTED = "parameters in a parameter, in place of an object or a list, until it ends", 32
     VALUE = "the value of a parameter, a text"
     JSON = "JSON: a value, all arguments of a call, or calls"
-    PLAIN = "a call without the DSML token, until it closes"
-    NATIVE = "calls as older models write them, until they close"
-    ROLE = "text behind a role token, until it is clear whether a turn was made up"
-    INVENTED = "a turn that the model made up after its own, until the text ends"
+    PLAIN = "a call without the DSML token, until it closes", 1
+    NATIVE = "calls as older models write them, until they close", 13
+    ROLE = "text behind a role token, until it is clear whether a turn was made up", 27
+    INVENTED = "a turn that the model made up after its own, until the text ends", 17
     HALTED = "after a stop string"
 
 
 # Which states may follow which.
 NEXT: dict[ParserState, frozenset[ParserState]] = {
     ParserState[state]: frozenset(ParserState[one] for one in after.split())
-    for state, after in {
+    for states, after in {
         "PROSE": "ORPHANS FENCED BLOCK INVOKE PLAIN NATIVE STRAY LOST ROLE INVENTED HALTED",
-        "ORPHANS": "PROSE",
-        "STRAY": "PROSE",
-        "LOST": "PROSE",
+        "ORPHANS STRAY LOST AFTER": "PROSE",
         "FENCED": "PROSE BLOCK",
-        "AFTER": "PROSE",
         "BLOCK": "AFTER PROSE INVOKE NAMED JUNK JSON BROKEN",
         "NAMED": "BLOCK JUNK PROSE",
         "JUNK": "BLOCK PROSE",
@@ -80,12 +82,11 @@ NEXT: dict[ParserState, frozenset[ParserState]] = {
         "NESTED": "INVOKE VALUE JSON",
         "VALUE": "INVOKE BLOCK AFTER",
         "JSON": "VALUE INVOKE BLOCK AFTER",
-        "PLAIN": "PROSE AFTER",
-        "NATIVE": "PROSE AFTER",
+        "PLAIN NATIVE": "PROSE AFTER",
         "ROLE": "PROSE INVENTED",
-        "INVENTED": "",
-        "HALTED": "",
+        "INVENTED HALTED": "",
     }.items()
+    for state in states.split()
 }
 
 
@@ -112,7 +113,6 @@ class Prose:
     """Reasoning and content, as far as they were read."""
 
     reasoning: bool
-    unclosed: bool  # no end of the reasoning was met
     quoting: Quoting
     at: int  # how far the text was looked at
     reasoning_shown: bool = False
@@ -179,7 +179,6 @@ class Doubt:
     start: int
     call: CallWriter | None  # the call whose value may be cut, as it was
     rest: str  # a member of its arguments that is not written
-    unseen: str  # text of it that nobody has seen
     counts: tuple[int, int]  # calls that were begun and completed before
     has_surplus: bool = False
     drops_if_cut: bool = False
@@ -211,11 +210,11 @@ class Reading:
         self.tally = Tally()
         self.pos = buffer.end  # up to here everything is done with
         self.state = ParserState.PROSE
-        self.prose = Prose(reasoning, reasoning, Quoting(), buffer.end)
+        self.prose = Prose(reasoning, Quoting(), buffer.end)
         self.block: Block | None = None
         self.call: OpenCall | None = None
         self.value: OpenValue | None = None  # which is being read
-        self.recorded: list[str] | None = None  # text that is not shown
+        self.unseen_from = ANYWHERE  # from here on nothing of the call is shown, or quoted yet
         # Calls that may be quoted (rules 20 to 24, 29).
         self.doubt: Doubt | None = None
         self.refuses = 0  # at a surplus closer: a reading that is tried, and its level
@@ -231,7 +230,6 @@ class Reading:
         twin.prose = self.prose.copy()
         twin.block = copy(self.block)
         twin.call = None if self.call is None else self.call.copy(twin)
-        twin.recorded = None if self.recorded is None else [*self.recorded]
         return twin
 
     def emit(self, event: Event) -> None:
@@ -255,11 +253,8 @@ class Reading:
 
     def take(self, to: int) -> str:
         """Takes text of a value."""
-        text = self.buffer.slice(self.pos, to)
-        if self.recorded is not None:
-            self.recorded.append(text)
-        self.pos = to
-        return text
+        start, self.pos = self.pos, to
+        return self.buffer.slice(start, to)
 
     @property
     def is_idle(self) -> bool:
@@ -292,15 +287,12 @@ class Reading:
             if not (yield from self.buffer.more()):
                 return False
 
-    def recorded_text(self) -> str:
-        """What was recorded. Nothing is any more."""
-        text, self.recorded = "".join(self.recorded or ()), None
-        return text
-
     @property
     def needed_from(self) -> int:
         """Where the text begins that may still be needed."""
         start = self.pos if self.doubt is None else self.doubt.start
+        if self.unseen_from < start:
+            start = self.unseen_from
         return start if self.tally.further is None else min(start, self.tally.further[0])
 
     # Diagnostics.
@@ -333,14 +325,14 @@ class Reading:
             raw = self.buffer.slice(start, end)
             self.events.append(Diagnostic("more_departures", start, end, raw))
 
-    def report_cut(self, start: int, raw: str | None = None) -> None:
-        """The text ends inside something, of which the rest, `raw`, is from `start` on.
+    def report_cut(self, start: int) -> None:
+        """The text ends inside something, of which the rest is from `start` on.
 
         One cut is reported once (rule 16). What the model itself ended was not cut: a call whose
         tag breaks off there is dropped.
         """
         buffer, tally = self.buffer, self.tally
-        raw = buffer.slice(start, buffer.end) if raw is None else raw
+        raw = buffer.slice(start, buffer.end)
         if buffer.stopped and self.breaks_off(start):
             self.report("dropped_call", start, raw)
         elif not (tally.cut or tally.cut_reported):
@@ -438,10 +430,10 @@ class Reading:
         """From here on no call is made if surplus closers come, nor `call`, which is open."""
         if self.doubt is None:
             # Of a call that is to be seen whole nothing was seen yet: all of it has to be quoted.
-            unseen = "".join(self.recorded or ()) if call and not call.streams else ""
+            start = min(self.pos, self.unseen_from) if call and not call.streams else self.pos
             twin = None if call is None else call.copy()
             counts = self.tally.calls_begun, self.tally.calls_completed
-            self.doubt = Doubt(len(self.events), self.pos, twin, rest, unseen, counts)
+            self.doubt = Doubt(len(self.events), start, twin, rest, counts)
         self.doubt.drops_if_cut = self.doubt.drops_if_cut or drops_if_cut
 
     def note_surplus(self, end: int) -> None:
@@ -476,5 +468,4 @@ class Reading:
             doubt.call.abort("unreadable", doubt.rest)
         self.events += [event for event in doubted if isinstance(event, Diagnostic)]
         self.tally.calls_begun, self.tally.calls_completed = doubt.counts
-        raw = doubt.unseen + self.buffer.slice(doubt.start, self.pos)
-        self.report("dropped_call", doubt.start - len(doubt.unseen), raw)
+        self.report_span("dropped_call", doubt.start, self.pos)

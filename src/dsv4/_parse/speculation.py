@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from dsv4._completion.events import Event
 from dsv4._parse.reading import Reading, Refused
-from dsv4._parse.steps import Steps
+from dsv4._parse.text_buffer import Steps
 
 
 class Speculation:
@@ -43,34 +43,32 @@ class Speculation:
 
     def run(self) -> None:
         """Reads as far as the text goes."""
-        answer: int | None = None
+        refused_to: int | None = None
         while True:
             reading, steps = self._tried[-1]
+            answer, refused_to = refused_to, None
             try:
                 attempt = steps.send(answer)
             except Refused as refused:
                 del self._tried[refused.level :]
-                answer = refused.to
-                continue
+                refused_to = refused.to
             except StopIteration:
                 if len(self._tried) == 1:
                     return
                 self._commit()
-                answer = None
-                continue
-            answer = None
-            if attempt is not None:
+            else:
+                if attempt is None:
+                    break
                 twin = reading.twin()
                 attempt(twin, len(self._tried))
                 self._tried.append((twin, self._read_on(twin)))
-                continue
-            while len(self._tried) > 1 and not self._is_tried():
-                self._commit()
-            return
+        while len(self._tried) > 1 and not self._is_tried():
+            self._commit()
 
     def _is_tried(self) -> bool:
         reading, level = self.reading, len(self._tried) - 1
-        return reading.refuses == level or level in [one.level for one in reading.quotations]
+        quotations = reading.quotations  # those of higher levels come last
+        return reading.refuses == level or (bool(quotations) and quotations[-1].level == level)
 
     def _commit(self) -> None:
         """What was tried takes the place of what asked for it."""
@@ -92,11 +90,8 @@ class Speculation:
     def events(self) -> list[Event]:
         """The events that are certain, and have not been given out."""
         reading = self._tried[0][0]
-        events, doubt = reading.events, reading.doubt
-        if doubt is None or len(self._tried) > 1:
-            reading.events = []
-            return events
-        reading.events = events[doubt.shown :]
-        del events[doubt.shown :]
-        doubt.shown = 0
+        events, doubt, reading.events = reading.events, reading.doubt, []
+        if doubt is not None:  # then nothing is tried
+            events, reading.events = events[: doubt.shown], events[doubt.shown :]
+            doubt.shown = 0
         return events

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 class StopStrings:
     """Finds stop strings in text, and how much of its end may still become one."""
 
-    __slots__ = ("_longest", "_starts", "_stops")
-
     def __init__(self, stops: Sequence[str]) -> None:
         self._stops = tuple(stops)
         self._longest = max(map(len, self._stops), default=0)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dsv4._completion.strict import StrictBlock
 from dsv4._format import tokens
 from dsv4._format.dialects import Tags
-from dsv4._parse.steps import Steps
-from dsv4._parse.text_buffer import NOWHERE, TextBuffer
+from dsv4._parse.text_buffer import NOWHERE, Steps, TextBuffer
 from dsv4.errors import ParseError
 
 _EOS = str(tokens.EOS)

@@ -19,9 +19,8 @@ from dsv4._completion.patterns import pattern
 from dsv4._completion.reasons import Ended
 from dsv4._format import spellings, tokens
 from dsv4._parse.quoting import QUOTES_CONTENT
-from dsv4._parse.steps import Steps
 from dsv4._parse.tag import CALL_TAGS, CLOSES, TOKENS, PartialTag, Tag
-from dsv4._parse.text_buffer import NOWHERE, TextBuffer
+from dsv4._parse.text_buffer import ANYWHERE, NOWHERE, Steps, TextBuffer
 
 # A bracket too many, before the head of a tag.
 _DOUBLED = f"<<{tokens.DSML}"
@@ -42,19 +41,15 @@ class TagRules:
 
     # What follows.
 
-    def look_ahead(self, at: int) -> Steps[Tag]:
-        """What stands at `at`, after optional white space."""
-        after = yield from self.buffer.past_space(at, LONGEST_SPACE)
-        if after - at > LONGEST_SPACE:
-            return Tag("text", after, "")
-        return (yield from self._look_at(after))
-
     def look_past(self, at: int) -> Steps[Tag]:
         """What stands at `at`, after any amount of white space: in calls, and behind EOS."""
-        after = yield from self.buffer.past_space(at)
-        return (yield from self._look_at(after))
+        return self.look_ahead(at, ANYWHERE)
 
-    def _look_at(self, at: int) -> Steps[Tag]:
+    def look_ahead(self, start: int, longest: int = LONGEST_SPACE) -> Steps[Tag]:
+        """What stands at a place, after optional white space."""
+        at = yield from self.buffer.past_space(start, longest)
+        if at - start > longest:
+            return Tag("text", at, "")
         tag = yield from self.buffer.tag(at)
         if tag is None or (isinstance(tag, Tag) and tag.broken):
             while isinstance(tag := self.doubled(at), PartialTag):
@@ -141,7 +136,7 @@ class TagRules:
 
     def names_tool(self, tag: Tag) -> bool:
         """Whether a wrapper's tag names a declared tool, as only an invoke's has to."""
-        return tag.name is not None and self.tools.declares(self.tool_called(tag) or "")
+        return tag.name is not None and self.tools.declares(self.tool_called(tag))
 
     def key(self, tag: Tag, tool: str) -> str | None:
         """The name of a parameter: its attribute, or the tag's own name."""
@@ -212,12 +207,10 @@ class TagRules:
             return closes or self.is_plain_argument(ahead, tool)
         if not wrapped and not tag.marked:  # nothing with the token stands in a plain call (rule 1)
             return False
-        kind = self.kind(ahead, tool)
-        if kind == "parameter" or self.is_container(ahead, tool):
+        if self.is_container(ahead, tool):
             return not ahead.closing
-        if kind == "invoke":
-            return ahead.closing or wrapped
-        return kind == "wrapper" and ahead.closing and wrapped
+        role = self.role(ahead, tool)
+        return role in ("parameter", "/invoke") or (wrapped and role in ("invoke", "/wrapper"))
 
     # Odd closing tags, which close only in a run (rule 13).
 
@@ -257,12 +250,11 @@ class TagRules:
 
     def _goes_on(self, tag: Tag, level: str, tool: str) -> bool:
         """Whether a proper tag closes an outer level, or opens the next of this one."""
-        kind = self.kind(tag, tool)
-        if tag.closing:
-            return kind in ("invoke", "wrapper")
-        if kind == "invoke":
+        role = self.role(tag, tool)
+        if role == "invoke":
             return self.tool_called(tag) is not None
-        return level == kind == "parameter" and self.key(tag, tool) is not None
+        is_next = role == level == "parameter" and self.key(tag, tool) is not None
+        return is_next or role in ("/invoke", "/wrapper")
 
     # Calls without the DSML token, and JSON calls: whether they are likely to be meant (rules 1, 13
     # and 14).
@@ -272,7 +264,7 @@ class TagRules:
         if tag.marked or tag.closing or tag.self_closed:
             return False
         name = self.tools.as_declared(tag.attributes.get("name"))
-        return is_plain_call(tag.label) and name is not None and self.tools.declares(name)
+        return is_plain_call(tag.label) and self.tools.declares(name)
 
     def opens_json_calls(self, tag: Tag) -> Steps[bool]:
         """Whether a tag opens JSON calls without the DSML token (rule 13)."""
@@ -308,8 +300,6 @@ def is_plain_call(label: str) -> bool:
 
 def is_plain_wrapper(label: str) -> bool:
     label = label.rpartition(":")[2].lower()
-    if QUOTES_CONTENT.fullmatch(label):  # `<tool_example>` (rule 29)
-        return False
-    return label.startswith(spellings.PLAIN_WRAPPER_PREFIXES) or label.endswith(
-        spellings.PLAIN_WRAPPER_END
-    )
+    begins = label.startswith(spellings.PLAIN_WRAPPER_PREFIXES)
+    wraps = begins or label.endswith(spellings.PLAIN_WRAPPER_END)
+    return wraps and QUOTES_CONTENT.fullmatch(label) is None  # `<tool_example>` (rule 29)

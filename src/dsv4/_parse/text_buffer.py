@@ -10,24 +10,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from dsv4._completion.limits import LONGEST_SPACE
 from dsv4._completion.patterns import pattern
 from dsv4._completion.reasons import Ended
 from dsv4._format.spellings import BAR, MARKS
-from dsv4._parse.steps import Steps
 from dsv4._parse.tag import TOKENS, PartialTag, Tag
 
-# How a tag is read: by asking for more until it is one, or is none.
 T = TypeVar("T")
+# How readers go on: to yield is to wait for more text, or to ask for an attempt. What is tried is
+# what is assumed in a twin of the reading, which is told its level; where an attempt is refused,
+# the answer is a place: what stands before it has decided that.
+Attempt: TypeAlias = Callable[[Any, int], None]
+Steps: TypeAlias = Generator[Attempt | None, int | None, T]
+# How a tag is read: by asking for more until it is one, or is none.
 Waiting: TypeAlias = Generator[PartialTag, None, T]
 Lexer: TypeAlias = Callable[["TextBuffer", int], "Waiting[Tag | None] | Tag | None"]
 
 # Stands for a bar of ordinary text, where only tokens count.
 BLANK = "\0"
 NOWHERE = -(2**62)  # before every place
-_ANYWHERE = -NOWHERE  # behind every place
+ANYWHERE = -NOWHERE  # behind every place
 _THINK = "think>"  # the end of a think tag
 # How much of what is done with may still matter.
 REMEMBERED = LONGEST_SPACE + 1
@@ -155,8 +159,6 @@ class TextBuffer:
     def tag_at(self, at: int) -> Tag | PartialTag | None:
         """What begins at `at`: a tag, no tag, or what may become one. Each is read once."""
         if at not in self._readings:
-            if self.at(at) not in MARKS:
-                return None
             if at + 1 == self.end and not self.final:
                 return PartialTag.MAYBE  # one character says nothing
             self._readings[at] = self._read(self, at)
@@ -192,13 +194,13 @@ class TextBuffer:
 
     def tag(self, at: int) -> Steps[Tag | PartialTag | None]:
         """What begins at `at`, once it is known. At the end of all text it may be a part."""
-        reading = self.tag_at(at)
+        reading = self.tag_at(at) if self.at(at) in MARKS else None
         while isinstance(reading, PartialTag) and not self.final:
             yield None
             reading = self.tag_at(at)
         return reading
 
-    def past_space(self, at: int, longest: int = _ANYWHERE) -> Steps[int]:
+    def past_space(self, at: int, longest: int = ANYWHERE) -> Steps[int]:
         """Where white space from `at` on ends; or one character beyond the longest allowed."""
         limit = at + longest + 1
         while True:
@@ -208,7 +210,7 @@ class TextBuffer:
             if at >= limit or at < self.end or not (yield from self.more()):
                 return min(at, limit)
 
-    def next_tag(self, at: int, limit: int = _ANYWHERE) -> Steps[Tag | None]:
+    def next_tag(self, at: int, limit: int = ANYWHERE) -> Steps[Tag | None]:
         """The next tag from `at` on, up to a limit. None: there is none."""
         while (at := self.next_mark(at)) <= limit:
             if at < self.end:
@@ -221,7 +223,7 @@ class TextBuffer:
         return None
 
     def next_marked(
-        self, at: int, limit: int = _ANYWHERE, kinds: frozenset[str] = TOKENS
+        self, at: int, limit: int = ANYWHERE, kinds: frozenset[str] = TOKENS
     ) -> Steps[Tag | None]:
         """The next tag with the DSML token, or token of one of these kinds."""
         tag = yield from self.next_tag(at, limit)

@@ -14,12 +14,14 @@ from dsv4._format.spellings import PARAMETER_PREFIX
 from dsv4._parse.open_call import Call
 from dsv4._parse.quoting import QUOTES_A_CLOSE
 from dsv4._parse.reading import Reading
-from dsv4._parse.steps import Steps
 from dsv4._parse.tag import CALL_TAGS, TOKENS, Tag
+from dsv4._parse.text_buffer import Steps
 from dsv4._parse.value_reader import Value, Verdict
 
 _COMMAS = pattern(r"\s*(?:[,;，；、]|[-*•]\s|<!--[^<>]*-->)?\s*")
 _BARE_PARAMETER = f"{tokens.DSML}{PARAMETER_PREFIX}"
+# What the grammar goes on with behind a parameter's close.
+_FITTING = ("parameter", "invoke", "/invoke", "/wrapper")
 
 
 class CallValue(Value):
@@ -140,9 +142,8 @@ class QuotingValue(CallValue):
         strict, block.strict = block.strict, None
         if (yield from self._is_repair(tag, verdict)):
             return verdict  # what is repaired so would read strictly too
-        accepted = tag.start >= reading.refuted_to and (
-            yield from strict.accepts(self.buffer, self.start, tag.start)
-        )
+        accepted = tag.start >= reading.refuted_to
+        accepted = accepted and (yield from strict.accepts(self.buffer, self.start, tag.start))
         reading.refuted_to = max(reading.refuted_to, strict.refuted_to)
         if not accepted:
             return verdict
@@ -175,11 +176,11 @@ class QuotingValue(CallValue):
     def _is_own_close(self, tag: Tag, kind: str | None) -> bool:
         if not tag.closing or tag.bare:
             return False
+        own = tag.label != "" and tag.label == self.tag.label
         if not tag.marked:
-            return not self.tag.marked and tag.label == self.tag.label
+            return own and not self.tag.marked
         # The opening tag may have another name than a parameter's (rule 30).
-        odd = self.tag.kind != "parameter" and bool(tag.label)
-        return kind == "parameter" or (odd and tag.label == self.tag.label)
+        return kind == "parameter" or (own and self.tag.kind != "parameter")
 
     def _judge_close(self, tag: Tag) -> Steps[Verdict]:
         ahead = yield from self.rules.look_past(tag.end)
@@ -199,12 +200,13 @@ class QuotingValue(CallValue):
             return ahead.kind == "end" or (yield from self._breaks_off(ahead.start))
         if ahead.kind == "eos":
             return (yield from rules.ends_text(ahead))
-        fitting = ("invoke", "wrapper") if ahead.closing else ("invoke", "parameter")
-        fits = ahead.marked and rules.kind(ahead, tool) in fitting
-        closes_all = ahead.closing and rules.is_container(ahead, tool)
-        if fits or closes_all or rules.is_plain_argument(ahead, tool):
+        role, closes_all = (
+            rules.role(ahead, tool),
+            ahead.closing and rules.is_container(ahead, tool),
+        )
+        if role in _FITTING or closes_all or rules.is_plain_argument(ahead, tool):
             return True
-        if rules.role(ahead, tool) == "/parameter":  # for the invoke's, before the wrapper's
+        if role == "/parameter":  # in place of the invoke's, before the wrapper's
             return rules.role((yield from rules.look_past(ahead.end))) == "/wrapper"
         if (yield from self._plain_call_follows(tag, ahead)):
             self.is_remarked = True  # so that calls behind it are held
@@ -235,7 +237,7 @@ class QuotingValue(CallValue):
                 return True
             if not (yield from buffer.more()):
                 break
-        tag = buffer.tag_at(at)
+        tag = yield from buffer.tag(at)
         if not isinstance(tag, Tag) or not tag.broken or tag.closing:
             return False
         return self.rules.kind(tag, self.call.name) in ("invoke", "parameter")

@@ -12,8 +12,8 @@ from dsv4._completion.patterns import pattern
 from dsv4._format import tokens
 from dsv4._format.spellings import BAR, OPENING_BRACKETS, WORD
 from dsv4._parse.reading import ParserState, Reading
-from dsv4._parse.steps import Steps
 from dsv4._parse.tag import PartialTag, Tag
+from dsv4._parse.text_buffer import Steps
 
 # What counts in JSON: outside its strings, and inside.
 _JSON_MARK = pattern(rf'["{{}}\[\]{OPENING_BRACKETS}{BAR}]')
@@ -90,9 +90,8 @@ class Value:
         """Takes the text up to `to` into the value."""
         self.end = to
 
-    def done(self, to: int | None = None) -> None:
+    def done(self, to: int) -> None:
         """Its text, and what follows up to `to`, is done with."""
-        to = self.end if to is None else to
         if to > self.reading.pos:
             self.reading.advance(to)
 
@@ -188,11 +187,10 @@ class Value:
         self.reading.enter(ParserState.JSON)
         depth, in_string, is_whole = 0, False, None
         while not self.reads_strictly:
-            match = (_JSON_STRING_MARK if in_string else _JSON_MARK).search(
-                buffer.text, at - buffer.base
-            )
+            marks = _JSON_STRING_MARK if in_string else _JSON_MARK
+            match = buffer.search(marks, at, buffer.end)
             mark = "" if match is None else match[0]
-            at, match = buffer.end if match is None else match.start() + buffer.base, None
+            at, match = buffer.end if match is None else buffer.place(match.start()), None
             if not mark or (mark == "\\" and at + 1 == buffer.end):
                 if not (yield from buffer.more()):
                     return self._end_json(at, in_string)

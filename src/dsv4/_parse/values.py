@@ -19,11 +19,11 @@ from dsv4._completion.json_text import (
 )
 from dsv4._completion.limits import LONGEST_SPACE
 from dsv4._format.spellings import CDATA, JSON_ARGUMENTS, PARAMETER_PREFIX
-from dsv4._parse.json_calls import JsonCalls, complete_part, json_calls_in
+from dsv4._parse.json_calls import JsonCalls, complete_calls, json_calls_in
 from dsv4._parse.open_call import RAW_PARAMETER, Body, Call, GivenValue
 from dsv4._parse.reading import ParserState, Reading
-from dsv4._parse.steps import Steps
 from dsv4._parse.tag import CALL_TAGS, Tag
+from dsv4._parse.text_buffer import Steps
 from dsv4._parse.value_ends import CallValue, QuotingValue
 from dsv4._parse.value_reader import Value
 
@@ -57,7 +57,7 @@ class ParameterValue(QuotingValue):
 
         A value that begins so and is anything else makes the call incomplete.
         """
-        reading, rules, tool = self.reading, self.rules, self.call.name
+        reading, rules, tools, tool = self.reading, self.rules, self.reading.tools, self.call.name
         may_nest = self.types & {"array", "object"} and "string" not in self.types
         if not may_nest or self.tag.string == "true":
             return False
@@ -68,10 +68,8 @@ class ParameterValue(QuotingValue):
         members: dict[str, str] = {}
         while ahead.marked and not ahead.closing:
             key, close = rules.key(ahead, tool), (yield from self.buffer.next_marked(ahead.end))
-            is_new = key not in members and key not in reading.tools.keys(tool)
-            if ahead.kind != "parameter" or key is None or not is_new:
-                break
-            if close is None or rules.role(close) != "/parameter":
+            is_new = not (key in members or key in tools.keys(tool)) and ahead.kind == "parameter"
+            if key is None or close is None or not is_new or rules.role(close) != "/parameter":
                 break
             text = self.buffer.slice(ahead.end, close.start)
             members[key] = typed_json(text, ahead.string, frozenset())
@@ -195,7 +193,7 @@ class ParameterValue(QuotingValue):
 
     def cut(self) -> None:
         if not self.streams:
-            self.done()
+            self.done(self.end)
         self.call.cut(rest="" if self.streams else self.as_member)
 
     @property
@@ -245,9 +243,10 @@ class JsonBody(CallValue):
     def close(self, to: int, tag: Tag | None = None) -> None:
         self.done(to)
         reading = _read_and_report(self)
-        arguments = None if reading is None else self._unwrapped(reading)
-        self.call.take_body(arguments, self.start, self.raw)
-        if arguments is None and self.holds_tags:
+        text = object_text({RAW_PARAMETER: json_string(self.raw.rstrip())})
+        arguments = text if reading is None else self._unwrapped(reading)
+        self.call.take_body(Body(arguments, self.start, self.raw, is_json=reading is not None))
+        if reading is None and self.holds_tags:
             self.call.drop("unreadable")  # parameters are part of what is no JSON (rule 30)
 
     def _unwrapped(self, reading: JsonReading) -> str:
@@ -271,7 +270,7 @@ class JsonBody(CallValue):
         return read_json(self.raw) is None
 
     def cut(self) -> None:
-        self.done()
+        self.done(self.end)
         if not self.call.may_have_body:  # it stands behind parameters
             self.call.remark(self.start, self.raw)
             self.call.cut()
@@ -301,7 +300,7 @@ class JsonCallList(Value):
         reading, raw = self.reading, self.raw
         calls = json_calls_in(raw)
         if not calls.read:
-            calls = JsonCalls(json_calls_in(complete_part(raw)).read, calls.unread)
+            calls = JsonCalls(complete_calls(raw), calls.unread)
         if not calls.read:
             reading.report(otherwise, self.start, raw)
             reading.tally.cut = reading.tally.cut or otherwise == "cut_short"
@@ -315,5 +314,5 @@ class JsonCallList(Value):
 
     def cut(self) -> None:
         """Calls that are complete before the cut stay calls (rule 16)."""
-        self.done()
+        self.done(self.end)
         self._make("cut_short")

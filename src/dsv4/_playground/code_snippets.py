@@ -26,7 +26,7 @@ from dsv4._playground.page_request import (
     Switches,
     live_request,
 )
-from dsv4._playground.prompt_view import own_side, server_dialect, side_or_problem, tokenizer_for
+from dsv4._playground.prompt_view import own_side, server_dialect, side_named, tokenizer_for
 from dsv4.api.api_request import ProtocolName
 from dsv4.api.protocols import PROTOCOLS
 from dsv4.request import Request
@@ -131,10 +131,10 @@ message = dsv4.assemble([*events, *parser.finish({python_literal(body.get("reaso
         return f"{head}\n\n{code}\nprint(*events, message, sep='\\n')\n"
     message = parse_traced(body, context)
     expected = f"expected = {python_literal(message.to_dict())}"
-    kinds = [found.kind for found in message.diagnostics]
-    found = f"assert [found.kind for found in message.diagnostics] == {python_literal(kinds)}"
+    kinds = [diagnostic.kind for diagnostic in message.diagnostics]
+    repairs = f"assert [found.kind for found in message.diagnostics] == {python_literal(kinds)}"
     finish = f"assert message.finish == {message.finish!r}"
-    test = pytest_case("message", "is", code, f"{expected}\n{found}\n{finish}", _MESSAGE_CLAIM)
+    test = pytest_case("message", "is", code, f"{expected}\n{repairs}\n{finish}", _MESSAGE_CLAIM)
     return f"{head}\n\n\n{test}"
 
 
@@ -220,9 +220,7 @@ def _prompt_code(body: Mapping[str, Any], context: PlaygroundContext, form: str)
     """Code that writes the prompt that is shown."""
     page = PageRequest.from_body(body, context)
     shown = choice_field(body, "shown", context.sides, "dsv4")
-    side = side_or_problem(page, shown)
-    if isinstance(side, PageProblem):
-        raise side
+    side = side_named(page, shown)
     kind, _, name = shown.partition(":")
     if kind == "profile":
         imports, value, code = _server_prompt_code(page, name)
@@ -261,12 +259,12 @@ def _request_code(page: PageRequest, dialect: str | None) -> tuple[str, str, str
         )
     module = page.protocol
     release = dialect or page.dialect
-    given = {n: v for n, v in vars(page.switches).items() if n != "dialect" and v is not None}
+    changes = {n: v for n, v in vars(page.switches).items() if n != "dialect" and v is not None}
     imports = f"from dsv4.api import {module}"
     code = f"request = {module}.read(BODY, dialect={release!r}).request"
-    if given:
+    if changes:
         imports = f"from dataclasses import replace\n\n{imports}"
-        code += f"\nrequest = replace(request, {keyword_arguments(given)})"
+        code += f"\nrequest = replace(request, {keyword_arguments(changes)})"
     return imports, assignment(value), code
 
 

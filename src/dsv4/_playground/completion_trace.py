@@ -215,7 +215,7 @@ def trace_completion(body: Mapping[str, Any], context: PlaygroundContext) -> dic
         "length": sum(widths),
         "steps": len(pieces) + 1,
         "cuts": widths if any(size != 1 for size in widths) else None,
-        "knots": reading.knots.found,
+        "knots": reading.knots.rows,
         "holds": [list(hold) if hold else [None, ""] for hold in reading.holds],
         "rows": [row.to_json(reading.offsets) for row in reading.rows],
         "frames": {name: protocol_frames(name, deltas, options, reason) for name in PROTOCOLS},
@@ -295,14 +295,14 @@ class TraceKnots:
     """Where something other than the text changes."""
 
     def __init__(self) -> None:
-        self.found: list[list[Any]] = []
+        self.rows: list[list[Any]] = []
         self._end = 0  # of the text, at the last knot
         self._open = False  # whether the last knot may still turn out to slide
 
     def add(self, step: int, state: int, hold: int, start: int, end: int) -> None:
         """At this step the text goes up to `end`, and what is held begins at `start`."""
-        if self.found:
-            knot = self.found[-1]
+        if self.rows:
+            knot = self.rows[-1]
             slid = end - start == self._end - knot[3]
             if knot[1:3] == [state, hold]:
                 if self._open and slid and end > start:
@@ -310,7 +310,7 @@ class TraceKnots:
                 if slid if knot[4] else start == knot[3]:
                     self._open = False
                     return
-        self.found.append([step, state, hold, start, start == end])
+        self.rows.append([step, state, hold, start, start == end])
         self._end = end
         self._open = start < end
 

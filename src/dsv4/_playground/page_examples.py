@@ -8,12 +8,12 @@ outside `_format/`.
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from typing import Any
 
 from dsv4._format import tokens
 from dsv4._format.spellings import BAR
+from dsv4._format.texts import read_text
 
 _SPELLINGS = {
     "{EOS}": str(tokens.EOS),
@@ -38,9 +38,7 @@ class ExampleCompletion:
 
 
 def _read_examples() -> dict[str, Any]:
-    path = os.path.join(os.path.dirname(__file__), "page_examples.json")
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
+    text = read_text("page_examples.json", __file__)
     for name, spelling in _SPELLINGS.items():
         text = text.replace(name, spelling)
     examples: dict[str, Any] = json.loads(text)

@@ -105,11 +105,11 @@ def picture_sizes(body: Mapping[str, Any], context: PlaygroundContext) -> dict[s
     picture, and for a dialect without any.
     """
     dialect = DIALECTS[choice_field(body, "dialect", tuple(DIALECTS), WITH_PICTURES)]
-    given: list[Any] = [body.get(name) for name in ("width", "height")]
+    size: list[Any] = [body.get(name) for name in ("width", "height")]
     # In v4-vision, up to three tokens depend on what stands before the picture.
-    starts = (image_grid(*given, dialect=dialect, start=n) for n in range(4))
+    starts = (image_grid(*size, dialect=dialect, start=n) for n in range(4))
     whole = next((grid for grid in starts if grid.tokens == body.get("tokens")), None)
-    whole = whole or image_grid(*given, dialect=dialect)
+    whole = whole or image_grid(*size, dialect=dialect)
     sizes = []
     for scale in SCALES:
         sides = (_scaled(side, scale) for side in (whole.width, whole.height))

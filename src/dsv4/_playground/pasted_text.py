@@ -21,6 +21,7 @@ from dsv4.api import Settings, read
 from dsv4.api.api_request import ProtocolName, chosen_dialect
 from dsv4.api.own_bodies import body_of_request
 from dsv4.api.protocols import PROTOCOLS
+from dsv4.api.request_fields import maybe_json
 from dsv4.errors import Error
 
 Pasted = dict[str, Any]
@@ -38,7 +39,7 @@ def import_text(body: Mapping[str, Any], context: PlaygroundContext) -> Pasted:
     - "unknown", with `notes` where something can be said of it.
     """
     text = text_field(body, "source")
-    value = _json_value(text)
+    value = maybe_json(text)
     if isinstance(value, str):
         text, value = value, None
     if value is not None:
@@ -50,13 +51,6 @@ def import_text(body: Mapping[str, Any], context: PlaygroundContext) -> Pasted:
         if imported is not None:
             return imported
     return _UNKNOWN
-
-
-def _json_value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 # Prompts, and files of JSON lines.
@@ -71,7 +65,7 @@ def _read_lines(text: str) -> Pasted | None:
     lines = [line for line in text.splitlines() if line.strip()]
     if not 2 <= len(lines) <= MOST_LINES:
         return None
-    values = [_json_value(line) for line in lines]
+    values = [maybe_json(line) for line in lines]
     if not all(isinstance(value, (dict, list)) for value in values):
         return None
     return {"kind": "lines", "lines": [_indented(value) for value in values]}
@@ -134,10 +128,10 @@ def _read_curl(text: str) -> Pasted:
     return _request_of(data)
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    escaped = found[1].replace('"', r"\"").replace(r"\'", "'").replace(r"\!", "!")
-    value = _json_value(f'"{escaped}"')
-    return shlex.quote(value) if isinstance(value, str) else found[0]
+def _unescaped(match: re.Match[str]) -> str:
+    escaped = match[1].replace('"', r"\"").replace(r"\'", "'").replace(r"\!", "!")
+    value = maybe_json(f'"{escaped}"')
+    return shlex.quote(value) if isinstance(value, str) else match[0]
 
 
 def _data_in(words: list[str]) -> Iterator[str]:
@@ -152,7 +146,7 @@ def _data_in(words: list[str]) -> Iterator[str]:
 
 
 def _request_of(data: str) -> Pasted:
-    value = _json_value(data)
+    value = maybe_json(data)
     return {"kind": "request", "source": data if value is None else _indented(value), "notes": []}
 
 
@@ -168,10 +162,10 @@ _ASKED: dict[str, Any] = {"role": "user", "content": ""}
 
 def _read_answer(value: object) -> Pasted:
     """What a model wrote, of a response of any protocol."""
-    found = _answer_turns(value)
-    if found is None or not isinstance(value, dict):
+    answer = _answer_turns(value)
+    if answer is None or not isinstance(value, dict):
         return _UNKNOWN
-    protocol, turns, notes = found
+    protocol, turns, notes = answer
     field = "input" if protocol == "responses" else "messages"
     model = value.get("model")
     dialect, unknown = chosen_dialect(None, model if isinstance(model, str) else None)
@@ -221,7 +215,7 @@ def _read_events(text: str) -> Pasted | None:
     """Server-sent events, as `curl` prints a stream."""
     lines = (line.strip() for line in text.splitlines())
     data = [line[len("data:") :].strip() for line in lines if line.startswith("data:")]
-    events = [value for value in map(_json_value, data) if isinstance(value, dict)]
+    events = [value for value in map(maybe_json, data) if isinstance(value, dict)]
     if not events:
         return None
     kind = str(events[0].get("type", ""))

@@ -212,11 +212,11 @@ class SegmentCutter:
         # Pills stay whole, and so does what is longer or shorter than what it stands for.
         whole = segment.style.startswith("pill") or size != len(segment.text)
         if whole:
-            yield segment, *self._known(start)
+            yield segment, *self._facts_at(start)
             return
         borders = sorted({start, *self._borders(start, end), end})
         for a, b in pairwise(borders):
-            yield _segment_part(segment, a - start, b - start), *self._known(a)
+            yield _segment_part(segment, a - start, b - start), *self._facts_at(a)
 
     def _borders(self, start: int, end: int) -> Iterator[int]:
         ends = self.tokens.ends if self.tokens else []
@@ -226,7 +226,7 @@ class SegmentCutter:
                 yield borders[at]
                 at += 1
 
-    def _known(self, at: int) -> tuple[Location | None, bool, int]:
+    def _facts_at(self, at: int) -> tuple[Location | None, bool, int]:
         n = bisect_right(self._ends, at)
         location = self._spans[n].location if n < len(self._spans) else None
         differs = bisect_right(self._differing, at) % 2 == 1
@@ -354,9 +354,7 @@ def view_prompt(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str
 def prompt_text(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str, Any]:
     """Only the prompt, for scripts: its text, and how many tokens it has, None if not known."""
     page = PageRequest.from_body(body, context)
-    side = side_or_problem(page, choice_field(body, "shown", context.sides, "dsv4"))
-    if isinstance(side, PageProblem):
-        raise side
+    side = shown_side(body, page)
     tokenizer, _ = tokenizer_for(context.tokenizer, side.prompt)
     tokens = None
     with suppress(ImageError):  # of an image whose size is not known
@@ -388,15 +386,25 @@ def _tool_names(page: PageRequest) -> list[str]:
 
 def side_or_problem(page: PageRequest, name: str) -> PageSide | PageProblem:
     """A prompt by the name of its side, or why there is none."""
-    kind, _, which = name.partition(":")
     try:
-        if kind == "profile":
-            return _server_side(page, which)
-        return own_side(
-            replace(page, switches=replace(page.switches, dialect=which)) if which else page
-        )
+        return side_named(page, name)
     except PageProblem as problem:
         return problem
+
+
+def side_named(page: PageRequest, name: str) -> PageSide:
+    """A prompt by the name of its side. Raises a `PageProblem` where there is none."""
+    kind, _, which = name.partition(":")
+    if kind == "profile":
+        return _server_side(page, which)
+    return own_side(
+        replace(page, switches=replace(page.switches, dialect=which)) if which else page
+    )
+
+
+def shown_side(body: Mapping[str, Any], page: PageRequest) -> PageSide:
+    """The prompt that is shown, by what the page sent."""
+    return side_named(page, choice_field(body, "shown", page.context.sides, "dsv4"))
 
 
 def own_side(page: PageRequest) -> PageSide:
@@ -511,8 +519,8 @@ def _differing_fields(
     if len(shown) != 2 or not fields:
         return []
     reasons = [each for each in _dialect_reasons(*shown) if each[2] & {name for _, name in fields}]
-    known = {name for _, _, names in reasons for name in names}
-    others = [field for field in fields if field[1] not in known]
+    explained_names = {name for _, _, names in reasons for name in names}
+    others = [field for field in fields if field[1] not in explained_names]
     words = [(kind, sentence) for kind, sentence, _ in reasons]
     words += [
         ("text", f"{_named(field)} is written differently.") for field in others[:MOST_FIELDS]

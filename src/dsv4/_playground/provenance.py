@@ -225,8 +225,8 @@ def _end(text: str, at: int, value: str, after: str, is_last: bool) -> int:
             return end
     if not after:
         return len(text) if is_last else at
-    found = text.find(after, at)
-    return len(text) if found < 0 else found
+    place = text.find(after, at)
+    return len(text) if place < 0 else place
 
 
 # What is not text of the request.

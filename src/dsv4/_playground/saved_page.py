@@ -11,14 +11,14 @@ from html import escape
 from itertools import pairwise
 from typing import Any
 
-from dsv4._playground.page_problem import PageProblem, choice_field
+from dsv4._format.texts import read_text
 from dsv4._playground.page_request import PageRequest, PlaygroundContext
 from dsv4._playground.prompt_view import (
     PageRow,
     PageSide,
     SentSegment,
     rows_of,
-    side_or_problem,
+    shown_side,
     tokenizer_for,
 )
 from dsv4._playground.provenance import SourceRange
@@ -34,21 +34,7 @@ _CONTENT_SECURITY_POLICY = (
 # Links work beyond that.
 MOST_LIT_PLACES = 1000
 
-_SAVED_STYLE = """
-body.saved { max-width: none; }
-.saved .sides { display: grid; grid-template-columns: minmax(0, 2fr) minmax(0, 3fr); gap: 2em; }
-.saved .sides > section { overflow: auto; max-height: 88vh; }
-.saved h2 { font-size: 1em; margin: 0 0 .5em; }
-.saved .source { margin: 0; font: inherit; white-space: pre-wrap; overflow-wrap: anywhere; }
-:where(.saved) a { color: inherit; text-decoration: underline dotted var(--rule);
-  text-underline-offset: .3em; }
-.saved { --lit: #fff3b0; } .saved :target, .saved .lit { background: var(--lit); }
-@media (prefers-color-scheme: dark) { .saved { --lit: #4d3d00; } }
-@media (max-width: 70em) {
-  .saved .sides { grid-template-columns: minmax(0, 1fr); }
-  .saved .sides > section { max-height: none; }
-}
-"""
+_SAVED_STYLE = "\n" + read_text("saved_page.css", __file__)
 
 
 def save_page(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str, str]:
@@ -57,10 +43,7 @@ def save_page(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str, 
     `body` has the JSON text `source`, the switches, and `shown`, the side whose prompt is saved.
     """
     page = PageRequest.from_body(body, context)
-    side = side_or_problem(page, choice_field(body, "shown", context.sides, "dsv4"))
-    if isinstance(side, PageProblem):
-        raise side
-    return {"name": "dsv4-prompt.html", "html": "".join(_page(page, side))}
+    return {"name": "dsv4-prompt.html", "html": "".join(_page(page, shown_side(body, page)))}
 
 
 def _page(page: PageRequest, side: PageSide) -> Iterator[str]:

@@ -191,9 +191,9 @@ def _in_words_of_servers(body: JsonObject, protocol: ProtocolName, effort: objec
         body = {**body, "thinking": {"type": "enabled" if switch else "disabled"}}
     is_off = switch is False and protocol == "responses"  # which has no other switch
     name, *inside = _EFFORT_PLACES[protocol]
-    given = body.get(name)
-    fields = given if isinstance(given, dict) else {}
-    is_given = given is not None and (not inside or fields.get("effort") is not None)
+    own = body.get(name)
+    fields = own if isinstance(own, dict) else {}
+    is_given = own is not None and (not inside or fields.get("effort") is not None)
     if (is_given or effort is None) and not is_off:
         return body
     word = "none" if is_off else effort

@@ -23,7 +23,7 @@ from dsv4.api import request_content as contents
 from dsv4.api import request_fields
 from dsv4.api.errors import ApiError, wrong
 from dsv4.api.request_content import Content, HistoryCall
-from dsv4.api.request_fields import OFF, Check, JsonObject, clean_value, marshalled
+from dsv4.api.request_fields import OFF, Check, JsonObject, clean_value, marshalled, maybe_json
 from dsv4.types import JsonSchema, ToolChoiceMode
 
 # The marks that come back with a turn.
@@ -601,10 +601,7 @@ def arguments_object(arguments: contents.Arguments) -> JsonObject:
     """Arguments as an object. Text that is none is one parameter, as the format writes it."""
     if isinstance(arguments, dict):
         return arguments
-    try:
-        value = json.loads(arguments) if contents.is_object_text(arguments) else None
-    except (ValueError, RecursionError):
-        value = None
+    value = maybe_json(arguments)
     return value if isinstance(value, dict) else {contents.RAW_ARGUMENTS: arguments}
 
 

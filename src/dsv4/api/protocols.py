@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeAlias
 
 from dsv4._format.dialects import Dialect
+from dsv4._format.texts import read_table
 from dsv4.api import chat, event_writer, messages, responses
 from dsv4.api import neutral_request as neutral
 from dsv4.api.api_request import ApiRequest, ApiSettings, ProtocolName, check_end
@@ -104,34 +105,8 @@ OPTION_FIELDS_READ: Mapping[ProtocolName, Mapping[str, Collection[str]]] = {
 
 # Those that clients are known to send. They say nothing that a prompt could hold, or give advice
 # that the format has no words for; none of them takes anything away from what the model sees.
-_OPENAI = (
-    *("safety_identifier", "service_tier", "moderation", "prompt_cache_options"),
-    *("prompt_cache_retention", "stream_options.include_obfuscation"),
-)
 HARMLESS_FIELDS: Mapping[ProtocolName, frozenset[str]] = {
-    "chat": frozenset(
-        {
-            *_OPENAI,
-            *("audio", "metadata", "modalities", "prediction", "store", "verbosity"),
-            *("thinking.budget_tokens",),
-        }
-    ),
-    "responses": frozenset(
-        {
-            *_OPENAI,
-            *("access_programs", "client_metadata", "context_management", "image"),
-            *("max_tool_calls", "stream_options", "truncation", "reasoning.generate_summary"),
-            *("reasoning.mode", "reasoning.summary", "text.verbosity"),
-        }
-    ),
-    "messages": frozenset(
-        {
-            *("cache_control", "context_management", "diagnostics", "fallback_credit_token"),
-            *("fallbacks", "inference_geo", "output_config.task_budget", "service_tier", "speed"),
-            *("thinking.block_binding", "thinking.budget_tokens", "thinking.display"),
-            *("user_profile_id",),
-        }
-    ),
+    name: frozenset(fields) for name, fields in read_table("harmless_fields", __file__).items()
 }
 
 

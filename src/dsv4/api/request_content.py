@@ -20,6 +20,7 @@ from dsv4.api.request_fields import (
     clean,
     clean_value,
     json_object,
+    maybe_json,
     maybe_text_at,
     type_at,
     without_surrogates,
@@ -308,12 +309,7 @@ def arguments_of(value: object, path: str) -> Arguments:
 
 def is_object_text(text: str) -> bool:
     """Whether a text is a JSON object, or broken JSON, which the format writes as it stands."""
-    if text[:1] == "{":
-        return True
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False
+    return text[:1] == "{" or isinstance(maybe_json(text), dict)
 
 
 def _cleaned_arguments(text: str) -> Arguments:

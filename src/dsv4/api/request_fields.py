@@ -101,6 +101,14 @@ _BOM = "\ufeff"
 # a request goes through `clean`, and every value that is written as JSON through `clean_value`.
 
 
+def maybe_json(text: str) -> Any:
+    """The value of a JSON text; None where it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
 def clean(text: str) -> str:
     """A caller's text, exactly a `str`, with U+FFFD in the place of every lone surrogate."""
     return str.__str__(text) if is_clean(text) else _SURROGATE.sub("\ufffd", text)

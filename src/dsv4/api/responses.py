@@ -12,6 +12,7 @@ from dsv4.api import event_writer
 from dsv4.api.errors import ApiError, ContextOverflow, as_api_error, error, error_body
 from dsv4.api.event_writer import Events, EventWriter, HeldCall, Logprobs, ProtocolEvent, Usage
 from dsv4.api.neutral_request import CUSTOM_INPUT, mark_text
+from dsv4.api.request_fields import maybe_json
 from dsv4.api.responses_requests import read
 
 __all__ = ["Writer", "error", "fold", "frames", "read", "whole"]
@@ -30,10 +31,7 @@ _COMPLETE = re.compile(rf'(?:[^"\\]+|\\[^u]|{_PAIR}|\\u(?![dD][89abAB]){_HEX}{{4
 
 def custom_input(arguments: str) -> str:
     """The text in complete arguments. Where the model wrote something else, all of it."""
-    try:
-        value = json.loads(arguments)
-    except ValueError:
-        return arguments
+    value = maybe_json(arguments)
     text = value.get(CUSTOM_INPUT) if isinstance(value, dict) and len(value) == 1 else None
     return text if isinstance(text, str) else arguments
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -23,6 +23,7 @@ from dsv4._parse.parse import parse
 from dsv4._parse.parser import StreamParser
 from dsv4.compat import release, release_v32
 from dsv4.errors import Error, mismatch, short_repr
+from dsv4.tokens.coder import common_prefix_length
 
 ConformanceKind: TypeAlias = Literal["encode", "parse", "pieces"]
 KINDS: tuple[ConformanceKind, ...] = ("encode", "parse", "pieces")
@@ -204,8 +205,8 @@ def random_cases(count: int, dialects: tuple[str, ...] = tuple(DIALECTS)) -> Ite
             continue
         yield ConformanceCase(name, "encode", dialect, request, expected)
         text = _random_completion(chance, dialect)
-        asked = {"do": "parse", "dialect": dialect, "text": text, "thinking_mode": "chat"}
-        strict = {**asked, "strict": True}
+        reading = {"do": "parse", "dialect": dialect, "text": text, "thinking_mode": "chat"}
+        strict = {**reading, "strict": True}
         yield ConformanceCase(f"{name} read", "parse", dialect, strict, own_answer(strict))
 
 
@@ -364,7 +365,7 @@ def _encode_outcome(case: ConformanceCase, answer: Mapping[str, Any]) -> Conform
     if not isinstance(prompt, str):
         prompt = "found no prompt, expected one as text, or its ids"
         return ConformanceOutcome(case, "fail", prompt)
-    at = _first_difference(prompt, expected)
+    at = common_prefix_length(prompt, expected)
     around = slice(max(0, at - EXCERPT), at + EXCERPT)
     difference = f"at character {at:,}: found {prompt[around]!r}, expected {expected[around]!r}"
     return ConformanceOutcome(case, "fail", difference, section_of(case, at))
@@ -379,7 +380,7 @@ def _ids_outcome(case: ConformanceCase, value: object) -> ConformanceOutcome:
         return ConformanceOutcome(case, "fail", "found no list of ids, expected one")
     if value == expected:
         return ConformanceOutcome(case, "pass")
-    at = _first_difference(value, expected)
+    at = common_prefix_length(value, expected)
     around = slice(max(0, at - 3), at + 3)
     difference = f"at id {at:,}: found {value[around]}, expected {expected[around]}"
     return ConformanceOutcome(case, "fail", difference, "docs/format.md, section 1")
@@ -395,12 +396,6 @@ def prompt_ids(prompt: str, dialect: str) -> list[int | None]:
     for part in markup(prompt).parts:
         ids += [special_ids.get(part)] if isinstance(part, Special) else tokenizer.encode_text(part)
     return ids
-
-
-def _first_difference(a: Sequence[Any], b: Sequence[Any]) -> int:
-    return next(
-        (n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
-    )
 
 
 def section_of(case: ConformanceCase, at: int) -> str:

@@ -25,7 +25,7 @@ from dsv4._inputs.input_files import InputError
 from dsv4._inputs.request_bodies import RequestOverrides
 from dsv4._parse.parser import StreamParser
 from dsv4.compat import hf_tokenizers
-from dsv4.compat.hf_tokenizers import HfTokenizer, dialect_of
+from dsv4.compat.hf_tokenizers import dialect_of
 from dsv4.compat.templates import TEMPLATED, chat_template
 from dsv4.errors import EncodeError, OptionError, mismatch, short_repr
 from dsv4.request import Request
@@ -214,8 +214,8 @@ def apply_chat_template(
     what `transformers` returns. Raises `EncodeError` with the place in `messages`, `OptionError`
     with the name of the option, and `TypeError` for options that are not known.
     """
-    processor = hf_tokenizers.as_tokenizer(tokenizer)
-    tokenizer = hf_tokenizers.as_tokenizer(getattr(tokenizer, "tokenizer", tokenizer))
+    processor: Any = tokenizer
+    tokenizer = getattr(processor, "tokenizer", processor)
     _check_keywords(chat_template_kwargs)
     _check_outputs(tokenize, return_dict, return_assistant_tokens_mask)
     _check_ends(add_generation_prompt, continue_final_message, return_assistant_tokens_mask)
@@ -322,14 +322,14 @@ def install(
     _log.info("%s gets prompts of the dialect %s", hf_tokenizers.name_of(tokenizer), named)
     for one in (tokenizer, getattr(tokenizer, "tokenizer", None)):
         if one is not None:
-            _install_on(hf_tokenizers.as_tokenizer(one), named, defaults)
+            _install_on(one, named, defaults)
     return tokenizer
 
 
 _DEFAULTS = ("thinking", "enable_thinking", "reasoning_effort", "drop_thinking", "response_format")
 
 
-def _install_on(tokenizer: HfTokenizer, dialect: Dialect, defaults: dict[str, Any]) -> None:
+def _install_on(tokenizer: Any, dialect: Dialect, defaults: dict[str, Any]) -> None:
     if dialect.name in TEMPLATED:
         tokenizer.chat_template = chat_template(dialect)
     # Partials of functions, because a tokenizer may be pickled or copied, and these with it.
@@ -649,7 +649,7 @@ def _source(record: object) -> object:
 
 
 def _aligned(
-    masks: list[list[int]], padded: hf_tokenizers.BatchEncoding, side: str, is_single: bool
+    masks: list[list[int]], padded: Any, side: str, is_single: bool
 ) -> list[int] | list[list[int]]:
     """The masks, with nothing over the padding."""
     rows = [padded["input_ids"]] if is_single else padded["input_ids"]

@@ -44,29 +44,6 @@ WrittenBatch: TypeAlias = Written | Sequence[Written] | SupportsToList
 HfTool: TypeAlias = ToolInput | Callable[..., object]
 
 
-class BatchEncoding(Protocol):
-    """Padded ids, with masks."""
-
-    def __getitem__(self, name: str, /) -> Any: ...
-
-    def __setitem__(self, name: str, value: object, /) -> None: ...
-
-    def convert_to_tensors(self, tensor_type: str, /) -> object: ...
-
-
-class HfTokenizer(Protocol):
-    """A tokenizer of `transformers`, or a processor that has one."""
-
-    model_max_length: int
-    truncation_side: str
-    padding_side: str
-    chat_template: str
-    response_template: dict[str, Any]
-    parse_response: Callable[..., Any]
-
-    def __call__(self, **options: Any) -> BatchEncoding: ...
-
-
 @runtime_checkable
 class _KnowsDialect(Protocol):
     """A tokenizer of dsv4."""
@@ -75,12 +52,6 @@ class _KnowsDialect(Protocol):
     def dialect(self) -> Dialect: ...
 
     def dialect_for(self, wanted: str | Dialect | None) -> Dialect: ...
-
-
-def as_tokenizer(value: Any) -> HfTokenizer:
-    """A tokenizer as its caller gave it. What it lacks shows when it is used."""
-    tokenizer: HfTokenizer = value
-    return tokenizer
 
 
 # Tokenizers: their vocabulary and dialect.

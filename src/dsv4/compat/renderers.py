@@ -180,7 +180,7 @@ def _answer_before(
     results = [message for message in new_messages if message["role"] == "tool"]
     unclaimed = [result.get("tool_call_id") for result in results]
     names = dict(zip(unclaimed, (result.get("name") for result in results), strict=True))
-    made: list[types.ToolCallParam] = []
+    listed: list[types.ToolCallParam] = []
     for call in calls:
         fitting = [id for id in unclaimed if id == call.id]
         fitting += [id for id in unclaimed if names[id] in (None, call.name)]
@@ -188,8 +188,8 @@ def _answer_before(
             unclaimed.remove(fitting[0])
         id = str(fitting[0] if fitting else call.id)
         function: types.FunctionCallParam = {"name": call.name or "", "arguments": "{}"}
-        made.append({"id": id, "type": "function", "function": function})
-    return {"role": "assistant", "content": "", "tool_calls": made}
+        listed.append({"id": id, "type": "function", "function": function})
+    return {"role": "assistant", "content": "", "tool_calls": listed}
 
 
 def _attribute(rendered: RenderedTokens, piece: Piece, count: int) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, ROLES, STRING_FALSE, STRING_TRUE, Dialect, dialect_named
-from dsv4._format.texts import RESPONSE_FORMAT
+from dsv4._format.texts import RESPONSE_FORMAT, read_text
 from dsv4.errors import OptionError, mismatch
 from dsv4.types import DialectName
 
@@ -37,7 +36,7 @@ def chat_template(dialect: DialectName | Dialect = "v4", engine: str = "transfor
     if dialect.name not in TEMPLATED:
         expected = f"one of {', '.join(TEMPLATED)}: those of templates"
         raise OptionError("dialect", mismatch(dialect.name, expected))
-    template = _source()
+    template = read_text("chat_template.jinja")
     if engine != "transformers":
         template = "".join(
             line for line in template.splitlines(keepends=True) if line.strip() not in _GENERATION
@@ -57,13 +56,6 @@ def chat_template(dialect: DialectName | Dialect = "v4", engine: str = "transfor
     ):
         template = template.replace(placeholder, text)
     return template
-
-
-def _source() -> str:
-    package = os.path.dirname(os.path.dirname(__file__))
-    path = os.path.join(package, "_format", "chat_template.jinja")
-    with open(path, encoding="utf-8", newline="") as file:
-        return file.read()
 
 
 def _literal(value: object) -> str:

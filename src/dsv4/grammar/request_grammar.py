@@ -309,7 +309,7 @@ def _make_grammar(
         raise refusal(("response_format",), "found a schema that no value fits")
     text = GRAMMAR_WRITERS[form](bodies).grammar(root)
     spelled = not ids or completion_rules.cuts_marker(begins.written)
-    return Grammar(text, form, relaxations.found(), "text" if spelled else "tokens")
+    return Grammar(text, form, relaxations.listed(), "text" if spelled else "tokens")
 
 
 def _check_callable(

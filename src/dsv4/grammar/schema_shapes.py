@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, NamedTuple, TypeAlias
 
+from dsv4._format.texts import read_table
 from dsv4.errors import Location, mismatch, path_of, refusal, short_repr
 from dsv4.schema import TYPES, Schema, json_identity, resolve
 
@@ -59,7 +60,7 @@ class Relaxations:
             raise refusal(location, f"cannot be enforced: {reason}; expected none with exact=True")
         self._noted.setdefault(location, Relaxation(location, reason))
 
-    def found(self) -> tuple[Relaxation, ...]:
+    def listed(self) -> tuple[Relaxation, ...]:
         return tuple(self._noted.values())
 
 
@@ -148,34 +149,10 @@ _CHECKS: dict[str, tuple[Callable[[object], bool], str]] = {
 }
 # Bounds that are numbers in current drafts, and flags beside the bound in the oldest.
 _EXCLUSIVE = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
-# What no rule enforces, with the type of value that it is about.
-UNENFORCED: dict[str, tuple[str, str]] = {
-    "format": ("string", "formats are not enforced"),
-    "contentEncoding": ("string", "encodings are not enforced"),
-    "multipleOf": ("number", "multiples are not counted"),
-    "uniqueItems": ("array", "items may be equal"),
-    "contains": ("array", "what an array holds is not looked for"),
-    "unevaluatedItems": ("array", "what other keywords left over is not known"),
-    "patternProperties": ("object", "members of any name have any value"),
-    "propertyNames": ("object", "names of undeclared members are not looked at"),
-    "minProperties": ("object", "members are not counted"),
-    "maxProperties": ("object", "members are not counted"),
-    "dependentRequired": ("object", "what members need each other is not enforced"),
-    "dependentSchemas": ("object", "what members need each other is not enforced"),
-    "dependencies": ("object", "what members need each other is not enforced"),
-    "unevaluatedProperties": ("object", "what other keywords left over is not known"),
-    "not": ("any", "what must not be is not enforced"),
-    "if": ("any", "conditions are not enforced"),
-    "$dynamicRef": ("any", "dynamic references are not followed"),
-    "$recursiveRef": ("any", "dynamic references are not followed"),
-}
-_SAYS_NOTHING: dict[str, object] = {
-    "uniqueItems": False,
-    "unevaluatedItems": True,
-    "unevaluatedProperties": True,
-    "minProperties": 0,
-    "contentEncoding": None,
-}
+# What no rule enforces: the type of value that it is about, how that is said, and the value with
+# which it asks for nothing.
+UNENFORCED: dict[str, dict[str, Any]] = read_table("unenforced_keywords", __file__)
+_SOMETHING = object()
 
 
 def own_shape(schema: Schema, location: Location) -> Shape:
@@ -191,7 +168,7 @@ def own_shape(schema: Schema, location: Location) -> Shape:
             keywords[name] = Keyword(number, place)
         elif name in _EXCLUSIVE:
             _read_exclusive(schema, name, place, keywords)
-        elif name in UNENFORCED and value != _SAYS_NOTHING.get(name, _SAYS_NOTHING):
+        elif name in UNENFORCED and value != UNENFORCED[name].get("says_nothing", _SOMETHING):
             keywords[name] = Keyword(value, place)
     for name, read in (("type", _types), ("required", _names)):
         if name in schema:

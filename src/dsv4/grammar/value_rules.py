@@ -281,10 +281,11 @@ class ValueRules:
         return length <= MOST_LISTED_CHARACTERS and self.rules.affords(length // 64)
 
     def _note_unenforced(self, shape: Shape, kinds: list[str]) -> None:
-        for name, (kind, reason) in UNENFORCED.items():
+        for name, row in UNENFORCED.items():
+            kind = row["type"]
             about = {kind, "integer"} if kind == "number" else {kind}
             if name in shape.keywords and (kind == "any" or about & set(kinds)):
-                self.relaxations.note(shape.keywords[name].location, reason)
+                self.relaxations.note(shape.keywords[name].location, row["reason"])
 
     def _typed(self, shape: Shape, kind: str) -> Expression:
         makers: dict[str, Callable[[Shape], Expression]] = {

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from dsv4._format.texts import read_table
 from dsv4.errors import EncodeError, Location
 from dsv4.profiles import request_facts
 from dsv4.profiles import server_requests as server
 from dsv4.profiles.profile import Profile, profile_named, render
 from dsv4.profiles.request_facts import RequestFact
 from dsv4.profiles.server_requests import Object, RequestBody, ThinkingMode
-from dsv4.profiles.table_files import read_table
 
 # The table: a row for each difference, a cell for each server.
 
@@ -67,7 +67,7 @@ def _row(applies_to: str, **fields: Any) -> ServerDifference:
     return ServerDifference(applies_to=getattr(request_facts, applies_to), **fields)
 
 
-DIFFERENCES = tuple(_row(**row) for row in read_table("server_differences"))
+DIFFERENCES = tuple(_row(**row) for row in read_table("server_differences", __file__))
 
 
 # The comparison of one request.

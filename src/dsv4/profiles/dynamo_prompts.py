@@ -187,20 +187,20 @@ def _response_format(value: object, path: str) -> Object:
     named = server.object_at(fields.get("json_schema"), path)
     server.text_at(named.get("name"), f"{path}.name")
     schema = server.object_at(named.get("schema"), f"{path}.schema")
-    known = {**named, "schema": checked_json(schema, f"{path}.schema", True)}
+    form = {**named, "schema": checked_json(schema, f"{path}.schema", True)}
     order = ("description", "name", "schema", "strict")
-    return {"type": kind, "json_schema": {n: known[n] for n in order if known.get(n) is not None}}
+    return {"type": kind, "json_schema": {n: form[n] for n in order if form.get(n) is not None}}
 
 
 def _tools(body: Object) -> list[Object]:
-    given, choice = body.get("tools"), body.get("tool_choice")
+    value, choice = body.get("tools"), body.get("tool_choice")
     wanted = server.named_choice(choice)
-    if given is None:
+    if value is None:
         server.check_chosen(wanted, ())
         if choice == "required":
             raise server_refusal("tool_choice", "found required without tools, expected some")
         return []
-    listed = server.list_at(given, "tools")
+    listed = server.list_at(value, "tools")
     if not listed:
         raise server_refusal("tools", "found an empty list, expected a tool, or no such field")
     tools = [_tool(tool, f"tools[{n}]") for n, tool in enumerate(listed)]

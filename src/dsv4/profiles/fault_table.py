@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType, ModuleType
 from typing import Any
 
+from dsv4._format.texts import read_table
 from dsv4.profiles import prompt_changes, request_changes
 from dsv4.profiles.fault_values import FaultChange, ServerFault
-from dsv4.profiles.table_files import read_table
 
 HIGHEST_LIMIT = 10_000_000
 
@@ -24,7 +24,7 @@ EFFORT_TARGETS = ("none", "low", "high", "max")
 
 
 def _faults() -> Iterator[ServerFault]:
-    table = read_table("fault_table")
+    table = read_table("fault_table", __file__)
     mends = table["mends"]
     for row in table["faults"]:
         row["mend"] = mends.get(row["mend"], row["mend"])

@@ -13,11 +13,11 @@ from typing import TypeAlias
 
 from dsv4._encode.tools import to_json
 from dsv4._format import tokens
-from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE
 from dsv4._format.texts import RESPONSE_FORMAT
 from dsv4.profiles import llama_cpp_request
 from dsv4.profiles import server_requests as server
 from dsv4.profiles.llama_cpp_request import LlamaCall, LlamaMessage, LlamaRelease
+from dsv4.profiles.markup_texts import calls_block, tools_section
 from dsv4.profiles.server_requests import Object, ThinkingMode
 
 # The efforts that write something; any other writes nothing.
@@ -42,7 +42,7 @@ render_october: PromptRenderer = partial(_render, llama_cpp_request.OCTOBER_2026
 
 
 def mode(body: Object, dialect: str) -> ThinkingMode:
-    options = llama_cpp_request.template_options(body)
+    options = server.template_options(body)
     value = body.get("reasoning_effort")
     name = value if isinstance(value, str) and value else None
     effort = options.get("reasoning_effort") if name is None else name
@@ -57,10 +57,7 @@ def _front(request: llama_cpp_request.LlamaRequest) -> str:
     """Every system text, then the tools and the format, each after a blank line if not first."""
     texts = [server.BLANK_LINE.join(m.text for m in request.messages if m.role == "system")]
     if request.tools:
-        dialect = server.served_dialect("v4")
-        texts.append(
-            dialect.tools_open + "\n".join(map(_json, request.tools)) + dialect.tools_close
-        )
+        texts.append(tools_section(request.tools, server.served_dialect("v4"), _json))
     if request.schema is not None:
         texts.append(RESPONSE_FORMAT + _json(request.schema))
     return server.BLANK_LINE.join(text for text in texts if text)
@@ -136,21 +133,8 @@ def _end(request: llama_cpp_request.LlamaRequest, thinking: bool) -> str:
 def _calls(calls: Sequence[LlamaCall]) -> str:
     if not calls:
         return ""
-    tags = server.served_dialect("v4").tags
-    texts = (
-        f"{tags.invoke_open}{call.name}{NAME_END}"
-        + "\n".join(
-            f"{tags.parameter_open}{key}{_typed(value)}{tags.parameter_close}"
-            for key, value in call.arguments.items()
-        )
-        + tags.invoke_close
-        for call in calls
-    )
-    return tags.block_open + "\n".join(texts) + tags.block_close
-
-
-def _typed(value: object) -> str:
-    return STRING_TRUE + value if isinstance(value, str) else STRING_FALSE + _json(value)
+    listed = [(call.name, call.arguments) for call in calls]
+    return calls_block(listed, server.served_dialect("v4").tags, _json)
 
 
 def _json(value: object) -> str:

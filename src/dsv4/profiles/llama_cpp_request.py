@@ -99,15 +99,10 @@ def joined(texts: Sequence[str], separator: str) -> str:
     return whole
 
 
-def template_options(body: Object) -> Object:
-    value = body.get("chat_template_kwargs")
-    return value if isinstance(value, dict) else {}
-
-
 def read_request(body: Object, release: LlamaRelease) -> LlamaRequest:
     """The request as this release reads it. Raises `EncodeError` where it is refused."""
     _check_text(body)
-    options = template_options(body)
+    options = server.template_options(body)
     thinks = options.get("enable_thinking")
     if isinstance(thinks, str):
         raise server.unexpected(thinks, "true or false", "chat_template_kwargs.enable_thinking")
@@ -216,12 +211,12 @@ def _texts(content: object, path: str) -> Iterator[str]:
             yield server.text_at(part.get("text"), f"{path}[{n}].text")
 
 
-def _calls(given: object, path: str, role: str, release: LlamaRelease) -> Iterator[LlamaCall]:
+def _calls(value: object, path: str, role: str, release: LlamaRelease) -> Iterator[LlamaCall]:
     """The values of an object are taken for a list. The calls of an assistant alone are written,
     so only their arguments must be objects."""
-    values = list(given.values()) if isinstance(given, dict) else server.maybe_list(given, path)
-    for n, value in enumerate(values):
-        call = _call(value, f"{path}[{n}]", release)
+    values = list(value.values()) if isinstance(value, dict) else server.maybe_list(value, path)
+    for n, each in enumerate(values):
+        call = _call(each, f"{path}[{n}]", release)
         if role == "assistant":
             server.object_at(call.arguments, f"{path}[{n}].function.arguments")
         yield call
@@ -264,7 +259,7 @@ def _tools(body: Object, release: LlamaRelease) -> Iterator[Object]:
 
 def _schema_of_answer(body: Object, release: LlamaRelease) -> Object | None:
     """The schema that the answer must follow. None: any text."""
-    schema, path = _given_schema(body)
+    schema, path = _schema_in(body)
     if not isinstance(schema, dict):
         return None
     if release.checks_schemas:
@@ -272,7 +267,7 @@ def _schema_of_answer(body: Object, release: LlamaRelease) -> Object | None:
     return _as_held(schema, path, release) or dict(release.any_object)
 
 
-def _given_schema(body: Object) -> tuple[object, str]:
+def _schema_in(body: Object) -> tuple[object, str]:
     """The schema that a request asks for, if it asks for one, and its place."""
     own = body.get("json_schema")
     value = body.get("response_format")

@@ -27,9 +27,9 @@ class _SchemaCheck:
         self._root = root
         self._followed: set[str] = set()
 
-    def check(self, given: object, path: str) -> None:
+    def check(self, value: object, path: str) -> None:
         """The first thing that a schema has decides what is looked at."""
-        schema = object_at(given, path)
+        schema = object_at(value, path)
         if "$ref" in schema:
             self._reference(schema["$ref"], f"{path}.$ref")
             return

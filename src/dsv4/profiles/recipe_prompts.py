@@ -8,18 +8,12 @@ from itertools import groupby
 
 from dsv4._encode.tools import to_json
 from dsv4._format import tokens
-from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, Dialect
+from dsv4._format.dialects import NAME_END, Dialect
 from dsv4._format.texts import RECIPE_JSON_OBJECT, RESPONSE_FORMAT
 from dsv4.profiles import recipe_request
+from dsv4.profiles.markup_texts import JsonWriter, calls_block, parameters, tools_section
 from dsv4.profiles.recipe_request import RecipeCall, RecipeConversation, RecipeMessage
 from dsv4.profiles.server_requests import BLANK_LINE, Object, served_dialect
-
-JsonWriter = Callable[[object], str]
-
-
-def tools_section(schemas: Sequence[Object], dialect: Dialect, json: JsonWriter) -> str:
-    """The tools section."""
-    return dialect.tools_open + "\n".join(map(json, schemas)) + dialect.tools_close
 
 
 def _extras(conversation: RecipeConversation, dialect: Dialect, json: JsonWriter) -> list[str]:
@@ -43,14 +37,9 @@ def _ending(conversation: RecipeConversation, dialect: Dialect) -> str:
     return tokens.ASSISTANT + opening + forced
 
 
-def _parameters(call: RecipeCall, dialect: Dialect, json: JsonWriter) -> Iterator[str]:
+def _arguments(call: RecipeCall) -> Object:
     arguments = recipe_request.read_object(call.arguments)
-    if arguments is None:
-        arguments = {"arguments": call.arguments}
-    tags = dialect.tags
-    for key, value in arguments.items():
-        typed = STRING_TRUE + value if isinstance(value, str) else STRING_FALSE + json(value)
-        yield f"{tags.parameter_open}{key}{typed}{tags.parameter_close}"
+    return {"arguments": call.arguments} if arguments is None else arguments
 
 
 def _users_joined(messages: Sequence[RecipeMessage], keep_empty: bool) -> Iterator[RecipeMessage]:
@@ -128,9 +117,8 @@ def _v4_calls(calls: Sequence[RecipeCall]) -> str:
     texts = [str(tags.block_open)]
     for call in calls:
         texts += tags.invoke_open, call.name, NAME_END
-        texts += (
-            f"{parameter}\n" for parameter in _parameters(call, dialect, recipe_request.v4_json)
-        )
+        written = parameters(_arguments(call), tags, recipe_request.v4_json)
+        texts += (f"{parameter}\n" for parameter in written)
         texts += tags.invoke_close.lstrip("\n"), "\n"
     return "".join([*texts, tags.block_close.lstrip("\n")])
 
@@ -216,20 +204,10 @@ def _v4_1_answer(
         yield tokens.THINK_END
     yield message.text
     if message.calls:
-        yield _v4_1_calls(message.calls, dialect)
+        listed = [(call.name, _arguments(call)) for call in message.calls]
+        yield calls_block(listed, dialect.tags, to_json)
     if not message.prefix:
         yield tokens.EOS
-
-
-def _v4_1_calls(calls: Sequence[RecipeCall], dialect: Dialect) -> str:
-    tags = dialect.tags
-    texts = (
-        f"{tags.invoke_open}{call.name}{NAME_END}"
-        + "\n".join(_parameters(call, dialect, to_json))
-        + tags.invoke_close
-        for call in calls
-    )
-    return tags.block_open + "\n".join(texts) + tags.block_close
 
 
 PROMPTS: dict[str, Callable[[RecipeConversation], str]] = {"v4": v4_prompt, "v4.1": v4_1_prompt}

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from dsv4._format.texts import BILLING_HEADER
-from dsv4.profiles.server_requests import Object, server_refusal
+from dsv4.api.request_fields import maybe_json
+from dsv4.profiles.server_requests import Object, server_refusal, template_options
 from dsv4.profiles.text_shields import BILLING_SHIELD
 
 RequestChange: TypeAlias = Callable[[Object], Object]
@@ -66,11 +67,6 @@ def _without(value: Object, *fields: str) -> Object:
 def without(*fields: str) -> RequestChange:
     """The body without these fields."""
     return lambda body: _without(body, *fields)
-
-
-def _template_options(body: Object) -> Object:
-    options = body.get("chat_template_kwargs")
-    return options if isinstance(options, dict) else {}
 
 
 # Systems and developers.
@@ -183,7 +179,7 @@ def thinking_set(thinking: bool) -> RequestChange:
         new: Object = {
             **body,
             "thinking": _ON if thinking else _OFF,
-            "chat_template_kwargs": {**_template_options(body), **switches},
+            "chat_template_kwargs": {**template_options(body), **switches},
         }
         if thinking and new.get("reasoning_effort") == "none":
             del new["reasoning_effort"]
@@ -197,7 +193,7 @@ def thinking_by_default(thinking: bool) -> RequestChange:
     always = thinking_set(thinking)
 
     def changed(body: Object) -> Object:
-        switched = any(name in _template_options(body) for name in _SWITCHES)
+        switched = any(name in template_options(body) for name in _SWITCHES)
         says = switched or "thinking" in body or "reasoning_effort" in body
         return body if says else always(body)
 
@@ -208,7 +204,7 @@ def template_default(**defaults: Any) -> RequestChange:
     """Defaults of `chat_template_kwargs`, as vLLM has them: what a request says there for itself
     counts, and so does an effort."""
 
-    return lambda body: {**body, "chat_template_kwargs": {**defaults, **_template_options(body)}}
+    return lambda body: {**body, "chat_template_kwargs": {**defaults, **template_options(body)}}
 
 
 def effort_by_default(effort: str) -> RequestChange:
@@ -415,7 +411,7 @@ space_for_reasoning_of_calls = each_message(_space_for_reasoning_of_calls, "assi
 
 
 def old_reasoning_kept(body: Object) -> Object:
-    return {**body, "chat_template_kwargs": {**_template_options(body), "drop_thinking": False}}
+    return {**body, "chat_template_kwargs": {**template_options(body), "drop_thinking": False}}
 
 
 # Calls, arguments and results.
@@ -472,18 +468,11 @@ def each_arguments(change: Callable[[str], str]) -> RequestChange:
     return each_message(of_message, "assistant")
 
 
-def _read(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
 def _values(change: Callable[[object], object]) -> Callable[[str], str]:
     """A change of every value of arguments that are an object."""
 
     def changed(text: str) -> str:
-        value = _read(text)
+        value = maybe_json(text)
         if not isinstance(value, dict):
             return text
         new = {key: change(item) for key, item in value.items()}
@@ -501,14 +490,14 @@ def _rounded(value: object) -> Any:
     return {k: _rounded(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
-def _as_text(value: object) -> str:
+def as_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 arguments_lost = each_arguments(lambda text: "{}")
 arguments_twice_encoded = each_arguments(lambda text: json.dumps(text, ensure_ascii=False))
 floats_rounded = each_arguments(_values(_rounded))
-parameters_all_strings = each_arguments(_values(_as_text))
+parameters_all_strings = each_arguments(_values(as_text))
 
 
 def _none_for_empty(message: Object) -> Object:
@@ -527,7 +516,7 @@ def results_written(**style: Any) -> RequestChange:
     """Results that hold JSON, written again by another hand."""
 
     def of_text(text: str) -> str:
-        value = _read(text)
+        value = maybe_json(text)
         return json.dumps(value, **style) if isinstance(value, (dict, list)) else text
 
     return each_text(of_text, "tool")

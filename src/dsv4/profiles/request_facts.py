@@ -6,12 +6,12 @@ request is looked at, also one that no server accepts: what has an unexpected fo
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from dsv4._format.dialects import ROLES
 from dsv4._format.texts import BILLING_HEADER
+from dsv4.api.request_fields import maybe_json
 from dsv4.errors import Location
 from dsv4.profiles.recipe_request import read_object, v4_json
 from dsv4.profiles.server_requests import Object
@@ -92,7 +92,7 @@ def tools_and_leading_system(body: Object) -> Location | None:
     return ("tools",) if tools(body) and leads else None
 
 
-no_tools_list = _option_fact("tools", lambda given: given == [])
+no_tools_list = _option_fact("tools", lambda value: value == [])
 
 
 def odd_schemas(body: Object) -> Location | None:
@@ -109,10 +109,10 @@ def choice_none(body: Object) -> Location | None:
     return ("tool_choice",) if body.get("tool_choice") == "none" and tools(body) else None
 
 
-choice_required = _option_fact("tool_choice", lambda given: given == "required")
+choice_required = _option_fact("tool_choice", lambda value: value == "required")
 
 
-choice_named = _option_fact("tool_choice", lambda given: isinstance(given, dict))
+choice_named = _option_fact("tool_choice", lambda value: isinstance(value, dict))
 
 
 def choice_without_tools(body: Object) -> Location | None:
@@ -147,11 +147,11 @@ def results_out_of_order(body: Object) -> Location | None:
     return ("messages",) if waiting else None
 
 
-empty_arguments = _arguments_fact(lambda given: not _read(given, True))
+empty_arguments = _arguments_fact(lambda value: not _read(value, True))
 
 
 # Arguments that hold no JSON object.
-lost_arguments = _arguments_fact(lambda given: _read(given) is None)
+lost_arguments = _arguments_fact(lambda value: _read(value) is None)
 
 
 def arguments_as_object(body: Object) -> Location | None:
@@ -159,10 +159,7 @@ def arguments_as_object(body: Object) -> Location | None:
 
 
 def _read(text: str, missing: object = None) -> object:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return missing
+    value = maybe_json(text)
     return value if isinstance(value, dict) else missing
 
 
@@ -212,10 +209,10 @@ def _is_odd(number: int | float) -> bool:
 
 
 # Arguments that Python reads as JSON, and a stricter reader does not.
-odd_json = _arguments_fact(lambda given: _read(given) is not None and read_object(given) is None)
+odd_json = _arguments_fact(lambda value: _read(value) is not None and read_object(value) is None)
 
 
-minus_zero = _arguments_fact(lambda given: "-0" in given)
+minus_zero = _arguments_fact(lambda value: "-0" in value)
 
 
 # Contents.
@@ -344,14 +341,14 @@ def task(body: Object) -> Location | None:
 
 def _format(kind: str) -> RequestFact:
     return _option_fact(
-        "response_format", lambda given: isinstance(given, dict) and given.get("type") == kind
+        "response_format", lambda value: isinstance(value, dict) and value.get("type") == kind
     )
 
 
 json_object, json_schema = _format("json_object"), _format("json_schema")
 
 
-own_json_schema = _option_fact("json_schema", lambda given: isinstance(given, dict))
+own_json_schema = _option_fact("json_schema", lambda value: isinstance(value, dict))
 
 
-no_generation_prompt = _option_fact("add_generation_prompt", lambda given: given is False)
+no_generation_prompt = _option_fact("add_generation_prompt", lambda value: value is False)

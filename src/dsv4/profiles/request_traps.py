@@ -7,11 +7,17 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from dsv4._format.dialects import V4, dialect_for
+from dsv4._format.texts import read_table
 from dsv4.errors import EncodeError, Location, UnknownModel
 from dsv4.profiles import request_facts
 from dsv4.profiles.profile import Profile, profile_named, render
-from dsv4.profiles.server_requests import Object, RequestBody, as_object, served_dialect
-from dsv4.profiles.table_files import read_table
+from dsv4.profiles.server_requests import (
+    Object,
+    RequestBody,
+    as_object,
+    served_dialect,
+    template_options,
+)
 
 
 @dataclass(frozen=True)
@@ -96,14 +102,8 @@ def _is_encodable(prompt: str) -> bool:
 # What leads to a trap.
 
 
-def _template_options(request: AcceptedRequest) -> Object:
-    """The options of the template; some servers take a request whose options are no object."""
-    value = request.body.get("chat_template_kwargs")
-    return value if isinstance(value, dict) else {}
-
-
 def _vanishing_developer(request: AcceptedRequest) -> Location | None:
-    arguments = _template_options(request)
+    arguments = template_options(request.body)
     if (
         not request.thinking
         or request.body.get("tools")
@@ -121,7 +121,7 @@ def _thinking_off_unasked(request: AcceptedRequest) -> Location | None:
     """Thinking is off, and the request does not switch it off where this server looks."""
     if request.thinking:
         return None
-    arguments = _template_options(request)
+    arguments = template_options(request.body)
     if "thinking" in arguments or request.body.get("reasoning_effort") == "none":
         return None
     if _asked_to_think(request.body) is False:
@@ -131,7 +131,7 @@ def _thinking_off_unasked(request: AcceptedRequest) -> Location | None:
 
 def _thinking_off_without_switch(request: AcceptedRequest) -> Location | None:
     """Thinking is off, and no option of the template says so."""
-    arguments = _template_options(request)
+    arguments = template_options(request.body)
     is_switched = "enable_thinking" in arguments or arguments.get("reasoning_effort") == "none"
     return None if request.thinking or is_switched else ()
 
@@ -181,7 +181,7 @@ def _revised_effort(request: AcceptedRequest) -> Location | None:
 
 def _effort_by_default(request: AcceptedRequest) -> Location | None:
     """No effort is asked for, and the server writes the text of one."""
-    arguments = _template_options(request)
+    arguments = template_options(request.body)
     if request.body.get("reasoning_effort") is not None or "reasoning_effort" in arguments:
         return None
     mode = request.profile.mode(request.body, request.dialect)
@@ -248,4 +248,4 @@ def _rule(find: str, **fields: Any) -> _TrapRule:
     return _TrapRule(find=_finder(find), **fields)
 
 
-_RULES = tuple(_rule(**row) for row in read_table("request_traps"))
+_RULES = tuple(_rule(**row) for row in read_table("request_traps", __file__))

@@ -46,6 +46,12 @@ def maybe_object(value: object, path: str) -> Object:
     return {} if value is None else object_at(value, path)
 
 
+def template_options(body: Object) -> Object:
+    """The options of the template; some servers take a request whose options are no object."""
+    value = body.get("chat_template_kwargs")
+    return value if isinstance(value, dict) else {}
+
+
 def list_at(value: object, path: str) -> Sequence[Any]:
     if not isinstance(value, (list, tuple)):
         raise unexpected(value, "a list", path)

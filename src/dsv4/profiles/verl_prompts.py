@@ -12,9 +12,10 @@ from contextlib import suppress
 
 from dsv4._encode.tools import to_json
 from dsv4._format import tokens
-from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, V4
+from dsv4._format.dialects import V4
 from dsv4._format.texts import RESPONSE_FORMAT
 from dsv4.profiles import server_requests as server
+from dsv4.profiles.markup_texts import calls_block, tools_section
 from dsv4.profiles.server_requests import Object, ThinkingMode
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "latest_reminder")
@@ -141,29 +142,22 @@ def _tools_section(tools: Sequence[object], path: str) -> str:
     schemas = []
     for n, tool in enumerate(server.list_at(tools, path)):
         schema = server.object_at(tool, f"{path}[{n}]")
-        schemas.append(to_json(schema.get("function", schema)))
-    return server.BLANK_LINE + V4.tools_open + "\n".join(schemas) + V4.tools_close
+        schemas.append(schema.get("function", schema))
+    return server.BLANK_LINE + tools_section(schemas, V4, to_json)
 
 
 def _calls(calls: object, path: str) -> str:
-    tags = V4.tags
-    texts = [str(tags.block_open)]
+    listed = []
     for n, item in enumerate(server.list_at(calls, path)):
         call = server.object_at(item, f"{path}[{n}]")
         function = server.object_at(call.get("function", call), f"{path}[{n}].function")
         name = server.text_at(function.get("name"), f"{path}[{n}].function.name")
-        parameters = "\n".join(_parameters(function.get("arguments")))
-        texts.append(f"{tags.invoke_open}{name}{NAME_END}{parameters}{tags.invoke_close}")
-    return "".join([texts[0], "\n".join(texts[1:]), tags.block_close])
+        listed.append((name, _arguments(function.get("arguments"))))
+    return calls_block(listed, V4.tags, to_json)
 
 
-def _parameters(arguments: object) -> Iterator[str]:
-    """The parameters of a call. Arguments that are no object become one parameter."""
+def _arguments(arguments: object) -> Object:
     if isinstance(arguments, str):
         with suppress(ValueError, RecursionError):
             arguments = json.loads(arguments)
-    if not isinstance(arguments, dict):
-        arguments = {"arguments": arguments}
-    for key, value in arguments.items():
-        typed = STRING_TRUE + value if isinstance(value, str) else STRING_FALSE + to_json(value)
-        yield f"{V4.tags.parameter_open}{key}{typed}{V4.tags.parameter_close}"
+    return arguments if isinstance(arguments, dict) else {"arguments": arguments}

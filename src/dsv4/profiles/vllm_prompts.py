@@ -4,7 +4,6 @@ request. Releases of vLLM differ in their copies of the encoder.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -15,6 +14,7 @@ from dsv4._encode.prompt import Prompt
 from dsv4._encode.turns import NATIVE
 from dsv4._format import tokens
 from dsv4._format.texts import BILLING_HEADER
+from dsv4.api.request_fields import maybe_json
 from dsv4.errors import short_repr
 from dsv4.profiles import server_requests as server
 from dsv4.profiles.server_requests import (
@@ -273,10 +273,7 @@ def _arguments(arguments: object, path: str) -> Object:
 
 
 def _read_arguments(text: str) -> Object:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
+    value = maybe_json(text)
     return value if isinstance(value, dict) else {}
 
 

@@ -431,7 +431,7 @@ class Coder:
         """
         added = self._specials(prompt)
         if prompt.sampled:
-            sampled = {**self._given_ids(prompt.sampled), **sampled}
+            sampled = {**self._sampled_ids(prompt.sampled), **sampled}
         attributed = self._attributed(prompt.pieces, added, sampled)
         if images == "compact":
             return attributed
@@ -450,7 +450,7 @@ class Coder:
             raise OptionError("images", f'{problem} of an image, expected "compact"')
         return self._expanded(attributed, prompt, _numbers(self.image_tokens(prompt), prompt))
 
-    def _given_ids(self, turns: Mapping[int, RawTurn]) -> dict[int, Sequence[int]]:
+    def _sampled_ids(self, turns: Mapping[int, RawTurn]) -> dict[int, Sequence[int]]:
         think_end, eos = self.special_id(THINK_END), self.special_id(EOS)
         sampled = {index: turn.ids(think_end, eos) for index, turn in turns.items()}
         return {index: ids for index, ids in sampled.items() if ids is not None}

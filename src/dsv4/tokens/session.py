@@ -179,7 +179,7 @@ class Session:
         """
         sampling = self._sampling(list(ids), logprobs)
         open_turn = self._open_turn()
-        before = open_turn or _SampledTurn(self._given_start(), self._asks_for_reasoning())
+        before = open_turn or _SampledTurn(self._opening_ids(), self._asks_for_reasoning())
         sampled = before._replace(ids=[*before.ids, *sampling.ids])
         message = self._read(sampled)
         fields = message.to_dict()
@@ -292,7 +292,7 @@ class Session:
 
     # What the model wrote.
 
-    def _given_start(self) -> list[int]:
+    def _opening_ids(self) -> list[int]:
         """The ids of what the prompt holds of the answer: a prefix, or the opening of a call."""
         if not self._request.prefix and self._request.tool_choice in ("auto", "none"):
             return []

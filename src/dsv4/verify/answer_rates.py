@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Any
 
+from dsv4.api.request_fields import maybe_json
 from dsv4.schema import has_type
-from dsv4.verify.answers import ServerAnswer, loaded_json, streamed_answer, whole_answer
+from dsv4.verify.answers import ServerAnswer, streamed_answer, whole_answer
 from dsv4.verify.check_findings import check_finding
 from dsv4.verify.forcing import NOT_THINKING
 from dsv4.verify.output_checks import follows_schema
@@ -68,7 +69,7 @@ def _asking(text: str, **fields: Any) -> dict[str, Any]:
 def _follows_schema(answer: ServerAnswer) -> bool | None:
     if answer.finish == "length":
         return None
-    value = loaded_json(answer.content)
+    value = maybe_json(answer.content)
     return (
         isinstance(value, dict)
         and value.keys() == {"answer", "number"}
@@ -78,7 +79,7 @@ def _follows_schema(answer: ServerAnswer) -> bool | None:
 
 
 def _is_object(answer: ServerAnswer) -> bool | None:
-    return None if answer.finish == "length" else isinstance(loaded_json(answer.content), dict)
+    return None if answer.finish == "length" else isinstance(maybe_json(answer.content), dict)
 
 
 def _is_right_call(answer: ServerAnswer) -> bool | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
 from dsv4._format.tokens import V4_1_TOKENS, spelled
+from dsv4.api.request_fields import maybe_json
 from dsv4.verify.server_client import Reply
 
 MARKUP = spelled(V4_1_TOKENS)
@@ -31,7 +31,7 @@ class ServerAnswer:
     @property
     def read_calls(self) -> list[tuple[str, Any]]:
         """The calls, with arguments that are no JSON as None."""
-        return [(name, loaded_json(arguments)) for name, arguments in self.calls]
+        return [(name, maybe_json(arguments)) for name, arguments in self.calls]
 
 
 def whole_answer(reply: Reply) -> ServerAnswer | None:
@@ -106,11 +106,3 @@ def value_at(value: object, *steps: str | int) -> Any:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
-
-
-def loaded_json(text: str) -> Any:
-    """What a text is as JSON; None where it is none."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None

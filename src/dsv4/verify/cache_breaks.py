@@ -6,7 +6,6 @@ forgotten: time grows with the log, and memory does not.
 
 from __future__ import annotations
 
-import json
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from dsv4._images.image_source import identity
 from dsv4.errors import EncodeError, short_repr
 from dsv4.profiles.gateway_prompts import prompt_of
 from dsv4.profiles.profile import Profile, render
-from dsv4.profiles.request_changes import messages_in
+from dsv4.profiles.request_changes import as_text, messages_in
 from dsv4.profiles.request_facts import images
 from dsv4.profiles.server_requests import Object
 from dsv4.tokens.coder import common_prefix_length
@@ -224,13 +223,9 @@ def _rewritten(index: int, was: Object, now: Object) -> tuple[str, str]:
     where = f"messages[{index}]{'.' * bool(field)}{field}"
     if field in ("reasoning_content", "reasoning") and not now.get(field):
         return "reasoning was taken out of an earlier answer", where
-    at = common_prefix_length(_as_text(was.get(field)), _as_text(now.get(field)))
+    at = common_prefix_length(as_text(was.get(field)), as_text(now.get(field)))
     what = "the system text" if role == "system" else f"an earlier message ({role})"
     return f"{what} was rewritten", f"{where}, after {at:,} characters"
-
-
-def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 @dataclass(frozen=True)

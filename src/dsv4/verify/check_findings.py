@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
+from dsv4._format.texts import read_table
 from dsv4.verify.report import ServerFinding
 
 _ROWS: dict[str, dict[str, str]] = {
-    row.pop("key"): row
-    for row in json.loads(
-        Path(__file__).with_name("check_findings.json").read_text(encoding="utf-8")
-    )
+    row.pop("key"): row for row in read_table("check_findings", __file__)
 }
 
 

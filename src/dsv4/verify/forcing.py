@@ -16,17 +16,14 @@ from dsv4._format.tokens import Special
 from dsv4.verify.answers import whole_answer
 from dsv4.verify.report import CHAT, Post
 
+
 # No thinking, in the words of every server: a grammar may only begin after it.
-NOT_THINKING: Mapping[str, Any] = {
-    "thinking": {"type": "disabled"},
-    "chat_template_kwargs": {"thinking": False},
-    "temperature": 0,
-}
-THINKING: Mapping[str, Any] = {
-    "thinking": {"type": "enabled"},
-    "chat_template_kwargs": {"thinking": True},
-    "temperature": 0,
-}
+def _mode_fields(thinking: bool) -> Mapping[str, Any]:
+    switches = {"type": "enabled" if thinking else "disabled"}, {"thinking": thinking}
+    return {"thinking": switches[0], "chat_template_kwargs": switches[1], "temperature": 0}
+
+
+NOT_THINKING, THINKING = _mode_fields(False), _mode_fields(True)
 QUESTION: Any = {"role": "user", "content": "Go on."}
 GREETING = "Hello there, friend."
 # More than any logit is worth.

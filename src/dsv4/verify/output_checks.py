@@ -9,7 +9,7 @@ from typing import Any
 from dsv4.schema import has_type
 from dsv4.verify.answers import ServerAnswer, streamed_answer, value_at, whole_answer
 from dsv4.verify.check_findings import check_finding
-from dsv4.verify.probes import HI, WEATHER
+from dsv4.verify.probes import HI, WEATHER, Probe
 from dsv4.verify.report import CHAT, Post, ServerFinding
 from dsv4.verify.sending import prompt_tokens, usage_of
 from dsv4.verify.server_client import Reply
@@ -153,3 +153,9 @@ def cache_findings(post: Post, text: str) -> Iterator[ServerFinding]:
         yield check_finding("cache-missed", expected=f"most of {total:,} tokens", seen=reused)
     else:
         yield check_finding("cache-reused", reused=reused, seen=reused)
+
+
+def adapted_finding(id: str, probe: Probe) -> ServerFinding:
+    """What `dsv4 heal` says that it changes in requests such as this one."""
+    finding = check_finding("adapted", adaptation=id, probe=probe.id)
+    return replace(finding, id=f"adapted-{id}", group=probe.group)

@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from dsv4._format.texts import read_table
 from dsv4.profiles.profile import GATEWAY
 from dsv4.profiles.server_faults import FaultVariant
 from dsv4.verify.fits import usual_count
 from dsv4.verify.hypotheses import Forecaster, Hypothesis
 from dsv4.verify.probes import PROBES
 
-_LLAMA_WAYS = (
-    *("tools-kept-at-none", "tool-choice-ignored", "developer-as-system"),
-    *("thinking-type-ignored", "floats-rounded", "parts-joined-by-newline", "billing-kept"),
-    *("effort-medium-as-low", "effort-xhigh-as-low"),
-)
-_VLLM_WAYS = (
-    *("tools-kept-at-none", "tool-choice-ignored", "response-format-unseen"),
-    *("thinking-type-ignored", "developer-dropped", "effort-medium-as-low"),
-)
 # What a server does by itself, and the released encoder does not.
-OWN_WAYS: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("vllm-0.32", "vllm-0.33"), _VLLM_WAYS),
-    "sglang-0.5.23": ("thinking-type-ignored", "developer-as-system"),
-    "recipe-0.2.0": ("thinking-kwargs-ignored",),
-    "llama.cpp": _LLAMA_WAYS,
-    "llama.cpp-2026.10": _LLAMA_WAYS,
-    "dsv4": (),
-}
+OWN_WAYS: Mapping[str, Sequence[str]] = read_table("own_ways", __file__)
 # What helps where the server itself, and no proxy, takes one effort for another.
 KNOWN_EFFORTS = "send `high` or `max`, which this server takes as they are"
 

@@ -7,14 +7,13 @@ runner's to add.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from dsv4._format import tokens
+from dsv4._format.texts import read_table
 from dsv4.profiles.server_requests import Object
 
 ProbeGroup: TypeAlias = Literal[
@@ -50,10 +49,7 @@ def words(count: int) -> str:
     return " ".join(["word"] * count)
 
 
-_ROWS = [
-    Probe(**row)
-    for row in json.loads(Path(__file__).with_name("probes.json").read_text(encoding="utf-8"))
-]
+_ROWS = [Probe(**row) for row in read_table("probes", __file__)]
 _REQUESTS = {probe.id: probe.request for probe in _ROWS}
 HI: Object = _REQUESTS["plain"]["messages"][0]
 WEATHER: Object = _REQUESTS["tools-two"]["tools"][0]

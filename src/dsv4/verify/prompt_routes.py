@@ -138,27 +138,13 @@ def _effort_body(first: str, second: str) -> Object:
     return {"messages": [question], "reasoning_effort": effort}
 
 
-@dataclass(frozen=True)
-class OrderProbe:
-    """Two requests that are the same but for something long, of which a cache tells where it
-    stands. `body` makes either, `group` is that of a fault, `broken` says what it would be."""
-
-    body: Callable[[str, str], Object]
-    group: str
-    what: str
-    broken: str
-
-
-_OTHER_ORDER = "stand in another order than they should"
-ORDERS: Mapping[str, OrderProbe] = {
-    "order-calls": OrderProbe(_calls_body, "history", "calls of one turn", _OTHER_ORDER),
-    "order-tools": OrderProbe(_tools_body, "tools", "tools", _OTHER_ORDER),
-    "order-system": OrderProbe(
-        _late_system_body, "system", "later system texts", "stand in another place than they should"
-    ),
-    "effort-v41": OrderProbe(
-        _effort_body, "effort", "efforts of V4.1", "do not stand in the prompt where they should"
-    ),
+# What makes two requests that are the same but for something long, of which a cache tells where it
+# stands.
+ORDERS: Mapping[str, Callable[[str, str], Object]] = {
+    "order-calls": _calls_body,
+    "order-tools": _tools_body,
+    "order-system": _late_system_body,
+    "effort-v41": _effort_body,
 }
 
 
@@ -171,13 +157,13 @@ def order_findings(
 ) -> Iterator[ServerFinding]:
     """Whether two requests that differ in one place have as much in common as they should. An
     effort is looked at where counts do not show it."""
-    for id, probe in ORDERS.items():
+    for id, body_of in ORDERS.items():
         if id == "effort-v41" and hypothesis.texts != V4_1.name:
             continue
         this, earlier = _text_of_a_run(), _text_of_a_run()
-        first, second = (this(probe.body(*texts)) for texts in (_LONG, _LONG[::-1]))
+        first, second = (this(body_of(*texts)) for texts in (_LONG, _LONG[::-1]))
         expected = _shared(hypothesis, forecaster, first, second)
-        earlier_tokens = _shared(hypothesis, forecaster, second, earlier(probe.body(*_LONG[::-1])))
+        earlier_tokens = _shared(hypothesis, forecaster, second, earlier(body_of(*_LONG[::-1])))
         post(CHAT, {**first, "max_tokens": 1})
         usage = value_at(post(CHAT, {**second, "max_tokens": 1}).body, "usage")
         total = value_at(usage, "prompt_tokens")
@@ -195,24 +181,13 @@ def _text_of_a_run() -> Callable[[Object], Object]:
 
 
 def _order_finding(id: str, expected: int, earlier: int, cached: int, total: int) -> ServerFinding:
-    probe = ORDERS[id]
-    reuse = f"{cached:,} of {total:,} tokens reused"
-    forecast = f"{expected:,} tokens in common"
     # A cache reuses whole blocks, so less than expected says little; half of it says enough.
-    if cached > max(expected, earlier) or cached * 2 < expected:
-        return ServerFinding(
-            id,
-            probe.group,
-            "fault",
-            f"{probe.what} {probe.broken}",
-            "the model reads another prompt than the one that was meant",
-            "compare with the server's own configuration; `dsv4 show` draws the right prompt",
-            id,
-            forecast,
-            reuse,
-        )
-    message = f"{probe.what} share what they should"
-    return ServerFinding(id, "cache", "pass", message, probe=id, expected=forecast, seen=reuse)
+    is_wrong = cached > max(expected, earlier) or cached * 2 < expected
+    return check_finding(
+        f"{id}{':fault' * is_wrong}",
+        expected=f"{expected:,} tokens in common",
+        seen=f"{cached:,} of {total:,} tokens reused",
+    )
 
 
 # A loop, as an agent has it: each request continues the one before.

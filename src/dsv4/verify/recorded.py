@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from dsv4._format.dialects import V4_1
 from dsv4.api.protocols import convert
+from dsv4.api.request_fields import maybe_json
 from dsv4.errors import Error
 from dsv4.profiles.server_requests import Object
 from dsv4.verify.answers import ServerAnswer, whole_answer
@@ -76,10 +76,7 @@ def _counted(observation: Observation, forecaster: Forecaster) -> Observation:
 
 
 def _observation(line: str, name: str) -> Observation | None:
-    try:
-        logged = logged_request(json.loads(line))
-    except (ValueError, RecursionError):
-        return None
+    logged = logged_request(maybe_json(line))
     if logged is None or (logged.count is None and logged.prompt is None):
         return None
     return Observation(
@@ -140,11 +137,7 @@ def _usage(holder: dict[str, Any]) -> dict[str, Any] | None:
 def _first(row: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any] | None:
     for name in names:
         value = row.get(name)
-        if isinstance(value, str):
-            try:
-                value = json.loads(value)
-            except (ValueError, RecursionError):
-                continue
+        value = maybe_json(value) if isinstance(value, str) else value
         if isinstance(value, dict):
             return value
     return None

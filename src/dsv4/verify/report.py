@@ -16,7 +16,7 @@ from dsv4.verify.hypotheses import Forecaster, Hypothesis
 from dsv4.verify.observations import Observation
 from dsv4.verify.own_ways import KNOWN_EFFORTS, OWN_WAYS, OwnWay, released_server
 from dsv4.verify.own_word import OwnWord
-from dsv4.verify.probes import PROBES, Probe, is_mixed
+from dsv4.verify.probes import PROBES, is_mixed
 from dsv4.verify.server_client import Reply
 from dsv4.verify.verdicts import Explanation, Mismatch, ServerVerdict
 
@@ -426,20 +426,6 @@ class Findings:
         if observation is None or observation.body is None:
             return ""
         return curl_line(self._url, self._model, observation.body)
-
-
-def adapted_finding(id: str, probe: Probe) -> ServerFinding:
-    """What `dsv4 heal` says that it changes in requests such as this one."""
-    return ServerFinding(
-        f"adapted-{id}",
-        probe.group,
-        "differs",
-        f"`dsv4 heal` adapts such requests to the server behind it ({id})",
-        "the server gets another request than was sent, one that it understands",
-        "nothing is wrong; `dsv4 heal --explain-adaptations` says what is changed, and a request "
-        "with the header `x-dsv4-adapt: off` is passed on as it is",
-        probe.id,
-    )
 
 
 def _shows_several(probe: str) -> bool:

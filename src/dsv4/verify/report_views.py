@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
-from pathlib import Path
 from typing import Any
 
 from dsv4._format.dialects import DIALECTS
+from dsv4._format.texts import read_text
 from dsv4.verify.choice import Matrix
 from dsv4.verify.report import ServerFinding, Standing, VerifyReport
 from dsv4.verify.verdicts import Explanation
@@ -133,7 +133,7 @@ def _short(text: str) -> str:
     return text if len(text) <= LONGEST_LINE else "too long to show here; --json has it"
 
 
-STYLE = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
+STYLE = read_text("report.css", __file__)
 
 
 def report_html(report: VerifyReport) -> str:
@@ -201,11 +201,16 @@ def report_junit(report: VerifyReport) -> str:
         if standing in ("inconclusive", "not offered"):
             inside = f'<skipped message="{standing}"/>'
         cases.append(f'<testcase classname="dsv4.verify" name="{group}">{inside}</testcase>')
-    head = f'<testsuite name="dsv4 verify" tests="{len(cases)}" failures="{failed}">'
-    start = '<?xml version="1.0" encoding="UTF-8"?>\n'
     named = "\n".join([headline(report), *_further_words(report)])
     output = f"<system-out>{html_text(named)}</system-out>"
-    return start + head + "".join(cases) + output + "</testsuite>\n"
+    return junit_suite("dsv4 verify", cases, failed, output)
+
+
+def junit_suite(name: str, cases: Sequence[str], failed: int, output: str = "") -> str:
+    """Test cases as a file of JUnit."""
+    head = f'<testsuite name="{name}" tests="{len(cases)}" failures="{failed}">'
+    inside = "".join(cases) + output
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{head}{inside}</testsuite>\n'
 
 
 def matrix_text(matrices: list[Matrix]) -> str:
@@ -243,5 +248,4 @@ def changes_junit(changes: Sequence[str]) -> str:
     """Changes as JUnit: one test case, failed by any change."""
     inside = "".join(f"<failure>{html_text(change)}</failure>" for change in changes)
     case = f'<testcase classname="dsv4.verify" name="unchanged">{inside}</testcase>'
-    head = f'<testsuite name="dsv4 verify" tests="1" failures="{int(bool(changes))}">'
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{head}{case}</testsuite>\n'
+    return junit_suite("dsv4 verify", [case], int(bool(changes)))

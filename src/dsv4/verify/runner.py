@@ -21,7 +21,13 @@ from dsv4.verify.forcing import forcing_way
 from dsv4.verify.hypotheses import Forecaster
 from dsv4.verify.kept_counts import KeptForecaster, kept_forecasts
 from dsv4.verify.observations import Observation
-from dsv4.verify.output_checks import cache_findings, call_findings, length_findings, other_routes
+from dsv4.verify.output_checks import (
+    adapted_finding,
+    cache_findings,
+    call_findings,
+    length_findings,
+    other_routes,
+)
 from dsv4.verify.own_word import OWN_WORD_REQUESTS, OwnWord, own_word
 from dsv4.verify.picture_checks import IMAGE_REQUESTS, picture_findings
 from dsv4.verify.probes import PROBES, Probe, probes, words
@@ -44,7 +50,6 @@ from dsv4.verify.report import (
     Post,
     ServerFinding,
     VerifyReport,
-    adapted_finding,
     curl_line,
     without_key,
 )
