@@ -77,16 +77,12 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _expect_head(self) -> None:
         if self._head_timer is None:
-            self._head_timer = self.loop.call_later(self.head_timeout, self._too_slow)
+            self._head_timer = self.loop.call_later(self.head_timeout, self.transport.close)
 
     def _forget_head(self) -> None:
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
-
-    def _too_slow(self) -> None:
-        if self.transport is not None and not self.transport.is_closing():
-            self.transport.close()
 
 
 # A connection may have been accepted a moment before its server stops accepting. Within so many
