@@ -15,7 +15,8 @@ from aiohttp import web
 
 import dsv4
 from dsv4.profiles import render
-from dsv4.serve.backends.demo_model import answer_to, model_ids, read_prompt, write_answer
+from dsv4.serve.backends.demo_model import answer_to, read_prompt, write_answer
+from dsv4.serve.markup_ids import markup_ids
 from dsv4.tokens import Tokenizer
 
 MODEL = "deepseek-v4"
@@ -39,7 +40,7 @@ class ChatServer:
         message = dsv4.parse(text, ending=prompt.ending, tools=body.get("tools"), dialect="v4-0731")
         head = {"id": "chat-1", "object": "chat.completion.chunk", "created": 1, "model": MODEL}
         choice: Body = {"index": 0, "delta": _delta(message), "finish_reason": None}
-        choice["token_ids"] = model_ids(self._tokenizer, text)
+        choice["token_ids"] = markup_ids(self._tokenizer, text)
         last = "tool_calls" if message.tool_calls else "stop"
         yield {**head, "prompt_token_ids": ids, "choices": [choice]}
         yield {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": last}]}

@@ -12,7 +12,7 @@ from dsv4._format.dialects import V4
 from dsv4._format.tokens import EOS, THINK_END
 from dsv4.serve import Chunk, Model
 from dsv4.serve.backend import Counts, Logprob, Options
-from dsv4.serve.forced_generation import WrittenText
+from dsv4.serve.forced_generation import written_text
 from dsv4.tokens import Tokenizer
 
 OPENING = V4.tags.block_open
@@ -66,7 +66,7 @@ class TwoTexts:
         yield Chunk(ids=[], finish=finish, counts=counts)
 
     def ids(self, text: str) -> list[int]:
-        return list(WrittenText.of(text, self.tokenizer).ids or ())
+        return list(written_text(text, self.tokenizer).ids or ())
 
     async def models(self) -> list[Model]:
         return [Model("deepseek-v4", 100_000)]

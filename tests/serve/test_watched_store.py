@@ -101,7 +101,7 @@ def test_an_outage_does_not_cost_each_request_a_question(monkeypatch: pytest.Mon
             with pytest.raises(StoreFailure):
                 await store.get("ann", str(n))
         assert inner.questions == 1
-        assert store.failure == "connection refused"
+        assert store.watch.failure == "connection refused"
 
     asyncio.run(scenario())
 

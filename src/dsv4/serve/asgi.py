@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import parse_qs
 
@@ -119,16 +120,16 @@ def headers_of(scope: Scope) -> dict[str, str]:
 
 def query_of(scope: Scope) -> dict[str, str]:
     """What a request asks for behind its path; of a name that is there twice, the last."""
-    asked = parse_qs(scope.get("query_string", b"").decode("latin-1"))
-    return {name: values[-1] for name, values in asked.items()}
+    fields = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+    return {name: values[-1] for name, values in fields.items()}
 
 
 async def read_body(scope: Scope, receive: Receive, settings: Settings) -> bytes:
     """The body of a request. Raises `ApiError` for one that is too large, too slow or packed."""
     headers = headers_of(scope)
-    packed = headers.get("content-encoding", "identity")
-    if packed != "identity":
-        raise ApiError(f"found a body packed with {packed!r}, expected it plain", status=415)
+    coding = headers.get("content-encoding", "identity")
+    if coding != "identity":
+        raise ApiError(f"found a body packed with {coding!r}, expected it plain", status=415)
     announced = headers.get("content-length", "0")
     if announced.isdecimal() and int(announced) > settings.max_body:
         raise _too_large(settings)
@@ -174,55 +175,52 @@ def json_bytes(body: object) -> bytes:
 async def send_bytes(
     send: Send, status: int, data: bytes, kind: str, headers: Mapping[str, str] | None = None
 ) -> None:
-    sent = {"content-type": kind, "content-length": str(len(data)), **(headers or {})}
-    await send(send_start(status, sent))
+    all_headers = {"content-type": kind, "content-length": str(len(data)), **(headers or {})}
+    await send(send_start(status, all_headers))
     await send({"type": "http.response.body", "body": data})
 
 
+@dataclass(slots=True, eq=False)
 class EventStream:
-    """A response of server-sent events. Its head goes out with the first of them."""
+    """A response of server-sent events. Its head goes out with the first of them.
 
-    def __init__(
-        self,
-        send: Send,
-        headers: Mapping[str, str],
-        timer: StreamTimer | None = None,
-        send_piece: Send | None = None,
-    ) -> None:
-        """`timer` notes when a write begins and ends. `send_piece` is the shortest way for all
-        that comes after the start, `send` if not given."""
-        self._send = send
-        self._send_piece = send_piece or send
-        self._headers = headers
-        self._timer = timer
-        self._turn = asyncio.Lock()  # choices and keep-alives write in the order they come
-        self.has_begun = False
+    `send_piece` is the shortest way for all that comes after the start; `timer` notes when a write
+    begins and ends.
+    """
+
+    send: Send
+    send_piece: Send
+    headers: Mapping[str, str]
+    timer: StreamTimer | None = None
+    has_begun: bool = False
+    # Choices and keep-alives write in the order they come.
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def write(self, data: bytes) -> None:
         begins, self.has_begun = not self.has_begun, True
         await self._turn.acquire()
         try:
-            if self._timer is not None:
-                self._timer.sending_began()
+            if self.timer is not None:
+                self.timer.sending_began()
             if begins:
                 await self._begin()
-            await self._send_piece({"type": "http.response.body", "body": data, "more_body": True})
-            if self._timer is not None:
-                self._timer.sent()
+            await self.send_piece({"type": "http.response.body", "body": data, "more_body": True})
+            if self.timer is not None:
+                self.timer.sent()
         finally:
             self._turn.release()
 
     async def _begin(self) -> None:
-        fixed = {
+        usual = {
             "content-type": "text/event-stream; charset=utf-8",
             "cache-control": "no-cache",
             # Proxies that collect answers would turn a stream into a wait.
             "x-accel-buffering": "no",
         }
-        await self._send(send_start(200, {**fixed, **self._headers}))
+        await self.send(send_start(200, {**usual, **self.headers}))
 
     async def end(self) -> None:
-        await self._send({"type": "http.response.body", "body": b""})
+        await self.send({"type": "http.response.body", "body": b""})
 
 
 def send_start(status: int, headers: Mapping[str, str]) -> dict[str, Any]:
@@ -286,12 +284,12 @@ _STILL_ANSWERED = ("/health", "/metrics")
 MOST_HEADERS = 500
 
 
+@dataclass(slots=True)
 class Drain:
     """Whether a server still takes requests, and how many it is answering."""
 
-    def __init__(self) -> None:
-        self.has_begun = False
-        self.active = 0
+    has_begun: bool = False
+    active: int = 0
 
     def begin(self) -> None:
         """Takes no more requests. Nothing is locked, so a signal may call it."""
@@ -347,7 +345,7 @@ class DoorApp:
 
 async def _refuse(scope: Scope, send: Send, error: ApiError) -> None:
     """Answers what no route gets, and ends the connection: the next may be to another server."""
-    spoken: ProtocolName = "messages" if "/messages" in scope["path"] else "chat"
-    status, body = protocol_of_client(headers_of(scope), spoken).error(error)
+    protocol: ProtocolName = "messages" if "/messages" in scope["path"] else "chat"
+    status, body = protocol_of_client(headers_of(scope), protocol).error(error)
     again = {"retry-after": "1", "x-should-retry": "true"} if status == 503 else {}
     await send_json(send, status, body, {**again, "connection": "close"})

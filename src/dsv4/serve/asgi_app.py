@@ -28,7 +28,7 @@ from dsv4.serve.heal.healing_route import HealingRoute
 from dsv4.serve.heal.passed_routes import PassedRoute
 from dsv4.serve.observe.logs import RefusalLog
 from dsv4.serve.plain_routes import PlainRoutes, json_route, worker_route
-from dsv4.serve.playground_routes import inspector_routes, playground_routes
+from dsv4.serve.playground_routes import page_routes
 from dsv4.serve.prompt_route import PromptRoute
 from dsv4.serve.raw_completions import RawCompletionRoute
 from dsv4.serve.response_routes import response_routes
@@ -72,14 +72,14 @@ def build_app(settings: Settings | None, backend: AnyBackend | None) -> Starlett
             await asyncio.gather(*looking, return_exceptions=True)
             await server.aclose()
 
-    made = GatewayApp(
+    app = GatewayApp(
         routes=routes(server),
         middleware=_middleware(server),
         exception_handlers={404: _no_route, 405: _no_route},
         lifespan=lifespan,
     )
-    made.state.server = server
-    return made
+    app.state.server = server
+    return app
 
 
 def _make_ready(tokenizer: Tokenizer) -> None:
@@ -91,8 +91,8 @@ async def _no_route(request: Request, error: Exception) -> Response:
     """The error for an unknown route, as the client's protocol writes it."""
     assert isinstance(error, HTTPException)
     method, path = request.method, request.url.path
-    found = ApiError(f"found {method} {path}, which is not served here", status=error.status_code)
-    status, body = protocol_of_client(request.headers).error(found)
+    problem = ApiError(f"found {method} {path}, which is not served here", status=error.status_code)
+    status, body = protocol_of_client(request.headers).error(problem)
     return JSONResponse(body, status, error.headers)
 
 
@@ -116,10 +116,10 @@ def _middleware(server: GatewayState) -> list[Middleware]:
         Middleware(DoorApp, max_header=max_header, drain=server.drain, checks=checks),
     ]
     if origins:
-        named, every = list(origins), ["*"]
+        allowed, every = list(origins), ["*"]
         layers.append(
             Middleware(
-                CORSMiddleware, allow_origins=named, allow_methods=every, allow_headers=every
+                CORSMiddleware, allow_origins=allowed, allow_methods=every, allow_headers=every
             )
         )
     return layers
@@ -134,14 +134,14 @@ def routes(server: GatewayState) -> list[BaseRoute]:
         "responses": "responses",
         "messages": "messages",
     }
-    found: list[BaseRoute] = []
+    listed: list[BaseRoute] = []
     for prefix in PREFIXES if server.sessions.store is None else (*PREFIXES, *SESSION_PREFIXES):
         for path, protocol in generating.items():
-            found.append(_route(f"{prefix}/{path}", completion(server, protocol)))
+            listed.append(_route(f"{prefix}/{path}", completion(server, protocol)))
         if not server.heals:  # a chat server has its own, and gets the request
-            found.append(_route(f"{prefix}/completions", RawCompletionRoute(server)))
+            listed.append(_route(f"{prefix}/completions", RawCompletionRoute(server)))
         counting = f"{prefix}/messages/count_tokens"
-        found += [
+        listed += [
             worker_route(server, counting, plain.count_tokens, protocol="messages"),
             *response_routes(server, plain, prefix),
             json_route(server, f"{prefix}/models", "GET", plain.models),
@@ -156,15 +156,13 @@ def routes(server: GatewayState) -> list[BaseRoute]:
         ("/health", plain.health),
         ("/ready", plain.ready),
     ):
-        found.append(json_route(server, path, "GET", handle, is_open=True))
+        listed.append(json_route(server, path, "GET", handle, is_open=True))
     if server.settings.metrics_port is None:
-        found.append(json_route(server, "/metrics", "GET", plain.metrics))
-    found += session_routes(server)
-    found += admin_routes(server)
-    passed: list[BaseRoute] = []
+        listed.append(json_route(server, "/metrics", "GET", plain.metrics))
+    listed += [*session_routes(server), *admin_routes(server), *page_routes(server)]
     if isinstance(server.backend, PassingBackend):
-        passed.append(Route("/{path:path}", endpoint=PassedRoute(server)))
-    return found + inspector_routes(server) + playground_routes(server) + passed
+        listed.append(Route("/{path:path}", endpoint=PassedRoute(server)))
+    return listed
 
 
 def _route(path: str, endpoint: AsgiApp) -> Route:

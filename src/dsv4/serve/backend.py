@@ -6,6 +6,7 @@ works as well as one behind HTTP.
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -277,6 +278,15 @@ def read_finish(reason: object, message: object = None) -> Reason | None:
             raise BackendError("the backend gave up", quoted=str(message))
         raise BackendError(f"the backend gave up: {reason}")
     return reason
+
+
+def read_object(text: str | bytes | None) -> dict[str, Any] | None:
+    """The JSON object that a text is; None for every other text."""
+    try:
+        value = json.loads(text or "")
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def read_text(value: object) -> str | None:

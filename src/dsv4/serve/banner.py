@@ -43,7 +43,8 @@ def banner_text(settings: Settings, summary: ServerSummary) -> str:
     if settings.playground or settings.inspect:
         lines.append(f"  playground  {summary.url}/playground/")
     lines += [f"  note        {note}" for note in summary.notes]
-    lines += ["", *_indented(short_clients(summary)), "", f"  More clients: {_more(summary)}"]
+    indented = [f"  {line}" for line in short_clients(summary).splitlines()]
+    lines += ["", *indented, "", f"  More clients: {_more(summary)}"]
     return "\n".join(lines)
 
 
@@ -87,12 +88,12 @@ def _serving_lines(settings: Settings, summary: ServerSummary) -> list[str]:
 def _healing_lines(settings: Settings, summary: ServerSummary) -> list[str]:
     """In front of a chat server, which makes its prompts itself."""
     place = without_password(settings.replay)
-    stripped = ", calls where no tools are declared" if settings.strip_markup else ""
+    more = ", calls where no tools are declared" if settings.strip_markup else ""
     return [
         f"dsv4 heal     {summary.url}",
         f"  upstream    {', '.join(settings.upstream)}",
         f"  model       {summary.model.name}, {summary.model.dialect}",
-        f"  heals       leaked calls, leaked reasoning, broken calls{stripped}",
+        f"  heals       leaked calls, leaked reasoning, broken calls{more}",
         f"  adapted to  {summary.adapted_to}",
         f"  turns       {_TURN_PLACES.get(settings.replay, f'kept in {place}')}",
     ]
@@ -107,8 +108,8 @@ _TURN_PLACES = {
 def _access_lines(settings: Settings, summary: ServerSummary) -> list[str]:
     guard = "no keys"
     if summary.keys:
-        used = f"what they use is counted {_reach(settings)}"
-        guard = f"{summary.keys} key{'s'[: summary.keys > 1]}; {used}"
+        usage = f"what they use is counted {_reach(settings)}"
+        guard = f"{summary.keys} key{'s'[: summary.keys > 1]}; {usage}"
     place = "loopback only" if settings.is_loopback else "open to the network"
     return [
         f"  access      {place}, {guard}",
@@ -130,10 +131,6 @@ def _more(summary: ServerSummary) -> str:
     """The command that prints the settings of more clients for this server."""
     port = urlsplit(summary.url).port
     return "dsv4 serve --clients" + ("" if port == Settings().port else f" --port {port}")
-
-
-def _indented(text: str) -> list[str]:
-    return [f"  {line}" if line else "" for line in text.splitlines()]
 
 
 def client_url(url: str) -> str:

@@ -37,9 +37,9 @@ def check_counts(body: JsonObject, settings: Settings) -> None:
     """Refuses a body with too many messages or tools, before any of them is read."""
     messages, tools = settings.max_messages, settings.max_tools
     for name, most in (("messages", messages), ("input", messages), ("tools", tools)):
-        given = body.get(name)
-        listed = given if isinstance(given, list) else []
-        count = len(listed) + (_in_namespaces(listed) if name == "tools" else 0)
+        value = body.get(name)
+        items = value if isinstance(value, list) else []
+        count = len(items) + (_in_namespaces(items) if name == "tools" else 0)
         if count > most:
             raise ApiError(f"found {count} {name}, expected at most {most}", path=name)
 
@@ -63,4 +63,4 @@ def choices_in(body: JsonObject, settings: Settings) -> int:
 
 def _in_namespaces(tools: list[Any]) -> int:
     inner = (tool.get("tools") for tool in tools if isinstance(tool, dict))
-    return sum(len(listed) for listed in inner if isinstance(listed, list))
+    return sum(len(each) for each in inner if isinstance(each, list))

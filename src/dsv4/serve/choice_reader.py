@@ -60,15 +60,15 @@ class EventLog:
 
 def joined_events(events: Iterable[Event]) -> list[Event]:
     """The events, with pieces of one text that stand in a row as one piece."""
-    joined: list[Event] = []
+    result: list[Event] = []
     for (kind, index), run in groupby(events, _text_kind):
         if kind is ArgumentsDelta:
-            joined.append(ArgumentsDelta(index, _joined_text(run)))
+            result.append(ArgumentsDelta(index, _joined_text(run)))
         elif kind is ContentDelta or kind is ReasoningDelta:
-            joined.append(kind(_joined_text(run)))
+            result.append(kind(_joined_text(run)))
         else:
-            joined += run
-    return joined
+            result += run
+    return result
 
 
 def _text_kind(event: Event) -> tuple[type, int]:
@@ -110,15 +110,15 @@ class TokenLogprobs:
         """Those of an event, as Chat Completions writes them; None if it has none."""
         return self._given.get(id(event)) or None
 
-    def _read(self, known: Logprob) -> _TokenLogprob:
-        ids: Sequence[int | None] = known.top_ids or [None] * len(known.top)
+    def _read(self, entry: Logprob) -> _TokenLogprob:
+        ids: Sequence[int | None] = entry.top_ids or [None] * len(entry.top)
         top = [
             (self._bytes(token, id), logprob)
-            for (token, logprob), id in zip(known.top, ids, strict=True)
+            for (token, logprob), id in zip(entry.top, ids, strict=True)
         ]
         # Servers add the token itself, wherever it stands.
         top.sort(key=lambda each: -each[1])
-        return _TokenLogprob(self._bytes(known.token, known.id), known.logprob, top[: self._most])
+        return _TokenLogprob(self._bytes(entry.token, entry.id), entry.logprob, top[: self._most])
 
     def _bytes(self, token: str, id: int | None) -> bytes:
         data = None if id is None else self._bytes_of_ids.get(id)
@@ -131,15 +131,15 @@ class TokenLogprobs:
         at = b"".join(token.data for token in tokens).find(data)
         if at < 0:  # without ids, characters that are cut between tokens have no text of their own
             return tokens
-        taken, place = [], 0
+        own, place = [], 0
         for n, token in enumerate(tokens):
             if place >= at + len(data):
                 self._waiting = tokens[n:]
                 break
             place += len(token.data)
             if place > at:
-                taken.append(token)
-        return taken
+                own.append(token)
+        return own
 
 
 class _TokenLogprob(NamedTuple):
@@ -150,9 +150,9 @@ class _TokenLogprob(NamedTuple):
     top: list[tuple[bytes, float]]
 
 
-def _logprob_json(known: _TokenLogprob) -> dict[str, Any]:
-    top = [_token_json(data, logprob) for data, logprob in known.top]
-    return {**_token_json(known.data, known.logprob), "top_logprobs": top}
+def _logprob_json(entry: _TokenLogprob) -> dict[str, Any]:
+    top = [_token_json(data, logprob) for data, logprob in entry.top]
+    return {**_token_json(entry.data, entry.logprob), "top_logprobs": top}
 
 
 def _token_json(data: bytes, logprob: float) -> dict[str, Any]:
@@ -168,12 +168,16 @@ class ChoiceReader(ABC):
     def __init__(self, call: ApiRequest, tokenizer: Tokenizer | None) -> None:
         self._call = call
         self._tokenizer = tokenizer
-        self._log = EventLog(joins=not call.logprobs)
+        # Whether events may be joined before they are sent: not where each has log probabilities of
+        # its own.
+        self.joins = not call.logprobs
+        self._log = EventLog(self.joins)
         self._logprobs = TokenLogprobs(tokenizer, call.top_logprobs) if call.logprobs else None
         self._stop_string: str | None = None
         # What generation can end with: whatever comes after it would not be shown.
         self._ending_events: tuple[type, ...] = (StopHit,)
         self.sampled_text: list[str] = []
+        self.sampled_ids = array("I")  # where `has_ids`
         self.token_logprobs: list[float] = []  # of the ids, as far as the backend gave them
         self.experts: RoutedExperts | None = None
         self.weights: tuple[WeightsSpan, ...] = ()
@@ -236,12 +240,6 @@ class ChoiceReader(ABC):
         """Every event so far, pieces of one text joined."""
         return self._log.all()
 
-    @property
-    def joins(self) -> bool:
-        """Whether events may be joined before they are sent: not where each has log
-        probabilities of its own."""
-        return self._log.joins
-
     def logprobs_of(self, event: Event) -> Logprobs:
         """What the backend knows about the tokens of an event, where that was asked for."""
         return None if self._logprobs is None else self._logprobs.of(event)
@@ -250,11 +248,6 @@ class ChoiceReader(ABC):
     def sampled(self) -> str:
         """The raw text, special tokens spelled out."""
         return "".join(self.sampled_text)
-
-    @property
-    def sampled_ids(self) -> Sequence[int]:
-        """The ids that were sampled, where `has_ids`."""
-        return ()
 
     @property
     def deltas(self) -> list[dict[str, Any]] | None:
@@ -287,7 +280,6 @@ class CompletionReader(ChoiceReader):
         self._text = call.parser(prompt)
         markers = "tokens" if grammar is None else grammar.markers
         self._ids = None if tokenizer is None else IdParser(tokenizer, self._text, markers=markers)
-        self._sampled_ids = array("I")
         if not call.parallel:
             self._ending_events = (StopHit, ToolCallEnd)
 
@@ -295,9 +287,9 @@ class CompletionReader(ChoiceReader):
         if chunk.ids is not None and self._ids is not None:
             self.has_ids = True
             events = self._ids.feed_ids(chunk.ids)
-            self._sampled_ids.extend(chunk.ids)  # which are ids: they were in the vocabulary
+            self.sampled_ids.extend(chunk.ids)  # which are ids: they were in the vocabulary
             if self.arrivals is not None:
-                self.arrivals.note(len(self._sampled_ids))
+                self.arrivals.note(len(self.sampled_ids))
             if chunk.logprobs:
                 self.token_logprobs += [token.logprob for token in chunk.logprobs]
             return events
@@ -316,20 +308,15 @@ class CompletionReader(ChoiceReader):
     def sampled(self) -> str:
         """The raw text, special tokens spelled out."""
         if self.has_ids and self._tokenizer is not None:
-            return self._tokenizer.decode(self._sampled_ids)
+            return self._tokenizer.decode(self.sampled_ids)
         return super().sampled
-
-    @property
-    def sampled_ids(self) -> Sequence[int]:
-        """The ids that were sampled, where `has_ids`."""
-        return self._sampled_ids
 
     @property
     def completion_tokens(self) -> int:
         """How many tokens were generated: the backend's count, else ours."""
         if self.counts.completion is not None:
             return self.counts.completion
-        return len(self._sampled_ids) if self.has_ids else self._counted(super().sampled)
+        return len(self.sampled_ids) if self.has_ids else self._counted(super().sampled)
 
     @property
     def reasoning_tokens(self) -> int:
@@ -338,7 +325,7 @@ class CompletionReader(ChoiceReader):
             return 0
         if self.has_ids and self._tokenizer is not None:
             end = self._tokenizer.special_id(THINK_END)
-            ids = self._sampled_ids
+            ids = self.sampled_ids
             return ids.index(end) if end in ids else len(ids)
         return self._counted(super().sampled.partition(str(THINK_END))[0])
 

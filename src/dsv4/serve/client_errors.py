@@ -20,9 +20,9 @@ def client_error(error: Exception) -> ApiError:
     """Any failure of a request as an error that a protocol can write."""
     if isinstance(error, BackendError):
         status = error.status if error.status in (400, 429, 503, 504) else 502
-        told = ApiError(error.message, status=status)
-        told.__cause__ = error  # which has what may be logged
-        return told
+        api_error = ApiError(error.message, status=status)
+        api_error.__cause__ = error  # which has what may be logged
+        return api_error
     if isinstance(error, Busy):
         return ApiError("The server is busy: all streams are taken.", status=429)
     if isinstance(error, StoreFailure):

@@ -51,8 +51,8 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
 
     def _unread(self, body: JsonObject) -> list[str]:
         """The fields of a body that nothing here reads."""
-        spoken = self._protocol
-        return unread_fields(body, FIELDS_READ[spoken], OPTION_FIELDS_READ[spoken])
+        protocol = self._protocol
+        return unread_fields(body, FIELDS_READ[protocol], OPTION_FIELDS_READ[protocol])
 
     def _read_call(self, body: JsonObject) -> ApiRequest:
         """What a body asks for."""
@@ -79,12 +79,12 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
         key = report.key = await server.access.authenticated(scope)
         data = await asgi.read_body(scope, receive, server.settings)
         name = self._session_of(scope, headers)
-        watched: AbstractContextManager[OnBegin | None] = nullcontext()
+        watch: AbstractContextManager[OnBegin | None] = nullcontext()
         if server.inspector is not None:
             agent = headers.get("user-agent", "")
-            watched = server.inspector.watched(key.name, self._label, data, name, agent)
+            watch = server.inspector.watched(key.name, self._label, data, name, agent)
         async with server.access.meter.admitted(key.name, key.limits):
-            with watched as on_begin:
+            with watch as on_begin:
                 read = await self._read(data, key)
                 choices = read.call.n
                 async with (
@@ -111,7 +111,7 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
             prepared = await self._prepare(received, client)
             report.name(prepared.turn_ids[0])
             report.ignored = received.ignored
-            report.facts = prepared.facts
+            report.prepared = prepared
             debug = self._server.settings.debug and headers.get("x-dsv4-debug") == "1"
             run = report.run = self._run_class(self._server, self._api, prepared, client, debug)
             if on_begin is not None:
@@ -128,18 +128,18 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
     async def _fail_in_stream(self, send: asgi.Send, call: ApiRequest, error: ApiError) -> None:
         """An error in a stream that has nothing else in it."""
         writer = self._api.Writer(call)
-        stream = asgi.EventStream(send, {})
+        stream = asgi.EventStream(send, send, {})
         await stream.write(self._api.frames([*writer.start(), *writer.fail(error)]))
         await stream.end()
 
     async def _read(self, data: bytes, key: Key) -> ReceivedRequest:
         server, storage = self._server, self._server.storage
-        body = given = read_json(data, server.settings.max_depth)
+        body = original = read_json(data, server.settings.max_depth)
         unread = self._unread(body)
         in_thread = self._protocol == "messages" and storage.threads.holds(body)
         if in_thread:
             body = await storage.threads.continued(key.name, body)
-        stored = storage.responses.echo(body) if self._protocol == "responses" else {}
+        echo = storage.responses.echo(body) if self._protocol == "responses" else {}
         if self._protocol == "responses" and storage.turns.store is not None:
             body = await storage.responses.continued(key.name, body)
         # It is asked again when it is needed, and a failure is reported then.
@@ -151,11 +151,11 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
         call = await asyncio.to_thread(self._read_call, body) if is_slow else self._read_call(body)
         self._check_model(call, key)
         check_choices(call.n, server.settings)
-        if stored:
-            call = replace(call, echo={**call.echo, **stored})
+        if echo:
+            call = replace(call, echo={**call.echo, **echo})
         server.metrics.count_ignored(self._protocol, unread)
         # What was kept may be long however short the rest is.
-        size = len(data) if body is given else len(data) + LARGE_BODY
+        size = len(data) if body is original else len(data) + LARGE_BODY
         return ReceivedRequest(body, call, size, tuple(unread), in_thread)
 
     def _check_model(self, call: ApiRequest, key: Key) -> None:
@@ -164,13 +164,14 @@ class CompletionRoute(ReportedRoute, Generic[PreparedT]):
         if self._server.settings.strict_models and call.model not in served:
             raise unknown_model(call.model, served)
 
-    def _options(self, call: ApiRequest, tokens: int) -> Options:
+    def _options(self, call: ApiRequest, tokens: int, client: CompletionClient) -> Options:
         """How to generate after a prompt of so many tokens."""
-        return Options(
+        options = Options(
             max_tokens=max(min(call.max_tokens, self._server.model.context - tokens), 1),
             logprobs=call.top_logprobs if call.logprobs else None,
             **{name: getattr(call.sampling, name) for name in Sampling.__slots__},
         )
+        return options if client.session is None else client.session.options(options)
 
 
 def reads_failures_in_streams(headers: Mapping[str, str]) -> bool:

@@ -12,7 +12,7 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -32,7 +32,7 @@ from dsv4.serve.client_errors import BrokenOff, client_error, is_expected
 from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.generation import Generation, PassEvents
 from dsv4.serve.images.sent_images import picture_ids
-from dsv4.serve.observe.logs import NO_IMAGES, log_healed
+from dsv4.serve.observe.logs import log_healed
 from dsv4.serve.observe.records import Exchange
 from dsv4.serve.prepared_request import PreparedRequest
 from dsv4.serve.sessions.session_calls import SessionEntry
@@ -60,28 +60,22 @@ class CompletionClient(NamedTuple):
     session: SessionEntry | None
 
 
+@dataclass(eq=False, repr=False)
 class CompletionRun(ABC, Generic[PreparedT]):
     """One generation, streamed or whole, and what is kept of it. A subclass knows what
     generates."""
 
-    def __init__(
-        self,
-        server: GatewayState,
-        api: ApiProtocol,
-        prepared: PreparedT,
-        client: CompletionClient,
-        debug: bool,
-    ) -> None:
-        self._server = server
-        self._api = api
-        self._prepared = prepared
-        self._client = client
-        self._debug = debug
-        self.readers: list[ChoiceReader] = [self._new_reader() for _ in range(prepared.call.n)]
-        self._leases: dict[int, EngineLease] = {}  # by choice
-        self._generation = Generation(
-            server.settings, self.readers, self._open, client.turn, self._takes_over
-        )
+    _server: GatewayState
+    _api: ApiProtocol
+    _prepared: PreparedT
+    _client: CompletionClient
+    _debug: bool
+    _leases: dict[int, EngineLease] = field(default_factory=dict)  # by choice
+
+    def __post_init__(self) -> None:
+        self.readers = [self._new_reader() for _ in range(self._prepared.call.n)]
+        settings, turn = self._server.settings, self._client.turn
+        self._generation = Generation(settings, self.readers, self._open, turn, self._takes_over)
 
     # What differs with what generates.
 
@@ -97,9 +91,9 @@ class CompletionRun(ABC, Generic[PreparedT]):
     def _new_prefix(self) -> PromptPrefix:
         """What tells which engine has read the beginning of the conversation."""
 
-    @abstractmethod
     def _as_client_knows(self, turn: SampledTurn) -> SampledTurn:
         """A turn with the client's own names in it."""
+        return turn
 
     @abstractmethod
     async def _remember(self, turn: SampledTurn) -> None:
@@ -156,7 +150,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
 
     @property
     def usage(self) -> Usage:
-        return total_usage(self.readers, self._prepared.prompt_tokens)
+        return total_usage(self.readers, self._prepared.encoded.tokens)
 
     @property
     def timer(self) -> asgi.StreamTimer:
@@ -175,19 +169,16 @@ class CompletionRun(ABC, Generic[PreparedT]):
     @property
     def _headers(self) -> dict[str, str]:
         prepared = self._prepared
+        replaced = prepared.images.replaced
         headers = {
             "x-request-id": self._client.request_id or prepared.turn_ids[0],
             "x-dsv4-dialect": self._server.model.facts.in_short,
+            "x-dsv4-prefix": "" if prepared.shared is None else str(prepared.shared),
+            "x-dsv4-adapted": ",".join(prepared.adapted),
+            "x-dsv4-images": f"replaced={replaced}" if replaced else "",
+            "x-dsv4-ignored": prepared.received.ignored,
         }
-        if prepared.shared is not None:
-            headers["x-dsv4-prefix"] = str(prepared.shared)
-        if prepared.adapted:
-            headers["x-dsv4-adapted"] = ",".join(prepared.adapted)
-        if prepared.images.replaced:
-            headers["x-dsv4-images"] = f"replaced={prepared.images.replaced}"
-        if ignored := prepared.received.ignored:
-            headers["x-dsv4-ignored"] = ignored
-        return headers
+        return {name: value for name, value in headers.items() if value}
 
     def _reason(self) -> FinishReason:
         """Why the engine stopped: of each choice, where there are several."""
@@ -195,16 +186,11 @@ class CompletionRun(ABC, Generic[PreparedT]):
         return reasons if len(reasons) > 1 else reasons[0]
 
     def _debugged(self) -> dict[str, Any]:
-        diagnostics = [
-            asdict(event)
-            for reader in self.readers
-            for event in reader.events
-            if isinstance(event, Diagnostic)
-        ]
+        messages = [assemble(reader.events) for reader in self.readers]
         return {
-            "prompt": self._prepared.prompt.text,
+            "prompt": self._prepared.encoded.prompt.text,
             "completion": [reader.sampled for reader in self.readers],
-            "diagnostics": diagnostics,
+            "diagnostics": [asdict(each) for message in messages for each in message.diagnostics],
             "adapted": list(self._prepared.adapted),
         }
 
@@ -214,12 +200,10 @@ class CompletionRun(ABC, Generic[PreparedT]):
         try:
             await self._generation.run(passed, alive)
         except BackendOverflow as error:
-            raise self._overflow(error) from error
-
-    def _overflow(self, error: BackendOverflow) -> ContextOverflow:
-        """A prompt that only the backend knows to be too long. Clients look for both numbers."""
-        limit = error.limit or self._server.model.context
-        return ContextOverflow(error.tokens or max(self._prepared.prompt_tokens, limit + 1), limit)
+            # Only the backend knew that the prompt is too long. Clients look for both numbers.
+            limit = error.limit or self._server.model.context
+            tokens = error.tokens or max(self._prepared.encoded.tokens, limit + 1)
+            raise ContextOverflow(tokens, limit) from error
 
     # Whole.
 
@@ -263,15 +247,15 @@ class CompletionRun(ABC, Generic[PreparedT]):
         generation = self._generation
         writer = self._api.Writer(self._prepared.call, seal=self._seal)
         send, send_piece = self._client.send, self._client.send_piece
-        stream = asgi.EventStream(send, self._headers, generation.timer, send_piece)
+        stream = asgi.EventStream(send, send_piece, self._headers, generation.timer)
         frames = self._api.frames
         # A sealed turn goes out where the reasoning ends: what follows must wait for its own end.
         seals = self._server.storage.turns.seal is not None
-        held: list[tuple[int, list[Event]]] | None = [] if seals else None
+        later: list[tuple[int, list[Event]]] | None = [] if seals else None
 
         async def passed(choice: int, events: list[Event]) -> None:
-            if held is not None:
-                events = _held_back(held, choice, events)
+            if later is not None:
+                events = _held_back(later, choice, events)
             start = b"" if stream.has_begun else frames(self._first_events(writer))
             if data := start + self._framed(writer, events, choice):
                 await stream.write(data)
@@ -282,12 +266,14 @@ class CompletionRun(ABC, Generic[PreparedT]):
 
         try:
             await self._generate(passed, alive)
-            for choice, events in held or ():
+            for choice, events in later or ():
                 await stream.write(self._framed(writer, events, choice))
             last = writer.finish(usage=self.usage, reason=self._reason())
             if self._debug:
                 last[-1]["dsv4"] = self._debugged()
-            await self._store(last[-1].get("response") or self._message(writer.id))
+            in_thread = self._prepared.received.in_thread
+            whole = self._folded(writer.id) if in_thread else last[-1].get("response")
+            await self._store(whole)
             await stream.write(frames(last))
             self._tell_whether_delivered()
         except asgi.ClientGone:
@@ -297,19 +283,19 @@ class CompletionRun(ABC, Generic[PreparedT]):
             if not stream.has_begun:
                 raise
             # The protocol's own error, and then no clean end: clients take that for the answer.
-            told = client_error(error)
-            await stream.write(frames(writer.fail(told)))
+            api_error = client_error(error)
+            await stream.write(frames(writer.fail(api_error)))
             if not is_expected(error):
-                raise BrokenOff(told.message) from error
+                raise BrokenOff(api_error.message) from error
             self._server.metrics.count_failure(error)
-            return told
+            return api_error
         await stream.end()
         return None
 
     def _first_events(self, writer: EventWriter) -> Events:
         """What opens the response, under the upstream's name for it if that is known."""
         writer.id = self._upstream_id or writer.id
-        return writer.start(input_tokens=self._prepared.prompt_tokens)
+        return writer.start(input_tokens=self._prepared.encoded.tokens)
 
     @property
     def _upstream_id(self) -> str | None:
@@ -324,21 +310,17 @@ class CompletionRun(ABC, Generic[PreparedT]):
 
     # What is kept.
 
-    def _message(self, id: str) -> dict[str, Any] | None:
-        """What a stream was, whole, where that must be kept."""
-        return self._folded(id) if self._prepared.received.in_thread else None
-
     def _seal(self) -> str | None:
         """What the client is to give back with its reasoning: the turn, or its name. None is the
         reasoning itself, where clients may give back nothing else of it."""
         server, prepared = self._server, self._prepared
-        turns, sealed = server.storage.turns, None
+        turns, mark = server.storage.turns, None
         if turns.seal is not None:
             turn = self._turn_to_keep(prepared.turn_ids[0], self.readers[0])
-            sealed = None if turn is None else turns.sealed(prepared.key.name, turn)
-        if sealed is None and prepared.call.protocol != "responses":
+            mark = None if turn is None else turns.sealed(self._client.key.name, turn)
+        if mark is None and prepared.call.protocol != "responses":
             return mark_id(prepared.turn_ids[0])
-        return sealed
+        return mark
 
     def _turn_to_keep(self, turn_id: str, reader: ChoiceReader) -> SampledTurn | None:
         turn = _sampled_turn(turn_id, reader, self._prepared)
@@ -358,25 +340,26 @@ class CompletionRun(ABC, Generic[PreparedT]):
         if session is not None:
             await session.finish(prepared, self.readers)
         if response is not None and prepared.call.protocol == "responses":
-            await storage.responses.keep(prepared.key.name, prepared.body, response)
+            await storage.responses.keep(self._client.key.name, prepared.received.body, response)
         if response is not None and prepared.received.in_thread:
-            await storage.threads.keep(prepared.key.name, prepared.body, response)
+            await storage.threads.keep(self._client.key.name, prepared.received.body, response)
 
     def _count_and_record(self) -> None:
         server, prepared = self._server, self._prepared
-        reader = self.readers[0]
-        if prepared.ids is not None and reader.has_ids:
-            known = picture_ids(prepared.prompt, prepared.ids)
-            server.prefixes.note(prepared.key.name, [*known, *reader.sampled_ids])
+        prompt, ids, *_ = prepared.encoded
+        reader, began = self.readers[0], prepared.received.began
+        if ids is not None and reader.has_ids:
+            whole = [*picture_ids(prompt, ids), *reader.sampled_ids]
+            server.prefixes.note(self._client.key.name, whole)
         server.metrics.count_usage(self.usage)
-        if prepared.images is not NO_IMAGES:
+        if prepared.images.sent or prepared.images.replaced:
             server.metrics.count_images(prepared.images)
-        server.metrics.observe("request_seconds", time.monotonic() - prepared.began)
+        server.metrics.observe("request_seconds", time.monotonic() - began)
         for turn_id, reader in zip(prepared.turn_ids, self.readers, strict=True):
             server.metrics.count_events(reader.events, is_whole=self._generation.is_whole)
             log_healed(turn_id, reader.events)
             if reader.first_at is not None:
-                server.metrics.observe("first_token_seconds", reader.first_at - prepared.began)
+                server.metrics.observe("first_token_seconds", reader.first_at - began)
         if server.recorder is not None:
             self._record()
 
@@ -388,10 +371,10 @@ class CompletionRun(ABC, Generic[PreparedT]):
             recorder.write(
                 Exchange(
                     protocol=prepared.call.protocol,
-                    request=prepared.body,
+                    request=prepared.received.body,
                     dialect=str(prepared.call.request.dialect),
                     settings=asdict(self._server.model.api_settings),
-                    prompt=prepared.prompt.text,
+                    prompt=prepared.encoded.prompt.text,
                     recalled=prepared.recalled,
                     adapted=list(prepared.adapted),
                     completion=reader.sampled,
@@ -401,7 +384,7 @@ class CompletionRun(ABC, Generic[PreparedT]):
                     finish=message.finish,
                     message=message.to_dict(),
                     diagnostics=[asdict(diagnostic) for diagnostic in message.diagnostics],
-                    seconds=round(time.monotonic() - prepared.began, 3),
+                    seconds=round(time.monotonic() - prepared.received.began, 3),
                 )
             )
 
@@ -413,16 +396,14 @@ def _engine_reason(reader: ChoiceReader) -> Reason | None:
 
 
 def _held_back(
-    held: list[tuple[int, list[Event]]], choice: int, events: list[Event]
+    later: list[tuple[int, list[Event]]], choice: int, events: list[Event]
 ) -> list[Event]:
-    """The reasoning at the start of a turn; everything from its end on is added to `held`."""
-    thought = (ReasoningDelta, Diagnostic)
-    after = next(
-        (n for n, event in enumerate(events) if not isinstance(event, thought)), len(events)
-    )
-    after = 0 if held else after
+    """The reasoning at the start of a turn; everything from its end on is added to `later`."""
+    kinds = (ReasoningDelta, Diagnostic)
+    after = next((n for n, event in enumerate(events) if not isinstance(event, kinds)), len(events))
+    after = 0 if later else after
     if events[after:]:
-        held.append((choice, events[after:]))
+        later.append((choice, events[after:]))
     return events[:after]
 
 
@@ -434,13 +415,14 @@ def _sampled_turn(
         return None  # what the client got is not what was sampled
     # The opening of a call that was asked for is no part of what was sampled, but of the turn.
     is_opened = prepared.call.request.tool_choice not in ("auto", "none")
-    opening = prepared.prompt.ending.open if is_opened else ""
-    opened = prepared.ids[-prepared.written :] if prepared.ids and prepared.written else []
-    has_ids = reader.has_ids and bool(opened) == bool(opening)
+    prompt, ids, *_ = prepared.encoded
+    opening = prompt.ending.open if is_opened else ""
+    opening_ids = ids[-prepared.written :] if ids and prepared.written else []
+    has_ids = reader.has_ids and bool(opening_ids) == bool(opening)
     return SampledTurn(
         id=turn_id,
         text=opening + reader.sampled,
-        ids=(*opened, *reader.sampled_ids) if has_ids else None,
+        ids=(*opening_ids, *reader.sampled_ids) if has_ids else None,
         content=message.content,
         reasoning=message.reasoning,
         calls=tuple(SampledCall(c.id, _full_name(c), c.arguments) for c in message.tool_calls),

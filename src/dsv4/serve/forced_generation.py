@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from dsv4._completion.reasons import Reason, ended_by
 from dsv4._encode.prompt import Prompt
@@ -34,56 +34,36 @@ def forced_opening(call: ApiRequest, backend: AnyBackend) -> str:
     return empty.encode().ending.open
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenText:
-    """What is written into a completion between its generations: as text, and as ids."""
-
-    text: str
-    ids: tuple[int, ...] | None
-
-    @classmethod
-    def of(cls, text: str, tokenizer: Tokenizer | None) -> WrittenText:
-        """A text of ours, in which special tokens are what they spell."""
-        if tokenizer is None:
-            return cls(text, None)
-        return cls(text, tuple(markup_ids(tokenizer, text)))
-
-    def chunk(self, as_ids: bool) -> Chunk:
-        return Chunk(self.text, ids=self.ids if as_ids else None)
+def written_text(text: str, tokenizer: Tokenizer | None) -> Chunk:
+    """A text of ours, in which special tokens are what they spell."""
+    return Chunk(text, None if tokenizer is None else markup_ids(tokenizer, text))
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class ForcedGeneration:
-    """The two generations of one completion."""
+    """The two generations of one completion. `opening` begins the call, behind the reasoning."""
 
-    def __init__(
-        self,
-        backend: Backend,
-        prompt: Prompt,
-        ids: Sequence[int] | None,
-        options: Options,
-        opening: str,
-        tokenizer: Tokenizer | None,
-    ) -> None:
-        """`opening` begins the call, behind the reasoning."""
-        self._backend = backend
-        self._prompt = prompt
-        self._ids = ids
-        self._options = options
-        self._tokenizer = tokenizer
-        self._border = WrittenText.of(str(THINK_END), tokenizer)
-        self._opening = WrittenText.of(opening, tokenizer)
-        self._end = None if tokenizer is None else tokenizer.special_id(EOS)
-        # The first generation: what it says, and how it ends.
-        self._text = ""
-        self._sampled: list[int] = []
-        self._as_ids = False
-        self._is_closed = False
-        self._finish: Reason | None = None
-        self._counts = Counts()
+    backend: Backend
+    prompt: Prompt
+    ids: Sequence[int] | None
+    options: Options
+    opening: Chunk
+    tokenizer: Tokenizer | None
+    border: Chunk = field(init=False)
+    # The first generation: what it says, and how it ends.
+    _text: str = ""
+    _sampled: list[int] = field(default_factory=list)
+    _as_ids: bool = False
+    _is_closed: bool = False
+    _finish: Reason | None = None
+    _counts: Counts = field(default_factory=Counts)
+
+    def __post_init__(self) -> None:
+        self.border = written_text(str(THINK_END), self.tokenizer)
 
     async def chunks(self) -> Chunks:
         """All pieces of the completion, the written ones among them."""
-        async with aclosing(self._backend.stream(self._prompt, self._ids, self._first)) as first:
+        async with aclosing(self.backend.stream(self.prompt, self.ids, self._first)) as first:
             async for chunk in first:
                 if not self._is_closed:
                     yield self._reasoned(chunk)
@@ -92,71 +72,67 @@ class ForcedGeneration:
                 else:
                     self._counts = chunk.counts or self._counts
         spent = self._spent
-        left = self._options.max_tokens - spent
-        ended = ended_by(self._finish)
-        is_cut = not self._is_closed and ended is not None and ended.is_cut
+        left = self.options.max_tokens - spent
+        end = ended_by(self._finish)
+        is_cut = not self._is_closed and end is not None and end.is_cut
         if is_cut or left <= 0:
             finish = self._finish if is_cut else "length"
-            yield Chunk(ids=self._no_ids, finish=finish, counts=self._total(spent))
+            yield Chunk(ids=() if self._as_ids else None, finish=finish, counts=self._total(spent))
             return
-        written = [self._opening] if self._is_closed else [self._border, self._opening]
-        for text in written:
-            yield text.chunk(self._as_ids)
-        prompt, ids = self._continued(written)
-        generated = 0
-        second = replace(self._options, max_tokens=left)
-        async with aclosing(self._backend.stream(prompt, ids, second)) as rest:
+        texts = [self.opening] if self._is_closed else [self.border, self.opening]
+        for text in texts:
+            yield Chunk(text.text, text.ids if self._as_ids else None)
+        prompt, ids = self._continued(texts)
+        count = 0
+        second = replace(self.options, max_tokens=left)
+        async with aclosing(self.backend.stream(prompt, ids, second)) as rest:
             async for chunk in rest:
-                generated += len(chunk.ids or ())
-                counted = None if chunk.counts is None else chunk.counts.completion
-                if counted is not None:
-                    chunk.counts = self._total(spent + counted)
+                count += len(chunk.ids or ())
+                own_count = None if chunk.counts is None else chunk.counts.completion
+                if own_count is not None:
+                    chunk.counts = self._total(spent + own_count)
                 elif chunk.counts is not None or (chunk.finish is not None and self._as_ids):
-                    chunk.counts = self._total(spent + generated if self._as_ids else None)
+                    chunk.counts = self._total(spent + count if self._as_ids else None)
                 yield chunk
 
     @property
     def _first(self) -> Options:
         """The options of the first generation: it ends where the reasoning does."""
-        id = None if self._border.ids is None else self._border.ids[0]
-        return replace(self._options, stop_tokens={self._border.text: id})
-
-    @property
-    def _no_ids(self) -> tuple[int, ...] | None:
-        return () if self._as_ids else None
+        id = None if self.border.ids is None else self.border.ids[0]
+        return replace(self.options, stop_tokens={self.border.text: id})
 
     def _reasoned(self, chunk: Chunk) -> Chunk:
         """A piece of the first generation, without what comes after the reasoning."""
         self._counts = chunk.counts or self._counts
         self._finish = chunk.finish or self._finish
-        if chunk.ids is not None and self._border.ids is not None:
+        if chunk.ids is not None and self.border.ids is not None:
             self._as_ids = True
             ids = self._reasoned_ids(list(chunk.ids))
             return Chunk(ids=ids, logprobs=chunk.logprobs[: len(ids)], more=chunk.more)
         return Chunk(self._reasoned_text(chunk.text), logprobs=chunk.logprobs, more=chunk.more)
 
     def _reasoned_ids(self, ids: list[int]) -> list[int]:
-        assert self._border.ids is not None
-        border = self._border.ids[0]
+        assert self.border.ids is not None and self.tokenizer is not None
+        border, end = self.border.ids[0], self.tokenizer.special_id(EOS)
         if border in ids:
             self._is_closed = True
             del ids[ids.index(border) + 1 :]
-        elif self._end in ids:  # which would end the turn
-            del ids[ids.index(self._end) :]
+        elif end in ids:  # which would end the turn
+            del ids[ids.index(end) :]
         self._sampled += ids
         return ids
 
     def _reasoned_text(self, text: str) -> str:
         text = text.removesuffix(str(EOS))
         # The tag may have begun in the piece before.
-        start = max(len(self._text) - len(self._border.text) + 1, 0)
+        start = max(len(self._text) - len(self.border.text) + 1, 0)
         length = len(self._text)
         self._text += text
-        at = self._text.find(self._border.text, start)
+        at = self._text.find(self.border.text, start)
         if at < 0:
             return text
         self._is_closed = True
-        self._text = self._text[: at + len(self._border.text)]
+        self._text = self._text[: at + len(self.border.text)]
         return self._text[length:]
 
     @property
@@ -166,22 +142,22 @@ class ForcedGeneration:
             return len(self._sampled)
         if self._counts.completion is not None:
             return self._counts.completion
-        if self._tokenizer is None:
+        if self.tokenizer is None:
             return estimated_tokens(self._text)
-        return self._tokenizer.count(self._text)
+        return self.tokenizer.count(self._text)
 
     def _total(self, completion: int | None) -> Counts:
         """The counts of both: the prompt is the first one's."""
         counts = self._counts
         return Counts(counts.prompt, counts.cached, completion, counts.reasoning)
 
-    def _continued(self, written: Sequence[WrittenText]) -> tuple[Prompt, list[int] | None]:
+    def _continued(self, texts: Sequence[Chunk]) -> tuple[Prompt, list[int] | None]:
         """The prompt of the second generation."""
-        ids = None if self._ids is None else list(self._ids)
+        ids = None if self.ids is None else list(self.ids)
         text = self._text
-        if ids is not None and self._tokenizer is not None:
-            sampled = self._sampled if self._as_ids else self._tokenizer.encode_text(text)
-            ids += [*sampled, *(id for each in written for id in each.ids or ())]
-            text = self._tokenizer.decode(sampled)
-        special = (part for each in written for part in markup(each.text).parts)
-        return self._prompt.continued(text, *special), ids
+        if ids is not None and self.tokenizer is not None:
+            reasoning = self._sampled if self._as_ids else self.tokenizer.encode_text(text)
+            ids += [*reasoning, *(id for each in texts for id in each.ids or ())]
+            text = self.tokenizer.decode(reasoning)
+        special = (part for each in texts for part in markup(each.text).parts)
+        return self.prompt.continued(text, *special), ids

@@ -9,7 +9,6 @@ import os
 from collections.abc import Sequence
 from functools import partial
 
-from dsv4._encode.prompt import Prompt
 from dsv4.api import ApiError
 from dsv4.serve.access.access_control import AccessControl
 from dsv4.serve.access.stream_gate import StreamGate
@@ -24,6 +23,7 @@ from dsv4.serve.observe.logs import log_fields
 from dsv4.serve.observe.metrics import Metrics
 from dsv4.serve.observe.records import Recorder
 from dsv4.serve.observe.tracing import tracing_for
+from dsv4.serve.prepared_request import EncodedPrompt
 from dsv4.serve.seen_prefixes import SeenPrefixes
 from dsv4.serve.served_model import ServedModel
 from dsv4.serve.sessions import session_store_for
@@ -85,8 +85,9 @@ class GatewayState:
         """The backend: that of the first engine, where there are several. All are alike."""
         return self.engines.first.backend
 
-    def shared_tokens(self, owner: str, prompt: Prompt, ids: list[int] | None) -> int | None:
+    def shared_tokens(self, owner: str, encoded: EncodedPrompt) -> int | None:
         """How many tokens of a prompt an earlier one of the same owner had; None without ids."""
+        prompt, ids, *_ = encoded
         return None if ids is None else self.prefixes.shared(owner, picture_ids(prompt, ids))
 
     async def summarize(self) -> None:

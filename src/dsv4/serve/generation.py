@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from dsv4._completion.events import Event
@@ -25,31 +26,28 @@ TakesOver: TypeAlias = Callable[[int, BackendError], bool]
 PassEvents: TypeAlias = Callable[[int, list[Event]], Awaitable[None]]
 
 
+@dataclass(eq=False, repr=False)
 class Generation:
-    """The completions of one request."""
+    """The completions of one request.
 
-    def __init__(
-        self,
-        settings: Settings,
-        readers: Sequence[ChoiceReader],
-        open: OpenStream,
-        turn: asyncio.Event,
-        takes_over: TakesOver,
-    ) -> None:
-        """`open` asks the backend, for each of the `readers`, once its `turn` has come.
-        `takes_over` says whether another engine is asked after a failure, without a pause."""
-        self._settings = settings
-        self._readers = readers
-        self._turn = turn
-        self._open = open
-        self._takes_over = takes_over
-        self._tasks: list[asyncio.Task[None]] = []
-        self._running = len(readers)
-        self._failure: Exception | None = None
+    `_open` asks the backend, for each of the `_readers`, once its `_turn` has come. `_takes_over`
+    says whether another engine is asked after a failure, without a pause.
+    """
+
+    _settings: Settings
+    _readers: Sequence[ChoiceReader]
+    _open: OpenStream
+    _turn: asyncio.Event
+    _takes_over: TakesOver
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    _failure: Exception | None = None
+    _alive: Callable[[], Awaitable[None]] | None = None
+    _has_begun: bool = False  # something has gone to the client: it is too late to try again
+
+    def __post_init__(self) -> None:
+        self._running = len(self._readers)
         self._over = asyncio.get_running_loop().create_future()
-        self._alive: Callable[[], Awaitable[None]] | None = None
-        self._has_begun = False  # something has gone to the client: it is too late to try again
-        self.timer = StreamTimer(settings, self._quiet, self._late)
+        self.timer = StreamTimer(self._settings, self._quiet, self._late)
 
     # Called by the timer, and when the client disconnects.
 

@@ -17,6 +17,7 @@ from dsv4._completion.message import assemble
 from dsv4._parse.parser import StreamParser
 from dsv4.api import ApiError, request_fields
 from dsv4.api.api_request import ProtocolName
+from dsv4.api.body_reader import recognise
 from dsv4.api.protocols import protocol_of_client
 from dsv4.api.request_fields import JsonObject
 from dsv4.errors import ParseError
@@ -27,9 +28,10 @@ from dsv4.serve.body_limits import check_counts, read_json
 from dsv4.serve.choice_reader import joined_events
 from dsv4.serve.client_errors import unknown_model
 from dsv4.serve.gateway_state import GatewayState
-from dsv4.serve.observe.logs import REQUEST_ID, RequestReport
+from dsv4.serve.observe.logs import RequestReport
 from dsv4.serve.observe.metrics import CONTENT_TYPE
-from dsv4.serve.prompt_encoding import EncodedPrompt, encoded_now
+from dsv4.serve.prepared_request import EncodedPrompt
+from dsv4.serve.prompt_encoding import encoded_now
 from dsv4.serve.reported_route import ReportedRoute
 from dsv4.serve.worker_threads import Cancellation
 from dsv4.tokens import IdParser
@@ -73,14 +75,12 @@ class PlainRoute(ReportedRoute):
         data = await asgi.read_body(scope, receive, self._server.settings)
         key = report.key or Key(ANONYMOUS, b"")
         body, kind = await self._make_body(scope, receive, key, data)
-        await asgi.send_bytes(send, 200, b"" if scope["method"] == "HEAD" else body, kind)
+        body = b"" if scope["method"] == "HEAD" else body
+        await asgi.send_bytes(send, 200, body, kind, {"x-request-id": report.id})
         return 200
 
     def _error_body(self, scope: asgi.Scope, error: ApiError) -> tuple[int, JsonObject]:
         return protocol_of_client(asgi.headers_of(scope), self._protocol).error(error)
-
-    def _report_of(self, scope: asgi.Scope) -> RequestReport:
-        return RequestReport(self._label, scope["path"], scope.get(REQUEST_ID))
 
     def _traced(self, scope: asgi.Scope, report: RequestReport) -> AbstractContextManager[None]:
         return nullcontext()
@@ -146,8 +146,8 @@ class PlainRoutes:
         behind = {"chat_server": server.healer.to_dict()} if server.heals else {}
         facts = server.model.facts.to_dict()
         images = {} if server.heals else {"images": await self._image_facts()}
-        known = {**facts, **images, **behind, **stores}
-        return {"status": "ready", "model": server.model.name, **known}
+        details = {**facts, **images, **behind, **stores}
+        return {"status": "ready", "model": server.model.name, **details}
 
     async def _image_facts(self) -> JsonObject:
         """Whether the engines are sent images, asked again where they were restarted."""
@@ -198,8 +198,8 @@ class PlainRoutes:
         return {"input_tokens": self._length(self._body(data), "messages")}
 
     def count_input_tokens(self, data: bytes, cancellation: Cancellation) -> JsonObject:
-        counted = self._length(self._body(data), "responses")
-        return {"object": "response.input_tokens", "input_tokens": counted}
+        count = self._length(self._body(data), "responses")
+        return {"object": "response.input_tokens", "input_tokens": count}
 
     def _length(self, body: JsonObject, protocol: ProtocolName) -> int:
         """How many tokens the prompt of a request has, as its server writes it if that is known."""
@@ -217,13 +217,13 @@ class PlainRoutes:
         if isinstance(body.get("text"), str):
             ids = tokenizer.encode_text(body["text"])
         else:
-            ids = self._encoded(body, _protocol_of(body)).ids or []
+            ids = self._encoded(body, recognise(body).protocol).ids or []
         return {"ids": ids, "count": len(ids)}
 
     def render(self, data: bytes, cancellation: Cancellation) -> JsonObject:
         """A request of any protocol as the prompt that it becomes, with the origin of each part."""
         body = self._body(data)
-        prompt, ids, *_ = self._encoded(body, _protocol_of(body))
+        prompt, ids, *_ = self._encoded(body, recognise(body).protocol)
         spans = []
         at = 0
         for piece in cancellation.checked(prompt.pieces):
@@ -290,13 +290,3 @@ class PlainRoutes:
 def _pieces(whole: T) -> Iterator[T]:
     """A text, or a list of ids, in pieces that are read in an instant."""
     return (whole[n : n + _PIECE] for n in range(0, len(whole), _PIECE))
-
-
-def _protocol_of(body: JsonObject) -> ProtocolName:
-    """Which protocol a body speaks: by what only that one has."""
-    if "input" in body or "instructions" in body:
-        return "responses"
-    tools = body.get("tools") or [{}]
-    first = tools[0] if isinstance(tools, list) and tools else {}
-    is_messages = "system" in body or (isinstance(first, dict) and "input_schema" in first)
-    return "messages" if is_messages else "chat"

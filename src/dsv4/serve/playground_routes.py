@@ -17,12 +17,12 @@ that is marked `admin` in the file of keys.
 from __future__ import annotations
 
 import asyncio
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from hashlib import sha256
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ from dsv4.serve.observe.inspector import PATIENCE_SECONDS, Inspector
 from dsv4.serve.sessions.session_calls import checked_session_id
 from dsv4.serve.settings import MIB, SettingError
 from dsv4.serve.storage.stored_turns import StoreFailure
+from dsv4.serve.upstreams.network_path import is_loopback
 from dsv4.trajectories.trajectory_export import built_session
 
 PAGE = Path(_playground.__file__).parent / "page"
@@ -54,34 +55,24 @@ CONTENT_TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-SECURITY_POLICY = "; ".join(
-    (
-        *("default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'"),
-        *("img-src 'self' data:", "base-uri 'none'", "form-action 'none'"),
-        "frame-ancestors 'none'",
-    )
-)
-HEADERS = {
-    "content-security-policy": SECURITY_POLICY,
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
-    "cache-control": "no-cache",
-}
+HEADERS = json.loads(Path(__file__).with_name("page_headers.json").read_text("utf-8"))
 
 
-def playground_routes(server: GatewayState) -> list[BaseRoute]:
+def page_routes(server: GatewayState) -> list[BaseRoute]:
     """The routes, where the settings ask for them."""
-    if not (server.settings.playground or server.settings.inspect):
-        return []
-    guard = SiteGuard(server.settings)
-    files = PageFiles(guard)
-    return [
-        Route("/playground", endpoint=files, methods=["GET"]),
-        Route("/playground/api/{name}", endpoint=FunctionRoute(server, guard), methods=["POST"]),
-        Route("/playground/{name:path}", endpoint=files, methods=["GET"]),
-    ]
+    settings, guard = server.settings, SiteGuard(server.settings)
+    routes: list[BaseRoute] = []
+    if server.inspector is not None:
+        inspecting = InspectorRoute(server, server.inspector, guard)
+        routes += [Route("/playground/inspector/{name}", endpoint=inspecting, methods=["POST"])]
+    if settings.playground or settings.inspect:
+        files, functions = PageFiles(guard), FunctionRoute(server, guard)
+        routes += [
+            Route("/playground", endpoint=files, methods=["GET"]),
+            Route("/playground/api/{name}", endpoint=functions, methods=["POST"]),
+            Route("/playground/{name:path}", endpoint=files, methods=["GET"]),
+        ]
+    return routes
 
 
 class PageFiles:
@@ -98,42 +89,40 @@ class PageFiles:
         self._files["view.css"] = (STYLE.encode(), CONTENT_TYPES[".css"])
 
     async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
-        headers = asgi.headers_of(scope)
         try:
             self._guard.check(scope)
         except ApiError as error:
             await asgi.send_json(send, error.status, {"error": {"message": error.message}}, HEADERS)
             return
-        if "name" not in scope["path_params"]:
-            moved = {**HEADERS, "location": "playground/"}
-            await asgi.send_bytes(send, 307, b"", "text/plain", moved)
-            return
-        found = self._files.get(scope["path_params"]["name"] or "index.html")
-        if found is None:
-            await asgi.send_bytes(send, 404, b"There is no such file.", "text/plain", HEADERS)
-            return
-        data, kind = found
+        status, data, kind, more = self._answer(scope)
+        data = b"" if scope["method"] == "HEAD" else data
+        await asgi.send_bytes(send, status, data, kind, {**HEADERS, **more})
+
+    def _answer(self, scope: asgi.Scope) -> tuple[int, bytes, str, dict[str, str]]:
+        name = scope["path_params"].get("name")
+        if name is None:
+            return 307, b"", "text/plain", {"location": "playground/"}
+        if (name or "index.html") not in self._files:
+            return 404, b"There is no such file.", "text/plain", {}
+        data, kind = self._files[name or "index.html"]
         tag = f'"{sha256(data).hexdigest()[:24]}"'
-        if headers.get("if-none-match") == tag:
-            await asgi.send_bytes(send, 304, b"", kind, {**HEADERS, "etag": tag})
-            return
-        body = b"" if scope["method"] == "HEAD" else data
-        await asgi.send_bytes(send, 200, body, kind, {**HEADERS, "etag": tag})
+        is_known = asgi.headers_of(scope).get("if-none-match") == tag
+        return (304, b"", kind, {"etag": tag}) if is_known else (200, data, kind, {"etag": tag})
 
 
 def saved_servers(paths: Iterable[str]) -> dict[str, Profile]:
     """The servers in files of `dsv4 verify --save`, by the names of the files: the page sends
     names, and never paths. Raises `SettingError`."""
-    found: dict[str, Profile] = {}
+    profiles: dict[str, Profile] = {}
     for path in paths:
         try:
             profile = load(path)
         except (EncodeError, OSError) as error:
             raise SettingError("profile", f"{path}: {error}") from None
-        if profile.name in found:
+        if profile.name in profiles:
             raise SettingError("profile", f"{path}: found a second {profile.name}, expected one")
-        found[profile.name] = profile
-    return found
+        profiles[profile.name] = profile
+    return profiles
 
 
 class PageRoute(ABC):
@@ -202,14 +191,6 @@ class FunctionRoute(PageRoute):
 # The inspector.
 
 
-def inspector_routes(server: GatewayState) -> list[BaseRoute]:
-    """The routes, where the settings ask for them."""
-    if server.inspector is None:
-        return []
-    endpoint = InspectorRoute(server, server.inspector, SiteGuard(server.settings))
-    return [Route("/playground/inspector/{name}", endpoint=endpoint, methods=["POST"])]
-
-
 class InspectorRoute(PageRoute):
     """Answers those who may look."""
 
@@ -235,7 +216,8 @@ class InspectorRoute(PageRoute):
         """Raises an `ApiError` for somebody who may not look."""
         access = self._server.access
         access.check_administrator(await access.authenticated(scope))
-        if not (access.keys.asks or _is_local(scope)):
+        client = scope.get("client")
+        if not (access.keys.asks or client is None or is_loopback(client[0])):
             problem = "found a client on another machine, and no keys"
             raise ApiError(f"{problem}, expected an `admin` key", status=403)
 
@@ -247,10 +229,10 @@ class InspectorRoute(PageRoute):
 
     async def _request(self, body: dict[str, Any]) -> Any:
         number = _integer_field(body, "number")
-        seen = self._inspector.get(number)
-        if seen is None:
+        request = self._inspector.get(number)
+        if request is None:
             raise ApiError(f"found {number}, expected a request that is kept", status=404)
-        return seen.details()
+        return request.details()
 
     async def _session(self, body: dict[str, Any]) -> Any:
         store, tokenizer = self._server.sessions.store, self._server.tokenizer
@@ -273,20 +255,9 @@ class InspectorRoute(PageRoute):
 
 def _check_type(scope: asgi.Scope) -> None:
     """Other types can be sent by a form on any page, without a preflight request."""
-    if (
-        asgi.headers_of(scope).get("content-type", "").partition(";")[0].strip()
-        != "application/json"
-    ):
+    kind = asgi.headers_of(scope).get("content-type", "")
+    if kind.partition(";")[0].strip() != "application/json":
         raise ApiError("expected a body of application/json", status=415)
-
-
-def _is_local(scope: asgi.Scope) -> bool:
-    """Whether the client is on this machine."""
-    client = scope.get("client")
-    try:
-        return client is None or ip_address(client[0]).is_loopback
-    except ValueError:
-        return False
 
 
 def _integer_field(body: Mapping[str, Any], name: str, default: int | None = None) -> int:

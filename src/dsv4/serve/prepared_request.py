@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
+from typing import NamedTuple
 from urllib.parse import quote
 
 from dsv4._completion.random_ids import new_id
 from dsv4._encode.prompt import Prompt
-from dsv4.api import ApiRequest
+from dsv4.api import ApiRequest, Usage
 from dsv4.api.request_fields import JsonObject
-from dsv4.serve.access.api_keys import Key
 from dsv4.serve.backend import Options
-from dsv4.serve.observe.logs import NO_IMAGES, ImageFacts, RequestFacts
 
 # Of the fields that were not read, so many are named, each with so many characters.
 _MOST_NAMES, _LONGEST_NAME = 20, 64
@@ -20,13 +20,14 @@ _MOST_NAMES, _LONGEST_NAME = 20, 64
 @dataclass(frozen=True, slots=True)
 class ReceivedRequest:
     """A request that was read: its body with all that it refers to, about how many bytes that is,
-    and the fields that were not read."""
+    the fields that were not read, and when it had been read."""
 
     body: JsonObject
     call: ApiRequest
     size: int
     unread: tuple[str, ...] = ()
     in_thread: bool = False
+    began: float = field(default_factory=time.monotonic)
 
     @property
     def ignored(self) -> str:
@@ -38,6 +39,39 @@ class ReceivedRequest:
         return ", ".join([*listed, f"+{more}"] if more else listed)
 
 
+@dataclass(frozen=True, slots=True)
+class ImageFacts:
+    """What became of the images of a request: how many were `sent`, how many `replaced` by a text;
+    and how many tokens its prompt has with them by our own count, where that is exact."""
+
+    sent: int = 0
+    replaced: int = 0
+    counted: int | None = None
+
+    def fields(self, usage: Usage | None) -> dict[str, int | None]:
+        """What the log says of them: our own count where the engine's is another."""
+        differs = self.sent and usage is not None and usage.prompt != self.counted
+        return {
+            "images": self.sent or None,
+            "replaced_images": self.replaced or None,
+            "counted_tokens": self.counted if differs else None,
+        }
+
+
+NO_IMAGES = ImageFacts()
+
+
+class EncodedPrompt(NamedTuple):
+    """A prompt, its ids, and how many tokens it has: about as many, where there are no ids. An
+    image counts with all of its tokens, and with the most that one can have where its size is not
+    known; `is_exact` says that neither is guessed."""
+
+    prompt: Prompt
+    ids: list[int] | None
+    tokens: int
+    is_exact: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedRequest:
     """A request with its prompt and the options for the backend.
@@ -45,34 +79,19 @@ class PreparedRequest:
     `shared` is how many tokens of the prompt an earlier one of the same client had; `recalled` is
     how many of its turns stand as they were sampled; `written` is how many of its last tokens open
     the call that the model must write; `images` is what became of its images; `adapted` are the ids
-    of what was changed for a chat server; `began` is when preparing it began.
+    of what was changed for a chat server.
     """
 
-    key: Key
     received: ReceivedRequest
     call: ApiRequest
-    prompt: Prompt
-    ids: list[int] | None
-    prompt_tokens: int
+    encoded: EncodedPrompt
     options: Options
     turn_ids: tuple[str, ...]
     shared: int | None
-    began: float
     recalled: int = 0
     written: int = 0
     images: ImageFacts = NO_IMAGES
     adapted: tuple[str, ...] = ()
-
-    @property
-    def body(self) -> JsonObject:
-        return self.received.body
-
-    @property
-    def facts(self) -> RequestFacts:
-        """What the log and traces tell of it."""
-        options = self.options
-        limits = (options.max_tokens, options.temperature)
-        return RequestFacts(self.call.model, *limits, self.shared, self.adapted, self.images)
 
 
 def new_turn_ids(count: int) -> tuple[str, ...]:

@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple
 
-from dsv4._encode.prompt import Prompt
 from dsv4._inputs.text_origins import origins_of, place_in_body
 from dsv4.api import ApiError, ApiRequest
 from dsv4.api.request_fields import JsonObject
 from dsv4.errors import EncodeError, path_of
 from dsv4.serve.choice_reader import estimated_tokens
 from dsv4.serve.gateway_state import GatewayState
+from dsv4.serve.prepared_request import EncodedPrompt
 from dsv4.tokens import VocabularyError
 
 # Encoding a prompt of this many bytes takes longer than other streams should wait.
 LARGE_BODY = 200_000
-
-
-class EncodedPrompt(NamedTuple):
-    """A prompt, its ids, and how many tokens it has: about as many, where there are no ids. An
-    image counts with all of its tokens, and with the most that one can have where its size is not
-    known; `is_exact` says that neither is guessed."""
-
-    prompt: Prompt
-    ids: list[int] | None
-    tokens: int
-    is_exact: bool
 
 
 async def encode_prompt(

@@ -6,7 +6,6 @@ remembered as it was sampled.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,10 +22,14 @@ from dsv4.serve.backends.engine_fields import fields_of
 from dsv4.serve.choice_reader import ChoiceReader, CompletionReader
 from dsv4.serve.completion_route import CompletionRoute
 from dsv4.serve.completion_run import CompletionClient, CompletionRun
-from dsv4.serve.forced_generation import FREE_CHOICES, ForcedGeneration, forced_opening
+from dsv4.serve.forced_generation import (
+    FREE_CHOICES,
+    ForcedGeneration,
+    forced_opening,
+    written_text,
+)
 from dsv4.serve.markup_ids import markup_ids
-from dsv4.serve.observe.logs import image_facts
-from dsv4.serve.prepared_request import PreparedRequest, ReceivedRequest, new_turn_ids
+from dsv4.serve.prepared_request import ImageFacts, PreparedRequest, ReceivedRequest, new_turn_ids
 from dsv4.serve.prompt_encoding import encode_prompt
 from dsv4.serve.storage.stored_turns import SampledTurn
 from dsv4.serve.upstreams.engine_pool import PromptPrefix
@@ -50,32 +53,32 @@ class PromptRun(CompletionRun[PromptedRequest]):
     def _new_reader(self) -> ChoiceReader:
         prepared, tokenizer = self._prepared, self._server.tokenizer
         grammar = prepared.options.grammar
-        return CompletionReader(prepared.call, prepared.prompt, tokenizer, grammar)
+        return CompletionReader(prepared.call, prepared.encoded.prompt, tokenizer, grammar)
 
     def _stream_of(self, backend: AnyBackend, choice: int) -> Chunks:
         engine = cast(Backend, backend)  # as what is no chat server must be
         prepared, tokenizer = self._prepared, self._server.tokenizer
-        prompt, ids, options = prepared.prompt, prepared.ids, prepared.options
+        prompt, ids, *_ = prepared.encoded
+        options = prepared.options
         if not prepared.opening:
             return engine.stream(prompt, ids, options)
-        forced = ForcedGeneration(engine, prompt, ids, options, prepared.opening, tokenizer)
+        opening = written_text(prepared.opening, tokenizer)
+        forced = ForcedGeneration(engine, prompt, ids, options, opening, tokenizer)
         return forced.chunks()
 
     def _new_prefix(self) -> PromptPrefix:
         prepared = self._prepared
-        return PromptPrefix.of_prompt(prepared.prompt, prepared.ids, prepared.engine)
-
-    def _as_client_knows(self, turn: SampledTurn) -> SampledTurn:
-        return turn
+        prompt, ids, *_ = prepared.encoded
+        return PromptPrefix.of_prompt(prompt, ids, prepared.engine)
 
     async def _remember(self, turn: SampledTurn) -> None:
         before = [_plain_message(message) for message in self._prepared.call.request.messages]
-        await self._server.storage.turns.remember(self._prepared.key.name, before, turn)
+        await self._server.storage.turns.remember(self._client.key.name, before, turn)
 
 
 def _plain_message(message: object) -> Mapping[str, Any]:
-    found = getattr(message, "message", message)
-    return found if isinstance(found, Mapping) else {}
+    plain = getattr(message, "message", message)
+    return plain if isinstance(plain, Mapping) else {}
 
 
 class PromptRoute(CompletionRoute[PromptedRequest]):
@@ -84,48 +87,41 @@ class PromptRoute(CompletionRoute[PromptedRequest]):
     _run_class: type[CompletionRun[PromptedRequest]] = PromptRun
 
     def _unread(self, body: JsonObject) -> list[str]:
-        known = fields_of(self._server.backend).names
-        return [name for name in super()._unread(body) if name not in known]
+        own = fields_of(self._server.backend).names
+        return [name for name in super()._unread(body) if name not in own]
 
     async def _prepare(
         self, received: ReceivedRequest, client: CompletionClient
     ) -> PromptedRequest:
-        server, key = self._server, client.key
-        began = time.monotonic()
-        given = received.call
-        if given.images:
-            given = await server.images.settled(given, server.behind.image_support)
-        call, recalled, engine = await server.storage.turns.recalled(key.name, given)
+        server, key, session = self._server, client.key, client.session
+        original = received.call
+        if original.images:
+            original = await server.images.settled(original, server.behind.image_support)
+        call, recalled, engine = await server.storage.turns.recalled(key.name, original)
         server.metrics.count("replayed_turns", "used", by=recalled)
-        prompt, ids, tokens, is_exact = await encode_prompt(
-            call, received.body, server, received.size
-        )
+        encoded = await encode_prompt(call, received.body, server, received.size)
+        prompt, ids, tokens, is_exact = encoded
         if tokens >= server.model.context:
             raise ContextOverflow(tokens, server.model.context)
         grammar, later = await self._grammars(call)
         options = replace(
-            self._options(call, tokens),
+            self._options(call, tokens, client),
             grammar=grammar,
             grammar_after_reasoning=later,
             extra=fields_of(server.backend).read(received.body, _is_answer(call)),
         )
-        session = client.session
         forced = call.request.tool_choice not in FREE_CHOICES
         return PromptedRequest(
-            key=key,
             received=received,
             call=call,
-            prompt=prompt,
-            ids=ids,
-            prompt_tokens=tokens,
-            options=options if session is None else session.options(options),
+            encoded=encoded,
+            options=options,
             turn_ids=session.call_ids if session else new_turn_ids(call.n),
             written=written_ids(call, prompt, ids, server.tokenizer),
-            shared=server.shared_tokens(key.name, prompt, ids),
-            images=image_facts(call, tokens if is_exact else None),
+            shared=server.shared_tokens(key.name, encoded),
+            images=ImageFacts(call.images, call.replaced_images, tokens if is_exact else None),
             recalled=recalled,
             engine=engine,
-            began=began,
             opening=forced_opening(call, server.backend) if forced else "",
         )
 
@@ -168,8 +164,8 @@ def written_ids(
     is_free = call.request.tool_choice in FREE_CHOICES
     if ids is None or tokenizer is None or not opening or is_free:
         return 0
-    written = markup_ids(tokenizer, opening)
-    return len(written) if ids[-len(written) :] == written else 0
+    opening_ids = markup_ids(tokenizer, opening)
+    return len(opening_ids) if ids[-len(opening_ids) :] == opening_ids else 0
 
 
 def _unenforceable(call: ApiRequest, error: ValueError) -> ApiError:

@@ -4,7 +4,6 @@ is. With the keys and limits of the other routes, and nothing read or repaired.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -24,7 +23,7 @@ from dsv4.serve.choice_reader import ChoiceReader, estimated_tokens
 from dsv4.serve.completion_run import CompletionClient
 from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.markup_ids import markup_ids
-from dsv4.serve.prepared_request import ReceivedRequest
+from dsv4.serve.prepared_request import EncodedPrompt, ReceivedRequest
 from dsv4.serve.prompt_route import PromptedRequest, PromptRoute, PromptRun
 from dsv4.serve.storage.stored_turns import SampledTurn
 from dsv4.tokens import Tokenizer
@@ -115,45 +114,38 @@ class RawCompletionRoute(PromptRoute):
     ) -> PromptedRequest:
         server, call, body = self._server, received.call, received.body
         prompt, ids = _prompt(server, body.get("prompt"))
-        _refuse_images(prompt)
+        image = prompt.dialect.image_token
+        if any(token is not None and token == image for _, token in prompt.runs()):
+            # No engine can replace the placeholder: there is no image here.
+            raise ApiError("found the placeholder of an image, expected text alone", path="prompt")
         tokens = estimated_tokens(prompt.text) if ids is None else len(ids)
         if tokens >= server.model.context:
             raise ContextOverflow(tokens, server.model.context)
         extra = fields_of(server.backend).read(body, is_answer=True)
-        options = self._options(call, tokens)
+        options = self._options(call, tokens, client)
         return PromptedRequest(
-            key=client.key,
             received=received,
             call=call,
-            prompt=prompt,
-            ids=ids,
-            prompt_tokens=tokens,
+            encoded=EncodedPrompt(prompt, ids, tokens, ids is not None),
             options=replace(options, stop=tuple(call.request.stop or ()), extra=extra),
             turn_ids=(new_id("cmpl-"),),
             shared=None,
-            began=time.monotonic(),
         )
 
 
-def _prompt(server: GatewayState, given: object) -> tuple[Prompt, list[int] | None]:
+def _prompt(server: GatewayState, value: object) -> tuple[Prompt, list[int] | None]:
     """The prompt, from text that spells special tokens, or from ids."""
     tokenizer = server.tokenizer
-    if isinstance(given, list) and len(given) == 1 and isinstance(given[0], (str, list)):
-        given = given[0]
-    if isinstance(given, str) and given:
-        parts = markup(given).parts
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], (str, list)):
+        value = value[0]
+    if isinstance(value, str) and value:
+        parts = markup(value).parts
         prompt = Prompt([*parts], server.model.dialect)
         return prompt, None if tokenizer is None else markup_ids(tokenizer, parts)
-    if isinstance(given, list) and given and all(type(id) is int for id in given):
+    if isinstance(value, list) and value and all(type(id) is int for id in value):
         tokenizer = server.needed_tokenizer
         try:
-            return tokenizer.prompt(given), given
+            return tokenizer.prompt(value), value
         except (ValueError, LookupError, OverflowError):
             raise ApiError("found ids that are not in the vocabulary", path="prompt") from None
-    raise wrong(given, "one prompt, as text or as ids", "prompt")
-
-
-def _refuse_images(prompt: Prompt) -> None:
-    """Refuses a placeholder of an image, which no engine can replace: there is none here."""
-    if any(token == prompt.dialect.image_token for _, token in prompt.runs() if token is not None):
-        raise ApiError("found the placeholder of an image, expected text alone", path="prompt")
+    raise wrong(value, "one prompt, as text or as ids", "prompt")

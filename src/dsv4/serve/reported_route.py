@@ -35,7 +35,8 @@ class ReportedRoute(ABC):
         """An error as the client's protocol writes it, with its status."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        report = self._report_of(scope)
+        given_id = request_id_of(headers_of(scope))
+        report = RequestReport(self._label, scope["path"], given_id)
         with self._traced(scope, report):
             try:
                 report.status = await self._answer(scope, receive, send, report)
@@ -53,9 +54,6 @@ class ReportedRoute(ABC):
             finally:
                 await self._note_end(report)
 
-    def _report_of(self, scope: Scope) -> RequestReport:
-        return RequestReport(self._label, scope["path"], request_id_of(headers_of(scope)))
-
     def _traced(self, scope: Scope, report: RequestReport) -> AbstractContextManager[None]:
         return self._server.traced(headers_of(scope), report)
 
@@ -66,8 +64,7 @@ class ReportedRoute(ABC):
         if key is not None and access.keys.asks:
             self._server.metrics.count_key(key.name, report.status, usage)
         if key is not None and usage is not None:
-            tokens = usage.prompt + usage.completion
-            await access.meter.count_tokens(key.name, key.limits, tokens)
+            await access.meter.count_tokens(key.name, key.limits, usage.total)
         report.log()
 
     async def _refuse(
@@ -75,9 +72,9 @@ class ReportedRoute(ABC):
     ) -> int:
         """An error before the first byte."""
         self._server.metrics.count_failure(error)
-        told = client_error(error)
-        report.fail(told)
-        status, body = self._error_body(scope, told)
+        api_error = client_error(error)
+        report.fail(api_error)
+        status, body = self._error_body(scope, api_error)
         headers = {"x-request-id": report.id, **retry_headers(status, error)}
         await send_json(send, status, body, headers)
         return status

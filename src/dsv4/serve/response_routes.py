@@ -34,18 +34,18 @@ class ResponseRoutes:
     def __init__(self, server: GatewayState) -> None:
         self._server = server
 
-    async def found(self, scope: Scope, key: Key) -> StoredResponse:
+    async def stored(self, scope: Scope, key: Key) -> StoredResponse:
         """The stored response that a path names."""
         id = scope["path_params"]["id"]
-        found = await self._server.storage.responses.found(key.name, id)
-        if found is None or found.response["id"] != id:
+        stored = await self._server.storage.responses.found(key.name, id)
+        if stored is None or stored.response["id"] != id:
             expected = "the id of a response that is stored here"
             raise ApiError(f"found {id!r}, expected {expected}", status=404)
-        return found
+        return stored
 
     async def response(self, scope: Scope, key: Key, data: bytes) -> JsonObject | RouteBody:
         """A stored response: whole, or with `stream=true` as the events that it was."""
-        response, query = (await self.found(scope, key)).response, query_of(scope)
+        response, query = (await self.stored(scope, key)).response, query_of(scope)
         if scope["method"] == "DELETE":
             await self._server.storage.responses.forget(key.name, response["id"])
             return {"id": response["id"], "object": "response", "deleted": True}
@@ -58,25 +58,23 @@ class ResponseRoutes:
 
     async def input_items(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         """What a response answers, a page at a time."""
-        found = await self.found(scope, key)
-        asked = query_of(scope)
-        items = [_as_item(item, n, found) for n, item in enumerate(found.input)]
-        if asked.get("order", "desc") != "asc":
+        stored = await self.stored(scope, key)
+        query = query_of(scope)
+        items = [_as_item(item, n, stored) for n, item in enumerate(stored.input)]
+        if query.get("order", "desc") != "asc":
             items.reverse()
-        after = [n for n, item in enumerate(items) if item["id"] == asked.get("after")]
+        after = [n for n, item in enumerate(items) if item["id"] == query.get("after")]
         items = items[after[0] + 1 :] if after else items
-        limit = asked.get("limit", "20")
+        limit = query.get("limit", "20")
         if not limit.isdecimal() or not 1 <= int(limit) <= _MOST_ITEMS:
             raise wrong(limit, f"a number from 1 to {_MOST_ITEMS}", "limit")
         page = items[: int(limit)]
-        ends = {
-            "first_id": page[0]["id"] if page else None,
-            "last_id": page[-1]["id"] if page else None,
-        }
+        ids = [item["id"] for item in page] or [None]
+        ends = {"first_id": ids[0], "last_id": ids[-1]}
         return {"object": "list", "data": page, "has_more": len(page) < len(items), **ends}
 
     async def cancel(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
-        await self.found(scope, key)
+        await self.stored(scope, key)
         raise ApiError("Only a response with `background` can be cancelled, and this one is over.")
 
     async def compact(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
@@ -88,18 +86,18 @@ class ResponseRoutes:
         raise ApiError(message, status=404, code="unsupported")
 
 
-def _as_item(item: Any, n: int, found: StoredResponse) -> JsonObject:
+def _as_item(item: Any, n: int, stored: StoredResponse) -> JsonObject:
     """An item of a request as the API lists it: with an id and its content in parts."""
-    given = item if isinstance(item, dict) else {}
-    id = given.get("id") or f"{found.response['id'].replace('resp_', 'msg_')}_{n}"
-    if given.get("type", "message") != "message":
-        return {**given, "id": id, "status": given.get("status") or "completed"}
-    content, role = given.get("content"), given.get("role", "user")
+    fields = item if isinstance(item, dict) else {}
+    id = fields.get("id") or f"{stored.response['id'].replace('resp_', 'msg_')}_{n}"
+    if fields.get("type", "message") != "message":
+        return {**fields, "id": id, "status": fields.get("status") or "completed"}
+    content, role = fields.get("content"), fields.get("role", "user")
     kind = "output_text" if role == "assistant" else "input_text"
     if not isinstance(content, list):
         content = [_text_part(kind, str(content or ""))]
-    fixed = {"id": id, "type": "message", "role": role, "status": "completed"}
-    return {**given, **fixed, "content": content}
+    common = {"id": id, "type": "message", "role": role, "status": "completed"}
+    return {**fields, **common, "content": content}
 
 
 def _text_part(kind: str, text: str) -> JsonObject:
@@ -112,17 +110,17 @@ def _text_part(kind: str, text: str) -> JsonObject:
 
 def _events(response: JsonObject) -> Iterator[JsonObject]:
     """The events of a response that is over, each text in one piece."""
-    begun = {**response, "status": "in_progress", "output": [], "usage": None}
-    begun["incomplete_details"] = begun["error"] = None
-    listed: list[JsonObject] = [
-        {"type": "response.created", "response": begun},
-        {"type": "response.in_progress", "response": begun},
+    start = {**response, "status": "in_progress", "output": [], "usage": None}
+    start["incomplete_details"] = start["error"] = None
+    events: list[JsonObject] = [
+        {"type": "response.created", "response": start},
+        {"type": "response.in_progress", "response": start},
     ]
     for n, item in enumerate(response["output"]):
-        listed += _item_events(item, n)
+        events += _item_events(item, n)
     end = response["status"] if response.get("status") in _ENDS else "completed"
-    listed.append({"type": f"response.{end}", "response": response})
-    for n, event in enumerate(listed):
+    events.append({"type": f"response.{end}", "response": response})
+    for n, event in enumerate(events):
         yield {**event, "sequence_number": n}
 
 
@@ -130,15 +128,15 @@ def _item_events(item: JsonObject, n: int) -> Iterator[JsonObject]:
     place = {"item_id": item["id"], "output_index": n}
     empty: JsonObject = {"content": [], "arguments": "", "input": ""}
     emptied = {name: value for name, value in empty.items() if name in item}
-    begun = {**item, **emptied, "status": "in_progress"}
-    yield {"type": "response.output_item.added", "output_index": n, "item": begun}
+    start = {**item, **emptied, "status": "in_progress"}
+    yield {"type": "response.output_item.added", "output_index": n, "item": start}
     for index, part in enumerate(item.get("content") or ()):
         yield from _part_events(part, {**place, "content_index": index})
     if item["type"] in _WRITTEN:
-        named, field = _WRITTEN[item["type"]]
+        event, field = _WRITTEN[item["type"]]
         more = {"name": item["name"]} if field == "arguments" else {}
-        yield {"type": f"response.{named}.delta", **place, "delta": item[field]}
-        yield {"type": f"response.{named}.done", **place, **more, field: item[field]}
+        yield {"type": f"response.{event}.delta", **place, "delta": item[field]}
+        yield {"type": f"response.{event}.done", **place, **more, field: item[field]}
     yield {"type": "response.output_item.done", "output_index": n, "item": item}
 
 
@@ -155,7 +153,7 @@ def response_routes(server: GatewayState, plain: PlainRoutes, prefix: str) -> li
     """The routes, under a prefix. Those with fixed names come first."""
     own = ResponseRoutes(server)
     counting = f"{prefix}/responses/input_tokens"
-    listed: list[tuple[str, str, RouteFunction]] = [
+    table: list[tuple[str, str, RouteFunction]] = [
         ("responses/compact", "POST", own.compact),
         ("responses/{id}", "GET DELETE", own.response),
         ("responses/{id}/input_items", "GET", own.input_items),
@@ -167,6 +165,6 @@ def response_routes(server: GatewayState, plain: PlainRoutes, prefix: str) -> li
         worker_route(server, counting, plain.count_input_tokens, protocol="responses"),
         *(
             json_route(server, f"{prefix}/{path}", methods, handle, protocol="responses")
-            for path, methods, handle in listed
+            for path, methods, handle in table
         ),
     ]

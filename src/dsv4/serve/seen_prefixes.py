@@ -21,16 +21,16 @@ class SeenPrefixes:
 
     def shared(self, owner: str, ids: Sequence[int]) -> int:
         """How many tokens a prompt shares with the best of the owner's last sequences."""
-        packed, known = array("I", ids), self._last.get(owner, ())
-        return max((common_prefix_length(packed, earlier) for earlier in known), default=0)
+        prompt, sequences = array("I", ids), self._last.get(owner, ())
+        return max((common_prefix_length(prompt, earlier) for earlier in sequences), default=0)
 
     def note(self, owner: str, ids: Sequence[int]) -> None:
         """Remembers a sequence; one that it continues goes."""
-        known = self._last.setdefault(owner, deque(maxlen=_PER_OWNER))
+        sequences = self._last.setdefault(owner, deque(maxlen=_PER_OWNER))
         self._last.move_to_end(owner)
-        packed = array("I", ids)
-        for earlier in [each for each in known if packed[: len(each)] == each]:
-            known.remove(earlier)
-        known.append(packed)
+        new = array("I", ids)
+        for earlier in [each for each in sequences if new[: len(each)] == each]:
+            sequences.remove(earlier)
+        sequences.append(new)
         while len(self._last) > _OWNERS:
             self._last.popitem(last=False)

@@ -24,7 +24,7 @@ from dsv4.tokens import Tokenizer, VocabularyError
 # Where neither the settings nor the backend say: the model's own.
 _CONTEXT, _CONTEXT_V3_2 = 1_048_576, 131_072
 # What backends are called that do not name their model.
-_UNNAMED = ("", "default", "None")
+UNNAMED = ("", "default", "None")
 # Engines whose chat routes write the texts of 31 July for every V4 (docs/servers.md).
 _ONE_TEXT_FOR_V4 = {"vllm": "vLLM", "sglang": "SGLang"}
 # Of a long text, so many characters are shown.
@@ -35,8 +35,8 @@ def model_asked_for(models: Sequence[Model], name: str | None) -> Model:
     """The model of a backend that requests go to: the one asked for by `name`, else the first whose
     name is known here, else the first."""
     if name is None:
-        known = (model for model in models if dialect_of_model(model) is not None)
-        return next(known, models[0] if models else Model("default"))
+        candidates = (model for model in models if dialect_of_model(model) is not None)
+        return next(candidates, models[0] if models else Model("default"))
     return next((model for model in models if model.name == name), Model(name))
 
 
@@ -57,7 +57,7 @@ def dialect_of_model(model: Model, reported: str | None = None) -> Dialect | Non
 def dialect_problem(model: Model, settings: Settings) -> str:
     """What to say where no name tells the dialect; empty where the backend names no model, or is
     none that was trained on any."""
-    if settings.backend == "demo" or model.name in _UNNAMED:
+    if settings.backend == "demo" or model.name in UNNAMED:
         return ""
     names = ", ".join(map(repr, dict.fromkeys((model.name, *model.checkpoints))))
     return (
@@ -114,8 +114,8 @@ def effort_text(dialect: Dialect, effort: str) -> str:
     if not text:
         return "no text"
     line = " ".join(text.split())
-    shown = line if len(line) <= _SHOWN else f"{line[:_SHOWN].rstrip()}..."
-    return f'"{shown}"'
+    excerpt = line if len(line) <= _SHOWN else f"{line[:_SHOWN].rstrip()}..."
+    return f'"{excerpt}"'
 
 
 class ServedModel:
@@ -136,21 +136,34 @@ class ServedModel:
         self._use_names_of_dialect()
         self.dialect_problem = ""  # why it is a guess, where it is one
         self.facts = prompt_facts(self.dialect, settings)
-        self.api_settings = self._new_api_settings()
+        self.api_settings = ApiSettings(
+            thinking=settings.thinking,
+            effort=settings.effort,
+            later_system=settings.systems,
+            # A chat server gets them as they are. An engine gets them where it says that it can.
+            read_images=False if makes_prompts else "unchecked",
+            unsupported_images=settings.images,
+            # What a backend cannot enforce after the reasoning is begun for it.
+            grammars=True,
+            reasoning_field=settings.reasoning_field,
+            calls=settings.calls,
+            strip_markup=settings.strip_markup,
+            model=self.name,
+        )
         self.is_known = False
 
     def note(self, models: Sequence[Model]) -> None:
         """Takes in what the backend serves, as far as the settings leave it open."""
         settings = self._settings
-        found = self.engine_model = model_asked_for(models, settings.upstream_model)
-        self._shown = Model(settings.model or found.name, settings.context or found.context)
+        main = self.engine_model = model_asked_for(models, settings.upstream_model)
+        self._shown = Model(settings.model or main.name, settings.context or main.context)
         if not (self._makes_prompts or settings.model or settings.upstream_model):
-            self._others = tuple(model.name for model in models if model is not found)
+            self._others = tuple(model.name for model in models if model is not main)
         if settings.dialect is None:
-            told = dialect_of_host(settings.upstream) or dialect_of_model(found, settings.model)
-            self.dialect = told or self.dialect
+            dialect = dialect_of_host(settings.upstream) or dialect_of_model(main, settings.model)
+            self.dialect = dialect or self.dialect
             self._use_names_of_dialect()
-            self.dialect_problem = dialect_problem(found, settings) if told is None else ""
+            self.dialect_problem = dialect_problem(main, settings) if dialect is None else ""
             self.facts = prompt_facts(self.dialect, settings)
         self.api_settings = replace(self.api_settings, model=self.name)
         self.is_known = True
@@ -162,23 +175,6 @@ class ServedModel:
     def _use_names_of_dialect(self) -> None:
         with suppress(VocabularyError):  # `vocabulary_problem` says so
             self.tokenizer = self.tokenizer and self.tokenizer.with_dialect(self.dialect)
-
-    def _new_api_settings(self) -> ApiSettings:
-        settings = self._settings
-        return ApiSettings(
-            thinking=settings.thinking,
-            effort=settings.effort,
-            later_system=settings.systems,
-            # A chat server gets them as they are. An engine gets them where it says that it can.
-            read_images=False if self._makes_prompts else "unchecked",
-            unsupported_images=settings.images,
-            # What a backend cannot enforce after the reasoning is begun for it.
-            grammars=True,
-            reasoning_field=settings.reasoning_field,
-            calls=settings.calls,
-            strip_markup=settings.strip_markup,
-            model=self.name,
-        )
 
     @property
     def name(self) -> str:

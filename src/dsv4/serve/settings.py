@@ -14,7 +14,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
@@ -24,20 +24,10 @@ from dsv4._inputs.input_files import os_error_reason
 from dsv4.errors import Error, short_repr
 
 BackendName: TypeAlias = Literal["demo", "vllm", "sglang", "llamacpp", "completions", "chat"]
-CallsMode: TypeAlias = Literal["whole", "streamed"]
 SystemPlace: TypeAlias = Literal["reminder", "in_place", "in_front"]
-ImageRule: TypeAlias = Literal["replace", "refuse"]
-# Who fetches an image of which a request has only the address.
-ImageUrls: TypeAlias = Literal["refuse", "pass", "fetch"]
-# Every name that requests use: what each comes to is the dialect's.
-EffortName: TypeAlias = Literal["minimal", "low", "medium", "high", "xhigh", "max", "ultra"]
-ReasoningField: TypeAlias = Literal["reasoning_content", "reasoning", "both"]
 # Whether the content of a chat server begins with reasoning.
 ReasoningInContent: TypeAlias = Literal["auto", "never", "always"]
 MissingReasoning: TypeAlias = Literal["space", "empty", "refuse"]
-ForcedCalls: TypeAlias = Literal["thinking-off", "auto", "refuse"]
-LogprobsSetting: TypeAlias = Literal["auto", "raw", "processed"]
-UpstreamReasoning: TypeAlias = Literal["probe", "grammar", "server"]
 
 # The type of a setting: a class, or what `typing` makes of classes.
 TypeForm: TypeAlias = object
@@ -50,12 +40,13 @@ class SettingError(Error):
     """A setting that cannot be used: it is named, with what was found and what would be right."""
 
     def __init__(self, name: str, problem: str) -> None:
-        super().__init__(name, problem)
+        super().__init__(f"{name}: {problem}")
         self.name = name
         self.problem = problem
 
-    def __str__(self) -> str:
-        return f"{self.name}: {self.problem}"
+
+def _wrong(name: str, value: object, expected: str) -> SettingError:
+    return SettingError(name, f"found {short_repr(value)}, expected {expected}")
 
 
 # What each setting is for, in the groups that a command's help has.
@@ -86,7 +77,7 @@ class Settings:
     upstream_ca: str | None = None
     upstream_proxy: str | None = None
     upstream_model: str | None = None
-    upstream_reasoning: UpstreamReasoning = "probe"
+    upstream_reasoning: Literal["probe", "grammar", "server"] = "probe"
     dialect: str | None = None
     model: str | None = None
     strict_models: bool = False
@@ -104,18 +95,20 @@ class Settings:
     cors_origins: tuple[str, ...] = ()
 
     thinking: bool = True
-    effort: EffortName = "high"
+    # Every name that requests use: what each comes to is the dialect's.
+    effort: Literal["minimal", "low", "medium", "high", "xhigh", "max", "ultra"] = "high"
     systems: SystemPlace = "reminder"
-    images: ImageRule = "replace"
-    image_urls: ImageUrls = "refuse"
-    reasoning_field: ReasoningField = "reasoning_content"
-    calls: CallsMode = "whole"
+    images: Literal["replace", "refuse"] = "replace"
+    # Who fetches an image of which a request has only the address.
+    image_urls: Literal["refuse", "pass", "fetch"] = "refuse"
+    reasoning_field: Literal["reasoning_content", "reasoning", "both"] = "reasoning_content"
+    calls: Literal["whole", "streamed"] = "whole"
     debug: bool = False
 
     adapt_for: str | None = None
     skip_adaptations: tuple[str, ...] = ()
     missing_reasoning: MissingReasoning = "space"
-    forced_calls: ForcedCalls = "thinking-off"
+    forced_calls: Literal["thinking-off", "auto", "refuse"] = "thinking-off"
     reasoning_in_content: ReasoningInContent = "auto"
     strip_markup: bool = False
 
@@ -131,7 +124,7 @@ class Settings:
     trajectory_bytes: int = bounded(16 * 1024 * MIB, 1)
     trajectory_idle: float = bounded(24 * 3600.0, 0.01)
     routed_experts: bool = False
-    logprobs_mode: LogprobsSetting = "auto"
+    logprobs_mode: Literal["auto", "raw", "processed"] = "auto"
     playground: bool = False
     playground_url: str = ""
     profile: tuple[str, ...] = ()
@@ -168,26 +161,22 @@ class Settings:
         for field in dataclasses.fields(self):
             _check(field, getattr(self, field.name))
         if self.backend != "demo" and not self.upstream:
-            raise SettingError(
-                "upstream", f"found none, expected the URL of the {self.backend} server"
-            )
+            problem = f"found none, expected the URL of the {self.backend} server"
+            raise SettingError("upstream", problem)
         for url in self.upstream:
-            if not _is_url(url):
-                expected = "expected http://… or https://…"
-                raise SettingError("upstream", f"found {short_repr(url)}, {expected}")
+            if not is_url(url, "http", "https"):
+                raise _wrong("upstream", url, "http://… or https://…")
             if self.upstream.count(url) > 1:
-                raise SettingError(
-                    "upstream", f"found {short_repr(url)} twice, expected every address once"
-                )
+                problem = f"found {short_repr(url)} twice, expected every address once"
+                raise SettingError("upstream", problem)
         if (self.tls_cert is None) != (self.tls_key is None):
             missing = "tls_cert" if self.tls_cert is None else "tls_key"
             raise SettingError(missing, "found none, expected a certificate and its key")
         if not self.replay_store:
             expected = "off, memory, sealed, sqlite:PATH or redis://HOST"
-            raise SettingError("replay", f"found {short_repr(self.replay)}, expected {expected}")
+            raise _wrong("replay", self.replay, expected)
         if self.limits is not None and not self.limits.startswith(_REDIS_SCHEMES):
-            found = f"found {short_repr(without_password(self.limits))}"
-            raise SettingError("limits", f"{found}, expected redis://HOST")
+            raise _wrong("limits", without_password(self.limits), "redis://HOST")
         if self.replay == "sealed" and not self.seal_key_file:
             raise SettingError("seal_key_file", "found none, expected the file of the sealing key")
 
@@ -199,11 +188,9 @@ class Settings:
     @property
     def replay_store(self) -> str:
         """The kind of replay: off, memory, sealed, sqlite or redis; empty if it is none of them."""
-        kind = self.replay.partition(":")[0]
-        plain = self.replay in ("off", "memory", "sealed")
-        return (
-            kind if plain or (kind in ("sqlite", "redis", "rediss") and kind != self.replay) else ""
-        )
+        kind, colon, _ = self.replay.partition(":")
+        kinds = ("sqlite", "redis", "rediss") if colon else ("off", "memory", "sealed")
+        return kind if kind in kinds else ""
 
     @property
     def limits_redis(self) -> str | None:
@@ -231,11 +218,11 @@ Settings.__doc__ = f"{Settings.__doc__}\n\n" + "\n".join(
 )
 
 
-def _is_url(text: str) -> bool:
-    """Whether a text is the URL of an HTTP server."""
+def is_url(text: str, *schemes: str) -> bool:
+    """Whether a text is the URL of a server, with one of the schemes."""
     try:
         parts = urlsplit(text)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        return parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
     except ValueError:  # its port is no number, or its address no address
         return False
 
@@ -244,9 +231,7 @@ def _check(field: dataclasses.Field[Any], value: object) -> None:
     """Refuses a value of the wrong type, or outside of what makes sense."""
     kind = SETTING_TYPES[field.name]
     if not _fits(value, kind):
-        raise SettingError(
-            field.name, f"found {short_repr(value)}, expected {_type_in_words(kind)}"
-        )
+        raise _wrong(field.name, value, _type_in_words(kind))
     least, most = field.metadata.get("bounds", (None, None))
     if least is None or not isinstance(value, (int, float)):
         return
@@ -292,18 +277,15 @@ def load(
     `SettingError` that names the place.
     """
     environ = os.environ if environ is None else environ
-    from_environ = dict(_from_environ(environ))
+    from_environ = {
+        name: read_value(environ[variable], kind, variable)
+        for name, kind in SETTING_TYPES.items()
+        if (variable := f"DSV4_{name.upper()}") in environ
+    }
     path = flags.get("config") or from_environ.get("config") or config
     from_file = _from_toml(path) if path else {}
     values = {**(defaults or {}), **from_file, **from_environ, **flags}
     return Settings(**{**values, "config": path})
-
-
-def _from_environ(environ: Mapping[str, str]) -> Iterable[tuple[str, Any]]:
-    for name, kind in SETTING_TYPES.items():
-        text = environ.get(f"DSV4_{name.upper()}")
-        if text is not None:
-            yield name, read_value(text, kind, f"DSV4_{name.upper()}")
 
 
 def read_value(text: str, kind: TypeForm, name: str) -> Any:
@@ -314,14 +296,14 @@ def read_value(text: str, kind: TypeForm, name: str) -> Any:
     members = members or (kind,)
     if bool in members:
         if text.lower() not in _BOOLEANS:
-            raise SettingError(name, f"found {short_repr(text)}, expected true or false")
+            raise _wrong(name, text, "true or false")
         return _BOOLEANS[text.lower()]
     for number in (int, float):
         if number in members:
             try:
                 return number(text)
             except ValueError:
-                raise SettingError(name, f"found {short_repr(text)}, expected a number") from None
+                raise _wrong(name, text, "a number") from None
     return text
 
 
@@ -351,9 +333,8 @@ def _from_toml(path: str) -> dict[str, Any]:
     for key, value in read.items():
         name = key.replace("-", "_")
         if name not in SETTING_TYPES or name == "config":
-            raise SettingError(
-                "config", f"{path}: found the key {short_repr(key)}, expected a setting"
-            )
+            problem = f"{path}: found the key {short_repr(key)}, expected a setting"
+            raise SettingError("config", problem)
         values[name] = tuple(value) if isinstance(value, list) else value
     return values
 
@@ -390,17 +371,7 @@ def _toml_value(value: object) -> str:
 
 
 _ABSENT = argparse.SUPPRESS
-_METAVARS = {
-    **dict.fromkeys(("upstream_key_file", "api_key_file", "seal_key_file"), "FILE"),
-    **dict.fromkeys(("config", "record", "trajectories", "tls_cert", "tls_key"), "FILE"),
-    **dict.fromkeys(("model", "upstream_model", "dialect"), "NAME"),
-    "upstream": "URL",
-    "adapt_for": "SERVER",
-    "profile": "FILE",
-    "tokenizer": "PATH",
-    **dict.fromkeys(("host", "metrics_host"), "ADDRESS"),
-    "replay": "STORE",
-}
+_METAVARS = json.loads(Path(__file__).with_name("settings_metavars.json").read_text("utf-8"))
 
 
 # Settings whose flag is not their name.
@@ -473,8 +444,8 @@ def _metavar(kind: TypeForm) -> str:
 
 def flags_of(args: argparse.Namespace) -> dict[str, Any]:
     """The settings that were given as flags. A list may be given in parts."""
-    given = {name: v for name, v in vars(args).items() if name in SETTING_TYPES}
-    return {name: _flag_value(name, value) for name, value in given.items()}
+    flags = vars(args).items()
+    return {name: _flag_value(name, value) for name, value in flags if name in SETTING_TYPES}
 
 
 def _flag_value(name: str, value: Any) -> Any:

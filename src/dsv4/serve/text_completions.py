@@ -40,10 +40,10 @@ def read(
     for name, accepted in _UNSUPPORTED.items():
         if fields.get(name) not in accepted:
             raise wrong(fields[name], f"nothing else than {accepted[-1]!r}, or nothing", name)
-    given = {name: fields[name] for name in _SHARED if fields.get(name) is not None}
+    common = {name: fields[name] for name in _SHARED if fields.get(name) is not None}
     nobody = {"messages": [{"role": "user", "content": ""}]}
     return chat.read(
-        {"max_tokens": _DEFAULT_TOKENS, **given, **nobody}, dialect=dialect, settings=settings
+        {"max_tokens": _DEFAULT_TOKENS, **common, **nobody}, dialect=dialect, settings=settings
     )
 
 

@@ -21,19 +21,13 @@ _THREADS = 2
 T = TypeVar("T")
 
 
-class Cancellation:
+class Cancellation(threading.Event):
     """Whether work is to stop, asked by the work itself at each of its steps."""
-
-    def __init__(self) -> None:
-        self._cancelled = threading.Event()
-
-    def cancel(self) -> None:
-        self._cancelled.set()
 
     def checked(self, parts: Iterable[T]) -> Iterator[T]:
         """The parts, as long as somebody waits for the result. Raises `ClientGone` after that."""
         for part in parts:
-            if self._cancelled.is_set():
+            if self.is_set():
                 raise ClientGone
             yield part
 
@@ -62,11 +56,11 @@ class WorkerThreads:
                 loop = asyncio.get_running_loop()
                 return await loop.run_in_executor(self._pool, work, cancellation)
             finally:
-                cancellation.cancel()  # before the place is given to the next request
+                cancellation.set()  # before the place is given to the next request
                 self._running.discard(cancellation)
 
     def close(self) -> None:
         """Stops what runs."""
         for cancellation in self._running:
-            cancellation.cancel()
+            cancellation.set()
         self._pool.shutdown(wait=False, cancel_futures=True)

@@ -15,23 +15,17 @@ COMPACTED = "the conversation was shortened: earlier messages are gone"
 _KINDS = {TOOLS: "tools_changed", DROPPED: "reasoning_dropped"}
 
 
-class BreakExplainer:
-    """Explains breaks. `tokenizer` is that of the ids."""
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
-
-    def __call__(self, old: Sequence[int], new: Sequence[int]) -> BreakCause | None:
-        """Why the prompt `new` does not begin with `old`; None where they cannot be read."""
-        try:
-            before, now = self._request(old), self._request(new)
-            difference = why_not_prefix(before.encode(), now.encode(), self._tokenizer)
-        except Error:  # malformed turns stand in prompts as they were sampled
-            return None
-        return None if difference is None else _cause(difference, before, now)
-
-    def _request(self, ids: Sequence[int]) -> Request:
-        return decode(self._tokenizer.prompt(ids)).request
+def explain_break(
+    tokenizer: Tokenizer, old: Sequence[int], new: Sequence[int]
+) -> BreakCause | None:
+    """Why the prompt `new` does not begin with `old`; None where they cannot be read. `tokenizer`
+    is that of the ids."""
+    try:
+        before, now = (decode(tokenizer.prompt(ids)).request for ids in (old, new))
+        difference = why_not_prefix(before.encode(), now.encode(), tokenizer)
+    except Error:  # malformed turns stand in prompts as they were sampled
+        return None
+    return None if difference is None else _cause(difference, before, now)
 
 
 def _cause(difference: Difference, before: Request, now: Request) -> BreakCause:

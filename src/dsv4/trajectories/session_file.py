@@ -184,12 +184,10 @@ class SessionFile:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False) -> None:
-        if read_only:
-            os.close(os.open(path, os.O_RDONLY))
-        else:
-            # What clients said is nobody else's to read.
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        # What clients said is nobody else's to read.
+        os.close(os.open(path, os.O_RDONLY if read_only else os.O_RDWR | os.O_CREAT, 0o600))
         self._db = sqlite3.connect(path, timeout=10, isolation_level=None)
+        self._db.row_factory = sqlite3.Row
         if not read_only:
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.executescript(_SCHEMA.read_text("utf-8"))
@@ -227,26 +225,18 @@ class SessionFile:
 
     def session(self, id: str) -> SessionRecord | None:
         """The session with an id; None if there is none."""
-        row = self._row("SELECT * FROM sessions WHERE id = ?", id)
+        row = self._db.execute("SELECT * FROM sessions WHERE id = ?", (id,)).fetchone()
         return None if row is None else session_of(row)
 
     def create(self, record: SessionRecord) -> SessionRecord:
         """Makes a session. Raises `SessionRefused` where there is one of this id."""
-        now = time.time()
-        description = json.dumps(description_of(record), ensure_ascii=False)
+        now, text = time.time(), json.dumps(description_of(record), ensure_ascii=False)
+        size = SESSION_BYTES + len(text)
         try:
             self._db.execute(
                 "INSERT INTO sessions (id, owner, grouped, said, created, touched, size)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (
-                    record.id,
-                    record.owner,
-                    record.group,
-                    description,
-                    now,
-                    now,
-                    SESSION_BYTES + len(description),
-                ),
+                (record.id, record.owner, record.group, text, now, now, size),
             )
         except sqlite3.IntegrityError:
             raise SessionRefused("exists") from None
@@ -333,10 +323,8 @@ class SessionFile:
 
     def picture(self, id: str, name: str) -> bytes | None:
         """The bytes of a picture in a session; None where they are not kept."""
-        row = self._row(
-            "SELECT data FROM pictures WHERE session = ? AND name = ?",
-            *(self._existing(id).number, name),
-        )
+        query = "SELECT data FROM pictures WHERE session = ? AND name = ?"
+        row = self._db.execute(query, (self._existing(id).number, name)).fetchone()
         return None if row is None else bytes(row["data"])
 
     def undelivered(self, id: str, calls: Sequence[str]) -> None:
@@ -380,17 +368,15 @@ class SessionFile:
         limit: int = 100,
     ) -> list[SessionRecord]:
         """A page of sessions, in the order in which they were made, after a number."""
-        wanted = ["number > ?"]
+        conditions = ["number > ?"]
         values: list[object] = [after]
         if group is not None:
-            wanted.append("grouped = ?")
+            conditions.append("grouped = ?")
             values.append(group)
         if closed is not None:
-            wanted.append(f"closed IS {'NOT ' if closed else ''}NULL")
-        rows = self._rows(
-            f"SELECT * FROM sessions WHERE {' AND '.join(wanted)} ORDER BY number LIMIT ?",
-            *(*values, limit),
-        )
+            conditions.append(f"closed IS {'NOT ' if closed else ''}NULL")
+        query = f"SELECT * FROM sessions WHERE {' AND '.join(conditions)} ORDER BY number LIMIT ?"
+        rows = self._db.execute(query, (*values, limit))
         return [session_of(row) for row in rows]
 
     def calls(self, id: str) -> Iterator[RecordedCall]:
@@ -459,14 +445,6 @@ class SessionFile:
             raise SessionRefused("unknown")
         return session
 
-    def _row(self, query: str, *values: object) -> dict[str, Any] | None:
-        return next(iter(self._rows(query, *values)), None)
-
-    def _rows(self, query: str, *values: object) -> list[dict[str, Any]]:
-        cursor = self._db.execute(query, values)
-        names = [column[0] for column in cursor.description]
-        return [dict(zip(names, row, strict=True)) for row in cursor]
-
     def close(self) -> None:
         """Closes the file."""
         self._db.close()
@@ -481,7 +459,7 @@ def description_of(record: SessionRecord) -> dict[str, Any]:
     return {name: getattr(record, name) for name in _DESCRIPTION}
 
 
-def session_of(row: Mapping[str, Any]) -> SessionRecord:
+def session_of(row: Mapping[str, Any] | sqlite3.Row) -> SessionRecord:
     """The session of a row."""
     description = json.loads(row["said"])
     same = ("id", "owner", "number", "created", "touched", "closed", "turns", "calls", "sampled")

@@ -101,10 +101,10 @@ def _usable(session: Mapping[str, Any]) -> tuple[list[_Parted], Counter[str]]:
     """The trajectories that train something or ended at a limit, by the time of their last call."""
     trajectories = session["trajectories"]
     whole = [expanded for one in trajectories if (expanded := _expanded(one)) is not None]
-    parted = [_parted(one) for one in whole]
-    usable = [p for p in parted if any(p.mask) or (p.is_truncated and p.response)]
+    parts = [_parted(one) for one in whole]
+    usable = [p for p in parts if any(p.mask) or (p.is_truncated and p.response)]
     usable.sort(key=lambda p: p.turns[-1].get("started") or 0)
-    left_out = Counter({"nothing to train on": len(parted) - len(usable)})
+    left_out = Counter({"nothing to train on": len(parts) - len(usable)})
     left_out["images of unknown size"] = len(trajectories) - len(whole)
     return usable, +left_out
 
@@ -221,14 +221,14 @@ def _turn_tokens(parted: _Parted) -> Iterator[Row]:
     source, experts, read = parted.source, parted.packed_experts, 0
     trained = (turn["sampled"] for turn in parted.turns if turn["trained"])
     for start, end in (span for spans in trained for span in spans):
-        packed = None
+        rows = None
         if experts is not None:
-            packed = {**experts.between(read, end - 1).narrowed().to_json(), "start": read}
+            rows = {**experts.between(read, end - 1).narrowed().to_json(), "start": read}
         yield {
             "prompt_ids": source["input_ids"][:start],
             "completion_ids": source["input_ids"][start:end],
             "completion_logprobs": source["logprobs"][start:end],
-            "routed_experts": packed,
+            "routed_experts": rows,
         }
         read = end - 1
 

@@ -128,6 +128,9 @@ class Trajectory:
         }
 
 
+_COUNTS = ("exact", "complete", "calls", "sampled_tokens")
+
+
 @dataclass(slots=True)
 class BuiltSession:
     """What the calls of a session come to."""
@@ -142,10 +145,7 @@ class BuiltSession:
     def to_json(self) -> dict[str, Any]:
         """The session as JSON has it."""
         return {
-            "exact": self.exact,
-            "complete": self.complete,
-            "calls": self.calls,
-            "sampled_tokens": self.sampled_tokens,
+            **{name: getattr(self, name) for name in _COUNTS},
             "trajectories": [trajectory.to_json() for trajectory in self.trajectories],
             "notes": [note._asdict() for note in self.notes],
         }
@@ -307,9 +307,9 @@ class _Builder:
         self._session = BuiltSession()
 
     def built(self, calls: Iterable[RecordedCall], shared: str) -> BuiltSession:
-        ordered = sorted(calls, key=lambda call: (call.number, call.id))
+        in_order = sorted(calls, key=lambda call: (call.number, call.id))
         session = self._session
-        for call in ordered:
+        for call in in_order:
             session.calls += 1
             session.sampled_tokens += call.sampled
             self._tell_state(call)
@@ -359,8 +359,8 @@ class _Builder:
                     parts.append(experts.between(experts.start, end))
                 base = call.base if experts.start else None
                 limit = None if base is None else base.length
-                placed = None if base is None else self._placed.get(base.call)
-                call = None if placed is None else placed.call
+                earlier = None if base is None else self._placed.get(base.call)
+                call = None if earlier is None else earlier.call
             yield from reversed(parts)
 
     def _note(self, kind: str, call: RecordedCall, message: str) -> None:
@@ -380,8 +380,8 @@ class _Builder:
         if call.spans:
             first, last = call.spans[0].version, call.spans[-1].version
         if first != last:
-            changed = f"the weights were changed from {first} to {last} while it was sampled"
-            self._note("mixed_weights", call, changed)
+            text = f"the weights were changed from {first} to {last} while it was sampled"
+            self._note("mixed_weights", call, text)
 
     def _is_trained(self, call: RecordedCall) -> bool:
         if call.state not in ("finished", *self._include):
@@ -451,9 +451,9 @@ class _Builder:
         cause = None
         if self._explain is not None:
             cause = self._explain(self._met(old.end), self._met(node.prompt))
-        parted = f"its prompt leaves the ids of {old.call.id} after {descent.depth} tokens"
+        place = f"its prompt leaves the ids of {old.call.id} after {descent.depth} tokens"
         kind, why = cause or BreakCause("rewritten", "")
-        self._note(kind, node.call, f"{parted}: {why}" if why else parted)
+        self._note(kind, node.call, f"{place}: {why}" if why else place)
 
 
 _STATES: dict[CallState, str] = {

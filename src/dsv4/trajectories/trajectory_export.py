@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -59,9 +60,9 @@ def built_session(
     there is a tokenizer."""
     explain = None
     if tokenizer is not None:
-        from dsv4.trajectories.chain_breaks import BreakExplainer
+        from dsv4.trajectories.chain_breaks import explain_break
 
-        explain = BreakExplainer(tokenizer)
+        explain = partial(explain_break, tokenizer)
     built = build(calls, shared=shared, include=include, explain=explain)
     for trajectory in built.trajectories:
         trajectory.turns = [
@@ -273,11 +274,9 @@ class _PartialRows:
             self._file.close()
 
 
-# What has another shape in every row is JSON in a column of text.
-_AS_TEXT = (
-    *("turns", "weights", "metadata", "reward_metadata", "extra_fields", "metrics"),
-    *("images", "image_places"),
-)
+# The types of columns by their names: the first row may have nulls where others have numbers. What
+# has another shape in every row is JSON in a column of text.
+_COLUMNS = json.loads(Path(__file__).with_name("export_columns.json").read_text("utf-8"))
 _PACKED = "routed_experts"
 
 
@@ -301,26 +300,11 @@ def _write_parquet(lines: Path, output: Path) -> None:
 
 
 def _parquet_row(row: Row) -> Row:
-    texts = (*_AS_TEXT, _PACKED) if isinstance(row.get(_PACKED), dict) else _AS_TEXT
+    texts = (*_COLUMNS["json"], *([_PACKED] if isinstance(row.get(_PACKED), dict) else ()))
     return {
         name: json.dumps(value, ensure_ascii=False) if name in texts else value
         for name, value in row.items()
     }
-
-
-# The types of columns by their names: the first row may have nulls where others have numbers.
-_COLUMNS = {
-    "ids": (
-        *("input_ids", "loss_mask", "prompt_ids", "completion_ids", "env_mask", "response_ids"),
-        *("response_mask", "prompt_token_ids", "loss_masks"),
-    ),
-    "logprobs": ("logprobs", "response_logprobs", "rollout_logprobs"),
-    "float": ("reward", "reward_score"),
-    "flag": ("closed", "complete", "exact", "is_last_step", "truncated"),
-    "count": ("num_turns", "sequence", "sequences"),
-    "experts": ("rollout_expert_indices",),
-    "place": ("trajectory_ids",),
-}
 
 
 def _schema(row: Row, pyarrow: Any) -> Any:
@@ -333,6 +317,7 @@ def _schema(row: Row, pyarrow: Any) -> Any:
         "count": count,
         "experts": list_of(list_of(list_of(pyarrow.int32()))),
         "place": pyarrow.struct({"instance_id": text, "repetition_id": count}),
+        "json": text,
     }
     types = {name: kinds[kind] for kind, names in _COLUMNS.items() for name in names}
     # In rows of everything they are packed, and JSON.

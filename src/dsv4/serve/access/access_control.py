@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dsv4.api import ApiError
-from dsv4.errors import short_repr
 from dsv4.serve.access.api_keys import Key, Keyring, WrongKeys, read_keys, refuse_open_file
 from dsv4.serve.access.key_usage import KeyMeter, MachineUsage, ProcessUsage, UsageTable
 from dsv4.serve.asgi import Scope, headers_of
@@ -79,10 +78,7 @@ def _usage_table(
     if url := settings.limits_redis:
         from dsv4.serve.access.redis_usage import RedisUsage
 
-        try:
-            table = RedisUsage(url, changed)
-            changed(True)  # until it turns out to be away
-            return table
-        except ValueError as error:  # no URL of a server
-            raise SettingError("limits", f"found {short_repr(url)}: {error}") from None
+        table = RedisUsage(url, changed)
+        changed(True)  # until it turns out to be away
+        return table
     return ProcessUsage() if shared is None else MachineUsage(shared)

@@ -11,7 +11,6 @@ import stat
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
@@ -94,12 +93,12 @@ def read_keys(path: str) -> Keyring:
         raise SettingError("api_key_file", f"{path}: {error}") from None
     keys: dict[str, Key] = {}
     for number, line in enumerate(lines, 1):
-        if not _has_key(line):
+        if not line.strip() or line.lstrip().startswith("#"):
             continue
         key = _key(line.strip(), number, path)
         if key.name in keys:
             problem = f"found the name {key.name!r} again, expected every name once"
-            raise SettingError("api_key_file", f"{path}, line {number}: {problem}")
+            raise _bad_line(path, number, problem)
         keys[key.name] = key
     if not keys:
         raise SettingError("api_key_file", f"{path}: found no key, expected one per line")
@@ -119,16 +118,12 @@ def refuse_open_file(name: str, path: str, settings: Settings) -> None:
         raise SettingError(name, f"{problem}, expected one like 600, or --open-key-files")
 
 
-def _has_key(line: str) -> bool:
-    return bool(line.strip()) and not line.lstrip().startswith("#")
-
-
 def _key(line: str, number: int, path: str) -> Key:
     admin, rest = False, line
     if rest.startswith("admin "):
         admin, rest = True, rest[len("admin ") :].strip()
-    named, *words = rest.split() or [""]
-    name, secret = _split_name(named)
+    first, *words = rest.split() or [""]
+    name, secret = _split_name(first)
     if not secret:
         raise _bad_line(path, number, "expected `key`, `name:key` or `admin name:key`")
     try:
@@ -140,7 +135,9 @@ def _key(line: str, number: int, path: str) -> Key:
         if not re.fullmatch("[0-9a-f]{64}", secret.removeprefix(_HASHED)):
             raise _bad_line(path, number, "expected 64 hexadecimal digits after `sha256:`")
         digest = bytes.fromhex(secret.removeprefix(_HASHED))
-    return Key(name if name is not None else _unnamed(digest), digest, admin, limits)
+    # The name says whose the stored turns are. So that of a key without one must stay the same, and
+    # go to no other key, when the lines of the file change.
+    return Key(f"key-{digest.hex()[:16]}" if name is None else name, digest, admin, limits)
 
 
 def _split_name(text: str) -> tuple[str | None, str]:
@@ -151,12 +148,6 @@ def _split_name(text: str) -> tuple[str | None, str]:
 
 def _bad_line(path: str, number: int, problem: str) -> SettingError:
     return SettingError("api_key_file", f"{path}, line {number}: {problem}")
-
-
-def _unnamed(digest: bytes) -> str:
-    """The name of a key that has none. It says whose the stored turns are, so it must stay the
-    same, and go to no other key, when the lines of the file change."""
-    return f"key-{digest.hex()[:16]}"
 
 
 # Wrong keys.
@@ -198,7 +189,6 @@ class WrongKeys:
             since, guesses = now, 0
         self._guesses[address] = since, guesses + 1
         while len(self._guesses) > _MOST_ADDRESSES:
-            with suppress(KeyError):
-                self._guesses.popitem(last=False)
+            self._guesses.popitem(last=False)
         doubled = min(guesses - _FREE_GUESSES, 16)
         return 0.0 if doubled < 0 else min(_FIRST_PAUSE * 2**doubled, _LONGEST_PAUSE)

@@ -86,10 +86,7 @@ def _moment(value: str) -> datetime:
 
 
 _READERS: dict[str, Callable[[str], Any]] = {
-    "requests": _count,
-    "tokens": _count,
-    "day_tokens": _count,
-    "streams": _count,
+    **dict.fromkeys(("requests", "tokens", "day_tokens", "streams"), _count),
     "models": _names,
     "expires": _moment,
 }

@@ -94,23 +94,24 @@ class MachineUsage(UsageTable):
         import fcntl  # which only systems with several workers need
 
         file = self._folder / f"key-{hashlib.sha256(name.encode()).hexdigest()[:32]}.json"
-        with open(file, "a+", encoding="utf-8") as opened:
-            fcntl.flock(opened, fcntl.LOCK_EX)
-            opened.seek(0)
-            usage = _usage_in(opened.read())
+        with open(file, "a+", encoding="utf-8") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX)
+            stream.seek(0)
+            usage = _usage_in(stream.read())
             change(usage, time.time())
-            opened.seek(0)
-            opened.truncate()
-            opened.write(json.dumps(asdict(usage)))
+            stream.seek(0)
+            stream.truncate()
+            stream.write(json.dumps(asdict(usage)))
 
 
 def _usage_in(text: str) -> KeyUsage:
     usage = KeyUsage(**json.loads(text)) if text else KeyUsage()
-    usage.streams = {pid: n for pid, n in usage.streams.items() if n and _is_alive(int(pid))}
+    usage.streams = {pid: n for pid, n in usage.streams.items() if n and is_alive(int(pid))}
     return usage
 
 
-def _is_alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
+    """Whether there is a process with this number."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -191,11 +192,11 @@ class KeyLimitReached(ApiError):
 
 def _check_windows(usage: KeyUsage, limits: KeyLimits, now: float) -> None:
     usage.roll(now)
-    left = max(usage.since + _WINDOW - now, 1.0)
+    rest = max(usage.since + _WINDOW - now, 1.0)
     if limits.requests is not None and usage.requests >= limits.requests:
-        raise KeyLimitReached(f"This key may make {limits.requests} requests a minute.", left)
+        raise KeyLimitReached(f"This key may make {limits.requests} requests a minute.", rest)
     if limits.tokens is not None and usage.tokens >= limits.tokens:
-        raise KeyLimitReached(f"This key may use {limits.tokens} tokens a minute.", left)
+        raise KeyLimitReached(f"This key may use {limits.tokens} tokens a minute.", rest)
     if limits.day_tokens is not None and usage.day_tokens >= limits.day_tokens:
         message = f"This key may use {limits.day_tokens} tokens a day (UTC)."
         raise KeyLimitReached(message, DAY - now % DAY)

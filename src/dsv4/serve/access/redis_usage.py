@@ -40,8 +40,7 @@ class RedisUsage(UsageTable):
         changed: Callable[[bool], None] = lambda is_up: None,
         prefix: str = "dsv4:limits:1:",
     ) -> None:
-        """Raises a `ValueError` for what is no URL of a server."""
-        self._client = redis_at(url)
+        self._client = redis_at(url, "limits")
         self._watch = StoreWatch(f"limits ({without_password(url)})", changed, _MEANWHILE)
         self._swap = scripts_in(_SCRIPTS, self._client)["swap"]
         self._prefix = prefix
@@ -62,39 +61,39 @@ class RedisUsage(UsageTable):
                 self._change_here(name, change)
 
     async def _change_there(self, name: str, change: UsageChange) -> None:
-        kept, now = await self._watch.asked(partial(self._swapped, name, "", ""))
+        text, now = await self._watch.asked(partial(self._swapped, name, "", ""))
         while True:
-            usage, seen = self._read(name, kept, now)
+            usage, moments = self._read(name, text, now)
             # Known also where the change is refused, and not changed before Redis has it.
             self._known[name] = replace(usage, streams=dict(usage.streams))
             change(usage, now)
-            wanted = json.dumps({"usage": asdict(usage), "seen": seen})
-            kept, now = await self._watch.asked(partial(self._swapped, name, kept, wanted))
-            if kept == wanted:  # else another process has changed it meanwhile
+            new_text = json.dumps({"usage": asdict(usage), "seen": moments})
+            text, now = await self._watch.asked(partial(self._swapped, name, text, new_text))
+            if text == new_text:  # else another process has changed it meanwhile
                 break
         self._known[name] = usage
         del self._missed[name, usage.day]
 
-    async def _swapped(self, name: str, kept: str, wanted: str) -> tuple[str, float]:
+    async def _swapped(self, name: str, old: str, new: str) -> tuple[str, float]:
         with redis_failures():
-            arguments = (kept, wanted, _KEPT_SECONDS)
-            found, now = await self._swap(keys=[self._prefix + name], args=arguments)
-        return found.decode(), float(now)
+            arguments = (old, new, _KEPT_SECONDS)
+            text, now = await self._swap(keys=[self._prefix + name], args=arguments)
+        return text.decode(), float(now)
 
-    def _read(self, name: str, kept: str, now: float) -> tuple[KeyUsage, dict[str, float]]:
+    def _read(self, name: str, text: str, now: float) -> tuple[KeyUsage, dict[str, float]]:
         """What Redis knows, put right by what is known here, and when each process was heard of."""
-        there = json.loads(kept or "{}")
+        there = json.loads(text or "{}")
         usage = KeyUsage(**there.get("usage", {}))
-        seen = {
+        moments = {
             process: moment
             for process, moment in there.get("seen", {}).items()
             if moment > now - _LEASE and usage.streams.get(process)
         }
-        others = {process: usage.streams[process] for process in seen if process != self.process}
+        others = {process: usage.streams[process] for process in moments if process != self.process}
         usage.streams = {**others, self.process: self._own_streams(name)}
         usage.roll(now)
         usage.day_tokens += self._missed[name, usage.day]
-        return usage, {**seen, self.process: now}
+        return usage, {**moments, self.process: now}
 
     def _own_streams(self, name: str) -> int:
         return self._known[name].streams.get(self.process, 0)
@@ -113,9 +112,9 @@ class RedisUsage(UsageTable):
         """Says that streams still run, and what was missed while the server was away."""
         while True:
             await asyncio.sleep(_LEASE / 3)
-            missed = {name for (name, _), tokens in self._missed.items() if tokens}
+            behind = {name for (name, _), tokens in self._missed.items() if tokens}
             for name in list(self._known):
-                if name in missed or self._own_streams(name):
+                if name in behind or self._own_streams(name):
                     await self.change(name, lambda usage, now: None)
 
     async def aclose(self) -> None:

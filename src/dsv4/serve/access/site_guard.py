@@ -53,8 +53,8 @@ class SiteGuard:
         if name in self._names:
             return True
         # Only pages of this machine are reached by an address that leads here.
-        reached = (scope.get("server") or ("",))[0]
-        return self._is_everywhere and _address(name) is not None and _same(name, reached)
+        reached = _address((scope.get("server") or ("",))[0])
+        return self._is_everywhere and reached is not None and _address(name) == reached
 
     def _may_ask(self, origin: str, host: str) -> bool:
         if "*" in self._origins or origin in self._origins:
@@ -87,11 +87,7 @@ def _name(host: str) -> str:
 
 def _address(text: str) -> IPv4Address | IPv6Address | None:
     try:
-        found = ip_address(text)
+        address = ip_address(text)
     except ValueError:
         return None
-    return getattr(found, "ipv4_mapped", None) or found
-
-
-def _same(name: str, reached: str) -> bool:
-    return _address(name) == _address(reached)
+    return getattr(address, "ipv4_mapped", None) or address

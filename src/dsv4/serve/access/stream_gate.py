@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from dsv4.api import ApiError
 
@@ -14,20 +15,17 @@ class Busy(Exception):
     """No stream is free, and the queue is full."""
 
 
+@dataclass(slots=True, eq=False)
 class StreamGate:
     """Lets up to `streams` run at the same time; up to `queue` requests wait, first come first
-    served."""
+    served. `changed` is called with how many run and how many wait, each time that changes."""
 
-    def __init__(
-        self, streams: int, queue: int, changed: Callable[[int, int], None] = lambda *_: None
-    ) -> None:
-        """`changed` is called with how many run and how many wait, each time that changes."""
-        self._streams = streams
-        self._queue = queue
-        self._changed = changed
-        # The turns of requests that wait, with their streams.
-        self._waiting: deque[tuple[asyncio.Event, int]] = deque()
-        self.running = 0
+    streams: int
+    queue: int
+    changed: Callable[[int, int], None] = lambda *_: None
+    running: int = 0
+    # The turns of requests that wait, with their streams.
+    _waiting: deque[tuple[asyncio.Event, int]] = field(default_factory=deque)
 
     @property
     def waiting(self) -> int:
@@ -39,23 +37,23 @@ class StreamGate:
 
         Raises `Busy` where there is none, and an `ApiError` where there can be none.
         """
-        if streams > self._streams:
-            expected = f"expected at most {self._streams}, which this server runs at once"
+        if streams > self.streams:
+            expected = f"expected at most {self.streams}, which this server runs at once"
             raise ApiError(f"found {streams} completions, {expected}", path="n")
         turn = asyncio.Event()
         self._take(turn, streams)
-        self._changed(self.running, self.waiting)
+        self.changed(self.running, self.waiting)
         try:
             yield turn
         finally:
             self._leave(turn, streams)
-            self._changed(self.running, self.waiting)
+            self.changed(self.running, self.waiting)
 
     def _take(self, turn: asyncio.Event, streams: int) -> None:
-        if not self._waiting and self.running + streams <= self._streams:
+        if not self._waiting and self.running + streams <= self.streams:
             self.running += streams
             turn.set()
-        elif self.waiting < self._queue:
+        elif self.waiting < self.queue:
             self._waiting.append((turn, streams))
         else:
             raise Busy
@@ -66,7 +64,7 @@ class StreamGate:
         else:
             self._waiting.remove((turn, streams))
         # Whoever waits longest comes first, however many streams it takes.
-        while self._waiting and self.running + self._waiting[0][1] <= self._streams:
-            next_turn, taken = self._waiting.popleft()
-            self.running += taken
+        while self._waiting and self.running + self._waiting[0][1] <= self.streams:
+            next_turn, count = self._waiting.popleft()
+            self.running += count
             next_turn.set()

@@ -13,7 +13,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain, takewhile
 from typing import Any
 
@@ -98,16 +98,16 @@ _RESULT = re.compile(f"{tokens.RESULT_START}(.*?){tokens.RESULT_END}\\s*", re.DO
 
 def _with_results(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """A message, or the results that a user's text begins with and what is left of it."""
-    said = message.get("content") or ""
-    if message.get("role") != "user" or not said.startswith(tokens.RESULT_START):
+    content = message.get("content") or ""
+    if message.get("role") != "user" or not content.startswith(tokens.RESULT_START):
         yield message
         return
     at = 0
-    while found := _RESULT.match(said, at):
-        yield {"role": "tool", "content": found[1]}
-        at = found.end()
-    if said[at:]:
-        yield {**message, "content": said[at:]}
+    while match := _RESULT.match(content, at):
+        yield {"role": "tool", "content": match[1]}
+        at = match.end()
+    if content[at:]:
+        yield {**message, "content": content[at:]}
 
 
 def _last_texts(messages: list[dict[str, Any]]) -> tuple[str, tuple[str, ...]]:
@@ -118,10 +118,10 @@ def _last_texts(messages: list[dict[str, Any]]) -> tuple[str, tuple[str, ...]]:
         if role == "assistant" and not message.get("wo_eos"):
             last = []
         elif role in ("user", "tool", "developer"):
-            said = message.get("content") or ""
-            said = said if role == "tool" else _REMINDER.sub("", said).strip()
-            if said or role == "tool":
-                last.append((role, said))
+            text = message.get("content") or ""
+            text = text if role == "tool" else _REMINDER.sub("", text).strip()
+            if text or role == "tool":
+                last.append((role, text))
     results = _last_of(last, from_tools=True)
     return ("", results) if results else ("\n".join(_last_of(last, from_tools=False)), ())
 
@@ -129,7 +129,7 @@ def _last_texts(messages: list[dict[str, Any]]) -> tuple[str, tuple[str, ...]]:
 def _last_of(texts: list[tuple[str, str]], *, from_tools: bool) -> tuple[str, ...]:
     """The texts at the end that are all of tools, or none."""
     last = takewhile(lambda each: (each[0] == "tool") is from_tools, reversed(texts))
-    return tuple(said for _, said in reversed(list(last)))
+    return tuple(text for _, text in reversed(list(last)))
 
 
 def asked_again(messages: list[dict[str, Any]]) -> str:
@@ -139,9 +139,9 @@ def asked_again(messages: list[dict[str, Any]]) -> str:
         if message.get("role") == "assistant":
             turns += 1
         elif message.get("role") in ("user", "developer"):
-            said = _REMINDER.sub("", message.get("content") or "")
-            if wanted := _TURNS.search(said):
-                return said.replace(_TURN, str(turns + 1)) if turns < int(wanted[1]) - 1 else ""
+            text = _REMINDER.sub("", message.get("content") or "")
+            if match := _TURNS.search(text):
+                return text.replace(_TURN, str(turns + 1)) if turns < int(match[1]) - 1 else ""
     return ""
 
 
@@ -150,9 +150,9 @@ def _functions(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [tool.get("function", tool) for tool in tools]
 
 
-def _begun_tool(opened: str, dialect: Dialect) -> str | None:
+def _begun_tool(text: str, dialect: Dialect) -> str | None:
     """The tool whose call an open turn has begun."""
-    _, opening, rest = opened.rpartition(str(dialect.tags.invoke_open))
+    _, opening, rest = text.rpartition(str(dialect.tags.invoke_open))
     return rest.partition('"')[0] if opening else None
 
 
@@ -178,65 +178,60 @@ class DemoAnswer:
     content: str = ""
     reasoning: str = ""
     calls: tuple[tuple[str, dict[str, Any]], ...] = ()
-    broken: str | None = field(default=None)
+    broken: str | None = None
 
 
-def answer_to(asked: DemoPrompt, tokens: int | None) -> DemoAnswer:
+def answer_to(task: DemoPrompt, tokens: int | None) -> DemoAnswer:
     """What the demo model says. `tokens` is the length of the prompt, where it is known."""
-    if asked.again:
-        asked = replace(asked, text=asked.again, results=())
-    elif _TURNS.search(asked.text):
-        asked = replace(asked, text=asked.text.replace(_TURN, "1"))
-    broken = _BREAK.search(asked.text)
-    calls = _asked_calls(asked)
-    if asked.results:
-        lines = (_first_line(result) for result in asked.results)
+    if task.again:
+        task = replace(task, text=task.again, results=())
+    elif _TURNS.search(task.text):
+        task = replace(task, text=task.text.replace(_TURN, "1"))
+    breaking = _BREAK.search(task.text)
+    calls = _asked_calls(task)
+    if task.results:
+        lines = ([*result.strip().splitlines(), ""][0].strip() for result in task.results)
         return DemoAnswer("\n".join(f"DONE: {line}" for line in lines), "The tools have answered.")
-    if broken:
-        call = calls or _any_call(asked)
-        return DemoAnswer("Here is one.", "A malformed answer is wanted.", call, broken[1])
+    if breaking:
+        call = calls or _any_call(task)
+        return DemoAnswer("Here is one.", "A malformed answer is wanted.", call, breaking[1])
     if calls:
         names = ", ".join(name for name, _ in calls)
         return DemoAnswer("", f"I have been asked to use {names}.", calls)
-    if asked.response_format is not None:
-        value = smallest_value(asked.response_format)
+    if task.response_format is not None:
+        value = smallest_value(task.response_format)
         return DemoAnswer(json.dumps(value, ensure_ascii=False), "The smallest value will do.")
-    return DemoAnswer(_default_answer(asked, tokens), "Nothing was asked that I have a rule for.")
+    return DemoAnswer(_default_answer(task, tokens), "Nothing was asked that I have a rule for.")
 
 
-def _first_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[0].strip() if lines else ""
-
-
-def _asked_calls(asked: DemoPrompt) -> tuple[tuple[str, dict[str, Any]], ...]:
+def _asked_calls(task: DemoPrompt) -> tuple[tuple[str, dict[str, Any]], ...]:
     """The calls that the user's lines ask for; the one that the prompt has begun where none do."""
-    if not asked.tools:
+    if not task.tools:
         return ()
-    found: list[tuple[int, str, dict[str, Any]]] = []
-    for match in _RUN.finditer(asked.text):
-        call = _shell_call(asked, match[1].rstrip("\"'"))
+    places: list[tuple[int, str, dict[str, Any]]] = []
+    for match in _RUN.finditer(task.text):
+        call = _shell_call(task, match[1].rstrip("\"'"))
         if call:
-            found.append((match.start(), *call))
-    for match in _CALL.finditer(asked.text):
+            places.append((match.start(), *call))
+    for match in _CALL.finditer(task.text):
         arguments = without_surrogates(arguments_object(match[2] or "{}"))
-        found.append((match.start(), match[1], arguments))
-    calls = tuple((name, arguments) for _, name, arguments in sorted(found, key=lambda c: c[0]))
-    if asked.named is not None:
-        of_name = tuple(call for call in calls if call[0] == asked.named)
-        return of_name or ((asked.named, _smallest_arguments(_tool(asked, asked.named))),)
-    return calls or (_any_call(asked) if asked.opened else ())
+        places.append((match.start(), match[1], arguments))
+    calls = tuple((name, arguments) for _, name, arguments in sorted(places, key=lambda c: c[0]))
+    if task.named is not None:
+        of_name = tuple(call for call in calls if call[0] == task.named)
+        return of_name or ((task.named, _smallest_arguments(_tool(task, task.named))),)
+    return calls or (_any_call(task) if task.opened else ())
 
 
-def _any_call(asked: DemoPrompt) -> tuple[tuple[str, dict[str, Any]], ...]:
-    if not asked.tools:
+def _any_call(task: DemoPrompt) -> tuple[tuple[str, dict[str, Any]], ...]:
+    if not task.tools:
         return ()
-    tool = asked.tools[0]
+    tool = task.tools[0]
     return ((str(tool.get("name")), _smallest_arguments(tool)),)
 
 
-def _tool(asked: DemoPrompt, name: str) -> dict[str, Any]:
-    return next((tool for tool in asked.tools if tool.get("name") == name), {})
+def _tool(task: DemoPrompt, name: str) -> dict[str, Any]:
+    return next((tool for tool in task.tools if tool.get("name") == name), {})
 
 
 def _smallest_arguments(tool: dict[str, Any]) -> dict[str, Any]:
@@ -249,33 +244,33 @@ def _parameters(tool: dict[str, Any]) -> dict[str, Any]:
     return dict(properties_of(schema)) if isinstance(schema, Mapping) else {}
 
 
-def _shell_call(asked: DemoPrompt, command: str) -> tuple[str, dict[str, Any]] | None:
-    tool = _shell(asked)
+def _shell_call(task: DemoPrompt, command: str) -> tuple[str, dict[str, Any]] | None:
+    tool = _shell(task)
     if tool is None:
         return None
     properties = _parameters(tool)
     key = next((key for key in _COMMANDS if key in properties), _COMMANDS[0])
     schema = properties.get(key)
     is_list = isinstance(schema, dict) and schema.get("type") == "array"
-    given = ["bash", "-lc", command] if is_list else command
-    return str(tool["name"]), {**_smallest_arguments(tool), key: given}
+    value = ["bash", "-lc", command] if is_list else command
+    return str(tool["name"]), {**_smallest_arguments(tool), key: value}
 
 
-def _shell(asked: DemoPrompt) -> dict[str, Any] | None:
-    by_name = {tool.get("name"): tool for tool in asked.tools}
-    named = (by_name[name] for name in _SHELLS if name in by_name)
-    taking = (tool for tool in asked.tools if _parameters(tool).keys() & set(_COMMANDS))
-    return next(chain(named, taking), None)
+def _shell(task: DemoPrompt) -> dict[str, Any] | None:
+    by_name = {tool.get("name"): tool for tool in task.tools}
+    by_shell = (by_name[name] for name in _SHELLS if name in by_name)
+    taking = (tool for tool in task.tools if _parameters(tool).keys() & set(_COMMANDS))
+    return next(chain(by_shell, taking), None)
 
 
-def _default_answer(asked: DemoPrompt, tokens: int | None) -> str:
+def _default_answer(task: DemoPrompt, tokens: int | None) -> str:
     length = "" if tokens is None else f" {tokens:,} tokens,"
-    messages = "1 message" if asked.turns == 1 else f"{asked.turns} messages"
-    tools = "1 tool" if len(asked.tools) == 1 else f"{len(asked.tools)} tools"
-    mode = "thinking" if asked.thinking else "chat"
+    messages = "1 message" if task.turns == 1 else f"{task.turns} messages"
+    tools = "1 tool" if len(task.tools) == 1 else f"{len(task.tools)} tools"
+    mode = "thinking" if task.thinking else "chat"
     return (
         f"This is the demo backend of dsv4, not a model. Your prompt has{length} "
-        f"{messages} and {tools}, in the dialect {asked.dialect}, "
+        f"{messages} and {tools}, in the dialect {task.dialect}, "
         f"{mode} mode. Write a line `RUN: <command>` to see a tool call."
     )
 
@@ -334,19 +329,19 @@ class _SmallestValues:
 
     def _taken(self, least: object) -> int:
         """As many parts as a schema asks for, of those that are left."""
-        taken = min(max(least, 0), max(self._left, 0)) if isinstance(least, int) else 0
-        self._left -= taken
-        return taken
+        count = min(max(least, 0), max(self._left, 0)) if isinstance(least, int) else 0
+        self._left -= count
+        return count
 
     def _merged(self, schema: Schema) -> Schema:
         """What a schema says together with all that it refers to and lists under `allOf`."""
         parts = conjunction(schema, self._root)
-        merged = {keyword: part[keyword] for part in reversed(parts) for keyword in part}
-        merged["properties"] = {
+        fields = {keyword: part[keyword] for part in reversed(parts) for keyword in part}
+        fields["properties"] = {
             name: member for part in reversed(parts) for name, member in properties_of(part).items()
         }
-        merged["required"] = [name for part in parts for name in required_of(part)]
-        return {key: value for key, value in merged.items() if key not in ("$ref", "allOf")}
+        fields["required"] = [name for part in parts for name in required_of(part)]
+        return {key: value for key, value in fields.items() if key not in ("$ref", "allOf")}
 
 
 def _number(schema: Schema) -> object:
@@ -363,13 +358,13 @@ def _number(schema: Schema) -> object:
 # An answer as the model would write it.
 
 
-def write_answer(answer: DemoAnswer, asked: DemoPrompt) -> str:
+def write_answer(answer: DemoAnswer, task: DemoPrompt) -> str:
     """The text that the model would generate after the prompt."""
-    text = _model_text(answer, asked)
-    return text if answer.broken is None else _broken_text(text, answer.broken, asked.dialect)
+    text = _model_text(answer, task)
+    return text if answer.broken is None else _broken_text(text, answer.broken, task.dialect)
 
 
-def _model_text(answer: DemoAnswer, asked: DemoPrompt) -> str:
+def _model_text(answer: DemoAnswer, task: DemoPrompt) -> str:
     """The answer's own text, without what the prompt has written of it already."""
     calls: list[ToolCallParam] = [
         {"id": f"call_{n}", "type": "function", "function": {"name": name, "arguments": arguments}}
@@ -380,21 +375,21 @@ def _model_text(answer: DemoAnswer, asked: DemoPrompt) -> str:
         "content": answer.content,
         "tool_calls": calls,
     }
-    if asked.reasons:
+    if task.reasons:
         message["reasoning_content"] = answer.reasoning
     prompt = encode(
-        [{"role": "user", "content": ""}, message], thinking=asked.reasons, dialect=asked.dialect
+        [{"role": "user", "content": ""}, message], thinking=task.reasons, dialect=task.dialect
     )
-    written = (p.text for p in prompt.pieces if p.origin == "model" and p.message == 1)
+    texts = (p.text for p in prompt.pieces if p.origin == "model" and p.message == 1)
     # The prompt may have opened a block of calls.
-    return "".join(written).removeprefix(asked.opened)
+    return "".join(texts).removeprefix(task.opened)
 
 
 def _broken_text(text: str, kind: str, dialect: Dialect) -> str:
     if kind in BREAKERS:
         return BREAKERS[kind](text, dialect)
-    reasoning, known = text.split(str(tokens.THINK_END))[0], ", ".join(sorted(BREAKERS))
-    return f"{reasoning}{tokens.THINK_END}The kinds are: {known}{tokens.EOS}"
+    reasoning, kinds = text.split(str(tokens.THINK_END))[0], ", ".join(sorted(BREAKERS))
+    return f"{reasoning}{tokens.THINK_END}The kinds are: {kinds}{tokens.EOS}"
 
 
 def _without_wrapper(text: str, dialect: Dialect) -> str:
@@ -461,19 +456,19 @@ class DemoBackend(Backend):
         # It sees what a model sees: ids, and nothing that they do not tell.
         if ids is not None and self._tokenizer is not None:
             prompt = self._tokenizer.prompt(ids)
-        asked = await asyncio.to_thread(read_prompt, prompt)
-        text = write_answer(answer_to(asked, None if ids is None else len(ids)), asked)
+        task = await asyncio.to_thread(read_prompt, prompt)
+        text = write_answer(answer_to(task, None if ids is None else len(ids)), task)
         pieces = list(self._pieces(text, options.logprobs is not None))
-        written = pieces[: options.max_tokens]
+        output = pieces[: options.max_tokens]
         loop = asyncio.get_running_loop()
         due = loop.time()
-        for piece in written:
+        for piece in output:
             due += self._wait
             await asyncio.sleep(max(due - loop.time(), 0))
             yield piece
-        counts = Counts(len(ids) if ids is not None else None, None, len(written))
+        counts = Counts(len(ids) if ids is not None else None, None, len(output))
         # What has no end was cut, as by an engine that stops where its limit is.
-        cut = len(written) < len(pieces) or not text.endswith(EOS)
+        cut = len(output) < len(pieces) or not text.endswith(EOS)
         yield Chunk(ids=(), finish="length" if cut else "eos", counts=counts)
 
     def _pieces(self, text: str, with_logprobs: bool) -> Iterator[Chunk]:
@@ -483,12 +478,8 @@ class DemoBackend(Backend):
             )
         else:
             for id in markup_ids(self._tokenizer, text):
-                yield Chunk(ids=(id,), logprobs=self._logprobs(id) if with_logprobs else ())
-
-    def _logprobs(self, id: int) -> tuple[Logprob]:
-        """That of a token: it had no other choice."""
-        assert self._tokenizer is not None
-        return (Logprob(self._tokenizer.decode([id]), 0.0),)
+                certain = Logprob(self._tokenizer.decode([id]), 0.0)  # it had no other choice
+                yield Chunk(ids=(id,), logprobs=(certain,) if with_logprobs else ())
 
     async def models(self) -> list[Model]:
         return [DEMO_MODEL]

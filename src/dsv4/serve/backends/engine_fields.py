@@ -53,23 +53,23 @@ class EngineFields:
             problem = "this would hold for reasoning and calls too"
             raise ApiError(f"{problem}: expected {_FORM}", path=name)
         names = {**self.forwarded, **{name: self.forms[name] for name in forms}}
-        given = {own: body[name] for name, own in names.items() if body.get(name) is not None}
-        return _nested(given)
+        values = {own: body[name] for name, own in names.items() if body.get(name) is not None}
+        return _nested(values)
 
 
 def fields_of(backend: object) -> EngineFields:
     """What a backend takes; a program's own may say so, in `fields`."""
-    found = getattr(backend, "fields", NONE)
-    return found if isinstance(found, EngineFields) else NONE
+    fields = getattr(backend, "fields", NONE)
+    return fields if isinstance(fields, EngineFields) else NONE
 
 
 def _nested(flat: dict[str, Any]) -> dict[str, Any]:
     """Values by names in which a dot parts a field from its member."""
-    nested: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, value in flat.items():
         outer, dot, member = name.partition(".")
-        nested[outer] = {**nested.get(outer, {}), member: value} if dot else value
-    return nested
+        fields[outer] = {**fields.get(outer, {}), member: value} if dot else value
+    return fields
 
 
 def joined(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:

@@ -44,19 +44,15 @@ class GrammarProbe:
 
     def __init__(self, settings: Settings, ask: AskWord, starts: Callable[[], int]) -> None:
         """`starts` gives another number when the server may be another process than before."""
-        said = settings.upstream_reasoning
-        self._said: GrammarScope = None if said == "probe" else said
+        setting = settings.upstream_reasoning
+        self._setting: GrammarScope = None if setting == "probe" else setting
+        self.has_failed = False  # whether the server was asked, and applies no grammars
         self._ask = ask
         self._answer: EngineAnswer[GrammarScope] = EngineAnswer(self._probed, starts)
 
-    @property
-    def has_failed(self) -> bool:
-        """Whether the server was asked, and applies no grammars."""
-        return self._said is None and self._answer.is_known and self._answer.last is None
-
     async def scope(self) -> GrammarScope:
         """What the server applies a grammar to. Raises a `BackendError` if it does not answer."""
-        return await self._answer.get() if self._said is None else self._said
+        return await self._answer.get() if self._setting is None else self._setting
 
     async def fitting(self, prompt: Prompt, options: Options) -> Grammar | None:
         """The grammar to send with a prompt, if any. Raises a `BackendError` where none fits."""
@@ -71,21 +67,23 @@ class GrammarProbe:
         return await asyncio.to_thread(options.grammar_after_reasoning)
 
     async def _probed(self) -> GrammarScope:
+        self.has_failed = False
         if await self._obeys(thinking=True):
             return "grammar"
         # A server that ignores the field altogether obeys nowhere.
-        return "server" if await self._obeys(thinking=False) else None
+        self.has_failed = not await self._obeys(thinking=False)
+        return None if self.has_failed else "server"
 
     async def _obeys(self, thinking: bool) -> bool:
-        written = ""
+        text = ""
         try:
             async for chunk in self._ask(encode(_QUESTION, thinking=thinking), _OPTIONS):
-                written += chunk.text
+                text += chunk.text
         except BackendError as error:
             if error.status == 400:  # it knows no grammars, or not this form
                 return False
             raise
-        return bool(written) and _WORD.startswith(written)
+        return bool(text) and _WORD.startswith(text)
 
 
 def _thinks(prompt: Prompt) -> bool:

@@ -35,24 +35,15 @@ class EngineAnswer(Generic[T]):
         self._known: tuple[int, T] | None = None
         self._lock = asyncio.Lock()
 
-    @property
-    def is_known(self) -> bool:
-        return self._known is not None
-
-    @property
-    def last(self) -> T | None:
-        """The answer that was given last; None before."""
-        return None if self._known is None else self._known[1]
-
     async def get(self) -> T:
         """The answer. Raises what asking raises."""
         async with self._lock:  # requests that come meanwhile wait for one answer
-            known = self._known
-            if known is None or known[0] != self._starts():
+            latest = self._known
+            if latest is None or latest[0] != self._starts():
                 self._known = None
                 answer = await self._ask()
-                known = self._known = (self._starts(), answer)
-            return known[1]
+                latest = self._known = (self._starts(), answer)
+            return latest[1]
 
 
 class HttpBackend:

@@ -57,10 +57,10 @@ class LlamacppBackend(HttpBackend):
         self, prompt: Prompt, ids: Sequence[int] | None, options: backend.Options
     ) -> backend.Chunks:
         # Control tokens come as empty text, so the text is made from the ids.
-        sampled = None if self._tokenizer is None else _SampledIds(self._tokenizer)
+        decoder = None if self._tokenizer is None else _SampledIds(self._tokenizer)
 
         def read(event: JsonObject, more: bool) -> backend.Chunk:
-            return _chunk(event, None if sampled is None else sampled.of(event), more)
+            return _chunk(event, None if decoder is None else decoder.of(event), more)
 
         body = partial(self._body_with_images if prompt.images else _body, prompt, ids, options)
         return self._upstream.chunks("/completion", body, read)
@@ -70,9 +70,9 @@ class LlamacppBackend(HttpBackend):
         properties = await self._upstream.ask("/props")
         settings = properties.get("default_generation_settings") or {}
         context = backend.read_number(settings.get("n_ctx"))
-        loaded = backend.read_names(properties.get("model_path"))
+        checkpoints = backend.read_names(properties.get("model_path"))
         return [
-            backend.Model(str(model.get("id")), context, loaded)
+            backend.Model(str(model.get("id")), context, checkpoints)
             for model in answer.get("data") or ()
         ]
 
@@ -91,53 +91,49 @@ class _SampledIds:
 
     def of(self, event: JsonObject) -> list[int] | None:
         """The ids that belong to an event; None where it has none."""
-        given, text = event.get("tokens"), event.get("content") or ""
-        if not isinstance(given, list):
+        ids, text = event.get("tokens"), event.get("content") or ""
+        if not isinstance(ids, list):
             return None
         total = backend.read_number(event.get("tokens_predicted"))
-        new = len(given) if total is None else total - self._seen
+        new = len(ids) if total is None else total - self._seen
         self._seen += new
-        if new <= len(given) or not text:
-            return given
+        if new <= len(ids) or not text:
+            return ids
         # A special token is never made from text.
-        known = [id for id in given if id in self._special]
-        shown = text.removesuffix(self._tokenizer.decode(known))
-        return [*self._tokenizer.encode_text(shown), *known]
+        special = [id for id in ids if id in self._special]
+        rest = text.removesuffix(self._tokenizer.decode(special))
+        return [*self._tokenizer.encode_text(rest), *special]
 
 
 def _chunk(event: JsonObject, ids: Sequence[int] | None, more: bool) -> backend.Chunk:
-    stopped = event.get("stop") is True
-    timings = event.get("timings") or {}
-    return backend.Chunk(
+    chunk = backend.Chunk(
         text=event.get("content") or "",
         ids=ids,
-        finish=_finish(event) if stopped else None,
-        stop_string=(backend.read_text(event.get("stopping_word")) or None) if stopped else None,
-        counts=backend.Counts(
-            backend.read_number(event.get("tokens_evaluated")),
-            backend.read_number(timings.get("cache_n", event.get("tokens_cached"))),
-            backend.read_number(event.get("tokens_predicted")),
-        )
-        if stopped
-        else None,
         logprobs=tuple(
-            _logprob(known)
-            for known in event.get("completion_probabilities") or ()
-            if isinstance(known.get("logprob"), (int, float))
+            _logprob(entry)
+            for entry in event.get("completion_probabilities") or ()
+            if isinstance(entry.get("logprob"), (int, float))
         ),
         more=more,
     )
+    if event.get("stop") is True:
+        cached = (event.get("timings") or {}).get("cache_n", event.get("tokens_cached"))
+        counts = (event.get("tokens_evaluated"), cached, event.get("tokens_predicted"))
+        chunk.counts = backend.Counts(*map(backend.read_number, counts))
+        chunk.finish = _finish(event)
+        chunk.stop_string = backend.read_text(event.get("stopping_word")) or None
+    return chunk
 
 
-def _logprob(known: JsonObject) -> backend.Logprob:
-    tops = known.get("top_logprobs") or ()
+def _logprob(entry: JsonObject) -> backend.Logprob:
+    tops = entry.get("top_logprobs") or ()
     top = tuple((str(t.get("token")), float(t.get("logprob") or 0)) for t in tops)
     ids = [id for t in tops if (id := backend.read_number(t.get("id"))) is not None]
     return backend.Logprob(
-        str(known.get("token")),
-        float(known["logprob"]),
+        str(entry.get("token")),
+        float(entry["logprob"]),
         top,
-        backend.read_number(known.get("id")),
+        backend.read_number(entry.get("id")),
         tuple(ids) if len(ids) == len(top) else (),
     )
 
@@ -167,7 +163,7 @@ async def _body(
         "top_p": 1.0 if options.top_p is None else options.top_p,
         "temperature": 1.0 if options.temperature is None else options.temperature,
     }
-    given = {
+    options_set = {
         "presence_penalty": options.presence_penalty,
         "frequency_penalty": options.frequency_penalty,
         "seed": options.seed,
@@ -176,7 +172,7 @@ async def _body(
         # With none of the others it would not tell that of the token itself either.
         "n_probs": None if options.logprobs is None else max(options.logprobs, 1),
     }
-    body |= {name: value for name, value in given.items() if value is not None}
+    body |= {name: value for name, value in options_set.items() if value is not None}
     if options.grammar is not None:
         body |= options.grammar.fields("llamacpp")
     neutral = {"cache_prompt": True, "min_p": options.min_p or 0.0, "repeat_penalty": 1.0}

@@ -24,8 +24,8 @@ class CompletionsBackend(HttpBackend):
     """A server of `/v1/completions`: it gets the prompt as text, and as few fields as possible."""
 
     def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
-        asked = partial(self._body, prompt, options)
-        return self._upstream.chunks("/v1/completions", asked, vllm.read_completion)
+        body = partial(self._body, prompt, options)
+        return self._upstream.chunks("/v1/completions", body, vllm.read_completion)
 
     async def _body(self, prompt: Prompt, options: Options) -> dict[str, Any]:
         body: dict[str, Any] = {
@@ -48,8 +48,8 @@ class ChatServerBackend(HttpBackend):
 
     def stream_request(self, body: JsonObject) -> Chunks:
         """The answer to a request in Chat Completions' form."""
-        asked = partial(self._body, body)
-        return self._upstream.chunks("/v1/chat/completions", asked, _ChatEvents().chunk)
+        make_body = partial(self._body, body)
+        return self._upstream.chunks("/v1/chat/completions", make_body, _ChatEvents().chunk)
 
     def passed(
         self, method: str, path: str, data: bytes
@@ -58,10 +58,10 @@ class ChatServerBackend(HttpBackend):
         return self._upstream.passed(method, path, data)
 
     async def _body(self, body: JsonObject) -> JsonObject:
-        asked = {**body, "stream": True, "stream_options": {"include_usage": True}}
-        asked["model"] = await self._model_for(body.get("model"))
-        asked.pop("n", None)  # each choice is a request of its own
-        return asked
+        new_body = {**body, "stream": True, "stream_options": {"include_usage": True}}
+        new_body["model"] = await self._model_for(body.get("model"))
+        new_body.pop("n", None)  # each choice is a request of its own
+        return new_body
 
     async def _model_for(self, name: object) -> object:
         """The model to ask for. Clients name what they like, and few servers take that: one with a
@@ -83,10 +83,10 @@ class _ChatEvents:
 
     def chunk(self, event: JsonObject, more: bool) -> Chunk:
         choice = vllm.choice_of(event)
-        delta, known = choice.get("delta"), choice.get("logprobs")
+        delta, entries = choice.get("delta"), choice.get("logprobs")
         chunk = Chunk(
             delta=delta if delta and self._has_deltas else self._delta(choice),
-            logprobs=() if known is None else _chat_logprobs(known),
+            logprobs=() if entries is None else _chat_logprobs(entries),
             id=event.get("id"),
             more=more,
         )
@@ -107,15 +107,15 @@ class _ChatEvents:
         return {"content": choice["text"]} if choice.get("text") else {}
 
 
-def _chat_logprobs(given: object) -> tuple[Logprob, ...]:
-    if not isinstance(given, dict):
+def _chat_logprobs(value: object) -> tuple[Logprob, ...]:
+    if not isinstance(value, dict):
         return ()
     return tuple(
         Logprob(
-            known["token"],
-            known["logprob"],
-            tuple((top["token"], top["logprob"]) for top in known.get("top_logprobs") or ()),
+            entry["token"],
+            entry["logprob"],
+            tuple((top["token"], top["logprob"]) for top in entry.get("top_logprobs") or ()),
         )
         for field in ("reasoning_content", "content")
-        for known in given.get(field) or ()
+        for entry in value.get(field) or ()
     )

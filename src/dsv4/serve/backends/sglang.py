@@ -53,9 +53,9 @@ class SglangBackend(HttpBackend):
         return ImageSupport(False, "SGLang says of its model that it has no image understanding")
 
     def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
-        asked = partial(self._asked if prompt.images else _body, prompt, ids, options)
+        body = partial(self._asked if prompt.images else _body, prompt, ids, options)
         progress = _SglangProgress(len(ids or ()), options.routed_experts)
-        return self._upstream.chunks("/generate", asked, progress.chunk)
+        return self._upstream.chunks("/generate", body, progress.chunk)
 
     async def _asked(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> bytes:
         urls = image_urls(prompt, ids, await self.check_images())
@@ -66,8 +66,8 @@ class SglangBackend(HttpBackend):
         server = await self._upstream.ask("/get_server_info")
         context = read_number(server.get("context_length") or server.get("max_total_num_tokens"))
         name = str(info.get("served_model_name") or info.get("model_path"))
-        loaded = read_names(info.get("model_path"), info.get("tokenizer_path"))
-        return [Model(name, context, loaded)]
+        checkpoints = read_names(info.get("model_path"), info.get("tokenizer_path"))
+        return [Model(name, context, checkpoints)]
 
 
 async def _body(prompt: Prompt, ids: Sequence[int] | None, options: Options) -> dict[str, Any]:
@@ -78,8 +78,8 @@ async def _body(prompt: Prompt, ids: Sequence[int] | None, options: Options) -> 
         "skip_special_tokens": False,
         "spaces_between_special_tokens": False,
     }
-    given = sampling_fields(replace(options, logprobs=None), by_id=ids is not None)
-    sampling |= {"sampling_seed" if name == "seed" else name: v for name, v in given.items()}
+    fields = sampling_fields(replace(options, logprobs=None), by_id=ids is not None)
+    sampling |= {"sampling_seed" if name == "seed" else name: v for name, v in fields.items()}
     if options.grammar is not None:
         sampling |= options.grammar.fields("sglang")["sampling_params"]
     body: dict[str, Any] = {"text": prompt.text} if ids is None else {"input_ids": list(ids)}
@@ -112,11 +112,11 @@ class _SglangProgress:
         meta = event.get("meta_info") or {}
         completed = read_number(meta.get("completion_tokens"))
         text = event.get("text") or ""
-        before, given = self._ids, event.get("output_ids")
-        if isinstance(given, list) and completed is not None and len(given) < completed:
+        before, output = self._ids, event.get("output_ids")
+        if isinstance(output, list) and completed is not None and len(output) < completed:
             self._text = 0  # what is new, and no more
         new, self._text = text[self._text :], max(self._text, len(text))
-        ids, logprobs = self._new_ids(given, completed), self._new_logprobs(meta, completed)
+        ids, logprobs = self._new_ids(output, completed), self._new_logprobs(meta, completed)
         check_count(logprobs, ids)
         self._note_version(meta, before)
         reason = meta.get("finish_reason")
@@ -147,15 +147,15 @@ class _SglangProgress:
             self._versions.append(WeightsSpan(version, before, self._ids))
 
     def _read_experts(self, meta: JsonObject) -> RoutedExperts | None:
-        given = meta.get("routed_experts")
-        if not isinstance(given, str) or not self._experts:
+        value = meta.get("routed_experts")
+        if not isinstance(value, str) or not self._experts:
             return None
         # With images it has more tokens than ids.
         prompt = read_number(meta.get("prompt_tokens")) or self._prompt
         # `True` is no number of experts.
         per_token = None if self._experts is True else self._experts
         try:
-            return experts_of_int32(given, prompt + self._ids - 1, per_token)
+            return experts_of_int32(value, prompt + self._ids - 1, per_token)
         except ValueError as error:
             raise BackendError(f"the backend's routed experts: {error}", final=True) from None
 
@@ -168,13 +168,13 @@ class _SglangProgress:
 
     def _new_logprobs(self, meta: JsonObject, completed: int | None) -> tuple[Logprob, ...] | None:
         """Value, id and text of each token that is new; None where there are none at all."""
-        given = meta.get("output_token_logprobs")
-        if not isinstance(given, list):
+        entries = meta.get("output_token_logprobs")
+        if not isinstance(entries, list):
             return None
-        tops: list[Any] = meta.get("output_top_logprobs") or [None] * len(given)
-        is_all = completed is None or len(given) == completed
+        tops: list[Any] = meta.get("output_top_logprobs") or [None] * len(entries)
+        is_all = completed is None or len(entries) == completed
         first = self._logprobs if is_all else 0
-        self._logprobs += len(given) - first
+        self._logprobs += len(entries) - first
         return tuple(
             Logprob(
                 str(text),
@@ -183,6 +183,6 @@ class _SglangProgress:
                 read_number(id),
                 tuple(id for _, id, _ in top or ()),
             )
-            for (value, id, text), top in list(zip(given, tops, strict=False))[first:]
+            for (value, id, text), top in list(zip(entries, tops, strict=False))[first:]
             if value is not None
         )

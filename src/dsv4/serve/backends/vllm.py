@@ -51,40 +51,40 @@ class VllmBackend(HttpBackend):
     async def _image_support(self) -> ImageSupport:
         """Whether the server has the route that takes images, as its list of routes says."""
         try:
-            shown = await self._upstream.ask("/openapi.json")
+            openapi = await self._upstream.ask("/openapi.json")
         except BackendError as error:
             if not error.final:
                 raise
             return ImageSupport(False, "vLLM shows no /openapi.json, which lists its routes")
-        if takes_images(shown):
+        if takes_images(openapi):
             return ImageSupport(True, by_address=True)
         return ImageSupport(False, f"vLLM has no {_GENERATE}: start it with --enable-scale-out")
 
     async def check_grammars(self) -> GrammarScope:
         """What the server applies grammars to: it is asked for a word, unless that is known."""
-        found = await self._probe.scope()
+        scope = await self._probe.scope()
         self._note_grammars()
-        return found
+        return scope
 
     def _note_grammars(self) -> None:
         self.grammar_form = None if self._probe.has_failed else "xgrammar"
 
     def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
-        generated = bool(options.routed_experts or prompt.images) and ids is not None
+        by_ids = bool(options.routed_experts or prompt.images) and ids is not None
 
-        async def asked() -> dict[str, Any] | bytes:
+        async def make_body() -> dict[str, Any] | bytes:
             try:
                 grammar = await self._probe.fitting(prompt, options)
             finally:
                 self._note_grammars()
-            if not generated or ids is None:
+            if not by_ids or ids is None:
                 return await self._body(prompt, ids, options, grammar)
             body = generate_body(await self._name(), ids, options, grammar)
             return body if not prompt.images else await self._with_images(body, prompt, ids)
 
-        if generated:
-            return self._upstream.chunks(_GENERATE, asked, read_generated)
-        return self._upstream.chunks("/v1/completions", asked, read_completion)
+        if by_ids:
+            return self._upstream.chunks(_GENERATE, make_body, read_generated)
+        return self._upstream.chunks("/v1/completions", make_body, read_completion)
 
     async def _with_images(self, body: dict[str, Any], prompt: Prompt, ids: Sequence[int]) -> bytes:
         urls = image_urls(prompt, ids, await self.check_images())
@@ -92,8 +92,8 @@ class VllmBackend(HttpBackend):
         return await large_body({**body, "content_parts": parts})
 
     def _probed(self, prompt: Prompt, options: Options) -> Chunks:
-        asked = partial(self._body, prompt, None, options, options.grammar)
-        return self._upstream.chunks("/v1/completions", asked, read_completion)
+        body = partial(self._body, prompt, None, options, options.grammar)
+        return self._upstream.chunks("/v1/completions", body, read_completion)
 
     async def _body(
         self, prompt: Prompt, ids: Sequence[int] | None, options: Options, grammar: Grammar | None
@@ -125,25 +125,25 @@ def sampling_fields(options: Options, *, by_id: bool = False) -> dict[str, Any]:
     are named by their ids, where it is to stop at some."""
     by_id = by_id and bool(options.stop_tokens)
     names = ("temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty")
-    given: dict[str, Any] = {name: getattr(options, name) for name in (*names, "seed", "logprobs")}
-    given["stop"] = [*options.stop, *([] if by_id else options.stop_tokens)] or None
-    given["stop_token_ids"] = list(options.stop_tokens.values()) if by_id else None
+    fields: dict[str, Any] = {name: getattr(options, name) for name in (*names, "seed", "logprobs")}
+    fields["stop"] = [*options.stop, *([] if by_id else options.stop_tokens)] or None
+    fields["stop_token_ids"] = list(options.stop_tokens.values()) if by_id else None
     if options.logit_bias is not None:  # in OpenAI's form: by ids as text
-        given["logit_bias"] = {str(id): logit for id, logit in options.logit_bias}
-    return {name: value for name, value in given.items() if value is not None}
+        fields["logit_bias"] = {str(id): logit for id, logit in options.logit_bias}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def read_completion(event: JsonObject, more: bool = False) -> Chunk:
     """An event of `/v1/completions`."""
     choice = choice_of(event)
-    text, ids, known = choice.get("text"), choice.get("token_ids"), choice.get("logprobs")
+    text, ids, logprobs = choice.get("text"), choice.get("token_ids"), choice.get("logprobs")
     if text is None and (choice.get("delta") or choice.get("message")):
         raise ValueError("a form of chat")
     ids = ids if isinstance(ids, list) else None
-    if isinstance(known, dict):
-        check_count(known.get("token_logprobs"), ids)
+    if isinstance(logprobs, dict):
+        check_count(logprobs.get("token_logprobs"), ids)
     # Of nearly all there is nothing more to read.
-    chunk = Chunk(text or "", ids, () if known is None else _logprobs(known), more=more)
+    chunk = Chunk(text or "", ids, () if logprobs is None else _logprobs(logprobs), more=more)
     return with_end(chunk, choice, event)
 
 
@@ -219,9 +219,9 @@ _GENERATE_NAMES = {"vllm_xargs": "extra_args"}
 def read_generated(event: JsonObject, more: bool = False) -> Chunk:
     """An event of `/inference/v1/generate`. The last has experts and versions of the weights."""
     choice = choice_of(event)
-    ids, known = choice.get("token_ids"), choice.get("logprobs")
+    ids, logprobs = choice.get("token_ids"), choice.get("logprobs")
     ids = ids if isinstance(ids, list) else []
-    entries = known.get("content") if isinstance(known, dict) else None
+    entries = logprobs.get("content") if isinstance(logprobs, dict) else None
     check_count(entries, ids)
     chunk = Chunk("", ids, tuple(map(_generated_logprob, entries or ())), more=more)
     chunk.experts = _experts(choice.get("routed_experts"))
@@ -240,18 +240,18 @@ def _generated_logprob(entry: JsonObject) -> Logprob:
     )
 
 
-def _experts(given: object) -> RoutedExperts | None:
-    if not isinstance(given, str):
+def _experts(value: object) -> RoutedExperts | None:
+    if not isinstance(value, str):
         return None
     try:
-        return experts_of_npy(given)
+        return experts_of_npy(value)
     except ValueError as error:
         raise BackendError(f"the backend's routed experts: {error}", final=True) from None
 
 
-def read_spans(given: object) -> list[WeightsSpan]:
+def read_spans(value: object) -> list[WeightsSpan]:
     """The versions of weights over the output, as vLLM and SGLang tell them."""
-    spans = given if isinstance(given, list) else []
+    spans = value if isinstance(value, list) else []
     return [
         WeightsSpan(span.get("version"), int(span["start"]), int(span["end"]))
         for span in spans
@@ -274,15 +274,15 @@ def read_counts(usage: object) -> Counts | None:
 
 
 def _detail(usage: JsonObject, details: str, name: str) -> int | None:
-    found = usage.get(details)
-    return read_number(found.get(name)) if isinstance(found, dict) else None
+    fields = usage.get(details)
+    return read_number(fields.get(name)) if isinstance(fields, dict) else None
 
 
-def _logprobs(given: object) -> tuple[Logprob, ...]:
-    if not isinstance(given, dict):
+def _logprobs(fields: object) -> tuple[Logprob, ...]:
+    if not isinstance(fields, dict):
         return ()
-    tokens, values = given.get("tokens") or (), given.get("token_logprobs") or ()
-    tops = given.get("top_logprobs") or [None] * len(tokens)
+    tokens, values = fields.get("tokens") or (), fields.get("token_logprobs") or ()
+    tops = fields.get("top_logprobs") or [None] * len(tokens)
     return tuple(
         [
             _logprob(token, value, top or {})
@@ -297,9 +297,9 @@ def _logprob(token: str, logprob: float, top: Mapping[str, float]) -> Logprob:
     if len(top) == 1 and token in top:  # as with every token of a session
         return Logprob(token, logprob, ((token, logprob),), id, () if id is None else (id,))
     ids = [_token_id(other) for other in top]
-    known = [each for each in ids if each is not None]
+    numbers = [each for each in ids if each is not None]
     # One token by its text is a server that knows ids of some only.
-    top_ids = tuple(known) if len(known) == len(ids) else ()
+    top_ids = tuple(numbers) if len(numbers) == len(ids) else ()
     return Logprob(token, logprob, tuple(top.items()), id, top_ids)
 
 

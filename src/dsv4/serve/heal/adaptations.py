@@ -100,11 +100,11 @@ def adapted_server(kind: str, dialect: Dialect, settings: Settings) -> AdaptedSe
 
 def _profile_of(kind: str) -> tuple[str, Profile]:
     names = {profile_named(profile).family: name for name, profile in SERVER_PROFILES.items()}
-    known = kind in SERVER_PROFILES or kind in PROFILES
-    profile = profile_named(SERVER_PROFILES.get(kind, kind)) if known else _saved_profile(kind)
+    is_listed = kind in SERVER_PROFILES or kind in PROFILES
+    profile = profile_named(SERVER_PROFILES.get(kind, kind)) if is_listed else _saved_profile(kind)
     if profile.family not in names:
-        found = f"found a server like {profile.base_name}, which is not adapted to"
-        raise SettingError("for", f"{kind}: {found}")
+        problem = f"found a server like {profile.base_name}, which is not adapted to"
+        raise SettingError("for", f"{kind}: {problem}")
     return names[profile.family], profile
 
 
@@ -122,10 +122,10 @@ def _saved_profile(path: str) -> Profile:
 # How each server is told to think, or not to.
 def _switched(body: JsonObject, server: AdaptedServer, thinking: bool) -> JsonObject:
     if server.name == DEEPSEEK:
-        changed = {**body, "thinking": {"type": "enabled" if thinking else "disabled"}}
+        new_body = {**body, "thinking": {"type": "enabled" if thinking else "disabled"}}
         if not thinking:
-            changed.pop("reasoning_effort", None)
-        return changed
+            new_body.pop("reasoning_effort", None)
+        return new_body
     options = body.get("chat_template_kwargs") or {}
     switches = {"thinking": thinking, "enable_thinking": thinking}
     return {**body, "chat_template_kwargs": {**options, **switches}}
@@ -134,10 +134,10 @@ def _switched(body: JsonObject, server: AdaptedServer, thinking: bool) -> JsonOb
 def _asked(body: JsonObject) -> NeutralRequest:
     """What the options of a request say, in whichever fields."""
     fields = ("thinking", "reasoning_effort", "chat_template_kwargs", "tool_choice")
-    given = {name: body[name] for name in fields if name in body}
-    if isinstance(given.get("reasoning_effort"), float):  # as SGLang counts
-        del given["reasoning_effort"]
-    return chat_options(given)
+    options = {name: body[name] for name in fields if name in body}
+    if isinstance(options.get("reasoning_effort"), float):  # as SGLang counts
+        del options["reasoning_effort"]
+    return chat_options(options)
 
 
 def _is_forced(body: JsonObject) -> bool:
@@ -146,12 +146,12 @@ def _is_forced(body: JsonObject) -> bool:
 
 
 def _with_thinking(body: JsonObject, server: AdaptedServer) -> JsonObject:
-    asked = _asked(body)
-    wanted = False if asked.effort == OFF else asked.thinking
-    if wanted is None and _is_forced(body):
+    options = _asked(body)
+    thinking = False if options.effort == OFF else options.thinking
+    if thinking is None and _is_forced(body):
         return body
-    wanted = server.settings.thinking if wanted is None else wanted
-    return body if server.thinks(body) == wanted else _switched(body, server, wanted)
+    thinking = server.settings.thinking if thinking is None else thinking
+    return body if server.thinks(body) == thinking else _switched(body, server, thinking)
 
 
 # What stands for an effort that a server refuses, or takes for another.
@@ -177,8 +177,8 @@ def _with_number(body: JsonObject, server: AdaptedServer, effort: int) -> JsonOb
     if server.model == "v4.1" and server.name == SGLANG:
         return {**body, "reasoning_effort": min(effort, 99) / 100}
     if server.model == "v4.1" and server.name == VLLM:
-        kept, options = without(body, "reasoning_effort"), body.get("chat_template_kwargs") or {}
-        return {**kept, "chat_template_kwargs": {**options, "reasoning_effort": effort}}
+        rest, options = without(body, "reasoning_effort"), body.get("chat_template_kwargs") or {}
+        return {**rest, "chat_template_kwargs": {**options, "reasoning_effort": effort}}
     near = min(_EFFORT_NUMBERS, key=lambda name: abs(_EFFORT_NUMBERS[name] - effort))
     return {**body, "reasoning_effort": near}
 
@@ -205,10 +205,10 @@ def _with_allowed_tools(body: JsonObject, server: AdaptedServer) -> JsonObject:
     choice = body.get("tool_choice")
     if not isinstance(choice, dict) or choice.get("type") != "allowed_tools":
         return body
-    asked = _asked(body).choice
-    names = {name for _, name in asked.allowed or ()}
+    rule = _asked(body).choice
+    names = {name for _, name in rule.allowed or ()}
     tools = [tool for tool in body.get("tools") or () if _function_of(tool).get("name") in names]
-    return {**body, "tools": tools, "tool_choice": asked.mode}
+    return {**body, "tools": tools, "tool_choice": rule.mode}
 
 
 def _without_idle_tools(body: JsonObject, server: AdaptedServer) -> JsonObject:
@@ -232,18 +232,18 @@ _LONGEST_NAME = 128
 def server_names(body: JsonObject) -> dict[str, str]:
     """The tools of a request whose names the server refuses, and the names that they get."""
     names = [str(_function_of(tool).get("name")) for tool in body.get("tools") or ()]
-    taken = set(names)
-    found: dict[str, str] = {}
+    in_use = set(names)
+    new_names: dict[str, str] = {}
     for name in names:
-        if _SERVER_NAME.fullmatch(name) or name in found:
+        if _SERVER_NAME.fullmatch(name) or name in new_names:
             continue
         new = re.sub(r"[^A-Za-z0-9_-]", "_", name)
-        if len(new) > _LONGEST_NAME or new in taken or not new:
+        if len(new) > _LONGEST_NAME or new in in_use or not new:
             digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:10]
             new = f"{new[: _LONGEST_NAME - 11]}_{digest}"
-        taken.add(new)
-        found[name] = new
-    return found
+        in_use.add(new)
+        new_names[name] = new
+    return new_names
 
 
 def _with_server_names(body: JsonObject, server: AdaptedServer) -> JsonObject:
@@ -251,15 +251,15 @@ def _with_server_names(body: JsonObject, server: AdaptedServer) -> JsonObject:
     if not names:
         return body
     rename = partial(adapted_messages.renamed_tools, names=names)
-    changed = {
+    new_body = {
         **body,
         "tools": [renamed_tool(tool, names) for tool in body["tools"]],
         "messages": [rename(message) for message in body["messages"]],
     }
     choice = body.get("tool_choice")
     if isinstance(choice, dict):
-        changed["tool_choice"] = renamed_tool(choice, names)
-    return changed
+        new_body["tool_choice"] = renamed_tool(choice, names)
+    return new_body
 
 
 def renamed_tool(tool: JsonObject, names: Mapping[str, str]) -> JsonObject:
@@ -285,11 +285,7 @@ def _each_function(body: JsonObject, change: Callable[[JsonObject], JsonObject])
     return with_value(body, "tools", each_changed(tools, changed)) if tools else body
 
 
-def _with_object_schemas(body: JsonObject, server: AdaptedServer) -> JsonObject:
-    return _each_function(body, _with_object_schema)
-
-
-def _with_object_schema(function: JsonObject) -> JsonObject:
+def _with_schema(function: JsonObject) -> JsonObject:
     parameters = function.get("parameters")
     if not isinstance(parameters, dict) or "type" in parameters:
         return function
@@ -321,8 +317,8 @@ def _is_strict(function: JsonObject) -> bool:
 
 
 def _with_old_length(body: JsonObject, server: AdaptedServer) -> JsonObject:
-    newer, kept = body.get("max_completion_tokens"), without(body, "max_completion_tokens")
-    return kept if newer is None else {**kept, "max_tokens": newer}
+    newer, rest = body.get("max_completion_tokens"), without(body, "max_completion_tokens")
+    return rest if newer is None else {**rest, "max_tokens": newer}
 
 
 _JSON_WORD = "Answer with a JSON object."
@@ -354,9 +350,9 @@ def _with_system_text(messages: Sequence[JsonObject], text: str) -> list[JsonObj
     """The messages with one more text at the end of the first system message."""
     if not messages or messages[0].get("role") != "system":
         return [{"role": "system", "content": text}, *messages]
-    given = adapted_messages.text_of(messages[0].get("content"))
-    joined = f"{given}\n\n{text}" if given else text
-    return [{**messages[0], "content": joined}, *messages[1:]]
+    own = adapted_messages.text_of(messages[0].get("content"))
+    both = f"{own}\n\n{text}" if own else text
+    return [{**messages[0], "content": both}, *messages[1:]]
 
 
 def _with_continuation(body: JsonObject, server: AdaptedServer) -> JsonObject:
@@ -447,7 +443,7 @@ ADAPTATIONS: tuple[Adaptation, ...] = (
     Adaptation("allowed-tools", ALL, _with_allowed_tools),
     Adaptation("idle-tools", (VLLM,), _without_idle_tools),
     Adaptation("tool-names", RECIPE, _with_server_names),
-    Adaptation("tool-schemas", RECIPE, _with_object_schemas),
+    Adaptation("tool-schemas", RECIPE, lambda body, _: _each_function(body, _with_schema)),
     Adaptation("strict-tools", RECIPE, _without_mixed_strictness),
     Adaptation("effort", ALL, _with_effort),
     Adaptation("thinking", ALL, _with_thinking),
@@ -471,14 +467,14 @@ def check_ids(ids: Sequence[str]) -> None:
 def adapted(body: JsonObject, server: AdaptedServer) -> tuple[JsonObject, tuple[str, ...]]:
     """A request as a server takes it, and the ids of what was changed. Raises an `ApiError` where
     it can take nothing like it."""
-    made = []
+    ids = []
     for adaptation in ADAPTATIONS:
         if adaptation.change is not None and adaptation.applies(server):
-            changed = adaptation.change(body, server)
-            if changed is not body:
-                made.append(adaptation.id)
-                body = changed
-    return body, tuple(made)
+            new_body = adaptation.change(body, server)
+            if new_body is not body:
+                ids.append(adaptation.id)
+                body = new_body
+    return body, tuple(ids)
 
 
 def explanation(server: AdaptedServer | None) -> str:

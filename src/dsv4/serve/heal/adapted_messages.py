@@ -17,6 +17,7 @@ from dsv4.api import ApiError
 from dsv4.api.api_request import reminder
 from dsv4.api.request_content import BLANK_LINE, RAW_ARGUMENTS, UNSUPPORTED_IMAGE, unsupported_text
 from dsv4.api.request_fields import JsonObject
+from dsv4.serve.backend import read_object
 from dsv4.serve.settings import MissingReasoning, SystemPlace
 
 ValueT = TypeVar("ValueT")
@@ -43,8 +44,8 @@ def with_value(fields: JsonObject, name: str, value: object) -> JsonObject:
 
 def without(fields: JsonObject, *names: str) -> JsonObject:
     """The fields but some of them: the same ones where it has none of those."""
-    kept = {name: value for name, value in fields.items() if name not in names}
-    return fields if len(kept) == len(fields) else kept
+    rest = {name: value for name, value in fields.items() if name not in names}
+    return fields if len(rest) == len(fields) else rest
 
 
 # Roles.
@@ -150,17 +151,10 @@ def with_object_arguments(message: JsonObject) -> JsonObject:
 def _with_object_arguments(call: JsonObject) -> JsonObject:
     function = call.get("function") or {}
     text = function.get("arguments")
-    if not isinstance(text, str) or not text or _is_object(text):
+    if not isinstance(text, str) or not text or read_object(text) is not None:
         return call
     raw = json.dumps({RAW_ARGUMENTS: text}, ensure_ascii=False)
     return {**call, "function": {**function, "arguments": raw}}
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False
 
 
 # Calls and their results.
@@ -174,27 +168,27 @@ def paired_results(messages: ChatMessages) -> ChatMessages:
 
 def _paired(messages: ChatMessages) -> Iterator[JsonObject]:
     waiting: dict[str, JsonObject | None] = {}  # calls of the last turn, and their results
-    held: list[JsonObject] = []  # what stood between them
+    between: list[JsonObject] = []  # what stood between them
     for message in messages:
         role, id = message.get("role"), message.get("tool_call_id")
         if role == "tool" and isinstance(id, str) and waiting.get(id, message) is None:
             waiting[id] = message
         elif role == "tool":
-            held.append(_said_by_user(message))
+            between.append({"role": "user", "content": message.get("content") or ""})
         elif role == "assistant":
             yield from _results(waiting)
-            yield from held
+            yield from between
             yield message
-            waiting, held = {str(c.get("id")): None for c in message.get("tool_calls") or ()}, []
+            waiting, between = {str(c.get("id")): None for c in message.get("tool_calls") or ()}, []
         elif waiting and None in waiting.values():
-            held.append(message)
+            between.append(message)
         else:
             yield from _results(waiting)
-            yield from held
+            yield from between
             yield message
-            waiting, held = {}, []
+            waiting, between = {}, []
     yield from _results(waiting)
-    yield from held
+    yield from between
 
 
 def _results(waiting: Mapping[str, JsonObject | None]) -> Iterable[JsonObject]:
@@ -205,13 +199,9 @@ def _results(waiting: Mapping[str, JsonObject | None]) -> Iterable[JsonObject]:
     )
 
 
-def _said_by_user(result: JsonObject) -> JsonObject:
-    return {"role": "user", "content": result.get("content") or ""}
-
-
 def sorted_ids(messages: ChatMessages) -> ChatMessages:
     """The messages with ids of parallel calls that sort as the calls were made."""
-    changed: list[JsonObject] = []
+    new_messages: list[JsonObject] = []
     new_ids: dict[str, str] = {}
     for message in messages:
         if message.get("role") == "assistant":
@@ -219,12 +209,12 @@ def sorted_ids(messages: ChatMessages) -> ChatMessages:
             new_ids = {} if ids == sorted(ids) else _numbered(ids)
             if new_ids:
                 calls = zip(message["tool_calls"], ids, strict=True)
-                renamed = [{**call, "id": new_ids[id]} for call, id in calls]
-                message = {**message, "tool_calls": renamed}
+                new_calls = [{**call, "id": new_ids[id]} for call, id in calls]
+                message = {**message, "tool_calls": new_calls}
         elif message.get("tool_call_id") in new_ids:
             message = {**message, "tool_call_id": new_ids[message["tool_call_id"]]}
-        changed.append(message)
-    return _unless_same(changed, messages)
+        new_messages.append(message)
+    return _unless_same(new_messages, messages)
 
 
 def _numbered(ids: Sequence[str]) -> dict[str, str]:
@@ -260,8 +250,8 @@ def with_read_field(message: JsonObject) -> JsonObject:
     """A message that has its reasoning where the server looks for it."""
     if "reasoning" not in message or message.get("role") != "assistant":
         return message
-    kept, reasoning = without(message, "reasoning"), reasoning_of(message)
-    return {**kept, "reasoning_content": reasoning} if reasoning else kept
+    rest, reasoning = without(message, "reasoning"), reasoning_of(message)
+    return {**rest, "reasoning_content": reasoning} if reasoning else rest
 
 
 def with_reasoning_everywhere(messages: ChatMessages, otherwise: MissingReasoning) -> ChatMessages:
@@ -269,7 +259,7 @@ def with_reasoning_everywhere(messages: ChatMessages, otherwise: MissingReasonin
     user's last message."""
     users = (n for n, message in enumerate(messages) if message.get("role") == "user")
     last = max(users, default=-1)
-    changed = list(messages)
+    new_messages = list(messages)
     for n, message in enumerate(messages[last + 1 :], last + 1):
         if message.get("tool_calls") and not reasoning_of(message):
             if otherwise == "refuse":
@@ -278,5 +268,6 @@ def with_reasoning_everywhere(messages: ChatMessages, otherwise: MissingReasonin
                     "and this gateway has not seen it"
                 )
                 raise ApiError(problem, path=f"messages[{n}].reasoning_content")
-            changed[n] = {**message, "reasoning_content": SPACE if otherwise == "space" else ""}
-    return messages if changed == list(messages) else changed
+            reasoning = SPACE if otherwise == "space" else ""
+            new_messages[n] = {**message, "reasoning_content": reasoning}
+    return messages if new_messages == list(messages) else new_messages

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from dsv4.errors import short_repr
-from dsv4.serve.backend import BackendError
+from dsv4.serve.backend import BackendError, read_object
 
 # Whether a text is reasoning, and the text.
 SpokenText: TypeAlias = tuple[bool, str]
@@ -118,10 +118,7 @@ class UpstreamCall:
     @property
     def is_complete(self) -> bool:
         """Whether nothing can follow its arguments."""
-        try:
-            return isinstance(json.loads(self.arguments), dict)
-        except (ValueError, RecursionError):
-            return False
+        return read_object(self.arguments) is not None
 
     def delta(self, index: int) -> dict[str, Any]:
         """The call in one piece, as a server sends it."""
@@ -144,21 +141,22 @@ class UpstreamCalls:
     def add(self, piece: Mapping[str, Any]) -> None:
         """Takes a piece of a call."""
         function = piece.get("function")
-        given = function if isinstance(function, dict) else piece  # some leave out a level
-        name, arguments = given.get("name"), given.get("arguments")
+        fields = function if isinstance(function, dict) else piece  # some leave out a level
+        name, arguments = fields.get("name"), fields.get("arguments")
         name = name if isinstance(name, str) else ""
         # Some write an object where its text belongs.
-        text = arguments if isinstance(arguments, str) else _json_text(arguments)
+        if not isinstance(arguments, str):
+            arguments = "" if arguments is None else json.dumps(arguments, ensure_ascii=False)
         call = self._call_of(piece.get("index"), str(piece.get("id") or ""), name)
         call.name = self._joined(call.name, name)
-        call.add(text)
+        call.add(arguments)
 
     def _call_of(self, index: object, id: str, name: str) -> UpstreamCall:
         """The call that a piece belongs to: the last of its number, or a new one."""
         number = index if isinstance(index, (int, str)) else None  # some number nothing
         call = self._current.get(number)
-        if not name and (known := self._continued(call, number, id)):
-            call = known
+        if not name and (earlier := self._continued(call, number, id)):
+            call = earlier
         elif call is None or self._begins(call, id, name):
             is_same = call is not None and name == call.name and id in ("", call.id)
             call = self._current[number] = UpstreamCall(id, call if is_same else None)
@@ -171,8 +169,8 @@ class UpstreamCalls:
         number: some number or name only a call's first piece, or give each piece another id."""
         if id:
             same = [other for other in self._calls if other.id == id]
-            found = same[-1] if same and call not in same else call
-            return found if same or (found and not found.is_complete) else None
+            candidate = same[-1] if same and call not in same else call
+            return candidate if same or (candidate and not candidate.is_complete) else None
         last = self._calls[-1] if self._calls and number is None else None
         return last if call is None and last and not last.is_complete else None
 
@@ -190,9 +188,5 @@ class UpstreamCalls:
         """A name with a piece behind it: while no tool has the name, and one has both together."""
         if not name:
             return piece
-        could_be = any(known.startswith(name + piece) for known in self._declared)
+        could_be = any(tool.startswith(name + piece) for tool in self._declared)
         return name + piece if could_be and name not in self._declared else name
-
-
-def _json_text(value: object) -> str:
-    return "" if value is None else json.dumps(value, ensure_ascii=False)

@@ -90,9 +90,9 @@ class HealingReader(ChoiceReader):
             return self._spoken(text, reasoning)
         if reasoning:
             return [*self._released(False), *self._spoken(text, True)]
-        known = self._habits.reasons_in_content
-        if self._call.stream and known is not None:
-            return [*self._released(known), *self._spoken(text, False)]
+        in_content = self._habits.reasons_in_content
+        if self._call.stream and in_content is not None:
+            return [*self._released(in_content), *self._spoken(text, False)]
         return self._hold(text)
 
     def _hold(self, text: str) -> list[Event]:
@@ -112,8 +112,8 @@ class HealingReader(ChoiceReader):
     def _released(self, content_first: bool) -> list[Event]:
         """Decides how the content is read, and reads what was held back."""
         self._content_first = content_first
-        held, self._held, self._tail = "".join(self._held), [], ""
-        return self._spoken(held, False) if held else []
+        text, self._held, self._tail = "".join(self._held), [], ""
+        return self._spoken(text, False) if text else []
 
     def _spoken(self, text: str, reasoning: bool) -> list[Event]:
         """Text of the upstream's, with the border written that its two fields stand for. Where
@@ -127,13 +127,13 @@ class HealingReader(ChoiceReader):
             self.sampled_text.append(border)
             events += self._parser.feed(border)
         self.sampled_text.append(text)
-        said = self._parser.feed(text)
+        own = self._parser.feed(text)
         expected = ReasoningDelta if reasoning else ContentDelta
-        for event in said:
+        for event in own:
             if event.__class__ is not expected:
-                said = [*said, *self._leaks(said, expected)]
+                own = [*own, *self._leaks(own, expected)]
                 break
-        return [*events, *said] if events else said
+        return [*events, *own] if events else own
 
     def _opens_thinking(self) -> bool:
         """Whether the content has the tag that opens thinking too: then nothing is to be guessed,
@@ -144,9 +144,9 @@ class HealingReader(ChoiceReader):
 
     def _ends_thinking(self, text: str) -> bool:
         """Whether the end of thinking stands in the content so far, this text included."""
-        seen = self._tail + text
-        self._tail = seen[-len(THINK_END) :]  # with the character before what may be a tag
-        return bool(_THINKING_ENDS.search(seen))
+        content = self._tail + text
+        self._tail = content[-len(THINK_END) :]  # with the character before what may be a tag
+        return bool(_THINKING_ENDS.search(content))
 
     # What the upstream got wrong.
 
@@ -174,15 +174,15 @@ class HealingReader(ChoiceReader):
 
     def end(self) -> list[Event]:
         """The events of the end: the upstream's own calls come after those that had leaked."""
-        released = self._logged(self._end_of_content())
+        rest = self._logged(self._end_of_content())
         if self._in_reasoning and not self.sampled_text and not self._call.request.prefix:
             # It said nothing at all: neither had it begun to think.
             self._parser.feed(THINK_END)
         # The client's stop strings went to the upstream with the rest of its request.
-        ended = self._parser.finish(self._settled(by_string=bool(self._call.request.stop)))
-        late = [self._report("leaked_call") for event in ended if isinstance(event, ToolCallStart)]
-        calls = self._upstream_calls([*self.events, *ended])
-        return [*released, *self._logged([*calls, *late, *ended])]
+        last = self._parser.finish(self._settled(by_string=bool(self._call.request.stop)))
+        late = [self._report("leaked_call") for event in last if isinstance(event, ToolCallStart)]
+        calls = self._upstream_calls([*self.events, *last])
+        return [*rest, *self._logged([*calls, *late, *last])]
 
     def _end_of_content(self) -> list[Event]:
         """What an answer shows that has ended: nothing came after it that could be its text."""
@@ -213,36 +213,36 @@ class HealingReader(ChoiceReader):
         first = 1 + max(leaked, default=-1)
         # An empty call is how some servers say that they could not read one.
         calls = self._without_twins(events)
-        named = [call for call in calls if call.name]
-        nameless = [self._report("broken_call")] * (len(calls) - len(named))
-        ids = zip(named, self._call_ids(named), strict=True)
-        made = (self._call_events(call, n, id) for n, (call, id) in enumerate(ids, first))
-        return [*chain.from_iterable(made), *nameless]
+        with_names = [call for call in calls if call.name]
+        nameless = [self._report("broken_call")] * (len(calls) - len(with_names))
+        ids = zip(with_names, self._call_ids(with_names), strict=True)
+        groups = (self._call_events(call, n, id) for n, (call, id) in enumerate(ids, first))
+        return [*chain.from_iterable(groups), *nameless]
 
     def _call_ids(self, calls: list[UpstreamCall]) -> Iterator[str]:
         """The ids as the client will know them, and name them when it sends the turn back. No two
         are the same."""
-        used: set[str] = set()
+        in_use: set[str] = set()
         for call in calls:
-            id = protocol_call_id(self._call.protocol, "" if call.id in used else call.id)
-            used.add(call.id)
+            id = protocol_call_id(self._call.protocol, "" if call.id in in_use else call.id)
+            in_use.add(call.id)
             yield id
 
     def _call_events(self, call: UpstreamCall, index: int, id: str) -> list[Event]:
-        written = call.arguments
+        text = call.arguments
         is_cut = ended_by(self.finish) not in (Ended.END, Ended.STOP)
         # Nothing stands for an empty object, unless there were arguments, or might have been.
-        is_lost = not written and (is_cut or self._has_lost_arguments)
-        arguments = None if is_lost else _object_text(written)
+        is_lost = not text and (is_cut or self._has_lost_arguments)
+        arguments = None if is_lost else _object_text(text)
         start = ToolCallStart(index, call.name, id)
         if arguments is not None:
             # As it was meant: nothing for an empty object, or the text of a text.
-            is_right = arguments == written or written in ("", "null")
+            is_right = arguments == text or text in ("", "null")
             wrong = [] if is_right else [self._report("broken_call")]
             return [start, ArgumentsDelta(index, arguments), ToolCallEnd(index), *wrong]
         # It is aborted, because some clients would run what they can make of it.
         why: Literal["cut_short", "unreadable"] = "cut_short" if is_cut else "unreadable"
-        aborted: list[Event] = [start, ArgumentsDelta(index, written), ToolCallAborted(index, why)]
+        aborted: list[Event] = [start, ArgumentsDelta(index, text), ToolCallAborted(index, why)]
         return aborted if is_cut else [*aborted, self._report("broken_call")]
 
     @property
@@ -265,18 +265,18 @@ class HealingReader(ChoiceReader):
     @property
     def deltas(self) -> list[dict[str, Any]]:
         """What the upstream sent, in as few deltas as say the same."""
-        found: list[dict[str, Any]] = []
+        deltas: list[dict[str, Any]] = []
         in_field = self._call.request.thinking and not self._content_first
         field = "reasoning_content" if in_field else "content"
         for text in self.sampled_text:
             if isinstance(text, Special):  # a border, which it did not write
                 field = "content" if text is THINK_END else "reasoning_content"
-            elif found and field in found[-1]:
-                found[-1][field] += text
+            elif deltas and field in deltas[-1]:
+                deltas[-1][field] += text
             else:
-                found.append({field: text})
+                deltas.append({field: text})
         calls = [call.delta(n) for n, call in enumerate(self._calls)]
-        return [*found, {"tool_calls": calls}] if calls else found
+        return [*deltas, {"tool_calls": calls}] if calls else deltas
 
 
 def _value_of(arguments: str) -> object:

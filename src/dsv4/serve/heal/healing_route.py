@@ -4,7 +4,6 @@ got wrong in its answers is put right.
 
 from __future__ import annotations
 
-import time
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -63,7 +62,7 @@ class HealingRun(CompletionRun[HealedRequest]):
     async def _adapted_again(self, backend: ChatBackend, choice: int) -> Chunks:
         """The answer to the same request, adapted to what its refusal has shown. Names of tools
         stay as they were: the client may have seen some."""
-        prepared, key = self._prepared, self._prepared.key
+        prepared, key = self._prepared, self._client.key
         received = prepared.received
         sent = await self._server.healer.adapter.adapted(
             key.name, received.call, received.body, renames=False
@@ -82,9 +81,7 @@ class HealingRun(CompletionRun[HealedRequest]):
         return self._prepared.sent.kept(turn)
 
     async def _remember(self, turn: SampledTurn) -> None:
-        await self._server.healer.adapter.remember(
-            self._prepared.key.name, self._prepared.sent, turn
-        )
+        await self._server.healer.adapter.remember(self._client.key.name, self._prepared.sent, turn)
 
 
 class HealingRoute(CompletionRoute[HealedRequest]):
@@ -92,16 +89,13 @@ class HealingRoute(CompletionRoute[HealedRequest]):
 
     _run_class = HealingRun
 
-    @property
-    def _passes_on(self) -> bool:
-        """Whether bodies are sent as they are, with all their fields."""
-        return self._protocol == "chat"
-
     def _unread(self, body: JsonObject) -> list[str]:
-        return [] if self._passes_on else super()._unread(body)
+        # Bodies of this protocol are sent as they are, with all their fields.
+        return [] if self._protocol == "chat" else super()._unread(body)
 
     def _read_call(self, body: JsonObject) -> ApiRequest:
-        call = super()._read_call(without_the_servers_own(body) if self._passes_on else body)
+        is_chat = self._protocol == "chat"
+        call = super()._read_call(without_the_servers_own(body) if is_chat else body)
         return replace(call, names=with_flat_names(call.names))
 
     def _in_session(self, read: ReceivedRequest, session: SessionEntry) -> ReceivedRequest:
@@ -109,26 +103,20 @@ class HealingRoute(CompletionRoute[HealedRequest]):
         return replace(applied, body={**read.body, **session.sampling})
 
     async def _prepare(self, received: ReceivedRequest, client: CompletionClient) -> HealedRequest:
-        server, key, session = self._server, client.key, client.session
-        began = time.monotonic()
+        server, session = self._server, client.session
         sent = await self._sent(received, client)
         call = sent.read_with(received.call)
         # The server makes a prompt of its own. This one is only counted and shown.
-        prompt, ids, tokens, _ = await encode_prompt(call, received.body, server, received.size)
-        options = self._options(call, tokens)
+        encoded = await encode_prompt(call, received.body, server, received.size)
         return HealedRequest(
-            key=key,
             received=received,
             call=call,
-            prompt=prompt,
-            ids=ids,
-            prompt_tokens=tokens,
-            options=options if session is None else session.options(options),
+            encoded=encoded,
+            options=self._options(call, encoded.tokens, client),
             turn_ids=session.call_ids if session else new_turn_ids(call.n),
-            shared=server.shared_tokens(key.name, prompt, ids),
+            shared=server.shared_tokens(client.key.name, encoded),
             images=sent.image_facts(call),
             adapted=sent.adapted,
-            began=began,
             sent=sent,
         )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import cast
 from urllib.parse import unquote
@@ -46,19 +46,9 @@ _BYTES_KEPT = 256 * 1024
 _BYTES_OF_A_TOKEN = 4
 
 
-class PassedRules:
-    """Which requests are passed on."""
-
-    def __init__(self, more: Iterable[str]) -> None:
-        """`more` are the operator's own rules: `POST /v1/score`, `GET /v1/files/*`, or a path for
-        every method."""
-        self._rules = [_rule(text) for text in (*USUAL_ROUTES, *more)]
-
-    def allow(self, method: str, path: str) -> bool:
-        return any(method in methods and rule.fullmatch(path) for methods, rule in self._rules)
-
-
 def _rule(text: str) -> tuple[Sequence[str], re.Pattern[str]]:
+    """A rule such as `POST /v1/score`, `GET /v1/files/*`, or a path for every method: its methods,
+    and what fits its paths."""
     method, _, path = text.rpartition(" ")
     pattern = re.escape(path).replace(r"/\*", "/.+")
     return (method.strip().upper(),) if method else METHODS, re.compile(pattern)
@@ -80,7 +70,8 @@ class PassedRoute(ReportedRoute):
 
     def __init__(self, server: GatewayState) -> None:
         super().__init__(server, PASSED)
-        self._rules = PassedRules(server.settings.passed_routes)
+        rules = (*USUAL_ROUTES, *server.settings.passed_routes)
+        self._rules = [_rule(text) for text in rules]
 
     def _error_body(self, scope: asgi.Scope, error: ApiError) -> tuple[int, JsonObject]:
         return protocol_of_client(asgi.headers_of(scope)).error(error)
@@ -118,7 +109,8 @@ class PassedRoute(ReportedRoute):
     def _checked_path(self, scope: asgi.Scope, key: Key) -> str:
         """The path of a request that may be passed on."""
         method, path = scope["method"], plain_path(scope)
-        is_for_all = self._rules.allow(method, unquote(path))
+        plain = unquote(path)
+        is_for_all = any(method in each and rule.fullmatch(plain) for each, rule in self._rules)
         is_admins = key.admin and self._server.access.keys.asks and method in METHODS
         if not (is_for_all or is_admins):
             raise ApiError(f"found {method} {path}, which is not served here", status=404)
@@ -161,11 +153,11 @@ class PassedRun:
         return bool(self.status)
 
     async def copy(
-        self, asked: AbstractAsyncContextManager[PassedAnswer], turn: asyncio.Event
+        self, request: AbstractAsyncContextManager[PassedAnswer], turn: asyncio.Event
     ) -> int:
         """Asks when the turn has come, copies the answer, and returns its status."""
         await turn.wait()
-        async with asked as answer:
+        async with request as answer:
             came = answer.headers
             headers = {"content-type": _JSON, "x-request-id": self._id}
             headers |= {name: came[name] for name in _HEADERS_KEPT if name in came}
@@ -189,9 +181,9 @@ class PassedRun:
         because a server does not count it."""
         if not self.has_begun or self.status >= 400:
             return Usage()
-        reported = _last_usage(self._kept.decode("utf-8", "replace"))
-        if reported is not None:
-            return reported
+        usage = _last_usage(self._kept.decode("utf-8", "replace"))
+        if usage is not None:
+            return usage
         return Usage(len(self._data) // _BYTES_OF_A_TOKEN, None, self._size // _BYTES_OF_A_TOKEN)
 
     def exchange(self, path: str) -> Exchange:

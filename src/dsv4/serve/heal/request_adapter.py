@@ -23,7 +23,7 @@ from dsv4.serve.heal.adaptations import (
     server_names,
 )
 from dsv4.serve.heal.adapted_messages import reasoning_of, text_of
-from dsv4.serve.observe.logs import NO_IMAGES, ImageFacts
+from dsv4.serve.prepared_request import NO_IMAGES, ImageFacts
 from dsv4.serve.storage.stored_turns import SampledTurn, SampledTurns, says_the_same
 from dsv4.types import ToolInput
 
@@ -50,16 +50,16 @@ class SentRequest:
             sent = {client: server for server, client in self.names.items()}
             tools = [renamed_tool(fields_of(tool), sent) for tool in request.tools or ()]
             request = replace(request, tools=cast("list[ToolInput]", tools))
-            known = call.names
-            names = {server: known[c] for server, c in self.names.items() if c in known}
-            call = replace(call, names={**known, **names})
+            own_names = call.names
+            names = {server: own_names[c] for server, c in self.names.items() if c in own_names}
+            call = replace(call, names={**own_names, **names})
         return call if request is call.request else replace(call, request=request)
 
     def image_facts(self, call: ApiRequest) -> ImageFacts:
         """What became of the client's images: a text names those that are not sent."""
-        given = call.images + call.replaced_images
+        count = call.images + call.replaced_images
         sent = _count_images(self.body.get("messages") or ())
-        return NO_IMAGES if not given else ImageFacts(sent, given - sent)
+        return NO_IMAGES if not count else ImageFacts(sent, count - sent)
 
     def kept(self, turn: SampledTurn) -> SampledTurn:
         """A turn of the answer, with the client's own names of tools."""
@@ -104,22 +104,20 @@ class RequestAdapter:
         if not renames:
             server = replace(server, off=server.off | {"tool-names"})
         chat, marks = marked_chat_body(body, call.protocol)
-        given = chat.get("messages") or []
-        restored, found = await self._restored(owner, given, marks, server)
-        if found:
-            chat = {**chat, "messages": restored}
+        messages = chat.get("messages") or []
+        exact, restorations = await self._restored(owner, messages, marks, server)
+        if restorations:
+            chat = {**chat, "messages": exact}
         renames = _BY_ID["tool-names"].applies(server)
         names = {new: old for old, new in server_names(chat).items()} if renames else {}
-        chat, made = adapted(chat, server)
+        chat, changes = adapted(chat, server)
         thinking = server.thinks(chat)
-        return SentRequest(chat, given, (*found, *made), names, thinking)
+        return SentRequest(chat, messages, (*restorations, *changes), names, thinking)
 
     async def remember(self, owner: str, sent: SentRequest, turn: SampledTurn) -> None:
         """Keeps a turn of an answer, by the client's own names, for when it is sent back."""
-        if not self._keeps:
-            return
-        before = _plain(sent.given)
-        await self._turns.remember(owner, before, turn, by_place=True)
+        if self._keeps:
+            await self._turns.remember(owner, _plain(sent.given), turn, by_place=True)
 
     # Restoring.
 
@@ -127,16 +125,16 @@ class RequestAdapter:
         self, owner: str, given: Sequence[JsonObject], marks: TurnMarks, server: AdaptedServer
     ) -> tuple[Sequence[JsonObject], tuple[str, ...]]:
         """The messages with turns put back, and the ids of the adaptations that did it."""
-        wanted = {id for id in (RESTORED_REASONING, RESTORED_TURNS) if _BY_ID[id].applies(server)}
-        if not wanted:
+        allowed = {id for id in (RESTORED_REASONING, RESTORED_TURNS) if _BY_ID[id].applies(server)}
+        if not allowed:
             return given, ()
         plain = _plain(given)
         turns = await self._turns.turns_in(owner, plain, marks, _is_turn_or_part, in_parts=True)
-        messages, made = list(given), set[str]()
+        messages, ids = list(given), set[str]()
         for n, turn in turns.items():
-            messages[n], changes = _put_back(given[n], plain[n], turn, wanted)
-            made |= changes
-        return messages, tuple(id for id in (RESTORED_REASONING, RESTORED_TURNS) if id in made)
+            messages[n], changes = _put_back(given[n], plain[n], turn, allowed)
+            ids |= changes
+        return messages, tuple(id for id in (RESTORED_REASONING, RESTORED_TURNS) if id in ids)
 
 
 def _plain(messages: Sequence[JsonObject]) -> list[JsonObject]:
@@ -155,28 +153,28 @@ def _is_turn_or_part(turn: SampledTurn, message: Mapping[str, Any]) -> bool:
     turns, and split them. What they say then counts, but the thought behind it was this."""
     if says_the_same(turn, message):
         return True
-    known = {call.id: call.name for call in turn.calls}
+    own = {call.id: call.name for call in turn.calls}
     calls = message.get("tool_calls") or ()
     theirs = [(c.get("id"), (c.get("function") or {}).get("name")) for c in calls]
-    return bool(theirs) and all(known.get(id) == name for id, name in theirs)
+    return bool(theirs) and all(own.get(id) == name for id, name in theirs)
 
 
 def _put_back(
-    given: JsonObject, plain: JsonObject, turn: SampledTurn, wanted: set[str]
+    original: JsonObject, plain: JsonObject, turn: SampledTurn, allowed: set[str]
 ) -> tuple[JsonObject, set[str]]:
     """A message as it was sampled, as far as wanted, and what that changed."""
-    message, made = given, set()
-    reasoning = reasoning_of(given)
-    if RESTORED_REASONING in wanted and turn.reasoning and not reasoning.strip():
-        kept = {name: value for name, value in given.items() if name != "reasoning"}
-        message = {**kept, "reasoning_content": turn.reasoning}
-        made.add(RESTORED_REASONING)
-    if RESTORED_TURNS in wanted and says_the_same(turn, plain):
+    message, changes = original, set()
+    reasoning = reasoning_of(original)
+    if RESTORED_REASONING in allowed and turn.reasoning and not reasoning.strip():
+        rest = {name: value for name, value in original.items() if name != "reasoning"}
+        message = {**rest, "reasoning_content": turn.reasoning}
+        changes.add(RESTORED_REASONING)
+    if RESTORED_TURNS in allowed and says_the_same(turn, plain):
         exact = _as_sampled(message, turn)
         if exact != message:
             message = exact
-            made.add(RESTORED_TURNS)
-    return message, made
+            changes.add(RESTORED_TURNS)
+    return message, changes
 
 
 def _as_sampled(message: JsonObject, turn: SampledTurn) -> JsonObject:

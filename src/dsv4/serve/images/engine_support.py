@@ -51,9 +51,9 @@ async def asked_support(engine: Engine, seconds: float) -> ImageSupport | None:
         return None
 
 
-def common_support(found: Sequence[ImageSupport | None]) -> ImageSupport | None:
+def common_support(answers: Sequence[ImageSupport | None]) -> ImageSupport | None:
     """What holds for all engines that answered; None where none has."""
-    supports = [support for support in found if support is not None]
+    supports = [support for support in answers if support is not None]
     refusal = next((support for support in supports if not support.reads), None)
     if refusal is not None or not supports:
         return refusal

@@ -24,6 +24,8 @@ _MAX_HEAD = 64 * 1024
 _LONGEST_NUMBER = 15
 _REDIRECTS = (301, 302, 303, 307, 308)
 _PORTS = {"http": 80, "https": 443}
+_ACCEPTED = ("accept: image/*", "accept-encoding: identity")
+_REQUEST_LINES = (*_ACCEPTED, "user-agent: dsv4", "connection: close")
 _HOST = re.compile(r"[\w.-]+|[\da-fA-F:.]+", re.ASCII)
 # What may stand in a path and a query as it is.
 _SAFE = "/?:@!$&'()*+,;=~%-._[]|"
@@ -58,15 +60,8 @@ class PictureUrl:
     def request(self) -> bytes:
         host = f"[{self.host}]" if ":" in self.host else self.host
         place = host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
-        lines = (
-            f"GET {self.target} HTTP/1.1",
-            f"host: {place}",
-            "accept: image/*",
-            "accept-encoding: identity",
-            "user-agent: dsv4",
-            "connection: close",
-        )
-        return "".join(f"{line}\r\n" for line in (*lines, "")).encode("ascii")
+        lines = (f"GET {self.target} HTTP/1.1", f"host: {place}", *_REQUEST_LINES, "", "")
+        return "\r\n".join(lines).encode("ascii")
 
 
 class _PictureConnection(HttpConnection):

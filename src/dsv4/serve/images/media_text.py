@@ -34,13 +34,13 @@ class MediaSupport(ImageSupport):
         dialect's."""
         names = frozenset((*map(str, prompt.dialect.special_tokens), *special))
         spelled = _spelling(names, self.marker)
-        image, written = prompt.dialect.image_token, []
+        image, parts = prompt.dialect.image_token, []
         for n, (run, token) in enumerate(prompt.runs()):
-            written.append(spelled.sub(rf"\g<0>{_INSIDE}", run))
+            parts.append(spelled.sub(rf"\g<0>{_INSIDE}", run))
             if token is None or (n == 0 and token == BOS and self.writes_bos):
                 continue
-            written.append(self.marker if token == image else str(token))
-        return "".join(written)
+            parts.append(self.marker if token == image else str(token))
+        return "".join(parts)
 
 
 # What nearly all special tokens look like, and a text that only looks like one may be taken for it.

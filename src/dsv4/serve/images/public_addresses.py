@@ -11,6 +11,7 @@ import asyncio
 import socket
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Network, ip_address
 
 # So many names are asked for at once: a name whose server is slow takes a thread, and the loop's
@@ -54,22 +55,13 @@ class NameResolver:
     """Asks for the addresses of hosts, in threads of its own."""
 
     def __init__(self) -> None:
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads = ThreadPoolExecutor(_RESOLVERS, "dsv4-names")
 
     async def addresses(self, host: str, port: int) -> Sequence[str]:
         """Every address of a host, in the order in which to try them. Raises an `OSError`."""
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(_RESOLVERS, "dsv4-names")
-        infos = await asyncio.get_running_loop().run_in_executor(
-            self._threads, _looked_up, host, port
-        )
-        return list(dict.fromkeys(infos))
+        look_up = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+        infos = await asyncio.get_running_loop().run_in_executor(self._threads, look_up)
+        return list(dict.fromkeys(str(place[0]) for *_, place in infos))
 
     def close(self) -> None:
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
-
-
-def _looked_up(host: str, port: int) -> list[str]:
-    infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [str(place[0]) for *_, place in infos]
+        self._threads.shutdown(wait=False, cancel_futures=True)

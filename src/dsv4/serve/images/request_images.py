@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -97,15 +97,10 @@ def _with_bytes(block: ImageBlock, data: bytes) -> ImageBlock:
 
 
 def _images(call: ApiRequest) -> list[ImageBlock]:
-    blocks: list[ImageBlock] = []
-
-    def noted(block: ImageBlock) -> ImageBlock:
-        blocks.append(block)
-        return block
-
-    for message in call.request.messages:
-        _changed(message, noted)
-    return blocks
+    messages = (message for message in call.request.messages if isinstance(message, Mapping))
+    contents: Iterable[Any] = (message.get("content") for message in messages)
+    blocks = (block for content in contents if isinstance(content, list) for block in content)
+    return [block for block in blocks if block.get("type") == "image_url"]
 
 
 def _changed(message: Any, change: Callable[[ImageBlock], ImageBlock]) -> Any:

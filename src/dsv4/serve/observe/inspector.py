@@ -100,13 +100,13 @@ class InspectedRequest:
         """Notes the prompt: it is generated from as soon as a stream is free."""
         self.status = "running"
         self.run = run
-        text = prepared.prompt.text
-        self.prompt = text if len(text) <= MAX_REQUEST_BYTES else None
-        self.pictures = tuple(_pictures_in(prepared.prompt)) if prepared.prompt.images else ()
+        prompt = prepared.encoded.prompt
+        self.prompt = prompt.text if len(prompt.text) <= MAX_REQUEST_BYTES else None
+        self.pictures = tuple(_pictures_in(prompt)) if prompt.images else ()
         self.model = prepared.call.model
-        self.prompt_tokens = prepared.prompt_tokens
+        self.prompt_tokens = prepared.encoded.tokens
         self.shared_tokens = prepared.shared
-        request, ending = prepared.call.request, prepared.prompt.ending
+        request, ending = prepared.call.request, prompt.ending
         self.said = _last_user_text(request.messages)
         self.options = {
             "dialect": str(request.dialect),
@@ -136,7 +136,7 @@ class InspectedRequest:
     def weight(self) -> int:
         """About how many bytes are kept."""
         texts = (self.body, self.prompt, *self.options.values(), *(k["text"] for k in self.kept))
-        repairs = sum(len(kept["repairs"]) for kept in self.kept)
+        repairs = sum(len(choice["repairs"]) for choice in self.kept)
         return sum(map(getsizeof, texts)) + _REPAIR_BYTES * repairs + _REPAIR_BYTES
 
     @property
@@ -252,7 +252,7 @@ class Inspector:
 
     def clear(self) -> None:
         """Forgets everything that is not running."""
-        for number in [n for n, seen in self._seen.items() if seen.run is None]:
+        for number in [n for n, request in self._seen.items() if request.run is None]:
             del self._seen[number]
 
     @contextmanager
@@ -263,69 +263,69 @@ class Inspector:
         self._count += 1
         body = data if len(data) <= MAX_REQUEST_BYTES else None
         arrived = (_now(), time.time())
-        named = (session, client[:_LABEL_LENGTH])
-        seen = InspectedRequest(self._count, owner, protocol, body, len(data), *arrived, *named)
-        self._seen[seen.number] = seen
+        names = (session, client[:_LABEL_LENGTH])
+        request = InspectedRequest(self._count, owner, protocol, body, len(data), *arrived, *names)
+        self._seen[request.number] = request
         self._trim()
         try:
-            yield partial(self._begin, seen)
+            yield partial(self._begin, request)
         except BaseException as error:
-            gone = isinstance(error, (ClientGone, asyncio.CancelledError))
-            seen.end("gone" if gone else "failed", "" if gone else str(error)[:2_000])
+            is_gone = isinstance(error, (ClientGone, asyncio.CancelledError))
+            request.end("gone" if is_gone else "failed", "" if is_gone else str(error)[:2_000])
             raise
         else:
-            seen.end("done")
+            request.end("done")
         finally:
             self._trim()
 
-    def _begin(self, seen: InspectedRequest, prepared: PreparedRequest, run: RunView) -> None:
+    def _begin(self, request: InspectedRequest, prepared: PreparedRequest, run: RunView) -> None:
         """Compares the prompt of a request with the owner's request before it."""
-        seen.begin(prepared, run)
-        earlier = (other for other in reversed(self._seen.values()) if other.number < seen.number)
-        for other in earlier:
-            if other.owner == seen.owner and other.prompt is not None:
-                sampled = other.completions()
-                known = other.prompt + (sampled[0]["text"] if sampled else "")
-                seen.previous = other.number
-                seen.shared = common_prefix_length(seen.prompt or "", known)
-                for mine, theirs in zip(seen.pictures, other.pictures, strict=False):
+        request.begin(prepared, run)
+        earlier = [other for other in self._seen.values() if other.number < request.number]
+        for other in reversed(earlier):
+            if other.owner == request.owner and other.prompt is not None:
+                completions = other.completions()
+                text = other.prompt + (completions[0]["text"] if completions else "")
+                request.previous = other.number
+                request.shared = common_prefix_length(request.prompt or "", text)
+                for mine, theirs in zip(request.pictures, other.pictures, strict=False):
                     if mine != theirs:  # in the text, one placeholder is like the other
-                        seen.shared = min(seen.shared, mine[0])
+                        request.shared = min(request.shared, mine[0])
                 return
 
     def _trim(self) -> None:
-        weight = sum(seen.weight for seen in self._seen.values())
+        weight = sum(request.weight for request in self._seen.values())
         while len(self._seen) > self._most or (weight > self._most_bytes and len(self._seen) > 1):
-            _, gone = self._seen.popitem(last=False)
-            weight -= gone.weight
+            _, oldest = self._seen.popitem(last=False)
+            weight -= oldest.weight
 
     # For those who watch.
 
     def changes(self, since: int) -> dict[str, Any]:
         """What has changed since a version: summaries, and the numbers that there are."""
         self._look()
-        changed = [
-            seen.summary()
-            for number, seen in self._seen.items()
+        summaries = [
+            request.summary()
+            for number, request in self._seen.items()
             if self._versions[number][0] > since
         ]
         return {
             "name": self.name,
             "version": self._version,
-            "changed": changed,
+            "changed": summaries,
             "numbers": list(self._seen),
         }
 
     def _look(self) -> None:
         """Gives a new version to what is not as it was when somebody looked last."""
-        for number, seen in self._seen.items():
-            look = (seen.stage, seen.heard)
-            known = self._versions.get(number)
-            if known is None or known[1] != look:
+        for number, request in self._seen.items():
+            look = (request.stage, request.heard)
+            version = self._versions.get(number)
+            if version is None or version[1] != look:
                 self._version += 1
                 self._versions[number] = self._version, look
-        gone = [number for number in self._versions if number not in self._seen]
-        for number in gone:
+        absent = [number for number in self._versions if number not in self._seen]
+        for number in absent:
             del self._versions[number]
             self._version += 1
 
@@ -334,7 +334,7 @@ class Inspector:
         since = since if name == self.name else 0
         until = _now() + min(patience, PATIENCE_SECONDS)
         while True:
-            told = self.changes(since)
-            if told["version"] != since or name != self.name or _now() >= until:
-                return told
+            changes = self.changes(since)
+            if changes["version"] != since or name != self.name or _now() >= until:
+                return changes
             await asyncio.sleep(LOOK_SECONDS)

@@ -13,16 +13,16 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dsv4._completion.events import Diagnostic, Event
 from dsv4._completion.random_ids import new_id
-from dsv4.api import ApiError, ApiRequest, Usage
+from dsv4.api import ApiError, Usage
 from dsv4.serve.access.api_keys import Key
 from dsv4.serve.asgi import AsgiApp, Receive, Scope, Send, headers_of
 from dsv4.serve.backend import BackendError
 from dsv4.serve.choice_reader import ChoiceReader
+from dsv4.serve.prepared_request import NO_IMAGES, PreparedRequest
 from dsv4.serve.settings import Settings
 
 logger = logging.getLogger("dsv4.serve")
@@ -71,8 +71,8 @@ class JsonFormatter(logging.Formatter):
 
 def log_fields(level: int, message: str, fields: Mapping[str, Any]) -> None:
     """Logs a message with fields, those aside that are None."""
-    given = {name: value for name, value in fields.items() if value is not None}
-    logger.log(level, message, extra={_FIELDS: given})
+    values = {name: value for name, value in fields.items() if value is not None}
+    logger.log(level, message, extra={_FIELDS: values})
 
 
 def configure_logs(settings: Settings) -> None:
@@ -97,47 +97,6 @@ def _is_worth_a_line(record: logging.LogRecord) -> bool:
 # What is known of one request while it is answered, and the line that is logged at its end.
 
 
-@dataclass(frozen=True, slots=True)
-class ImageFacts:
-    """What became of the images of a request: how many were `sent`, how many `replaced` by a text;
-    and how many tokens its prompt has with them by our own count, where that is exact."""
-
-    sent: int = 0
-    replaced: int = 0
-    counted: int | None = None
-
-    def fields(self, usage: Usage | None) -> dict[str, int | None]:
-        """What the log says of them: our own count where the engine's is another."""
-        differs = self.sent and usage is not None and usage.prompt != self.counted
-        return {
-            "images": self.sent or None,
-            "replaced_images": self.replaced or None,
-            "counted_tokens": self.counted if differs else None,
-        }
-
-
-NO_IMAGES = ImageFacts()
-
-
-def image_facts(call: ApiRequest, counted: int | None) -> ImageFacts:
-    """Those of a request for an engine."""
-    if not call.images and not call.replaced_images:
-        return NO_IMAGES
-    return ImageFacts(call.images, call.replaced_images, counted)
-
-
-@dataclass(frozen=True, slots=True)
-class RequestFacts:
-    """What a request asks for: as far as the log and traces tell."""
-
-    model: str
-    max_tokens: int
-    temperature: float | None
-    shared: int | None
-    adaptations: tuple[str, ...] = ()
-    images: ImageFacts = NO_IMAGES
-
-
 class ReportedRun(Protocol):
     """What answers a request."""
 
@@ -157,16 +116,17 @@ _REQUEST_ID = re.compile(r"[\w.:/+=@-]{1,128}", re.ASCII)
 
 def request_id_of(headers: Mapping[str, str]) -> str | None:
     """What a client calls its request. None where it says nothing, or what cannot be passed on."""
-    given = headers.get("x-request-id", "")
-    return given if _REQUEST_ID.fullmatch(given) else None
+    id = headers.get("x-request-id", "")
+    return id if _REQUEST_ID.fullmatch(id) else None
 
 
-# Where a scope has the name of its request, and where an answer has it.
-REQUEST_ID = "dsv4.request_id"
+# Where an answer has the name of its request.
 _ID_HEADER = b"x-request-id"
 # Of a path that nobody serves, so many characters are logged.
 _LONGEST_PATH = 200
 _NOT_ALLOWED = 405
+# The tokens of a request that are logged.
+_COUNTED = ("prompt", "cached", "completion")
 # A client that went away before its answer. No HTTP status: nginx has made it known.
 CLIENT_GONE = 499
 
@@ -187,7 +147,7 @@ class RequestReport:
         self.key: Key | None = None
         self.status = 500
         self.failure: str | None = None
-        self.facts: RequestFacts | None = None
+        self.prepared: PreparedRequest | None = None
         self.ignored = ""
         self.run: ReportedRun | None = None
 
@@ -213,20 +173,18 @@ class RequestReport:
 
     def fields(self) -> dict[str, Any]:
         """What the log says of it. What is None is not known."""
-        usage, facts = self.usage, self.facts
+        usage, prepared = self.usage, self.prepared
         return {
             "id": self.id,
             "key": None if self.key is None else self.key.name,
             "protocol": self.protocol,
             "path": self.path,
-            "model": None if facts is None else facts.model,
+            "model": None if prepared is None else prepared.call.model,
             "status": self.status,
             "seconds": round(time.monotonic() - self.began, 3),
-            "prompt_tokens": None if usage is None else usage.prompt,
-            "cached_tokens": None if usage is None else usage.cached,
-            "completion_tokens": None if usage is None else usage.completion,
-            "shared_tokens": None if facts is None else facts.shared,
-            **(NO_IMAGES if facts is None else facts.images).fields(usage),
+            **{f"{kind}_tokens": getattr(usage, kind, None) for kind in _COUNTED},
+            "shared_tokens": None if prepared is None else prepared.shared,
+            **(NO_IMAGES if prepared is None else prepared.images).fields(usage),
             "repairs": self.repairs,
             "adaptations": ",".join(self.adaptations) if self.adaptations else None,
             "ignored": self.ignored or None,
@@ -237,7 +195,7 @@ class RequestReport:
     @property
     def adaptations(self) -> tuple[str, ...] | None:
         """What was changed for a chat server; None where nothing was."""
-        return (self.facts.adaptations or None) if self.facts is not None else None
+        return (self.prepared.adapted or None) if self.prepared is not None else None
 
     @property
     def is_fault(self) -> bool:
@@ -265,7 +223,6 @@ class RefusalLog:
             return
         given_id = request_id_of(headers_of(scope))
         report = RequestReport("-", scope["path"][:_LONGEST_PATH], given_id)
-        scope[REQUEST_ID] = report.id
 
         async def noted(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
@@ -323,11 +280,11 @@ def log_healed(id: str, events: Iterable[Event]) -> None:
 
 def healing_summary(answers: float, healed: Mapping[str, float]) -> str:
     """What was healed since the start, in a sentence: of so many answers, those with each kind."""
-    found = [f"{healed[kind]:g} {words}" for kind, words in HEALED_KINDS.items() if healed[kind]]
-    if not found:
+    counts = [f"{healed[kind]:g} {words}" for kind, words in HEALED_KINDS.items() if healed[kind]]
+    if not counts:
         return f"{_answers(answers)}, none in need of healing" if answers else "no answers"
-    first, _, rest = found[0].partition(" ")
-    return ", ".join([f"{first} of {_answers(answers)} {rest}", *found[1:]])
+    first, _, rest = counts[0].partition(" ")
+    return ", ".join([f"{first} of {_answers(answers)} {rest}", *counts[1:]])
 
 
 def _answers(count: float) -> str:

@@ -30,14 +30,10 @@ from dsv4._completion.events import Diagnostic, DiagnosticKind, Event, ToolCallA
 from dsv4.api import Usage
 from dsv4.api.api_request import ProtocolName
 from dsv4.api.protocols import HARMLESS_FIELDS
+from dsv4.serve.access.key_usage import is_alive
 from dsv4.serve.backend import BackendError
-from dsv4.serve.observe.logs import (
-    HEALED_KINDS,
-    ImageFacts,
-    healed_kinds,
-    healing_summary,
-    log_fields,
-)
+from dsv4.serve.observe.logs import HEALED_KINDS, healed_kinds, healing_summary, log_fields
+from dsv4.serve.prepared_request import ImageFacts
 from dsv4.serve.settings import SettingError
 from dsv4.serve.upstreams.engine_pool import Engine
 
@@ -49,19 +45,8 @@ _STATM, _MEMORY_SECONDS = Path("/proc/self/statm"), 5.0
 _SECOND_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
 
-# What a summary tells, by the samples that it adds up.
-_SUMMARY = {
-    "dsv4_streams_running": "running",
-    "dsv4_streams_waiting": "waiting",
-    "dsv4_requests_total": "requests",
-    "dsv4_tokens_total": "tokens",
-    "dsv4_repairs_total": "repairs",
-    "dsv4_backend_errors_total": "backend_errors",
-    "dsv4_clients_gone_total": "clients_gone",
-}
-
-
-# Every metric: what it is about, what it is counted by, and what several workers make of theirs.
+# Every metric: what it is about, what it is counted by, and what several workers make of theirs;
+# and what a summary tells, by the samples that it adds up.
 _TABLES = json.loads(Path(__file__).with_name("metrics.json").read_text("utf-8"))
 
 
@@ -186,17 +171,17 @@ class Metrics:
 
     def _samples(self) -> list[Sample]:
         """Every number that is counted, by all workers."""
-        return [sample for found in self.all().collect() for sample in found.samples]
+        return [sample for family in self.all().collect() for sample in family.samples]
 
     def healing(self) -> str:
         """What was healed since the start, in a sentence."""
-        counted = {
+        counts = {
             (sample.name, sample.labels.get("kind")): sample.value for sample in self._samples()
         }
         of_kind = {
-            kind: counted.get(("dsv4_healed_answers_total", kind), 0) for kind in HEALED_KINDS
+            kind: counts.get(("dsv4_healed_answers_total", kind), 0) for kind in HEALED_KINDS
         }
-        return healing_summary(counted.get(("dsv4_answers_total", None), 0), of_kind)
+        return healing_summary(counts.get(("dsv4_answers_total", None), 0), of_kind)
 
     def all(self) -> CollectorRegistry:
         """What is to be shown: the counts of this process, or of all workers."""
@@ -212,10 +197,11 @@ class Metrics:
 
     def log_summary(self) -> None:
         """Logs what has been counted: by all workers, where there are several."""
-        totals: dict[str, Any] = dict.fromkeys(_SUMMARY.values(), 0)
+        names = _TABLES["summary"]
+        totals: dict[str, Any] = dict.fromkeys(names.values(), 0)
         for sample in self._samples():
-            if sample.name in _SUMMARY:
-                totals[_SUMMARY[sample.name]] += int(sample.value)
+            if sample.name in names:
+                totals[names[sample.name]] += int(sample.value)
         if self.heals:
             totals["healing"] = self.healing()
         log_fields(logging.INFO, "summary", totals)
@@ -240,7 +226,5 @@ def forget_dead_workers() -> None:
     """What a worker that died was doing is done no more."""
     for file in Path(os.environ.get(_FOLDER_VARIABLE, "/nonexistent")).glob("gauge_live*_*.db"):
         pid = int(file.stem.rpartition("_")[2])
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
+        if not is_alive(pid):
             mark_process_dead(pid)  # type: ignore[no-untyped-call]

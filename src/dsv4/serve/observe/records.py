@@ -89,13 +89,13 @@ def read_exchange(value: object) -> Exchange:
         raise ValueError(f"found {short_repr(value)}, expected an exchange: an object")
     if isinstance(version := value.get("version"), int) and version > VERSION:
         raise ValueError(f"version: found {version}, expected {VERSION}: a newer dsv4 wrote this")
-    given = {}
+    values = {}
     for each in fields(Exchange):
         if each.name in value:
-            given[each.name] = _checked(each, value[each.name])
+            values[each.name] = _checked(each, value[each.name])
         elif each.default is MISSING and each.default_factory is MISSING:
             raise ValueError(f"{each.name}: missing, expected {_FORMS[str(each.type)][0][1]}")
-    return Exchange(**given)
+    return Exchange(**values)
 
 
 def _checked(field: Field[Any], value: Any) -> Any:
@@ -103,9 +103,9 @@ def _checked(field: Field[Any], value: Any) -> Any:
     items = enumerate(value) if of_items is not None and isinstance(value, list) else ()
     places = [(field.name, value, form)]
     places += [(f"{field.name}[{at}]", item, of_items or form) for at, item in items]
-    for place, found, (kind, words) in places:
-        if not isinstance(found, kind):
-            raise ValueError(f"{place}: found {short_repr(found)}, expected {words}")
+    for place, item, (kind, words) in places:
+        if not isinstance(item, kind):
+            raise ValueError(f"{place}: found {short_repr(item)}, expected {words}")
     return value
 
 
@@ -188,12 +188,12 @@ def _api(exchange: Exchange) -> ApiProtocol:
 
 
 def _settings(exchange: Exchange) -> ApiSettings:
-    known = {each.name for each in fields(ApiSettings)} - {"loads"}
-    given = {name: value for name, value in exchange.settings.items() if name in known}
-    for name, value in given.items():
+    names = {each.name for each in fields(ApiSettings)} - {"loads"}
+    values = {name: value for name, value in exchange.settings.items() if name in names}
+    for name, value in values.items():
         if not isinstance(value, (str, int, type(None))):
             raise ValueError(f"settings.{name}: found {short_repr(value)}, expected no such value")
-    return ApiSettings(**given)
+    return ApiSettings(**values)
 
 
 def _reader(

@@ -97,7 +97,7 @@ def _describe(span: Span, report: RequestReport) -> None:
     """Says what became of a request, in the words of the GenAI conventions where they have some."""
     from opentelemetry.trace import Status, StatusCode
 
-    usage, facts = report.usage, report.facts
+    usage, prepared = report.usage, report.prepared
     attributes: dict[str, Any] = {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "deepseek",
@@ -108,19 +108,17 @@ def _describe(span: Span, report: RequestReport) -> None:
         "dsv4.key": None if report.key is None else report.key.name,
         "dsv4.repairs": report.repairs,
         "dsv4.adaptations": report.adaptations,
+        "gen_ai.usage.input_tokens": getattr(usage, "prompt", None),
+        "gen_ai.usage.output_tokens": getattr(usage, "completion", None),
+        "gen_ai.usage.cache_read.input_tokens": getattr(usage, "cached", None),
+        "error.type": None if report.failure is None else str(report.status),
     }
-    if facts is not None:
-        attributes["gen_ai.request.model"] = facts.model
-        attributes["gen_ai.request.max_tokens"] = facts.max_tokens
-        attributes["gen_ai.request.temperature"] = facts.temperature
-        attributes["dsv4.prefix_shared_tokens"] = facts.shared
-        span.update_name(f"chat {facts.model}")
-    if usage is not None:
-        attributes["gen_ai.usage.input_tokens"] = usage.prompt
-        attributes["gen_ai.usage.output_tokens"] = usage.completion
-        attributes["gen_ai.usage.cache_read.input_tokens"] = usage.cached
-    if report.failure is not None:
-        attributes["error.type"] = str(report.status)
+    if prepared is not None:
+        attributes["gen_ai.request.model"] = prepared.call.model
+        attributes["gen_ai.request.max_tokens"] = prepared.options.max_tokens
+        attributes["gen_ai.request.temperature"] = prepared.options.temperature
+        attributes["dsv4.prefix_shared_tokens"] = prepared.shared
+        span.update_name(f"chat {prepared.call.model}")
     span.set_attributes({name: value for name, value in attributes.items() if value is not None})
     if report.is_fault:
         span.set_status(Status(StatusCode.ERROR, report.failure))

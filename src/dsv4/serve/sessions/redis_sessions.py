@@ -8,13 +8,12 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from redis import asyncio as redis_client
-
 from dsv4.serve.sessions.session_store import SWEEP_SECONDS
-from dsv4.serve.storage.redis_store import redis_failures, scripts_in
+from dsv4.serve.storage.redis_store import redis_at, redis_failures, scripts_in
 from dsv4.trajectories.recorded_calls import (
     PackedCall,
     RecordedCall,
@@ -53,7 +52,7 @@ class RedisSessionStore:
     waits = True
 
     def __init__(self, url: str, keep: Retention, prefix: str = "dsv4:sessions:") -> None:
-        self._client: Any = redis_client.from_url(url, socket_timeout=5, socket_connect_timeout=2)
+        self._client = redis_at(url, "trajectories", 5)
         self._keep = keep
         self._prefix = prefix
         self._next_sweep = time.monotonic() + SWEEP_SECONDS
@@ -83,16 +82,16 @@ class RedisSessionStore:
         if time.monotonic() > self._next_sweep:
             self._next_sweep = time.monotonic() + SWEEP_SECONDS
             await self.sweep()
-        found = await self._entered(id, owner, calls)
-        if found == b"unknown" and await self.session(id) is None:
+        answer = await self._entered(id, owner, calls)
+        if answer == b"unknown" and await self.session(id) is None:
             with suppress(SessionRefused):  # another worker was first
                 await self.create(SessionRecord(id, owner))
-            found = await self._entered(id, owner, calls)
-        if found == b"full" and await self._make_room():
-            found = await self._entered(id, owner, calls)
-        if isinstance(found, bytes):
-            raise SessionRefused(found.decode())  # type: ignore[arg-type]
-        weights, fields = found
+            answer = await self._entered(id, owner, calls)
+        if answer == b"full" and await self._make_room():
+            answer = await self._entered(id, owner, calls)
+        if isinstance(answer, bytes):
+            raise SessionRefused(answer.decode())  # type: ignore[arg-type]
+        weights, fields = answer
         pairs = iter(fields)
         return _record(dict(zip(pairs, pairs, strict=True))), json.loads(weights)
 
@@ -111,25 +110,22 @@ class RedisSessionStore:
             await self._finish(id, call)
 
     async def _finish(self, id: str, call: RecordedCall) -> None:
-        known: list[CallEnd] = []
-        ends = self._key("ends", id)
-        stored, new = _after_one_of(known, call)
+        ends: list[CallEnd] = []
+        stored, new = _after_one_of(ends, call)
         # The longest ends that fit, a page at a time, until one is what the prompt begins with.
         while stored.base is None:
-            page = await self._asked(
-                self._client.zrevrangebyscore(
-                    ends, len(call.prompt), 0, start=len(known), num=ENDS_AT_ONCE
-                )
-            )
+            key, longest = self._key("ends", id), len(call.prompt)
+            find = partial(self._client.zrevrangebyscore, start=len(ends), num=ENDS_AT_ONCE)
+            page = await self._asked(find(key, longest, 0))
             if not page:
                 break
-            known += [CallEnd(int(n), *rest) for n, *rest in (p.decode().split() for p in page)]
-            stored, new = _after_one_of(known, call)
+            ends += [CallEnd(int(n), *rest) for n, *rest in (p.decode().split() for p in page)]
+            stored, new = _after_one_of(ends, call)
         members = [part for end in new for part in (end.length, " ".join(map(str, end)))]
         keys = self._keys(id, "session", "calls", "ends", "facts", "index:touched")
         value = _joined(pack_call(stored))
-        done = await self._run("finish", keys, call.id, value, call.sampled, time.time(), *members)
-        if not done:
+        facts = (call.id, value, call.sampled, time.time())
+        if not await self._run("finish", keys, *facts, *members):
             raise SessionRefused("unknown")
         for name, *_, data in stored.pictures:
             if data is not None:
@@ -142,8 +138,8 @@ class RedisSessionStore:
             await self._asked(self._client.hincrby(self._key("facts"), "size", len(data)))
 
     async def picture(self, id: str, name: str) -> bytes | None:
-        kept = self._client.hget(self._key("pictures", id), name)
-        data: bytes | None = await self._asked(kept)
+        value = self._client.hget(self._key("pictures", id), name)
+        data: bytes | None = await self._asked(value)
         return data
 
     async def undelivered(self, id: str, calls: Sequence[str]) -> None:
@@ -157,16 +153,16 @@ class RedisSessionStore:
 
     async def calls(self, id: str) -> list[RecordedCall]:
         fields = await self._asked(self._client.hgetall(self._key("calls", id)))
-        named = sorted((int(n), f[2:].decode()) for f, n in fields.items() if f.startswith(b"n:"))
-        return [_recorded(fields, call, number) for number, call in named]
+        listing = sorted((int(n), f[2:].decode()) for f, n in fields.items() if f.startswith(b"n:"))
+        return [_recorded(fields, call, number) for number, call in listing]
 
     # Sessions.
 
     async def create(self, record: SessionRecord) -> SessionRecord:
-        said = json.dumps(description_of(record), ensure_ascii=False)
+        text = json.dumps(description_of(record), ensure_ascii=False)
         group = record.group or ""
         keys = self._keys(record.id, "session", "index", "facts")
-        values = (record.id, record.owner, group, said, time.time(), SESSION_BYTES + len(said))
+        values = (record.id, record.owner, group, text, time.time(), SESSION_BYTES + len(text))
         if not await self._run("create", [*keys, self._key("group", group)], *values):
             raise SessionRefused("exists")
         return await self._known(record.id)
@@ -176,17 +172,17 @@ class RedisSessionStore:
         return _record(fields) if fields else None
 
     async def _known(self, id: str) -> SessionRecord:
-        found = await self.session(id)
-        if found is None:
+        record = await self.session(id)
+        if record is None:
             raise SessionRefused("unknown")
-        return found
+        return record
 
     async def sessions(
         self, *, group: str | None, closed: bool | None, after: int, limit: int
     ) -> list[SessionRecord]:
         key = self._key("index") if group is None else self._key("group", group)
-        found: list[SessionRecord] = []
-        while len(found) < limit:
+        records: list[SessionRecord] = []
+        while len(records) < limit:
             page = await self._asked(
                 self._client.zrangebyscore(
                     key, f"({after}", "+inf", start=0, num=limit, withscores=True
@@ -196,12 +192,12 @@ class RedisSessionStore:
                 after = int(number)
                 record = await self.session(id.decode())
                 if record is not None and closed in (None, record.is_closed):
-                    found.append(record)
-                    if len(found) == limit:
+                    records.append(record)
+                    if len(records) == limit:
                         break
             if len(page) < limit:
                 break
-        return found
+        return records
 
     async def update(self, id: str, change: Callable[[SessionRecord], dict[str, Any]]) -> None:
         key = self._key("session", id)
@@ -264,8 +260,8 @@ class RedisSessionStore:
         await self._client.aclose()
 
 
-def _after_one_of(known: list[CallEnd], call: RecordedCall) -> tuple[RecordedCall, list[CallEnd]]:
-    return call_after_base(call, lambda _, after: known[after:])
+def _after_one_of(ends: list[CallEnd], call: RecordedCall) -> tuple[RecordedCall, list[CallEnd]]:
+    return call_after_base(call, lambda _, after: ends[after:])
 
 
 def _record(fields: Mapping[bytes, bytes]) -> SessionRecord:

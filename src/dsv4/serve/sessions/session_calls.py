@@ -16,7 +16,7 @@ import time
 from array import array
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from dsv4._completion.message import assemble
@@ -73,23 +73,17 @@ _REFUSALS = {
 }
 
 
+@dataclass(slots=True, eq=False)
 class Sessions:
     """The sessions of one app. Without a store there are none."""
 
-    def __init__(
-        self,
-        store: SessionStore | None,
-        backend: AnyBackend,
-        metrics: Metrics,
-        tokenizer: Callable[[], Tokenizer | None],
-    ) -> None:
-        self.store = store
-        self.tokenizer = tokenizer
-        self.backend = backend
-        self.metrics = metrics
-        self._pending: set[asyncio.Task[None]] = set()
-        # Of these something could not be recorded, and that could not be either.
-        self._lacking: set[str] = set()
+    store: SessionStore | None
+    backend: AnyBackend
+    metrics: Metrics
+    tokenizer: Callable[[], Tokenizer | None]
+    _pending: set[asyncio.Task[None]] = field(default_factory=set)
+    # Of these something could not be recorded, and that could not be either.
+    _lacking: set[str] = field(default_factory=set)
 
     def named(self, scope: Scope, headers: Mapping[str, str]) -> str | None:
         """The session that a request names; None if it names none."""
@@ -127,19 +121,17 @@ class Sessions:
         began = time.time()  # before the weights are read: no change is missed
         try:
             record, weights = await self.store.enter(name, key.name, ids)
-        except SessionRefused as refused:
-            if refused.why != "full":
-                raise session_error(refused) from None
-            self.lost(name, "the store is full")
-        except StoreFailure as failure:
-            self.lost(name, str(failure))
-        else:
-            if name in self._lacking:
-                self._lacking.discard(name)
-                self.later(name, lambda store: store.incomplete(name))
-            return SessionEntry(self, record, ids, weights, began)
-        record = SessionRecord(name, key.name)
-        return SessionEntry(self, record, ids, None, began, is_recorded=False)
+        except (SessionRefused, StoreFailure) as problem:
+            if isinstance(problem, SessionRefused) and problem.why != "full":
+                raise session_error(problem) from None
+            is_full = isinstance(problem, SessionRefused)
+            self.lost(name, "the store is full" if is_full else str(problem))
+            record = SessionRecord(name, key.name)
+            return SessionEntry(self, record, ids, None, began, is_recorded=False)
+        if name in self._lacking:
+            self._lacking.discard(name)
+            self.later(name, lambda store: store.incomplete(name))
+        return SessionEntry(self, record, ids, weights, began)
 
     def lost(self, name: str, why: str) -> None:
         """Tells that something of a session was not recorded."""
@@ -147,19 +139,19 @@ class Sessions:
         self._lacking.add(name)
         _log.warning("session %s: a call was not recorded: %s", hashed(name), why)
 
+    async def do(self, name: str, work: Callable[[SessionStore], Awaitable[None]]) -> None:
+        """Does something with the store, as far as it can be done."""
+        assert self.store is not None
+        try:
+            await work(self.store)
+        except SessionRefused:
+            return  # it was deleted meanwhile
+        except StoreFailure as failure:
+            self.lost(name, str(failure))
+
     def later(self, name: str, work: Callable[[SessionStore], Awaitable[None]]) -> None:
-        """Does something with the store that nobody waits for."""
-
-        async def do() -> None:
-            assert self.store is not None
-            try:
-                await work(self.store)
-            except SessionRefused:
-                return  # it was deleted meanwhile
-            except StoreFailure as failure:
-                self.lost(name, str(failure))
-
-        task = asyncio.get_running_loop().create_task(do())
+        """The same, where nobody waits for it."""
+        task = asyncio.get_running_loop().create_task(self.do(name, work))
         self._pending.add(task)
         task.add_done_callback(self._pending.discard)
 
@@ -218,8 +210,8 @@ class SessionEntry:
     def options(self, options: Options) -> Options:
         """How to generate within the session's limits: with the log-probabilities of the tokens
         that are sampled, and of no others."""
-        left = self.tokens_left
-        most = options.max_tokens if left is None else max(min(options.max_tokens, left), 1)
+        tokens = self.tokens_left
+        most = options.max_tokens if tokens is None else max(min(options.max_tokens, tokens), 1)
         logprobs = 0 if options.logprobs is None else options.logprobs
         return replace(
             options, max_tokens=most, logprobs=logprobs, routed_experts=self.wants_experts
@@ -228,8 +220,8 @@ class SessionEntry:
     @property
     def wants_experts(self) -> bool | int:
         """Whether the experts of tokens are recorded; a number says how many a token takes."""
-        wanted: bool | int = self.record.options.get("routed_experts", False)
-        return wanted
+        experts: bool | int = self.record.options.get("routed_experts", False)
+        return experts
 
     async def ended_stream(self) -> Chunks:
         """What a backend would send that may generate nothing more."""
@@ -245,20 +237,37 @@ class SessionEntry:
 
     async def finish(self, prepared: PreparedRequest, readers: Sequence[ChoiceReader]) -> None:
         """Records completions that have ended, before the client has all of them."""
-        self.has_ended = True
-        calls, store = self._recorded(prepared, readers, None), self.sessions.store
+        name, write, store = self.record.id, self._writing(prepared, readers), self.sessions.store
         if store is not None and store.waits:
-            await self._write(calls)
+            await self.sessions.do(name, write)
         else:
-            self.sessions.later(self.record.id, lambda _: self._write(calls))
+            self.sessions.later(name, write)
 
     def broke_off(
         self, prepared: PreparedRequest, readers: Sequence[ChoiceReader], state: CallState
     ) -> None:
         """Records completions that did not end, and that no client waits for."""
+        self.sessions.later(self.record.id, self._writing(prepared, readers, state))
+
+    def _writing(
+        self,
+        prepared: PreparedRequest,
+        readers: Sequence[ChoiceReader],
+        state: CallState | None = None,
+    ) -> Callable[[SessionStore], Awaitable[None]]:
         self.has_ended = True
-        calls = self._recorded(prepared, readers, state)
-        self.sessions.later(self.record.id, lambda _: self._write(calls))
+        calls = [
+            self._recorded_call(choice, reader, prepared, state)
+            for choice, reader in enumerate(readers)
+        ]
+        for call in calls:
+            self.sessions.metrics.count("session_calls", call.state)
+
+        async def write(store: SessionStore) -> None:
+            if self.is_recorded:
+                await store.finish(self.record.id, calls)
+
+        return write
 
     def undelivered(self) -> None:
         """Notes that the client was gone before it had everything."""
@@ -266,49 +275,28 @@ class SessionEntry:
             name, ids = self.record.id, self.call_ids
             self.sessions.later(name, lambda store: store.undelivered(name, ids))
 
-    async def _write(self, calls: Sequence[RecordedCall]) -> None:
-        for call in calls:
-            self.sessions.metrics.count("session_calls", call.state)
-        if not self.is_recorded:
-            return
-        store, name = self.sessions.store, self.record.id
-        assert store is not None
-        try:
-            await store.finish(name, calls)
-        except SessionRefused:
-            return  # it was deleted meanwhile
-        except StoreFailure as failure:
-            self.sessions.lost(name, str(failure))
-
-    def _recorded(
-        self, prepared: PreparedRequest, readers: Sequence[ChoiceReader], state: CallState | None
-    ) -> list[RecordedCall]:
-        return [
-            self._recorded_call(choice, reader, prepared, state)
-            for choice, reader in enumerate(readers)
-        ]
-
     def _recorded_call(
         self, choice: int, reader: ChoiceReader, prepared: PreparedRequest, state: CallState | None
     ) -> RecordedCall:
         message = assemble(reader.events)
-        ended: CallState = "cut" if message.finish == "length" else "finished"
-        prompt, runs, problem = recorded_ids(reader, prepared, self.sessions.backend)
-        pictures = recorded_pictures(prepared.prompt, self.sessions.tokenizer()) if prompt else ()
+        end: CallState = "cut" if message.finish == "length" else "finished"
+        ids, runs, problem = recorded_ids(reader, prepared, self.sessions.backend)
+        prompt, tokenizer = prepared.encoded.prompt, self.sessions.tokenizer()
+        pictures = recorded_pictures(prompt, tokenizer) if ids else ()
         if pictures:
-            prompt, unclear = with_pictures(prompt, pictures)
+            ids, unclear = with_pictures(ids, pictures)
             problem = problem or unclear
         experts = None
         if self.wants_experts and pictures:
             experts = NO_EXPERTS  # engines count all tokens of a picture
         elif self.wants_experts:
-            experts = recorded_experts(reader, len(prompt) + sum(len(run.ids) for run in runs))
+            experts = recorded_experts(reader, len(ids) + sum(len(run.ids) for run in runs))
         first = reader.first_at
         began = time.time() - time.monotonic()
         return RecordedCall(
-            *(self.call_ids[choice], 0, prompt, runs),
+            *(self.call_ids[choice], 0, ids, runs),
             pictures=pictures,
-            state=state or ended,
+            state=state or end,
             delivered=state is None,
             problem=problem,
             weights=(self.weights, self.weights),
@@ -335,9 +323,9 @@ class SessionEntry:
 def sampling_sent(prepared: PreparedRequest) -> dict[str, Any]:
     """How the engine was asked to sample."""
     options = prepared.options
-    given = {name: getattr(options, name) for name in _SAMPLING_OPTIONS}
-    sent = {name: value for name, value in given.items() if value is not None}
-    return {**sent, "grammar": True} if options.grammar is not None else sent
+    values = {name: getattr(options, name) for name in _SAMPLING_OPTIONS}
+    fields = {name: value for name, value in values.items() if value is not None}
+    return {**fields, "grammar": True} if options.grammar is not None else fields
 
 
 _SAMPLING_OPTIONS = (
@@ -358,10 +346,10 @@ NO_SIZE = (
 def recorded_experts(reader: ChoiceReader, tokens: int) -> RoutedExperts:
     """The experts of all tokens of a sequence but the last. None of them where some did not come:
     the backend broke off, or was not started to tell them."""
-    found = reader.experts
-    if found is None or found.end < tokens - 1:
+    experts = reader.experts
+    if experts is None or experts.end < tokens - 1:
         return NO_EXPERTS
-    return found.between(0, tokens - 1)
+    return experts.between(0, tokens - 1)
 
 
 def recorded_ids(
@@ -370,7 +358,8 @@ def recorded_ids(
     """The prompt, what follows it, and why that is not all known: nothing is made up."""
     if is_chat(backend):
         return (), (), NO_PROMPT
-    if prepared.ids is None:
+    ids = prepared.encoded.ids
+    if ids is None:
         return (), (), NO_TOKENIZER
     if not reader.has_ids:
         return (), (), NO_IDS if reader.sampled_text else ""
@@ -379,11 +368,10 @@ def recorded_ids(
     if len(logprobs) != len(sampled):
         some = f"{len(logprobs)} log-probabilities for {len(sampled)} tokens"
         problem = f"the backend gave {some}" if logprobs else NO_LOGPROBS
-    known = None if problem else logprobs
-    asked = len(prepared.ids) - prepared.written
-    written = TokenRun(prepared.ids[asked:], False)
-    runs = (written,) if prepared.written else ()
-    return array("I", prepared.ids[:asked]), (*runs, TokenRun(sampled, True, known)), problem
+    values = None if problem else logprobs
+    end = len(ids) - prepared.written
+    runs = (TokenRun(ids[end:], False),) if prepared.written else ()
+    return array("I", ids[:end]), (*runs, TokenRun(sampled, True, values)), problem
 
 
 def recorded_pictures(prompt: Prompt, tokenizer: Tokenizer | None) -> tuple[RecordedPicture, ...]:
@@ -393,12 +381,12 @@ def recorded_pictures(prompt: Prompt, tokenizer: Tokenizer | None) -> tuple[Reco
         return ()
     placeholder = tokenizer.special_id(token)
     counts = tokenizer.image_tokens(prompt)
-    made: list[RecordedPicture] = []
+    pictures: list[RecordedPicture] = []
     for record, grid, tokens in zip(prompt.images, prompt.image_grids, counts, strict=True):
         width, height = (None, None) if grid is None else (grid.width, grid.height)
         data = image_bytes(record)
-        made.append(RecordedPicture(identity(record), placeholder, width, height, tokens, data))
-    return tuple(made)
+        pictures.append(RecordedPicture(identity(record), placeholder, width, height, tokens, data))
+    return tuple(pictures)
 
 
 def with_pictures(
@@ -409,7 +397,7 @@ def with_pictures(
     placeholder = pictures[0].placeholder
     if sum(id == placeholder for id in ids) != len(pictures):
         return ids, SAMPLED_IMAGE
-    left = [picture_id(picture.name) for picture in reversed(pictures)]
+    names = [picture_id(picture.name) for picture in reversed(pictures)]
     unknown = any(picture.tokens is None for picture in pictures)
-    marked = array("I", (left.pop() if id == placeholder else id for id in ids))
-    return marked, NO_SIZE if unknown else ""
+    whole = array("I", (names.pop() if id == placeholder else id for id in ids))
+    return whole, NO_SIZE if unknown else ""

@@ -89,8 +89,9 @@ class SessionRoutes:
     def _asked(self, body: JsonObject, key: Key) -> SessionRecord:
         _check_names(body, _FIELDS, None)
         id = body.get("id")
-        options = {name: read(body.get(name), name) for name, read in _OPTIONS.items()}
-        if options["routed_experts"] and not self._server.settings.routed_experts:
+        values = {name: body[name] for name in _OPTIONS if body.get(name) is not None}
+        options = {name: _OPTIONS[name](value, name) for name, value in values.items()}
+        if options.get("routed_experts") and not self._server.settings.routed_experts:
             problem = "found it, expected none: this server was started without"
             raise ApiError(f"{problem} `--routed-experts`", path="routed_experts")
         return SessionRecord(
@@ -98,7 +99,7 @@ class SessionRoutes:
             owner=self._owner(body.get("owner"), key),
             group=_name(body.get("group"), "group"),
             metadata=body.get("metadata"),
-            options={name: value for name, value in options.items() if value is not None},
+            options=options,
         )
 
     def _owner(self, owner: object, key: Key) -> str:
@@ -166,11 +167,11 @@ class SessionRoutes:
 
     async def image(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         name = scope["path_params"]["name"]
-        found = await self._store.picture((await self._known(scope)).id, name)
-        if found is None:
+        picture = await self._store.picture((await self._known(scope)).id, name)
+        if picture is None:
             problem = f"found {short_repr(name)}, expected the name of a picture in this session"
             raise ApiError(f"{problem} whose bytes were sent", path="name", status=404)
-        return {"name": name, "data": base64.b64encode(found).decode()}
+        return {"name": name, "data": base64.b64encode(picture).decode()}
 
     async def weights(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         body = self._body(data)
@@ -184,10 +185,10 @@ class SessionRoutes:
 
     async def _known(self, scope: Scope) -> SessionRecord:
         id = checked_session_id(scope["path_params"]["session"])
-        found = await self._store.session(id)
-        if found is None:
+        record = await self._store.session(id)
+        if record is None:
             raise SessionRefused("unknown")
-        return found
+        return record
 
     def _body(self, data: bytes) -> JsonObject:
         return read_json(data or b"{}", self._server.settings.max_depth)
@@ -234,28 +235,22 @@ _SAMPLING: dict[str, Check] = {
 _LIMITS: dict[str, Check] = {"turns": _POSITIVE, "tokens": _POSITIVE}
 
 
-def _members(known: dict[str, Check]) -> Check:
-    def check(value: object, path: str) -> dict[str, Any] | None:
-        if value is None:
-            return None
-        given = request_fields.json_object(value, path)
-        _check_names(given, tuple(known), path)
+def _members(checks: dict[str, Check]) -> Check:
+    def check(value: object, path: str) -> dict[str, Any]:
+        members = request_fields.json_object(value, path)
+        _check_names(members, tuple(checks), path)
         return {
-            name: known[name](member, f"{path}.{name}")
-            for name, member in given.items()
+            name: checks[name](member, f"{path}.{name}")
+            for name, member in members.items()
             if member is not None
         }
 
     return check
 
 
-def _flag(value: object, path: str) -> bool | None:
-    return None if value is None else request_fields.boolean(value, path)
-
-
-def _experts(value: object, path: str) -> bool | int | None:
+def _experts(value: object, path: str) -> bool | int:
     """Whether experts are recorded, or how many a token takes, for engines that do not say."""
-    if value is None or isinstance(value, bool):
+    if isinstance(value, bool):
         return value
     if not isinstance(value, int) or value < 1:
         raise wrong(value, "true, false, or how many experts a token takes", path)
@@ -265,14 +260,14 @@ def _experts(value: object, path: str) -> bool | int | None:
 _OPTIONS: dict[str, Check] = {
     "sampling": _members(_SAMPLING),
     "limits": _members(_LIMITS),
-    "drop_thinking": _flag,
+    "drop_thinking": request_fields.boolean,
     "routed_experts": _experts,
 }
 _FIELDS = ("id", "group", "metadata", "owner", *_OPTIONS)
 
 
-def _check_names(body: JsonObject, known: tuple[str, ...], path: str | None) -> None:
+def _check_names(body: JsonObject, names: tuple[str, ...], path: str | None) -> None:
     for name in body:
-        if name not in known:
+        if name not in names:
             place = name if path is None else f"{path}.{name}"
-            raise ApiError(f"found it, expected one of {', '.join(known)}", path=place)
+            raise ApiError(f"found it, expected one of {', '.join(names)}", path=place)

@@ -47,8 +47,8 @@ def _in_file(
 ) -> Callable[Concatenate[SqliteSessionStore, P], Awaitable[T]]:
     """A method of the file as one of the store. With `to_disk`, it returns when the disk has it."""
 
-    def do(store: SqliteSessionStore, /, *args: P.args, **named: P.kwargs) -> Awaitable[T]:
-        return store._do(lambda file: method(file, *args, **named), to_disk)
+    def do(store: SqliteSessionStore, /, *args: P.args, **keywords: P.kwargs) -> Awaitable[T]:
+        return store._do(lambda file: method(file, *args, **keywords), to_disk)
 
     return do
 

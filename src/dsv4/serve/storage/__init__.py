@@ -8,8 +8,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
-from dsv4.errors import short_repr
-from dsv4.serve.settings import SettingError, Settings, without_password
+from dsv4.serve.settings import Settings, without_password
 from dsv4.serve.storage import stored_turns
 from dsv4.serve.storage.stored_conversations import StoredResponses, StoredThreads
 from dsv4.serve.storage.watched_store import RETRY_SECONDS, StoreWatch, WatchedStore
@@ -17,21 +16,16 @@ from dsv4.serve.storage.watched_store import RETRY_SECONDS, StoreWatch, WatchedS
 
 def store_for(settings: Settings) -> stored_turns.TurnStore | None:
     """The store that the settings name. None where turns are not kept here."""
-    kind = settings.replay_store
+    kind, bounds = settings.replay_store, (settings.replay_entries, settings.replay_bytes)
     if kind == "memory":
-        return stored_turns.MemoryTurnStore(settings.replay_entries, settings.replay_bytes)
+        return stored_turns.MemoryTurnStore(*bounds)
     if kind == "sqlite":
-        from dsv4.serve.storage.stored_turns import SqliteTurnStore
-
         path = settings.replay.partition(":")[2]
-        return SqliteTurnStore(path, settings.replay_entries, settings.replay_bytes)
+        return stored_turns.SqliteTurnStore(path, *bounds)
     if kind in ("redis", "rediss"):
         from dsv4.serve.storage.redis_store import RedisTurnStore
 
-        try:
-            return RedisTurnStore(settings.replay, settings.replay_entries, settings.replay_bytes)
-        except ValueError as error:  # no URL of a server
-            raise SettingError("replay", f"found {short_repr(settings.replay)}: {error}") from None
+        return RedisTurnStore(settings.replay, *bounds)
     return None
 
 
@@ -54,7 +48,7 @@ class ConversationStorage:
     @property
     def failure(self) -> str | None:
         """Why the store cannot be used; None where it can."""
-        return None if self.watched is None else self.watched.failure
+        return None if self.watched is None else self.watched.watch.failure
 
     async def look_after(self, sized: Callable[[int], None]) -> None:
         """Tells again and again how large the store is, and notices whether it is there."""

@@ -14,6 +14,8 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
+from dsv4.errors import short_repr
+from dsv4.serve.settings import SettingError
 from dsv4.serve.storage.stored_turns import StoreFailure, TurnStore
 
 # What nobody asks for goes after a week, whatever the bounds.
@@ -26,7 +28,7 @@ class RedisTurnStore(TurnStore):
     """A Redis server."""
 
     def __init__(self, url: str, entries: int, size: int, prefix: str = "dsv4:") -> None:
-        self._client = redis_at(url)
+        self._client = redis_at(url, "replay")
         self._most = entries
         self._most_bytes = size
         self._prefix = prefix
@@ -34,12 +36,12 @@ class RedisTurnStore(TurnStore):
 
     async def put(self, owner: str, names: Sequence[str], value: bytes) -> None:
         own = self._key(owner, "turn", names[0])
-        named = [self._key(owner, "name", name) for name in names]
-        size = len(value) + sum(map(len, named))
+        leads = [self._key(owner, "name", name) for name in names]
+        size = len(value) + sum(map(len, leads))
         bounds = (self._most, self._most_bytes, _SECONDS, f"{self._prefix}clock")
         with redis_failures():
             keys = [*self._shared(), own]
-            await self._turns(keys=keys, args=(value, json.dumps(named), size, *bounds))
+            await self._turns(keys=keys, args=(value, json.dumps(leads), size, *bounds))
 
     async def get(self, owner: str, name: str) -> bytes | None:
         with redis_failures():
@@ -71,13 +73,17 @@ class RedisTurnStore(TurnStore):
         await self._client.aclose()
 
 
-def redis_at(url: str) -> Any:
-    """The client of a Redis server. Raises a `ValueError` for what is no URL of one.
+def redis_at(url: str, setting: str, seconds: float = 2) -> Any:
+    """The client of the Redis server that a setting names, which has so many seconds to answer.
+    Raises a `SettingError` for what is no URL of one.
 
     A server that was restarted has closed the connections of before, so each may fail once.
     """
-    again = Retry(NoBackoff(), 1)
-    return redis_client.from_url(url, socket_timeout=2, socket_connect_timeout=2, retry=again)
+    limits = {"socket_timeout": seconds, "socket_connect_timeout": 2}
+    try:
+        return redis_client.from_url(url, **limits, retry=Retry(NoBackoff(), 1))
+    except ValueError as error:
+        raise SettingError(setting, f"found {short_repr(url)}: {error}") from None
 
 
 def scripts_in(folder: Path, client: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 from dsv4.api import ApiError, request_fields
 from dsv4.api.request_fields import JsonObject, clean
+from dsv4.serve.backend import read_object
 from dsv4.serve.storage.stored_turns import TurnStore
 
 
@@ -36,9 +37,9 @@ class StoredResponses:
         if not self._stores(body):
             return
         assert self._store is not None
-        stored = StoredResponse(_items(body.get("input")), response)
+        value = StoredResponse(_items(body.get("input")), response)
         names = [response["id"], *(item["id"] for item in response["output"] if item.get("id"))]
-        await self._store.put(owner, names, _stored_json(stored._asdict()))
+        await self._store.put(owner, names, _stored_json(value._asdict()))
 
     def _stores(self, body: JsonObject) -> bool:
         return self._store is not None and body.get("store") is not False
@@ -51,8 +52,8 @@ class StoredResponses:
 
     async def found(self, owner: str, id: str) -> StoredResponse | None:
         """What is stored under the id of a response or of one of its items."""
-        kept = await _stored_object(self._store, owner, id)
-        return StoredResponse(kept["input"], kept["response"]) if "response" in kept else None
+        value = await _stored_object(self._store, owner, id)
+        return StoredResponse(value["input"], value["response"]) if "response" in value else None
 
     async def forget(self, owner: str, id: str) -> None:
         """Forgets a response."""
@@ -65,24 +66,24 @@ class StoredResponses:
         previous = body.get("previous_response_id")
         if isinstance(previous, str):
             previous = clean(previous)
-            kept = await self.found(owner, previous)
-            if kept is None:
+            response = await self.found(owner, previous)
+            if response is None:
                 message = f"found {previous!r}, expected the id of a response that is stored here"
                 raise ApiError(message, path="previous_response_id", status=404)
-            items += kept.items
-        given = body.get("input")
-        refers = isinstance(given, list) and any(_is_reference(item) for item in given)
+            items += response.items
+        new = body.get("input")
+        refers = isinstance(new, list) and any(_is_reference(item) for item in new)
         if not items and not refers:
             return body
-        for n, item in enumerate(_items(given)):
+        for n, item in enumerate(_items(new)):
             items.append(await self._resolved(owner, item, n) if _is_reference(item) else item)
         rest = {name: v for name, v in body.items() if name != "previous_response_id"}
         return {**rest, "input": items}
 
     async def _resolved(self, owner: str, reference: JsonObject, n: int) -> JsonObject:
         id = clean(str(reference.get("id")))
-        kept = await self.found(owner, id)
-        items = [] if kept is None else [*kept.response["output"], *kept.input]
+        response = await self.found(owner, id)
+        items = [] if response is None else [*response.response["output"], *response.input]
         for item in items:
             if isinstance(item, dict) and item.get("id") == id:
                 return item
@@ -90,10 +91,10 @@ class StoredResponses:
         raise ApiError(message, path=f"input[{n}].id", status=404)
 
 
-def _items(given: object) -> list[Any]:
-    if isinstance(given, str):
-        return [{"role": "user", "content": given}]
-    return list(given) if isinstance(given, list) else []
+def _items(value: object) -> list[Any]:
+    if isinstance(value, str):
+        return [{"role": "user", "content": value}]
+    return list(value) if isinstance(value, list) else []
 
 
 def _is_reference(item: object) -> TypeGuard[JsonObject]:
@@ -122,26 +123,35 @@ class StoredThreads:
         turn = {name: value for name, value in body.items() if name != "thread"}
         if previous is None:
             return turn
-        kept = await self._found(owner, previous)
+        thread = await self._found(owner, previous)
         new = request_fields.json_list(turn.get("messages"), "messages")
         for name in FIXED_THREAD_FIELDS:
-            if turn.get(name) is not None and turn[name] != kept.get(name):
-                raise _changed_field(name)
-        return {**turn, **kept, "messages": [*kept["messages"], *new]}
+            if turn.get(name) is not None and turn[name] != thread.get(name):
+                problem = "found another value than the one that the thread began with"
+                details = {"error_code": "thread_fingerprint_mismatch"}
+                raise ApiError(f"{problem}, expected the same or none", path=name, details=details)
+        return {**turn, **thread, "messages": [*thread["messages"], *new]}
 
     async def keep(self, owner: str, body: JsonObject, message: JsonObject) -> None:
         """Keeps a conversation, `body` as `continued` gave it, with the message that answers it."""
         assert self._store is not None
         answer = {"role": "assistant", "content": message["content"]}
-        kept = {name: body[name] for name in FIXED_THREAD_FIELDS if body.get(name) is not None}
-        kept["messages"] = [*body["messages"], answer]
-        await self._store.put(owner, [message["id"]], _stored_json({"thread": kept}))
+        thread = {name: body[name] for name in FIXED_THREAD_FIELDS if body.get(name) is not None}
+        thread["messages"] = [*body["messages"], answer]
+        await self._store.put(owner, [message["id"]], _stored_json({"thread": thread}))
 
     async def _found(self, owner: str, id: str) -> JsonObject:
-        kept = await _stored_object(self._store, owner, id)
-        if "thread" not in kept:
-            raise _unknown_thread(id)
-        thread: JsonObject = kept["thread"]
+        value = await _stored_object(self._store, owner, id)
+        if "thread" not in value:
+            # The SDK then sends the whole conversation. It knows the error by its code, and gives
+            # it the class of a status of 404.
+            raise ApiError(
+                f"found {id!r}, expected the id of a message whose thread is kept here",
+                path="thread.previous_message_id",
+                status=404,
+                details={"error_code": "thread_not_found"},
+            )
+        thread: JsonObject = value["thread"]
         return thread
 
 
@@ -152,12 +162,7 @@ def _stored_json(value: JsonObject) -> bytes:
 
 async def _stored_object(store: TurnStore | None, owner: str, name: str) -> JsonObject:
     """The object that is stored under a name; an empty one where there is none."""
-    data = None if store is None else await store.get(owner, name)
-    try:
-        value = None if data is None else json.loads(data)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
+    return read_object(None if store is None else await store.get(owner, name)) or {}
 
 
 def _previous_message_id(value: object) -> str | None:
@@ -167,22 +172,3 @@ def _previous_message_id(value: object) -> str | None:
     if kind == "create":
         return None
     return request_fields.name_at(thread, "thread", "previous_message_id")
-
-
-def _unknown_thread(id: str) -> ApiError:
-    # The SDK then sends the whole conversation. It knows the error by its code, and gives it the
-    # class of a status of 404.
-    return ApiError(
-        f"found {id!r}, expected the id of a message whose thread is kept here",
-        path="thread.previous_message_id",
-        status=404,
-        details={"error_code": "thread_not_found"},
-    )
-
-
-def _changed_field(name: str) -> ApiError:
-    return ApiError(
-        "found another value than the one that the thread began with, expected the same or none",
-        path=name,
-        details={"error_code": "thread_fingerprint_mismatch"},
-    )

@@ -23,16 +23,17 @@ import os
 import sqlite3
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from dsv4.api.api_request import ApiRequest
 from dsv4.api.neutral_request import marked_id
+from dsv4.serve.backend import read_object
 from dsv4.serve.settings import SettingError
 from dsv4.types import AssistantMessageParam, Sampled
 
@@ -142,6 +143,7 @@ _SCHEMA = Path(__file__).with_name("turns.sql")
 # Our own workers hold it for a moment. Another program that holds it longer makes it unusable.
 _LOCKED_SECONDS = 2.0
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 def opened_in_thread(
@@ -158,35 +160,31 @@ def opened_in_thread(
         raise SettingError(setting, f"{path}: {problem}") from None
 
 
+def _in_thread(
+    method: Callable[Concatenate[SqliteTurnStore, P], T],
+) -> Callable[Concatenate[SqliteTurnStore, P], Coroutine[Any, Any, T]]:
+    """A method that runs in the store's own thread, so that the server never waits for the disk."""
+
+    async def run(store: SqliteTurnStore, /, *args: P.args, **keywords: P.kwargs) -> T:
+        work = partial(method, store, *args, **keywords)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(store._thread, work)
+        except sqlite3.Error as error:
+            raise StoreFailure(str(error)) from None
+
+    return run
+
+
 class SqliteTurnStore(TurnStore):
-    """A SQLite file, used in one thread of its own, so that the server never waits for the disk."""
+    """A SQLite file."""
 
     def __init__(self, path: str, entries: int, size: int) -> None:
         self._most = entries
         self._most_bytes = size
         self._thread, self._db = opened_in_thread("replay", _open_database, path)
 
-    async def put(self, owner: str, names: Sequence[str], value: bytes) -> None:
-        await self._run(lambda: self._put(owner, tuple(names), value))
-
-    async def get(self, owner: str, name: str) -> bytes | None:
-        return await self._run(lambda: self._get(owner, name))
-
-    async def delete(self, owner: str, name: str) -> bool:
-        return await self._run(lambda: self._delete(owner, name))
-
-    async def size(self) -> int:
-        return await self._run(
-            lambda: int(self._db.execute("SELECT size FROM total").fetchone()[0])
-        )
-
-    async def _run(self, work: Callable[[], T]) -> T:
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-        except sqlite3.Error as error:
-            raise StoreFailure(str(error)) from None
-
-    def _put(self, owner: str, names: tuple[str, ...], value: bytes) -> None:
+    @_in_thread
+    def put(self, owner: str, names: Sequence[str], value: bytes) -> None:
         size = len(value) + sum(map(len, names))
         with self._db as db:
             db.execute("BEGIN IMMEDIATE")
@@ -207,28 +205,32 @@ class SqliteTurnStore(TurnStore):
                     break
                 db.execute("DELETE FROM turns WHERE number = (SELECT MIN(number) FROM turns)")
 
-    def _get(self, owner: str, name: str) -> bytes | None:
-        row = self._db.execute(
-            "SELECT value FROM turns WHERE number ="
-            " (SELECT number FROM names WHERE owner = ? AND name = ?)",
-            (owner, name),
-        ).fetchone()
+    @_in_thread
+    def get(self, owner: str, name: str) -> bytes | None:
+        row = self._db.execute(f"SELECT value FROM turns {_NAMED}", (owner, name)).fetchone()
         return None if row is None else bytes(row[0])
 
-    def _delete(self, owner: str, name: str) -> bool:
+    @_in_thread
+    def delete(self, owner: str, name: str) -> bool:
         with self._db as db:
-            return bool(
-                db.execute(
-                    "DELETE FROM turns WHERE number ="
-                    " (SELECT number FROM names WHERE owner = ? AND name = ?)",
-                    (owner, name),
-                ).rowcount
-            )
+            return bool(db.execute(f"DELETE FROM turns {_NAMED}", (owner, name)).rowcount)
+
+    @_in_thread
+    def size(self) -> int:
+        return int(self._db.execute("SELECT size FROM total").fetchone()[0])
+
+    @_in_thread
+    def _close(self) -> None:
+        self._db.close()
 
     async def aclose(self) -> None:
         with suppress(StoreFailure):
-            await self._run(self._db.close)
+            await self._close()
         self._thread.shutdown()
+
+
+# The turn of an owner that a name leads to.
+_NAMED = "WHERE number = (SELECT number FROM names WHERE owner = ? AND name = ?)"
 
 
 def _open_database(path: str) -> sqlite3.Connection:
@@ -275,8 +277,8 @@ class TurnSeal:
         return None if unpacking.unconsumed_tail else value
 
     def _tag(self, owner: str, packed: bytes) -> bytes:
-        named = hashlib.sha256(owner.encode("utf-8", "surrogateescape")).digest()
-        return hmac.new(self._key, named + packed, hashlib.sha256).digest()[:_TAG_BYTES]
+        name = hashlib.sha256(owner.encode("utf-8", "surrogateescape")).digest()
+        return hmac.new(self._key, name + packed, hashlib.sha256).digest()[:_TAG_BYTES]
 
 
 def read_seal(path: str) -> TurnSeal:
@@ -315,18 +317,18 @@ class SampledTurn:
 
     def to_bytes(self) -> bytes:
         # Not `asdict(self)`, which would make a copy of every id.
-        kept = {name: getattr(self, name) for name in self.__slots__}
-        kept["calls"] = [asdict(call) for call in self.calls]
-        return json.dumps(kept, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        fields["calls"] = [asdict(call) for call in self.calls]
+        return json.dumps(fields, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
     @classmethod
     def from_bytes(cls, data: bytes | None) -> SampledTurn | None:
         """A turn that was kept. None if it is none: kept by another version, or damaged."""
         try:
-            read = json.loads((data or b"").decode("utf-8", "surrogatepass"))
-            calls = tuple(SampledCall(**call) for call in read.pop("calls"))
-            ids = read.pop("ids")
-            return cls(**read, ids=None if ids is None else tuple(ids), calls=calls)
+            fields = json.loads((data or b"").decode("utf-8", "surrogatepass"))
+            calls = tuple(SampledCall(**call) for call in fields.pop("calls"))
+            ids = fields.pop("ids")
+            return cls(**fields, ids=None if ids is None else tuple(ids), calls=calls)
         except (ValueError, TypeError, KeyError, AttributeError):
             return None
 
@@ -354,19 +356,19 @@ def _is_same_call(theirs: Mapping[str, Any], ours: SampledCall) -> bool:
     function = theirs.get("function") or {}
     if theirs.get("id") != ours.id or function.get("name") != ours.name:
         return False
-    given, sampled = _arguments_object(function.get("arguments")), _arguments_object(ours.arguments)
-    if given is None or sampled is None:
+    arguments, sampled = (
+        _arguments_object(function.get("arguments")),
+        _arguments_object(ours.arguments),
+    )
+    if arguments is None or sampled is None:
         return False
     missing = object()
-    return all(_json_equal(given.get(key, missing), value) for key, value in sampled.items())
+    return all(_json_equal(arguments.get(key, missing), value) for key, value in sampled.items())
 
 
 def _arguments_object(arguments: object) -> dict[str, Any] | None:
     if isinstance(arguments, str):
-        try:
-            arguments = json.loads(arguments or "{}")
-        except (ValueError, RecursionError):
-            return None
+        return read_object(arguments or "{}")
     return arguments if isinstance(arguments, dict) else None
 
 
@@ -431,15 +433,6 @@ def _compared_parts(message: Mapping[str, Any]) -> list[str]:
     return [*parts, str(message["tool_call_id"])] if message.get("tool_call_id") else parts
 
 
-class RecalledTurns(NamedTuple):
-    """A request whose turns stand as they were sampled: how many of them, and the engine that
-    wrote the last one, if that is known."""
-
-    call: ApiRequest
-    found: int = 0
-    engine: str | None = None
-
-
 # Hashing this many messages takes longer than going to a thread and back.
 _LONG = 200
 
@@ -475,8 +468,9 @@ class SampledTurns:
         # The addresses of engines are not for clients.
         return self.seal.close(owner, replace(turn, engine=None).to_bytes())
 
-    async def recalled(self, owner: str, call: ApiRequest) -> RecalledTurns:
-        """The request with its turns as they were sampled."""
+    async def recalled(self, owner: str, call: ApiRequest) -> tuple[ApiRequest, int, str | None]:
+        """The request with its turns as they were sampled, how many of them, and the engine that
+        wrote the last one, if that is known."""
         messages: list[Any] = list(call.request.messages)
         turns = await self.turns_in(owner, messages, call.marks)
         for n, turn in turns.items():
@@ -485,9 +479,9 @@ class SampledTurns:
             message["reasoning_content"] = turn.reasoning
             messages[n] = Sampled(message, text=turn.text, ids=turn.ids)
         if not turns:
-            return RecalledTurns(call)
+            return call, 0, None
         request = replace(call.request, messages=messages)
-        return RecalledTurns(replace(call, request=request), len(turns), turns[max(turns)].engine)
+        return replace(call, request=request), len(turns), turns[max(turns)].engine
 
     async def turns_in(
         self,
@@ -522,9 +516,9 @@ class SampledTurns:
                     return turn
             return None
 
-        spoken = [n for n, message in enumerate(messages) if message.get("role") == "assistant"]
-        turns = await asyncio.gather(*map(turn_of, spoken))
-        return {n: turn for n, turn in zip(spoken, turns, strict=True) if turn is not None}
+        places = [n for n, message in enumerate(messages) if message.get("role") == "assistant"]
+        turns = await asyncio.gather(*map(turn_of, places))
+        return {n: turn for n, turn in zip(places, turns, strict=True) if turn is not None}
 
     def _sealed_in(self, owner: str, mark: str) -> SampledTurn | None:
         return SampledTurn.from_bytes(None if self.seal is None else self.seal.open(owner, mark))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from dsv4.serve.storage.stored_turns import MemoryTurnStore, StoreFailure, TurnStore
@@ -25,6 +26,7 @@ T = TypeVar("T")
 _log = logging.getLogger("dsv4.serve")
 
 
+@dataclass(slots=True, eq=False)
 class StoreWatch:
     """Asks a store, and knows whether it is there.
 
@@ -32,14 +34,11 @@ class StoreWatch:
     is called with whether it is there, each time that it was asked.
     """
 
-    def __init__(
-        self, name: str, changed: Callable[[bool], None] = lambda is_up: None, meanwhile: str = ""
-    ) -> None:
-        self.name = name
-        self._changed = changed
-        self._meanwhile = meanwhile
-        self._failure: StoreFailure | None = None
-        self._retry_at = 0.0
+    name: str
+    changed: Callable[[bool], None] = lambda is_up: None
+    meanwhile: str = ""
+    _failure: StoreFailure | None = None
+    _retry_at: float = 0.0
 
     @property
     def failure(self) -> str | None:
@@ -60,11 +59,11 @@ class StoreWatch:
 
     def _note(self, failure: StoreFailure | None) -> None:
         before, self._failure = self._failure, failure
-        self._changed(failure is None)
+        self.changed(failure is None)
         if failure is not None:
             self._retry_at = time.monotonic() + RETRY_SECONDS
             if before is None:
-                _log.warning("%s cannot be used: %s%s", self.name, failure, self._meanwhile)
+                _log.warning("%s cannot be used: %s%s", self.name, failure, self.meanwhile)
         elif before is not None:
             _log.warning("%s can be used again", self.name)
 
@@ -74,37 +73,32 @@ class WatchedStore(TurnStore):
 
     def __init__(self, store: TurnStore, watch: StoreWatch) -> None:
         self._store = store
-        self._watch = watch
+        self.watch = watch
         self._waiting = MemoryTurnStore(_MOST_WAITING, _MOST_BYTES_WAITING)
-
-    @property
-    def failure(self) -> str | None:
-        """Why it is away; None where it is there."""
-        return self._watch.failure
 
     async def put(self, owner: str, names: Sequence[str], value: bytes) -> None:
         try:
-            await self._watch.asked(lambda: self._store.put(owner, names, value))
+            await self.watch.asked(lambda: self._store.put(owner, names, value))
             await self._waiting.delete(owner, names[0])
         except StoreFailure:
             await self._waiting.put(owner, names, value)
 
     async def get(self, owner: str, name: str) -> bytes | None:
         waiting = await self._waiting.get(owner, name)
-        return waiting or await self._watch.asked(lambda: self._store.get(owner, name))
+        return waiting or await self.watch.asked(lambda: self._store.get(owner, name))
 
     async def delete(self, owner: str, name: str) -> bool:
-        gone = await self._watch.asked(lambda: self._store.delete(owner, name))
-        return await self._waiting.delete(owner, name) or gone
+        was_there = await self.watch.asked(lambda: self._store.delete(owner, name))
+        return await self._waiting.delete(owner, name) or was_there
 
     async def size(self) -> int:
-        return await self._watch.asked(self._store.size)
+        return await self.watch.asked(self._store.size)
 
     async def bring_waiting(self) -> None:
         """Puts there what had to wait."""
         while (entry := self._waiting.oldest()) is not None:
             owner, names, value = entry
-            await self._watch.asked(lambda: self._store.put(owner, names, value))  # noqa: B023
+            await self.watch.asked(lambda: self._store.put(owner, names, value))  # noqa: B023
             await self._waiting.delete(owner, names[0])
 
     async def aclose(self) -> None:
@@ -112,5 +106,5 @@ class WatchedStore(TurnStore):
             await self.bring_waiting()
         except StoreFailure as failure:
             if self._waiting.oldest() is not None:
-                _log.error("%s: what was to be kept is lost: %s", self._watch.name, failure)
+                _log.error("%s: what was to be kept is lost: %s", self.watch.name, failure)
         await self._store.aclose()

@@ -73,9 +73,9 @@ class AnswerReader:
             return self._read([b"".join(self._whole)])
         return self._read(self._sse.end())
 
-    def _read(self, found: list[bytes]) -> list[JsonObject]:
+    def _read(self, blocks: list[bytes]) -> list[JsonObject]:
         events: list[JsonObject] = []
-        for data in found:
+        for data in blocks:
             if data.__class__ is ErrorData:
                 raise told_failure(_error_value(data), self._key)
             if data == _DONE:
@@ -143,8 +143,8 @@ def _error_of_choices(choices: object) -> object:
     """What one of the choices has failed with, where one says so: beside its delta or in it."""
     for choice in choices if isinstance(choices, list) else ():
         if isinstance(choice, dict):
-            said = choice.get("delta") or choice.get("message")
-            error = choice.get("error") or (isinstance(said, dict) and said.get("error"))
+            message = choice.get("delta") or choice.get("message")
+            error = choice.get("error") or (isinstance(message, dict) and message.get("error"))
             if error:
                 return error
     return None
@@ -173,8 +173,8 @@ def _slow_event_json(data: bytes) -> Any:
         if end < len(text):
             raise ValueError
     except (ValueError, StopIteration, RecursionError):
-        found = repr(data[:80])
-        raise BackendError("the backend sent what is no JSON", quoted=found) from None
+        start = repr(data[:80])
+        raise BackendError("the backend sent what is no JSON", quoted=start) from None
     return event
 
 

@@ -41,12 +41,12 @@ class EngineLoad(NamedTuple):
 
 def read_load(metrics: str) -> EngineLoad | None:
     """What the metrics of an engine say; None where they have nothing of the kind."""
-    found: dict[str, float] = {}
+    sums: dict[str, float] = {}
     for name, value in _SAMPLE.findall(metrics):
         with suppress(ValueError):
-            found[name] = found.get(name, 0.0) + float(value)
-    running = [found[name] for name in _RUNNING if name in found]
-    waiting = [found[name] for name in _WAITING if name in found]
+            sums[name] = sums.get(name, 0.0) + float(value)
+    running = [sums[name] for name in _RUNNING if name in sums]
+    waiting = [sums[name] for name in _WAITING if name in sums]
     if not (running and waiting) or not 0 <= running[0] + waiting[0] < math.inf:
         return None
     return EngineLoad(int(running[0]), int(waiting[0]))

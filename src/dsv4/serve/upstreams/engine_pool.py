@@ -12,8 +12,9 @@ import hashlib
 import logging
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from itertools import takewhile
 
 from dsv4._encode.prompt import Prompt
 from dsv4.api.request_fields import JsonObject
@@ -56,28 +57,22 @@ class PromptPrefix:
         data = _bytes(prompt.text)
         if ids is not None:
             data = array("I", picture_ids(prompt, ids)).tobytes()
-        return cls(data, _bytes("".join(_first_texts(prompt))), engine)
+        # Everything up to the model's first turn.
+        first = takewhile(lambda piece: piece.origin != "model", prompt.pieces)
+        return cls(data, _bytes("".join(piece.text for piece in first)), engine)
 
     @classmethod
     def of_messages(cls, body: JsonObject) -> PromptPrefix:
         """The same of a request for a chat server, which makes its prompts itself."""
         messages = body.get("messages")
-        listed = messages if isinstance(messages, list) else []
-        roles = [message.get("role") for message in listed if isinstance(message, dict)]
-        first = roles.index("assistant") if "assistant" in roles else len(listed)
-        return cls(json_bytes(listed), json_bytes(listed[:first]))
+        history = messages if isinstance(messages, list) else []
+        roles = [message.get("role") for message in history if isinstance(message, dict)]
+        first = roles.index("assistant") if "assistant" in roles else len(history)
+        return cls(json_bytes(history), json_bytes(history[:first]))
 
 
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
-
-
-def _first_texts(prompt: Prompt) -> Iterable[str]:
-    """Everything up to the model's first turn."""
-    for piece in prompt.pieces:
-        if piece.origin == "model":
-            return
-        yield piece.text
 
 
 class Engine:
@@ -203,10 +198,10 @@ class EnginePool:
         """The engine for a request; None where all that could take it were tried."""
         if prefix is None:
             return None if tried else self.first
-        left = [engine for engine in self.engines if engine not in tried]
-        able = [engine for engine in left if engine.takes_requests]
+        others = [engine for engine in self.engines if engine not in tried]
+        able = [engine for engine in others if engine.takes_requests]
         if not able and not tried:  # one of them may be back already
-            able = [engine for engine in left if not engine.is_draining] or left
+            able = [engine for engine in others if not engine.is_draining] or others
         if not able:
             return None
         preferred = self._with_prefix(prefix, able) or _by_hash(prefix, able)
@@ -239,10 +234,10 @@ class EnginePool:
     def drain(self, url: str, is_draining: bool) -> bool:
         """Lets an engine take no more requests, or take them again. False where none has the
         address."""
-        found = [engine for engine in self.engines if engine.url == url]
-        for engine in found:
+        engines = [engine for engine in self.engines if engine.url == url]
+        for engine in engines:
             engine.drain(is_draining)
-        return bool(found)
+        return bool(engines)
 
     def replace(self, engines: Sequence[Engine]) -> None:
         """Changes the engines. Streams of those that go end as if nothing had happened."""
@@ -289,8 +284,8 @@ class EnginePool:
 def _weights(engines: list[Engine]) -> dict[Engine, int]:
     """How busy engines are: by their own word where all give it, for that counts more than what
     this process has sent them; else by their streams."""
-    reported = {engine: engine.reported_weight for engine in engines}
-    weights = {engine: weight for engine, weight in reported.items() if weight is not None}
+    words = {engine: engine.reported_weight for engine in engines}
+    weights = {engine: weight for engine, weight in words.items() if weight is not None}
     all_speak = len(weights) == len(engines)
     return weights if all_speak else {engine: engine.running for engine in engines}
 
@@ -313,39 +308,35 @@ class EngineLease:
         self._pool = pool
         self._prefix = prefix
         self._tried: list[Engine] = []
-        self._engine = pool.choose(prefix) or pool.first
-        self._engine.count_streams(1)
-
-    @property
-    def engine(self) -> Engine:
-        return self._engine
+        self.engine = pool.choose(prefix) or pool.first
+        self.engine.count_streams(1)
 
     def moved_on(self, error: BackendError) -> bool:
         """Whether another engine takes over after a failure."""
         if error.status == 400:  # what is wrong with the request is wrong everywhere
             return False
-        self._engine.failed(error)
-        self._tried.append(self._engine)
+        self.engine.failed(error)
+        self._tried.append(self.engine)
         other = self._pool.choose(self._prefix, self._tried)
         if other is None:  # when it is tried again, it may be with any of them
             self._tried = []
-            self._use(self._pool.choose(self._prefix) or self._engine)
+            self._use(self._pool.choose(self._prefix) or self.engine)
             return False
         self._use(other)
         return True
 
     def _use(self, engine: Engine) -> None:
-        self._engine.count_streams(-1)
-        self._engine = engine
+        self.engine.count_streams(-1)
+        self.engine = engine
         engine.count_streams(1)
 
     def close(self, answered: bool, failure: BackendError | None) -> None:
         """Ends it. `answered` says that the engine has sent something, `failure` that it broke off
         after that."""
         if answered and failure is not None:
-            self._engine.failed(failure)
+            self.engine.failed(failure)
         elif answered:
-            self._engine.succeeded()
+            self.engine.succeeded()
             if self._prefix is not None:
-                self._pool.note(self._prefix, self._engine)
-        self._engine.count_streams(-1)
+                self._pool.note(self._prefix, self.engine)
+        self.engine.count_streams(-1)

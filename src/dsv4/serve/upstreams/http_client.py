@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 from weakref import WeakSet
 
 import httptools
@@ -134,7 +134,8 @@ class HttpConnection(asyncio.Protocol):
             self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._has_head and not self._has_length:
+        has_length = self.headers.keys() & {"content-length", "transfer-encoding"}
+        if self._has_head and not has_length:
             self._ended = True  # the end of the connection is that of the body
             self._wake()
         self._fail(str(exc) if exc else "it closed the connection")
@@ -174,10 +175,6 @@ class HttpConnection(asyncio.Protocol):
             self._ended = True
             self._keeps_alive = self._parser.should_keep_alive()  # which it knows only here
             self._wake()
-
-    @property
-    def _has_length(self) -> bool:
-        return "content-length" in self.headers or "transfer-encoding" in self.headers
 
 
 def _is_readable(socket: Any) -> bool:
@@ -241,16 +238,13 @@ class HttpClient:
         self._way = NetworkPath(url, settings)
         self._path = self._way.target + parts.path
         self._connect_timeout = settings.connect_timeout
-        self._head = self._fixed({"host": parts.netloc.rpartition("@")[2], **headers}, parts)
+        fixed = {"host": parts.netloc.rpartition("@")[2], **headers, **self._way.headers}
+        if parts.username is not None:
+            fixed = {"authorization": basic_authorization(parts), **fixed}
+        self._head = "".join(f"{name}: {value}\r\n" for name, value in fixed.items())
         self._idle: deque[tuple[float, HttpConnection]] = deque()  # since when, the longest first
         self._made: WeakSet[HttpConnection] = WeakSet()
         self._starts = 0
-
-    def _fixed(self, headers: Mapping[str, str], parts: SplitResult) -> str:
-        if parts.username is not None:
-            headers = {"authorization": basic_authorization(parts), **headers}
-        shown = {**headers, **self._way.headers}
-        return "".join(f"{name}: {value}\r\n" for name, value in shown.items())
 
     async def request(
         self, method: str, path: str, body: bytes = b"", more: str = ""

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies_environment, proxy_bypass
 
-from dsv4.serve.settings import SettingError, Settings, without_password
+from dsv4.serve.settings import SettingError, Settings, is_url, without_password
 
 _PORTS = {"http": 80, "https": 443}
 # No head of a proxy's answer is this large.
@@ -111,46 +111,42 @@ class _Tunnel(asyncio.Protocol):
 
 def _authority(server: SplitResult) -> str:
     host = server.hostname or ""
-    shown = f"[{host}]" if ":" in host else host
-    return f"{shown}:{server.port or _PORTS[server.scheme]}"
+    name = f"[{host}]" if ":" in host else host
+    return f"{name}:{server.port or _PORTS[server.scheme]}"
 
 
 def basic_authorization(parts: SplitResult) -> str:
     """The user and the password of a URL, as a header has them."""
-    named = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
-    return f"Basic {base64.b64encode(named.encode()).decode()}"
+    pair = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+    return f"Basic {base64.b64encode(pair.encode()).decode()}"
 
 
 def proxy_of(url: str, settings: Settings) -> str | None:
     """The URL of the proxy to a server; None where there is none. This machine is reached without
     one, unless the settings name it. Raises a `SettingError`."""
-    named = settings.upstream_proxy
-    proxy = named or _proxy_of_environment(urlsplit(url))
+    setting = settings.upstream_proxy
+    proxy = setting or _proxy_of_environment(urlsplit(url))
     if proxy in (None, "none"):
         return None
     whole = proxy if "://" in proxy else f"http://{proxy}"
-    try:
-        parts = urlsplit(whole)
-        is_usable = parts.scheme == "http" and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # its port is no number
-        is_usable = False
-    if not is_usable:
-        problem = f"found {without_password(proxy)!r}" + ("" if named else " in the environment")
+    if not is_url(whole, "http"):
+        problem = f"found {without_password(proxy)!r}" + ("" if setting else " in the environment")
         raise SettingError("upstream_proxy", f"{problem}, expected http://HOST:PORT, or none")
     return whole
 
 
 def _proxy_of_environment(server: SplitResult) -> str | None:
     host = server.hostname or ""
-    if _is_this_machine(host) or proxy_bypass(_authority(server)):
+    if host == "localhost" or is_loopback(host) or proxy_bypass(_authority(server)):
         return None
     proxies = getproxies_environment()
     return proxies.get(server.scheme) or proxies.get("all") or None
 
 
-def _is_this_machine(host: str) -> bool:
+def is_loopback(address: str) -> bool:
+    """Whether an IP address is one of this machine's own."""
     try:
-        return host == "localhost" or ip_address(host).is_loopback
+        return ip_address(address).is_loopback
     except ValueError:
         return False
 

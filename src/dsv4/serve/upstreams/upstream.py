@@ -102,7 +102,7 @@ class Upstream:
                 raise failure(answer.status, answer.headers, "", self._key)
             yield answer
 
-    async def chunks(self, path: str, asked: RequestBody, read: ReadEvent) -> Chunks:
+    async def chunks(self, path: str, make_body: RequestBody, read: ReadEvent) -> Chunks:
         """What `read` makes of each event that a POST is answered with.
 
         The connection is closed when the iterator is: that is how a backend learns that nobody
@@ -113,7 +113,7 @@ class Upstream:
         """
         reader, last, has_reason = AnswerReader(self._key), None, False
         goes_on = False  # behind a reason: then it was none, and only an end of the stream is
-        async with self._opened(path, await asked()) as answer:
+        async with self._opened(path, await make_body()) as answer:
             body = body_of(answer)
             while not reader.is_done:
                 try:

@@ -4,14 +4,13 @@ help, and what the client is told.
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
 from dsv4.api.request_fields import JsonObject
-from dsv4.serve.backend import BackendError, BackendOverflow, read_number
+from dsv4.serve.backend import BackendError, BackendOverflow, read_number, read_object
 
 # Clients give up where they are told to wait for long, and a backend may say anything.
 LONGEST_WAIT = 60.0
@@ -72,45 +71,41 @@ def failure(status: int, headers: Mapping[str, str], body: str, key: str | None)
     return BackendError(f"the backend answered {status}", mapped, wait, quoted=text)
 
 
-def overflow_of(said: JsonObject, text: str) -> BackendOverflow | None:
+def overflow_of(fields: JsonObject, text: str) -> BackendOverflow | None:
     """The error for a prompt that is too long for the backend, if that is what it says."""
-    kinds = (said.get("code"), said.get("type"), said.get("error_type"))
+    kinds = (fields.get("code"), fields.get("type"), fields.get("error_type"))
     if not (any(kind in _OVERFLOW_CODES for kind in kinds) or _OVERFLOW.search(text)):
         return None
-    limit = read_number(said.get("n_ctx")) or _limit_in(text)
-    tokens = read_number(said.get("n_prompt_tokens"))
+    match = _LIMIT.search(text)
+    limit = read_number(fields.get("n_ctx")) or (_value(match[1]) if match else None)
+    tokens = read_number(fields.get("n_prompt_tokens"))
     if tokens is None and limit is not None:
         numbers = [_value(number) for number in _NUMBER.findall(text)]
         tokens = max((number for number in numbers if number > limit), default=None)
     return BackendOverflow(text, tokens, limit)
 
 
-def _limit_in(text: str) -> int | None:
-    match = _LIMIT.search(text)
-    return _value(match[1]) if match else None
-
-
 def _value(number: str) -> int:
     return int(number.replace(",", ""))
 
 
-def told_failure(said: object, key: str | None) -> BackendError:
+def told_failure(value: object, key: str | None) -> BackendError:
     """The error for what a server says in an answer that has begun as if nothing were wrong."""
-    text = _hidden(error_text(said), key)
-    fields = said if isinstance(said, dict) else {}
+    text = _hidden(error_text(value), key)
+    fields = value if isinstance(value, dict) else {}
     if overflow := overflow_of(fields, text):
         return overflow
     return BackendError("the backend failed", _told_status(fields), quoted=text)
 
 
-def _told_status(said: JsonObject) -> int:
+def _told_status(fields: JsonObject) -> int:
     """The status to answer with: servers have that of their own in many places, or a word."""
     for name in ("code", "status", "status_code"):
-        value = said.get(name)
+        value = fields.get(name)
         code = int(value) if isinstance(value, str) and value.isdecimal() else read_number(value)
         if code in _STATUSES:
             return _STATUSES[code]
-    words = f"{said.get('type')} {said.get('code')}"
+    words = f"{fields.get('type')} {fields.get('code')}"
     return next((status for word, status in _LOAD_WORDS.items() if word in words), 502)
 
 
@@ -120,13 +115,10 @@ def _hidden(text: str, key: str | None) -> str:
 
 def _error_object(body: str) -> JsonObject:
     """What a body says of an error, by the names of any server."""
-    try:
-        read = json.loads(body)
-    except (ValueError, RecursionError):
+    fields = read_object(body)
+    if fields is None:
         return {}
-    if not isinstance(read, dict):
-        return {}
-    error = read.get("error", read.get("detail", read))
+    error = fields.get("error", fields.get("detail", fields))
     return error if isinstance(error, dict) else {"message": error}
 
 
@@ -149,11 +141,9 @@ def waiting_time(text: str) -> float | None:
     """How many seconds a `Retry-After` asks to wait: it has a number or a date. None for neither,
     and never longer than clients wait."""
     try:
-        seconds = float(text) if text.strip().isdecimal() else _until(text)
+        is_number = text.strip().isdecimal()
+        moment = None if is_number else parsedate_to_datetime(text).timestamp()
+        seconds = float(text) if moment is None else moment - time.time()
     except (ValueError, TypeError, OverflowError):
         return None
     return min(max(seconds, 0.0), LONGEST_WAIT)
-
-
-def _until(date: str) -> float:
-    return parsedate_to_datetime(date).timestamp() - time.time()

@@ -18,14 +18,13 @@ from dsv4.serve.backend import BackendError
 from dsv4.serve.backends import engine_of
 from dsv4.serve.gateway_state import GatewayState
 from dsv4.serve.observe.logs import logger
+from dsv4.serve.served_model import UNNAMED
 from dsv4.serve.settings import SettingError, upstreams_in
 from dsv4.serve.upstreams.engine_pool import Engine
 
 # Where workers tell each other which engines there are since the file was last read, and which of
 # them drain.
 _UPSTREAMS, _DRAINING = "upstreams.json", "draining.json"
-# What servers call a model that they do not name.
-_UNNAMED = ("", "default", "None")
 
 
 async def reload(server: GatewayState) -> None:
@@ -44,24 +43,24 @@ async def reload(server: GatewayState) -> None:
 
 async def _reload_engines(server: GatewayState) -> None:
     settings = server.settings
-    named = upstreams_in(settings.config) if settings.config else None
-    if named is None or not server.follows_file or named == server.engines.addresses:
+    urls = upstreams_in(settings.config) if settings.config else None
+    if urls is None or not server.follows_file or urls == server.engines.addresses:
         return
     # All checks of a start, on what the file says now.
-    wanted = replace(settings, upstream=named)
-    engines = _engines_at(server, wanted.upstream)
-    added = [engine for engine in engines if engine not in server.engines.engines]
-    await check_models(server, added)
-    taken = [engine for engine in engines if engine.is_up or engine not in added]
-    for engine in (engine for engine in added if not engine.is_up):
+    new_settings = replace(settings, upstream=urls)
+    engines = _engines_at(server, new_settings.upstream)
+    new = [engine for engine in engines if engine not in server.engines.engines]
+    await check_models(server, new)
+    usable = [engine for engine in engines if engine.is_up or engine not in new]
+    for engine in (engine for engine in new if not engine.is_up):
         await engine.aclose()
         logger.warning("engine %s is not taken in: it does not answer", engine.url)
-    if not taken:
+    if not usable:
         raise SettingError("upstream", "found no engine that answers")
     # What is missing is asked again with the next signal: the list is another than the file's.
-    server.engines.replace(taken)
+    server.engines.replace(usable)
     _tell_workers(server, _UPSTREAMS, server.engines.addresses)
-    logger.info("reloaded engines=%s", len(taken))
+    logger.info("reloaded engines=%s", len(usable))
 
 
 def _engines_at(server: GatewayState, urls: Sequence[str]) -> list[Engine]:
@@ -82,8 +81,8 @@ async def check_models(server: GatewayState, engines: list[Engine]) -> None:
     """Raises a `SettingError` for an engine that serves another model than the others do, or than
     is asked for. One that does not answer is down, and will be asked again."""
     expected = server.settings.upstream_model or server.model.engine_model.name
-    found = await asyncio.gather(*(_names(server, engine) for engine in engines))
-    for engine, names in zip(engines, found, strict=True):
+    listings = await asyncio.gather(*(_names(server, engine) for engine in engines))
+    for engine, names in zip(engines, listings, strict=True):
         if names and expected not in names:
             problem = f"{engine.url}: found the model {', '.join(names)}, expected {expected}"
             raise SettingError("upstream", problem)
@@ -97,7 +96,7 @@ async def _names(server: GatewayState, engine: Engine) -> list[str] | None:
         models = await asyncio.wait_for(engine.backend.models(), seconds)
     except (BackendError, asyncio.TimeoutError):
         return None
-    return [model.name for model in models if model.name not in _UNNAMED]
+    return [model.name for model in models if model.name not in UNNAMED]
 
 
 # Draining an engine. A request for that reaches one worker, and all must know.
@@ -125,9 +124,9 @@ def _tell_workers(server: GatewayState, name: str, value: object) -> bool:
     folder = server.metrics.shared_folder
     if folder is None:
         return False
-    written = folder / f"{name}.{os.getpid()}"
-    written.write_text(json.dumps(value), "utf-8")
-    written.replace(folder / name)
+    draft = folder / f"{name}.{os.getpid()}"
+    draft.write_text(json.dumps(value), "utf-8")
+    draft.replace(folder / name)
     return True
 
 

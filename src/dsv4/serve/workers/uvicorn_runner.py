@@ -77,16 +77,12 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _expect_head(self) -> None:
         if self._head_timer is None:
-            self._head_timer = self.loop.call_later(self.head_timeout, self._too_slow)
+            self._head_timer = self.loop.call_later(self.head_timeout, self.transport.close)
 
     def _forget_head(self) -> None:
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
-
-    def _too_slow(self) -> None:
-        if self.transport is not None and not self.transport.is_closing():
-            self.transport.close()
 
 
 # A connection may have been accepted a moment before its server stops accepting. Within so many
@@ -112,8 +108,8 @@ class GatewayServer(uvicorn.Server):
 
     @property
     def _gateway(self) -> GatewayState:
-        found: GatewayState = self.lifespan.state["gateway"]
-        return found
+        state: GatewayState = self.lifespan.state["gateway"]
+        return state
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self._captured_signals.append(sig)
@@ -150,8 +146,8 @@ class GatewayServer(uvicorn.Server):
         loop = asyncio.get_running_loop()
         for name, request in _REQUESTS.items():
             if hasattr(signal, name):
-                asked = getattr(self, request)
-                loop.add_signal_handler(getattr(signal, name), self._begin, asked)
+                action = getattr(self, request)
+                loop.add_signal_handler(getattr(signal, name), self._begin, action)
 
     async def reload(self) -> None:
         """Reloads what the gateway reloads, and the certificate."""
@@ -177,8 +173,8 @@ class GatewayServer(uvicorn.Server):
             connection.shutdown()  # at once where it is idle, else after the answer
         self._begin_drain()
 
-    def _begin(self, asked: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        task = asyncio.get_running_loop().create_task(asked())
+    def _begin(self, action: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        task = asyncio.get_running_loop().create_task(action())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -195,13 +191,14 @@ def serve(
     """
     _wait_for_signals()
     check_certificate(settings)
-    made = app(settings)  # so that what is wrong with the settings is said before anything is bound
+    # What is wrong with the settings is said before anything is bound.
+    gateway = app(settings)
     listening = _bound_socket(settings)
     host, port = listening.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-    url = f"{'https' if settings.tls_cert else 'http'}://{shown}:{port}"
+    name = f"[{host}]" if ":" in host else host
+    url = f"{'https' if settings.tls_cert else 'http'}://{name}:{port}"
     try:
-        say(banner(settings, _summary(made.state.server, url)))
+        say(banner(settings, _summary(gateway.state.server, url)))
     except SettingError:
         listening.close()
         raise
@@ -210,19 +207,19 @@ def serve(
     configure_logs(settings)
     export_traces(settings)
     calm_collector()
-    config = _uvicorn_config(settings, made)
+    config = _uvicorn_config(settings, gateway)
     if settings.workers > 1:
-        os.environ[_CONFIG] = (settings.config or "") if made.state.server.follows_file else ""
-        _run_workers(settings, config, listening, made.state.server)
+        os.environ[_CONFIG] = (settings.config or "") if gateway.state.server.follows_file else ""
+        _run_workers(settings, config, listening, gateway.state.server)
         return 0
-    _show_metrics(made.state.server)
+    _show_metrics(gateway.state.server)
     GatewayServer(config).run(sockets=[listening])
     return 0
 
 
-def _uvicorn_config(settings: Settings, made: Starlette) -> uvicorn.Config:
+def _uvicorn_config(settings: Settings, gateway: Starlette) -> uvicorn.Config:
     return uvicorn.Config(
-        made if settings.workers == 1 else "dsv4.serve.workers.uvicorn_runner:app_of_environment",
+        gateway if settings.workers == 1 else f"{__name__}:app_of_environment",
         factory=settings.workers > 1,
         http=BoundedProtocol,
         loop="uvloop" if sys.platform != "win32" else "asyncio",
@@ -246,17 +243,11 @@ def _run_workers(
     os.environ.update(to_environ(settings))
     with count_together():
         _show_metrics(server)
-        workers = Supervisor(
-            config,
-            [listening],
-            GatewayServer,
-            worker_timeout=settings.worker_timeout,
-            drain_timeout=settings.drain_timeout,
-            summarize=server.metrics.log_summary,
-        )
+        summarize = server.metrics.log_summary
+        workers = Supervisor(config, [listening], GatewayServer, settings, summarize)
         workers.run()
         if server.heals:
-            server.metrics.log_summary()
+            summarize()
     if workers.cannot_start:
         raise SettingError("workers", "found one that cannot start, for the reason above")
 
@@ -308,11 +299,11 @@ def app_of_environment() -> Any:
         configure_logs(settings)
         export_traces(settings)
         forget_dead_workers()
-        made = app(settings)
+        gateway = app(settings)
         # The file may have been changed since the first process decided this.
-        made.state.server.follows_file = settings.config is not None
+        gateway.state.server.follows_file = settings.config is not None
         calm_collector()
-        return made
+        return gateway
     except Exception as error:
         reason = error if isinstance(error, Error) else f"{type(error).__name__}: {error}"
         print(f"a worker cannot start: {reason}", file=sys.stderr)
@@ -350,8 +341,8 @@ def _summary(server: GatewayState, url: str) -> ServerSummary:
         notes.append(f"no request can be answered: {server.model.vocabulary_problem}")
     for upstream in server.settings.upstream:
         if proxy := proxy_of(upstream, server.settings):
-            shown = without_password(upstream), without_password(proxy)
-            notes.append("{} is reached through the proxy {}".format(*shown))
+            places = without_password(upstream), without_password(proxy)
+            notes.append("{} is reached through the proxy {}".format(*places))
     if server.settings.workers > 1 and server.settings.replay == "memory":
         notes.append("each worker remembers its own turns: --replay sqlite:PATH is shared by all")
     return ServerSummary(

@@ -15,11 +15,13 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import uvicorn
+
+from dsv4.serve.settings import Settings
 
 # What a worker ends with that cannot start, as uvicorn does where an app fails at its start.
 CANNOT_START = 3
@@ -126,8 +128,7 @@ def _say_whether_it_serves(server: uvicorn.Server, news: Connection) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-@dataclass(frozen=True, slots=True)
-class _Replacement:
+class _Replacement(NamedTuple):
     """A worker that is to take another's place when it is ready."""
 
     old: WorkerProcess
@@ -135,50 +136,31 @@ class _Replacement:
     until: float
 
 
+@dataclass(slots=True, eq=False)
 class Supervisor:
-    """The process that looks after the workers."""
+    """The process that looks after the workers. `summarize` logs what all workers have counted."""
 
-    def __init__(
-        self,
-        config: uvicorn.Config,
-        sockets: list[socket.socket],
-        make: MakeServer,
-        *,
-        worker_timeout: float,
-        drain_timeout: float,
-        summarize: Callable[[], None],
-    ) -> None:
-        """A worker that does not answer within `worker_timeout` is ended; its streams get
-        `drain_timeout` to end. `summarize` logs what all workers have counted."""
-        self._config = config
-        self._sockets = sockets
-        self._make = make
-        self._worker_timeout = worker_timeout
-        self._drain_timeout = drain_timeout
-        self._summarize = summarize
-        self._workers: list[WorkerProcess] = []
-        self._retiring: list[WorkerProcess] = []
-        self._to_replace: list[WorkerProcess] = []
-        self._replacement: _Replacement | None = None
-        self._signals: list[int] = []
-        self._is_stopping = self._must_kill = False
-        self._not_before = 0.0
-        self.cannot_start = False
-        self._handlers = {
-            "SIGTERM": self._stop_soon,
-            "SIGINT": self._stop_soon,
-            "SIGBREAK": self._stop_soon,
-            "SIGHUP": self._reload,
-            "SIGUSR1": self._tell,
-            "SIGUSR2": self._restart,
-        }
+    config: uvicorn.Config
+    sockets: list[socket.socket]
+    make: MakeServer
+    settings: Settings
+    summarize: Callable[[], None]
+    cannot_start: bool = False
+    _workers: list[WorkerProcess] = field(default_factory=list)
+    _retiring: list[WorkerProcess] = field(default_factory=list)
+    _to_replace: list[WorkerProcess] = field(default_factory=list)
+    _replacement: _Replacement | None = None
+    _signals: list[int] = field(default_factory=list)
+    _is_stopping: bool = False
+    _must_kill: bool = False
+    _not_before: float = 0.0
 
     def run(self) -> None:
         """Serves until a signal ends it."""
-        for name in self._handlers:
+        for name in _HANDLERS:
             if hasattr(signal, name):
                 signal.signal(getattr(signal, name), lambda sig, _: self._signals.append(sig))
-        self._workers = [self._start() for _ in range(self._config.workers)]
+        self._workers = [self._start() for _ in range(self.config.workers)]
         while not self._is_stopping:
             time.sleep(_TICK)
             self._handle_signals()
@@ -187,11 +169,11 @@ class Supervisor:
         self._end_all()
 
     def _start(self) -> WorkerProcess:
-        return WorkerProcess(self._config, self._sockets, self._make)
+        return WorkerProcess(self.config, self.sockets, self.make)
 
     def _handle_signals(self) -> None:
         while self._signals:
-            self._handlers[signal.Signals(self._signals.pop(0)).name]()
+            _HANDLERS[signal.Signals(self._signals.pop(0)).name](self)
 
     # What signals ask for.
 
@@ -207,7 +189,7 @@ class Supervisor:
         for worker in self._workers:
             if worker.is_ready:
                 worker.signal("SIGUSR1")
-        self._summarize()
+        self.summarize()
 
     def _restart(self) -> None:
         self._to_replace = list(self._workers)
@@ -225,7 +207,7 @@ class Supervisor:
             silence = worker.silent_for()
             if not worker.is_alive:
                 self._take_place(n, f"worker {worker.pid} ended with status {worker.status}")
-            elif silence > (self._worker_timeout if worker.is_ready else _TO_START):
+            elif silence > (self.settings.worker_timeout if worker.is_ready else _TO_START):
                 worker.kill()
                 happened = f"worker {worker.pid} is killed: it gave no answer for {silence:.0f} s"
                 self._take_place(n, happened)
@@ -244,24 +226,22 @@ class Supervisor:
         _log.warning("%s; worker %s takes its place", happened, self._workers[n].pid)
 
     def _go_on_replacing(self) -> None:
-        replacement = self._replacement
-        if replacement is not None:
-            self._finish_replacing(replacement)
+        if self._replacement is not None:
+            self._finish_replacing(*self._replacement)
         elif self._to_replace and not self._retiring:
             old = self._to_replace.pop(0)
             if old in self._workers:
                 until = time.monotonic() + _TO_START
                 self._replacement = _Replacement(old, self._start(), until)
 
-    def _finish_replacing(self, replacement: _Replacement) -> None:
-        old, new = replacement.old, replacement.new
+    def _finish_replacing(self, old: WorkerProcess, new: WorkerProcess, until: float) -> None:
         new.silent_for()
         if new.is_ready and old in self._workers:
             self._workers[self._workers.index(old)] = new
             self._retiring.append(old)
             old.signal("SIGUSR2")
             _log.info("worker %s takes the place of %s, whose streams end", new.pid, old.pid)
-        elif not new.is_ready and new.is_alive and time.monotonic() < replacement.until:
+        elif not new.is_ready and new.is_alive and time.monotonic() < until:
             return
         else:
             why = "was not ready in time" if new.is_alive else "could not start"
@@ -276,7 +256,7 @@ class Supervisor:
         workers = [*self._all(), *self._retiring]
         for worker in workers:
             worker.signal("SIGTERM" if sys.platform != "win32" else "CTRL_BREAK_EVENT")
-        until = time.monotonic() + self._drain_timeout + _GRACE
+        until = time.monotonic() + self.settings.drain_timeout + _GRACE
         while any(worker.is_alive for worker in workers):
             self._handle_signals()
             if self._must_kill or time.monotonic() > until:
@@ -289,3 +269,12 @@ class Supervisor:
                 why = "a second signal" if self._must_kill else "its streams did not end"
                 _log.warning("worker %s is killed: %s", worker.pid, why)
                 worker.kill()
+
+
+# What signals ask for.
+_HANDLERS = {
+    **dict.fromkeys(("SIGTERM", "SIGINT", "SIGBREAK"), Supervisor._stop_soon),
+    "SIGHUP": Supervisor._reload,
+    "SIGUSR1": Supervisor._tell,
+    "SIGUSR2": Supervisor._restart,
+}
