@@ -245,8 +245,10 @@ class StreamParser:
             self._catch_up()
         self._buffer.append(text, self._inert)
         self._speculation.run()
-        if self._speculation.certain.pos - self._buffer.base > _LEAST_TRIMMED:
-            self._buffer.trim(self._speculation.certain.needed_from)
+        if len(self._buffer.text) > _LEAST_TRIMMED:
+            reading = self._speculation.certain
+            if reading.pos - self._buffer.base > _LEAST_TRIMMED:  # not where a long text waits
+                self._buffer.trim(reading.needed_from)
         self._choose()
         return self._events()
 

@@ -368,10 +368,9 @@ class ProseReader:
             if at - tag.start > LONGEST_TAG or not (yield from buffer.more()):
                 return False
         end = buffer.place(match.start())
-        if match[0] == "\n" or end - tag.start > LONGEST_TAG:
-            return False
-        self._prose.named_to = end
-        return True
+        is_shown = match[0] != "\n" and end - tag.start <= LONGEST_TAG
+        self._prose.named_to = end if is_shown else NOWHERE
+        return is_shown
 
     def _read_eos(self, tag: Tag) -> Steps[None]:
         """EOS is the end where nothing follows it; a role token after it begins a made-up turn."""
@@ -710,8 +709,8 @@ class ProseReader:
         ahead = (yield from rules.look_ahead(tag.end)) if wraps else tag
         if ahead.kind == "brace" and tag.label in JSON_WRAPPERS and self._is_blank:
             return (yield from self._read_plain_calls(tag, tag))
-        opens_line = self._is_blank or self._buffer.opens_line(ahead.start)
-        holds_json = wraps and opens_line and (yield from rules.opens_json_calls(ahead))
+        opens_line = wraps and (self._is_blank or self._buffer.opens_line(ahead.start))
+        holds_json = opens_line and (yield from rules.opens_json_calls(ahead))
         if holds_json or rules.is_plain_invoke(ahead):
             return (yield from self._read_plain_calls(tag, ahead))
         calls = wraps and rules.role(ahead) == "invoke" and self._is_declared(ahead)
