@@ -231,12 +231,8 @@ def apply_chat_template(
             bos=add_default_bos_token,
             dialect=dialect_of(tokenizer, dialect),
         )
-    chats, batched = _conversations(messages)
     ends = (add_generation_prompt, continue_final_message)
-    prompts = []
-    for n, chat in enumerate(chats):
-        with _transformers_names(n if batched else None):
-            prompts.append(_prompt(chat, *ends, request))
+    prompts, batched = _prompts(messages, ends, request)
     if not tokenize:
         texts = [str(prompt) for prompt in prompts]
         return texts if batched else texts[0]
@@ -245,6 +241,18 @@ def apply_chat_template(
     if processor is not tokenizer and any(prompt.images for prompt in prompts):
         return form.processed(processor, prompts)
     return form.encoded(tokenizer, prompts, batched, more)
+
+
+def _prompts(
+    messages: hf_tokenizers.Chats, ends: tuple[bool, bool | str], request: Request
+) -> tuple[list[Prompt], bool]:
+    """The prompts of all conversations, and whether there is a list of them."""
+    chats, batched = _conversations(messages)
+    prompts = []
+    for n, chat in enumerate(chats):
+        with _transformers_names(n if batched else None):
+            prompts.append(_prompt(chat, *ends, request))
+    return prompts, batched
 
 
 @dataclass(frozen=True)
