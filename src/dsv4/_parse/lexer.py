@@ -62,6 +62,9 @@ _TIGHT = pattern(
     rf"|{_OPEN}[{_SLASHES}]?{WORD}[{_BARRED}]",
     re.IGNORECASE,
 )
+# What the word may begin with, and tokens in brackets alone; and some bars are letters.
+_FIRST = "".join(letter.lower() + letter.upper() for letter in (WORD[0], tokens.THINK_START[1]))
+_FIRST_LETTERS = frozenset(_FIRST + BARS)
 _PLAIN_HEAD = rf"{_OPEN}(/?)[ \t]{{0,4}}[{_BARRED}]{{0,2}}"
 _PLAIN = pattern(rf"{_PLAIN_HEAD}(?:(?=[A-Za-z])|(\Z))")
 
@@ -71,10 +74,11 @@ _LABEL = pattern(f"{_IN_LABEL}+")
 # The name of a tag without the DSML token, as far as it has come. It must be the name that the tag
 # will have, or a tag would be another where the text is cut.
 PLAIN_LABEL = pattern(rf"{_PLAIN_HEAD}({_IN_LABEL}*)")
-# All of the name of such a tag, right after the bracket.
-PLAIN_NAME = pattern(
-    rf"{_OPEN}/?((?!(?i:{WORD}|{tokens.THINK_START[1:-1]}))[A-Za-z]{_IN_LABEL}{{0,63}})(?!{_IN_LABEL}|\Z)"
-)
+_PLAIN_WORD = rf"(?!(?i:{WORD}|{tokens.THINK_START[1:-1]}))[A-Za-z]{_IN_LABEL}{{0,63}}"
+# All of the name of such a tag.
+PLAIN_NAME = rf"{_OPEN}/?[ \t]{{0,4}}({_PLAIN_WORD})(?!{_IN_LABEL}|\Z)"
+# A part of it, where no token can begin.
+_PART_OF_NAME = pattern(rf"{_OPEN}/?(?![{_FIRST}])[A-Za-z]{_IN_LABEL}{{0,63}}\Z")
 _KEY = pattern(r"[A-Za-z_]")
 _KEY_REST = pattern(r"[\w.:-]+")
 _SPACE = pattern(r"\s+")
@@ -85,9 +89,6 @@ _UNQUOTED = pattern(
 )
 # What may stand behind a quoted value in the same line.
 _BEHIND_VALUE = pattern(rf"[{OPENING_BRACKETS}{CLOSING_BRACKETS}{re.escape(BARS)}/A-Za-z_]")
-# What the word may begin with, and tokens in brackets alone; and some bars are letters.
-_FIRST = WORD[0] + tokens.THINK_START[1]
-_FIRST_LETTERS = frozenset(_FIRST.lower() + _FIRST.upper() + BARS)
 # What may stand after the bracket, if it is no letter.
 _SECOND = frozenset(f"{_SLASHES} \t\n\r{_ZERO_WIDTH}{BARS}")
 
@@ -103,8 +104,7 @@ _IN_JSON_STRING = pattern(rf'["\\{OPENING_BRACKETS}{BAR}\n]')
 _SIMPLE = pattern(
     rf"<(/?){_DSML}( ?)(tool_calls|calls|function_calls|invoke|parameter)"
     r'(?: name="([\w.:/ -]{0,512})"(?: string="(true|false)")?)?>'
-    rf"|{_OPEN}(/?)((?!(?i:{WORD}|{tokens.THINK_START[1:-1]}))[A-Za-z]{_IN_LABEL}{{0,63}})"
-    rf"(?:[{CLOSING_BRACKETS}]|(?=[{OPENING_BRACKETS}]))"
+    rf"|{_OPEN}(/?)({_PLAIN_WORD})(?:[{CLOSING_BRACKETS}]|(?=[{OPENING_BRACKETS}]))"
 )
 # How the strict grammar writes tags, up to the name.
 _STRICT_HEAD = pattern(rf'<{_DSML} ?(invoke|parameter) name="')
@@ -116,7 +116,7 @@ _STRICT_END = {
 _LONGEST_STRICT_END = 32
 
 
-def read_tag(source: TextBuffer, start: int) -> Waiting[Tag | None] | Tag | None:
+def read_tag(source: TextBuffer, start: int) -> Waiting[Tag | None] | PartialTag | Tag | None:
     """Reads what begins at `start`. Most tags and most text are recognised without a generator."""
     index = start - source.base
     second = source.text[index + 1 : index + 2]
@@ -129,6 +129,8 @@ def read_tag(source: TextBuffer, start: int) -> Waiting[Tag | None] | Tag | None
     simple = source.match(_SIMPLE, start)
     if simple is not None and (simple[7] or not source.is_inert(start + 1, start + 2 + len(_DSML))):
         return _simple_tag(simple, start)
+    if not source.final and source.match(_PART_OF_NAME, start):
+        return PartialTag.NAME
     return _TagReader(source, start).read()
 
 

@@ -18,10 +18,15 @@ _MARKERS = r"\s*(?:>\s*|(?:[-*+]|\d{1,3}[.)])\s+)*"
 _LEAD = pattern(_MARKERS)
 _MAYBE_LEAD = pattern(rf"{_MARKERS}(?:[-*+]|\d{{1,3}}[.)]?)?")
 _LONGEST_LEAD = 64
+_BACKTICKS, _TILDES = (character * FENCE_LENGTH for character in FENCES)
 _QUOTATION = ">"
 # What may stand after a fence that is opened at the end of a line of prose: a language's name.
 _WORD = pattern(r"[\w+#./-]*[ \t\r]*")
 _LONGEST_RUN = 1024
+
+
+def has_fence(text: str) -> bool:
+    return _BACKTICKS in text or _TILDES in text
 
 
 class LineTracker:
@@ -77,7 +82,7 @@ class LineTracker:
     def follow(self, text: str) -> None:
         """Goes on through `text`."""
         is_plain = not (self.run or self._finished or self._quoted)
-        if is_plain and "\n" in text and "`" not in text and "~" not in text:
+        if is_plain and "\n" in text and not has_fence(text):
             *before, line, text = text.rsplit("\n", 2)  # only the last lines count
             blank = bool(before) or (self.blank and not self._behind_calls)
             self._begin_line(blank and (not line or line.isspace()))

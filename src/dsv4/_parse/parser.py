@@ -195,7 +195,7 @@ class StreamParser:
 
     def _choose(self) -> None:
         """Finds out what may go by, now that the text has been read."""
-        self._close()
+        self._words = self._line_words = self._index = None
         reading = self._speculation.certain
         if reading.pos < self._buffer.end or not self._speculation.is_certain:
             return

@@ -14,7 +14,16 @@ from dsv4._completion.patterns import pattern
 from dsv4._completion.reasons import Ended
 from dsv4._completion.strict import StrictBlock
 from dsv4._format import tokens
-from dsv4._format.spellings import BARS, ECHO, JSON_WRAPPERS, MARKS, TAG_PREFIXES, WORD, ZERO_WIDTH
+from dsv4._format.spellings import (
+    BAR,
+    BARS,
+    ECHO,
+    JSON_WRAPPERS,
+    MARKS,
+    TAG_PREFIXES,
+    WORD,
+    ZERO_WIDTH,
+)
 from dsv4._parse import after_calls
 from dsv4._parse.blocks import open_block
 from dsv4._parse.calls import begin_call
@@ -32,7 +41,8 @@ _MOST_TRIED = 3  # quotations in quotations
 _MOST_NAMED = 128  # characters of tokens in a row
 # What ends a prompt that is shown in a line.
 _ENDS_INLINE = {quote: pattern(f"[{quote}\n]") for quote in '`"'}
-_TOKEN_ALONE = pattern(rf"(<?{tokens.DSML}>?)[ \t\r]{{0,8}}(\n|\Z)")
+# All of the name of a tag without the token; the token alone on its line; a bracket before it.
+_HEAD = pattern(rf"{PLAIN_NAME}|(<?{tokens.DSML}>?)[ \t\r]{{0,8}}(\n|\Z)|<<(?:{BAR}|\Z)")
 # The name in the head of a tag.
 _NAME_IN_HEAD = pattern(rf"(?i){WORD}[{BARS}{ZERO_WIDTH}\s]*([^\s>]*)(.*)", re.DOTALL)
 _ATTRIBUTE = pattern(r"=\s*([\"']).*?(?:\1|\Z)", re.DOTALL)
@@ -62,13 +72,17 @@ class ProseReader:
         at = prose.at
         try:
             while reading.state is ParserState.PROSE:
-                at = buffer.next_mark(max(at, prose.at))
-                tag = None if at == buffer.end or self._is_talk(at) else self._tag_at(at)
-                if at < buffer.end and (tag is None or self._is_idle(tag, at)):
-                    at += 1  # what stands in it may act, as if it had not been read as a tag
-                    continue
-                self._look(at)
-                self._show_up_to(at)
+                at = buffer.next_mark(at if at > prose.at else prose.at)
+                tag = None
+                if at < buffer.end:
+                    tag = self._tag_at(at)
+                    if tag is None or self._is_idle(tag, at):
+                        at += 1  # what stands in it may act, as if it had not been read as a tag
+                        continue
+                if at > prose.at:
+                    self._look(at)
+                if at > reading.pos:
+                    self._show_up_to(at)
                 if isinstance(tag, Tag):
                     steps = self._reader_of(tag)(tag)
                     if steps is not None:
@@ -86,21 +100,26 @@ class ProseReader:
             reading.enter(ParserState.HALTED)
         return None
 
-    def _is_talk(self, at: int) -> bool:
-        """Whether the name of a tag without the DSML token says that it means nothing in prose."""
-        name = self._buffer.match(PLAIN_NAME, at)
-        return name is not None and not is_plain_label(name[1])
-
     def _tag_at(self, at: int) -> Tag | PartialTag | None:
-        """What begins at `at`; also a bracket too many, or the token alone on its line."""
-        tag = self._buffer.tag_at(at)
-        if tag is not None:
+        """What begins at `at`; also a bracket too many, or the token alone on its line.
+
+        The name of a tag without the DSML token says at once that it means nothing in prose.
+        """
+        buffer = self._buffer
+        head = buffer.match(_HEAD, at)
+        if head is None:
+            return buffer.tag_at(at)
+        name, token, line_end = head.groups()
+        if name and not is_plain_label(name):
+            return None
+        tag = buffer.tag_at(at)
+        if tag is not None or name:
             return tag
-        if (alone := self._buffer.match(_TOKEN_ALONE, at)) is None:
+        if token is None:
             return self._rules.doubled(at)
-        if not alone[2]:
-            return None if self._buffer.final else PartialTag.MAYBE
-        return Tag("invoke", at, alone[1], marked=True)
+        if not line_end:
+            return None if buffer.final else PartialTag.MAYBE
+        return Tag("invoke", at, token, marked=True)
 
     def _is_idle(self, tag: Tag | PartialTag, at: int) -> bool:
         """Whether a tag, or what may become one, means nothing here, and is no deviation."""
@@ -225,7 +244,9 @@ class ProseReader:
         text = self._buffer.slice(reading.pos, to)
         if not text:
             return
-        tail = 0 if complete else len(text) - len(text.removesuffix("\n").removesuffix("\n"))
+        tail = 0
+        if not complete and text[-1] == "\n":
+            tail = 1 + (text[-2:-1] == "\n")
         stops = settings.stops
         if stops is not None and (settings.stop_everywhere or not self._prose.reasoning):
             certain = text[: len(text) - tail]

@@ -6,6 +6,7 @@ question: which quotations are open here. No other file has a set of quotation m
 
 from __future__ import annotations
 
+import re
 from copy import copy
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -13,7 +14,7 @@ from typing import NamedTuple
 from dsv4._completion.limits import LONGEST_TAG
 from dsv4._completion.patterns import pattern
 from dsv4._format.spellings import BAR
-from dsv4._parse.lines import LineTracker
+from dsv4._parse.lines import LineTracker, has_fence
 
 # What reaches to the end of the section; all else reaches to that of the paragraph.
 _REACH_FAR = frozenset({"element", "comment", "triple quotes"})
@@ -133,7 +134,7 @@ class Quoting:
         if not text:
             return
         following = "".join(self._unread)[:1] or following or ""
-        if self._lines.fence or self._lines.run or "`" in text or "~" in text:
+        if self._lines.fence or self._lines.run or has_fence(text):
             place = self._place
             for line in text.splitlines(keepends=True):
                 self._read_line(line, place, following)
@@ -161,27 +162,32 @@ class Quoting:
 
     def _read(self, text: str, start: int, following: str) -> None:
         for match in _PARTS.finditer(text):
-            place, end = start + match.start(), start + match.end()
-            before = text[match.start() - 1] if match.start() else self._last
-            if match["blank"]:
+            part, kind, (index, end) = match[0], match.lastgroup, match.span()
+            before = text[index - 1] if index else self._last
+            if kind == "quote":
+                self._read_quote(part, before, text[end : end + 1] or following, start + index)
+            elif kind == "code":
+                self._read_run("inline code", part, start + index, start + end)
+            elif kind == "triple":  # of a program, but for `y'''`
+                closes = before.isalnum()
+                self._read_run("triple quotes", part, start + index, start + end, closes)
+            elif kind == "blank":
                 self._end_paragraph()
-            elif match["code"]:
-                self._read_run("inline code", match["code"], place, end)
-            elif match["triple"]:  # of a program, but for `y'''`
-                self._read_run("triple quotes", match["triple"], place, end, before.isalnum())
-            elif match["quote"]:
-                behind = text[match.end() : match.end() + 1] or following
-                self._read_quote(match["quote"], before, behind, place)
-            elif match["comment"]:
-                self._add("comment", place, "-->")
-            elif match["uncomment"]:
-                self._close("comment", "-->", end)
-            elif QUOTES_CONTENT.fullmatch(match["name"]) is None:
-                continue
-            elif match["slash"]:
-                self._close("element", match["name"].lower(), end)
-            elif not match["rest"].rstrip().endswith("/"):
-                self._add("element", place, match["name"].lower())
+            elif kind == "comment":
+                self._add("comment", start + index, "-->")
+            elif kind == "uncomment":
+                self._close("comment", "-->", start + end)
+            else:
+                self._read_element(match, start)
+
+    def _read_element(self, tag: re.Match[str], start: int) -> None:
+        name = tag["name"].lower()
+        if QUOTES_CONTENT.fullmatch(name) is None:
+            return
+        if tag["slash"]:
+            self._close("element", name, start + tag.end())
+        elif not tag["rest"].rstrip().endswith("/"):
+            self._add("element", start + tag.start(), name)
 
     def _read_run(self, kind: str, run: str, place: int, end: int, closes: bool = False) -> None:
         """Code in a line closes with a run as long as its own. What it holds opens nothing.
@@ -206,13 +212,14 @@ class Quoting:
             closes = not ((before.isspace() or not before) and behind.isalpha())
             in_word = before.isalnum() and before < _FIRST_WIDE
             opens = not (in_word or before in _NO_OPENING_BEHIND or behind.isspace())
-        around = [one for one in self.open if one.kind == kind] if closes else []
-        if opens:  # only the innermost can be closed by what would open another
-            around = around[-1:]
-        close = next((one.close for one in reversed(around) if quote in one.close), None)
-        if close is not None:
-            self._close(kind, close, place + 1)
-        elif opens:
+        if closes:
+            for one in reversed(self.open):
+                if one.kind == kind and quote in one.close:
+                    self._close(kind, one.close, place + 1)
+                    return
+                if one.kind == kind and opens:
+                    break  # what would open another can close the innermost only
+        if opens:
             self._add(kind, place, PAIRS[quote])
 
     def _add(self, kind: str, place: int, close: str) -> None:

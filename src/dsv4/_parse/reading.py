@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Protocol
 
 from dsv4._completion.call_writer import CallWriter
+from dsv4._completion.enums import quick_members
 from dsv4._completion.events import (
     UNREAD_CALL_KINDS,
     Diagnostic,
@@ -34,6 +35,7 @@ from dsv4._parse.text_buffer import ANYWHERE, NOWHERE, Steps, TextBuffer
 _SPACE = pattern(r"\s+")
 
 
+@quick_members
 class ParserState(Enum):
     __hash__ = object.__hash__  # a member is equal to itself only; that of `Enum` is slow
     rule: int | None
@@ -246,7 +248,7 @@ class Reading:
     def advance(self, to: int) -> None:
         if self.block is not None and self.block.strict is not None:
             self.block.strict.passed.append((self.buffer.acting(self.pos, to), self.pos))
-        self.take(to)
+        self.pos = to
 
     def take(self, to: int) -> str:
         """Takes text of a value."""

@@ -90,8 +90,10 @@ class Speculation:
     def events(self) -> list[Event]:
         """The events that are certain, and have not been given out."""
         reading = self._tried[0][0]
-        events, doubt, reading.events = reading.events, reading.doubt, []
-        if doubt is not None:  # then nothing is tried
-            events, reading.events = events[: doubt.shown], events[doubt.shown :]
-            doubt.shown = 0
-        return events
+        events, doubt = reading.events, reading.doubt
+        if doubt is None:  # else nothing is tried
+            reading.events = []
+            return events
+        certain, doubt.shown = events[: doubt.shown], 0
+        del events[: len(certain)]  # those in doubt are not copied with every piece of text
+        return certain

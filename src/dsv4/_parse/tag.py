@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from dsv4._completion.enums import quick_members
 from dsv4._format import tokens
 from dsv4._format.dialects import STRING_FALSE, STRING_TRUE
 from dsv4._format.spellings import COMPLETION_TOKENS, NAME_ATTRIBUTES
@@ -19,6 +20,7 @@ ENDS = frozenset({"end", "eos"})
 SECTION_ENDS = frozenset({"eos", "think"})
 
 
+@quick_members
 class PartialTag(Enum):
     """The text ends inside something that may become a tag."""
 

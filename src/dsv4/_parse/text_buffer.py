@@ -26,7 +26,7 @@ Attempt: TypeAlias = Callable[[Any, int], None]
 Steps: TypeAlias = Generator[Attempt | None, int | None, T]
 # How a tag is read: by asking for more until it is one, or is none.
 Waiting: TypeAlias = Generator[PartialTag, None, T]
-Lexer: TypeAlias = Callable[["TextBuffer", int], "Waiting[Tag | None] | Tag | None"]
+Lexer: TypeAlias = Callable[["TextBuffer", int], "Waiting[Tag | None] | PartialTag | Tag | None"]
 
 # Stands for a bar of ordinary text, where only tokens count.
 BLANK = "\0"
@@ -161,15 +161,19 @@ class TextBuffer:
         if at not in self._readings:
             if at + 1 == self.end and not self.final:
                 return PartialTag.MAYBE  # one character says nothing
-            self._readings[at] = self._read(self, at)
+            begun = self._read(self, at)
+            if isinstance(begun, PartialTag):
+                return begun  # it is short, and read anew with more
+            self._readings[at] = begun
         reading = self._readings[at]
         if reading is None or isinstance(reading, Tag):
             return reading
         try:
             return next(reading)
         except StopIteration as done:
-            self._readings[at] = done.value
-            return self.tag_at(at)
+            tag: Tag | None = done.value
+            self._readings[at] = tag
+            return tag
 
     # Waiting.
 

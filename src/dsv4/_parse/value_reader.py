@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from enum import Enum
 
+from dsv4._completion.enums import quick_members
 from dsv4._completion.json_text import read_json
 from dsv4._completion.limits import LONGEST_SPACE
 from dsv4._completion.patterns import pattern
@@ -22,6 +23,7 @@ _WORD = WORD.lower()
 _EOS = str(tokens.EOS)
 
 
+@quick_members
 class Verdict(Enum):
     """What a tag means inside a value."""
 
