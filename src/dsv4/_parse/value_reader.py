@@ -151,7 +151,8 @@ class Value:
             if tag is None and in_text:
                 self._at += 1
                 continue
-            self.take(self._before_newline(at))
+            if at > self.end:
+                self.take(self._before_newline(at))
             if not (yield from buffer.more_of(at, tag)):
                 return None
 
