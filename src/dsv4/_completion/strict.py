@@ -29,7 +29,9 @@ _MAYBE_NAME = pattern(r"\s*(?:n(?:a(?:m(?:e=?)?)?)?)?\Z")
 _LINE_END = pattern("\n")
 _KEY_END = pattern('" string="(true|false)">')
 # What no name and no key holds, where tags are read one by one (recovery.md, rule 18).
-_NO_NAME = ("\n", tokens.DSML, *(spelling for spelling, _, _ in COMPLETION_TOKENS))
+_NOT_IN_NAME = pattern(
+    "|".join(map(re.escape, ("\n", tokens.DSML, *(spelling for spelling, *_ in COMPLETION_TOKENS))))
+)
 _LONGEST_CLOSE = 32
 
 
@@ -262,7 +264,10 @@ class StrictBlock:
     def _check_name(self, end: int) -> None:
         if self._is_whole:
             return
-        self._refuse(_NO_NAME, "a name", end)
+        refused = _NOT_IN_NAME.search(self._text, self._at - self._base, end)
+        if refused is not None:
+            place = self._base + refused.start()
+            raise ParseError(place, f"found {refused[0]}, expected a name")
         if self._base + end - self._at > LONGEST_TAG:
             raise ParseError(self._at, f"found more than {LONGEST_TAG} characters, expected a name")
 

@@ -136,9 +136,10 @@ def read_tag(source: TextBuffer, start: int) -> Waiting[Tag | None] | PartialTag
 
 def _simple_tag(match: re.Match[str], start: int) -> Tag:
     slash, space, released, name, string, plain_slash, plain = match.groups()
-    label, pairs = plain or released, (("name", name), ("string", string))
-    attributes = {key: value for key, value in pairs if value is not None}
-    closing = bool(slash or plain_slash)
+    label, closing = plain or released, bool(slash or plain_slash)
+    attributes = {} if name is None else {"name": name}
+    if string is not None:
+        attributes["string"] = string
     is_marked, is_spaced = plain is None, bool(space)
     return Tag(kind_of(label), start, match[0], closing, label, is_marked, is_spaced, attributes)
 

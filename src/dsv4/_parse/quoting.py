@@ -137,6 +137,8 @@ class Quoting:
 
     def settle(self, following: str | None = None) -> None:
         """Reads what has come, before the character `following`, if it is known."""
+        if not self._unread:
+            return
         text = "".join(self._unread)
         self._unread.clear()
         if following is None and (decided := _decided(text)) < len(text):

@@ -51,17 +51,14 @@ class Tag:
     bare: bool = False  # it has no bracket before the DSML token
     broken: bool = False  # it began as a tag and is none
     end: int = field(init=False)
+    name: str | None = field(init=False)  # of the tool or parameter, which its attributes give
 
     def __post_init__(self) -> None:
         self.end = self.start + len(self.raw)
-
-    @property
-    def name(self) -> str | None:
-        """The name of the tool or parameter that its attributes give."""
-        for attribute in NAME_ATTRIBUTES.get(self.kind, ("name",)):
-            if attribute in self.attributes:
-                return self.attributes[attribute]
-        return None
+        self.name = None
+        if self.attributes:
+            names = NAME_ATTRIBUTES.get(self.kind, ("name",))
+            self.name = next((self.attributes[n] for n in names if n in self.attributes), None)
 
     @property
     def string(self) -> str | None:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 
 from dsv4._completion.json_text import json_string, member_text
 from dsv4._completion.limits import LONGEST_REMARK
@@ -85,7 +85,7 @@ class QuotingValue(CallValue):
         self.tag = tag
         # Opening tags of a quoted region that are not closed yet, and how many of each kind.
         self._region: list[str] = []
-        self._counts: Counter[str] = Counter()
+        self._counts: defaultdict[str, int] = defaultdict(int)
 
     def judge(self, tag: Tag, json_ended: bool = False) -> Steps[Verdict]:
         reading, block = self.reading, self.reading.block

@@ -19,7 +19,11 @@ from dsv4._parse.text_buffer import Steps
 # What counts in JSON: outside its strings, and inside.
 _JSON_MARK = pattern(rf'["{{}}\[\]{OPENING_BRACKETS}{BAR}]')
 _JSON_STRING_MARK = pattern(r'["\\\n]')
-_WORD = WORD.lower()
+# What begins as no tag with the DSML token does. Two letters tell most names apart.
+_FIRST, _SECOND = (letter.lower() + letter.upper() for letter in WORD[:2])
+_PLAIN_TAG = pattern(
+    rf"[{OPENING_BRACKETS}](/?)[ \t]{{0,4}}((?![{_FIRST}](?:[{_SECOND}]|\Z))[A-Za-z](?s:.?))"
+)
 _EOS = str(tokens.EOS)
 
 
@@ -40,7 +44,7 @@ class Value:
     ends_itself = True  # as a JSON object does, at its last brace
     streams = False  # it is shown as it comes
     quoted = False  # a quoted region was opened in it
-    own_letters: frozenset[str] = frozenset()  # of a plain tag that may close it
+    own_starts: tuple[str, ...] = ()  # of the names of plain tags that may close it
 
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
@@ -161,14 +165,11 @@ class Value:
 
         No such tag acts in a value, but for a close that may be the value's own.
         """
-        letters = self.buffer.slice(at + 1, at + 4).lower()
-        if letters[:1] == "/":
-            letters = letters[1:]
-            if letters[:1] in self.own_letters:
-                return False
-        if letters[:1] == _WORD[0]:
-            return letters[1:2] not in ("", _WORD[1])
-        return "a" <= letters[:1] <= "z"
+        plain = self.buffer.match(_PLAIN_TAG, at)
+        if plain is None or not plain[1]:
+            return plain is not None
+        letters = plain[2].lower()
+        return not any(own.startswith(letters[: len(own)]) for own in self.own_starts)
 
     def _read_strictly(self) -> None:
         """Ends a value at its first close, whatever stands in it and after it (rule 20)."""
