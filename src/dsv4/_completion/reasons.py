@@ -7,13 +7,10 @@ from __future__ import annotations
 from enum import Enum
 from typing import TypeAlias
 
-from dsv4._completion.enums import quick_members
-
 # What a caller knows about why the text ended: any word that a server uses.
 Reason: TypeAlias = str
 
 
-@quick_members
 class Ended(Enum):
     """What a finish reason says about the text."""
 

@@ -28,7 +28,10 @@ def read_after(reading: Reading, unwrapped: bool = False) -> Steps[None]:
     while True:
         ahead = yield from rules.look_ahead(reading.pos)
         if ahead.kind == "eos" and (reading.refuses or reading.doubt is not None):
-            yield from _look_behind_eos(reading, ahead)
+            # Closing tags in a turn that the model made up are surplus too (rule 21).
+            end, behind = yield from rules.after_eos(ahead)
+            if behind.kind != "end" and (yield from rules.closes_later(end)):
+                reading.note_surplus(ahead.end)
         if not _is_closer(reading, ahead):
             break
         role = rules.role(ahead)
@@ -41,13 +44,6 @@ def read_after(reading: Reading, unwrapped: bool = False) -> Steps[None]:
         reading.advance(ahead.end)
     is_plain = (yield from rules.opens_json_calls(ahead)) or rules.is_plain_invoke(ahead)
     yield from _leave(reading, ahead, unwrapped, is_plain)
-
-
-def _look_behind_eos(reading: Reading, eos: Tag) -> Steps[None]:
-    """Closing tags in a turn that the model made up are surplus too (rule 21)."""
-    end, ahead = yield from reading.rules.after_eos(eos)
-    if ahead.kind != "end" and (yield from reading.rules.closes_later(end)):
-        reading.note_surplus(eos.end)
 
 
 def _is_closer(reading: Reading, tag: Tag) -> bool:
@@ -123,9 +119,9 @@ def _last_tag_end(reading: Reading, start: int) -> int:
     while at < reading.pos:
         at = reading.buffer.next_mark(at)
         tag = reading.buffer.tag_at(at) if at < reading.pos else None
-        if isinstance(tag, Tag) and tag.marked and reading.rules.kind(tag) in CALL_TAGS:
-            end = tag.end
         at += 1
+        if isinstance(tag, Tag) and tag.marked and reading.rules.kind(tag) in CALL_TAGS:
+            at = end = tag.end
     return min(end, reading.pos)
 
 

@@ -14,7 +14,7 @@ from dsv4._completion.patterns import pattern
 from dsv4._parse.after_calls import read_after
 from dsv4._parse.open_call import Call
 from dsv4._parse.reading import ParserState, Reading
-from dsv4._parse.tag import TOKENS, PartialTag, Tag
+from dsv4._parse.tag import MAYBE_TAG, TOKENS, PartialTag, Tag
 from dsv4._parse.text_buffer import Steps, TextBuffer
 from dsv4._parse.values import JsonBody, ParameterValue
 
@@ -120,7 +120,7 @@ def _read_tag(reading: Reading, call: Call, tag: Tag) -> Steps[None]:
     if tag.kind in TOKENS or kind == "wrapper":
         return call.complete_implied()
     if kind == "invoke" and not tag.closing:
-        if call.is_stutter(tag):
+        if tag.raw == call.opening and call.is_bare:  # once more, with nothing between (rule 28)
             return call.skip(tag)
         closes = rules.is_odd_close(tag, "invoke", name)  # a close without its slash
         if closes and (yield from rules.closes_in_run(tag.end, "invoke", name, in_block)):
@@ -178,7 +178,7 @@ def next_part(
                 at = start
                 continue
             return start, end
-        tag = buffer.tag_at(mark) if mark < buffer.end else PartialTag.MAYBE
+        tag = buffer.tag_at(mark) if mark < buffer.end else MAYBE_TAG
         if isinstance(tag, Tag):
             return tag
         if tag is None:

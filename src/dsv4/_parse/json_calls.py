@@ -44,13 +44,12 @@ def _described(item: str) -> tuple[str, str] | None:
     named = read_json(members.get("name", "null"))
     if named is None or not isinstance(named.value, str):
         return None
-    name = named.value
     arguments = next((members[key] for key in JSON_ARGUMENTS if key in members), "null")
     if arguments in ("null", '""'):
         # Not where they may stand under another name (rule 11).
-        return (name, "{}") if members.keys() <= JSON_FRAME | {*JSON_ARGUMENTS} else None
+        return (named.value, "{}") if members.keys() <= JSON_FRAME | {*JSON_ARGUMENTS} else None
     inner = object_in(arguments)
-    return None if inner is None else (name, inner.text.strip())
+    return None if inner is None else (named.value, inner.text.strip())
 
 
 def complete_calls(text: str) -> list[tuple[str, str]]:

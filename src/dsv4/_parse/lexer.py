@@ -17,8 +17,8 @@ from dsv4._completion.patterns import pattern
 from dsv4._format import spellings, tokens
 from dsv4._format.spellings import BAR, BARS, CLOSING_BRACKETS, EQUALS, OPENING_BRACKETS, WORD
 from dsv4._parse.quoting import ATTRIBUTE_QUOTES, QUOTES, SMART_QUOTES
-from dsv4._parse.tag import PartialTag, Tag
-from dsv4._parse.text_buffer import NOWHERE, TextBuffer, Waiting
+from dsv4._parse.tag import MAYBE_TAG, TAG_NAME, PartialTag, Tag
+from dsv4._parse.text_buffer import NOWHERE, TagInText, TextBuffer, Waiting
 
 _DSML = str(tokens.DSML)
 _LONGEST_HEAD = 64
@@ -116,22 +116,26 @@ _STRICT_END = {
 _LONGEST_STRICT_END = 32
 
 
-def read_tag(source: TextBuffer, start: int) -> Waiting[Tag | None] | PartialTag | Tag | None:
-    """Reads what begins at `start`. Most tags and most text are recognised without a generator."""
+def read_tag(source: TextBuffer, start: int) -> TagInText:
+    """Reads what begins at `start`.
+
+    A `PartialTag` says that its head has not all come: it is read anew with more text. From its
+    name on a tag is read by a generator.
+    """
     index = start - source.base
     second = source.text[index + 1 : index + 2]
+    if not second:
+        return MAYBE_TAG
     if source.text[index] == BAR:
-        begins = second == _DSML[1]
-    else:
-        begins = second.isalpha() or second in _SECOND
-    if second and not begins:
+        return _read_bare(source, start) if second == _DSML[1] else None
+    if not (second.isalpha() or second in _SECOND):
         return None
     simple = source.match(_SIMPLE, start)
     if simple is not None and (simple[7] or not source.is_inert(start + 1, start + 2 + len(_DSML))):
         return _simple_tag(simple, start)
-    if not source.final and source.match(_PART_OF_NAME, start):
-        return PartialTag.NAME
-    return _TagReader(source, start).read()
+    if second.isalpha() and second not in _FIRST_LETTERS:  # as in most tags
+        return _read_plain(source, start)
+    return _read_head(source, start)
 
 
 def _simple_tag(match: re.Match[str], start: int) -> Tag:
@@ -144,6 +148,64 @@ def _simple_tag(match: re.Match[str], start: int) -> Tag:
     return Tag(kind_of(label), start, match[0], closing, label, is_marked, is_spaced, attributes)
 
 
+# The head: what it is that begins here.
+
+
+def _read_head(source: TextBuffer, start: int) -> TagInText:
+    """A token, or a tag with the DSML token, unless that is ordinary text that spells it."""
+    rest = source.slice(start, start + _LONGEST_HEAD)
+    if rest in _FIXED_STARTS:
+        return MAYBE_TAG
+    if (token := _TOKEN.match(rest)) is not None:
+        spelled = source.is_inert(start, start + token.end())  # by ordinary text
+        if not spelled or token[0] not in spellings.VOCABULARY_TOKENS:  # misspelled, without an id
+            kind, closing = _FIXED_KINDS.get(token[0], ("think", True))
+            return Tag(kind, start, token[0], closing)
+    head = _HEAD.match(rest)
+    if head is None:
+        return MAYBE_TAG if _HEAD_START.match(rest) else _read_plain(source, start)
+    partial = PartialTag.SURELY if _TIGHT.match(rest) else MAYBE_TAG
+    if head.end() == len(rest):
+        return partial
+    word = head[0].find(_DSML) + start
+    if word >= start and source.is_inert(word, word + len(_DSML)):
+        return None
+    closing, spaced, at = any(head.groups()), head[0][-1].isspace(), start + head.end()
+    if source.match(_LABEL, at) is None:
+        if not closing or source.at(at) not in _CLOSING:
+            return None
+        return Tag("named", start, source.slice(start, at + 1), closing, "", True, spaced)
+    return _TagReader(source, start, partial, closing, True, spaced).read(at)
+
+
+def _read_plain(source: TextBuffer, start: int) -> TagInText:
+    if not source.final and source.match(_PART_OF_NAME, start):
+        return TAG_NAME
+    head = source.match(_PLAIN, start)
+    if head is None:
+        return None
+    if head[2] is not None:
+        return MAYBE_TAG
+    at = source.place(head.end())
+    return _TagReader(source, start, TAG_NAME, closing=bool(head[1])).read(at)
+
+
+def _read_bare(source: TextBuffer, start: int) -> TagInText:
+    """The DSML token with no bracket before it: what is left of a closing tag."""
+    rest = source.slice(start, start + len(_DSML) + 2)
+    if len(rest) < len(_DSML) + 2:
+        return MAYBE_TAG if rest.startswith(_DSML[: len(rest)]) else None
+    at = start + len(_DSML) + rest[-2:-1].count(" ")
+    is_token = rest.startswith(_DSML) and not source.is_inert(start, start + len(_DSML))
+    if not is_token or source.match(_LABEL, at) is None:
+        return None
+    reader = _TagReader(source, start, MAYBE_TAG, closing=True, marked=True, spaced=True)
+    return reader.read_bare(at)
+
+
+# The name, the attributes and the end.
+
+
 class _NoTag(Exception):
     """What was read turned out not to be a tag."""
 
@@ -154,88 +216,26 @@ class _TagReader:
 
     source: TextBuffer
     start: int
-    partial: PartialTag = PartialTag.MAYBE
-    closing: bool = False
+    partial: PartialTag
+    closing: bool
     marked: bool = False
     spaced: bool = False
     attributes: dict[str, str] = field(default_factory=dict)
     is_quoted: bool = False  # the value of the last attribute
     reached: int = NOWHERE  # in the value of an attribute
 
-    def read(self) -> Waiting[Tag | None]:
-        is_bare = self.source.at(self.start) == BAR
+    def read(self, at: int) -> Waiting[Tag | None]:
+        """Reads the tag from its name on, which begins at `at`."""
         try:
-            return (yield from self._read_bare() if is_bare else self._read_bracketed())
+            return (yield from self._read_name(at))
         except _NoTag:
             return None
 
-    # The head: what it is that begins here.
-
-    def _read_bracketed(self) -> Waiting[Tag | None]:
-        source, start = self.source, self.start
-        second = yield from self._at(start + 1)
-        if second.isalpha() and second not in _FIRST_LETTERS:  # as in most tags
-            return (yield from self._read_plain())
-        while True:
-            rest = source.slice(start, start + _LONGEST_HEAD)
-            token = _TOKEN.match(rest)
-            if token is not None and not self._is_spelled_out(token[0]):
-                kind, closing = _FIXED_KINDS.get(token[0], ("think", True))
-                return Tag(kind, start, token[0], closing)
-            head = _HEAD.match(rest)
-            if head is not None:
-                self.partial = PartialTag.SURELY if _TIGHT.match(rest) else PartialTag.MAYBE
-                if head.end() < len(rest):
-                    return (yield from self._read_marked(head))
-            if head is None and rest not in _FIXED_STARTS and not _HEAD_START.match(rest):
-                return (yield from self._read_plain())
-            yield self.partial
-
-    def _is_spelled_out(self, text: str) -> bool:
-        """Whether ordinary text spells a token here. A misspelled one has no id, so it counts."""
-        inert = self.source.is_inert(self.start, self.start + len(text))
-        return inert and text in spellings.VOCABULARY_TOKENS
-
-    def _read_marked(self, head: re.Match[str]) -> Waiting[Tag | None]:
-        """A tag with the DSML token, unless that is ordinary text that spells it."""
-        source, word = self.source, head[0].find(_DSML) + self.start
-        if word >= self.start and source.is_inert(word, word + len(_DSML)):
-            return None
-        self.marked = True
-        self.closing = any(head.groups())
-        self.spaced = head[0][-1].isspace()
-        at = self.start + head.end()
-        if self.closing and source.at(at) in _CLOSING:  # without a name
-            return self._made("", at, at + 1)
-        return (yield from self._read_name(at))
-
-    def _read_plain(self) -> Waiting[Tag | None]:
-        while (head := self.source.match(_PLAIN, self.start)) is not None:
-            closing, has_name, at = bool(head[1]), head[2] is None, self.source.place(head.end())
-            head = None  # nobody who waits keeps a match
-            if has_name:
-                self.closing, self.partial = closing, PartialTag.NAME
-                return (yield from self._read_name(at))
-            yield self.partial
-        return None
-
-    def _read_bare(self) -> Waiting[Tag | None]:
-        """The DSML token with no bracket before it: what is left of a closing tag."""
-        source, start = self.source, self.start
-        while len(rest := source.slice(start, start + len(_DSML) + 2)) < len(_DSML) + 2:
-            if not (rest.startswith(_DSML) or _DSML.startswith(rest)):
-                return None
-            yield self.partial
-        if not rest.startswith(_DSML) or source.is_inert(start, start + len(_DSML)):
-            return None
-        self.marked = self.closing = self.spaced = True
-        at = start + len(_DSML) + rest[-2:-1].count(" ")
-        tag = yield from self._read_name(at)
+    def read_bare(self, at: int) -> Waiting[Tag | None]:
+        tag = yield from self.read(at)
         if tag is None or tag.broken or tag.attributes or tag.raw[-1] not in _CLOSING:
             return None
         return replace(tag, bare=True)
-
-    # The name, the attributes and the end.
 
     def _read_name(self, at: int) -> Waiting[Tag | None]:
         start, at = at, (yield from self._run(_LABEL, at))

@@ -58,7 +58,7 @@ class Call:
         self.reading = reading
         self.name = name or ""
         self.hidden: DiagnosticKind | None = hidden
-        self._opening = None if tag is None else tag.raw
+        self.opening = None if tag is None else tag.raw
         self._remarks: list[str] = []  # text that nobody understood
         self.remarked_to = NOWHERE  # where the last of it ends
         self.body: Body | None = None
@@ -141,10 +141,6 @@ class Call:
         if tag.marked:
             return rules.kind(tag, self.name) == "parameter"
         return rules.is_plain_argument(tag, self.name)
-
-    def is_stutter(self, tag: Tag) -> bool:
-        """Whether the call is opened once more, with nothing between (rule 28)."""
-        return tag.raw == self._opening and self.is_bare
 
     def prepare_parameter(self, tag: Tag) -> str:
         """Begins a parameter, and returns its key."""

@@ -53,7 +53,7 @@ def parse(
         new_id=new_id,
         prefix=prefix,
     )
-    if isinstance(text, str) and not (strict or stop or parser._continues):
+    if isinstance(text, str) and not (strict or stop):
         message = parser._read_plainly(text)
         if message is not None:
             return _well_formed(message, options.checked_reason(reason), new_id)

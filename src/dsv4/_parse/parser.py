@@ -32,7 +32,7 @@ from dsv4._parse import parser_options as options
 from dsv4._parse.holds import Hold, hold_of
 from dsv4._parse.lexer import read_tag
 from dsv4._parse.read_completion import read_completion, read_strict_completion
-from dsv4._parse.reading import ParserState, Reading
+from dsv4._parse.reading import PROSE, ParserState, Reading
 from dsv4._parse.speculation import Speculation
 from dsv4._parse.stop_strings import StopStrings
 from dsv4._parse.text_buffer import TextBuffer
@@ -106,7 +106,6 @@ class StreamParser:
         )
         self._finished = False
         self._inert = False  # whether the text being read can spell no special token
-        self._carried: list[Event] = []  # of a call that the prompt left open
         self._buffer = TextBuffer(read_tag, -len(prefix))
         read = read_strict_completion if strict else read_completion
         self._speculation = Speculation(Reading(settings, self._buffer, thinking), read)
@@ -117,8 +116,6 @@ class StreamParser:
         self._passed: list[str] = []  # what has gone by, of prose or of that string
         self._newlines = ""  # at the end of what has gone by: they wait
         self._choose()
-        # Whether the prompt holds the beginning of the text.
-        self._continues = bool(prefix)
         if prefix:
             self._continue(prefix)
 
@@ -197,20 +194,16 @@ class StreamParser:
         """Finds out what may go by, now that the text has been read."""
         self._words = self._line_words = self._index = None
         reading = self._speculation.certain
-        if reading.pos < self._buffer.end or not self._speculation.is_certain:
+        if reading.pos < self._buffer.end or reading is not self._speculation.reading:
             return
-        if reading.tally.further is not None:
+        if reading.doubt is not None or reading.tally.further is not None:
             return
-        if reading.state is ParserState.PROSE:
+        if reading.state is PROSE:
             if reading.is_idle:
                 words = ReasoningDelta if reading.prose.reasoning else ContentDelta
                 self._words = self._line_words = words
         elif isinstance(value := reading.value, ParameterValue) and value.is_idle:
             self._index = value.call.writer.index
-
-    def _close(self) -> None:
-        """Lets nothing by any more."""
-        self._words = self._line_words = self._index = None
 
     def _catch_up(self) -> None:
         """Tells the reading what has gone by, and gives it what waits."""
@@ -250,13 +243,7 @@ class StreamParser:
             if reading.pos - self._buffer.base > _LEAST_TRIMMED:  # not where a long text waits
                 self._buffer.trim(reading.needed_from)
         self._choose()
-        return self._events()
-
-    def _events(self) -> list[Event]:
-        events = self._speculation.events()
-        if self._carried:
-            events, self._carried = self._carried + events, []
-        return events
+        return self._speculation.events()
 
     def finish(self, reason: Reason | None = None) -> list[Event]:
         """The events that the end of the text brings. The last of them is an `End`.
@@ -272,7 +259,7 @@ class StreamParser:
             raise OptionError("reason", "found finish once more, expected it once")
         self._finished = True
         self._catch_up()
-        self._close()
+        self._words = self._line_words = self._index = None
         self._buffer.final, self._buffer.ended = True, ended
         self._speculation.run()
         reading = self._speculation.certain
@@ -280,7 +267,7 @@ class StreamParser:
             reading.report("unclosed_reasoning", reading.pos, "")
         reading.report_further()
         reading.emit(End(self._finish_reason(reading, ended)))
-        return self._events()
+        return self._speculation.events()
 
     def _finish_reason(self, reading: Reading, ended: Ended | None) -> Finish:
         """Why the text ended. A stop string that was hit counts most, and then an EOS."""
@@ -300,19 +287,18 @@ class StreamParser:
     def _continue(self, prefix: str) -> None:
         """Reads what the prompt holds already. Of its events only those of an open call count."""
         events = self.feed(prefix) + self._speculation.trust()
-        call = self._speculation.certain.call
-        if call is not None and call.writer.begun and call.writer.visible:
-            index = call.writer.index  # only events of calls have one
-            self._carried = [one for one in events if getattr(one, "index", None) == index]
+        reading = self._speculation.certain
         self._catch_up()
         self._choose()
-        if self._carried:
-            self._close()
+        if reading.call is not None and reading.call.writer.begun and reading.call.writer.visible:
+            index = reading.call.writer.index  # only events of calls have one
+            reading.events = [one for one in events if getattr(one, "index", None) == index]
+            self._words = self._line_words = self._index = None
 
     def _read_plainly(self, text: str) -> StrictMessage | None:
         """A whole completion that can be read in one way only, without any state. None: another."""
-        reading = self._speculation.certain
-        if reading.settings.forbidden or reading.tools.none_declared:
+        reading, continues = self._speculation.certain, self._buffer.base < 0
+        if reading.settings.forbidden or reading.tools.none_declared or continues:
             return None
         return read_plainly(text, reading.prose.reasoning, reading.tags, reading.tools)
 

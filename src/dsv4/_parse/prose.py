@@ -14,25 +14,16 @@ from dsv4._completion.patterns import pattern
 from dsv4._completion.reasons import Ended
 from dsv4._completion.strict import StrictBlock
 from dsv4._format import tokens
-from dsv4._format.spellings import (
-    BAR,
-    BARS,
-    ECHO,
-    JSON_WRAPPERS,
-    MARKS,
-    TAG_PREFIXES,
-    WORD,
-    ZERO_WIDTH,
-)
+from dsv4._format.spellings import BARS, ECHO, JSON_WRAPPERS, MARKS, TAG_PREFIXES, WORD, ZERO_WIDTH
 from dsv4._parse import after_calls
 from dsv4._parse.blocks import open_block
 from dsv4._parse.calls import begin_call
 from dsv4._parse.lexer import PLAIN_LABEL, PLAIN_NAME
 from dsv4._parse.odd_calls import OddCalls, find_native_calls, find_plain_calls
 from dsv4._parse.quoting import PAIRS, QUOTES, Quoting
-from dsv4._parse.reading import ParserState, Quotation, Reading
+from dsv4._parse.reading import PROSE, ParserState, Quotation, Reading
 from dsv4._parse.strict_alongside import is_last
-from dsv4._parse.tag import CLOSES, ENDS, SECTION_ENDS, TOKENS, PartialTag, Tag
+from dsv4._parse.tag import CLOSES, ENDS, MAYBE_TAG, SECTION_ENDS, TAG_NAME, TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import is_plain_label, is_plain_wrapper
 from dsv4._parse.text_buffer import NOWHERE, Steps
 from dsv4.errors import ParseError
@@ -41,8 +32,13 @@ _MOST_TRIED = 3  # quotations in quotations
 _MOST_NAMED = 128  # characters of tokens in a row
 # What ends a prompt that is shown in a line.
 _ENDS_INLINE = {quote: pattern(f"[{quote}\n]") for quote in '`"'}
-# All of the name of a tag without the token; the token alone on its line; a bracket before it.
-_HEAD = pattern(rf"{PLAIN_NAME}|(<?{tokens.DSML}>?)[ \t\r]{{0,8}}(\n|\Z)|<<(?:{BAR}|\Z)")
+# The name of a tag without the token; the token alone on its line; a bracket before a tag that has
+# it, or may get it.
+_MAYBE_TOKEN = "|".join(tokens.DSML[:size] for size in range(len(tokens.DSML)))
+_HEAD = pattern(
+    rf"{PLAIN_NAME}|(<?{tokens.DSML}>?)[ \t\r]{{0,8}}(\n|\Z)"
+    rf"|<<(?:({tokens.DSML})|(?:{_MAYBE_TOKEN})\Z)"
+)
 # The name in the head of a tag.
 _NAME_IN_HEAD = pattern(rf"(?i){WORD}[{BARS}{ZERO_WIDTH}\s]*([^\s>]*)(.*)", re.DOTALL)
 _ATTRIBUTE = pattern(r"=\s*([\"']).*?(?:\1|\Z)", re.DOTALL)
@@ -71,24 +67,20 @@ class ProseReader:
         reading, buffer, prose = self._reading, self._buffer, self._prose
         at = prose.at
         try:
-            while reading.state is ParserState.PROSE:
+            while reading.state is PROSE:
                 at = buffer.next_mark(at if at > prose.at else prose.at)
-                tag = None
-                if at < buffer.end:
-                    tag = self._tag_at(at)
-                    if tag is None or self._is_idle(tag, at):
-                        at += 1  # what stands in it may act, as if it had not been read as a tag
-                        continue
-                if at > prose.at:
-                    self._look(at)
-                if at > reading.pos:
-                    self._show_up_to(at)
+                tag = self._tag_at(at) if at < buffer.end else None
+                if at < buffer.end and (tag is None or self._is_idle(tag, at)):
+                    at += 1  # what stands in it may act, as if it had not been read as a tag
+                    continue
+                self._look(at)
+                self._show_up_to(at)
                 if isinstance(tag, Tag):
                     steps = self._reader_of(tag)(tag)
                     if steps is not None:
                         yield from steps
                     at = prose.at
-                elif (yield from buffer.more_of(at, None if tag is PartialTag.NAME else tag)):
+                elif (yield from buffer.more_of(at, None if tag is TAG_NAME else tag)):
                     pass
                 elif tag is None:
                     return self._show_up_to(at, complete=True)
@@ -109,23 +101,22 @@ class ProseReader:
         head = buffer.match(_HEAD, at)
         if head is None:
             return buffer.tag_at(at)
-        name, token, line_end = head.groups()
-        if name and not is_plain_label(name):
-            return None
-        tag = buffer.tag_at(at)
-        if tag is not None or name:
-            return tag
-        if token is None:
+        name, token, line_end, doubled = head.groups()
+        if name:
+            return buffer.tag_at(at) if is_plain_label(name) else None
+        if doubled:
             return self._rules.doubled(at)
-        if not line_end:
-            return None if buffer.final else PartialTag.MAYBE
-        return Tag("invoke", at, token, marked=True)
+        if token and (tag := buffer.tag_at(at)) is not None:
+            return tag
+        if line_end:
+            return Tag("invoke", at, token, marked=True)
+        return None if buffer.final else MAYBE_TAG
 
     def _is_idle(self, tag: Tag | PartialTag, at: int) -> bool:
         """Whether a tag, or what may become one, means nothing here, and is no deviation."""
         prose = self._prose
         if isinstance(tag, PartialTag):
-            if tag is not PartialTag.NAME and tag is not PartialTag.PLAIN:
+            if tag is not TAG_NAME and tag is not PartialTag.PLAIN:
                 return False
             if not self._reading.tools.parameters:
                 return True
@@ -231,7 +222,7 @@ class ProseReader:
         """Whether the text ends in what may become a DSML tag."""
         tag = self._buffer.tag_at(at) if self._buffer.at(at) in MARKS else None
         is_call = tag is PartialTag.SURELY and self._may_become_call(at, alone=True)
-        return is_call or tag is PartialTag.MAYBE
+        return is_call or tag is MAYBE_TAG
 
     # Showing text.
 
@@ -241,12 +232,10 @@ class ProseReader:
         With `complete` something else follows, and all of it is shown.
         """
         reading, settings = self._reading, self._reading.settings
-        text = self._buffer.slice(reading.pos, to)
-        if not text:
+        if to <= reading.pos:
             return
-        tail = 0
-        if not complete and text[-1] == "\n":
-            tail = 1 + (text[-2:-1] == "\n")
+        text = self._buffer.slice(reading.pos, to)
+        tail = 0 if complete else len(text) - len(text.removesuffix("\n").removesuffix("\n"))
         stops = settings.stops
         if stops is not None and (settings.stop_everywhere or not self._prose.reasoning):
             certain = text[: len(text) - tail]
@@ -274,7 +263,7 @@ class ProseReader:
         for quotation in reading.quotations:
             quotation.is_behind = quotation.is_behind or not text.isspace()
         if not prose.reasoning:
-            reading.emit(ContentDelta(text))
+            reading.events.append(ContentDelta(text))
             return
         if prose.joining and prose.reasoning_shown:
             text = "\n" + text
@@ -689,17 +678,19 @@ class ProseReader:
         a parameter "command" with "ls", its close, the call's and the block's.
         """
         rules, limit, at, ahead = self._rules, tag.start + LONGEST_ORPHANS, tag.end, tag
-        while rules.role(ahead) == "parameter":
+        has_close = False
+        while rules.role(ahead) == "parameter" and tag.start >= self._prose.left_to:
             close = yield from self._buffer.next_marked(at, limit)
             if close is None or rules.role(close) != "/parameter":
-                return tag.end, False
+                break
             ahead = yield from rules.look_ahead(close.end)
             at = ahead.end if ahead.raw else close.end
-        has_close = False
         while rules.role(ahead) in ("/invoke", "/wrapper"):
             has_close, at = True, ahead.end
             ahead = yield from rules.look_ahead(at)
         goes = has_close and ahead.kind in ENDS and at <= limit
+        if not goes:
+            self._prose.left_to = max(self._prose.left_to, at)
         return at if goes else tag.end, goes
 
     def _read_stub(self, tag: Tag) -> Steps[None]:

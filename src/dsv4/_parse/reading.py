@@ -12,7 +12,6 @@ from enum import Enum
 from typing import Protocol
 
 from dsv4._completion.call_writer import CallWriter
-from dsv4._completion.enums import quick_members
 from dsv4._completion.events import (
     UNREAD_CALL_KINDS,
     Diagnostic,
@@ -35,7 +34,6 @@ from dsv4._parse.text_buffer import ANYWHERE, NOWHERE, Steps, TextBuffer
 _SPACE = pattern(r"\s+")
 
 
-@quick_members
 class ParserState(Enum):
     __hash__ = object.__hash__  # a member is equal to itself only; that of `Enum` is slow
     rule: int | None
@@ -67,6 +65,8 @@ class ParserState(Enum):
     INVENTED = "a turn that the model made up after its own, until the text ends", 17
     HALTED = "after a stop string"
 
+
+PROSE = ParserState.PROSE  # by itself, as in tag.py
 
 # Which states may follow which.
 NEXT: dict[ParserState, frozenset[ParserState]] = {
@@ -123,6 +123,7 @@ class Prose:
     roles_are_text: bool = False
     named_to: int = NOWHERE  # tokens and markup before this place are named
     openers: int = 0  # opening tags that were left as text
+    left_to: int = NOWHERE  # parameters without a call before this place are text
     # This line names an opening think tag, so the next close is talk too.
     names_think_tag: bool = False
     plain_wrapper: bool = False  # a wrapper without the DSML token was opened
@@ -249,11 +250,6 @@ class Reading:
         if self.block is not None and self.block.strict is not None:
             self.block.strict.passed.append((self.buffer.acting(self.pos, to), self.pos))
         self.pos = to
-
-    def take(self, to: int) -> str:
-        """Takes text of a value."""
-        start, self.pos = self.pos, to
-        return self.buffer.slice(start, to)
 
     @property
     def is_idle(self) -> bool:

@@ -25,21 +25,12 @@ class Speculation:
     def __init__(self, reading: Reading, read_on: Callable[[Reading], Steps[None]]) -> None:
         self._read_on = read_on
         self._tried = [(reading, read_on(reading))]
-
-    @property
-    def certain(self) -> Reading:
-        """The reading at the bottom, on which everything that is tried stands."""
-        return self._tried[0][0]
+        self.certain = reading  # the one at the bottom, on which everything that is tried stands
 
     @property
     def reading(self) -> Reading:
         """The reading that goes on."""
         return self._tried[-1][0]
-
-    @property
-    def is_certain(self) -> bool:
-        """Whether nothing is tried or doubted."""
-        return len(self._tried) == 1 and self.certain.doubt is None
 
     def run(self) -> None:
         """Reads as far as the text goes."""
@@ -78,6 +69,7 @@ class Speculation:
             reading.doubt.shown += len(below)
         reading.events = below + reading.events
         self._tried[-1] = reading, steps
+        self.certain = self._tried[0][0]
 
     def trust(self) -> list[Event]:
         """The events of all that is tried and doubted: it is the prompt's own, and in no doubt."""
@@ -89,7 +81,7 @@ class Speculation:
 
     def events(self) -> list[Event]:
         """The events that are certain, and have not been given out."""
-        reading = self._tried[0][0]
+        reading = self.certain
         events, doubt = reading.events, reading.doubt
         if doubt is None:  # else nothing is tried
             reading.events = []

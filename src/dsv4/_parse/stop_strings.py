@@ -16,14 +16,10 @@ class StopStrings:
     def find(self, text: str) -> tuple[int, str] | None:
         """The string that is whole first, as if the text came letter by letter; and its place."""
         places = [(at + len(s), at, s) for s in self._stops if (at := text.find(s)) >= 0]
-        if not places:
-            return None
-        _, at, string = min(places)
-        return at, string
+        first = min(places, default=None)
+        return None if first is None else first[1:]
 
     def start_at_end(self, text: str) -> int:
         """How many characters of the text's end a stop string may begin with."""
-        for size in range(min(self._longest - 1, len(text)), 0, -1):
-            if text[-size:] in self._starts:
-                return size
-        return 0
+        sizes = range(min(self._longest - 1, len(text)), 0, -1)
+        return next((size for size in sizes if text[-size:] in self._starts), 0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from dsv4._completion.enums import quick_members
 from dsv4._format import tokens
 from dsv4._format.dialects import STRING_FALSE, STRING_TRUE
 from dsv4._format.spellings import COMPLETION_TOKENS, NAME_ATTRIBUTES
@@ -20,7 +19,6 @@ ENDS = frozenset({"end", "eos"})
 SECTION_ENDS = frozenset({"eos", "think"})
 
 
-@quick_members
 class PartialTag(Enum):
     """The text ends inside something that may become a tag."""
 
@@ -28,6 +26,11 @@ class PartialTag(Enum):
     SURELY = "the DSML token is there, without a space"
     NAME = "the name of a tag without the DSML token, which may go on"
     PLAIN = "a tag without the DSML token, if it becomes one"
+
+
+# Those that are looked up for every character: until Python 3.12 it takes an enumeration longer
+# than three calls of a function to find a member.
+MAYBE_TAG, TAG_NAME = PartialTag.MAYBE, PartialTag.NAME
 
 
 @dataclass(slots=True, eq=False)

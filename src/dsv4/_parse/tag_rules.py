@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from functools import lru_cache
 
 from dsv4._completion.declared import DeclaredTools
 from dsv4._completion.limits import LONGEST_SPACE
@@ -19,7 +20,7 @@ from dsv4._completion.patterns import pattern
 from dsv4._completion.reasons import Ended
 from dsv4._format import spellings, tokens
 from dsv4._parse.quoting import QUOTES_CONTENT
-from dsv4._parse.tag import CALL_TAGS, CLOSES, TOKENS, PartialTag, Tag
+from dsv4._parse.tag import CALL_TAGS, CLOSES, MAYBE_TAG, TOKENS, PartialTag, Tag
 from dsv4._parse.text_buffer import ANYWHERE, NOWHERE, Steps, TextBuffer
 
 # A bracket too many, before the head of a tag.
@@ -69,7 +70,7 @@ class TagRules:
                 return None if tag.broken else replace(tag, start=at, raw=rest[0] + tag.raw)
             return None if buffer.final else tag
         waits = len(rest) > 1 and _DOUBLED.startswith(rest) and not buffer.final
-        return PartialTag.MAYBE if waits else None
+        return MAYBE_TAG if waits else None
 
     def after_eos(self, tag: Tag) -> Steps[tuple[int, Tag]]:
         """Where the run of EOS tokens ends that `tag` is in, and what follows it.
@@ -289,11 +290,13 @@ def is_argument(attribute: str, keys: Collection[str]) -> bool:
     return attribute in keys and attribute not in spellings.NEVER_ARGUMENTS
 
 
+@lru_cache(256)
 def is_plain_label(label: str) -> bool:
     """Whether a tag without the DSML token may mean anything in prose."""
     return is_plain_call(label) or is_plain_wrapper(label)
 
 
+@lru_cache(256)
 def is_plain_call(label: str) -> bool:
     return label.rpartition(":")[2].lower() in spellings.PLAIN_INVOKES
 

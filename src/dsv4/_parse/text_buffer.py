@@ -16,7 +16,7 @@ from dsv4._completion.limits import LONGEST_SPACE
 from dsv4._completion.patterns import pattern
 from dsv4._completion.reasons import Ended
 from dsv4._format.spellings import BAR, MARKS
-from dsv4._parse.tag import TOKENS, PartialTag, Tag
+from dsv4._parse.tag import MAYBE_TAG, TOKENS, PartialTag, Tag
 
 T = TypeVar("T")
 # How readers go on: to yield is to wait for more text, or to ask for an attempt. What is tried is
@@ -26,7 +26,8 @@ Attempt: TypeAlias = Callable[[Any, int], None]
 Steps: TypeAlias = Generator[Attempt | None, int | None, T]
 # How a tag is read: by asking for more until it is one, or is none.
 Waiting: TypeAlias = Generator[PartialTag, None, T]
-Lexer: TypeAlias = Callable[["TextBuffer", int], "Waiting[Tag | None] | PartialTag | Tag | None"]
+TagInText: TypeAlias = "Waiting[Tag | None] | PartialTag | Tag | None"
+Lexer: TypeAlias = Callable[["TextBuffer", int], TagInText]
 
 # Stands for a bar of ordinary text, where only tokens count.
 BLANK = "\0"
@@ -160,7 +161,7 @@ class TextBuffer:
         """What begins at `at`: a tag, no tag, or what may become one. Each is read once."""
         if at not in self._readings:
             if at + 1 == self.end and not self.final:
-                return PartialTag.MAYBE  # one character says nothing
+                return MAYBE_TAG  # one character says nothing
             begun = self._read(self, at)
             if isinstance(begun, PartialTag):
                 return begun  # it is short, and read anew with more

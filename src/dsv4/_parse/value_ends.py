@@ -16,7 +16,7 @@ from dsv4._parse.quoting import QUOTES_A_CLOSE
 from dsv4._parse.reading import Reading
 from dsv4._parse.tag import CALL_TAGS, TOKENS, Tag
 from dsv4._parse.text_buffer import Steps
-from dsv4._parse.value_reader import Value, Verdict
+from dsv4._parse.value_reader import CLOSE, IMPLIED, QUOTE, SPELLED, TEXT, Value, Verdict
 
 _COMMAS = pattern(r"\s*(?:[,;，；、]|[-*•]\s|<!--[^<>]*-->)?\s*")
 _BARE_PARAMETER = f"{tokens.DSML}{PARAMETER_PREFIX}"
@@ -93,10 +93,10 @@ class QuotingValue(CallValue):
         verdict = yield from self._judge(tag, json_ended)
         if block is not None and block.strict is not None:
             verdict = yield from self._judge_strictly(tag, verdict)
-        if verdict is Verdict.IMPLIED and self.reopens and tag.start < reading.quoted_to:
+        if verdict is IMPLIED and self.reopens and tag.start < reading.quoted_to:
             self.quoted = True
-            verdict = Verdict.SPELLED
-        if tag.marked and verdict in (Verdict.TEXT, Verdict.SPELLED, Verdict.QUOTE):
+            verdict = SPELLED
+        if tag.marked and verdict in (TEXT, SPELLED, QUOTE):
             self.holds_tags = True
             kind = self.rules.kind(tag, self.call.name)
             self.holds_close = self.holds_close or (tag.closing and kind in CALL_TAGS)
@@ -105,30 +105,30 @@ class QuotingValue(CallValue):
     def _judge(self, tag: Tag, json_ended: bool) -> Steps[Verdict]:
         rules, tool, in_block = self.rules, self.call.name, self.reading.block is not None
         if tag.kind != "eos" and (tag.broken or tag.kind in TOKENS):
-            return Verdict.TEXT
+            return TEXT
         kind = rules.kind(tag, tool)
         if tag.kind == "eos":
             ends = not self.quoted and (yield from rules.ends_text(tag))
         elif self._region and self._is_counted(tag, kind):
-            return Verdict.TEXT
+            return TEXT
         elif self._is_own_close(tag, kind):
-            return Verdict.CLOSE if json_ended else (yield from self._judge_close(tag))
+            return CLOSE if json_ended else (yield from self._judge_close(tag))
         elif not self._region and rules.is_odd_close(tag, "parameter", tool, self.key):
             closes = yield from rules.closes_in_run(tag.end, "parameter", tool, in_block)
-            return Verdict.CLOSE if closes else Verdict.TEXT
+            return CLOSE if closes else TEXT
         elif json_ended and rules.is_odd_close(tag, "invoke", tool):
             ends = yield from rules.closes_in_run(tag.end, "invoke", tool, in_block)
         elif not tag.marked or tag.bare or kind not in CALL_TAGS or self._region:
-            return Verdict.TEXT
+            return TEXT
         elif tag.closing:  # JSON has decided where it ends (rule 4)
             ends = json_ended or (yield from self.ends_at_outer_close(tag, kind))
         elif kind == "parameter":
             ends = (json_ended and rules.key(tag, tool) is not None) or self.lets_act(tag)
         elif not (yield from self._opens_region(tag, kind)):
-            return Verdict.TEXT
+            return TEXT
         else:
-            return Verdict.IMPLIED if json_ended else Verdict.QUOTE
-        return Verdict.IMPLIED if ends else Verdict.TEXT
+            return IMPLIED if json_ended else QUOTE
+        return IMPLIED if ends else TEXT
 
     # What the strict grammar says (rule 20).
 
@@ -136,8 +136,8 @@ class QuotingValue(CallValue):
         """What the first doubtful tag of a block means."""
         reading, block = self.reading, self.reading.block
         assert block is not None and block.strict is not None
-        closes = tag.raw == reading.tags.parameter_close and verdict is Verdict.CLOSE
-        if closes or (verdict is Verdict.TEXT and not tag.marked and tag.kind != "eos"):
+        closes = tag.raw == reading.tags.parameter_close and verdict is CLOSE
+        if closes or (verdict is TEXT and not tag.marked and tag.kind != "eos"):
             return verdict
         strict, block.strict = block.strict, None
         if (yield from self._is_repair(tag, verdict)):
@@ -147,10 +147,10 @@ class QuotingValue(CallValue):
         reading.refuted_to = max(reading.refuted_to, strict.refuted_to)
         if not accepted:
             return verdict
-        if verdict is Verdict.IMPLIED and tag.kind != "eos":  # nobody can tell which was meant
+        if verdict is IMPLIED and tag.kind != "eos":  # nobody can tell which was meant
             reading.report("quoted_markup", tag.start, tag.raw)
         block.reads_strictly = True
-        return Verdict.TEXT
+        return TEXT
 
     def _is_repair(self, tag: Tag, verdict: Verdict) -> Steps[bool]:
         """Whether a value ends at a tag though the strict grammar may go on behind it.
@@ -158,9 +158,9 @@ class QuotingValue(CallValue):
         At a parameter's tag it does; at a close that is odd or misspelled, where a parameter that
         is still missing follows. Before anything else the close may be quoted.
         """
-        if verdict is Verdict.IMPLIED:
+        if verdict is IMPLIED:
             return self._is_called_parameter(tag)
-        if verdict is not Verdict.CLOSE or self.quoted:
+        if verdict is not CLOSE or self.quoted:
             return False
         ahead = yield from self.rules.look_past(tag.end)
         return self._is_called_parameter(ahead) and not ahead.closing and self.is_missing(ahead)
@@ -188,10 +188,10 @@ class QuotingValue(CallValue):
         if not closes and not self._region:
             closes = self.is_remarked = yield from self._comes_soon(tag.end)
         if closes:
-            return Verdict.CLOSE
+            return CLOSE
         if not tag.marked and self.reading.doubt is not None:  # plain calls are quoted (rule 31)
             self.reading.doubt.has_surplus = True
-        return Verdict.SPELLED if tag.marked else Verdict.TEXT
+        return SPELLED if tag.marked else TEXT
 
     def _may_follow(self, tag: Tag, ahead: Tag) -> Steps[bool]:
         """Whether the grammar can go on after a close (rule 4)."""
@@ -281,14 +281,14 @@ class QuotingValue(CallValue):
         return rules.role((yield from rules.look_past(tag.end))) == "invoke"
 
     def quote(self, tag: Tag, verdict: Verdict) -> None:
-        if verdict is Verdict.SPELLED:
+        if verdict is SPELLED:
             self.reading.refuse(tag.end)
         else:
             self.quoted = True
             if not tag.self_closed:
                 self._count(self.rules.kind(tag, self.call.name) or "")
         # Values that are held are looked at when they end.
-        if verdict is Verdict.QUOTE or self.streams:
+        if verdict is QUOTE or self.streams:
             self.reading.report("quoted_markup", tag.start, tag.raw)
 
     def _count(self, kind: str) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from enum import Enum
 
-from dsv4._completion.enums import quick_members
 from dsv4._completion.json_text import read_json
 from dsv4._completion.limits import LONGEST_SPACE
 from dsv4._completion.patterns import pattern
@@ -27,7 +26,6 @@ _PLAIN_TAG = pattern(
 _EOS = str(tokens.EOS)
 
 
-@quick_members
 class Verdict(Enum):
     """What a tag means inside a value."""
 
@@ -36,6 +34,9 @@ class Verdict(Enum):
     IMPLIED = "something that cannot be inside, so the value has ended"
     QUOTE = "the start of a quoted region"
     SPELLED = "a close that closes nothing: a part of the value, and a deviation"
+
+
+TEXT, CLOSE, IMPLIED, QUOTE, SPELLED = Verdict  # by themselves, as in tag.py
 
 
 class Value:
@@ -62,7 +63,7 @@ class Value:
 
     def judge(self, tag: Tag, json_ended: bool = False) -> Steps[Verdict]:
         """What `tag` means; `json_ended` says that the value is JSON, and whole."""
-        return Verdict.IMPLIED if (yield from self.ends_at(tag)) else Verdict.TEXT
+        return IMPLIED if (yield from self.ends_at(tag)) else TEXT
 
     def ends_at(self, tag: Tag) -> Steps[bool]:
         """Whether a tag cannot be inside."""
@@ -135,10 +136,10 @@ class Value:
                 return self._end(self._at)
             self.take(self._before_newline(tag.start))
             verdict = yield from self.judge(tag)
-            if verdict is Verdict.CLOSE or verdict is Verdict.IMPLIED:
+            if verdict is CLOSE or verdict is IMPLIED:
                 if (yield from self._close_at(tag, verdict)):
                     return
-            elif verdict is Verdict.QUOTE or verdict is Verdict.SPELLED:
+            elif verdict is QUOTE or verdict is SPELLED:
                 self.quote(tag, verdict)
             self._at = tag.end
         self._read_strictly()
@@ -219,7 +220,7 @@ class Value:
                     if is_whole is not False and depth == 0 and not self.ends_itself:
                         is_whole = read_json(buffer.slice(self.start, at)) is not None
                     verdict = yield from self.judge(tag, depth == 0 and is_whole is True)
-                    ends = verdict in (Verdict.CLOSE, Verdict.IMPLIED)
+                    ends = verdict in (CLOSE, IMPLIED)
                     if ends and (yield from self._close_at(tag, verdict)):
                         return True
                     at = tag.end
@@ -231,7 +232,7 @@ class Value:
 
     def _close_at(self, tag: Tag, verdict: Verdict) -> Steps[bool]:
         """Ends the value at a tag. False: the tag is quoted, and the value goes on."""
-        own = verdict is Verdict.CLOSE
+        own = verdict is CLOSE
         self.take(tag.start if own else self._before_newline(tag.start))
         if not (yield from self.may_end(tag, own)):
             return False

@@ -102,7 +102,7 @@ class ParameterValue(QuotingValue):
         if self._undecided and not self._decide(reading.buffer.slice(reading.pos, to)):
             return
         if self.streams:
-            text = reading.take(to)
+            text, reading.pos = reading.buffer.slice(reading.pos, to), to
             self.written.append(text)
             self.call.writer.write_string(text)
 
