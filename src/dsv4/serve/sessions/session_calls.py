@@ -233,7 +233,7 @@ class SessionEntry:
         """Generation begins. From now on it matters when tokens come."""
         self.has_begun = True
         for reader in readers:
-            reader.arrivals = TokenArrivals(self.started)
+            reader.arrivals = array("d")
 
     async def finish(self, prepared: PreparedRequest, readers: Sequence[ChoiceReader]) -> None:
         """Records completions that have ended, before the client has all of them."""
@@ -301,7 +301,7 @@ class SessionEntry:
             problem=problem,
             weights=(self.weights, self.weights),
             spans=reader.weights,
-            arrivals=reader.arrivals or TokenArrivals(self.started),
+            arrivals=TokenArrivals(self.started, reader.arrivals or ()),
             experts=experts,
             details={
                 "choice": choice,
