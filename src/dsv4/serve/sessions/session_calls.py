@@ -369,9 +369,9 @@ def recorded_ids(
         some = f"{len(logprobs)} log-probabilities for {len(sampled)} tokens"
         problem = f"the backend gave {some}" if logprobs else NO_LOGPROBS
     values = None if problem else logprobs
-    end = len(ids) - prepared.written
-    runs = (TokenRun(ids[end:], False),) if prepared.written else ()
-    return array("I", ids[:end]), (*runs, TokenRun(sampled, True, values)), problem
+    end, prompt = len(ids) - prepared.written, array("I", ids)
+    runs = (TokenRun(prompt[end:], False),) if prepared.written else ()
+    return prompt[:end], (*runs, TokenRun(sampled, True, values)), problem
 
 
 def recorded_pictures(prompt: Prompt, tokenizer: Tokenizer | None) -> tuple[RecordedPicture, ...]:
