@@ -6,6 +6,7 @@ not by luck. `HYPOTHESIS_PROFILE=explore make test` looks further, at random.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -20,6 +21,10 @@ import dsv4
 from builders import small_vocabulary
 from parts import ALL
 from skips import add_reasons
+
+# Nothing is garbage while tests are collected, and what they are made of stays until the end: to
+# look through all of it again and again takes a tenth of the time.
+gc.disable()
 
 # What an assertion there finds is shown as it is for those of tests.
 pytest.register_assert_rewrite("shapes")
@@ -60,6 +65,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.path.name in TOKEN_TESTS:
                 item.add_marker(skip)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

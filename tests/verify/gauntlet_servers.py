@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from stand_ins import FORECASTER, StandIn, server
@@ -342,5 +343,10 @@ def noisy() -> list[GauntletServer]:
     return found[:NOISY]
 
 
-def every_server() -> dict[str, list[GauntletServer]]:
-    return {"clean": clean(), "listed": listed(), "unlisted": unlisted(), "noisy": noisy()}
+KINDS = {"clean": clean, "listed": listed, "unlisted": unlisted, "noisy": noisy}
+
+
+@cache
+def servers_of(kind: str) -> list[GauntletServer]:
+    """All servers of one kind: to find out what can be seen of each takes seconds."""
+    return KINDS[kind]()

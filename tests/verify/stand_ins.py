@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from dsv4.errors import EncodeError
@@ -15,6 +15,8 @@ from dsv4.verify.kept_counts import kept_forecasts
 
 FORECASTER = kept_forecasts()
 VLLM = Hypothesis("vllm-0.32", "v4")
+# The fixture `look_among`.
+LookAmong = Callable[[Sequence[Hypothesis]], None]
 
 
 def server(profile: str = "vllm-0.32", dialect: str = "v4", *faults: str) -> Hypothesis:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from stand_ins import FORECASTER, VLLM, StandIn, server
+from stand_ins import FORECASTER, VLLM, LookAmong, StandIn, server
 
 from dsv4.profiles.request_changes import default_system, system_for_developers
 from dsv4.verify import PROBES, Hypothesis, Reply, Report, run
@@ -97,8 +97,9 @@ class TestTextsOfAnyLength:
             report = run(client, forecaster=FORECASTER)
             assert report.verdict.faults == ("system-default-added",)
 
-    def test_a_shorter_prompt_has_no_text_added(self) -> None:
+    def test_a_shorter_prompt_has_no_text_added(self, look_among: LookAmong) -> None:
         """Two words of each developer message are lost."""
+        look_among([server("sglang-0.5.23"), server("vllm-0.32")])
 
         def shorter(body: dict[str, Any]) -> dict[str, Any]:
             messages = [

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from stand_ins import FORECASTER, VLLM, count_on, observed, server
+from stand_ins import FORECASTER, VLLM, LookAmong, count_on, observed, server
 
 from dsv4.profiles.profile import profile_named
 from dsv4.profiles.text_shields import TEXT_PLACES
@@ -27,7 +26,6 @@ from dsv4.verify.hypotheses import clean_servers
 from parts import part
 from rows import each_row
 
-LookAmong = Callable[[Sequence[Hypothesis]], None]
 VECTORS = Path(__file__).parent.parent / "vectors" / "verify-counts.jsonl"
 ROWS = [json.loads(line) for line in VECTORS.read_text("utf-8").splitlines()]
 

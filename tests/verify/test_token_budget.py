@@ -11,7 +11,7 @@ from zlib import crc32
 
 import pytest
 from gauntlet_servers import Noisy, _counted
-from stand_ins import FORECASTER, VLLM, server
+from stand_ins import FORECASTER, VLLM, LookAmong, server
 
 from dsv4.verify import PROBES, Reply, Report, run
 from dsv4.verify.picture_checks import PICTURES, picture_request
@@ -41,11 +41,17 @@ class Counting(Noisy):
         return count
 
 
+@pytest.fixture
+def fewer_servers(look_among: LookAmong) -> None:
+    look_among([VLLM, server("sglang-0.5.23")])
+
+
 def run_over(name: str, mode: RunMode, **options: Any) -> tuple[Counting, Report]:
     client = Counting(COUNTERS[name])
     return client, run(client, forecaster=FORECASTER, mode=mode, **options)
 
 
+@pytest.mark.usefixtures("fewer_servers")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", COUNTERS)
 def test_no_run_passes_what_it_announces(name: str, mode: RunMode) -> None:
@@ -116,6 +122,7 @@ SURPRISES: dict[str, Callable[[int, str], int]] = {
 LIMITS = (1_500, 3_000, 6_000, 9_000, 12_000, 16_000)
 
 
+@pytest.mark.usefixtures("fewer_servers")
 class TestAtOnce:
     """How many requests are under way at once makes no difference, where limits bind too."""
 

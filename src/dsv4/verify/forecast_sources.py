@@ -26,11 +26,11 @@ class Forecasts:
             if needed <= self.touched(fault):
                 yield server.having(fault)
 
-    def with_one_more(self, base: Hypothesis) -> Iterator[Hypothesis]:
-        """A hypothesis with each fault that goes with those it has."""
+    def further_faults(self, base: Hypothesis) -> Iterator[FaultVariant]:
+        """Each fault that goes with those that a hypothesis has."""
         for fault in variants():
             if fault.id not in base.ids and not (base.faults and fault.fault.replaces_prompt):
-                yield base.having(fault)
+                yield fault
 
     def touched(self, fault: FaultVariant) -> frozenset[str]:
         return self._forecaster.touched(fault)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from dsv4.profiles.server_faults import FaultVariant, variants
 from dsv4.verify.fits import Fits, usual_count
 from dsv4.verify.hypotheses import Hypothesis
 from dsv4.verify.verdicts import Explanation
@@ -53,15 +54,28 @@ def _with_one_more(
     """The hypotheses with one fault more that explain most, all of them if several do as much."""
     best: list[Hypothesis] = []
     most = 0
+    touched = {fault: _touched_by(fits, fault) for fault in variants()}
     for base in bases:
-        own = _explained(fits, base)
-        for each in fits.forecasts.with_one_more(base):
-            explained = _explained(fits, each)
-            if explained < most or explained < own + LEAST_GAIN:
+        own = {n for n, o in enumerate(fits.observations) if fits.explains(base, o)}
+        for fault in fits.forecasts.further_faults(base):
+            # What a fault has nothing to do with is explained as it was.
+            untouched = len(own - touched[fault])
+            least = max(most, len(own) + LEAST_GAIN)
+            if untouched + len(touched[fault]) < least:
                 continue
-            best = [*best, each] if explained == most else [each]
-            most = explained
+            each = base.having(fault)
+            changed = (fits.observations[n] for n in touched[fault])
+            explained = untouched + sum(fits.explains(each, o) for o in changed)
+            if explained >= least:
+                best = [*best, each] if explained == most else [each]
+                most = explained
     return sorted(best, key=lambda each: each.profile not in preferred)
+
+
+def _touched_by(fits: Fits, fault: FaultVariant) -> frozenset[int]:
+    """Where the observations stand that a fault has to do with."""
+    touched = fits.forecasts.touched(fault)
+    return frozenset(n for n, o in enumerate(fits.observations) if o.probe in touched)
 
 
 def _explained(fits: Fits, hypothesis: Hypothesis) -> int:
