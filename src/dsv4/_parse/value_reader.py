@@ -4,6 +4,7 @@ strings (recovery.md, rules 3 and 4).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 
 from dsv4._completion.json_text import read_json
@@ -45,7 +46,7 @@ class Value:
     ends_itself = True  # as a JSON object does, at its last brace
     streams = False  # it is shown as it comes
     quoted = False  # a quoted region was opened in it
-    own_starts: tuple[str, ...] = ()  # of the names of plain tags that may close it
+    own_starts: Sequence[str] = ()  # of the names of plain tags that may close it
 
     def __init__(self, reading: Reading) -> None:
         self.reading = reading

@@ -40,7 +40,7 @@ class ParameterValue(QuotingValue):
         super().__init__(reading, call, key, tag)
         self.types = reading.tools.types_of(call.name, key)
         self.may_hold_all = lone = not call.writer.keys and reading.tools.may_unwrap(call.name, key)
-        self.own_starts = (PARAMETER_PREFIX[:2], key[:2].lower(), tag.label[:2].lower())
+        self.own_starts = [n[:2].lower() for n in (PARAMETER_PREFIX, key, tag.label) if n]
         untyped = tag.string not in ("true", "false")
         # A text without a type may still be unwrapped, so its start decides whether it streams.
         self._undecided = untyped and self.types == {"string"} and not lone
