@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import NamedTuple
 
 from dsv4._completion.events import ArgumentsDelta
@@ -82,8 +81,7 @@ def _plain_call(reading: Reading, tag: Tag, text: str) -> list[tuple[str, str]]:
 
     None at all, if not all of its arguments are understood (rule 30).
     """
-    settings = replace(reading.settings, forbidden=False, whole_calls=True, new_id=str)
-    inside = Reading(settings, TextBuffer(read_tag), reasoning=False)
+    inside = Reading(reading.settings.inside_plain_call, TextBuffer(read_tag), reasoning=False)
     inside.block = Block(may_be_empty=False, met_before=0)
     inside.buffer.append(text, inert=True)  # no token stands in it, whatever it spells
     inside.buffer.append(f"{reading.tags.invoke_close}{reading.tags.block_close}")

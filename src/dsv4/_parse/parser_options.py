@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal, TypeAlias, TypeVar
 
 from dsv4._completion.declared import DeclaredTools, GivenObject
@@ -15,7 +16,7 @@ from dsv4.errors import OptionError, short_repr
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ParserSettings:
     """What a caller wants of the parser."""
 
@@ -27,6 +28,11 @@ class ParserSettings:
     new_id: Callable[[], str]
     stops: StopStrings | None
     stop_everywhere: bool
+
+    @cached_property
+    def inside_plain_call(self) -> ParserSettings:
+        """Where a call without the DSML token is read on its own, whether it is made or not."""
+        return replace(self, forbidden=False, whole_calls=True, new_id=str)
 
 
 GivenStops: TypeAlias = Sequence[str] | str
