@@ -300,3 +300,29 @@ def test_log_probabilities_of_vllm_come_by_ids(tokenizer: Tokenizer) -> None:
     assert server.requests[0]["return_tokens_as_token_ids"] is True
     top = (("token_id:5", -3.0), ("token_id:7", -0.5))
     assert chunks[0].logprobs == (Logprob("token_id:5", -3.0, top, 5, (5, 7)),)
+
+
+@pytest.mark.parametrize(
+    ("ids", "values", "expected"),
+    [
+        ([5], [-3.0], [-3.0]),
+        (None, [-3.0], (Logprob("token_id:5", -3.0, (("token_id:5", -3.0),), 5, (5,)),)),
+        ([5], [None], ()),
+    ],
+)
+def test_log_probabilities_of_vllm_are_numbers_where_no_other_tokens_are_asked_for(
+    tokenizer: Tokenizer, ids: Any, values: Any, expected: Any
+) -> None:
+    """Nothing else is kept of them in a session, and every token brings some."""
+    known = {"tokens": ["token_id:5"], "token_logprobs": values}
+    logprobs = known | {"top_logprobs": [{"token_id:5": values[0]}], "text_offset": [0]}
+    choice = {"text": "", "token_ids": ids, "logprobs": logprobs, "finish_reason": "stop"}
+
+    async def knows(request: web.Request, number: int) -> web.Response:
+        event = f"data: {json.dumps({'choices': [choice]})}\n\n"
+        return web.Response(text=event, content_type="text/event-stream")
+
+    server = VllmServer(tokenizer, COMPLETION)
+    server.fault = knows
+    chunks = run(generated("vllm", server, tokenizer, Options(max_tokens=9, logprobs=0)))
+    assert chunks[0].logprobs == expected

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from dsv4._completion.events import ContentDelta, Event, ReasoningDelta, ToolCallStart
-from dsv4.serve.backend import Logprob
-from dsv4.serve.choice_reader import TokenLogprobs
+from dsv4.api import chat
+from dsv4.serve.backend import Chunk, Logprob
+from dsv4.serve.choice_reader import CompletionReader, TokenLogprobs
 from dsv4.tokens import Tokenizer
 
 
@@ -75,3 +76,17 @@ def test_the_bytes_of_a_split_character_are_those_of_the_ids(tokenizer: Tokenize
     found = logprobs.of(event) or ()
     assert bytes(byte for each in found for byte in each["bytes"]).decode() == text
     assert [each["top_logprobs"][0]["bytes"] for each in found] == [e["bytes"] for e in found]
+
+
+def test_numbers_alone_are_those_of_the_ids(tokenizer: Tokenizer) -> None:
+    body = {"messages": [{"role": "user", "content": "Hi"}], "logprobs": True}
+    call = chat.read({**body, "thinking": {"type": "disabled"}})
+    reader = CompletionReader(call, call.request.encode(), tokenizer)
+    ids = tokenizer.encode_text("naïve é")
+    events = reader.feed(Chunk(ids=ids, logprobs=[-float(n) for n in range(len(ids))]))
+    found = [each for event in events for each in reader.logprobs_of(event) or ()]
+    assert [(bytes(each["bytes"]), each["logprob"]) for each in found] == [
+        (tokenizer.bytes_of(id), -n) for n, id in enumerate(ids)
+    ]
+    assert [each["top_logprobs"] for each in found] == [[]] * len(ids)
+    assert list(reader.token_logprobs) == [-n for n in range(len(ids))]

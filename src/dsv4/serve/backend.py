@@ -41,7 +41,7 @@ class Counts:
 LogprobsMode: TypeAlias = Literal["raw", "processed", "tempered"]
 
 
-@dataclass(slots=True)  # one is made for every token, as of `Chunk`
+@dataclass(slots=True)  # one may be made for every token, as of `Chunk`
 class Logprob:
     """A token with its log probability, and those that might have stood in its place.
 
@@ -60,7 +60,8 @@ class Logprob:
 class Chunk:
     """A piece of a completion.
 
-    Where `ids` are given they are what was generated, and `text` is not read. `finish` says why
+    Where `ids` are given they are what was generated, and `text` is not read. `logprobs` are those
+    of its tokens: with `ids`, a number alone is that of the id in its place. `finish` says why
     generation ended, on the last piece, in the words of any server: "eos" where the model ended it,
     "stop" where a stop string may have done so, "length", "content_filter"; a word that is not
     known counts as a failure. `stop_string` is the one that ended it, where the backend says so.
@@ -72,7 +73,7 @@ class Chunk:
 
     text: str = ""
     ids: Sequence[int] | None = None
-    logprobs: tuple[Logprob, ...] = ()
+    logprobs: Sequence[Logprob | float] = ()
     finish: Reason | None = None
     counts: Counts | None = None
     delta: Mapping[str, Any] | None = None

@@ -27,7 +27,7 @@ from dsv4.api.event_writer import Logprobs
 from dsv4.grammar import Grammar
 from dsv4.serve.backend import Chunk, Counts, Logprob, read_finish, settled
 from dsv4.tokens import IdParser, Tokenizer
-from dsv4.trajectories.recorded_calls import TokenArrivals, WeightsSpan
+from dsv4.trajectories.recorded_calls import WeightsSpan
 from dsv4.trajectories.routed_experts import RoutedExperts
 
 # A short piece takes twenty times the memory of its letters: pieces are joined when this many wait.
@@ -142,6 +142,15 @@ class TokenLogprobs:
         return own
 
 
+def _entries(chunk: Chunk) -> list[Logprob]:
+    """The log probabilities of a piece, with the ids that numbers alone are of."""
+    ids = chunk.ids or ()
+    return [
+        each if isinstance(each, Logprob) else Logprob("", each, id=ids[n])
+        for n, each in enumerate(chunk.logprobs)
+    ]
+
+
 class _TokenLogprob(NamedTuple):
     """A token as bytes, with its log probability, and the likeliest in its place."""
 
@@ -178,10 +187,10 @@ class ChoiceReader(ABC):
         self._ending_events: tuple[type, ...] = (StopHit,)
         self.sampled_text: list[str] = []
         self.sampled_ids = array("I")  # where `has_ids`
-        self.token_logprobs: list[float] = []  # of the ids, as far as the backend gave them
+        self.token_logprobs = array("d")  # of the ids, as far as the backend gave them
         self.experts: RoutedExperts | None = None
         self.weights: tuple[WeightsSpan, ...] = ()
-        self.arrivals: TokenArrivals | None = None  # in a session
+        self.arrivals: array[float] | None = None  # when each id came, in a session
         self.has_ids = False
         self.counts = Counts()
         self.finish: Reason | None = None
@@ -205,7 +214,7 @@ class ChoiceReader(ABC):
             self._note_finish(chunk)
         events = self._logged(self._read(chunk))
         if self._logprobs is not None:
-            self._logprobs.give(chunk.logprobs, events)
+            self._logprobs.give(_entries(chunk), events)
         return events
 
     def _note_finish(self, chunk: Chunk) -> None:
@@ -289,9 +298,11 @@ class CompletionReader(ChoiceReader):
             events = self._ids.feed_ids(chunk.ids)
             self.sampled_ids.extend(chunk.ids)  # which are ids: they were in the vocabulary
             if self.arrivals is not None:
-                self.arrivals.note(len(self.sampled_ids))
-            if chunk.logprobs:
-                self.token_logprobs += [token.logprob for token in chunk.logprobs]
+                now = time.time()
+                for _ in chunk.ids:
+                    self.arrivals.append(now)
+            for each in chunk.logprobs:
+                self.token_logprobs.append(each.logprob if isinstance(each, Logprob) else each)
             return events
         if not chunk.text:
             return []

@@ -7,9 +7,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import time
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -44,22 +43,11 @@ class WeightsChange(NamedTuple):
     version: WeightsVersion
 
 
-class TokenArrivals:
-    """When the sampled tokens of a call came: the time of each piece, and how many there were
-    then."""
+class TokenArrivals(NamedTuple):
+    """When a call began, and when each of its sampled tokens came: those of one piece together."""
 
-    __slots__ = ("_counts", "_times", "began")
-
-    def __init__(self, began: float) -> None:
-        """`began` is when the call did."""
-        self.began = began
-        self._times = array("d")
-        self._counts = array("I")
-
-    def note(self, count: int) -> None:
-        """A piece has come: now there are `count` tokens."""
-        self._times.append(time.time())
-        self._counts.append(count)
+    began: float
+    times: Sequence[float]
 
     def spans(
         self, version: WeightsVersion, changes: Iterable[WeightsChange]
@@ -67,11 +55,11 @@ class TokenArrivals:
         """The versions of the tokens of a call that began with one. A token that came alone after
         a change was sampled after it; of several that came together this is not known."""
         spans: list[WeightsSpan] = []
-        counts, start = self._counts, 0
+        times, start = self.times, 0
         for at, following in changes:
-            pieces = bisect_left(self._times, at)
-            low = max(counts[pieces - 1] if pieces else 0, start)
-            high = counts[pieces] if pieces < len(counts) else low
+            first = bisect_left(times, at)
+            low = max(first, start)
+            high = bisect_right(times, times[first]) if first < len(times) else low
             if version == following or high <= low:
                 spans.append(WeightsSpan(version, start, low))
                 start = low
@@ -80,7 +68,7 @@ class TokenArrivals:
                 spans += (WeightsSpan(version, start, low), WeightsSpan(MIXED, low, middle))
                 start = middle
             version = following
-        spans.append(WeightsSpan(version, start, counts[-1] if counts else 0))
+        spans.append(WeightsSpan(version, start, len(times)))
         return tuple(span for span in spans if span.start < span.end)
 
 

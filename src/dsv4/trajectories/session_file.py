@@ -188,6 +188,7 @@ class SessionFile:
         os.close(os.open(path, os.O_RDONLY if read_only else os.O_RDWR | os.O_CREAT, 0o600))
         self._db = sqlite3.connect(path, timeout=10, isolation_level=None)
         self._db.row_factory = sqlite3.Row
+        self._to_disk: bool | None = None  # whether changes wait for the disk, once that is set
         if not read_only:
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.executescript(_SCHEMA.read_text("utf-8"))
@@ -199,7 +200,9 @@ class SessionFile:
     @contextmanager
     def batch(self, *, to_disk: bool) -> Iterator[None]:
         """All changes inside are made together or not at all; `to_disk` waits for the disk."""
-        self._db.execute(f"PRAGMA synchronous = {'FULL' if to_disk else 'NORMAL'}")
+        if to_disk is not self._to_disk:
+            self._db.execute(f"PRAGMA synchronous = {'FULL' if to_disk else 'NORMAL'}")
+            self._to_disk = to_disk
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -233,14 +236,15 @@ class SessionFile:
         now, text = time.time(), json.dumps(description_of(record), ensure_ascii=False)
         size = SESSION_BYTES + len(text)
         try:
-            self._db.execute(
+            row = self._db.execute(
                 "INSERT INTO sessions (id, owner, grouped, said, created, touched, size)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (record.id, record.owner, record.group, text, now, now, size),
             )
         except sqlite3.IntegrityError:
             raise SessionRefused("exists") from None
-        return self._existing(record.id)
+        number = row.lastrowid or 0
+        return replace(record, number=number, created=now, touched=now, size=size)
 
     def enter(
         self, id: str, owner: str, calls: Sequence[str], keep: Retention
@@ -273,7 +277,7 @@ class SessionFile:
 
     def abandon(self, id: str, calls: Sequence[str]) -> None:
         """Takes back calls that never began: their request was refused."""
-        number = self._existing(id).number
+        number = self._number(id)
         self._db.executemany(
             "DELETE FROM calls WHERE session = ? AND id = ?", [(number, call) for call in calls]
         )
@@ -285,7 +289,7 @@ class SessionFile:
     def finish(self, id: str, call: RecordedCall) -> None:
         """Keeps a call that has ended, with its whole prompt. Raises `SessionRefused` where the
         session is gone."""
-        number = self._existing(id).number
+        number = self._number(id)
         if call.arrivals is not None:
             call = call.with_changes(self._changes_since(call.arrivals.began))
 
@@ -324,12 +328,12 @@ class SessionFile:
     def picture(self, id: str, name: str) -> bytes | None:
         """The bytes of a picture in a session; None where they are not kept."""
         query = "SELECT data FROM pictures WHERE session = ? AND name = ?"
-        row = self._db.execute(query, (self._existing(id).number, name)).fetchone()
+        row = self._db.execute(query, (self._number(id), name)).fetchone()
         return None if row is None else bytes(row["data"])
 
     def undelivered(self, id: str, calls: Sequence[str]) -> None:
         """Notes that the client did not get all of calls that had ended."""
-        number = self._existing(id).number
+        number = self._number(id)
         self._db.executemany(
             "UPDATE calls SET head = json_set(head, '$.delivered', json('false'))"
             " WHERE session = ? AND id = ?",
@@ -438,6 +442,13 @@ class SessionFile:
 
     def _size(self) -> int:
         return int(self._db.execute("SELECT value FROM facts WHERE name = 'size'").fetchone()[0])
+
+    def _number(self, id: str) -> int:
+        """The number of a session, without all else that there is of it."""
+        row = self._db.execute("SELECT number FROM sessions WHERE id = ?", (id,)).fetchone()
+        if row is None:
+            raise SessionRefused("unknown")
+        return int(row[0])
 
     def _existing(self, id: str) -> SessionRecord:
         session = self.session(id)

@@ -84,7 +84,8 @@ class VllmBackend(HttpBackend):
 
         if by_ids:
             return self._upstream.chunks(_GENERATE, make_body, read_generated)
-        return self._upstream.chunks("/v1/completions", make_body, read_completion)
+        read = _read_numbers if options.logprobs == 0 else read_completion
+        return self._upstream.chunks("/v1/completions", make_body, read)
 
     async def _with_images(self, body: dict[str, Any], prompt: Prompt, ids: Sequence[int]) -> bytes:
         urls = image_urls(prompt, ids, await self.check_images())
@@ -133,18 +134,27 @@ def sampling_fields(options: Options, *, by_id: bool = False) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def read_completion(event: JsonObject, more: bool = False) -> Chunk:
-    """An event of `/v1/completions`."""
+def read_completion(event: JsonObject, more: bool = False, *, numbers: bool = False) -> Chunk:
+    """An event of `/v1/completions`. With `numbers`, log-probabilities of ids come as these alone:
+    that is all there is to know where no other tokens were asked for."""
     choice = choice_of(event)
     text, ids, logprobs = choice.get("text"), choice.get("token_ids"), choice.get("logprobs")
     if text is None and (choice.get("delta") or choice.get("message")):
         raise ValueError("a form of chat")
     ids = ids if isinstance(ids, list) else None
+    entries: Sequence[Logprob | float] = ()
     if isinstance(logprobs, dict):
-        check_count(logprobs.get("token_logprobs"), ids)
+        values = logprobs.get("token_logprobs")
+        if numbers and ids and values and len(values) == len(ids) and None not in values:
+            entries = values
+        else:
+            check_count(values, ids)
+            entries = _logprobs(logprobs)
     # Of nearly all there is nothing more to read.
-    chunk = Chunk(text or "", ids, () if logprobs is None else _logprobs(logprobs), more=more)
-    return with_end(chunk, choice, event)
+    return with_end(Chunk(text or "", ids, entries, more=more), choice, event)
+
+
+_read_numbers = partial(read_completion, numbers=True)
 
 
 def choice_of(event: JsonObject) -> JsonObject:
@@ -278,9 +288,7 @@ def _detail(usage: JsonObject, details: str, name: str) -> int | None:
     return read_number(fields.get(name)) if isinstance(fields, dict) else None
 
 
-def _logprobs(fields: object) -> tuple[Logprob, ...]:
-    if not isinstance(fields, dict):
-        return ()
+def _logprobs(fields: JsonObject) -> tuple[Logprob, ...]:
     tokens, values = fields.get("tokens") or (), fields.get("token_logprobs") or ()
     tops = fields.get("top_logprobs") or [None] * len(tokens)
     return tuple(
@@ -293,14 +301,11 @@ def _logprobs(fields: object) -> tuple[Logprob, ...]:
 
 
 def _logprob(token: str, logprob: float, top: Mapping[str, float]) -> Logprob:
-    id = _token_id(token)
-    if len(top) == 1 and token in top:  # as with every token of a session
-        return Logprob(token, logprob, ((token, logprob),), id, () if id is None else (id,))
     ids = [_token_id(other) for other in top]
     numbers = [each for each in ids if each is not None]
     # One token by its text is a server that knows ids of some only.
     top_ids = tuple(numbers) if len(numbers) == len(ids) else ()
-    return Logprob(token, logprob, tuple(top.items()), id, top_ids)
+    return Logprob(token, logprob, tuple(top.items()), _token_id(token), top_ids)
 
 
 # How vLLM names a token, where it was asked to name them by their ids.

@@ -233,7 +233,7 @@ class SessionEntry:
         """Generation begins. From now on it matters when tokens come."""
         self.has_begun = True
         for reader in readers:
-            reader.arrivals = TokenArrivals(self.started)
+            reader.arrivals = array("d")
 
     async def finish(self, prepared: PreparedRequest, readers: Sequence[ChoiceReader]) -> None:
         """Records completions that have ended, before the client has all of them."""
@@ -301,7 +301,7 @@ class SessionEntry:
             problem=problem,
             weights=(self.weights, self.weights),
             spans=reader.weights,
-            arrivals=reader.arrivals or TokenArrivals(self.started),
+            arrivals=TokenArrivals(self.started, reader.arrivals or ()),
             experts=experts,
             details={
                 "choice": choice,
@@ -369,9 +369,9 @@ def recorded_ids(
         some = f"{len(logprobs)} log-probabilities for {len(sampled)} tokens"
         problem = f"the backend gave {some}" if logprobs else NO_LOGPROBS
     values = None if problem else logprobs
-    end = len(ids) - prepared.written
-    runs = (TokenRun(ids[end:], False),) if prepared.written else ()
-    return array("I", ids[:end]), (*runs, TokenRun(sampled, True, values)), problem
+    end, prompt = len(ids) - prepared.written, array("I", ids)
+    runs = (TokenRun(prompt[end:], False),) if prepared.written else ()
+    return prompt[:end], (*runs, TokenRun(sampled, True, values)), problem
 
 
 def recorded_pictures(prompt: Prompt, tokenizer: Tokenizer | None) -> tuple[RecordedPicture, ...]:

@@ -89,13 +89,13 @@ class AnswerReader:
                     break
                 event = _slow_event_json(data)
             # Half of a pair has no bytes of its own, so it comes as an escape.
-            if self._halves or b"\\ud" in data or b"\\uD" in data:
+            if self._halves or (_BACKSLASH in data and _HALF.search(data)):
                 event = self._joined(event, ())
             # Every token passes here, and what nearly all events are needs no other question.
             if (
                 event.__class__ is not dict
                 or not event.get("choices")
-                or b'"error"' in data  # quotes within a text are escaped
+                or data.find(b'"error"') >= 0  # quotes within a text are escaped
             ):
                 self._refuse_errors(event)
             if event:
@@ -182,6 +182,9 @@ _parse_event = fast_json_reader() or _slow_event_json
 
 
 _Place: TypeAlias = tuple[str | int, ...]
+# As a number, which is found in a fraction of the time of a text.
+_BACKSLASH = ord("\\")
+_HALF = re.compile(rb"\\u[dD]")
 _FIRST_HALF = re.compile("[\ud800-\udbff]")
 # SGLang's text begins anew with each event.
 _CUMULATIVE = ("text",)

